@@ -217,7 +217,7 @@ def make_manager(
 
     Raises:
         InvalidSettings, SettingError: `options` are invalid, alone or with the stored settings.
-        ManagerFailed: the database or the coordination store was unavailable, at least until `should_stop`.
+        ManagerFailed: the database or the coordination store was unavailable, or `should_stop` ended the wait.
     """
     dsn = find_database
     try:

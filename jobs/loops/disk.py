@@ -67,7 +67,7 @@ def _free_at(place: Path) -> int | None:
 
 
 def _free_for_log() -> int | None:
-    """Return the same for standard error, if it goes to a file."""
+    """Return the bytes that standard error may still write, if it goes to a file; otherwise None."""
     try:
         descriptor = sys.stderr.fileno()
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

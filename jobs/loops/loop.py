@@ -17,7 +17,7 @@ _C = TypeVar("_C")
 
 logger = logging.getLogger(__name__)
 
-# Errors that end one duty's statement and leave the connection intact: a duty that waits in vain for a lock, or finds
+# Errors that end one duty's statement and leave the connection intact: a duty that gets no lock in time, or finds
 # no room, does not delay the others.
 _OF_ONE_DUTY: Final = (
     psycopg.errors.QueryCanceled,

@@ -11,7 +11,9 @@ from jobs.throttling.sources import Source, decisive
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """The source of a limit, with the name of its policy ('' for none). `is_everywhere`: the policy holds for all bins."""
+    """
+    The source of a limit, and the name of its policy ('' for none). `is_everywhere` if the policy holds for all bins.
+    """
 
     source: Source
     policy: str = ""
@@ -24,7 +26,7 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True)
 class LimitLines:
-    """The source of each limit that is in force; None where nothing limits that."""
+    """The source of each limit in force; None for a value without a limit."""
 
     requests: SourceLine | None
     gap: SourceLine | None
@@ -34,7 +36,7 @@ class LimitLines:
 
 @dataclass(frozen=True, slots=True)
 class PolicyNames:
-    """Names of policies, when they were changed last, and whether they hold everywhere."""
+    """Names of policies, the times of their last changes, and whether they hold everywhere."""
 
     by_id: Mapping[int, tuple[str, dt.datetime, bool]]
 

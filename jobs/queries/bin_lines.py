@@ -1,9 +1,9 @@
 """
 Bins as lines of a list: their limits, rates, waiting documents and verdicts at one moment.
 
-Rates come from the counts that closing turns leave on the bin (`BinState.starts`, `BinState.bytes_read`). This process reads
-them with each list and remembers them, so rates cost no writes and no questions to workers. They are as of
-the last turn that closed, seconds ago while a bin is served. Only the bins of the list are read.
+Rates come from the counts that closing turns store with the bin (`BinState.starts`, `BinState.bytes_read`). This
+process reads them with each list and remembers them, so rates need no writes and no questions to workers. They are as
+of the last turn that closed, seconds ago while a bin is served. Only the bins of the list are read.
 """
 
 import datetime as dt
@@ -32,7 +32,7 @@ from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.requests import Requests
 
-# Gaps over which the rate of a bin is taken, at least: one start more or less must not show.
+# Gaps in the shortest period of a bin's rate: one start more or less must not show.
 _GAPS: Final = 10
 _BINS: Final[LiteralString] = f"""
 SELECT {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
@@ -49,7 +49,7 @@ SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(policies)s)
 
 @dataclass(frozen=True, slots=True)
 class ParentLine:
-    """What stands above a bin: an address, or all bins of a policy (of the cluster, if that holds everywhere)."""
+    """The parent of a bin: an address, or all bins of a policy (of the cluster, if the policy holds everywhere)."""
 
     id: int
     namespace: str
@@ -66,9 +66,12 @@ class ParentLine:
 @dataclass(frozen=True, slots=True)
 class BinLine:
     """
-    A bin at a moment. `in_work` documents are handed out, and `waiting` are pending in active jobs. `lent` are the open requests
-    that workers may have there, and `open_requests` those that they have, None if no worker has told. `known` is what the
-    verdict was judged from, and `latest` the latest requests. `next_start_at` is None while it is served, or nothing is to be started.
+    A bin at one moment.
+
+    `in_work` documents are handed out, and `waiting` ones are pending in active jobs. `lent` is the number of
+    requests that workers may have open there, and `open_requests` the number that they have, None if no worker
+    reported it. `known` is the input of the verdict, and `latest` the latest requests. `next_start_at` is None while
+    the bin is served, or if no document waits for it.
     """
 
     read_at: dt.datetime
@@ -97,31 +100,31 @@ class BinLine:
     history: Sequence[float | None]
 
     def parent_of(self, verdict: Verdict) -> ParentLine | None:
-        """Return the parent that a verdict on the bin, or on documents of it, names."""
+        """Return the parent that a verdict on the bin, or on its documents, names."""
         return next((above for above in self.parents if above.id == verdict.parent), None)
 
     @property
     def allowed_starts_per_second(self) -> float | None:
-        """None is as many as the host answers."""
+        """Return the allowed rate of starts; None if only the host's answers limit it."""
         if self.limits.denied or self.limits.closed_until is not None:
             return 0.0
         return 1 / self.limits.gap if self.limits.gap else None
 
     @property
     def limited_since(self) -> dt.datetime | None:
-        """Since when what keeps it waiting has done so, as far as that is known."""
+        """Return since when the cause of its verdict exists, as far as that is known."""
         return _since(self)
 
 
 def read_bin_lines(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
-    """Read these bins, in this order; those that are gone are left out."""
+    """Read these bins, in this order, without bins that no longer exist."""
     known: dict[int, BinLine] = kept("bins")
     known.update((line.id, line) for line in _read([id_ for id_ in ids if id_ not in known], now=now))
     return [known[id_] for id_ in ids if id_ in known]
 
 
 def observe_busiest_bins(*, now: dt.datetime) -> None:
-    """Remember how much was asked of the busiest bins, for the rates that a page shows next."""
+    """Record the counts of the busiest bins, for the rates that a page shows next."""
     read_bin_lines(find_busiest(), now=now)
 
 
@@ -156,7 +159,7 @@ def _read(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
 
 
 def _read_above(cursor: Any, rows: Iterable[Any], terms: Terms) -> dict[int, Any]:
-    """The parents of these bins, by id."""
+    """Return the parents of these bins, by id."""
     rows = list(rows)
     policies = sorted({policy for row in rows for policy in terms.totals_above(row)})
     ids = {row.parent_id for row in rows if row.parent_id is not None}
@@ -178,7 +181,7 @@ def _parents_of(row: Any, terms: Terms, above: Mapping[int, Any], lines: Mapping
 
 def _observe(row: Any, *, now: dt.datetime) -> None:
     if row.open_turns and row.closed_at is None:
-        # What its first turn has done so far is not known.
+        # The counts of its first turn are not known yet.
         return
     age = (now - row.closed_at).total_seconds() if row.open_turns else 0.0
     STARTS.observe(row.id, row.starts, age=age)
@@ -194,7 +197,7 @@ def _parent_line(row: Any, terms: Terms, policies: PolicyNames) -> ParentLine:
         name=known[0] if known else row.name,
         limits=limits,
         said_by=policies.lines(terms.sources_of(row)),
-        # Of a limited one each turn may have them: its worker counts.
+        # Each turn of a limited parent may have all of them: its worker counts.
         open_requests=min(row.open_requests, limits.requests) if is_limited(limits) else row.open_requests,
         opens_at=_opens_at(row, limits),
         is_everywhere=bool(known and known[2]),
@@ -294,7 +297,7 @@ def _since(line: BinLine) -> dt.datetime | None:
 
 
 def said_by_of(line: BinLine, verdict: Verdict) -> SourceLine | None:
-    """Return the source of the limit that a verdict on the bin, or on documents of it, names; None if it names none."""
+    """Return the source of the limit that a verdict on the bin, or on its documents, names; None if it names none."""
     parent = line.parent_of(verdict)
     limits = parent.said_by if parent else line.said_by
     match verdict.cause:

@@ -1,4 +1,4 @@
-"""What one bin's page shows beside its line: the lanes that wait for it, and what its host refused lately."""
+"""The further content of a bin's page: the lanes that wait for it, and the latest refusals of its host."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -16,11 +16,12 @@ from jobs.queue.runnable import RUNNABLE
 
 _LANES_SHOWN: Final = 20
 _REFUSALS_SHOWN: Final = 10
-# The history has no index of hosts: so many of its newest entries of a job's source are looked through.
+# Newest history entries of a job's source that are searched: the history has no index of hosts.
 _LOOKED_THROUGH: Final = 5_000
 _LATELY: Final = dt.timedelta(hours=1)
 
-# In the order in which a place of the bin goes to them: by the priority of their job, then who was served longest ago.
+# In the order in which they get a place of the bin: by the priority of their job, then the least recently served
+# first.
 _LANES: Final = f"""
 SELECT lane.id, job.id, job.name, seed.urls[1], job.priority, lane.served_at, lane.ready_at, node.name, {RUNNABLE},
        seed.tag, sum(counted.amount) FILTER (WHERE counted.stage = {Stage.PENDING:d}),
@@ -63,7 +64,9 @@ SELECT newest.started_at, newest.entity, newest.result_code
 
 @dataclass(frozen=True, slots=True)
 class LaneLine:
-    """Documents of one seed that wait for the bin, or are in work there. `owner` is the manager that hands them out."""
+    """
+    Documents of one seed that wait for the bin or are in progress there. `owner` is the manager that hands them out.
+    """
 
     id: int
     job_id: int
@@ -81,7 +84,7 @@ class LaneLine:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer by which the host said that it is asked too much."""
+    """A response by which the host refused a request because of the load (429 or 503)."""
 
     at: dt.datetime
     address: str
@@ -91,14 +94,14 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class BinPage:
     bin: BinLine
-    # Next in line first.
+    # The next one to be served first.
     lanes: Sequence[LaneLine]
-    # The newest first; of the newest entries of the history only.
+    # The newest first, from the searched entries of the history only.
     refusals: Sequence[Refusal]
 
 
 def read_bin_page(bin_id: int, *, now: dt.datetime) -> BinPage | None:
-    """Read the page of a bin of a connector; None when there is no such bin."""
+    """Read the page of a bin of a connector; None if it does not exist."""
     found = read_bin_lines([bin_id], now=now)
     if not found or found[0].namespace in {Bin.ADDRESS, Bin.POLICY}:
         return None

@@ -1,4 +1,4 @@
-"""Which bins are shown: the busiest, or those of a name or a state, a page at a time."""
+"""Selection of bins: the busiest, or those with a name or a state, a page at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,18 +12,19 @@ from jobs.queries.policy_preview import LOOKED_AT, Counted
 from jobs.queue.floor import LOWEST_TURN
 from jobs.throttling.patterns import matches
 
-# As many as a page shows.
+# Bins on one page.
 A_PAGE: Final = 50
-# Behind each name that begins with the same.
+# A character that sorts after all names with the same beginning.
 _LAST: Final = "\U0010ffff"
-# Seeds whose lanes are looked at for what waits.
+# Seeds whose lanes are searched for waiting bins.
 _SEEDS: Final = 200
 
-# What can be asked for, and how the table says it.
+# States to filter by, as conditions on the table.
 STATES: Final = {"backing_off": "bin.back_off_level > 0", "stopped": "bin.stopped_at IS NOT NULL"}
 
-# What is handed out first, the most of it first; then what waits, the longest first. Open turns are as many as workers
-# hold and managers offer, whatever the size of the queue; of each running seed a few lanes are looked at.
+# Bins with open turns, those with the most requests first; then waiting bins, the longest wait first. The number of
+# open turns depends on workers and managers, not on the size of the queue. A few lanes of each running seed are
+# examined.
 _BUSIEST: Final = f"""
 WITH open AS (
     SELECT bin_id, sum(requests) AS requests, sum(documents) AS documents
@@ -42,7 +43,7 @@ WITH open AS (
 SELECT bin_id FROM open FULL JOIN waiting USING (bin_id)
  ORDER BY requests DESC NULLS LAST, documents DESC NULLS LAST, ready_at, bin_id LIMIT %(limit)s
 """
-# By name, or by id where there is an index of the few of a state. Conditions are added from constants.
+# By name; or by id, for a state with an index of its few bins. Conditions are added from constants.
 _LIST: Final = """
 SELECT bin.id FROM jobs_bin AS bin WHERE {conditions} ORDER BY {order} LIMIT %(limit)s
 """
@@ -56,7 +57,10 @@ _BEHIND: Final = {
 
 @dataclass(frozen=True, slots=True)
 class BinFilter:
-    """What to list: names that begin with `name`, in a `state` (a key of STATES); behind the bin of the id `after`."""
+    """
+    The bins to list: their names begin with `name`, they are in `state` (a key of STATES), and they follow the id
+    `after`.
+    """
 
     name: str = ""
     state: str = ""
@@ -65,19 +69,19 @@ class BinFilter:
 
 @dataclass(frozen=True, slots=True)
 class BinIds:
-    """One page; `next_key` is the id behind which the next one begins, None at the end."""
+    """One page; `next_key` is the id after which the next one begins, None at the end."""
 
     ids: Sequence[int]
     next_key: int | None = None
 
 
 def find_busiest(*, limit: int = A_PAGE) -> list[int]:
-    """The bins of which most is under way; then those that wait, the longest first."""
+    """Return the busiest bins: those with the most open requests, then waiting ones, the longest wait first."""
     return _ids(_BUSIEST, {"limit": limit, "seeds": _SEEDS})
 
 
 def find_bins(wanted: BinFilter, *, limit: int = A_PAGE) -> BinIds:
-    """Return a page of bins of connectors in the order of their names; those of a state, in that in which they came."""
+    """Return a page of bins of connectors, by name; with a state, by id."""
     conditions = [_OF_CONNECTORS]
     order = 'name COLLATE "C", id'
     if wanted.state:
@@ -99,7 +103,7 @@ def _ids(query: str, values: dict[str, Any]) -> list[int]:
 
 
 def find_denied(pattern: str) -> Counted:
-    """How many of the known bins a pattern matches, and the first of their names; a bounded number is looked at."""
+    """Return how many of the known bins a pattern matches, and the first names; a limited number is examined."""
     found, patterns = Counted(), patterns_of(pattern)
     looked_at = Bin.objects.exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY]).order_by("pk")
     for name in looked_at.values_list("name", flat=True)[:LOOKED_AT]:

@@ -1,4 +1,4 @@
-"""The database's time: ages and waits on a page are reckoned from it, and what is asked for is dated by it."""
+"""The database's time: ages and waits on pages are relative to it, and requests are dated by it."""
 
 import datetime as dt
 
@@ -12,8 +12,8 @@ def read_clock() -> dt.datetime:
     """
     Return the database's time, as of this statement.
 
-    Heartbeats, back-offs, fetches and schedules carry it, and the clock of the machine that draws a page, or is asked
-    for something, may disagree by hours.
+    Heartbeats, back-offs, fetches and schedules use it. The clock of the machine that draws a page, or takes a
+    request, may differ by hours.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")

@@ -1,4 +1,4 @@
-"""What the web server's metrics say of the cluster: a handful of statements, none of which looks at documents."""
+"""The web server's metrics of the cluster: a few statements, none of which reads documents."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ from jobs.queries.search_lag import read_search_lag
 from nodes.decisions.items import ItemState
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind
 
-# Seconds for which a reading is good: however many ask, the database is asked no more often.
+# Seconds for which a reading is reused, however many clients request it.
 _GOOD_FOR: Final = 5.0
 
 _NODES: Final = """
@@ -41,21 +41,21 @@ SELECT term.term, NOT term.resigned AND node.status = ANY(%s)
 
 
 class _Reader:
-    """Reads for one process; who asks while another one reads gets what that one read."""
+    """Reads for one process: concurrent callers share one reading."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._read_at = float("-inf")
 
     def refresh(self) -> None:
-        """Let the figures say what the database says now, or within the last seconds; if it is away, that."""
+        """Set the figures to the state of the database, at most seconds old; if it is unavailable, report that."""
         with self._lock:
             if time.monotonic() - self._read_at < _GOOD_FOR:
                 return
             try:
                 _read()
             except DatabaseError:
-                # What was read before is not shown as if it were so now.
+                # Earlier figures must not appear as present ones.
                 for figure in cluster.FIGURES:
                     figure.set_all({})
                 cluster.DATABASE_UP.set(0)
@@ -120,7 +120,7 @@ def _read_jobs() -> None:
 
 
 def _show_backup() -> None:
-    """The age of the last backup, which the database need not answer for."""
+    """Set the age of the last backup, which needs no database."""
     if not settings.CRAWLCTL_BACKUP_FILE:
         return
     try:

@@ -1,4 +1,4 @@
-"""What the page of the cluster shows: who is main, who holds what, what moves, and whether invariants hold."""
+"""The content of the cluster's page: the main manager, the owners of groups, moves, and invariants."""
 
 import datetime as dt
 import json
@@ -20,9 +20,9 @@ from nodes.models import ClusterRequest, MainTerm, NodeEvent
 _EVENTS_SHOWN: Final = 15
 _TERMS_SHOWN: Final = 6
 _REQUESTS_SHOWN: Final = 5
-# More than a person takes in: of each kind so many nodes are shown, the main before all and those that are silent next.
+# Nodes of each kind on the page, at most: the main manager first, then silent nodes. More would be unreadable.
 _NODES_SHOWN: Final = 40
-# Of each manager's groups the heaviest are shown: so many at most, and fewer where there are many managers.
+# Groups on the page, the heaviest first: of one manager, and of all managers together.
 _GROUPS_SHOWN: Final = 24
 _GROUPS_SHOWN_IN_ALL: Final = 240
 
@@ -66,7 +66,7 @@ _CHECKS: Final = Standing(lambda: InvariantCheck.objects.values_list("name", "ch
 
 
 class GroupTile(NamedTuple):
-    """A group of seeds. `destination` is the name of the manager that it is on its way to, '' if it stays."""
+    """A group of seeds. `destination` is the name of the manager that it moves to, '' if it stays."""
 
     id: int
     name: str
@@ -77,7 +77,7 @@ class GroupTile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What one manager holds (or nobody): the heaviest groups, and what they all come to."""
+    """The groups of one manager (or of none): the heaviest ones, and the number and weight of all."""
 
     groups: Sequence[GroupTile] = ()
     in_all: int = 0
@@ -86,7 +86,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class TermLine:
-    """The present term; 0 before the first. `main` is None while nobody is main."""
+    """The present term; 0 before the first. `main` is None while there is no main manager."""
 
     term: int
     since: dt.datetime | None
@@ -105,7 +105,7 @@ class EventLine:
 
 @dataclass(frozen=True, slots=True)
 class RequestLine:
-    """What was asked of the cluster; `moves` groups are moved for it, and `arrived` of them have arrived."""
+    """A request to the cluster: it moves `moves` groups, and `arrived` of them have arrived."""
 
     id: int
     kind: str
@@ -120,7 +120,9 @@ class RequestLine:
 
 @dataclass(frozen=True, slots=True)
 class CheckLine:
-    """An invariant, and when it was looked at last: None before the first look. `found` is None for a look given up."""
+    """
+    An invariant and its last check: `checked_at` is None before the first. `found` is None if the check was given up.
+    """
 
     name: str
     says: str
@@ -131,7 +133,7 @@ class CheckLine:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What all live nodes of the shared scope come to, shown or not."""
+    """The sums over all live nodes of the shared scope, shown or not."""
 
     managers: int
     workers: int
@@ -142,7 +144,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPage:
-    """Nodes are those of the shared scope that are alive, as far as they are shown; `free` is what has no owner just now."""
+    """The live nodes of the shared scope, as far as they are shown; `free` are groups without an owner."""
 
     term: TermLine
     totals: Totals
@@ -158,7 +160,7 @@ class ClusterPage:
 
 
 class Carrier(NamedTuple):
-    """A manager at work, and what it carries."""
+    """A running manager, and its load."""
 
     node: NodeLine
     groups: int
@@ -166,7 +168,7 @@ class Carrier(NamedTuple):
 
 
 class GroupSeen(NamedTuple):
-    """One group before it is moved, and who could have it."""
+    """One group before it is moved, and the managers that could own it."""
 
     id: int
     name: str
@@ -205,7 +207,7 @@ def read_cluster_page(*, now: dt.datetime) -> ClusterPage:
 
 
 def read_group(group_id: int) -> GroupSeen | None:
-    """One group with the managers that could have it; None if it is not there (any more)."""
+    """Return one group with the managers that could own it; None if it does not exist."""
     with connection.cursor() as cursor:
         cursor.execute(_GROUP, {"group": group_id, "scope": CLUSTER_SCOPE})
         row = cursor.fetchone()
@@ -218,7 +220,7 @@ def read_group(group_id: int) -> GroupSeen | None:
 
 
 def read_node_of_the_cluster(node_id: uuid.UUID) -> NodeLine | None:
-    """A live node of the shared scope; None if there is none of this id."""
+    """Return a live node of the shared scope; None if there is none with this id."""
     return next((node for node in _nodes_of_the_cluster() if node.id == node_id), None)
 
 
@@ -233,7 +235,7 @@ def _shown(nodes: Sequence[NodeLine], *, now: dt.datetime) -> Sequence[NodeLine]
 
 
 def _read_carriers(managers: Sequence[NodeLine], owner: NodeLine | None) -> list[Carrier]:
-    """Managers at work but the owner, the one with the least first."""
+    """Return the running managers except the owner, the one with the least load first."""
     with connection.cursor() as cursor:
         cursor.execute(_CARRIED, {"scope": CLUSTER_SCOPE})
         carried = {node_id: (groups, weight) for node_id, groups, weight in cursor.fetchall()}

@@ -1,4 +1,4 @@
-"""What lists of requests to the cluster tell of each one's plan, and how far it has come."""
+"""The plans of requests to the cluster in lists, and their progress."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from nodes.models import ClusterRequest
 
 _SHOWN: Final = 3
 
-# What is still moving are groups that their old owners have not let go yet.
+# A group is moving until its old owner has handed it over.
 _PLANS: Final = f"""
 SELECT request.id, jsonb_array_length(request.answer -> 'moves'),
        jsonb_path_query_array(request.answer, '$.moves[0 to {_SHOWN - 1}]'), request.answer -> 'before', request.answer -> 'after',
@@ -27,7 +27,9 @@ SELECT request.id, jsonb_array_length(request.answer -> 'moves'),
 
 @dataclass(frozen=True, slots=True)
 class PlanInBrief:
-    """What the main came to: the first of the moves, each manager's load before and after, and how many moves are not over."""
+    """
+    The plan of the main manager: its first moves, each manager's load before and after, and the number of open moves.
+    """
 
     moves_in_all: int
     first_moves: Sequence[Mapping[str, Any]]
@@ -37,7 +39,7 @@ class PlanInBrief:
 
 
 def read_plans(requests: Iterable[ClusterRequest]) -> dict[int, PlanInBrief]:
-    """Return the plan of each of these that has been answered with one; a plan may have a move for each group that there is."""
+    """Return the plan of each answered request that has one, in brief: a plan may have a move for each group."""
     answered = [request.pk for request in requests if request.answered_at is not None]
     with connection.cursor() as cursor:
         cursor.execute(_PLANS, {"requests": answered})
@@ -49,7 +51,7 @@ def read_plans(requests: Iterable[ClusterRequest]) -> dict[int, PlanInBrief]:
 
 
 def progress_of(request: ClusterRequest, plan: PlanInBrief | None) -> dict[str, int]:
-    """How many groups a request moves, and how many of them have arrived."""
+    """Return how many groups a request moves, and how many of them have arrived."""
     moves = plan.moves_in_all if plan is not None and not request.dry_run else 0
     moving = plan.moving if plan is not None and request.state == ClusterRequest.State.UNDER_WAY else 0
     return {"moves": moves, "arrived": max(0, moves - moving)}

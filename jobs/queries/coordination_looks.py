@@ -1,9 +1,9 @@
 """
-Looks at the store of coordination by who is no member of the cluster.
+Views of the coordination store for processes that are no members of the cluster.
 
-Of ZooKeeper, each node of the tree is read by itself: a look at some hundred items costs a tenth of a second of a processor.
-So those who look at about the same time share one look, and the more it took, the longer it is good for. PostgreSQL
-answers in a few statements, and is asked each time.
+In ZooKeeper each node of the tree needs a read of its own: a view of some hundred items costs a tenth of a second of
+processor time. So concurrent readers share one view, and the longer it took, the longer it is reused. PostgreSQL
+answers in a few statements, and is read each time.
 """
 
 import datetime as dt
@@ -19,9 +19,10 @@ from django.conf import settings
 from nodes.coordination.opening import ZOOKEEPER, open_coordination
 from nodes.coordination.port import ClusterState, CoordinationError, LockSeen
 
-# How long somebody who looks waits for a store that does not answer.
+# Longest wait of a reader for a store that does not answer.
 LOOK_TIMEOUT: Final = dt.timedelta(seconds=5)
-# A look that took a second is good for so many: looking takes at most a twentieth of the time, however many look.
+# Seconds for which a view that took one second is reused: reading takes at most a twentieth of the time, for any
+# number of readers.
 _GOOD_FOR: Final = 20.0
 _LONGEST: Final = 10.0
 
@@ -34,10 +35,10 @@ def uses_zookeeper() -> bool:
 
 def look_at(cluster: str, *, dsn: str) -> Look:
     """
-    Look at a cluster, and at its locks, as somebody who is no member.
+    Read a cluster and its locks, as a process that is no member.
 
     Raises:
-        BadName, CoordinationError: the cluster, or the store, cannot be of that name or address, or does not answer.
+        BadName, CoordinationError: the name or the address is invalid, or the store does not answer.
     """
     store = open_coordination(
         settings.CRAWLCTL_COORDINATION,
@@ -57,7 +58,7 @@ def look_at(cluster: str, *, dsn: str) -> Look:
 
 @dataclass(slots=True)
 class _Latest:
-    """The last look at one cluster, or why there was none; whoever looks holds the lock."""
+    """The last view of one cluster, or the error instead of it; the reading thread holds the lock."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     good_until: float = float("-inf")
@@ -65,7 +66,7 @@ class _Latest:
 
 
 class SharedLooks:
-    """The looks of one process; safe to use from several threads."""
+    """The views of one process; safe to use from several threads."""
 
     def __init__(self, look: Callable[..., Look] = look_at, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._look, self._clock = look, clock
@@ -73,7 +74,7 @@ class SharedLooks:
         self._latest: dict[tuple[str, str], _Latest] = {}
 
     def look_at(self, cluster: str, *, dsn: str) -> Look:
-        """The same as the function, but of ZooKeeper perhaps what somebody else has seen a moment ago."""
+        """Return the same as the function, but for ZooKeeper perhaps a view that another thread has just read."""
         if not uses_zookeeper():
             return self._look(cluster, dsn=dsn)
         latest = self._of(settings.CRAWLCTL_ZOOKEEPER, cluster)
@@ -93,7 +94,7 @@ class SharedLooks:
     def _of(self, address: str, cluster: str) -> _Latest:
         now = self._clock()
         with self._lock:
-            # Whatever name somebody types is looked for.
+            # Names are typed by people, so entries of arbitrary names must not accumulate.
             for key, latest in list(self._latest.items()):
                 if latest.good_until < now - _LONGEST and not latest.lock.locked():
                     del self._latest[key]

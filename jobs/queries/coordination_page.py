@@ -1,4 +1,4 @@
-"""What stands in the store of coordination, for who looks at it: a cluster's members, pools, shares and locks."""
+"""The content of the coordination store for its page: a cluster's members, pools, shares and locks."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from nodes.coordination.raw_tree import Branch, read_branch
 from nodes.coordination.zookeeper_session import Address
 from nodes.models import CoordinationCluster
 
-# Of members, jobs and locks each.
+# Lines of members, jobs and locks, at most, each.
 _SHOWN: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class MemberLine:
-    """`jobs` are what it can do; of a node that is gone, nobody knows."""
+    """A member. `jobs` are the jobs that it can do; unknown for a node that no longer exists."""
 
     node: str
     is_main: bool
@@ -39,7 +39,7 @@ class PoolLine:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSight:
-    """A cluster at one moment; of members, pools and locks the first of each, and how many there are in all."""
+    """A cluster at one moment: the first members, pools and locks, and the number of all."""
 
     main: str
     term: int
@@ -54,9 +54,10 @@ class ClusterSight:
 @dataclass(frozen=True, slots=True)
 class CoordinationPage:
     """
-    A store and one cluster of it. `sight` is None where there is nothing to be seen, for the reason that `problem` says.
+    A store and one of its clusters. `sight` is None if the cluster cannot be shown, with the reason in `problem`.
 
-    `clusters` are those that the database knows of: all of its own, and of ZooKeeper those that had a main.
+    `clusters` are the clusters that the database knows: all of its own, and those of ZooKeeper that had a main
+    manager.
     """
 
     store: str
@@ -67,7 +68,10 @@ class CoordinationPage:
 
 
 def read_coordination(cluster: str, *, dsn: str) -> CoordinationPage:
-    """Look at a cluster, by the address of our database; '' is that of the daemons where they have one, or else the first."""
+    """
+    Read a cluster; '' is the daemons' cluster if it exists, otherwise the first. `dsn` is the address of the
+    database.
+    """
     known = list(CoordinationCluster.objects.order_by("name").values_list("name", flat=True)[:_SHOWN])
     clusters = sorted({*known, seat.CLUSTER}) if uses_zookeeper() else known
     name = cluster or (seat.CLUSTER if seat.CLUSTER in clusters else next(iter(clusters), ""))
@@ -91,7 +95,7 @@ def read_raw_tree(*, path: str, page: int) -> Branch:
     Read a node of ZooKeeper's tree as it is.
 
     Raises:
-        CoordinationError: there is none, or it cannot be seen; its sentence says why.
+        CoordinationError: the node does not exist, or cannot be read; its message is the reason.
     """
     address = Address.parse(settings.CRAWLCTL_ZOOKEEPER, credentials=settings.CRAWLCTL_ZOOKEEPER_CREDENTIALS)
     return read_branch(address, path=path, page=page, timeout=LOOK_TIMEOUT)

@@ -1,9 +1,9 @@
 """
-Whether the counters say what there is: a few lanes of a job at a time, each few in one statement, so in one snapshot; and
-whether those of the job are the sum of those of its lanes.
+Comparison of a job's counters with its documents, and with the sum of its lanes' counters.
 
-Who moves a document counts it in the same transaction, so they agree in every snapshot, also of a running crawl. Nothing
-is locked, and what is held in memory does not grow with the queue. A long lane is read in one go.
+It compares some lanes in one statement, and so in one snapshot. A process that moves a document counts it in the same
+transaction, so counters and documents agree in every snapshot, also of a running crawl. The comparison takes no
+locks, and its memory does not grow with the queue. A long lane is read in one go.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from jobs.queue.counter_repair import COUNTED_AND_THERE, repair_lanes, repair_su
 
 _LANES_AT_ONCE: Final = 200
 
-# The lanes that the job's seeds have, and those that it only counts in.
+# The lanes of the job's seeds, and further lanes that only have counters.
 _LANES: Final = """
 SELECT id
   FROM (SELECT lane.id FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
@@ -38,7 +38,7 @@ SELECT both_.lane_id, coalesce(bin.name, ''), both_.run_no, both_.stage, both_.c
   LEFT JOIN jobs_lane AS lane ON lane.id = both_.lane_id LEFT JOIN jobs_bin AS bin ON bin.id = lane.bin_id
  ORDER BY 1, 3, 4, 5
 """
-# Both are written by one statement, so they agree in every snapshot.
+# One statement writes both, so they agree in every snapshot.
 _COMPARE_SUMS: Final = """
 SELECT run_no, measure, stage, code, sum(of_job)::bigint, sum(of_lanes)::bigint
   FROM (SELECT run_no, measure, stage, outcome, code, amount AS of_job, 0 AS of_lanes FROM jobs_jobcounter WHERE job_id = %(job)s
@@ -52,7 +52,7 @@ HAVING sum(of_job) <> sum(of_lanes)
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Of the documents of one lane and run that stand thus so many are counted, and so many are there."""
+    """A wrong count of one lane: `counted` documents in this run, stage and code, while `there` documents exist."""
 
     lane: int
     host: str
@@ -65,7 +65,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class WrongSum:
-    """Of a job so many are counted of a measure in a run, and so many of its lanes together."""
+    """A wrong sum of a job: its own count of a measure in a run, and the sum of its lanes' counts."""
 
     run_no: int
     measure: str
@@ -77,7 +77,7 @@ class WrongSum:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Some lanes of a job: how many documents they have, and where the counters say otherwise."""
+    """Some lanes of a job: the number of their documents, and the wrong counts."""
 
     documents: int
     differences: list[Difference]
@@ -102,7 +102,7 @@ def compare_counters(job: Job) -> Iterator[Compared]:
 
 
 def find_wrong_sums(job: Job) -> list[WrongSum]:
-    """Where what is counted of a job is not the sum of what is counted of its lanes."""
+    """Return the counts of a job that are not the sums of its lanes' counts."""
     with connection.cursor() as cursor:
         cursor.execute(_COMPARE_SUMS, {"job": job.pk})
         return [

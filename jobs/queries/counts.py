@@ -1,4 +1,4 @@
-"""Counts of documents of many jobs at once, each of the job's present run."""
+"""Counts of documents of many jobs at once, each for the job's present run."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from jobs.models import Outcome
 from jobs.queue.counters import RunCounts
 from jobs.queue.floor import LOWEST_DELTA
 
-# The condition on the run stands in both branches, so that each reads its index and not its table.
+# The condition on the run is in both branches, so that each reads its index and not its table.
 _OF_PRESENT_RUNS: Final = f"""
 SELECT job_id, measure, stage, outcome, sum(amount)::bigint AS amount
   FROM (SELECT counter.job_id, measure, stage, outcome, amount
@@ -26,7 +26,7 @@ SELECT job_id, measure, stage, outcome, sum(amount)::bigint AS amount
 
 
 def count_present_runs(job_ids: Iterable[int]) -> dict[int, RunCounts]:
-    """Return the counts of each job's present run (without codes); all zero where nothing was counted."""
+    """Return the counts of each job's present run (without codes); all zero for a run without counts."""
     wanted = list(job_ids)
     found: dict[int, dict[tuple[str, int, int], int]] = defaultdict(dict)
     with connection.cursor() as cursor:

@@ -1,9 +1,8 @@
 """
-Distributed jobs as people look at them: what the store of coordination says of pools, shares and locks, and what nodes
-have written into their book of runs.
+Distributed jobs for display: pools, shares and locks from the coordination store, and the nodes' records of runs.
 
-What of the store is looked at is shared by those who look about the same time. Where it does not answer, that is said; the
-book is shown all the same.
+Concurrent readers share one view of the store. If the store does not answer, the page reports that; it shows the
+records all the same.
 """
 
 import datetime as dt
@@ -28,7 +27,7 @@ _MOVES_SHOWN: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Whether something is disabled, and who said so when; `by` is empty where nobody did."""
+    """The state of a switch, with its author and time; `by` is empty if it was never changed."""
 
     is_disabled: bool = False
     by: str = ""
@@ -37,7 +36,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class NodeOfJob:
-    """A job on one node, as that node said last at `seen_at`; moments are by its clock."""
+    """A job on one node, as the node reported it at `seen_at`; moments are by its clock."""
 
     node: str
     is_member: bool
@@ -56,7 +55,7 @@ class NodeOfJob:
 
 @dataclass(frozen=True, slots=True)
 class ItemOfJob:
-    """An item of a job's pool, the node that is to do it ('' where none is), and its lock where it has one."""
+    """An item of a job's pool, its node ('' if it has none), and its lock if it has one."""
 
     item: str
     node: str
@@ -68,8 +67,9 @@ class JobSeen:
     """
     A distributed job of a cluster.
 
-    `is_running` tells whether anybody has one of its items in hand. `switch` is its own, None where it has none. `items` are in its pool,
-    `given` of them to a node, `able` nodes can do it. `problem` is what its nodes say of its pool or its schedule, '' where all is well.
+    `is_running` if a node is processing one of its items. `switch` is its own, None if it has none. `items` are in
+    its pool, `given` of them belong to a node, `able` nodes can do it. `problem` is the nodes' report about its pool
+    or its schedule, or ''.
     """
 
     job: str
@@ -103,7 +103,7 @@ class JobSeen:
 
     @property
     def last_failure(self) -> str:
-        """That of a node whose last runs failed."""
+        """Return the last failure of a node whose last runs failed."""
         return next((node.last_failure for node in self.nodes if node.failures_in_a_row), "")
 
     @property
@@ -114,8 +114,9 @@ class JobSeen:
 @dataclass(frozen=True, slots=True)
 class JobsSeen:
     """
-    The distributed jobs of one cluster, the first of them by name. `unseen` says why the store could not be looked at, and
-    `refusal` why its main leaves items where they are.
+    The distributed jobs of one cluster, the first of them by name.
+
+    `unseen` is why the store could not be read, and `refusal` why its main manager leaves items where they are.
     """
 
     cluster: str
@@ -143,7 +144,7 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True)
 class PlannedItem:
-    """An item that would go from one node to another; '' is nobody."""
+    """An item that would move from one node to another; '' is no node."""
 
     job: str
     item: str
@@ -153,7 +154,7 @@ class PlannedItem:
 
 @dataclass(frozen=True, slots=True)
 class SharingPlan:
-    """What a strategy would come to now: how many items each node has `before` and `after`, and the first that would move."""
+    """The result of a strategy now: how many items each node has `before` and `after`, and the first moves."""
 
     strategy: str
     before: Mapping[str, int]
@@ -164,7 +165,7 @@ class SharingPlan:
 
 @dataclass(frozen=True)
 class _Sight:
-    """What the store says; nothing, where it does not answer."""
+    """The state of the store; empty if it does not answer."""
 
     state: ClusterState | None = None
     locks: Mapping[WorkItem, LockSeen] = field(default_factory=dict)
@@ -172,18 +173,18 @@ class _Sight:
 
     @cached_property
     def given(self) -> Counter[str]:
-        """How many items of each job a node has."""
+        """Return how many items of each job belong to a node."""
         return Counter(item.job for item in self.state.shares) if self.state else Counter()
 
     @cached_property
     def running(self) -> frozenset[str]:
-        """The jobs of which somebody has an item in hand."""
+        """Return the jobs of which a node is processing an item."""
         return frozenset(lock.item.job for lock in self.locks.values() if not lock.has_expired)
 
 
 @dataclass(frozen=True, slots=True)
 class _Book:
-    """What nodes and operators wrote, by job."""
+    """The records of nodes and operators, by job."""
 
     nodes: Mapping[str, Sequence[DistributedJobOnNode]]
     switches: Mapping[str, Switch]
@@ -197,10 +198,10 @@ class _Book:
 
 def read_distributed_jobs(cluster: str, *, dsn: str) -> JobsSeen:
     """
-    Look at all jobs of a cluster, by the address of our database.
+    Read all jobs of a cluster; `dsn` is the address of the database.
 
     Raises:
-        BadName: no cluster can be called so.
+        BadName: the name of the cluster is invalid.
     """
     sight, book = _look(cluster, dsn=dsn), _read_book(cluster)
     names = _names(sight, book)
@@ -221,10 +222,10 @@ def read_distributed_jobs(cluster: str, *, dsn: str) -> JobsSeen:
 
 def read_distributed_job(cluster: str, job: str, *, dsn: str) -> JobPage | None:
     """
-    Look at one job; None where nothing knows of it.
+    Read one job; return None if it is unknown.
 
     Raises:
-        BadName: no cluster, or no job, can be called so.
+        BadName: the name of the cluster or the job is invalid.
     """
     checked("job", job)
     sight, book = _look(cluster, dsn=dsn), _read_book(cluster, job=job)
@@ -246,12 +247,12 @@ def read_distributed_job(cluster: str, job: str, *, dsn: str) -> JobPage | None:
 
 def plan_sharing(cluster: str, *, strategy: str, dsn: str) -> SharingPlan:
     """
-    Decide as a main with this strategy would at this moment, and change nothing.
+    Return the decision of a main manager with this strategy at this moment, and change nothing.
 
     Raises:
-        BadName: no cluster can be called so.
-        NoSuchStrategy: there is none of this name.
-        StrategyRefused: it came to what cannot be.
+        BadName: the name of the cluster is invalid.
+        NoSuchStrategy: there is none with this name.
+        StrategyRefused: its result is invalid.
         CoordinationError: the store does not answer.
     """
     decide = strategy_named(strategy)
@@ -265,7 +266,7 @@ def plan_sharing(cluster: str, *, strategy: str, dsn: str) -> SharingPlan:
     except StrategyRefused:
         raise
     except Exception as error:
-        # It may be anybody's.
+        # The strategy may come from an application.
         raise StrategyRefused(f"the strategy failed: {type(error).__name__}: {error}") from error
     moved = sorted(item for item in {*shares, *state.shares} if shares.get(item) != state.shares.get(item))
     return SharingPlan(
@@ -281,7 +282,7 @@ def plan_sharing(cluster: str, *, strategy: str, dsn: str) -> SharingPlan:
 
 
 def _look(cluster: str, *, dsn: str, by: Callable[..., Look] = shared_look_at) -> _Sight:
-    """The cluster as its store has it; one that nobody has ever been in is empty."""
+    """Return the cluster from its store; empty if no node has ever been in it."""
     try:
         state, locks = by(cluster, dsn=dsn)
     except NoCluster:
@@ -292,7 +293,7 @@ def _look(cluster: str, *, dsn: str, by: Callable[..., Look] = shared_look_at) -
 
 
 def _read_book(cluster: str, *, job: str = "") -> _Book:
-    """What is written of all jobs, or of one."""
+    """Return the records of all jobs, or of one."""
     nodes = defaultdict(list)
     rows = DistributedJobOnNode.objects.filter(cluster=cluster, **({"job": job} if job else {}))
     for row in rows.order_by("job", "node"):
@@ -302,7 +303,10 @@ def _read_book(cluster: str, *, job: str = "") -> _Book:
 
 
 def _clusters(cluster: str) -> list[str]:
-    """Those that may have distributed jobs: of the store, as far as the database knows them, and of the book."""
+    """
+    Return the clusters that may have distributed jobs: clusters of the store, as far as the database knows them, and
+    of the records.
+    """
     known = CoordinationCluster.objects.order_by("name").values_list("name", flat=True)[:_JOBS_SHOWN]
     noted = DistributedJobOnNode.objects.values_list("cluster", flat=True).distinct()[:_JOBS_SHOWN]
     return sorted({cluster, DEFAULT_CLUSTER, *known, *noted})

@@ -1,4 +1,4 @@
-"""Lists of documents by filters, a page at a time; and the story of one."""
+"""Lists of documents by filters, a page at a time; and the story of one document."""
 
 import datetime as dt
 import uuid
@@ -36,10 +36,10 @@ from jobs.verdicts.causes import Verdict
 
 _A_PAGE: Final = 50
 _LINKS_SHOWN: Final = 50
-# A filter that hits a few of very many documents may have to look at all: then it stops, in milliseconds.
+# Milliseconds after which a list is given up: a filter that few of very many documents pass may have to read all.
 _PATIENCE: Final = 5000
 
-# What can be asked for, and how the table says it. `job` is the document's job.
+# States to filter by, as conditions on the table. `job` is the document's job.
 STATES: Final = {
     "waiting": f"item.stage = {Stage.PENDING:d} AND item.run_no = job.run_no",
     "working": f"item.stage IN ({Stage.ACTIVE:d}, {Stage.BEING_CLEANED:d}, {Stage.BEING_DELETED:d})",
@@ -51,11 +51,11 @@ STATES: Final = {
     "earlier": f"item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d}) AND item.run_no < job.run_no",
 }
 
-# What a batch claims has an index of its own.
+# Claimed documents have an index of their own.
 _CLAIMED: Final = "item.batch_id IS NOT NULL"
 
-# In the order of the primary key, so that going on is a look-up and not a count. Conditions are added
-# from constants; values travel as parameters.
+# In the order of the primary key: the next page is a look-up, not a count. Conditions are added from constants;
+# values are parameters.
 _LIST: Final = """
 SELECT item.hash, item.job_id, job.name, item.identifier, bin.name, item.stage, item.outcome,
        item.run_no = job.run_no, item.result_code, item.depth, item.fetched_at, item.failures
@@ -67,16 +67,16 @@ SELECT item.hash, item.job_id, job.name, item.identifier, bin.name, item.stage, 
  ORDER BY item.hash, item.job_id
  LIMIT %(limit)s
 """
-# Of a state in which nothing is, the counters know it: nobody need look through all documents. They say a document's
-# stage in its own words, and so they are asked by the same condition.
+# The counters know states without documents: a list of these reads no documents. The columns of counters have the
+# same names as a document's, so the same condition works on both.
 _IS_COUNTED: Final = """
 (EXISTS (SELECT FROM jobs_jobcounter AS item JOIN jobs_job AS job ON job.id = item.job_id
           WHERE item.measure = 'stage' AND item.amount > 0 AND {state} AND (%(job)s::bigint IS NULL OR item.job_id = %(job)s))
  OR EXISTS (SELECT FROM jobs_counterdelta AS item JOIN jobs_job AS job ON job.id = item.job_id
              WHERE item.measure = 'stage' AND item.amount > 0 AND {state} AND (%(job)s::bigint IS NULL OR item.job_id = %(job)s)))
 """
-# Documents of few lanes are found by these. Only where they are named one by one does the planner know how many documents are
-# in them, and can weigh their index against the order of keys. A job with more has so many documents that keys soon lead to one.
+# Documents of few lanes are found by these. Only with a list of lanes can the planner estimate their documents, and
+# weigh their index against the order of keys. A job with more lanes has enough documents for the order of keys.
 _FEW_LANES: Final = 1_000
 _LANES: Final = "item.lane_id = ANY(%(lanes)s)"
 _LANES_OF: Final = """
@@ -88,8 +88,8 @@ _OF_HOST: Final = (
     """bin.namespace NOT IN ('address', 'policy') AND bin.name COLLATE "C" = %(host)s""",
 )
 _HOST: Final = f"item.lane_id IN (SELECT lane.id FROM jobs_lane AS lane {_OF_HOST[0]} WHERE {_OF_HOST[1]})"
-# No index holds result codes. But of each code the counters of jobs know in which outcomes documents ended with it: those
-# that failed or were excluded have an index of their own, and of the others most have the same code.
+# No index has result codes. But the counters of jobs have the outcomes of each code: failed and excluded documents
+# have an index of their own, and most documents with other outcomes have the same code.
 _CODE: Final = "item.result_code = %(code)s AND item.outcome IN ({outcomes})"
 _OUTCOMES_OF_CODE: Final = f"""
 SELECT outcome
@@ -105,7 +105,7 @@ SELECT outcome
 
 @dataclass(frozen=True, slots=True)
 class DocumentKey:
-    """Where a list goes on: behind this document."""
+    """The last document before the next page of a list."""
 
     hash: uuid.UUID
     job_id: int
@@ -113,7 +113,7 @@ class DocumentKey:
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilter:
-    """What to list; empty fields ask for nothing. `state` is a key of STATES."""
+    """The documents to list; an empty field is no condition. `state` is a key of STATES."""
 
     job_id: int | None = None
     state: str = ""
@@ -148,7 +148,7 @@ class DocumentList:
 
 
 class FilterTooWide(Exception):
-    """The list would have to look at too many documents."""
+    """The list would have to read too many documents."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -232,7 +232,7 @@ def host_of(beginning: str) -> str:
 
 
 def few_lanes(*, job_id: int | None, host: str) -> list[int] | None:
-    """The lanes in which the documents of a job, or a host, can be; None where these are many, or could be any."""
+    """Return the lanes that may have documents of a job or host; None if there are many, or without a job and host."""
     asked = [one for one, is_asked in ((_OF_JOB, job_id is not None), (_OF_HOST, bool(host))) if is_asked]
     if not asked:
         return None
@@ -246,7 +246,7 @@ def few_lanes(*, job_id: int | None, host: str) -> list[int] | None:
 
 
 def lanes_of_host(host: str) -> QuerySet[Lane]:
-    """The lanes of a host, however many: found in the index of hosts' names, which has one spelling of the condition."""
+    """Return the lanes of a host, however many; the index of hosts' names needs exactly this condition."""
     of_hosts = Lane.objects.exclude(bin__namespace__in=[Bin.ADDRESS, Bin.POLICY])
     return of_hosts.alias(host=Collate("bin__name", "C")).filter(host=host)
 
@@ -254,9 +254,10 @@ def lanes_of_host(host: str) -> QuerySet[Lane]:
 @contextmanager
 def keeping_to_keys(*, is_of_few: bool) -> Iterator[None]:
     """
-    In a transaction: read a list in the order of keys, from an index, unless it is of few lanes, or of what is under way.
+    Read a list in the order of keys, from an index, except for lists of few lanes or of claimed documents.
 
-    The planner takes facts of documents for independent, and would rather sort all where it believes that few fit.
+    It needs a transaction. The planner assumes that the properties of documents are independent, and would rather
+    sort all documents if it expects few results.
     """
     switch = "SELECT set_config('enable_sort', %(to)s, true), set_config('enable_seqscan', %(to)s, true)"
     with connection.cursor() as cursor:
@@ -266,7 +267,7 @@ def keeping_to_keys(*, is_of_few: bool) -> Iterator[None]:
 
 
 def outcomes_of_code(code: str, *, job_id: int | None) -> list[int]:
-    """In which outcomes documents, of all jobs or of one, have ended with this result code."""
+    """Return the outcomes with which documents of all jobs, or of one, ended with this result code."""
     with connection.cursor() as cursor:
         cursor.execute(_OUTCOMES_OF_CODE, {"code": code, "job": job_id})
         return [row[0] for row in cursor.fetchall()]
@@ -277,7 +278,7 @@ def outcomes_of_code(code: str, *, job_id: int | None) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class HeldBy:
-    """What an output holds of the document; `version` is '' when it holds nothing."""
+    """The document in one output; `version` is '' if the output does not have it."""
 
     output: str
     connector: str
@@ -287,7 +288,7 @@ class HeldBy:
 
 @dataclass(frozen=True, slots=True)
 class LinkLine:
-    """A link target; `identifier` is '' when the job does not know it (any more)."""
+    """A link target; `identifier` is '' if the job does not know it."""
 
     hash: uuid.UUID
     identifier: str
@@ -299,7 +300,7 @@ class LinkLine:
 
 @dataclass(frozen=True, slots=True)
 class DocumentStory:
-    """All that is known of one document, for who asks why it is, or is not, in the index."""
+    """All facts about one document, to find out why it is, or is not, in the index."""
 
     item: QueueItem
     job: Job
@@ -309,9 +310,9 @@ class DocumentStory:
     links: Sequence[LinkLine]
     links_in_all: int
     is_redirect: bool
-    # Hops from a seed by type of link, of those that the job limits; None is more than it allows.
+    # Hops from a seed for each limited type of link; None is more than the limit.
     hops: Mapping[str, int | None]
-    # What its parents pass to it.
+    # The values that its parents pass to it.
     carried: Carried
     # The reason why the document has not ended in this run; None if it has ended, or is not of this run.
     verdict: Verdict | None
@@ -326,7 +327,7 @@ class DocumentStory:
 
 
 def read_story(*, job_id: int, document: uuid.UUID, now: dt.datetime) -> DocumentStory | None:
-    """Read all about one document; None when the job does not know it."""
+    """Read all facts about one document; None if the job does not know it."""
     item = QueueItem.objects.select_related("job", "lane", "batch__worker").filter(job_id=job_id, hash=document).first()
     if item is None:
         return None

@@ -1,7 +1,8 @@
 """
-Runs of which no seed could be read.
+Runs without a seed that could be read.
 
-An ended run does not change, so a process reads the seeds of each run once. Most jobs are decided by their first seed.
+An ended run does not change, so a process reads the seeds of each run once. Most jobs are decided by their first
+seed.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Job, Outcome
 from jobs.queries.seed_endings import failed_seeds_code
 
-# Runs that are remembered; more are read again.
+# Runs that are cached; more are read again.
 _REMEMBERED: Final = 1_000
 _KNOWN: Final[dict[tuple[int, int, dt.datetime], str]] = {}
 
@@ -41,7 +42,7 @@ SELECT item.job_id
 
 
 def read_failed_seeds(jobs: Iterable[Job]) -> dict[int, str]:
-    """Return the most frequent result code by job id, of those of these ended jobs of which no seed could be read."""
+    """Return the most frequent result code of each of these ended jobs whose seeds could not be read, by job id."""
     runs = [(job.pk, job.run_no, job.ended_at) for job in jobs if job.ended_at is not None]
     if len(_KNOWN) > _REMEMBERED:
         _KNOWN.clear()
@@ -56,7 +57,7 @@ def read_failed_seeds(jobs: Iterable[Job]) -> dict[int, str]:
 
 
 def _first_seeds_not_read(job_ids: Sequence[int]) -> list[int]:
-    """Return the jobs whose first seed ended in the last run and could not be read, or led elsewhere."""
+    """Return the jobs whose first seed ended in the last run and could not be read, or redirected."""
     first: dict[int, uuid.UUID] = {}
     for job_id, connector, url in _rows(_FIRST_SEEDS, {"jobs": list(job_ids)}):
         kind = registry.installed().get(connector)

@@ -1,4 +1,4 @@
-"""Groups that their managers cannot stuff: since when, and why."""
+"""Groups that their managers cannot stuff, with the time and the error."""
 
 import datetime as dt
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ SELECT held.id, coalesce(policy.name, seed.urls[1], ''), coalesce(owner.name, ''
 
 @dataclass(frozen=True, slots=True)
 class FailingGroup:
-    """A group by the name of its policy or its first address, with the name of its manager and the error in short."""
+    """A group, by the name of its policy or its first address, with the name of its manager and the error in short."""
 
     id: int
     name: str
@@ -35,7 +35,7 @@ class FailingGroup:
 
 
 def read_failing_groups(*, job_id: int | None = None) -> list[FailingGroup]:
-    """Those of a job's seeds, or of the whole cluster: the first of them."""
+    """Return the first failing groups of a job's seeds, or of the whole cluster."""
     with connection.cursor() as cursor:
         cursor.execute(_FAILING, {"job": job_id, "scope": CLUSTER_SCOPE, "shown": _SHOWN})
         return [FailingGroup(*row) for row in cursor.fetchall()]

@@ -1,4 +1,4 @@
-"""The facts about jobs, and about the nodes that may work for them, that verdicts are made of."""
+"""The input of verdicts: facts about jobs, and about the nodes that may work for them."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def job_seen(
     latest: Requests,
     opens_at: dt.datetime | None = None,
 ) -> JobSeen:
-    """Return the facts of one job as a verdict takes them."""
+    """Return the facts of one job as the input of a verdict."""
     return JobSeen(
         state,
         since=change.at if change else None,
@@ -97,7 +97,7 @@ def read_cluster(scope: str, *, now: dt.datetime) -> ClusterSeen:
     """Read the nodes that may work for jobs of a scope."""
     nodes = [node for node in read_live_nodes() if node.scope == scope and not node.is_silent(now=now)]
     workers = [node for node in nodes if node.kind == NodeKind.WORKER]
-    # Workers tell with their heartbeats which disk lacks room (`jobs.loops.disk`).
+    # Workers report with their heartbeats which disk lacks room (`jobs.loops.disk`).
     shortages = [str(node.progress.get("disk") or "") for node in workers]
     return ClusterSeen(
         managers=len(nodes) - len(workers),

@@ -24,7 +24,7 @@ from jobs.verdicts.causes import Verdict
 from jobs.verdicts.jobs import hold_of
 from jobs.verdicts.requests import Requests
 
-# Jobs on the first page: those that run, then those that ran last.
+# Jobs on the first page: running jobs, then jobs that ran last.
 _JOBS_SHOWN: Final = 50
 _JOBS_OBSERVED: Final = 200
 # Time for which the chart keeps an ended job: the span of the chart.
@@ -40,7 +40,7 @@ def _told(jobs: QuerySet[Job], *order: Any) -> QuerySet[Job, Any]:
     return jobs.order_by(*order).values_list(*_COLUMNS)
 
 
-# Those that run, the last one that was started first; then those that ran last. Each part has its index.
+# Running jobs, the latest start first; then jobs that ran last. Each part has its index.
 _LATEST: Final = (Coalesce("started_at", "created_at").desc(), "id")
 _RUNNING: Final = Standing(lambda: _told(Job.objects.exclude(phase=Phase.INACTIVE), *_LATEST)[:_JOBS_SHOWN])
 _AT_REST: Final = Standing(lambda: _told(Job.objects.filter(phase=Phase.INACTIVE), *_LATEST)[:_JOBS_SHOWN])
@@ -50,11 +50,11 @@ _OBSERVED: Final = Standing(lambda: _told(Job.objects.exclude(phase=Phase.INACTI
 @dataclass(frozen=True, slots=True)
 class JobLine:
     """
-    A job as a line of a list. `rate` is in documents a second, None before two looks at it.
+    A job as a line of a list. `rate` is in documents a second, None before two readings.
 
-    `failed_seeds` is the most frequent result code of an ended run of which no seed could be read, else ''.
-    `hold` is the cause that holds the whole job, or None. `latest` are its latest requests. `history` are the rates of the
-    last minutes, empty for a job that ended before them.
+    `failed_seeds` is the most frequent result code of an ended run without a seed that could be read, otherwise ''.
+    `hold` is the cause that holds the whole job, or None. `latest` are its latest requests. `history` are the rates
+    of the last minutes, empty for a job that ended before them.
     """
 
     id: int
@@ -96,14 +96,14 @@ class JobLine:
 
     @property
     def average(self) -> float | None:
-        """Documents a second over a run that has ended."""
+        """Return the documents a second over a run that has ended; None for others."""
         if not self.started_at or not self.ended_at or self.ended_at <= self.started_at:
             return None
         return self.counts.processed / (self.ended_at - self.started_at).total_seconds()
 
 
 def read_first_jobs(*, now: dt.datetime) -> list[JobLine]:
-    """Read the jobs that a list shows first: those that run, then those that ran last."""
+    """Read the jobs that a list shows first: running jobs, then jobs that ran last."""
     return job_lines(_first_jobs(), now=now)
 
 
@@ -120,12 +120,12 @@ def _jobs(question: Standing) -> list[Job]:
 
 
 def observe_rates(*, now: dt.datetime) -> None:
-    """Remember the counts of running jobs, at most those of the newest, for the rates that a page shows next."""
+    """Record the counts of running jobs, at most of the newest ones, for the rates that a page shows next."""
     job_lines(_jobs(_OBSERVED), now=now)
 
 
 def read_job_line(job_id: int, *, now: dt.datetime) -> JobLine | None:
-    """One job with its counts; None when there is no such job (any more)."""
+    """Return one job with its counts; None if it does not exist."""
     known: JobLine | None = kept("jobs").get(job_id)
     if known is not None:
         return known
@@ -133,7 +133,7 @@ def read_job_line(job_id: int, *, now: dt.datetime) -> JobLine | None:
 
 
 def job_lines(jobs: Iterable[Job], *, now: dt.datetime) -> list[JobLine]:
-    """Return jobs with their counts, and remember the counts for the rates."""
+    """Return jobs with their counts, and record the counts for the rates."""
     rows = list(jobs)
     known: dict[int, JobLine] = kept("jobs")
     known.update((line.id, line) for line in _count([job for job in rows if job.pk not in known], now=now))

@@ -1,4 +1,4 @@
-"""What one job's page shows: where its run stands, what failed, and how each host is doing."""
+"""The content of a job's page: the progress of its run, its failures, and its hosts."""
 
 import datetime as dt
 import math
@@ -24,10 +24,10 @@ from jobs.verdicts.causes import Verdict
 from jobs.verdicts.hosts import judge_host
 from jobs.verdicts.jobs import HostOfJob, judge_job
 
-# Busiest first; the rest is counted, up to a bound.
+# Hosts on the page, the busiest first, and hosts that are counted at most.
 _HOSTS_SHOWN: Final = 50
 _HOSTS_COUNTED: Final = 1_000
-# Of each sort of hosts among which the busiest are.
+# Hosts of each kind among which the busiest are searched.
 _LOOKED_AT: Final = 100
 _SEEDS_LOOKED_AT: Final = 200
 _EVENTS_SHOWN: Final = 30
@@ -45,9 +45,9 @@ HAVING sum(amount) > 0
  ORDER BY amount DESC, code
 """
 
-# The hosts of which most is in work or waits are among those with an open turn, those whose lanes are ready first, and
-# those whose lanes went to sleep last: some of each are found in the order of an index, and only of these it is read how
-# they stand. The counters say it, so no document is read.
+# Hosts with the most claimed or waiting documents are among hosts with an open turn, hosts whose lanes are ready
+# first, and hosts whose lanes went to sleep last. Some of each kind are found by an index, and only their counts are
+# read. The counters have these, so no document is read.
 _HOSTS: Final = f"""
 WITH seeds AS MATERIALIZED (
     SELECT id FROM jobs_seed WHERE job_id = %(job)s ORDER BY id LIMIT {_SEEDS_LOOKED_AT}
@@ -96,7 +96,7 @@ SELECT bin_id,
  ORDER BY active DESC, pending DESC, done DESC, bin_id
  LIMIT {_HOSTS_SHOWN}
 """
-# Lanes, since a host has one for each seed: of more than the bound it is enough to know that there are more.
+# Lanes, since a host has one for each seed: above the limit it is enough to know that there are more.
 _KNOWN_HOSTS: Final = f"""
 SELECT count(*), count(DISTINCT bin_id)
   FROM (SELECT lane.bin_id FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
@@ -106,7 +106,7 @@ SELECT count(*), count(DISTINCT bin_id)
 
 @dataclass(frozen=True, slots=True)
 class CodeCount:
-    """So many documents of this run ended with this result code."""
+    """The number of documents of this run that ended with this result code."""
 
     code: str
     outcome: Outcome
@@ -126,14 +126,16 @@ class HostLine:
 
     @property
     def at_workers(self) -> int:
-        """Documents that workers have and have not begun. Where jobs share the host, an estimate: the job's part of all of them."""
+        """
+        Return the unbegun documents at workers; an estimate if jobs share the host: the job's part of all of them.
+        """
         every = self.bin.in_work
         return math.ceil(self.bin.known.waiting_at_workers * self.active / every) if every else 0
 
 
 @dataclass(frozen=True, slots=True)
 class SeedLine:
-    """A seed, with the first of its addresses, and what limits it; `owner` is the manager that stuffs it."""
+    """A seed with its first addresses and its policy; `owner` is the manager that stuffs it."""
 
     urls: Sequence[str]
     urls_in_all: int
@@ -151,7 +153,7 @@ class EventLine:
 
 @dataclass(frozen=True, slots=True)
 class JobTimes:
-    """When a job runs, and how often it comes back: `intervals` by their column, only those that are set."""
+    """The schedule of a job and its intervals: `intervals` by their column, only set ones."""
 
     kind: Kind
     intervals: Mapping[str, dt.timedelta]
@@ -162,10 +164,7 @@ class JobTimes:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """
-    How a job does. `known_hosts` are those that it has ever met, at least so many where there `are_more_hosts` than are
-    counted.
-    """
+    """The state of a job. `known_hosts` counts all its hosts, and is a lower limit if there `are_more_hosts`."""
 
     job: JobLine
     verdict: Verdict
@@ -180,9 +179,9 @@ class JobPage:
 @dataclass(frozen=True, slots=True)
 class JobSetUp:
     """
-    What a job crawls, and how: what its page does not read again while it is open.
+    The settings of a job, which its open page does not read again.
 
-    `has_more_seeds` tells whether there are others than those that are shown.
+    `has_more_seeds` if the job has more seeds than are shown.
     """
 
     seeds: Sequence[SeedLine]
@@ -198,7 +197,7 @@ class JobSetUp:
 
 
 def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
-    """Read the page of a job; None when there is no such job (any more)."""
+    """Read the page of a job; None if it does not exist."""
     job = read_job_line(job_id, now=now)
     if job is None:
         return None
@@ -218,7 +217,7 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
 
 
 def _judge(job: JobLine, hosts: Sequence[HostLine], *, now: dt.datetime) -> Verdict:
-    """The verdict on a job; if it waits for a window, with the moment at which that opens."""
+    """Return the verdict on a job; if it waits for a window, with the moment at which the window opens."""
     changes = read_changes([job.id]) if job.runs else {}
     seen = job_seen(
         job.state,
@@ -248,7 +247,7 @@ def _opens_at(job: JobLine, *, now: dt.datetime) -> dt.datetime | None:
 
 
 def read_set_up(job_id: int) -> JobSetUp | None:
-    """Read how a job is set up; None when there is no such job (any more)."""
+    """Read how a job is set up; None if it does not exist."""
     job = Job.objects.select_related("repository").prefetch_related("outputs", "windows").filter(pk=job_id).first()
     if job is None:
         return None
@@ -313,7 +312,7 @@ def _count_hosts(job: JobLine) -> tuple[int, bool]:
 
 
 def _read_seeds(job: Job) -> list[SeedLine]:
-    """The first seeds, and one more where there are others. A seed may have very many addresses."""
+    """Return the first seeds, and one more if there are others. A seed may have very many addresses."""
     seeds = job.seeds.filter(removed_at=None).order_by("id")
     rows = seeds.values_list("urls__0_5", "urls__len", "policy__name", "group__owner__name")[: _SEEDS_SHOWN + 1]
     return [SeedLine(urls, in_all or 0, policy or "", owner or "") for urls, in_all, policy, owner in rows]

@@ -1,10 +1,10 @@
 """
 The latest requests by host and by job, from the history that each flush writes anyway.
 
-Of each source with running jobs, all requests of the last minute are read, and some before it. So the requests of a job or
-host are always its latest ones without a gap. At speeds at which the minute has too many rows, its newest part is read.
-One reading serves all pages of a process for some seconds, the longer the more rows it read.
-Where no history is kept, nothing is known.
+For each source with running jobs, all requests of the last minute are read, and some before it. So the requests of a
+job or host are always its latest ones without a gap. If the minute has too many rows, its newest part is read. One
+reading serves all pages of a process for some seconds, the longer the more rows it read. Without a history, nothing
+is known.
 """
 
 import datetime as dt
@@ -21,22 +21,22 @@ from django.db import connection
 from jobs.verdicts.requests import Counted, Requests, add_up, merge
 from jobs.verdicts.results import is_failure
 
-# A verdict is about this span, or about the longer one where too few requests to judge by ended in it.
+# Span of a verdict, and the longer one that replaces it if too few requests ended in it.
 _MINUTE: Final = dt.timedelta(minutes=1)
 _LATELY: Final = dt.timedelta(minutes=10)
 # Newest rows of one source that are read although they are older than a minute, and rows that are read at most.
 _ROWS: Final = 10_000
 _MOST_ROWS: Final = 100_000
-# Running jobs whose sources are looked at, and sources of which the history is read.
+# Running jobs whose sources are examined, and sources whose history is read.
 _JOBS: Final = 200
 _SOURCES: Final = 20
-# Seconds for which one reading is used: these, or 100 times the seconds that it took, but not longer than the last number.
+# Reuse of one reading (seconds): the first number, or 100 times the time that it took, but at most the last number.
 _FRESH: Final = 3.0
 _FRESH_TIMES: Final = 100
 _STALEST: Final = 20.0
 
-# The history is partitioned by day and has an index of source and time: the rows come in their order.
-# `span` is materialized: else its sub-select may run again for each row that is read.
+# The history is partitioned by day and has an index of source and time: the rows come in their order. `span` is
+# materialized: otherwise its sub-select may run again for each row that is read.
 _LATEST: Final = """
 WITH source AS MATERIALIZED (
     SELECT DISTINCT repository_id AS id
@@ -73,14 +73,14 @@ class _Part:
 
 
 class LatestRequests:
-    """The latest requests of the present runs by host name and by job id; `begin` is the time from which on all requests were read."""
+    """The latest requests of the present runs by host name and by job id; all requests since `begin` were read."""
 
     def __init__(self, parts: Mapping[str | int, Sequence[_Part]], *, begin: dt.datetime) -> None:
         self._parts = parts
         self._begin = begin
 
     def of(self, key: str | int) -> Requests:
-        """Return the requests of the last minute; those of a longer span where these are too few to judge by."""
+        """Return the requests of the last minute; those of a longer span if these are too few to judge by."""
         parts = self._parts.get(key, ())
         longer = add_up(part.counted for part in parts)
         minute = add_up(part.counted for part in parts if part.is_of_the_minute)
@@ -93,13 +93,13 @@ class LatestRequests:
 
     @cached_property
     def failing_hosts(self) -> Sequence[tuple[str, Requests]]:
-        """The hosts that fail by their latest requests, the most failures first."""
+        """Return the hosts that fail by their latest requests, the most failures first."""
         suspects = [host for host, parts in self._parts.items() if any(is_failure(part.counted.code) for part in parts)]
         hosts = [(host, self.of(host)) for host in suspects if isinstance(host, str)]
         return sorted((one for one in hosts if one[1].is_failing), key=lambda one: (-one[1].failed, one[0]))
 
     def _failing_since(self, longer: Requests) -> dt.datetime | None:
-        """Return when the failures began; None where they may have begun before all that was read."""
+        """Return when the failures began; None if they may have begun before the first request that was read."""
         first = longer.failing_since
         return first if first is not None and first > self._begin + _MINUTE else None
 

@@ -1,9 +1,9 @@
 """
-How fast runs and bins move: the memory of this process, fed by whoever reads counts for a page.
+Rates of runs and bins: the memory of this process, filled by each reading of counts for a page.
 
-The database keeps what was done, not when: a history of rates for a little picture is not worth a
-write in the hot path. So each web process remembers what it has seen of the last minutes. After its
-start it knows nothing, and says so (`None`) instead of guessing.
+The database stores counts, not their times: a history of rates for a small chart does not justify a write in the hot
+path. So each web process remembers its readings of the last minutes. After its start it has none, and returns `None`
+instead of a guess.
 """
 
 import threading
@@ -13,18 +13,19 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-# The picture's width: so many steps of so many seconds.
+# Width of the chart: number of steps, and seconds of each step.
 STEPS: Final = 60
 STEP: Final = 5.0
-# Seconds over which the picture of a job, and its present rate, are means: two steps.
+# Seconds over which the chart of a job, and its present rate, are means: two steps.
 MEAN_OF: Final = 10
-# The present rate is that of the last so many seconds, at least: one flush more or less must not show.
+# Shortest span of the present rate (seconds): one flush more or less must not show.
 _PRESENT: Final = 8.0
-# A last reading older than this says nothing about now.
+# Age (seconds) from which on a last reading is too old for the present rate.
 _STALE: Final = 30.0
-# Bins are read as of when a turn closed: with a long gap, or of a slow host, that may have been a while ago.
+# The same age for bins, which are read as of the last closed turn: with a long gap, or a slow host, that may be a
+# while ago.
 _STALE_OF_A_BIN: Final = 120.0
-# With more than so many, those that nobody has read for as long as the picture shows are forgotten.
+# Keys above which those without a reading during the chart's span are forgotten.
 _MANY: Final = 200
 
 
@@ -47,9 +48,10 @@ class Meter:
 
     def observe(self, key: int, count: int, *, series: int = 0, age: float = 0.0) -> None:
         """
-        Remember what the count was `age` seconds ago.
+        Record the count as of `age` seconds ago.
 
-        A new series (the next run of a job) begins at 0 and goes on from the last value, so that the history keeps the earlier one.
+        A new series (the next run of a job) begins at 0 and continues from the last value, so that the history keeps
+        the earlier one.
         """
         now = self._clock() - age
         with self._lock:
@@ -83,7 +85,7 @@ class Meter:
         return max(0.0, (last.amount - first.amount) / (last.at - first.at))
 
     def history(self, key: int) -> list[float | None]:
-        """How much a second it grew in each step up to now, oldest first; None for steps that nobody looked at."""
+        """Return the growth a second in each step up to now, oldest first; None for steps without readings."""
         readings = self._read(key)
         begins = self._clock() - STEPS * STEP
         grown, seen = [0.0] * STEPS, [0.0] * STEPS
@@ -96,7 +98,7 @@ class Meter:
                 if shared > 0:
                     grown[step] += pace * shared
                     seen[step] += shared
-        # A step that was looked at in part, such as the last one, is as fast as that part was.
+        # A step with readings for a part of it, such as the last one, has the rate of that part.
         return [amount / length if length else None for amount, length in zip(grown, seen, strict=True)]
 
     def _read(self, key: int) -> list[_Reading]:
@@ -111,7 +113,10 @@ class Meter:
 
 
 def smoothed(history: Sequence[float | None]) -> list[float | None]:
-    """Return each step's mean with the step before it: the window of the present rate, so that this never exceeds the highest one."""
+    """
+    Return each step's mean with the step before it, the span of the present rate: so this never exceeds the highest
+    step.
+    """
     known = [
         [rate for rate in history[max(0, step - 1) : step + 1] if rate is not None] for step in range(len(history))
     ]
@@ -133,8 +138,8 @@ def add_histories(histories: Iterable[Sequence[float | None]]) -> list[float | N
     return total
 
 
-# Documents that were processed, by job; each run is a series.
+# Processed documents, by job; each run is a series.
 METER: Final = Meter()
-# Requests that were started, and bytes that were read, by bin.
+# Started requests, and bytes read, by bin.
 STARTS: Final = Meter(stale=_STALE_OF_A_BIN)
 BYTES: Final = Meter(stale=_STALE_OF_A_BIN)

@@ -1,8 +1,8 @@
 """
-What several pages show is read once for all that are read at one moment.
+Readings that several pages share, when the pages are read at one moment.
 
-Whoever reads many pages right after each other (the live pages' bridge) does so `at` one `Moment`: what one of them has read
-that others need, too, is kept for these. Outside of a moment everything is read anew.
+The live pages' bridge reads many pages right after each other `at` one `Moment`: readings that several of them need
+are cached for it. Outside of a moment every page reads the database itself.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,14 +18,14 @@ _PRESENT: Final[ContextVar[_Kept | None]] = ContextVar("what was read at this mo
 
 
 class Moment:
-    """What was read so far, while pages are read together."""
+    """The readings so far, while pages are read together."""
 
     def __init__(self) -> None:
         self._kept: _Kept = {}
 
     @contextmanager
     def present(self) -> Iterator[None]:
-        """Read what was not yet read, in this thread, until the block ends."""
+        """Use this moment's readings in this thread until the block ends."""
         token = _PRESENT.set(self._kept)
         try:
             yield
@@ -34,13 +34,13 @@ class Moment:
 
 
 def kept(what: str) -> dict[Any, Any]:
-    """What of this kind was read at this moment, by its key, to be looked into and added to."""
+    """Return the readings of this kind at this moment, by their keys; the caller may add to them."""
     present = _PRESENT.get()
     return {} if present is None else present.setdefault(what, {})
 
 
 def once_a_moment(read: Callable[[], _T]) -> Callable[[], _T]:
-    """Let a function that reads return at one moment what it has read before."""
+    """Wrap a reading function so that it returns its first result for the rest of a moment."""
 
     @wraps(read)
     def reading() -> _T:

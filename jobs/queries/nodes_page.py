@@ -1,4 +1,4 @@
-"""What the page of nodes shows: who is there, who is main, and what each holds."""
+"""The content of the page of nodes: the live nodes, the main manager, and the load of each node."""
 
 import datetime as dt
 import json
@@ -18,12 +18,12 @@ from nodes.models import Node, NodeEvent
 _ENDED_SHOWN: Final = 20
 _EVENTS_SHOWN: Final = 30
 
-# What a line tells of a node; not its settings, which are many and which nobody is shown.
+# Columns for a line of a node; not its settings, which are many and not shown.
 _COLUMNS: Final = """
        node.id, node.name, node.kind, node.scope, node.status, node.reason, node.heartbeat_at, node.timeout_seconds, node.started_at,
        node.stopped_at, node.host, node.pid, node.address, node.tags, node.capacity, node.refused_writes, node.progress
 """
-# Sent batches have a partial index: this reads, once for all nodes, what is in work and nothing else.
+# Sent batches have a partial index: this reads the active ones, once for all nodes.
 _LIVE: Final = f"""
 SELECT {_COLUMNS},
        EXISTS (SELECT FROM nodes_mainterm AS term WHERE term.main_id = node.id AND NOT term.resigned) AS is_main,
@@ -45,8 +45,10 @@ _EVENTS: Final = Standing(
 @dataclass(frozen=True, slots=True)
 class NodeLine:
     """
-    A node and what it holds. `progress` is what its work loop said of itself with its last beat: its groups are those, and
-    its `claimed` documents, which are taken and not flushed, at most `limit` of them.
+    A node and its load. `progress` is its work loop's report with its last heartbeat.
+
+    A manager's `groups` are from that report, and so are a worker's `claimed` documents, taken and not flushed, at
+    most `limit`.
     """
 
     id: uuid.UUID
@@ -80,11 +82,11 @@ class NodeLine:
 
     @property
     def in_flight(self) -> int:
-        """Documents that it processes just now."""
+        """Return how many documents it is processing."""
         return int(self.progress.get("in_flight", 0))
 
     def is_silent(self, *, now: dt.datetime) -> bool:
-        """It has not beaten for longer than it may: soon somebody marks it failed, or nobody is there to do so."""
+        """True if it has been silent for longer than its timeout, and no main manager has marked it failed yet."""
         return self.is_live and (now - self.heartbeat_at).total_seconds() > self.timeout
 
 
@@ -104,7 +106,7 @@ class NodesPage:
 
 
 class _Row(NamedTuple):
-    """A node as it is read: `_COLUMNS`, and what it holds. `progress` is JSON."""
+    """A node as a row: `_COLUMNS` and its load. `progress` is JSON."""
 
     id: uuid.UUID
     name: str
@@ -128,7 +130,7 @@ class _Row(NamedTuple):
 
 
 def read_nodes_page() -> NodesPage:
-    """Read live nodes, those that ended last, and their journal."""
+    """Read live nodes, recently ended nodes, and their journal."""
     return NodesPage(
         live=read_live_nodes(),
         ended=_read(_ENDED, FINAL_STATUSES),
@@ -139,14 +141,14 @@ def read_nodes_page() -> NodesPage:
 
 
 def read_address_of_pages(node_id: uuid.UUID) -> str:
-    """Return where a live node serves pages; '' if it does not."""
+    """Return the address of a live node's pages; '' if it has none."""
     found = Node.objects.filter(pk=node_id, status__in=LIVE_STATUSES).values_list("address", flat=True)
     return next(iter(found), "")
 
 
 @once_a_moment
 def read_live_nodes() -> list[NodeLine]:
-    """Read the nodes that are alive and what they hold: the shared scope first, the main before others."""
+    """Read the live nodes and their load: the shared scope first, the main manager before others."""
     lines = _read(_LIVE, LIVE_STATUSES)
     return sorted(
         lines, key=lambda line: (line.scope != CLUSTER_SCOPE, line.scope, line.kind, not line.is_main, line.name)
@@ -186,7 +188,7 @@ def _line(node: _Row) -> NodeLine:
 
 
 def _limit(node: _Row, progress: Mapping[str, Any]) -> int:
-    """What the worker itself says that it may claim by now; before its first beat what it registered with."""
+    """Return the worker's own report of its limit of claims; before its first heartbeat, its limit at registration."""
     if node.kind != NodeKind.WORKER:
         return 0
     return int(progress.get("capacity", node.capacity))

@@ -1,4 +1,4 @@
-"""Documents that workers read now, by host, and whether the workers could take more."""
+"""Documents that workers are processing, by host, and whether the workers could take more."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ from nodes.lifecycle import NodeKind
 @dataclass(frozen=True, slots=True)
 class OpenDocuments:
     """
-    Documents that workers read at this moment, as of their last heartbeats.
+    Documents that workers are processing, as of their last heartbeats.
 
-    `by_bin` is None if no live worker has told. `are_full`: every worker claims as many documents as it may.
+    `by_bin` is None if no live worker has reported. `are_full` if every worker has reached its limit of claims.
     """
 
     by_bin: Mapping[str, int] | None
     are_full: bool
 
     def at(self, bin_id: int) -> int | None:
-        """Return how many are read from one bin; None if no worker has told."""
+        """Return how many documents of one bin are being processed; None if no worker has reported."""
         return None if self.by_bin is None else self.by_bin.get(str(bin_id), 0)
 
 

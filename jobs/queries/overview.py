@@ -24,9 +24,11 @@ from jobs.verdicts.requests import Requests
 @dataclass(frozen=True, slots=True)
 class OverviewPage:
     """
-    `totals` are of the running jobs, or of the last runs of all jobs if none runs.
-    `history` is of all jobs, also of those that ended lately.
-    `moving` are counts of the jobs that nothing holds. `search_behind_since` is when the oldest text was written that cannot be found yet.
+    The content of the first page.
+
+    `totals` are of the running jobs, or of the last runs of all jobs if none runs. `history` is of all jobs,
+    including recently ended ones. `moving` are counts of the jobs that nothing holds. `search_behind_since` is when
+    the oldest text was written that the search index lacks.
     """
 
     attention: Sequence[AttentionLine]
@@ -41,7 +43,7 @@ class OverviewPage:
 
 
 def read_overview(*, now: dt.datetime) -> OverviewPage:
-    """Read the page, in a handful of queries whatever the size of the crawl."""
+    """Read the page with a few queries, whatever the size of the crawl."""
     jobs = read_first_jobs(now=now)
     running = [job for job in jobs if job.runs]
     totals = add_up(job.counts for job in running or jobs)

@@ -1,7 +1,7 @@
 """
-What a change of a throttle policy would touch, and how: told before anything is stored.
+The effects of a change of a throttle policy, shown before it is stored.
 
-The cost is bounded whatever the cluster holds: so many bins are looked at, so many are counted, a few are named.
+The cost is bounded, whatever the size of the cluster: limited numbers of bins are examined, counted and named.
 """
 
 import datetime as dt
@@ -30,7 +30,7 @@ _LIMITS: Final[LiteralString] = f"SELECT {FACTS} FROM jobs_bin AS bin {BOUND} WH
 
 @dataclass(slots=True)
 class Counted:
-    """How many there are, and the first of their names; above 1,000 nobody counts on."""
+    """A number of objects, and the first of their names; counting stops above 1,000."""
 
     number: int = 0
     names: list[str] = field(default_factory=list)
@@ -51,10 +51,10 @@ class Counted:
 @dataclass(frozen=True, slots=True)
 class BinChange:
     """
-    What the policy says of one bin at this moment, before and after; None where it says nothing of it.
+    The limits of the policy for one bin at this moment, before and after; None if it does not apply to the bin.
 
-    Where both are the same, they differ at other times of the week, or hold for its whole address now or no more.
-    What is `in_force` is the strictest of that and of all else that limits the bin, while jobs of the policy run.
+    If both are the same, they differ at other times of the week, or in whether they apply to its whole address. The
+    limits `in_force` are the strictest of these and of all others of the bin, while jobs of the policy run.
     """
 
     name: str
@@ -65,13 +65,13 @@ class BinChange:
 
     @property
     def is_without_effect(self) -> bool:
-        """Whether what changes now is nothing that is in force: others are stricter."""
+        """True if the change has no effect now, because other limits are stricter."""
         return self.before != self.after and self.in_force_before == self.in_force_after
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The bins that the pattern of a rule matches, among those that were looked at."""
+    """The bins that the pattern of a rule matches, among the examined bins."""
 
     rule: RuleTerms
     bins: Counted
@@ -85,10 +85,10 @@ class Reach:
 @dataclass(frozen=True, slots=True)
 class Preview:
     """
-    `bins` are those for which something changes, and `changes` the first of them; `seeds` have the policy.
+    The preview of a change. `bins` are changed bins, and `changes` the first of them; `seeds` have the policy.
 
-    `among` is how many bins were looked at: those of the policy's seeds, or (`is_of_all_bins`) all. `has_more` says
-    that there are others, which were not.
+    `among` is the number of examined bins: the bins of the policy's seeds, or (`is_of_all_bins`) all bins. `has_more`
+    if there are others, which were not examined.
     """
 
     bins: Counted
@@ -108,7 +108,7 @@ class Preview:
 def read_preview(
     before: PolicyTerms | None, after: PolicyTerms, *, warnings: Sequence[str], now: dt.datetime
 ) -> Preview:
-    """Say what it touches that a policy becomes `after`; `before` is None for a new one, which no seed has yet."""
+    """Return the effects of a policy that becomes `after`; `before` is None for a new one, which no seed has yet."""
     everywhere = after.holds_everywhere or (before is not None and before.holds_everywhere)
     own = {} if before is None else _names(BinLimit.objects.filter(policy=before.id).values_list("bin_id"))
     is_of_all_bins = everywhere or not own
@@ -151,7 +151,7 @@ def read_preview(
 
 
 class _Limited:
-    """What a policy says of bins, in a form that is quickly compared."""
+    """The terms of a policy for bins, in a form that is quickly compared."""
 
     def __init__(self, terms: PolicyTerms | None, own: Iterable[str]) -> None:
         self._terms = terms
@@ -160,7 +160,7 @@ class _Limited:
         self.patterns = Patterns(rule.pattern for rule in self._rules)
 
     def says(self, name: str, places: Sequence[int] | None = None) -> tuple[object, ...] | None:
-        """All that it says of a bin at any time; None where it says nothing of it."""
+        """Return all terms for a bin at any time; None if the policy does not apply to it."""
         if self._terms is None or not self._holds_for(name):
             return None
         places = self.patterns.places_of(name) if places is None else places
@@ -175,14 +175,16 @@ class _Limited:
 
 
 def _names(bins: "QuerySet[Any, Any]") -> dict[str, int]:
-    """These bins by their names, at most one more than are looked at; not what stands above them."""
+    """Return these bins by their names, at most one more than are examined, without addresses and policies."""
     chosen = bins[: LOOKED_AT + 1]
     hosts = Bin.objects.filter(pk__in=chosen).exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
     return dict(hosts.values_list("name", "pk"))
 
 
 def _others(bins: Sequence[int], *, but: int, with_usual: bool, now: dt.datetime) -> dict[int, list[Limits]]:
-    """What others than this policy say of these bins; what is usual is only said where no seed has a policy."""
+    """
+    Return the limits of these bins from other sources than this policy; usual limits only if no seed has a policy.
+    """
     if not bins:
         return {}
     connection.ensure_connection()

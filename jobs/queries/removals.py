@@ -1,4 +1,4 @@
-"""The open question of a job's delete guard."""
+"""The open request of a job's delete guard for approval."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _RESTORATIONS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """A job's removals. `question` is None where none waits for approval; `restorations` begin with the newest."""
+    """A job's removals. `question` is None if no removal waits for approval; `restorations` begin with the newest."""
 
     job: Job
     question: "Question | None"

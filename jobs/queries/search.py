@@ -1,13 +1,13 @@
 """
-Search: which documents speak of what was asked, best first, and where.
+Search: the documents that match a query, best first, with the matching places.
 
-A query is what people type into search boxes: words that must all be there, "a phrase", `or`, and a
-minus before what must not be there. It is asked in several forms: of the exact words of every
-document, and, for each language that PostgreSQL knows, of the stems of the documents in it. A document
-is found by either, so `-dogs` excludes what its own language takes for dogs and nothing else.
+A query is as in web search boxes: words that must all occur, "a phrase", `or`, and a minus before words that must not
+occur. It is run in several forms: with the exact words on every document and, for each language that PostgreSQL
+knows, with stems on the documents in that language. A document matches by either form, so `-dogs` excludes the forms
+of dogs in the document's own language and nothing else.
 
-What is found is hostile text. Highlights are given as segments, never as markup: whoever shows them
-escapes them as any other text.
+Results are hostile text. Highlights are returned as segments, never as markup: the page escapes them like any other
+text.
 """
 
 import datetime as dt
@@ -24,20 +24,20 @@ from jobs.connectors.output.words import CONFIGURATIONS, JOINERS
 _LONGEST_QUERY: Final = 1000
 _PATIENCE: Final = dt.timedelta(seconds=5)
 
-# Ranking reads the vector of each document that matches, so a word that is everywhere would cost as
-# much as the index is large. Of more matches than this, only so many are ranked.
+# Matches that are ranked at most: ranking reads the vector of each matching document, so a word that occurs
+# everywhere would cost as much as the whole index.
 _RANKED_AT_MOST: Final = 5000
 
-# Characters (control characters that no text keeps) that separate joined words for the parser, and
-# that begin and end a match.
+# Control characters, which no stored text has: a separator of joined words for the parser, and the begin and the end
+# of a match.
 _APART, _BEGIN, _END = "\x01", "\x02", "\x03"
 _MARKS: Final = f"StartSel={_BEGIN}, StopSel={_END}"
 _TITLE_OPTIONS: Final = f"{_MARKS}, HighlightAll=true"
 _SNIPPET_OPTIONS: Final = f'{_MARKS}, MaxFragments=2, MinWords=10, MaxWords=30, FragmentDelimiter=" … "'
 
-# `form` are the ways in which the query is asked: of the exact words (language null), and of the stems
-# of each language that makes something else of it. Two forms may find one document; the exact one is
-# shown then. Ties are broken by key, so that pages neither overlap nor leave a gap.
+# `form` are the forms of the query: with the exact words (language null), and with the stems of each language that
+# changes them. Two forms may match one document; the exact one is shown then. Ties are broken by key, so that pages
+# neither overlap nor leave a gap.
 _SEARCH: Final[LiteralString] = """
 WITH stemmed AS MATERIALIZED (
     SELECT named.language, configuration.oid::regconfig AS configuration,
@@ -80,15 +80,15 @@ SELECT page.output_id, page.hash, page.rank, document.url, document.content_type
 """
 
 
-# A table that has just been filled has no statistics yet: the planner would read all of it, once for
-# each form. What that setting makes it believe of costs would in turn have it compile the statement.
+# A newly filled table has no statistics yet: the planner would read all of it, once for each form. With that setting,
+# its cost estimates would make it compile the statement.
 _FOR_THIS_SEARCH: Final[LiteralString] = """
 SELECT set_config('statement_timeout', %s, true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)
 """
 
 
 class BadQuery(ValueError):
-    """What was asked cannot be asked; the sentence says why. Asking again is of no use."""
+    """An invalid query; its message is the reason. A retry does not help."""
 
 
 class SearchTooSlow(Exception):
@@ -102,7 +102,7 @@ class SearchTooSlow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of text, and whether it is one of the words that were asked for."""
+    """A piece of text; `is_match` if it is one of the words of the query."""
 
     text: str
     is_match: bool
@@ -110,7 +110,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A document that was found. `hash` is 32 hex digits; `snippet` are the places that matched best."""
+    """A matching document. `hash` is 32 hex digits; `snippet` are the best matching places."""
 
     output_id: int
     hash: str
@@ -126,9 +126,9 @@ class Hit:
 @dataclass(frozen=True, slots=True)
 class SearchPage:
     """
-    One page of what was found. `next` is what to hand in as `after` for the one that follows.
+    One page of results. `next` is the `after` of the page that follows.
 
-    `total` counts all that was found; with `has_more`, there is more than was counted and ranked.
+    `total` counts all matching documents; with `has_more`, there are more than were counted and ranked.
     """
 
     hits: tuple[Hit, ...] = ()
@@ -141,8 +141,8 @@ def search(query: str, *, limit: int, after: str | None = None) -> SearchPage:
     """
     Return at most `limit` documents that match, best first; none for a query without a word.
 
-    Pages follow each other by the rank of their last document, so one that comes or goes between two
-    pages shifts nothing.
+    Pages follow each other by the rank of their last document, so a document that comes or goes between two pages
+    shifts nothing.
 
     Raises:
         BadQuery: it is too long, or `after` is not the `next` of a page.
@@ -163,7 +163,7 @@ def search(query: str, *, limit: int, after: str | None = None) -> SearchPage:
             "rank": rank,
             "output": output,
             "hash": key,
-            # One more than is shown tells whether another page follows.
+            # One more than is shown: then another page follows.
             "limit": limit + 1,
             "joiners": JOINERS,
             "apart": rf"{_APART}\&{_APART}",
@@ -196,7 +196,7 @@ def _ask(facts: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _in_words_of_the_index(query: str) -> str:
-    """The query with its words cut as the index cuts them: what is joined becomes a phrase."""
+    """Return the query with its words cut as in the index: joined words become a phrase."""
     readable = query.replace("\0", " ").encode(errors="replace").decode()
     terms: list[str] = []
     for minus, phrase, word in _TERMS.findall(readable):

@@ -13,7 +13,7 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Job, Outcome, OutLinks, QueueItem, SeedRedirect
 
 _LONGEST_CHAIN: Final = 12
-# Codes of documents that ended as excluded although nothing of them was read.
+# Codes of documents that ended as excluded without being read.
 _UNREAD: Final = frozenset(
     {
         "ROBOTS",
@@ -61,7 +61,7 @@ def read_seed_endings(job: Job) -> list[SeedEnding]:
 
 
 def failed_seeds_code(job: Job) -> str:
-    """Return the most frequent code of the seeds if each one ended in the job's last run and none could be read, else ''."""
+    """Return the most frequent code if all seeds ended in the job's last run and none could be read, otherwise ''."""
     endings = read_seed_endings(job)
     if not endings or any(ending.is_read for ending in endings) or len(endings) < len(_identifiers(job)):
         return ""

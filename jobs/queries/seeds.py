@@ -1,4 +1,4 @@
-"""What a list of jobs tells of their seeds: how many each has, and the first of them."""
+"""The seeds of jobs in a list: the number of each job's seeds, and the first of them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from django.db import connection
 
 _SHOWN: Final = 3
 _ADDRESSES_SHOWN: Final = 3
-# More than one may give a job at once.
+# A limit above the number of seeds that a job can get at once.
 _COUNTED: Final = 1_001
 
 _FIRST: Final = f"""
@@ -24,7 +24,7 @@ SELECT wanted.id, counted.in_all, first.id, first.urls, first.urls_in_all, first
 
 @dataclass(frozen=True, slots=True)
 class FirstSeed:
-    """A seed and the first of its addresses. `policy` is the id of one, or None."""
+    """A seed and its first addresses. `policy` is the id of a policy, or None."""
 
     id: int
     first_urls: Sequence[str]
@@ -35,14 +35,14 @@ class FirstSeed:
 
 @dataclass(slots=True)
 class SeedsOfJob:
-    """`in_all` is counted up to 1,001."""
+    """The seeds of one job: `in_all` is counted up to 1,001."""
 
     in_all: int
     first: list[FirstSeed] = field(default_factory=list)
 
 
 def read_first_seeds(job_ids: Iterable[int]) -> dict[int, SeedsOfJob]:
-    """Return how many seeds each of these jobs has, and the first of them."""
+    """Return the number of seeds of each of these jobs, and the first of them."""
     found: dict[int, SeedsOfJob] = {}
     with connection.cursor() as cursor:
         cursor.execute(_FIRST, {"jobs": list(job_ids)})

@@ -1,4 +1,4 @@
-"""What the page of settings shows: what is stored, by whom, and what each live node runs with."""
+"""The content of the page of settings: the stored values, their authors, and the values of each live node."""
 
 import datetime as dt
 import uuid
@@ -19,8 +19,8 @@ _VERSIONS_SHOWN: Final = 20
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
     """
-    What a live node last said of its settings. `values` and `sources` are by path; `waiting` are those
-    that count at its next start.
+    The last report of a live node about its settings. `values` and `sources` are by path; `waiting` apply from its
+    next start.
     """
 
     id: uuid.UUID
@@ -36,8 +36,9 @@ class NodeSettings:
 @dataclass(frozen=True, slots=True)
 class SettingLine:
     """
-    One setting for the cluster: `value` (as JSON has it) is what a node runs with that is told nothing else.
-    `apart` are the live nodes that run with something else.
+    One setting for the cluster: `value` (in JSON) applies to nodes without another value.
+
+    `apart` are the live nodes with a different value.
     """
 
     setting: Setting[Any]
@@ -56,7 +57,7 @@ class VersionLine:
 
 @dataclass(frozen=True, slots=True)
 class SettingsPage:
-    """`version` 0: nothing was stored yet."""
+    """The page; `version` is 0 if no settings were stored yet."""
 
     version: int
     document: Mapping[str, Any]
@@ -85,14 +86,14 @@ def read_settings_page() -> SettingsPage:
 
 
 def read_version(version: int) -> VersionLine | None:
-    """One version of the stored settings, as it was stored."""
+    """Return one version of the stored settings."""
     row = SettingsVersion.objects.filter(pk=version).first()
     return None if row is None else VersionLine(row.version, row.made_by, row.at, row.document)
 
 
 def _line(setting: Setting[Any], said: Mapping[str, Any], nodes: Sequence[NodeSettings]) -> SettingLine:
     value = setting.as_json(said.get(setting.path, setting.default))
-    # One that is of another release may not know the setting.
+    # A node of another release may not know the setting.
     apart = [node for node in nodes if node.values.get(setting.path, value) != value]
     return SettingLine(
         setting=setting,

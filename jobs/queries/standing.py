@@ -1,4 +1,4 @@
-"""Questions of the ORM that open pages ask all the time: to word one costs more than to have it answered."""
+"""Frequent queries of open pages: building a statement with the ORM costs more than its execution."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +9,9 @@ from django.db.models import QuerySet
 
 class Standing:
     """
-    A question without parameters, of a query set of `values_list`. Its statement is worded when it is first asked.
+    A query without parameters, from a query set of `values_list`. Its statement is built at its first use.
 
-    Rows are as the driver gives them: JSON is text.
+    Rows are as the driver returns them: JSON is text.
     """
 
     def __init__(self, ask: Callable[[], QuerySet[Any, Any]]) -> None:
@@ -19,7 +19,7 @@ class Standing:
         self._statement: tuple[str, tuple[Any, ...]] | None = None
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Ask, and return the answer as of now."""
+        """Execute the query, and return its rows."""
         if self._statement is None:
             self._statement = self._ask().query.sql_with_params()
         with connection.cursor() as cursor:

@@ -91,5 +91,5 @@ class Processing:
 
 
 def _crawl_delay(claimed: Claimed, job: JobAtWork) -> float:
-    """Return the seconds between two requests that the document's source requests, as far as they are known."""
+    """Return the crawl-delay of the document's source in seconds; 0 if it has none or it is not known yet."""
     return job.connector.interval_of(claimed.document.identifier) or 0.0

@@ -35,7 +35,7 @@ class Taking:
         flushing.after_write = self._look_after_write
 
     async def run(self) -> None:
-        """Take whenever there may be something to take."""
+        """Take batches whenever there may be any."""
         state = self._state
         while True:
             room = state.settings.capacity - state.batches.documents

@@ -14,7 +14,7 @@ from jobs.models import Outcome
 from jobs.queries.attention.lines import SHOWN, AttentionLine, Severity
 from jobs.queue.floor import LOWEST_DELTA
 
-# Lanes of one stopped host that are looked at.
+# Lanes of one stopped host that are examined.
 _LANES: Final = 200
 # Stopped hosts that are read, at most.
 _STOPPED: Final = 50
@@ -59,7 +59,7 @@ HAVING sum(amount) > 0
 
 
 def stopped_hosts(_now: dt.datetime) -> list[AttentionLine]:
-    """Hosts that an operator stopped while documents of running jobs wait there, or ended as DENIED."""
+    """Return a line for each stopped host with documents of running jobs that wait there, or ended as DENIED."""
     with connection.cursor() as cursor:
         cursor.execute(_STOPPED_HOSTS)
         rows = cursor.fetchall()
@@ -81,7 +81,7 @@ def stopped_hosts(_now: dt.datetime) -> list[AttentionLine]:
 
 
 def denied_documents(_now: dt.datetime) -> list[AttentionLine]:
-    """Running jobs of which documents ended as DENIED in this run."""
+    """Return a line for each running job with documents that ended as DENIED in this run."""
     with connection.cursor() as cursor:
         cursor.execute(_DENIED)
         rows = cursor.fetchall()

@@ -15,21 +15,23 @@ from jobs.queries.search_lag import read_search_lag
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.requests import Requests
 
-# A run that failed is listed for this long, or until the job runs again.
+# Time for which a failed run is listed, unless the job runs again.
 _LISTED: Final = dt.timedelta(days=7)
 # The search index lags by seconds while a crawl writes to it.
 _INDEX_LAG: Final = dt.timedelta(minutes=2)
 
 
 def failing_jobs(now: dt.datetime) -> list[AttentionLine]:
-    """Running jobs of which at least half of the latest requests failed, and jobs whose last run failed."""
+    """
+    Return a line for each running job whose latest requests failed in half of the cases, or whose last run failed.
+    """
     jobs = read_first_jobs(now=now)
     found = [line for job in jobs if (line := _of_job(job, now=now)) is not None]
     return found[:SHOWN]
 
 
 def failing_hosts(now: dt.datetime) -> list[AttentionLine]:
-    """Hosts of running jobs of which at least half of the latest requests failed."""
+    """Return a line for each host of running jobs whose latest requests failed in at least half of the cases."""
     if not any(job.runs for job in read_first_jobs(now=now)):
         return []
     return [
@@ -47,7 +49,7 @@ def failing_hosts(now: dt.datetime) -> list[AttentionLine]:
 
 
 def held_jobs(now: dt.datetime) -> list[AttentionLine]:
-    """Jobs that a worker paused since an output refused, and jobs without their connector."""
+    """Return a line for each job that was paused because an output refused, and for each job without its connector."""
     return [
         AttentionLine(
             kind="output_refuses" if job.hold.cause == Cause.OUTPUT else "connector_missing",
@@ -66,7 +68,7 @@ def held_jobs(now: dt.datetime) -> list[AttentionLine]:
 
 
 def late_outputs(now: dt.datetime) -> list[AttentionLine]:
-    """The search index, if it is minutes behind the documents that were written to it."""
+    """Return a line for the search index if it is minutes behind the documents that were written to it."""
     behind_since = read_search_lag()
     if behind_since is None or now - behind_since < _INDEX_LAG:
         return []

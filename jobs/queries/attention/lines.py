@@ -12,19 +12,20 @@ SHOWN: Final = 10
 class Severity(enum.StrEnum):
     """Urgency of a line, the most urgent first."""
 
-    # Something does not work.
+    # A function does not work.
     CRITICAL = "critical"
-    # Something works less well than it should, or was held back by a person.
+    # A function works less well than it should, or was held back by a person.
     WARNING = "warning"
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionLine:
     """
-    One thing that needs attention.
+    One problem that needs attention.
 
-    `kind` is a fixed word for programs, `subject` names the thing, and `sentence` says what happened and what to do. `since` is None if it is not known.
-    `link` is the path of the page about it, without a host. `key` tells lines of one kind apart.
+    `kind` is a fixed word for programs, `subject` names the object, and `sentence` reports the event and the next step.
+    `since` is None if it is not known. `link` is the path of the page about it, without a host. `key` is unique among
+    the lines of one kind.
     """
 
     kind: str

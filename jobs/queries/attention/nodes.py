@@ -1,4 +1,4 @@
-"""Nodes that failed and were not replaced, nodes that have gone silent, and a cluster without a manager or worker."""
+"""Nodes that failed and were not replaced, silent nodes, and a cluster without a manager or worker."""
 
 import datetime as dt
 import uuid
@@ -14,9 +14,9 @@ from jobs.queries.attention.lines import SHOWN, AttentionLine
 from jobs.queries.nodes_page import NodeLine, read_live_nodes
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
 
-# A failed node that was not replaced is listed for this long.
+# Time for which a failed node that was not replaced is listed.
 _LISTED: Final = dt.timedelta(days=1)
-# Failed nodes that are looked at, the last ones first.
+# Failed nodes that are examined, the last ones first.
 _LOOKED_AT: Final = 100
 
 _ENDED: Final = """
@@ -39,7 +39,7 @@ class _Ended(NamedTuple):
 
 def lost_nodes(now: dt.datetime) -> list[AttentionLine]:
     """
-    Nodes that failed and were not replaced.
+    Return a line for each node that failed and was not replaced.
 
     A node of the same kind and name that started later on the same machine has replaced it.
     """
@@ -75,7 +75,9 @@ def lost_nodes(now: dt.datetime) -> list[AttentionLine]:
 
 
 def silent_nodes(now: dt.datetime) -> list[AttentionLine]:
-    """Live nodes that have not beaten for longer than their timeout, which no main manager has marked failed yet."""
+    """
+    Return a line for each live node that is silent for its timeout, but that no main manager has marked failed yet.
+    """
     return [
         AttentionLine(
             kind="node_silent",
@@ -92,7 +94,7 @@ def silent_nodes(now: dt.datetime) -> list[AttentionLine]:
 
 
 def no_main_manager(now: dt.datetime) -> list[AttentionLine]:
-    """Jobs of the cluster run, and there is no live manager or worker for them."""
+    """Return a line for a missing manager, and for a missing worker, if jobs of the cluster run."""
     if not Job.objects.filter(node_scope=CLUSTER_SCOPE).exclude(phase=Phase.INACTIVE).exists():
         return []
     kinds = {node.kind for node in _of_the_cluster() if not node.is_silent(now=now)}

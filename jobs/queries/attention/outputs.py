@@ -14,7 +14,7 @@ _KIND: Final = "lines_lost"
 
 
 def say_lost_lines(lost: LostLines) -> str:
-    """Return what happened to the file of `lost.output` on one machine, and what to do."""
+    """Return a sentence on the loss in the file of `lost.output` on one machine, and what to do."""
     return _(
         "Output %(output)s lost lines on %(machine)s: its file had %(was)s and now has %(is)s. “Re-index all” writes them again."
     ) % {

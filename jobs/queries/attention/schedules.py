@@ -15,7 +15,7 @@ from jobs.models import Job
 from jobs.queries.attention.lines import SHOWN, AttentionLine
 
 _KIND: Final = "schedule_missed"
-# A main manager starts jobs within a second of their windows.
+# Delay that is normal: a main manager starts jobs within a second of their windows.
 _LAG: Final = dt.timedelta(minutes=1)
 # Schedules that are compared with the time, at most, while no manager does.
 _LOOKED_AT: Final = 200
@@ -23,7 +23,7 @@ _LOOKED_AT: Final = 200
 _WAIT: Final = """
 (phase = 'inactive' AND start_method <> 'manual' OR phase = 'active' AND "window" <> 'inside')
 """
-# Managers record windows that they find closed. Schedules that are due for a look have no manager yet.
+# Managers record windows that they find closed. A schedule that is due for a check has no manager yet.
 _MISSED: Final = f"""
 SELECT id FROM jobs_job WHERE missed_window_at IS NOT NULL AND {_WAIT}
 """
@@ -35,7 +35,7 @@ _OVERDUE: Final = f"""
 
 
 def missed_schedules(now: dt.datetime) -> list[AttentionLine]:
-    """Return a line for each job that missed a window, or that no manager runs in the window that is open."""
+    """Return a line for each job that missed a window, or that no manager runs in its open window."""
     ids = _ids(f"{_MISSED} ORDER BY missed_window_at LIMIT %(looked_at)s", now=now)
     ids += [id_ for id_ in _ids(_OVERDUE, now=now) if id_ not in ids]
     if not ids:

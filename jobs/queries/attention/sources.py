@@ -14,8 +14,8 @@ from jobs.queries.attention.nodes import lost_nodes, no_main_manager, silent_nod
 from jobs.queries.attention.outputs import outputs_that_lost_lines
 from jobs.queries.attention.schedules import missed_schedules
 
-# Each function takes the present moment and returns lines, at most `lines.SHOWN` and one that counts the rest.
-# An open overview calls all of them once a second: a function reads what is active, or from an index, and no documents.
+# Each function takes the present moment and returns lines, at most `lines.SHOWN` and one that counts the rest. An
+# open overview calls all of them once a second: a function reads active rows, or an index, but no documents.
 SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     no_main_manager,
     silent_nodes,

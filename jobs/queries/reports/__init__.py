@@ -1,6 +1,6 @@
 """
-Reports: what was done (the history), and where documents stand (status).
+Reports: the activities (history) and the states of documents (status).
 
-Whoever asks writes regular expressions, PostgreSQL's, and chooses stretches of time: so each report is
-asked under a timeout, and a pattern that is none is refused before anything is read.
+Users choose spans of time and write regular expressions of PostgreSQL. So each report has a timeout, and an invalid
+pattern is refused before anything is read.
 """

@@ -1,4 +1,4 @@
-"""How a report is asked: checked patterns, a timeout, and refusals in sentences."""
+"""Execution of reports: checked patterns, a timeout, and refusals in sentences."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,18 +11,18 @@ from psycopg.rows import namedtuple_row
 _PATIENCE_SECONDS: Final = 15
 _LONGEST_PATTERN: Final = 1_000
 
-# What the planner believes of costs would have it compile a statement that reads many rows; and what a report
-# sorts should not go through files.
+# By its cost estimates the planner would compile a statement that reads many rows; and the sorts of a report should
+# not use files.
 _FOR_THIS_REPORT: Final = """
 SELECT set_config('statement_timeout', %s, true), set_config('jit', 'off', true), set_config('work_mem', '64MB', true)
 """
-# The planner takes all work on a row for cheap: where each row's class is looked for, and rows are sorted by it, it
-# would keep to one processor.
+# The planner assumes that work on a row is cheap: if the class of each row is computed, and rows are sorted by it, it
+# would use only one processor.
 _BY_MANY: Final = "SELECT set_config('parallel_tuple_cost', '0.002', true)"
 
 
 class BadPattern(ValueError):
-    """A regular expression that is none; `field` is where it was given."""
+    """An invalid regular expression; `field` is the field of the pattern."""
 
     def __init__(self, field: str, reason: str) -> None:
         self.field, self.reason = field, reason
@@ -30,14 +30,14 @@ class BadPattern(ValueError):
 
 
 class BadPosition(ValueError):
-    """What was given as the beginning of a page is none of this report."""
+    """The position of a page that does not belong to this report."""
 
     def __init__(self) -> None:
         super().__init__("Invalid page for this report. Start from the first page.")
 
 
 class ReportTooSlow(Exception):
-    """The report would have had to look at too much."""
+    """The report would have to read too many rows."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -47,7 +47,7 @@ class ReportTooSlow(Exception):
 
 def check_patterns(patterns: Mapping[str, str]) -> None:
     """
-    Let PostgreSQL compile each pattern; `patterns` are by the field that each was given in.
+    Let PostgreSQL compile each pattern; `patterns` are by their fields.
 
     Raises:
         BadPattern: one of them is no regular expression.
@@ -67,7 +67,7 @@ def check_patterns(patterns: Mapping[str, str]) -> None:
 
 def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> list[Any]:
     """
-    Return the rows of a report as named tuples; worked out `by_many` processors, if there is much to do for each row.
+    Return the rows of a report as named tuples; computed `by_many` processors if each row needs much work.
 
     Raises:
         ReportTooSlow: it took too long.
@@ -89,16 +89,16 @@ def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> 
 
 
 def write_position(values: list[Any], *, of: str) -> str:
-    """An opaque name for the place behind a row; `of` is the report and its order."""
+    """Return an opaque name for the place after a row; `of` is the report and its order."""
     return signing.dumps(values, salt=f"report {of}", compress=True)
 
 
 def read_position(position: str, *, of: str) -> list[Any]:
     """
-    The values that a position was written with.
+    Return the values that a position was written with.
 
     Raises:
-        BadPosition: it is none of this report in this order.
+        BadPosition: it does not belong to this report in this order.
     """
     try:
         values: list[Any] = signing.loads(position, salt=f"report {of}")

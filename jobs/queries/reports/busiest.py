@@ -1,4 +1,4 @@
-"""Maximum activity and maximum bandwidth: when each class of identifiers was busiest, and how busy."""
+"""Maximum activity and maximum bandwidth: the busiest time of each class of identifiers, and its amount."""
 
 import datetime as dt
 import enum
@@ -16,7 +16,7 @@ USUAL_INTERVAL: Final = dt.timedelta(minutes=5)
 
 
 class Measure(enum.StrEnum):
-    """What is added up in an interval: things that were begun, or the bytes of them."""
+    """The amount that is summed over an interval: activities that began in it, or their bytes."""
 
     EVENTS = "events"
     BYTES = "bytes"
@@ -24,8 +24,8 @@ class Measure(enum.StrEnum):
 
 _AMOUNTS: Final = {Measure.EVENTS: "count(*)", Measure.BYTES: "sum(bytes)"}
 
-# An interval begins with each thing that was begun, so none is busier than the best of these. Its end does not
-# belong to it. Of equally busy ones the first is told.
+# An interval begins with each activity, so none is busier than the best of these. Its end does not belong to it. The
+# first one of equally busy intervals is returned.
 _BUSIEST: Final = """
 WITH happened AS (
     SELECT past.started_at, coalesce(past.bytes, 0) AS bytes, {class_} AS class_ FROM jobs_activity AS past WHERE {where}
@@ -50,7 +50,7 @@ SELECT page.class_, page.amount::bigint AS amount, min(added_up.started_at) AS b
 
 @dataclass(frozen=True, slots=True)
 class BusyLine:
-    """A class of identifiers, and the interval in which most was done for it."""
+    """A class of identifiers, and its busiest interval."""
 
     identifier_class: str
     began_at: dt.datetime
@@ -64,7 +64,7 @@ class BusyLine:
 
 @dataclass(frozen=True, slots=True)
 class BusyPage:
-    """A page of classes, the busiest first; `next` is to be handed in as `after` for the one behind it."""
+    """A page of classes, the busiest first; `next` is the `after` of the page that follows."""
 
     lines: Sequence[BusyLine]
     next: str | None
@@ -80,12 +80,12 @@ def read_busiest(
     after: str | None = None,
 ) -> BusyPage:
     """
-    Return when most was done in any `interval`, for each class of identifiers.
+    Return the busiest `interval` of each class of identifiers.
 
-    What was done counts, with all its bytes, at the moment at which it began.
+    An activity counts, with all its bytes, at the moment at which it began.
 
     Raises:
-        BadPattern, BadPosition: what was asked cannot be.
+        BadPattern, BadPosition: an argument is invalid.
         ReportTooSlow: it took too long.
     """
     wanted.check()

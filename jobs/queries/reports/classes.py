@@ -1,20 +1,20 @@
-"""Classes of identifiers and results: what a regular expression's first group takes out of each."""
+"""Classes of identifiers and results: the first group of a regular expression in each text."""
 
 from typing import Final
 
-# The patterns that need no look at the text: one class of all, and each text its own.
+# Patterns that need no look at the text: one class of all texts, and each text as its own class.
 EVERYTHING: Final = "()"
 ITSELF: Final = "(.*)"
-# The host of an address, for which there is a faster way than a regular expression.
+# The host of an address: there is a faster way than a regular expression.
 HOST: Final = "//([^/]*)"
 
 
 def class_of(column: str, pattern: str, *, parameter: str) -> str:
     """
-    SQL for the class of a text: the first group (or the whole) of what matches, '' where nothing does.
+    Return SQL for the class of a text: the first group (or the whole) of the match, '' without a match.
 
-    The statement gets the pattern as `parameter`. Classes are sorted by their bytes, which is fast and the
-    same in every database.
+    The statement gets the pattern as `parameter`. Classes are sorted by their bytes, which is fast and the same in
+    every database.
     """
     if pattern == EVERYTHING:
         return "''::text COLLATE \"C\""

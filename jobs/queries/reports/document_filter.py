@@ -1,4 +1,4 @@
-"""Which documents a status report is about."""
+"""The filter of status reports."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from jobs.queries.reports.document_states import STATE_CONDITIONS, STATUS_CONDIT
 @dataclass(frozen=True)
 class DocumentsAsked:
     """
-    What to tell of; empty fields ask for nothing.
+    The documents of a report; an empty field is no condition.
 
-    What is ready and what waits is judged as of `now`, which may be any time. `identifier` is a regular
-    expression of PostgreSQL.
+    Ready and waiting documents are judged as of `now`, which may be any time. `identifier` is a regular expression of
+    PostgreSQL.
     """
 
     now: dt.datetime
@@ -28,15 +28,17 @@ class DocumentsAsked:
 
     def check(self) -> None:
         """
+        Check the pattern.
+
         Raises:
-            BadPattern: the identifier's is none.
+            BadPattern: the pattern of the identifier is invalid.
         """
         if self.identifier:
             check_patterns({"identifier": self.identifier})
 
     @property
     def where(self) -> str:
-        """The condition on a document `item` and its `job`."""
+        """Return the condition on a document `item` and its `job`."""
         asked = ["item.job_id = ANY(%(jobs)s)"]
         if self.states:
             asked.append(_any_of([STATE_CONDITIONS[state] for state in self.states]))

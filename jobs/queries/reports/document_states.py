@@ -1,10 +1,10 @@
 """
-Where documents stand, in the words of ManifoldCF's status reports.
+States of documents, in the words of ManifoldCF's status reports.
 
-A document is in one *state* (what became of it so far) and in one *status* (what happens next). Both
-follow from its row and its job's (`jobs.lifecycle.document`), and both are said twice: as conditions,
-for statements that filter and count, and as functions of one row, for what is shown. A test holds the
-two against each other, and both against ManifoldCF's name of the row.
+A document has one *state* (its result so far) and one *status* (its next step). Both follow from its row and its
+job's (`jobs.lifecycle.document`). Both are defined twice: as conditions, for statements that filter and count, and as
+functions of one row, for display. A test compares the two with each other, and both with ManifoldCF's name of the
+row.
 """
 
 import datetime as dt
@@ -15,7 +15,7 @@ from typing import Final
 from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.job import Kind, Phase, Scan
 
-# While its job is in one of these, a document that is not claimed waits to be removed.
+# Phases of a job in which its unclaimed documents wait for their removal.
 _DELETE_PHASES: Final = (
     Phase.DELETE_STARTING_UP,
     Phase.DELETING,
@@ -25,7 +25,7 @@ _DELETE_PHASES: Final = (
 
 
 class State(enum.StrEnum):
-    """What became of a document so far."""
+    """The result of a document so far."""
 
     NEVER_PROCESSED = "never_processed"
     PROCESSED = "previously_processed"
@@ -34,7 +34,7 @@ class State(enum.StrEnum):
 
 
 class Status(enum.StrEnum):
-    """What happens with a document, or is to happen."""
+    """The present or next step of a document."""
 
     INACTIVE = "inactive"
     PROCESSING = "processing"
@@ -50,7 +50,7 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What of a document's row and of its job's decides how it stands; those of a continuous job recur."""
+    """The columns of a document's row and of its job's that decide its state; documents of a continuous job recur."""
 
     stage: Stage
     indexed_before: bool
@@ -72,7 +72,7 @@ def state_of(facts: Facts) -> State:
 
 
 def status_of(facts: Facts, *, now: dt.datetime) -> Status:
-    """The status at `now`, which may be any time: what will be ready by then?"""
+    """Return the status at `now`, which may be a later time: which documents will be ready by then?"""
     if _is_being_removed(facts):
         return Status.DELETING
     expires = facts.action == Action.EXPIRE
@@ -82,7 +82,7 @@ def status_of(facts: Facts, *, now: dt.datetime) -> Status:
         case Stage.ACTIVE:
             return Status.EXPIRING if expires else Status.PROCESSING
         case Stage.PENDING | Stage.DONE if _is_queued(facts):
-            # What is pending and has no time waits behind a gate.
+            # A pending document without a time waits behind a gate.
             if not facts.has_number and facts.check_time is None and facts.stage == Stage.DONE:
                 return Status.WAITING_FOREVER
             if facts.has_number or (facts.check_time is not None and facts.check_time <= now):
@@ -95,7 +95,7 @@ def status_of(facts: Facts, *, now: dt.datetime) -> Status:
 
 
 def _is_queued(facts: Facts) -> bool:
-    """Whether it has a next time, which may be never: all that is pending, and what waits in a continuous job."""
+    """True if it has a next time, which may be never: pending documents, and waiting ones of a continuous job."""
     if facts.stage == Stage.DONE:
         return facts.recurs and facts.is_of_this_run
     return facts.is_of_this_run or facts.scan != Scan.FULL

@@ -1,4 +1,4 @@
-"""Document status: each document with what became of it and what happens next."""
+"""Document status: each document with its result so far and its next step."""
 
 import datetime as dt
 import uuid
@@ -15,7 +15,7 @@ from jobs.queries.reports.document_states import Facts, State, Status, state_of,
 _ORDER: Final = "documents"
 _AT_ONCE: Final = 2_000
 
-# In the order of the primary key, so that going on is a look-up and not a count.
+# In the order of the primary key: the next page is a look-up, not a count.
 _LIST: Final = """
 SELECT item.hash, item.job_id, job.name AS job, item.identifier, item.stage, item.indexed_before,
        item.run_no = job.run_no AS is_of_this_run, job.scan, job.phase, job.kind, item.action, item.seq IS NOT NULL AS has_number,
@@ -30,11 +30,11 @@ SELECT item.hash, item.job_id, job.name AS job, item.identifier, item.stage, ite
 @dataclass(frozen=True, slots=True)
 class DocumentStatusLine:
     """
-    A document and how it stands.
+    A document and its state.
 
-    `scheduled_at` is when `action` is due, None for what is not scheduled; what is due already has the
-    time of the report. `retry_count` is attempts in a row that failed, `failing_since` the first of them;
-    it is given up after `retry_limit` of them, or at `retry_until`, where its connector said so.
+    `scheduled_at` is when `action` is due, None without a schedule; a document that is already due has the time of
+    the report. `retry_count` is the number of failed attempts in a row, `failing_since` the time of the first. The
+    document is given up after `retry_limit` attempts, or at `retry_until`, if its connector set these.
     """
 
     hash: uuid.UUID
@@ -54,7 +54,7 @@ class DocumentStatusLine:
 
 @dataclass(frozen=True, slots=True)
 class DocumentStatusPage:
-    """A page of documents; `next` is to be handed in as `after` for the one behind it, None at the end."""
+    """A page of documents; `next` is the `after` of the page that follows, None at the end."""
 
     lines: Sequence[DocumentStatusLine]
     next: str | None
@@ -65,7 +65,7 @@ def read_document_status(wanted: DocumentsAsked, *, limit: int, after: str | Non
     Return a page of documents in the order of their keys.
 
     Raises:
-        BadPattern, BadPosition: what was asked cannot be.
+        BadPattern, BadPosition: an argument is invalid.
         ReportTooSlow: it took too long.
     """
     wanted.check()

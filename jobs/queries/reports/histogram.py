@@ -1,4 +1,4 @@
-"""Result histogram: how often each class of identifiers came to each class of results."""
+"""Result histogram: the counts of each class of results for each class of identifiers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ SELECT * FROM counted
 
 @dataclass(frozen=True, slots=True)
 class HistogramLine:
-    """So many things that were done for identifiers of one class came to results of one class."""
+    """The number of activities for identifiers of one class with results of one class."""
 
     identifier_class: str
     result_class: str
@@ -33,7 +33,7 @@ class HistogramLine:
 
 @dataclass(frozen=True, slots=True)
 class HistogramPage:
-    """A page of counts, the highest first; `next` is to be handed in as `after` for the one behind it."""
+    """A page of counts, the highest first; `next` is the `after` of the page that follows."""
 
     lines: Sequence[HistogramLine]
     next: str | None
@@ -48,10 +48,10 @@ def read_histogram(
     after: str | None = None,
 ) -> HistogramPage:
     """
-    Return how often what was done came to which result.
+    Return how often activities had which result.
 
     Raises:
-        BadPattern, BadPosition: what was asked cannot be.
+        BadPattern, BadPosition: an argument is invalid.
         ReportTooSlow: it took too long.
     """
     wanted.check()

@@ -1,4 +1,4 @@
-"""What of the history a report is about: sources, jobs, activities, a stretch of time, patterns."""
+"""The filter of history reports: sources, jobs, activities, a span of time, patterns."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -11,17 +11,17 @@ from jobs.lifecycle.activity import OF_OUTPUTS, ActivityName
 from jobs.models import OutputConnection, RepositoryConnection
 from jobs.queries.reports.asking import check_patterns
 
-# What is told of where nobody says how much: as much as is read at once in any case.
+# Span of a report without a given one: it is quickly read in any case.
 USUAL_STRETCH: Final = dt.timedelta(hours=1)
 
 
 @dataclass(frozen=True)
 class HistoryFilter:
     """
-    What to tell of: from `since` until just before `until`; empty fields ask for nothing.
+    The activities of a report: from `since` until just before `until`; an empty field is no condition.
 
-    `activities` are names as the history shows them: those of outputs with the output's name in
-    parentheses, or without one for all outputs. `entity` and `code` are regular expressions.
+    `activities` are names as the history shows them: activities of outputs have the output's name in parentheses, or
+    none for all outputs. `entity` and `code` are regular expressions.
     """
 
     since: dt.datetime
@@ -34,14 +34,18 @@ class HistoryFilter:
 
     def check(self) -> None:
         """
+        Check the patterns.
+
         Raises:
-            BadPattern: a pattern is none.
+            BadPattern: a pattern is invalid.
         """
         check_patterns({name: getattr(self, name) for name in ("entity", "code") if getattr(self, name)})
 
     @cached_property
     def conditions(self) -> list[str]:
-        """Conditions on rows `past` of the history, for `values`; that of the source is left to the statement."""
+        """
+        Return conditions on rows `past` of the history, for `values`; the statement adds the condition on the source.
+        """
         asked = ["past.started_at >= %(since)s", "past.started_at < %(until)s"]
         if self.job_id is not None:
             asked.append("past.job_id = %(job)s")
@@ -58,7 +62,10 @@ class HistoryFilter:
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """What the conditions ask for, and the sources: all of them, if none is named, so that their index serves."""
+        """
+        Return the values of the conditions, and the sources: all of them without a given one, so that their index is
+        used.
+        """
         sources = [self.repository_id] if self.repository_id is not None else _all_sources()
         of_outputs = _activities_of_outputs(self.activities)
         return {
@@ -75,12 +82,12 @@ class HistoryFilter:
 
     @property
     def where(self) -> str:
-        """The whole condition on rows `past`."""
+        """Return the whole condition on rows `past`."""
         return " AND ".join(["past.repository_id = ANY(%(repositories)s)", *self.conditions])
 
 
 def list_activities() -> list[str]:
-    """The names that can be asked for, without those that only connectors know."""
+    """Return the names to filter by, without names that only connectors know."""
     outputs = [output for output in OutputConnection.objects.order_by("name") if output.connector != "null"]
     own = [name.value for name in ActivityName if name not in OF_OUTPUTS]
     return own + [f"{activity.value} ({output.name})" for activity in sorted(OF_OUTPUTS) for output in outputs]
@@ -91,7 +98,7 @@ def _all_sources() -> list[int]:
 
 
 def _activities_of_outputs(names: Sequence[str]) -> dict[str, tuple[str, int]]:
-    """Those of these names that name an output, each with its activity and the output."""
+    """Return the names among these that name an output, each with its activity and the output."""
     if not any(name.endswith(")") for name in names):
         return {}
     outputs = list(OutputConnection.objects.all())

@@ -1,4 +1,4 @@
-"""Queue status: how many documents stand where, in all or by class of identifier; exact at any size."""
+"""Queue status: the number of documents in each status, in total or by class of identifier; exact at any size."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ def _first_that_holds(*statuses: Status, otherwise: Status) -> str:
     return f"CASE {cases} ELSE '{otherwise}' END"
 
 
-# What a row of a counter tells of: whatever is pending or claimed is taken for ready or being processed.
+# The status for a row of a counter: pending documents count as ready, and claimed ones as being processed.
 _STANDING: Final = (
     f"CASE WHEN item.stage = {Stage.ACTIVE:d} THEN '{Status.PROCESSING}' ELSE "
     + _first_that_holds(
@@ -52,10 +52,10 @@ SELECT * FROM counted
  ORDER BY documents DESC, identifier_class LIMIT %(limit)s
 """
 
-# Without a pattern and without a state nothing need be counted that is counted already. Counters know stages
-# and runs, not times and actions. So of what is pending, the table is read for what has no number in the
-# queue yet (an index holds just these), and for what is to expire, where a job has such documents at all;
-# the rest is ready. Claimed documents are few, and have an index. One statement, so one moment.
+# Without a pattern and a state, the counters replace the count. Counters have stages and runs, but no times and
+# actions. So for pending documents, the table is read for documents without a number in the queue (an index has
+# just these), and for documents that will expire, if a job has any. The others are ready. Claimed documents
+# are few, and have an index. It is one statement, so one snapshot.
 _OF_ALL: Final = f"""
 WITH job AS MATERIALIZED (SELECT * FROM jobs_job WHERE id = ANY(%(jobs)s)
 ), counted AS (
@@ -84,7 +84,7 @@ SELECT status, sum(amount)::bigint AS amount FROM (
      UNION ALL
     SELECT status, amount FROM apart
      UNION ALL
-    -- They stand among those that are ready, or in work.
+    -- Subtracted, since the counters have them as ready or as being processed.
     SELECT CASE status WHEN '{Status.EXPIRING}' THEN '{Status.PROCESSING}' ELSE '{Status.READY_FOR_PROCESSING}' END, -amount
       FROM apart
 ) AS every GROUP BY status
@@ -93,7 +93,7 @@ SELECT status, sum(amount)::bigint AS amount FROM (
 
 @dataclass(frozen=True, slots=True)
 class QueueLine:
-    """How many documents of a class of identifiers are in each status."""
+    """The number of documents of a class of identifiers in each status."""
 
     identifier_class: str
     documents: int
@@ -102,7 +102,7 @@ class QueueLine:
 
 @dataclass(frozen=True, slots=True)
 class QueuePage:
-    """A page of classes, the largest first; `next` is to be handed in as `after` for the one behind it."""
+    """A page of classes, the largest first; `next` is the `after` of the page that follows."""
 
     lines: Sequence[QueueLine]
     next: str | None
@@ -112,10 +112,10 @@ def read_queue_status(
     wanted: DocumentsAsked, *, identifier_class: str = EVERYTHING, limit: int, after: str | None = None
 ) -> QueuePage:
     """
-    Return how many documents stand where, by class of identifier.
+    Return the number of documents in each status, by class of identifier.
 
     Raises:
-        BadPattern, BadPosition: what was asked cannot be.
+        BadPattern, BadPosition: an argument is invalid.
         ReportTooSlow: it took too long.
     """
     wanted.check()

@@ -1,4 +1,4 @@
-"""Simple history: what was done, row by row, and how much of it when."""
+"""Simple history: the activities, row by row, and their number over time."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Final
 from jobs.queries.reports.asking import ask, read_position, write_position
 from jobs.queries.reports.history_filter import HistoryFilter
 
-# What rows may be sorted by; what is not known comes below everything that is.
+# Sort keys of rows; an unknown value comes below all known ones.
 SORTS: Final[Mapping[str, str]] = {
     "start": "past.started_at",
     "activity": "past.activity",
@@ -22,8 +22,8 @@ past.id, past.started_at, past.seconds, past.job_id, past.repository_id, past.ou
        past.bytes, past.result_code, past.result_description
 """
 
-# In the order of time each source's index is walked from its end, and nothing is read that is not shown (or
-# filtered out); in any other order all that was asked for is read.
+# In the order of time, each source's index is read from its end, and only rows that are shown (or filtered out) are
+# read. In any other order, all rows of the filter are read.
 _BY_TIME: Final = f"""
 SELECT past.* FROM unnest(%(repositories)s::bigint[]) AS source(id) CROSS JOIN LATERAL (
     SELECT {_COLUMNS}, past.started_at AS sorted FROM jobs_activity AS past
@@ -44,7 +44,7 @@ SELECT page.*, job.name AS job, repository.name AS repository, output.name AS ou
  ORDER BY page.sorted {direction}, page.started_at {direction}, page.id {direction}
 """
 _BEHIND: Final = "({column}, past.started_at, past.id) {beyond} (%(last)s, %(last_start)s, %(last_id)s)"
-# Said apart, so that an index is walked from there on.
+# A separate condition, so that an index is read from there on.
 _NOT_BEFORE: Final = "past.started_at {beyond}= %(last_start)s"
 
 _TIMELINE: Final = """
@@ -58,8 +58,9 @@ SELECT date_bin(%(step)s, past.started_at, %(since)s) AS began_at, past.activity
 @dataclass(frozen=True, slots=True)
 class HistoryLine:
     """
-    One thing that was done. `seconds` and `bytes` are None where nobody measured; `output` is '' for what
-    was not done by an output.
+    One activity. `seconds` and `bytes` are None if they were not measured.
+
+    `activity` has the output's name in parentheses if an output did it.
     """
 
     started_at: dt.datetime
@@ -76,7 +77,7 @@ class HistoryLine:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """A page of rows; `next` is to be handed in as `after` for the one behind it, None at the end."""
+    """A page of rows; `next` is the `after` of the page that follows, None at the end."""
 
     lines: Sequence[HistoryLine]
     next: str | None
@@ -84,7 +85,7 @@ class HistoryPage:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """How often each activity was begun in equal steps of time from `since` on."""
+    """The number of starts of each activity in equal steps of time from `since` on."""
 
     since: dt.datetime
     step: dt.timedelta
@@ -95,10 +96,10 @@ def read_simple_history(
     wanted: HistoryFilter, *, sort: str = "start", descending: bool = True, limit: int, after: str | None = None
 ) -> HistoryPage:
     """
-    Return a page of what was done, sorted by a key of SORTS; ties in the order of time.
+    Return a page of activities, sorted by a key of SORTS; ties in the order of time.
 
     Raises:
-        BadPattern, BadPosition: what was asked cannot be.
+        BadPattern, BadPosition: an argument is invalid.
         ReportTooSlow: it took too long.
     """
     wanted.check()
@@ -127,17 +128,17 @@ def read_simple_history(
 
 def read_timeline(wanted: HistoryFilter, *, steps: int) -> Timeline:
     """
-    Return how much was begun when, in so many equal steps of the time that is asked for.
+    Return the number of starts of each activity, in `steps` equal steps of the filter's span.
 
     Raises:
-        BadPattern: what was asked cannot be.
+        BadPattern: an argument is invalid.
         ReportTooSlow: it took too long.
     """
     wanted.check()
     step = (wanted.until - wanted.since) / steps
     counts: dict[str, list[int]] = {}
     for row in ask(_TIMELINE.format(where=wanted.where), {**wanted.values, "step": step}):
-        # A step is a whole number of microseconds, so the last may be followed by a sliver of another.
+        # A step is a whole number of microseconds, so the last one may be followed by a sliver of another.
         number = min((row.began_at - wanted.since) // step, steps - 1)
         counts.setdefault(row.activity, [0] * steps)[number] += row.amount
     return Timeline(wanted.since, step, dict(sorted(counts.items())))
