@@ -80,7 +80,7 @@ def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetim
         if output is None or output_id not in {found.output_id for found in read_outputs(job_id)}:
             name = output.name if output else str(output_id)
             raise NothingToRestore(
-                f"Job {job.name} has no documents that were taken out of output {name} and are kept."
+                f"Job {job.name} has no documents that were removed from output {name} and can be restored."
             )
         outputs = list(job.outputs.order_by("pk"))
         if output not in outputs:
@@ -121,7 +121,7 @@ def _restore_into(job: Job, output: OutputConnection, *, cause: str, made_by: st
     open_one = Restoration.objects.filter(**same, ended_at=None).first()
     if open_one is not None:
         return open_one
-    message = f"is to get back what was taken out of output {output.name}"
+    message = f"restores the documents that were removed from output {output.name}"
     journal.record(job, kind="restore", message=message, made_by=made_by, now=now)
     return Restoration.objects.create(**same, asked_at=now, asked_by=made_by)
 

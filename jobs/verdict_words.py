@@ -313,11 +313,11 @@ def remedy(verdict: Verdict) -> str:
     if verdict.failing is not None:
         return _("Check that the host works. Pause the job, or stop the host, while it does not.")
     return {
-        Cause.DISK: _("Free disk space. Crawling goes on by itself."),
+        Cause.DISK: _("Free disk space. Crawling continues by itself."),
         Cause.NOT_RUNNING: _("Start the job."),
         Cause.PAUSED: _("Resume the job."),
         Cause.OUTPUT: _("Repair the output, then resume the job."),
-        Cause.WINDOW: _("Change the windows of the job to let it go on now."),
+        Cause.WINDOW: _("Change the windows of the job to continue it now."),
         Cause.CONNECTOR: _("Install the connector."),
         Cause.GUARD: _("Allow or refuse the removals."),
         Cause.BUDGET: _("Raise the document limit of the job."),
@@ -326,7 +326,7 @@ def remedy(verdict: Verdict) -> str:
         Cause.NO_TAG: _("Start a worker with this tag, or take the tag from the seed."),
         Cause.GROUP_FAILS: _("See the log of the manager."),
         Cause.WORKERS: _("Start more workers."),
-        Cause.STOPPED: _("Let the host go on."),
+        Cause.STOPPED: _("Release the host."),
         Cause.DENIED: _("Take the rule that denies it out of the policy."),
         Cause.CLOSED: _("Change the times of the rule that denies it."),
         Cause.BACK_OFF: _("End the back-off if the host works."),
@@ -355,4 +355,4 @@ def open_requests(line: BinLine) -> str:
 def next_start(line: BinLine, *, now: dt.datetime) -> str:
     if line.next_start_at is not None:
         return words.time_until(line.next_start_at, now=now)
-    return _("under way") if line.in_work or (line.waiting and line.known.open_turns) else words.UNKNOWN
+    return _("in progress") if line.in_work or (line.waiting and line.known.open_turns) else words.UNKNOWN

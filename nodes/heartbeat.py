@@ -142,7 +142,7 @@ class Heart:
                     logger.critical("the work of node %s hangs: its process is given up", self._node_id)
                     self._abandon()
                     break
-                logger.error("the work of node %s makes no progress, so it does not beat", self._node_id)
+                logger.error("the work of node %s makes no progress, so it sends no heartbeat", self._node_id)
                 of_nodes.BEATS.add(1, "skipped")
                 pause = self._pulse.skipped()
                 continue
@@ -151,7 +151,7 @@ class Heart:
             try:
                 beat = self._beat()
             except psycopg.Error as error:
-                logger.warning("node %s cannot beat: %s", self._node_id, error)
+                logger.warning("node %s cannot send a heartbeat: %s", self._node_id, error)
                 self._disconnect()
                 of_nodes.BEATS.add(1, "missed")
                 pause = self._pulse.missed()

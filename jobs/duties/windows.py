@@ -118,5 +118,5 @@ def _wait(at: Pass, job: Job, windows: list[schedule.Window]) -> bool:
 def _why_it_waits(windows: list[schedule.Window], at: Pass) -> str:
     coming = schedule.next_opening_of(windows, after=at.now)
     if coming is None:
-        return "outside its window, and it opens no more"
+        return "outside its window, which will not open again"
     return f"outside its window until {schedule.opening_in_words(*coming)}"

@@ -363,7 +363,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.READY_FOR_STARTUP, "minimal": True, "guard": Guard.NO},
             Owner.OPERATOR,
             guard="the job has a seed and an output",
-            says="was started for what has changed",
+            says="was started for changes only",
             label="Start minimal",
         ),
         Transition(
@@ -381,7 +381,7 @@ TRANSITIONS: Final = by_name(
             frozenset({"pausing", "pausing and waiting", *_PAUSED}),
             {"pause": Pause.NO, "resuming": True},
             Owner.OPERATOR,
-            says="is to go on",
+            says="was asked to resume",
             label="Resume",
             unlike={name: {"pause": Pause.NO} for name in ("pausing and waiting", "paused outside its window")},
         ),
@@ -399,7 +399,7 @@ TRANSITIONS: Final = by_name(
             frozenset(_BEGUN),
             {"stop_request": StopRequest.RESTART, "resuming": False, "minimal": False},
             Owner.OPERATOR,
-            says="was asked to start again",
+            says="was asked to restart",
             label="Restart",
             unlike={"ready for startup": {"minimal": False}},
         ),
@@ -408,7 +408,7 @@ TRANSITIONS: Final = by_name(
             frozenset(_BEGUN),
             {"stop_request": StopRequest.RESTART, "resuming": False, "minimal": True},
             Owner.OPERATOR,
-            says="was asked to start again for what has changed",
+            says="was asked to restart for changes only",
             label="Restart minimal",
             unlike={"ready for startup": {"minimal": True}},
         ),
@@ -461,7 +461,7 @@ TRANSITIONS: Final = by_name(
             {"window": Window.WAITING, "resuming": False},
             Owner.MAIN,
             guard="the window of the run has closed, and no other window is open",
-            says="has to wait",
+            says="waits for its window",
             unlike={"paused": {"window": Window.OUTSIDE}},
         ),
         Transition(
@@ -470,7 +470,7 @@ TRANSITIONS: Final = by_name(
             {"window": Window.INSIDE, "resuming": True},
             Owner.MAIN,
             guard="a window that starts the job is open",
-            says="goes on, since its window is open",
+            says="continues, because its window is open",
             unlike={name: {"window": Window.INSIDE} for name in ("pausing and waiting", "paused outside its window")},
         ),
         # --- The beginning of a run ---
@@ -512,7 +512,7 @@ TRANSITIONS: Final = by_name(
             {"seeding": True},
             Owner.MAIN,
             guard="a continuous job reads its seeds again, or a seed was changed",
-            says="reads its seeds anew",
+            says="reads its seeds again",
             requires={"seeding": False},
             keeps_reason=True,
         ),
@@ -543,7 +543,7 @@ TRANSITIONS: Final = by_name(
             {"resuming": False},
             Owner.MAIN,
             guard="no pause and no window holds the job",
-            says="goes on",
+            says="continues",
         ),
         Transition(
             "interrupt",
@@ -559,7 +559,7 @@ TRANSITIONS: Final = by_name(
             {"connectors_ready": False},
             Owner.MAIN,
             guard="a connector of the job is not installed",
-            says="misses a connector",
+            says="waits for a missing connector",
             requires={"connectors_ready": True},
         ),
         Transition(
@@ -586,7 +586,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.READY_FOR_NOTIFY, **_AT_REST},
             Owner.MAIN,
             guard="no document of the job is claimed",
-            says="ended before it was finished",
+            says="ended early",
             keeps_reason=True,
         ),
         Transition(
@@ -595,7 +595,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.READY_FOR_STARTUP, **_AT_REST},
             Owner.MAIN,
             guard="no document of the job is claimed",
-            says="ended before it was finished, and starts again",
+            says="ended early, and restarts",
         ),
         Transition(
             "shut down",
@@ -603,7 +603,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.SHUTTING_DOWN, "window": Window.INSIDE},
             Owner.MAIN,
             guard="no document of this run is pending or claimed",
-            says="removes what it no longer reaches",
+            says="removes documents that it no longer reaches",
             requires={"seeding": False},
         ),
         Transition(
@@ -621,7 +621,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.ACTIVE},
             Owner.MAIN,
             guard="removals have made documents of this run pending",
-            says="goes on, since what it removed has woken documents",
+            says="continues, because its removals made documents pending",
         ),
         Transition(
             "end at its limit",
@@ -646,7 +646,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.NOTIFYING},
             Owner.MAIN,
             guard="an output needs the notification, and no retry of it is delayed",
-            says="tells its outputs that the run has ended",
+            says="notifies its outputs of the end of the run",
             keeps_reason=True,
         ),
         Transition(
@@ -655,7 +655,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.READY_FOR_NOTIFY},
             Owner.MAIN,
             guard="the notification of an output failed, and a retry is left",
-            says="could not tell its outputs yet",
+            says="could not notify its outputs yet",
             keeps_reason=True,
         ),
         Transition(
@@ -692,7 +692,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.READY_FOR_DELETE_NOTIFY},
             Owner.MAIN,
             guard="no document of the job is left",
-            says="holds nothing any more",
+            says="has no documents left",
         ),
         Transition(
             "notify of deletion",
@@ -700,7 +700,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.NOTIFYING_OF_DELETION},
             Owner.MAIN,
             guard="an output needs the notification, and no retry of it is delayed",
-            says="tells its outputs that it goes",
+            says="notifies its outputs of its deletion",
         ),
         Transition(
             "put off notification of deletion",
@@ -708,7 +708,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.READY_FOR_DELETE_NOTIFY},
             Owner.MAIN,
             guard="the notification of an output failed, and a retry is left",
-            says="could not tell its outputs that it goes",
+            says="could not notify its outputs of its deletion yet",
         ),
         Transition(
             "go",
@@ -716,7 +716,7 @@ TRANSITIONS: Final = by_name(
             {"phase": None},
             Owner.MAIN,
             guard="every output was notified, or has no retry left",
-            says="is gone",
+            says="was deleted",
         ),
     )
 )

@@ -48,5 +48,5 @@ async def _restore(database: DatabaseThread, *, may_begin: Callable[[], bool]) -
         if done.restoration is None:
             return
         if done.refused:
-            logger.warning("restoration %d cannot go on now: %s", done.restoration, done.refused)
+            logger.warning("cannot continue restoration %d now: %s", done.restoration, done.refused)
             refused |= {done.restoration}

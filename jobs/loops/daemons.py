@@ -97,7 +97,7 @@ def _life_logged(identity: NodeIdentity) -> Iterator[None]:
     except BaseException as error:
         logger.error("%s %s ended: %s", identity.kind, identity.name, str(error) or type(error).__name__)  # noqa: TRY400  # it is raised
         raise
-    logger.info("%s %s ended in order", identity.kind, identity.name)
+    logger.info("%s %s ended normally", identity.kind, identity.name)
 
 
 def _become_node(

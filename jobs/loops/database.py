@@ -308,7 +308,7 @@ class Ear:
                 self._listen()
                 pause = _FIRST_PAUSE
             except psycopg.Error as error:
-                logger.info("the ear lost its connection (%s)", str(error).strip())
+                logger.info("the listener lost its connection (%s)", str(error).strip())
                 self._stopping.wait(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
 

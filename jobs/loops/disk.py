@@ -51,7 +51,7 @@ class FreeDisk:
         free, place = min(short)
         return (
             f"the disk of {place} has {free // _MIB:,} MiB left, and the floor (CRAWLCTL_FREE_DISK) is {floor:,} MiB. "
-            "Make room there: crawling then goes on by itself."
+            "Make room there: crawling then continues by itself."
         )
 
 

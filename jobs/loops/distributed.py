@@ -99,7 +99,7 @@ class _Bookkeeping:
             what()
         except psycopg.Error as error:
             if not self._fails:
-                logger.warning("the book of distributed jobs cannot be had; jobs run on as they are: %s", error)
+                logger.warning("cannot read distributed-job records; jobs continue unchanged: %s", error)
             self._fails = True
         else:
             self._fails = False

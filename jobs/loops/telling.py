@@ -73,6 +73,6 @@ def _tell(claimed: NotificationClaimed) -> str:
     except (OutputError, BadSpecification) as refused:
         return str(refused)
     except Exception as defect:
-        logger.exception("defect of the output %s while it was told of an end", claimed.connector)
+        logger.exception("defect of the output %s during a notification", claimed.connector)
         return f"it has a defect ({type(defect).__name__})"
     return ""

@@ -116,7 +116,7 @@ class JobTable:
             bins, runtime = kind.bins, self._runtime(kind)
             connector = runtime.open(asked)
         except (registry.UnknownConnector, ValueError) as error:
-            logger.error("job %d cannot be worked on here: %s", row.id, error)  # noqa: TRY400 (its sentence says it all)
+            logger.error("this worker cannot process job %d: %s", row.id, error)  # noqa: TRY400 (its sentence says it all)
             runtime = MissingRuntime()
             connector = runtime.open(asked)
         self._jobs[row.id, row.run_no] = JobAtWork(

@@ -68,7 +68,7 @@ def reach(store: Coordination, *, gives_up: Callable[[], bool]) -> None:
         try:
             store.connect()
         except Unreachable as error:
-            logger.warning("try %d of %d to reach the store of coordination: %s", number, _TRIES, error)
+            logger.warning("attempt %d of %d to reach the coordination store: %s", number, _TRIES, error)
             if number == _TRIES or gives_up():
                 raise
         else:

@@ -66,7 +66,7 @@ class HeldLocks:
         with self._lock:
             left = sorted(held.lock.item for held in self._held.values())
         for item in left:
-            logger.warning("item %s/%s is still in hand: it stays locked until its lease is over", item.job, item.item)
+            logger.warning("item %s/%s is still claimed: it stays locked until its lease ends", item.job, item.item)
 
     def take(
         self, items: Collection[WorkItem], *, wanted: Callable[[], bool], stop: Callable[[], None]
@@ -138,7 +138,7 @@ class HeldLocks:
             try:
                 if not self._coordination.release(lock):
                     name = f"{lock.item.job}/{lock.item.item}"
-                    logger.warning("item %s was given back too late: its lock was over", name)
+                    logger.warning("item %s was returned too late: its lock had expired", name)
             except CoordinationError:
                 if lock.remaining():
                     with self._lock:
@@ -153,7 +153,7 @@ class HeldLocks:
                 self._give_back_what_is_owed()
                 self._prolong()
             except CoordinationError as error:
-                logger.warning("node %s cannot prolong its locks: %s", self._coordination.node, error)
+                logger.warning("node %s cannot renew its locks: %s", self._coordination.node, error)
 
     def _prolong(self) -> None:
         with self._lock:

@@ -25,7 +25,7 @@ def test_each_line_of_run_is_json_and_tells_of_nodes_and_runs(cluster, serve):
     lines = [json.loads(line) for line in (run.out + run.err).splitlines()]
     events = " | ".join(line["event"] for line in lines)
     assert "worker worker-1 started" in events
-    assert "manager manager-1 ended in order" in events
+    assert "manager manager-1 ended normally" in events
     of_job = [line for line in lines if line.get("job") == job.pk]
     assert {line["run"] for line in of_job} == {Job.objects.get(pk=job.pk).run_no}
     assert any("finished" in line["event"] for line in of_job)

@@ -380,7 +380,7 @@ def test_a_run_and_a_cleared_output_are_restored_each_on_its_own(site):
 
 
 def test_an_output_that_lost_nothing_cannot_be_restored(site):
-    with pytest.raises(NothingToRestore, match="has no documents that were taken out of output search"):
+    with pytest.raises(NothingToRestore, match="has no documents that were removed from output search"):
         restoring.restore_output(site.job_id, site.search.pk, made_by="operator", now=NOON)
     with pytest.raises(NothingToRestore, match="was not cleared"):
         restoring.restore_cleared(site.search.pk, made_by="operator", now=NOON)

@@ -229,7 +229,7 @@ def test_jobs_wait_for_free_disk_where_no_worker_has_any(crawl):
 def test_a_served_host_starts_its_next_document_between_two_turns_too(crawl):
     BinState.objects.filter(bin=crawl.lane.bin_id).update(open_turns=1, open_requests=1)
 
-    assert (crawl.host()["in_work"], crawl.host()["next"]) == ("0", "under way")
+    assert (crawl.host()["in_work"], crawl.host()["next"]) == ("0", "in progress")
 
 
 def test_jobs_without_a_worker_say_how_to_start_one(crawl):

@@ -70,7 +70,7 @@ class Flushing:
 
         So a full output does not cause repeated fetches of its documents.
         """
-        logger.error("an output refused what it was given: %s", error)
+        logger.error("an output refused documents: %s", error)
         crawl.OUTPUT_ERRORS.add()
         state = self._state
         flushed = 0

@@ -30,7 +30,9 @@ class Command(BaseCommand):
             "--since", metavar="TIME", help="restore only later removals, such as 2030-01-31T12:00+00:00"
         )
         parser.add_argument(
-            "--output", metavar="NAME", help="bring back what was taken out of this output, which the job gets back"
+            "--output",
+            metavar="NAME",
+            help="restore the documents that were removed from this output; the job gets the output back",
         )
         parser.add_argument("--deleted", action="store_true", help="restore the last deleted job with this name")
 
