@@ -58,7 +58,7 @@ def restore(
         if open_one is not None:
             return open_one
         wanted = Restoration.objects.create(**same, asked_at=now, asked_by=made_by)
-        message = f"is to get back what run {run_no} removed"
+        message = f"restores what run {run_no} removed"
         journal.record(job, kind="restore", message=message, made_by=made_by, now=now)
     return wanted
 

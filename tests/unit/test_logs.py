@@ -94,5 +94,5 @@ def test_a_refusal_of_a_daemon_is_json_in_json_mode(arguments):
 
     assert said.returncode == 2
     events = [json.loads(line)["event"] for line in (said.stdout + said.stderr).splitlines()]
-    assert any("CRAWLCTL_TYPO is no setting" in event for event in events)
+    assert any("CRAWLCTL_TYPO is an unknown setting" in event for event in events)
     assert len(events) >= 2
