@@ -301,7 +301,7 @@ class Crawls(RuleBasedStateMachine):
     # --- End -------------------------------------------------------------------------------------
 
     def teardown(self):
-        # After a failure, a second one here would hide the first.
+        # After a failure, the final run is skipped: a second failure would hide the first.
         if sys.exc_info()[0] is None:
             self.a_full_run_that_is_let_alone_brings_what_follows_from_the_site()
 

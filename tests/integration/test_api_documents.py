@@ -194,7 +194,7 @@ def test_a_list_that_takes_too_long_says_so(viewer, monkeypatch):
 
 
 def _slow(execute, sql, params, many, context):
-    """Make each query for documents slow, like a filter that few of many million documents pass."""
+    """Make each query for documents slow, like a search for a few documents among many millions."""
     if 'FROM "jobs_queueitem"' in sql:
         sql, params = "SELECT pg_sleep(10)", None
     return execute(sql, params, many, context)

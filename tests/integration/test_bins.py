@@ -1,6 +1,4 @@
-"""
-The overview of bins shows the busiest ones, with the limits of each, their time and their author, at a bounded cost.
-"""
+"""The overview of bins shows the busiest ones, with each limit, its author and its time, at a bounded cost."""
 
 import json
 

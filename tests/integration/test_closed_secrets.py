@@ -1,6 +1,4 @@
-"""
-A secret that cannot be decrypted, as after a restore without the key, makes its job wait and names the connection.
-"""
+"""A job with a secret that cannot be decrypted, as after a restore without the key, waits and names the connection."""
 
 import pytest
 

@@ -224,7 +224,9 @@ def test_the_winner_marks_the_old_main_failed_in_the_same_transaction(cluster, c
 
 
 def test_an_election_waits_for_the_writes_of_the_old_main_that_are_under_way(cluster, connection):
-    """The election also waits for a write that holds the term and itself waits for the lock of another row."""
+    """
+    A write of the old main holds the term while it waits for the lock of another row. The election waits for it, too.
+    """
     old, new, worker = register_node(connection), register_node(connection), register_node(connection, "worker")
     old_term = elect_main(connection, old)
     of_worker, of_old = fall_silent(connection, worker), fall_silent(connection, old)

@@ -87,7 +87,7 @@ def test_a_gone_seed_asks_however_few_documents_it_named(connection, world):
 
 
 def test_a_host_that_loses_most_of_its_documents_asks(connection, world):
-    """The host loses nearly all of its documents, which are few of the job's."""
+    """The host loses nearly all of its documents. They are few among the documents of the job."""
     site = GuardedSite(connection, world, guard_percent=50, guard_documents=3)
     small = [f"there/page{number}" for number in range(6)]
     for page in small:

@@ -117,7 +117,7 @@ def test_each_deletion_on_set_up_pages_leaves_a_line():
     root = Client()
     root.force_login(make_user(name="root", is_superuser=True, is_staff=True))
 
-    # The pages of a job delete it by a transition, which the table of changes contains.
+    # A job is deleted by a transition, which the table of changes contains.
     for model in set(site._registry) - {Job}:
         before = lines()
         page = f"admin:{model._meta.app_label}_{model._meta.model_name}_delete"

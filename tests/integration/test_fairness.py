@@ -1,4 +1,4 @@
-"""A bin with many documents and many bins with one document each all keep their pace beside each other."""
+"""A bin with many documents and many bins with one document keep their pace when they are crawled together."""
 
 from dataclasses import replace
 

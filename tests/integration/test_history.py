@@ -257,7 +257,7 @@ def main(connection):
         for day in days(connection) - ahead_of(dt.datetime.now(tz=dt.UTC)):
             connection.execute(f"DROP TABLE jobs_activity_{day:%Y%m%d}")
 
-    # A test that performed all duties of a main at another time has left the days of that time.
+    # Earlier tests may have left the days of another time.
     go_back_to_the_present()
     yield keep
     go_back_to_the_present()

@@ -60,7 +60,7 @@ in_thread = sync_to_async
 
 
 class Socket(ApplicationCommunicator):
-    """The browser's end of a web socket. The one of channels needs another server."""
+    """The browser's end of a web socket. (The communicator of channels for web sockets needs another server.)"""
 
     async def open(self):
         """Shake hands. Return True if the server accepted the socket."""

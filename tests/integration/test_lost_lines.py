@@ -188,7 +188,7 @@ def test_a_wish_to_write_all_again_ends_the_complaint(lines, job, path, flushed,
     wish(lines.pk, made_by="a test", now=read_clock())
     assert losses() == []
 
-    # A loss before the documents are written again is no loss. A later one is.
+    # A loss is reported only if the documents have been written again before it.
     path.unlink()
     flushed(job.indexed(PAGE), job.indexed(OTHER_PAGE))
     assert losses() == []

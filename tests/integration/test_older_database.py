@@ -25,7 +25,7 @@ def beat(connection, node, *, times=1):
 
 
 def restore(connection, node, *, beats):
-    """Set the beats of the node's row back, as a restored dump does."""
+    """Set the beats in the node's row to an older number, as a restored dump does."""
     connection.execute("UPDATE nodes_node SET beats = %s WHERE id = %s", [beats, node.id])
 
 

@@ -71,7 +71,7 @@ class JobWithOutputs:
     def claim(self, url: str, *, stage: Stage = Stage.ACTIVE, was_lost: bool = False) -> Claimed:
         """
         Put the document into a batch, as stuff and take do. A known
-        document keeps its fields, except for an earlier loss.
+        document keeps its fields. `was_lost` records an earlier loss.
         """
         batch = Batch.objects.create(
             group=self.group, node_scope="cluster", state=Batch.State.SENT, documents=1, created_at=NOON

@@ -1,4 +1,4 @@
-"""Outputs can be written again or cleared, and lose the documents that no job keeps there."""
+"""Outputs are written again or cleared on request, and lose documents that no job keeps there."""
 
 # ruff: noqa: F811 (fixtures of another file)
 

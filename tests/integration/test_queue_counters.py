@@ -36,7 +36,7 @@ from tests.factories import (
 HOSTS = [f"h{number}.example" for number in range(3)]
 NAMES = [f"page {number}" for number in range(60)]
 
-# Endings of documents, each as often as it is to be drawn.
+# Endings of documents to draw from, with more copies of the frequent ones.
 ENDINGS = [
     *6 * [{"ending": Ending.INDEXED}],
     *2 * [{"ending": Ending.UNCHANGED, "code": "304", "references": None}],
@@ -101,7 +101,7 @@ class Walk:
         )
         self.lanes = [make_lane(self.running.seed, host) for host in HOSTS]
         make_documents(self.lanes[0], NAMES[:5])
-        # `make_documents` counts nothing, so these rows stand for its documents.
+        # `make_documents` counts nothing, so these rows add the counts of its documents.
         for lane_id, count in connection.execute("SELECT lane_id, count(*) FROM jobs_queueitem GROUP BY 1").fetchall():
             connection.execute(
                 "INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount) "

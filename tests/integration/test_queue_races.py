@@ -189,7 +189,7 @@ def test_two_stuffers_of_one_group_share_its_documents(connection, other_connect
 
     with connection.transaction():
         first = stuff_all(connection, running, room=1)
-        # It skips the bins that the first stuffer reads, and does not wait for them.
+        # The other stuffer skips the bins that the first one reads, and does not wait for them.
         assert stuff_all(other_connection, running).documents == 0
     second = stuff_all(other_connection, running)
 

@@ -1,4 +1,4 @@
-"""`make` repairs the environment before each target: it then has the pinned packages, whatever its state was."""
+"""Before each target, `make` gives the environment the pinned packages, whatever its state was."""
 
 import hashlib
 import os

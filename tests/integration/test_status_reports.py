@@ -33,7 +33,7 @@ PAST, FUTURE = NOON - seconds(1), NOON + seconds(1)
 # (seq, check_time): numbered, due, not yet due, never due.
 TIMES = ((1, None), (None, PAST), (None, FUTURE), (None, None))
 
-# ManifoldCF's states by its names of documents, and its statuses, if they do not depend on the time.
+# ManifoldCF's own table: the names of documents in each state and, if time does not decide, in each status.
 STATES_BY_NAME = {
     State.NEVER_PROCESSED: {"PENDING", "ACTIVE", "ACTIVENEEDRESCAN"},
     State.PROCESSED: {

@@ -21,7 +21,7 @@ from tests.hostile import HostileSite, answer, drip, endless, redirect, reset_af
 
 # Limits of a second instead of a minute: the tests prove that a limit ends a request, whatever its value.
 SHORT = Limits(request_seconds=1.0, body_bytes=1_000_000, least_rate=1000, least_rate_after=0.3)
-# Limits for requests that another limit ends, so that these limits do not end them first on a busy machine.
+# Generous limits for requests that end by another limit, also on a busy machine.
 PATIENT = replace(SHORT, request_seconds=60.0, least_rate_after=30.0)
 HEADERS = {"User-Agent": "crawlctl-test"}
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"

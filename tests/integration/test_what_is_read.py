@@ -75,7 +75,7 @@ _OF_DJANGO = "/history/"
 # Limits of a page: its statements, for any number of rows, and its characters, for a few rows of each list.
 _STATEMENTS = 40
 _LONGEST = 400_000
-# An address of one job shows all its seeds. A list of jobs does not.
+# Addresses of one job show all its seeds. A list of jobs does not.
 _ALL_SEEDS = re.compile(r"/api/v1/jobs/\d+/")
 
 

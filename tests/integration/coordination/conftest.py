@@ -145,8 +145,7 @@ class DatabaseBench(Bench):
 
     def manager_of(self, name):
         """
-        Return the constructor of managers of distributed jobs on the
-        node with this name, as applications call it: `(node, jobs, …)`.
+        Return a constructor `(node, jobs, …)` of DistributedJobManager, which connects through the line of this name.
         """
         return partial(DistributedJobManager.on_database, self.line(name).dsn(self._dsn), self.cluster)
 
@@ -172,7 +171,7 @@ class ZooKeeperBench(Bench):
         return ZooKeeperCoordination(address=address, cluster=self.cluster, node=name, timeout=timeout, floor=floor)
 
     def manager_of(self, name):
-        """Return the constructor of managers of distributed jobs, as `DatabaseBench.manager_of` does."""
+        """Return a constructor of DistributedJobManager, as `DatabaseBench.manager_of` does."""
         hosts = f"127.0.0.1:{self.line(name).port}"
         return partial(DistributedJobManager.on_zookeeper, hosts, f"{self.root}/{self.cluster}")
 

@@ -59,7 +59,7 @@ def at_work(settings, bench):
 
 @pytest.fixture
 def nowhere(settings):
-    """Set a store of coordination that does not answer."""
+    """Let the store of coordination be a ZooKeeper server that does not answer."""
     settings.CRAWLCTL_COORDINATION = "ZOOKEEPER"
     settings.CRAWLCTL_ZOOKEEPER = "127.0.0.1:1/nowhere"
 

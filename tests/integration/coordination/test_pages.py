@@ -105,10 +105,7 @@ def test_a_store_that_is_away_is_said_to_be(settings, monkeypatch):
 
 @pytest.fixture
 def tree(settings, zookeeper_bench):
-    """
-    Return a function that requests a path of a cluster with one
-    member and one lock, and returns the status and the page.
-    """
+    """Return a function that requests a path in the tree of a small cluster. It returns the status and the page."""
     use(settings, zookeeper_bench)
     node = zookeeper_bench.node("node", joins={JOB: [f"item-{number:03}" for number in range(PAGE + 1)]})
     node.campaign()

@@ -89,7 +89,7 @@ def test_a_rate_holds_while_items_change_during_runs(bench, running):
 
 @pytest.mark.parametrize("make_schedule", [Schedule.by_rate, Schedule.by_delay])
 def test_a_schedule_holds_for_items_that_move_to_another_node(bench, make_schedule):
-    # The period is longer than the start of another node, which gets its items right after they ran.
+    # The period is longer than the start-up of another node, which gets the items right after they ran.
     log, items, period = Log(), [f"item-{number}" for number in range(4)], dt.timedelta(seconds=2)
 
     def manager(name):

@@ -372,7 +372,7 @@ def test_a_lock_that_holds_garbage_counts_as_expired(bench, session, tree, garba
 def test_a_lock_that_was_made_anew_is_not_taken_for_the_one_that_had_expired(bench, session, tree):
     a = bench.node("a")
     expired = a.acquire(NORTH, lease=dt.timedelta(0))
-    # If versions began again at 0, the version that another node reads here would be valid for the next lock, too.
+    # Versions must not begin again, or another node could take the next lock for this expired one.
     _data, stat = session.get(tree.lock(NORTH))
     a.release(expired)
     a.acquire(NORTH, lease=LONG)
