@@ -294,7 +294,7 @@ def test_the_history_of_a_source_is_cleared_a_chunk_at_a_time(connection, main):
         for number in range(most)
     )
 
-    clear_history(source.pk, now=NOON + seconds(5_000))
+    clear_history(source.pk, made_by="a test", now=NOON + seconds(5_000))
 
     assert [main(NOON, duty=clear_histories) for _ in range(3)] == [5_000, 0, 0]
     # Entries after that time, and entries of other repositories, stay.
