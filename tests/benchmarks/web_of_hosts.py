@@ -15,6 +15,7 @@ import socket
 import ssl
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from ipaddress import ip_address
 from pathlib import Path
@@ -42,11 +43,16 @@ def latencies(*, hosts: int, least: float, most: float) -> list[float]:
     return [drawn.uniform(least, most) for _ in range(hosts)]
 
 
+def skewed_latencies(*, hosts: int, median: float) -> list[float]:
+    """Return the seconds that each host takes to answer: log-normal, at most 1 s, the same in each process."""
+    drawn = random.Random(1)
+    return [min(1.0, median * drawn.lognormvariate(0, 0.8)) for _ in range(hosts)]
+
+
 class _Web:
-    def __init__(self, log: RequestLog, *, hosts: int, pages: int, least: float, most: float) -> None:
+    def __init__(self, log: RequestLog, *, pages: int, seconds: Sequence[float]) -> None:
         self.log, self.pages = log, pages
-        names = [host(number) for number in range(hosts)]
-        self.latency = dict(zip(names, latencies(hosts=hosts, least=least, most=most), strict=True))
+        self.latency = {host(number): latency for number, latency in enumerate(seconds)}
         self._links = "".join(f'<a href="/p{page}">page {page}</a> ' for page in range(1, pages))
 
     def answer(self, address: str, path: str, head: bytes) -> tuple[int, bytes]:
@@ -157,15 +163,20 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=1)
     parser.add_argument("--pages", type=int, default=1, help="pages of each host")
     parser.add_argument("--latency", type=float, nargs=2, default=(0.0, 0.0), metavar=("LEAST", "MOST"))
+    parser.add_argument("--median", type=float, help="median of log-normal latencies, in place of --latency")
     parser.add_argument("--tls", type=Path, metavar="DIRECTORY")
     options = parser.parse_args()
     least, most = options.latency
+    if options.median is None:
+        seconds = latencies(hosts=options.hosts, least=least, most=most)
+    else:
+        seconds = skewed_latencies(hosts=options.hosts, median=options.median)
     tls = None if options.tls is None else _certify(options.tls, hosts=options.hosts)
     with (
         closing(RequestLog(options.log)) as log,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        web = _Web(log, hosts=options.hosts, pages=options.pages, least=least, most=most)
+        web = _Web(log, pages=options.pages, seconds=seconds)
         runner.run(_serve(web, tls=tls))
 
 
