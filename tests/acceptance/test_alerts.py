@@ -2,7 +2,9 @@
 
 import contextlib
 import http.server
+import socket
 import threading
+from functools import partial
 
 import pytest
 from django.utils import timezone
@@ -44,6 +46,14 @@ def failing_site(status):
     server.server_close()
 
 
+@contextlib.contextmanager
+def refusing_site():
+    """Hold a port that refuses all connections."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+
+
 @pytest.fixture
 def watched(cluster, tmp_path):
     """Return a cluster with a worker, and the Prometheus that reads it."""
@@ -67,10 +77,12 @@ def crawl(cluster, url, *, pages):
     return job
 
 
-@pytest.mark.parametrize("status", [500, 503])
-def test_a_site_that_fails_everywhere_is_told(watched, status):
+@pytest.mark.parametrize(
+    "serve", [partial(failing_site, 500), partial(failing_site, 503), refusing_site], ids=["500", "503", "refuses"]
+)
+def test_a_site_that_fails_everywhere_is_told(watched, serve):
     cluster, _, prometheus = watched
-    with failing_site(status) as url:
+    with serve() as url:
         crawl(cluster, url, pages=200)
 
         prometheus.wait_for("CrawlctlMostFail")
