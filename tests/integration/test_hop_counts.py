@@ -176,9 +176,7 @@ def test_links_that_are_gone_count_for_ever_where_that_is_asked_for(cursor, limi
 
 
 def crawl(stored, site, *, due, choose):
-    """
-    Read all due documents in the chosen order and groups, including documents that come within the limits by a read.
-    """
+    """Read due documents in the chosen order and groups, until no read brings another document within the limits."""
     due = set(due)
     while due:
         group = choose(sorted(due))

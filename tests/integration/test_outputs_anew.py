@@ -34,7 +34,7 @@ LATER = NOON + dt.timedelta(hours=1)
 
 
 def clear_all(connection):
-    """Clear outputs chunk by chunk until none is left to clear. Return the number of removed documents."""
+    """Clear outputs, chunk by chunk, until none is left to clear. Return the number of removed documents."""
     documents = 0
     while (done := clear_some(connection, opens=open_output, apart_from=frozenset())).output is not None:
         assert not done.refused
@@ -105,7 +105,7 @@ def test_two_workers_do_not_clear_one_output_at_once(connection, dsn, search_out
 
 
 def drop_all(connection):
-    """Remove orphans chunk by chunk until no output is left to search. Return the number of removed documents."""
+    """Remove orphans, chunk by chunk, until all outputs were searched. Return the number of removed documents."""
     documents = 0
     while (done := drop_orphans(connection, opens=open_output, apart_from=frozenset())).output is not None:
         assert not done.refused

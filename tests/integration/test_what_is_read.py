@@ -54,8 +54,9 @@ _READS = ("SELECT", "WITH", "(SELECT")
 # Tables that are read whole: groups, since the main reads each in every
 # pass, and texts that match a query, of which a bounded number is ranked.
 _READ_WHOLE = {"jobs_throttlegroup", "jobs_searchdocument"}
-# Addresses outside this rule: reports over a time range, which end after at most 15 s; metrics, read once in 5 s for
-# all clients; addresses without statements of ours, or with a change; and the history of Django's admin.
+# Addresses to which this rule does not apply: reports over a time range (they
+# end after at most 15 s), metrics (read once in 5 s for all clients), addresses
+# without statements of ours or with a change, and the history of Django's admin.
 _OTHERS = frozenset(
     {
         "reports/",
