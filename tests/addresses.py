@@ -1,4 +1,4 @@
-"""Every address that the program answers, with something of the database in the place of its variables."""
+"""Every address that the program answers, with values from the database for its variables."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from jobs.queries.documents import STATES
 
 _VARIABLE: Final = re.compile(r"<[^>]*>|\(\?P<\w+>(?:[^()]|\([^()]*\))*\)")
 
-# What stands in the place of the star behind each of these. The first job is the one that has a great many of everything.
+# Value for the star behind each of these prefixes. The first job has very many of everything.
 _VALUES: Final = {
     "admin/": "SELECT 'jobs'",
     "admin/r/": "SELECT id || '/1' FROM django_content_type LIMIT 1",
@@ -44,7 +44,7 @@ _VALUES: Final = {
     "jobs/deleted/": "SELECT coalesce(max(id), 1) FROM jobs_deletedjob",
     "nodes/": "SELECT min(id::text) FROM nodes_node WHERE status = 'running'",
 }
-# What may be asked of some of them besides.
+# Query strings that some of these addresses also accept.
 _QUESTIONS: Final = {
     "documents/": [
         *(f"state={state}" for state in STATES),
@@ -86,7 +86,7 @@ _QUESTIONS: Final = {
 
 
 def patterns(resolver: Any = None, before: str = "") -> Iterator[str]:
-    """All patterns of addresses, each with a star in the place of its variables."""
+    """Yield all address patterns, with a star for each variable."""
     for pattern in (resolver or get_resolver()).url_patterns:
         path = before + _VARIABLE.sub("*", str(pattern.pattern).removeprefix("^").removesuffix("$"))
         if hasattr(pattern, "url_patterns"):
@@ -97,8 +97,8 @@ def patterns(resolver: Any = None, before: str = "") -> Iterator[str]:
 
 def addresses(connection: psycopg.Connection[Any], *, but: frozenset[str] = frozenset()) -> Iterator[str]:
     """
-    Each address of each pattern that does not begin like one of `but`; with all that may be asked there, where that
-    leads to other statements.
+    Yield an address for each pattern except those that begin with an entry of `but`. An address with query strings that
+    lead to other statements is yielded once with each, too.
     """
     values = {before: str(_only(connection, question)) for before, question in _VALUES.items()}
     job = values["jobs/"]
@@ -106,7 +106,7 @@ def addresses(connection: psycopg.Connection[Any], *, but: frozenset[str] = froz
         if pattern.startswith(tuple(but)):
             continue
         before, star, behind = pattern.partition("*")
-        # Two variables that belong together are one value.
+        # Two adjacent variables share one value.
         path = before + values[before] + behind.removeprefix("/*") if star else pattern
         yield f"/{path}"
         yield from (f"/{path}?{question.format(job=job)}" for question in _QUESTIONS.get(path, ()))

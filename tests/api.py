@@ -1,4 +1,4 @@
-"""Users with a role, and a small world to ask the REST API about."""
+"""Users with a role, and a small world for requests to the REST API."""
 
 import datetime as dt
 import uuid
@@ -29,21 +29,23 @@ PASSWORD = "a long pass phrase of nobody"
 
 
 def make_user(*roles, name=None, password=None, **facts):
-    """A user of these roles; without a password none fits, which spares the hashing of one."""
+    """
+    Return a user with these roles. Without a password the user has an unusable one, which saves the cost of a hash.
+    """
     user = User.objects.create_user(name or f"a {' and '.join(roles) or 'nobody'}", password=password, **facts)
     user.groups.set(Group.objects.filter(name__in=roles))
     return user
 
 
 def client_of(*roles):
-    """A client that is logged in by session as a user of these roles."""
+    """Return a client with the session of a user of these roles."""
     client = APIClient()
     client.force_login(make_user(*roles))
     return client
 
 
 def token_client_of(*roles):
-    """A client that sends a token of a user of these roles."""
+    """Return a client that sends a token of a user of these roles."""
     _, token = AuthToken.objects.create(user=make_user(*roles))
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Token {token}")
@@ -66,12 +68,12 @@ def make_job(name="manual", *, repository=None, output=None, urls=("http://docs.
 
 
 def set_phase(job, **facts):
-    """Put a job where its loops would have brought it."""
+    """Move a job to the phase that its loops would have reached."""
     Job.objects.filter(pk=job.pk).update(**facts)
 
 
 def make_documents(job, count, *, host="docs.test", **facts):
-    """Documents of one lane of a job, with hashes that are spread as real ones are."""
+    """Create documents in one lane of a job. Their hashes are spread like real ones."""
     lane = make_lane(job.seeds.get(), host, ready_at=None)
     known = {"stage": Stage.DONE, "outcome": Outcome.INDEXED, "result_code": "200", "run_no": job.run_no} | facts
     return QueueItem.objects.bulk_create(
@@ -102,7 +104,7 @@ def make_node(name="worker-1", **facts):
 
 
 def make_world():
-    """One of everything that the API shows."""
+    """Create one of everything that the API shows."""
     policy = ThrottlePolicy.objects.create(name="gently")
     job = make_job(policy=policy)
     (document,) = make_documents(job, 1)
@@ -129,7 +131,7 @@ def document_id(document):
 
 
 def assert_problem(response, status, code, *, fields=None, allowed=None):
-    """The one shape of errors, and nothing but it."""
+    """Assert that a response has the one format of errors, and nothing else."""
     assert response.status_code == status, response.content
     body = response.json()
     assert response["Content-Type"] == "application/problem+json"

@@ -1,9 +1,9 @@
 """
-An application with distributed jobs, in a process of its own, that does what a test says and tells of its runs.
+An application with distributed jobs in its own process, which obeys a test and reports its runs.
 
-`python -m tests.application NUMBER` is the nursery: it has imported everything, and for each line that it is handed over
-the socket of that number it forks an application, which so costs little more than its fork. Whatever an application tells
-has the moment at which it is told, by the machine's clock, and comes in the order of these moments.
+`python -m tests.application NUMBER` is the nursery, which has imported everything. It forks an application for each
+line that it receives on the socket of that number, so an application costs little more than its fork. Each report
+carries its moment by the machine's clock, and reports arrive in the order of these moments.
 """
 
 import datetime as dt
@@ -27,16 +27,16 @@ from tests import behaviour
 
 __all__ = ["Application", "behaviour"]
 
-# Seconds. How often a run that takes long looks whether its items are still its own.
+# Seconds between the checks of a long run that its items are still its own.
 _GLANCE = 0.05
 
 
 class Recorded(DistributedJob):
     """
-    A job that tells of its runs, and whose `answers` can be changed.
+    A job that reports its runs. A test can change its `answers`.
 
-    Its runs last for what it `takes`, or until they should stop and for what it `lingers` then; those of one that does
-    not heed that last in any case.
+    A run lasts `takes`. If it must stop earlier, it goes on for `lingers`. If `heeds` is False, it ignores the request
+    to stop.
     """
 
     def __init__(self, job_id, answers, tell):
@@ -80,7 +80,7 @@ class Recorded(DistributedJob):
             self._tell("ended", self._job_id, run_no, certain_at)
 
     def _pass_time(self, context, certain_at):
-        """Do as if something were done; returns the last moment at which nobody else could have had the items."""
+        """Simulate work. Return the last moment at which the lease certainly excluded all other nodes."""
         until = time.monotonic() + self.answers.takes.total_seconds()
         while (now := time.monotonic()) < until:
             if context.remaining():
@@ -95,13 +95,13 @@ class Recorded(DistributedJob):
 
 
 class Application:
-    """What a test's end of the line asks of it; each verb is answered once."""
+    """The commands of a test to its application. Each gets exactly one answer."""
 
     def __init__(self, connection):
         self._connection = connection
         self._lock = threading.Lock()
         self._node = ""
-        # What can be changed while it works, by what it is called.
+        # Parts that a test can change while the application works, by name.
         self._parts = {}
 
     def tell(self, what, *facts):
@@ -109,21 +109,21 @@ class Application:
             self._connection.send((time.monotonic(), what, *facts))
 
     def live(self):
-        """Do what is said until that is to leave."""
+        """Obey commands until `leave`."""
         _let_log(self.tell)
         self.tell("answered", os.getpid())
         while True:
             verb, *facts = self._connection.recv()
             try:
                 self.tell("answered", getattr(self, verb)(*facts))
-            except Exception as error:  # noqa: BLE001  # a test hears of each
-                # By what it is and says: not each can be made anew from that.
+            except Exception as error:  # noqa: BLE001  # reported to the test
+                # As type and text, because some exceptions cannot be created again from a pickle.
                 self.tell("refused", type(error), str(error))
             if verb == "leave":
                 return
 
     def start(self, manager_of, node, jobs, counts, facts):
-        """Start a manager as users do. Of jobs, an id and its answers."""
+        """Start a manager as users do. Each of `jobs` is an id with its answers."""
         recorded = [Recorded(job_id, answers, self.tell) for job_id, answers in jobs]
         observers = [CountingObserver(node)] if counts else []
         self._parts = {job.job_id: job.answers for job in recorded}
@@ -143,7 +143,7 @@ class Application:
         return render(registry_of(FIGURES))[0].decode()
 
     def hear(self):
-        """Nothing, after all that was told before."""
+        """Answer nothing. The answer arrives after all earlier reports."""
 
     def leave(self):
         """Let the process end as Python does."""
@@ -169,12 +169,12 @@ def _live(connection):
     try:
         Application(connection).live()
     except (EOFError, OSError):
-        # The test is gone, and nobody would hear what comes of anything.
+        # The test no longer exists, so a report has no reader.
         os._exit(1)
 
 
 def _serve(line):
-    # The dead are nobody's to bury.
+    # The kernel removes children that ended; this process does not wait for them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         asked, (*handed,), _flags, _address = socket.recv_fds(line, 1, 1)

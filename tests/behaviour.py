@@ -1,11 +1,11 @@
-"""What tests choose for processes of theirs: strategies, how many threads, which runs fail. Processes know it by its name."""
+"""Behaviour that tests choose by name for their processes: strategies, thread counts, failing runs."""
 
 from nodes.assignment.pools import WorkItem
 from nodes.assignment.spread import evenly_spread
 
 
 def half(items):
-    """A thread for each two items."""
+    """Return one thread for every two items."""
     return len(items) // 2
 
 
@@ -22,7 +22,7 @@ def always(_run_no):
 
 
 class AllToOne:
-    """Who is preferred does everything that it can do; what it cannot, the first of the others."""
+    """A strategy that gives the preferred node all items that it can run, and the rest to the first other node."""
 
     def __init__(self, preferred=""):
         self.preferred = preferred
@@ -38,7 +38,7 @@ class AllToOne:
 
 
 class SpreadUntilBroken:
-    """Spreads items evenly, and loses all of them while it is broken."""
+    """A strategy that spreads items evenly, and assigns none while it is broken."""
 
     def __init__(self, *, is_broken=False):
         self.is_broken = is_broken

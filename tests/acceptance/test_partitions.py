@@ -1,4 +1,7 @@
-"""Daemons whose line to the database is cut, in either direction: they stop in time, and come back by themselves."""
+"""
+Proves that daemons stop in time when their line to the database is cut, in either direction, and later resume by
+themselves.
+"""
 
 import json
 import signal
@@ -21,7 +24,7 @@ HEARTBEAT, NODE_TIMEOUT = (float(QUICK_HEARTS[f"CRAWLCTL_{name}"]) for name in (
 
 @pytest.fixture
 def proxies(machine):
-    """Makes proxies in front of the test's database; they live as long as it does."""
+    """Make proxies in front of the test's database, which live as long as the test."""
     opened = []
 
     def make():
@@ -35,12 +38,12 @@ def proxies(machine):
 
 
 def behind(proxy, cluster):
-    """What a daemon's environment says for it to reach the database through the proxy."""
+    """Return the environment that sends a daemon's database traffic through the proxy."""
     return {"DATABASE_URL": Database(proxy.dsn(cluster.database.dsn)).url}
 
 
 def is_at_work(cluster, daemon):
-    """Whether it has beaten within the last beats."""
+    """True if its last heartbeat is recent."""
     return cluster.database.value(
         "SELECT clock_timestamp() - heartbeat_at < %s * interval '1 second' FROM nodes_node WHERE pid = %s",
         2 * HEARTBEAT,
@@ -48,7 +51,7 @@ def is_at_work(cluster, daemon):
     )
 
 
-# --- All at once: nobody is failed ---------------------------------------------------------------
+# --- All lines cut at once: no node is failed ----------------------------------------------------
 
 
 @pytest.mark.parametrize("direction", [Direction.BOTH, Direction.ANSWERED], ids=["both ways", "answers only"])
@@ -82,13 +85,13 @@ def test_a_crawl_survives_a_cut_between_all_of_its_nodes_and_the_database(cluste
 
 
 def wait_until_silent_for(cluster, seconds):
-    """Until the last beat of all is so many seconds ago."""
+    """Wait until the latest heartbeat of all nodes is this many seconds old."""
     silence = "SELECT extract(epoch FROM clock_timestamp() - max(heartbeat_at)) FROM nodes_node"
     wait_for(lambda: cluster.database.value(silence) > seconds, saying=f"nobody has beaten for {seconds:g} s")
 
 
 def beat_after(cluster, daemon, moment):
-    """Seconds from that moment to the node's latest beat, if that is after it."""
+    """Return the seconds from that moment to the node's latest heartbeat, if that came after the moment."""
     since = (cluster.node_of(daemon).heartbeat_at - moment).total_seconds()
     return max(since, 0.001) if since > 0 else None
 
@@ -109,7 +112,7 @@ def test_a_one_shot_survives_a_line_to_its_database_that_is_cut_and_mended(clust
     assert held_by(cluster.output) == site.documents
 
 
-# --- One alone: it stops before others begin -----------------------------------------------------
+# --- One line cut: the daemon stops before others begin ------------------------------------------
 
 
 def test_a_worker_that_is_cut_off_closes_its_requests_before_others_begin_them(cluster, serve, proxies):
@@ -132,7 +135,7 @@ def test_a_worker_that_is_cut_off_closes_its_requests_before_others_begin_them(c
 
 
 def open_connections(daemon, ports):
-    """Of a process, those to these ports."""
+    """Return the process's open connections to these ports."""
     connections = psutil.Process(daemon.pid).net_connections("tcp")
     return [one for one in connections if one.status == psutil.CONN_ESTABLISHED and one.raddr.port in ports]
 
@@ -164,7 +167,7 @@ def test_a_main_that_is_cut_off_is_replaced_within_the_bound_and_changes_nothing
 
 
 def events_after_takeover(cluster, main):
-    """What the journal says of the old main since it was replaced."""
+    """Return what the journal says about the old main manager since its replacement."""
     return cluster.database.rows(
         "SELECT kind FROM nodes_nodeevent WHERE node_id = %s AND at >= (SELECT since FROM nodes_mainterm) - interval '1 second'",
         cluster.node_of(main).id,
@@ -192,7 +195,7 @@ def test_a_node_that_cannot_beat_for_long_shuts_itself_down(cluster, proxies):
     assert all("the database" in daemon.err for daemon in daemons)
 
 
-# --- What nobody hears ---------------------------------------------------------------------------
+# --- Lost notifications --------------------------------------------------------------------------
 
 
 def test_a_cluster_that_hears_no_notification_only_takes_longer(cluster, serve, proxies):
@@ -229,7 +232,9 @@ def test_pages_and_the_api_say_that_the_database_is_away_and_come_back(cluster, 
 
 
 def ask(address, path, body=None):
-    """Return (status, text) for somebody who says that he has logged in: only the database knows whether that is so."""
+    """
+    Return (status, text) for a client with a session cookie. Only the database knows whether the session is valid.
+    """
     headers = {"Content-Type": "application/json", "Cookie": f"sessionid={'a' * 32}"}
     request = urllib.request.Request(address + path, headers=headers)
     if body is not None:

@@ -1,4 +1,4 @@
-"""PgBouncer between crawlctl and its database: sessions of one client each work, shared sessions are refused."""
+"""Proves that crawlctl works behind a PgBouncer that keeps one session per client, and refuses shared sessions."""
 
 import signal
 import subprocess
@@ -47,7 +47,7 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    # Debian names the zone like this, where initdb says UTC.
+    # Debian's name for the zone that initdb calls UTC.
     with debian_server(tmp_path_factory.mktemp("pooled") / "server", configuration="timezone = 'Etc/UTC'") as running:
         yield running
 

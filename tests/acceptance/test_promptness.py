@@ -1,4 +1,4 @@
-"""What is to happen at a moment happens within seconds of it, whatever else waits."""
+"""Proves that scheduled work starts within seconds of its moment, however much other work waits."""
 
 import datetime as dt
 import time
@@ -14,11 +14,11 @@ from jobs.models import Activity, Job, JobEvent, LaneState
 from tests.factories import make_job, make_output, make_policy
 from tests.processes import wait_for
 
-# In seconds. ManifoldCF's threads look every ten.
+# Seconds. Threads of ManifoldCF wake every ten.
 SOON = 10.0
 NEWCOMERS_PATIENCE = 5.0
 
-# As many documents as asked for, due in the only lane of a job that runs.
+# Due documents in the only lane of a running job; the caller sets their number.
 BACKLOG = """
 INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action, depth,
                             redirects)
@@ -31,7 +31,7 @@ SELECT md5(%(job)s || '/' || n)::uuid, %(job)s, lane.id, %(host)s || '/nothing/'
 
 @pytest.fixture
 def daemons(world, cluster):
-    """A manager and a worker that know the scriptable connector."""
+    """Start a manager and a worker that know the scriptable connector."""
     cluster.start("runmanager", "runworker")
     return cluster
 
@@ -45,7 +45,7 @@ def moments_of(world, what):
 
 
 def test_a_job_starts_reseeds_lets_expire_and_ends_within_seconds_of_each_moment(daemons, world):
-    # The seed is read again each time that it is seeded, which puts its expiry off: the other document expires.
+    # Each seeding reads the seed again and postpones its expiry, so the other document expires.
     world.put("a", links=["b"])
     world.put("b")
     facts = {"kind": Kind.CONTINUOUS, "reseed_after": seconds(2), "expire_after": seconds(5)}
@@ -102,7 +102,7 @@ def test_the_first_request_of_a_new_job_comes_within_seconds_beside_a_long_backl
     )
 
 
-# Hosts with a page each that were asked a minute ago, and whose lanes sleep until an hour after that.
+# Hosts with one page each, requested a minute ago, whose lanes sleep until an hour after that request.
 _SLEEPERS = """
 WITH bin AS (
     INSERT INTO jobs_bin (namespace, name, "interval", is_known)
@@ -119,7 +119,7 @@ WITH bin AS (
 INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action, depth, redirects)
 SELECT md5(id::text)::uuid, %(job)s, id, 'http://here.example/' || id, 0, false, false, 1, (1::bigint << 56) + id, 0, 0, 0 FROM lane
 """
-# At the usual pace of looks for wake-ups that were lost this many would take half a minute.
+# At the usual pace of the scan for lost wake-ups, this many hosts take half a minute.
 HOSTS = 10_000
 
 

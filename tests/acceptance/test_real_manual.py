@@ -1,8 +1,7 @@
 """
-A site that nobody made for us: PostgreSQL's manual, as Debian packs it, served by nginx.
+Proves that a crawl finds every page of a site not made for tests: PostgreSQL's manual from Debian, served by nginx.
 
-What should be found is counted from the files themselves, with the standard library's reader of HTML and
-none of our code.
+The expected pages are counted from the files, with the HTML parser of the standard library and none of our code.
 """
 
 import contextlib
@@ -19,7 +18,7 @@ from tests.processes import PATIENCE, held_by, read_lines, wait_for
 
 pytestmark = [pytest.mark.debian("postgresql-doc"), pytest.mark.debian("nginx")]
 
-# Everything that nginx writes lies below its prefix, and no file of the machine's own nginx is read.
+# Keeps all files of nginx below its prefix, and reads no file of the machine's own nginx.
 CONFIGURATION = """
 daemon off;
 master_process off;
@@ -51,7 +50,7 @@ def manual():
 
 @pytest.fixture
 def served(manual, tmp_path):
-    """The manual behind a private nginx: its address, and the log of what was answered."""
+    """Serve the manual with a private nginx. Return its address and the log of its answers."""
     prefix = tmp_path / "nginx"
     prefix.mkdir()
     port = free_port()
@@ -81,7 +80,7 @@ def answers(port):
 
 
 class Links(HTMLParser):
-    """The addresses that a page links to, as written."""
+    """A parser that collects the addresses a page links to, as written."""
 
     def __init__(self, text):
         super().__init__()
@@ -94,7 +93,7 @@ class Links(HTMLParser):
 
 
 def walk(root, start):
-    """The HTML files below `root` that links lead to from `start`, by their names."""
+    """Return the names of the HTML files below `root` that links from `start` reach."""
     seen, waiting = {start}, [start]
     while waiting:
         name = waiting.pop()

@@ -1,4 +1,4 @@
-"""Restorations by real processes: killed with SIGKILL, started again, and compared byte by byte."""
+"""Proves that restorations by real processes are exact to the byte, also after SIGKILL and a restart."""
 
 from contextlib import contextmanager
 
@@ -9,7 +9,7 @@ from jobs import control, restoring
 from jobs.models import OutputConnection, Restoration
 from tests.processes import read_lines, wait_for
 
-# All columns that a removal takes away. The seed is not compared: the run that removes the others reads it.
+# All columns that a removal changes. The seed is left out: the run that removes other documents reads it again.
 COMPARED = {
     "texts": """
         SELECT hash, url, title, description, text, content_type, language, fetched_at
@@ -42,7 +42,7 @@ def photograph(database, seed):
 
 @contextmanager
 def held_in_the_middle(database):
-    """Within this the second chunk of a restoration writes its documents, and does not come to its end."""
+    """Hold the restoration in its second chunk: the chunk writes its documents and cannot commit."""
     with psycopg.connect(database.dsn) as connection:
         connection.execute(IN_THE_MIDDLE)
         yield

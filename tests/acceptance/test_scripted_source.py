@@ -1,4 +1,4 @@
-"""A source that does what the test says, crawled by daemons: what every connector's jobs can count on."""
+"""Proves with a scripted source which behaviour jobs of every connector can rely on."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.scripted import World
 
 @pytest.fixture
 def daemons(world, cluster):
-    """A manager and a worker that know the scriptable connector."""
+    """Start a manager and a worker that know the scriptable connector."""
     cluster.start("runmanager", "runworker")
     return cluster
 

@@ -1,4 +1,4 @@
-"""A second run changes in the output just what the site changed, whatever happens to its workers."""
+"""Proves that a second run changes in the output exactly what the site changed, also if its workers fail."""
 
 import re
 import signal
@@ -16,14 +16,17 @@ def output(machine):
 
 
 def crawl_first(machine, site, output):
-    """Hold the site in the output; returns the number of its lines."""
+    """Crawl the site into the output, and return the number of lines."""
     crawl = machine.crawl(site.start_url, "--scope", "any", "--job", "site", output=output)
     assert (crawl.code, held_by(output)) == (0, site.documents)
     return len(read_lines(output))
 
 
 def lines_by_action(output, *, since, may_repeat=False):
-    """The URLs of the lines that were written since then; none of them twice, unless a writer died before its commit."""
+    """
+    Return the URLs of the lines written since then, by action. Only a writer that died before its commit may repeat a
+    URL.
+    """
     lines = read_lines(output, since=since)
     actions = {action: {line["url"] for line in lines if line["action"] == action} for action in ("add", "delete")}
     assert may_repeat or len(lines) == sum(map(len, actions.values()))
@@ -54,7 +57,7 @@ def test_where_nothing_changed_nothing_is_written_and_every_page_is_answered_304
 def test_what_changed_and_what_is_gone_is_written_and_nothing_below_a_page_that_failed(machine, serve, output):
     site = serve(pages=200, hosts=2, traps=0)
     written = crawl_first(machine, site, output)
-    # Its children are linked from nowhere else: were it taken for gone, so would they be.
+    # Its children have no other link, so a parent mistaken for removed would remove them too.
     parent = site.plan.only_parents()[0]
     changes = site.revise(change=10, gone=8, broken=parent)
     asked = site.lines
@@ -66,14 +69,14 @@ def test_what_changed_and_what_is_gone_is_written_and_nothing_below_a_page_that_
     assert lines_by_action(output, since=written) == {"add": site.plan.urls(changes.changed), "delete": gone}
     assert held_by(output) == site.documents
     assert (crawl.counts["indexed"], crawl.counts["deleted"]) == (len(changes.changed), len(gone))
-    # What nobody links to any more is not asked for: it leaves because the run did not reach it.
+    # Pages without a link are not requested. They leave the output because the run did not reach them.
     assert not site.plan.urls(changes.gone_unlinked) & {request.url for request in site.requests(since=asked)}
 
 
 def test_what_narrowed_rules_refuse_is_not_asked_for_below_a_page_that_fails(machine, serve, output):
     site = serve(pages=60, hosts=1, traps=0)
     written = crawl_first(machine, site, output)
-    # Its two children are linked from nowhere else; the rules refuse the first.
+    # Its two children have no other link. The rules refuse the first child.
     parent = site.plan.only_parents()[0]
     refused, kept = site.plan.url(2 * parent + 1), site.plan.url(2 * parent + 2)
     site.revise(change=0, gone=0, broken=parent)

@@ -1,4 +1,4 @@
-"""`manage.py crawl` reports on its seeds, and writes documents to standard output."""
+"""Proves that `manage.py crawl` reports on its seeds, and writes documents to standard output."""
 
 import json
 import threading
@@ -14,7 +14,7 @@ NAMES = {"PYTHONPATH": str(ROOT / "tests" / "site_names")}
 
 @contextmanager
 def serve(moved):
-    """Serve pages that link to /a, under any name; pages of the hosts in `moved` redirect to the given host."""
+    """Serve pages that link to /a, under any host name. Pages of the hosts in `moved` redirect to the given host."""
 
     class Pages(BaseHTTPRequestHandler):
         def do_GET(self):

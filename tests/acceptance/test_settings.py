@@ -1,4 +1,4 @@
-"""Settings of daemons: stored while they run, said on their command line, refused with a sentence."""
+"""Proves that daemons apply stored settings while they run, respect their command line, and refuse invalid values."""
 
 from jobs.settings.table import TABLE
 from nodes.settings import versions
@@ -10,7 +10,7 @@ def store(document):
 
 
 def wait_for_version(cluster, daemon, version):
-    """What the node says of its settings once it has taken up this version."""
+    """Wait until the node has applied this version of the settings, and return its report."""
     return wait_for(
         lambda: (report := cluster.node_of(daemon).settings)["version"] == version and report,
         saying=f"{daemon.name} runs with version {version}",

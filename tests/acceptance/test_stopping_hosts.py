@@ -1,4 +1,4 @@
-"""A host that an administrator stops, or asks again: what its site sees of that, and what outputs keep."""
+"""Proves by the site's log and the outputs what happens when an administrator stops a host or retries it."""
 
 import datetime as dt
 import signal
@@ -18,9 +18,9 @@ from tests.chaos.checkers import fetches
 from tests.factories import make_bin, make_job, make_policy
 from tests.processes import held_by, wait_for
 
-# Within so many seconds nothing is asked of a host that was stopped, wherever its documents are.
+# Seconds after which a stopped host gets no request, wherever its documents are.
 EFFECTIVE = 5.0
-# As many as the policy allows; each third page keeps its request for a minute.
+# Open requests that the policy allows. Every third page takes a minute to answer.
 OPEN = 6
 PAGES = 120
 
@@ -48,7 +48,7 @@ def test_workers_close_what_they_have_open_of_a_stopped_host_and_ask_it_nothing_
     urls = [site.plan.url(page) for page in range(PAGES)]
     policy = make_policy(open_requests=OPEN, min_gap=0.0)
     job = make_job(urls=urls, policy=policy, specification={"max_depth": 0, "scope": "any"})
-    # No first document alone: it may be one of those that take a minute.
+    # Mark the host as known, so that the worker does not read a first document alone: that document may take a minute.
     make_bin(host_of(site))
     cluster.start_job(job)
 
@@ -149,7 +149,7 @@ def test_what_is_denied_at_this_time_is_closed_and_waits_until_it_may_be_fetched
     cluster.start_job(job)
     wait_for(lambda: site.count_requests() > OPEN, saying="the site is served")
 
-    # Always but on a day that is not near.
+    # Every weekday except one that is some days away.
     days = tuple(day for day in range(1, 8) if day != (timezone.now().isoweekday() + 2) % 7 + 1)
     policies.change(policy.pk, rules=[RuleWanted(denies=True, days=days)], everywhere=True)
     denied_at = time.monotonic()

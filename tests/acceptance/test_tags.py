@@ -1,4 +1,4 @@
-"""Seeds that only workers with a tag read, with real daemons."""
+"""Proves with real daemons that only workers with a tag read the seeds that require it."""
 
 from jobs.models import Job, Seed
 from tests.processes import QUICK_HEARTS, held_by, wait_for

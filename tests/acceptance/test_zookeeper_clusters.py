@@ -1,4 +1,4 @@
-"""Daemons whose main is chosen in ZooKeeper beside the database: what befalls it, and that PostgreSQL decides all the same."""
+"""Proves that clusters with elections in ZooKeeper survive its faults, and that PostgreSQL has the last word."""
 
 import signal
 from uuid import uuid4
@@ -18,7 +18,7 @@ from tests.proxy import Proxy
 from tests.zookeeper import ZooKeeper
 
 HEARTBEAT = float(QUICK_HEARTS["CRAWLCTL_HEARTBEAT_INTERVAL"])
-# As docs/coordination.md promises; and one beat for what the machine is busy with.
+# The promise of docs/coordination.md, and one beat of tolerance for a busy machine.
 BACK_WITHIN_BEATS = 2 + 1
 
 
@@ -36,7 +36,9 @@ def path():
 
 @pytest.fixture
 def chosen_there(zookeeper, path):
-    """What the environment of daemons says that are coordinated by that server, through a proxy if there is one."""
+    """
+    Return a function that makes the environment of daemons coordinated by that server, optionally through a proxy.
+    """
 
     def say(proxy=None, **environment):
         port = zookeeper.port if proxy is None else proxy.port
@@ -51,7 +53,7 @@ def chosen_there(zookeeper, path):
 
 @pytest.fixture
 def look(zookeeper, path):
-    """Looks at the cluster as ZooKeeper has it."""
+    """Return a function that reads the cluster from ZooKeeper."""
     store = ZooKeeperCoordination(
         address=Address.parse(f"127.0.0.1:{zookeeper.port}{path}"),
         cluster=CLUSTER,
@@ -75,7 +77,7 @@ def owners_of(cluster):
     return {str(row.id): str(row.owner_id) for row in rows}
 
 
-# --- Mains ---------------------------------------------------------------------------------------
+# --- Main managers -------------------------------------------------------------------------------
 
 
 def test_a_main_that_falls_silent_is_followed_by_who_is_chosen_sooner_than_by_its_timeout(cluster, chosen_there):
@@ -158,7 +160,7 @@ def test_a_main_that_is_cut_off_from_zookeeper_resigns_before_another_is_elected
         line.heal()
 
 
-# --- The store goes away, and comes back ---------------------------------------------------------
+# --- ZooKeeper disappears and returns ------------------------------------------------------------
 
 
 def test_while_zookeeper_is_away_a_crawl_goes_on_and_soon_after_there_is_a_main_again(
@@ -202,7 +204,7 @@ def test_what_groups_have_whom_is_shown_there_and_again_after_it_was_wiped(
         try:
             shown = {item.item: node for item, node in look().shares.items() if item.job == GROUPS}
         except CoordinationError:
-            # What was wiped, and not made again yet.
+            # The data was wiped, and is not written again yet.
             return False
         return shown and shown == owners_of(cluster)
 
@@ -229,7 +231,7 @@ def test_a_calm_cluster_writes_nothing_there(cluster, zookeeper, chosen_there, l
     assert zookeeper.writes() == before
 
 
-# --- Starts that cannot be -----------------------------------------------------------------------
+# --- Refused starts ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["runmanager", "runworker"])
@@ -291,7 +293,7 @@ def with_something_else(zookeeper, path):
     session.end()
 
 
-# --- One-shots -----------------------------------------------------------------------------------
+# --- One-shot commands ---------------------------------------------------------------------------
 
 
 def test_a_one_shot_needs_no_zookeeper(machine, serve, zookeeper, chosen_there):

@@ -1,12 +1,12 @@
 """
-`make bench`: our crawler beside Scrapy, on one machine, in one run.
+`make bench`: crawlctl beside Scrapy, on one machine, in one run.
 
-Both crawl the same synthetic sites, a small one and a large one, with 64 connections and no delay, each with a queue that survives a
-crash. What is measured: pages a second by the site's own log, CPU by kind of process, memory, how long a text waits until
-it is found, and the statements that a crawl costs the database. In the same run the fastest loop that we know how to write
-says how much of the machine a crawler could use. docs/benchmarks.md says how to read the figures.
+Both crawl the same synthetic sites, a small one and a large one, with 64 connections and no delay. Both have a queue
+that survives a crash. Measured are pages a second by the site's own log, CPU by kind of process, memory, the wait of a
+text until a search finds it, and the statements that a crawl costs the database. In the same run the fastest loop that
+we know how to write shows how much of the machine a crawler could use. docs/benchmarks.md says how to read the figures.
 
-Standard output ends with one line for each figure; `var/bench.json` holds the same and every single run. The exit code
+Standard output ends with one line for each figure. `var/bench.json` holds the same and every single run. The exit code
 is 1 if a crawler did not fetch every page, if a text was found too late, or if a goal was missed.
 """
 
@@ -29,29 +29,29 @@ from tests.benchmarks.databases import ROOT
 from tests.benchmarks.runs import SCRAPY_PYTHON, Run, Watch, run_ceiling, run_ours, run_scrapy
 
 _SCRAPY, _CEILING = "scrapy", "ceiling"
-# What each output has to be, in pages a second of Scrapy.
+# Goal of each output, as a multiple of Scrapy's pages a second.
 _GOALS = {"null": 10.0, "jsonl": 6.0, "search": 3.0}
-# On a smaller site, starting is most of a crawl.
+# On a smaller site, most of a crawl is its start.
 _LEAST_PAGES_OF_A_GOAL = 10_000
 _STATEMENTS_SHOWN = 40
 
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """A site, and how often it is crawled: figures are the medians."""
+    """A site and the number of its crawls. Figures are medians of the crawls."""
 
     pages: int
     rounds: int
 
 
-# The runs of one size, by the name of what crawled.
+# The runs of one size, by the name of the crawler.
 _Runs = Mapping[str, Sequence[Run]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     (ROOT / "var" / "bench").mkdir(parents=True, exist_ok=True)
-    # The large site takes Scrapy nine minutes: once is enough.
+    # Scrapy takes nine minutes for the large site, so one run of it is enough.
     sizes = [Size(pages, options.rounds if pages == min(options.pages) else 1) for pages in sorted(options.pages)]
     runs = {size.pages: _run_all(size) for size in sizes}
     statements = _count_statements(pages=sizes[0].pages)
@@ -109,7 +109,7 @@ def _run(name: str, *, pages: int, watch: Watch) -> Run:
 
 @dataclasses.dataclass(frozen=True)
 class Statements:
-    """What a crawl without outputs asks of the database; `top` are (calls, ms in all, text)."""
+    """What a crawl without outputs asks of the database. `top` holds (calls, total ms, text)."""
 
     run: Run
     calls: int
@@ -117,7 +117,7 @@ class Statements:
 
 
 def _count_statements(*, pages: int) -> Statements | None:
-    """Count the statements of a run on Debian's PostgreSQL; None where that is not installed."""
+    """Count the statements of a run on Debian's PostgreSQL. Return None if that is not installed."""
     if not databases.has_statistics():
         sys.stderr.write("Debian's postgresql is not installed, so statements are not counted.\n")
         return None
@@ -135,13 +135,13 @@ def _count_statements(*, pages: int) -> Statements | None:
 
 @contextlib.contextmanager
 def _directory() -> Iterator[Path]:
-    """A directory of one run's own, for a while."""
+    """Yield a directory for one run, and remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="run-", dir=ROOT / "var" / "bench") as name:
         yield Path(name)
 
 
 class _Step:
-    """One run as it is shown on standard error: a line that counts where somebody watches, else its end only."""
+    """One run on standard error: a counting line on a terminal, else only its end."""
 
     def __init__(self, title: str, *, pages: int) -> None:
         self._title, self._pages = title, pages
@@ -175,7 +175,7 @@ class _Step:
 
 
 def _figures(runs: Mapping[int, _Runs], *, statements: Statements | None) -> dict[str, float]:
-    """All figures by name, the most asked for last; each is the median of its runs."""
+    """Return all figures by name, the most important last. Each is the median of its runs."""
     figures: dict[str, float] = {}
     rates: dict[tuple[str, int], float] = {}
     for pages, of_size in runs.items():
@@ -193,7 +193,7 @@ def _figures(runs: Mapping[int, _Runs], *, statements: Statements | None) -> dic
     for pages in runs:
         share = _ratio(rates["null", pages], rates[_CEILING, pages])
         figures[f"ratio to ceiling, {_title('null')}, {pages:,} pages"] = share
-    # The smaller one of both sizes.
+    # The smaller figure of both sizes.
     return figures | {
         f"ratio to scrapy, {_title(name)}": min(_ratio(rates[name, pages], rates[_SCRAPY, pages]) for pages in runs)
         for name in _GOALS
@@ -213,14 +213,14 @@ def _figures_of(done: Sequence[Run], *, what: str) -> dict[str, float]:
 
 
 def _defects(runs: Mapping[int, _Runs], *, statements: Statements | None) -> list[str]:
-    """What went wrong in single runs, in sentences."""
+    """Return the failures of single runs, in sentences."""
     all_runs = [(_title(name), done) for of_size in runs.values() for name, done in of_size.items()]
     all_runs += [("statements", [statements.run])] if statements else []
     return [f"{title}: {defect}" for title, done in all_runs for run in done for defect in run.defects]
 
 
 def _missed(figures: Mapping[str, float], *, pages: int) -> list[str]:
-    """The goals that were missed, in sentences."""
+    """Return the missed goals, in sentences."""
     if pages < _LEAST_PAGES_OF_A_GOAL:
         return []
     ratios = {name: figures[f"ratio to scrapy, {_title(name)}"] for name in _GOALS}
@@ -252,7 +252,7 @@ def _title(name: str) -> str:
 
 
 def _in_words(value: float) -> str:
-    """As many digits as mean something."""
+    """Return the value with its significant digits."""
     return f"{value:.0f}" if value >= 100 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"
 
 

@@ -1,9 +1,10 @@
 """
-The fastest durable crawl loop that we know how to write, and no crawler: what is left out of one is the ceiling of ours.
+The fastest durable crawl loop that we know how to write. It leaves out most of a crawler, so its speed is an upper
+bound for ours.
 
 Two processes claim addresses from one table, fetch, parse, and write the absent links before they mark their pages
-done, each in batches. There is no robots.txt, pace, redirect, encoding, limit, output, retry, owner, history or count. Started by
-`python -m tests.benchmarks.ceiling START_URL DATABASE CONNECTIONS`.
+done, each in batches. There is no robots.txt, pace, redirect, encoding, limit, output, retry, owner, history or count.
+Started by `python -m tests.benchmarks.ceiling START_URL DATABASE CONNECTIONS`.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from ada_url import join_url
 
 PROCESSES = 2
 _BATCH = 100
-# Keys that a process remembers to have written; then it begins anew.
+# Keys that a process remembers as written. At this number it clears its memory.
 _REMEMBERED = 200_000
 _PAUSE = 0.005
 
@@ -60,7 +61,7 @@ def _run(database: str, connections: int) -> None:
 
 
 class _Crawl:
-    """One process of it."""
+    """One of the two processes."""
 
     def __init__(self, connections: int) -> None:
         self._connections = connections
@@ -127,7 +128,7 @@ class _Crawl:
         self._found, self._ended = {}, []
         if len(self._known) > _REMEMBERED:
             self._known.clear()
-        # In this order a crash repeats work and loses none, and two processes do not wait for each other.
+        # In this order a crash repeats work but loses none, and the two processes do not wait for each other.
         await queue.execute(_ADD, (list(found), list(found.values())), binary=True)
         await queue.execute(_END, (ended,), binary=True)
 

@@ -1,11 +1,13 @@
 """
-What coordination costs, in both stores: `python -m tests.benchmarks.coordination`.
+What coordination costs in both stores: `python -m tests.benchmarks.coordination`.
 
-Two clusters: 8 nodes with DJM's 44 jobs of 372 items, and 100 nodes with 100 jobs of 10,000 items. Of each is told how long the main
-takes to look, to plan and to write when all items are shared out for the first time, when a node has left, and when one has
-come; how many items change hands; and how many transactions that wrote something, the main's beat among them (of ZooKeeper also how many
-requests it was asked). Then the same of a calm cluster; what a lock costs; how long it takes until the item of a node that falls silent is in another's hand; and of ZooKeeper what
-the seats of a calm cluster's daemons ask for.
+There are two clusters: 8 nodes with DJM's 44 jobs of 372 items, and 100 nodes with 100 jobs of 10,000 items. The main
+node looks, plans and writes at the first sharing of all items, after a node has left, and after one has come. For each
+of these the report shows the time and the number of items that change nodes. It also shows the number of transactions
+that wrote something, with the main node's heartbeat, and the requests to ZooKeeper.
+
+Then follow the same figures of a calm cluster, the cost of a lock, and the time until another node has the item of a
+silent node. Last come the requests that the membership sessions of a calm cluster's daemons send to ZooKeeper.
 """
 
 import argparse
@@ -42,16 +44,16 @@ _CLUSTERS: Sequence[tuple[str, int, Mapping[str, Sequence[str]]]] = (
     ("100 nodes, 100 jobs, 10,000 items", 100, _LARGE),
 )
 _LOCKS = 200
-# A short one, of which the time to notice a silence is a multiple.
+# A short timeout; the time to notice a silence is a multiple of it.
 _SHORT_TIMEOUT = dt.timedelta(seconds=2)
-# Daemons as they are by default, and for how long their seats are watched.
+# Number and timeout of daemons by default, and the seconds for which their membership sessions are watched.
 _SEATS, _NODE_TIMEOUT, _WATCHED = 8, dt.timedelta(seconds=15), 20.0
 
 _TRANSACTIONS = "SELECT pg_current_xact_id()::text::bigint"
 
 
 class Store:
-    """One of the stores: opens nodes, and counts what was written, and what was asked where the server tells."""
+    """One of the stores. It opens nodes and counts writes, and requests where the server reports them."""
 
     def __init__(
         self,
@@ -97,7 +99,7 @@ def _database(directory: Path) -> Iterator[Store]:
         def written() -> int:
             with psycopg.connect(dsn) as connection:
                 (number,) = connection.execute(_TRANSACTIONS).fetchone() or (0,)
-            # To ask for the number of a transaction is one, and the one before asked, too.
+            # The query for the number is a transaction too, and so was each earlier query.
             return int(number) - next(asked)
 
         def opened(cluster: str, node: str, timeout: dt.timedelta) -> Coordination:
@@ -115,7 +117,7 @@ def _zookeeper(directory: Path) -> Iterator[Store]:
         return ZooKeeperCoordination(address=address, cluster=cluster, node=node, timeout=timeout)
 
     def asked() -> int:
-        """Also what keeps sessions alive."""
+        """Return the number of requests, including the pings of sessions."""
         (line,) = (line for line in server.ask("mntr").splitlines() if line.startswith("zk_packets_received"))
         return int(line.split()[1])
 
@@ -134,7 +136,7 @@ def _measure_rebalances(
         member.connect()
         member.join(pools)
         if isinstance(member, DatabaseCoordination) and member is not members[0]:
-            # Its row is a member for as long as the timeout: the server has not a connection for each.
+            # Its row stays a member for the timeout. The server has too few connections for one of each node.
             member.close()
     _tell(f"{store.name}, {title}: joining took {time.perf_counter() - began_at:.1f} s")
     main_node, last = members[0], f"node-{nodes - 1}"
@@ -151,7 +153,7 @@ def _measure_rebalances(
         leaving.close()
     _tell_of(store, title, "a node has left", left)
     _tell_of(store, title, "a node has come", come)
-    # The one that came last has gone with its connection.
+    # The last node left when its connection closed.
     _rebalance(store, main_node)
     before = store.written()
     took = [_rebalance(store, main_node)[0] for _round in range(rounds)]
@@ -201,7 +203,7 @@ def _measure_locks(store: Store) -> None:
 
 
 def _measure_loss(store: Store, *, rounds: int) -> None:
-    """How long after its last beat the only item of a node is in the hand of another, who waits for nothing else."""
+    """Measure the time from a node's last heartbeat until another waiting node has its only item."""
     item, took = WorkItem("job", "item"), []
     for number in range(rounds):
         main, heir, lost = (store.open(f"loss-{number}", name, _SHORT_TIMEOUT) for name in ("main", "heir", "lost"))
@@ -233,7 +235,7 @@ def _measure_loss(store: Store, *, rounds: int) -> None:
 
 
 class _Beats:
-    """Beats for a node, ten times in its timeout."""
+    """Heartbeats of a node, ten times in its timeout."""
 
     def __init__(self, node: Coordination) -> None:
         self._node, self._stopping, self._beaten_at = node, threading.Event(), time.monotonic()
@@ -241,7 +243,7 @@ class _Beats:
         self._thread.start()
 
     def stop(self) -> float:
-        """Returns when it beat last."""
+        """Stop the heartbeats, and return the moment of the last one."""
         self._stopping.set()
         self._thread.join()
         return self._beaten_at
@@ -253,7 +255,7 @@ class _Beats:
 
 
 def _measure_seats(store: Store) -> None:
-    """What the seats of a calm cluster's managers and workers ask for."""
+    """Measure the requests of the membership sessions of a calm cluster's managers and workers."""
     ways = [store.open("seats", f"node-{number}", session_timeout(_NODE_TIMEOUT)) for number in range(_SEATS)]
     for way in ways:
         way.connect()

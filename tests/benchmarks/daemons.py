@@ -1,4 +1,4 @@
-"""Managers and workers as processes, for what is measured of a cluster at work."""
+"""Managers and workers as processes, for measurements of a cluster at work."""
 
 import contextlib
 import subprocess
@@ -10,7 +10,7 @@ from tests.benchmarks.databases import ROOT
 
 @contextlib.contextmanager
 def running_daemons(environment: Mapping[str, str], *kinds: str) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Daemons of these kinds, until the block ends."""
+    """Run daemons of these kinds until the block ends."""
     started = [
         subprocess.Popen(
             [sys.executable, "manage.py", kind],

@@ -1,8 +1,8 @@
 """
-Databases for one measured run each, prepared and held, so that starting them is not part of what is measured.
+Databases for one measured run each. They start before the measurement, so their start is not part of it.
 
-The embedded one is what users get. Debian's is asked for the number of statements, since it brings
-pg_stat_statements and the embedded one does not.
+The embedded database is the one that users get. The number of statements comes from Debian's PostgreSQL, since only
+that has pg_stat_statements.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ _MODULE = "pg_stat_statements"
 
 @dataclass(frozen=True)
 class Database:
-    """What a command is told of a database, its address, and the process below which all of the server's are."""
+    """A database for a command: its environment, its address, and the parent process of all server processes."""
 
     environment: dict[str, str]
     address: str
@@ -44,11 +44,11 @@ class Database:
 
 @contextlib.contextmanager
 def embedded(var: Path) -> Iterator[Database]:
-    """The embedded database of a `var` directory, with its tables."""
+    """Run the embedded database of a `var` directory, with its tables."""
     environment = {**os.environ, "CRAWLCTL_VAR": str(var)}
     environment.pop("DATABASE_URL", None)
     directory = var / "postgres"
-    # In a session of its own: who interrupts the benchmark ends the run first, and its database after it.
+    # In a session of its own: an interrupt of the benchmark ends the run first, and the database after it.
     holder = subprocess.Popen(
         [sys.executable, "-c", _HOLD, str(directory)],
         cwd=ROOT,
@@ -66,8 +66,8 @@ def embedded(var: Path) -> Iterator[Database]:
         try:
             yield Database(environment=environment, address=address, server=guardian)
         finally:
-            # The end of its input ends the holder, and this process may have become a user, too. Who stops the server then is
-            # the guardian: whoever removes the directory before that is done meets files that come and go.
+            # The holder ends when its input ends. This process may have changed its user, too. Then the guardian stops
+            # the server, so wait for it: until then files in the directory come and go.
             lifetime.let_go()
             assert holder.stdin is not None
             holder.stdin.close()
@@ -76,7 +76,7 @@ def embedded(var: Path) -> Iterator[Database]:
 
 @contextlib.contextmanager
 def with_statistics(var: Path) -> Iterator[Database]:
-    """A cluster of Debian's PostgreSQL that counts its statements, with our tables."""
+    """Run a cluster of Debian's PostgreSQL that counts its statements, with our tables."""
     with debian_server(var / "debian", configuration=f"shared_preload_libraries = '{_MODULE}'\n") as server:
         environment = {**os.environ, "CRAWLCTL_VAR": str(var), "DATABASE_URL": server.address}
         _make_tables(environment)
@@ -87,7 +87,7 @@ def with_statistics(var: Path) -> Iterator[Database]:
 
 @contextlib.contextmanager
 def in_memory(var: Path) -> Iterator[Database]:
-    """A cluster of Debian's PostgreSQL that holds all of its tables in memory and does not wait for the disk."""
+    """Run a cluster of Debian's PostgreSQL that holds all tables in memory and does not wait for the disk."""
     configuration = "shared_buffers = 6GB\nfsync = off\nmaintenance_work_mem = 1GB\nmax_wal_size = 16GB\n"
     with debian_server(var / "debian", configuration=configuration) as server:
         environment = {**os.environ, "CRAWLCTL_VAR": str(var), "DATABASE_URL": server.address}
@@ -96,18 +96,18 @@ def in_memory(var: Path) -> Iterator[Database]:
 
 
 def has_statistics() -> bool:
-    """Whether this machine has a PostgreSQL that can count its statements."""
+    """True if this machine has a PostgreSQL that can count its statements."""
     return newest_debian(module=_MODULE) is not None
 
 
 def forget_statements(address: str) -> None:
-    """Count from here."""
+    """Reset the counts."""
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("SELECT pg_stat_statements_reset()")
 
 
 def read_statements(address: str) -> list[tuple[int, float, str]]:
-    """Every statement since: how often it was executed, for how many ms in all, and its text; the most frequent first."""
+    """Return each statement since the reset as (calls, total ms, text), the most frequent first."""
     with psycopg.connect(address, autocommit=True) as connection:
         return connection.execute(
             """

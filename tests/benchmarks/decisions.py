@@ -1,9 +1,10 @@
 """
-What the main decides, and how long it takes to: `python -m tests.benchmarks.decisions`.
+What the main manager decides, and how long each decision takes: `python -m tests.benchmarks.decisions`.
 
-Arithmetic only, without a database: one sight of 10, 100 and 1,000 managers that hold 1,000 to 100,000 groups, by the
-code of the daemons. Told are the median time of a decision, and how many groups change hands when one manager has
-died, when one has come, and when half of all managers hold everything and an administrator has it made even.
+Arithmetic only, without a database: one snapshot of 10, 100 and 1,000 managers that hold 1,000 to 100,000 groups,
+decided by the code of the daemons. The report shows the median time of a decision. It also shows how many groups change
+managers when a manager has died, when one has come, and when an administrator rebalances a cluster of which half the
+managers hold everything.
 """
 
 import argparse
@@ -54,7 +55,7 @@ def _seen(managers: int) -> ClusterSeen:
 
 
 def _look_after(cluster: ClusterSeen) -> None:
-    """What the main decides at each look: whether it still is, and who is to be failed."""
+    """Make the decisions of each look: is this node still the main manager, and which nodes have failed."""
     elect(cluster, beat=BEAT, is_steady=steady_for(TIMEOUT))
     judge(cluster, is_steady=steady_for(TIMEOUT))
 

@@ -1,10 +1,10 @@
 """
 Whether a large host and many small ones leave each other their pace: `python -m tests.benchmarks.fairness`.
 
-One manager and two workers, as daemons, crawl 100,000 hosts of one page each, which are real to them: addresses of
-loopback. Once these are alone, once a host with a million pages and a pace is in the same job, and once that one has no
-pace. What is told is how many of the small hosts were emptied a second, by the site's log, and the share of the large
-one's rate.
+One manager and two workers, as daemons, crawl 100,000 hosts of one page each. The hosts are loopback addresses. Three
+crawls are compared: the small hosts alone, with a large host of a million pages and a pace in the same job, and with
+the large host without a pace. The report shows the small hosts emptied a second, by the site's log, and the share of
+the large host's rate.
 """
 
 import argparse
@@ -27,12 +27,12 @@ from tests.benchmarks.databases import ROOT
 from tests.waiting import wait_until
 
 _GAP = 0.25
-# Seconds until a new crawl goes evenly.
+# Seconds until a new crawl has an even rate.
 _WARM_UP = 8.0
-# Pages of the large host that were fetched when the small ones come.
+# Pages of the large host fetched before the small ones come.
 _UNDER_WAY = 5
 
-# The documents of the run that is started next, as seeding would leave them.
+# The documents of the next run, as seeding would leave them.
 _FILL = """
 WITH bin AS (
     INSERT INTO jobs_bin (namespace, name, "interval", is_known)
@@ -73,7 +73,7 @@ class _Site:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What the site saw within a stretch of time: small hosts emptied a second, pages of the large one a second."""
+    """What the site saw in an interval: small hosts emptied a second, pages of the large host a second."""
 
     small: float
     large: float
@@ -130,7 +130,7 @@ def _measure(site: _Site, *, documents: int, bins: int, seconds: float) -> None:
 
 
 def _crawl(site: _Site, *, first: int, bins: int, documents: int, seconds: float, gap: float) -> _Seen:
-    """Crawl so many small hosts from a number on, and the large one, which is number 0, if it has documents."""
+    """Crawl `bins` small hosts from the number `first` on, and the large host, number 0, if `documents` is not 0."""
     from django.utils import timezone
 
     from jobs import control
@@ -155,7 +155,7 @@ def _crawl(site: _Site, *, first: int, bins: int, documents: int, seconds: float
         ]
 
     if documents:
-        # It is being crawled when the others come.
+        # The large host is being crawled when the small ones come.
         _fill(facts, names=[large], each=documents)
         control.start(job.pk, made_by="a benchmark", now=timezone.now())
         wait_until(lambda: sum(request.host == large for request in seen()) > _UNDER_WAY)
@@ -169,7 +169,7 @@ def _crawl(site: _Site, *, first: int, bins: int, documents: int, seconds: float
     until = time.monotonic()
     within = [request for request in seen() if since <= request.time / 1e9 < until]
     emptied = [request.time / 1e9 for request in within if request.host in small]
-    # Those that were emptied before the end are emptied as fast as they were.
+    # If nearly all hosts were emptied early, the last of them ends the interval.
     took = max(emptied, default=until) - since if len(emptied) < bins * 0.99 else until - since
     control.abort(job.pk, made_by="a benchmark", now=timezone.now())
     wait_until(lambda: Job.objects.get(pk=job.pk).phase == "inactive")

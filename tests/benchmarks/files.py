@@ -1,9 +1,9 @@
 """
-How fast a tree of small files is crawled into the null output: a first run, and a second of what is unchanged.
+How fast a tree of small files is crawled into the null output: a first run, and a second run without changes.
 
-The tree has the shape of ManifoldCF's BigCrawlTester, ten directories in each directory and ten files in
-each of the lowest, so 100,000 files are 111,111 documents; ManifoldCF published 33 of them a second on two
-cores, and 57 on eight. A bare walk that reads and hashes the same tree in the same run tells what the disk gives.
+The tree has the shape of ManifoldCF's BigCrawlTester: ten directories in each directory, and ten files in each of the
+lowest. So 100,000 files are 111,111 documents. ManifoldCF published 33 of them a second on two cores, and 57 on eight.
+A bare walk that reads and hashes the same tree in the same run shows the speed of the disk.
 """
 
 import argparse
@@ -53,7 +53,7 @@ RUNS = ("first", "unchanged second")
 
 
 def plant(directory: Path, *, levels: int) -> int:
-    """Make the tree; returns how many directories and files it has."""
+    """Make the tree, and return the number of its directories and files."""
     directory.mkdir()
     planted = 1
     for number in range(_FAN_OUT):
@@ -66,7 +66,7 @@ def plant(directory: Path, *, levels: int) -> int:
 
 
 def walk(tree: Path) -> float:
-    """Read and hash every file, and nothing else; returns the seconds that it took."""
+    """Read and hash every file, and return the seconds that this took."""
     began = time.monotonic()
     for above, _, names in os.walk(tree):
         for name in names:
@@ -75,7 +75,7 @@ def walk(tree: Path) -> float:
 
 
 def crawl(tree: Path, database: Database, *, workers: int, documents: int) -> float:
-    """`manage.py crawl` of the tree, as users start it; returns the seconds of its run."""
+    """Run `manage.py crawl` of the tree, as users start it, and return the seconds of its run."""
     arguments = [f"file://{tree}", "--job=tree", "--output=null", f"--workers={workers}", "--json", "--no-progress"]
     done = subprocess.run(
         [sys.executable, "manage.py", "crawl", *arguments],

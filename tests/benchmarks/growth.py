@@ -1,10 +1,10 @@
 """
 Speed, CPU and memory as the work grows: `python -m tests.benchmarks.growth`.
 
-The synthetic site is crawled in sizes of 10,000, 100,000 and 1,000,000 pages, each by a fresh `manage.py crawl` with two
-workers and the null output, on a fresh embedded database. What is told: pages a second, CPU of a page by kind of process,
-and the most memory that each kind had. The exit code is 1 if a run did not fetch every page, or if the processes of
-the largest run had more than 1.2 times the memory that they had in the one before.
+The synthetic site is crawled in sizes of 10,000, 100,000 and 1,000,000 pages. Each crawl is a fresh `manage.py crawl`
+with two workers and the null output, on a fresh embedded database. The report shows pages a second, CPU per page by
+kind of process, and the peak memory of each kind. The exit code is 1 if a run did not fetch every page, or if the
+processes of the largest run had more than 1.2 times the memory of the run before.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from tests.benchmarks.runs import Run, run_ours
 
 _SIZES: Final = (10_000, 100_000, 1_000_000)
 _MOST_MEMORY: Final = 1.2
-# Those whose memory is ours to bound: a database takes what its settings give it.
+# Kinds of process whose memory is ours to bound. A database takes the memory that its settings allow.
 _OURS: Final = ("manager", "workers")
 _KINDS: Final = (*_OURS, "PostgreSQL")
 
@@ -82,7 +82,7 @@ _WIDTH, _HEIGHT, _MARGIN = 320, 180, 40
 
 
 def _picture(runs: Mapping[int, Run]) -> str:
-    """Two plots beside each other, with the sizes in equal steps."""
+    """Return two plots side by side, with the sizes in equal steps."""
     speed = _plot("pages a second", {pages: run.pages_a_second for pages, run in runs.items()})
     cpu = _plot("CPU-ms a page", {pages: _cpu(run) for pages, run in runs.items()})
     return (

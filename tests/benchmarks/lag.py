@@ -1,4 +1,4 @@
-"""How long texts wait until they can be found, as anybody could ask the database while a crawl goes on."""
+"""How long texts wait until a search can find them, as any client of the database sees it during a crawl."""
 
 import threading
 from typing import Self
@@ -7,7 +7,7 @@ import psycopg
 
 _INTERVAL = 0.25
 
-# Of the text that has waited longest. How many wait is counted at the end only: among very many that takes a while.
+# Age of the text that has waited longest. A count of a long backlog is slow, so it is made only at the end.
 _OLDEST = """
 SELECT coalesce(extract(epoch FROM clock_timestamp() - min(written_at)), 0)::float FROM jobs_searchdocument WHERE vector IS NULL
 """
@@ -15,7 +15,7 @@ _LEFT = "SELECT count(*) FROM jobs_searchdocument WHERE vector IS NULL"
 
 
 class Lag:
-    """Looks while the block runs. `longest` is in seconds; `left` counts the texts that were not findable at its end."""
+    """An observer while the block runs. `longest` is in seconds; `left` counts the texts not findable at its end."""
 
     def __init__(self, address: str) -> None:
         self._address = address

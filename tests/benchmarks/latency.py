@@ -1,9 +1,10 @@
 """
-How soon an idle cluster goes on with what it finds: `python -m tests.benchmarks.latency`.
+How soon an idle cluster continues with what it finds: `python -m tests.benchmarks.latency`.
 
-One manager and one worker, with default settings and nothing else to do. Each page of the first job links to one more, so that nothing can be
-asked for until the page before was read, flushed and stuffed. What is told is the time from the end of a page's answer to
-the request for the page that it named, and how long crawls of five pages last after their last answer.
+One manager and one worker run with default settings and nothing else to do. Each page of the first job links to one
+more, so a request is possible only after the page before was read, flushed and stuffed. The report shows the time from
+the end of a page's answer to the request for the page that it named. It also shows how long crawls of five pages last
+after their last answer.
 """
 
 import argparse
@@ -28,7 +29,7 @@ _SHORT = 5
 
 
 class _Chain(ThreadingHTTPServer):
-    """A site whose pages each link to the next one; `asked` and `answered` are moments by page."""
+    """A site whose pages each link to the next one. `asked` and `answered` are moments by page."""
 
     daemon_threads = True
 
@@ -110,14 +111,14 @@ def _measure(*, pages: int, short: int) -> None:
 
 
 def _crawl(site: _Chain) -> float:
-    """Crawl it; returns the seconds from its last answer to the end of the job."""
+    """Crawl the site, and return the seconds from its last answer to the end of the job."""
     from django.utils import timezone
 
     from jobs import control
     from jobs.models import Job
     from tests.factories import make_job, make_policy
 
-    # Without a policy a host is asked once a second.
+    # Without a policy a host gets one request a second.
     job = make_job(urls=[site.url], policy=make_policy(site.url, open_requests=4, min_gap=0.0))
     control.start(job.pk, made_by="a benchmark", now=timezone.now())
     wait_until(lambda: Job.objects.get(pk=job.pk).phase == "inactive" and len(site.answered) == site.pages)

@@ -1,10 +1,10 @@
 """
-What the life of a cluster costs, and how soon it goes on: `python -m tests.benchmarks.life`.
+What the life of a cluster costs, and how soon it resumes: `python -m tests.benchmarks.life`.
 
-The main is frozen, again and again, in a cluster that beats twice a second, and what is told is how many beats after
-its last one the next main is in office. The documents of a failed worker are given back, as rows. Ten nodes with
-nothing to do are watched beside few and many documents, and few and many seeds: what they cost should not depend
-on it. At last thirty daemons run at once, and their connections are counted.
+The main manager is frozen again and again, in a cluster that beats twice a second. The report counts the beats from its
+last one until the next main manager is in office. Documents of a failed worker are released, as rows. Ten idle nodes
+are watched beside few and many documents, and few and many seeds: their cost should not depend on these. Last, thirty
+daemons run at once, and their connections are counted.
 """
 
 import argparse
@@ -37,9 +37,9 @@ _BEAT, _TIMEOUT = 0.5, 2.0
 _QUICK = {"CRAWLCTL_HEARTBEAT_INTERVAL": str(_BEAT), "CRAWLCTL_NODE_TIMEOUT": str(_TIMEOUT)}
 _MANAGERS, _WORKERS = 4, 6
 _MANY_MANAGERS, _MANY_WORKERS = 10, 20
-# What each idle cluster holds, as (documents, seeds).
+# Contents of each idle cluster, as (documents, seeds).
 _FEW, _MANY_DOCUMENTS, _MANY_SEEDS = (1_000, 10), (1_000_000, 10), (1_000, 10_000)
-# A job at rest, its seeds, and in the first of them its documents, which were all read.
+# A stopped job, its seeds, and the documents of the first seed, all fetched.
 _SEEDS = """
 INSERT INTO jobs_seed (job_id, urls, seeded_run)
 SELECT %(job)s, ARRAY['http://a.test/' || n], 1 FROM generate_series(1, %(seeds)s::int) AS n
@@ -50,7 +50,7 @@ INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_be
 SELECT md5(%(job)s || '/' || n)::uuid, %(job)s, %(lane)s, 'http://a.test/' || n, 2, false, false, 1, 0, 0, 0, 1, '200'
   FROM generate_series(%(first)s::int, %(last)s::int) AS n
 """
-# Documents that a worker holds in batches of so many.
+# Documents that a worker has claimed, in batches of `size`.
 _CLAIMED = """
 WITH offered AS (
     INSERT INTO jobs_batch (group_id, node_scope, manager_id, worker_id, kind, state, documents, created_at, sent_at)
@@ -70,7 +70,7 @@ SELECT node.id, count(*) FROM nodes_node AS node
   JOIN pg_stat_activity AS session ON starts_with(session.application_name, node.id::text)
  WHERE node.status = 'running' GROUP BY node.id
 """
-# Seconds after which what a start brings with it is over.
+# Seconds until the cost of a start is over.
 _SETTLED = 5.0
 # Seconds that thirty processes may take to start on a small machine.
 _PATIENCE = 300.0
@@ -99,16 +99,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Bench:
-    """One database, on which one cluster after the other runs."""
+    """One database for the clusters, which run one after the other."""
 
     def __init__(self, database: Database) -> None:
         self._environment = database.environment
         self._server = database.server
 
-    # --- Who is main -----------------------------------------------------------------------------
+    # --- Elections -------------------------------------------------------------------------------
 
     def tell_takeovers(self, times: int) -> None:
-        """How many beats after the last one of a main that freezes the next one is in office."""
+        """Print how many beats after the last one of a frozen main manager the next one is in office."""
         with ExitStack() as running:
             self._start(running, "runmanager", "runmanager", **_QUICK)
             self._wait_for_nodes(2)
@@ -124,7 +124,10 @@ class _Bench:
         )
 
     def _freeze_the_main(self) -> float:
-        """Beats from the main's last one to the next main; the frozen one is gone when this returns."""
+        """
+        Return the beats from the main manager's last one to the next main manager. The frozen process has ended by
+        then.
+        """
         ((main, pid, term),) = self._rows(
             "SELECT node.id, node.pid, term FROM nodes_mainterm AS term JOIN nodes_node AS node ON node.id = main_id"
             " WHERE term.scope = 'cluster'"
@@ -143,10 +146,10 @@ class _Bench:
         )
         return float(silence) / _BEAT
 
-    # --- What a failed worker held -----------------------------------------------------------------
+    # --- Documents of a failed worker --------------------------------------------------------------
 
     def tell_return(self, documents: int) -> None:
-        """How long it takes to give back what a failed worker had in hand."""
+        """Print how long the release of a failed worker's documents takes."""
         from django.utils import timezone
 
         from jobs.queue.release import release_of_lost_workers
@@ -170,10 +173,10 @@ class _Bench:
             connection.execute(_FORGET)
         _say(f"return of {returned:,} documents of a failed worker: {took:.1f} s ({returned / took:,.0f} documents/s)")
 
-    # --- Nothing to do -----------------------------------------------------------------------------
+    # --- Idle clusters -----------------------------------------------------------------------------
 
     def tell_idle(self, seconds: float) -> None:
-        """What ten nodes with nothing to do cost, beside few and many documents, and few and many seeds."""
+        """Print the cost of ten idle nodes, beside few and many documents, and few and many seeds."""
         job, lane = self._make_job_at_rest(seeds=_FEW[1])
         self._fill(job, lane, first=1, last=_FEW[0])
         few = self._cpu_of_idle(seconds)
@@ -208,7 +211,7 @@ class _Bench:
             connection.execute("CHECKPOINT")
 
     def _cpu_of_idle(self, seconds: float) -> float:
-        """Cores that the cluster and its database use."""
+        """Return the cores that the cluster and its database use."""
         with ExitStack() as running:
             daemons = self._start(running, *["runmanager"] * _MANAGERS, *["runworker"] * _WORKERS)
             self._wait_for_nodes(_MANAGERS + _WORKERS)
@@ -221,12 +224,12 @@ class _Bench:
     # --- Connections -------------------------------------------------------------------------------
 
     def tell_connections(self) -> None:
-        """How many connections thirty daemons hold."""
+        """Print how many connections thirty daemons hold."""
         with ExitStack() as running:
             self._start(running, *["runmanager"] * _MANY_MANAGERS, *["runworker"] * _MANY_WORKERS)
             nodes = _MANY_MANAGERS + _MANY_WORKERS
             self._wait_for_nodes(nodes)
-            # Each has its three, and no manager has one more for a moment.
+            # By now each has its three connections, and no manager has an extra one for a moment.
             time.sleep(_SETTLED)
             counted = [row[1] for row in self._rows(_SESSIONS)]
         _say(f"connections of {nodes} daemons: {sum(counted)}, of one at most {max(counted)}")
@@ -237,7 +240,7 @@ class _Bench:
         return running.enter_context(running_daemons(self._environment | settings, *kinds))
 
     def _wait_for_nodes(self, count: int) -> None:
-        """Until so many nodes are at work."""
+        """Wait until this many nodes are at work."""
         at_work = "SELECT count(*) FROM nodes_node WHERE status = 'running'"
         wait_until(lambda: self._value(at_work) == count, within=_PATIENCE)
 

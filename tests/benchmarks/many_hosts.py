@@ -1,8 +1,8 @@
 """
 As many hosts as loopback has addresses, served by one socket: `python -m tests.benchmarks.many_hosts LOG`.
 
-127.1.0.0 and what follows, each a host of its own to a crawler. It prints its port when it listens, answers every
-request with a small page (robots.txt with 404), and logs all of them as the synthetic site does.
+The addresses begin at 127.1.0.0, and each is a separate host to a crawler. The process prints its port when it listens.
+It answers every request with a small page (robots.txt with 404), and logs requests as the synthetic site does.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _FLUSH_INTERVAL = 0.1
 
 
 def host(number: int) -> str:
-    """The address of a host by its number."""
+    """Return the address of a host by its number."""
     return str(_FIRST + number)
 
 
@@ -63,7 +63,7 @@ async def _serve(log: RequestLog) -> None:
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     listener = socket.socket()
-    # All addresses, but of loopback only.
+    # Listen on all addresses, but only those of loopback.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
     listener.bind(("0.0.0.0", 0))
     listener.listen(4096)

@@ -1,8 +1,8 @@
 """
 What processes cost: CPU seconds and peak memory, by kind of process.
 
-Memory is the proportional set size, so that what several processes share counts once. Its peak is that of
-the moments looked at, four a second.
+Memory is the proportional set size, so memory that several processes share counts once. Its peak is the largest of four
+samples a second.
 """
 
 import threading
@@ -15,12 +15,12 @@ import psutil
 _INTERVAL = 0.25
 _MIB = 1 << 20
 
-# Finds the processes of one kind as of now: workers and database sessions come and go.
+# Finds the present processes of one kind: workers and database sessions come and go.
 Finder = Callable[[], Iterable[psutil.Process]]
 
 
 class Meter:
-    """Looks at processes while the block runs."""
+    """An observer of processes while the block runs."""
 
     def __init__(self, kinds: Mapping[str, Finder]) -> None:
         self._kinds = kinds
@@ -38,11 +38,11 @@ class Meter:
         self._thread.join()
 
     def cpu_seconds(self, kind: str) -> float:
-        """CPU of each process of the kind in its whole life, up to when it was last seen."""
+        """Return the CPU of all processes of the kind over their whole life, up to the last look at each."""
         return sum(self._seconds[kind].values())
 
     def peak_mib(self, kind: str) -> float:
-        """The most that all processes of the kind had together."""
+        """Return the most memory that all processes of the kind had together."""
         return self._peaks[kind] / _MIB
 
     def _run(self) -> None:
@@ -62,7 +62,7 @@ class Meter:
 
 
 def tree_of(root: psutil.Process) -> list[psutil.Process]:
-    """The process and all its descendants; none when it is gone."""
+    """Return the process and all its descendants, or an empty list if it no longer exists."""
     try:
         return [root, *root.children(recursive=True)]
     except psutil.NoSuchProcess:
@@ -70,7 +70,7 @@ def tree_of(root: psutil.Process) -> list[psutil.Process]:
 
 
 def cpu_seconds_of_tree(root: psutil.Process) -> float:
-    """CPU of a process that lives, its descendants, and those of them that have ended."""
+    """Return the CPU of a live process, its descendants, and those of them that have ended."""
     total = 0.0
     for process in tree_of(root):
         with suppress(psutil.NoSuchProcess):
@@ -79,6 +79,6 @@ def cpu_seconds_of_tree(root: psutil.Process) -> float:
 
 
 def busy_seconds_of_machine() -> float:
-    """CPU that anybody has used on this machine since it started."""
+    """Return the CPU that all processes have used on this machine since its start."""
     times = psutil.cpu_times()
     return sum(times) - times.idle - times.iowait - times.guest - times.guest_nice

@@ -1,9 +1,10 @@
 """
 What moving groups costs: `python -m tests.benchmarks.moves`.
 
-First as rows: 10,000 groups over 100 managers, of which the main makes the plan of a rebalance, and then begins
-its moves; and how long the server takes for the pages of them. Then as daemons: two managers crawl some hosts at a pace of their own; one group is moved to and fro, and
-what is told is how long its host was left alone at most, beside how long it is usually, and the same of the others.
+First as rows: 10,000 groups over 100 managers. The main manager plans a rebalance and then begins its moves. The time
+of the server for the pages about it is measured, too. Then as daemons: two managers crawl some hosts, each at its own
+pace, and one group is moved back and forth. The report shows the longest gap of the moved host beside its usual one,
+and the same of the other hosts.
 """
 
 import argparse
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
     from jobs.models import Job
 
 _MANAGERS, _GROUPS = 100, 10_000
-# Reads of a page, of which the median counts.
+# Reads of a page, for the median.
 _READS = 20
-# Seconds between the starts at a host, between two moves, and until a new crawl goes evenly; pages of all hosts together.
+# Seconds between starts at a host, between two moves, and until a new crawl has an even rate. Pages of all hosts
+# together.
 _GAP, _BETWEEN, _WARM_UP = 0.1, 1.0, 8.0
 _PAGES, _HOSTS = 6_000, 4
 
@@ -83,7 +85,7 @@ def _measure_rows() -> None:
 
 
 def _rebalance(connection: "psycopg.Connection[Any]") -> None:
-    """All groups are one manager's; the main plans, and then makes, a rebalance over all managers."""
+    """Give all groups to one manager, then let the main manager plan and make a rebalance over all managers."""
     from jobs.duties.requests import answer_requests
     from jobs.models import Job
     from nodes.models import ClusterRequest
@@ -119,7 +121,7 @@ def _rebalance(connection: "psycopg.Connection[Any]") -> None:
 
 
 def _read_pages() -> None:
-    """What the server takes for the page of that cluster, and for that of one of its groups."""
+    """Measure the server's time for the page of that cluster and for the page of one of its groups."""
     from django.contrib.auth import get_user_model
     from django.test import Client
 
@@ -211,7 +213,7 @@ def _move(job: "Job") -> None:
 
 
 def _gaps(requests: "Iterable[LoggedRequest]") -> list[float]:
-    """Seconds between the starts of two requests at one host."""
+    """Return the seconds between successive starts at one host."""
     by_host: dict[str, list[int]] = {}
     for request in requests:
         by_host.setdefault(urlsplit(request.url).netloc, []).append(request.time)

@@ -1,9 +1,9 @@
 """
-How soon a new job's first request comes beside a long backlog: `python -m tests.benchmarks.newcomer`.
+How soon the first request of a new job comes beside a long backlog: `python -m tests.benchmarks.newcomer`.
 
-A manager and two workers, as daemons, are busy with a job of which a million documents wait on one host.
-A second job with another host is started; what is told is the median time from the wish to its first
-request for a page, by the site's own log.
+A manager and two workers, as daemons, are busy with a job of which a million documents wait on one host. A second job
+with another host is started. The report shows the median time from the order to start until its first request for a
+page, by the site's own log.
 """
 
 import argparse
@@ -93,7 +93,7 @@ def _measure(site: Site, *, documents: int, rounds: int) -> None:
 
 
 def _another_port(site: Site, port: int) -> int:
-    """The port of another of the site's hosts: they stand beside each other."""
+    """Return the port of another host of the site. Its hosts have neighbouring ports."""
     listening = {address.laddr.port for address in site.process.net_connections() if address.status == "LISTEN"}
     return min(listening - {port})
 

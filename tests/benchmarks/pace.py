@@ -1,14 +1,14 @@
 """
 How much of the rate that a policy allows is used: `python -m tests.benchmarks.pace`.
 
-Two managers and four workers crawl hosts of different paces, each host for itself; of each pace there is one host with
-one job, and one that two jobs of two policies share. What is told is, for each pace, the share of the starts that its gap
-allows in a minute while documents wait, by the site's log, and how often the least gap was not kept.
+Two managers and four workers crawl hosts of different paces. For each pace there is one host with one job, and one host
+that two jobs of two policies share. The report shows, for each pace, the share of the starts that its gap allows in a
+minute while documents wait, by the site's log. It also shows how often the minimum gap was not kept.
 
-With `--address GAP` it is told of hosts at one address instead, of which a policy allows one request at a time and a
-start each so many seconds, all together; with `--total GAP` of many hosts of one page, of all of which a policy allows that.
-With `--bytes RATE` it crawls a host that may be read at RATE bytes a second: alone, and under a policy that allows
-six open requests in all, which are never reached.
+With `--address GAP` it measures hosts at one address instead, whose policy allows one request at a time and one start
+every GAP seconds for all together. With `--total GAP` it measures many hosts of one page, with that policy for all of
+them. With `--bytes RATE` it crawls a host that allows RATE bytes a second: once alone, and once under a policy whose
+limit of six open requests is never reached.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from tests.pace.rules import LeastGap, MostOpen, broken, share_of_rate
 from tests.waiting import wait_until
 
 _GAPS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
-# Seconds until a new crawl goes evenly, and more than the longest round lasts.
+# Seconds until a new crawl has an even rate. Longer than the longest round.
 _WARM_UP = 15.0
 _ENOUGH = 1.3
 _HOSTS_AT_ONE = 8
@@ -95,7 +95,7 @@ def _measure(directory: Path, *, environment: Mapping[str, str], seconds: int) -
             time.sleep(_WARM_UP)
             since = time.monotonic()
             until = since + seconds
-            # And until the first start after it, of each host.
+            # Also wait for the first start after the interval, of each host.
             time.sleep(seconds + 1.5 * max(_GAPS))
             _ = site.lines
             made = fetches(read_log(starts), read_log(ends))
@@ -120,7 +120,7 @@ def _measure_an_address(directory: Path, *, gap: float, environment: Mapping[str
     logs = [(directory / f"{number}.log", directory / f"{number}.ends") for number in range(_HOSTS_AT_ONE)]
     pages = int((seconds + _WARM_UP) * _ENOUGH / gap)
     with ExitStack() as opened:
-        # One address, and a port for each.
+        # One address, and a port for each host.
         sites = [
             opened.enter_context(serve_site(starts, pages=pages, traps=0, latency_ms=20, ends=ends))
             for starts, ends in logs
@@ -231,7 +231,7 @@ def _measure_bytes(
 
 
 def _start_jobs(host: str, urls: Sequence[str], *, gap: float, jobs: int) -> None:
-    """Start so many jobs, each with its own policy and its part of the pages; the strictest has the gap."""
+    """Start `jobs` jobs, each with its own policy and its part of the pages. The strictest policy has the gap."""
     from django.utils import timezone
 
     from jobs import control

@@ -1,11 +1,11 @@
 """
 What 50 open live pages cost beside a crawl: `python -m tests.benchmarks.pages`.
 
-A manager, a worker and the web server, as daemons, crawl a synthetic site as fast as they can, while live pages of
-each kind are followed over web sockets that read what they are sent. What is told is the web server's part of
-all CPU of the run: that of daemons and of PostgreSQL, not that of the site. Also how long the server takes for the
-overview, the page of a job and that of hosts where the job has 100,000 hosts with 10,000,000 documents. (That no
-page reads documents that it does not show, or more counts than that, is held by tests.) Non-zero exit above the limits.
+A manager, a worker and the web server, as daemons, crawl a synthetic site as fast as they can. Meanwhile web sockets
+follow live pages of each kind, and read what they are sent. The report shows the web server's share of the CPU of the
+run, which is the CPU of daemons and PostgreSQL without that of the site. It also shows the server's time for the
+overview, the page of a job and that of hosts, where the job has 100,000 hosts with 10,000,000 documents. (Tests prove
+that no page reads more documents or counts than it shows.) The exit code is non-zero above the limits.
 """
 
 import argparse
@@ -38,7 +38,7 @@ _MOST_SHARE: Final = 0.02
 _MOST_SECONDS: Final = 0.1
 _BINS: Final = 100_000
 _PORT: Final = 8391
-# What the crawl before left.
+# Removes the data of the crawl before.
 _EMPTY: Final = """
 TRUNCATE jobs_job, jobs_bin, jobs_queueitem, jobs_outlinks, jobs_indexeddocument, jobs_batch, jobs_turn, jobs_counter, jobs_counterdelta,
          jobs_jobcounter, jobs_throttlepolicy, jobs_repositoryconnection, jobs_outputconnection, nodes_node CASCADE
@@ -67,14 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ):
             crawling = [*(psutil.Process(daemon.pid) for daemon in daemons), database.server]
             share = _measure_share(site, web, crawling, count=options.open)
-        # Without daemons: they would begin to crawl what follows.
+        # Without daemons, which would start to crawl the data that follows.
         seconds = _measure_pages(database.address, documents=options.documents)
     return 0 if share <= _MOST_SHARE and seconds <= _MOST_SECONDS else 1
 
 
 @contextlib.contextmanager
 def _web_server(environment: Mapping[str, str]) -> Iterator[psutil.Process]:
-    """The web server, once it answers."""
+    """Run the web server, and yield it once it answers."""
     command = [sys.executable, "manage.py", "serve", "--port", str(_PORT)]
     environment = {"CRAWLCTL_LOG_LEVEL": "ERROR", **environment}
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as server:
@@ -123,7 +123,7 @@ def _measure_share(site: Site, web: psutil.Process, crawling: Sequence[psutil.Pr
 
 
 def _log_in(count: int) -> list[str]:
-    """Sessions of so many users, each of his own."""
+    """Return the sessions of `count` users, one of each."""
     from django.test import Client
 
     from tests.api import make_user
@@ -137,7 +137,9 @@ def _log_in(count: int) -> list[str]:
 
 
 async def _follow(sessions: Sequence[str], topics: Sequence[str], *, until: Callable[[], bool]) -> int:
-    """Hold a page of these topics open for each session, in turns; returns how many frames came until it was so."""
+    """
+    Hold a page of these topics open for each session, in turns, until the condition holds. Return the number of frames.
+    """
     reading: list[asyncio.Task[int]] = []
     async with aiohttp.ClientSession() as session:
         try:
@@ -156,7 +158,7 @@ async def _follow(sessions: Sequence[str], topics: Sequence[str], *, until: Call
 
 
 async def _read(session: aiohttp.ClientSession, key: str, topic: str) -> int:
-    """Read what a page is sent, until this is cancelled; returns how many frames that were."""
+    """Read a page's frames until the task is cancelled, and return their number."""
     frames = 0
     address = f"http://127.0.0.1:{_PORT}"
     headers = {"Cookie": f"sessionid={key}", "Origin": address}
@@ -170,7 +172,7 @@ async def _read(session: aiohttp.ClientSession, key: str, topic: str) -> int:
 
 
 def _measure_pages(database: str, *, documents: int) -> float:
-    """The longest of the median times that the server takes for pages, with very many hosts of a job."""
+    """Return the longest of the median times that the server takes for a page, with very many hosts of a job."""
     from django.db import connection
     from django.test import Client
 
@@ -194,7 +196,7 @@ def _measure_pages(database: str, *, documents: int) -> float:
             taken[address].append(time.monotonic() - began)
     finally:
         connection.close()
-    # The first of each has to learn its templates.
+    # The first read of each page also loads its templates.
     medians = {address: statistics.median(seconds[1:]) for address, seconds in taken.items()}
     for address, seconds in medians.items():
         sys.stdout.write(

@@ -1,16 +1,17 @@
 """
 What a page costs with more processes: `python -m tests.benchmarks.processes`.
 
-Clusters of one or two managers and of one, two or four workers crawl the synthetic site of `make bench`, without any output. What is told
-is pages a second by the site's log, and CPU-ms a page of managers, workers and PostgreSQL, together and of each kind, from the start of the job to its last
-request, with daemons that have crawled a small site before, as they would have in production: what is done once in a
-process' life, such as the planning of statements, is no cost of a page. The first crawl of all is not counted. Medians of
-the rounds. The exit code is 1 if a page costs more than is allowed on top of what it costs with one of each.
+Clusters of one or two managers and of one, two or four workers crawl the synthetic site of `make bench`, without an
+output. The report shows pages a second by the site's log, and CPU-ms a page of managers, workers and PostgreSQL,
+together and of each kind, from the start of the job to its last request. The daemons have crawled a small site before,
+as in production: work done once in a process' life, such as the planning of statements, is no cost of a page. The very
+first crawl is not counted. Figures are medians of the rounds. The exit code is 1 if a page costs more than the
+allowance on top of its cost with one process of each kind.
 
-How many references a page came with that a worker had not met yet is told too: that is what other work on the machine
-does not bend. So is what the machine makes of it alone: the CPU-ms in which a process reads one page over and over, beside
-others that do the same and share nothing with it. Processors that share a cache or a core are slower together, and
-a share of the rise is theirs. `--shapes 1,1`, several times at once, shows it with whole clusters that share nothing.
+The report also shows how many references of a page were new to a worker: other work on the machine does not change that
+figure. It also shows a cost of the machine alone: the CPU-ms in which a process reads one page over and over, beside
+other such processes that share nothing with it. Processors that share a cache or a core are slower together, and cause
+a part of the rise. `--shapes 1,1`, several times at once, shows it with whole clusters that share nothing.
 """
 
 import argparse
@@ -43,7 +44,7 @@ _LONGEST = 600.0
 _LOOK = 0.05
 # Pages of the site that daemons have crawled before they are measured.
 _CRAWLED_BEFORE = 500
-# Processes that read a page over and over at once, for so many seconds.
+# Numbers of processes that read one page over and over at once, and the seconds for which they read.
 _READERS = (1, 2, 4)
 _READ_FOR = 5.0
 
@@ -120,7 +121,7 @@ def _median_of(kind: str, done: Sequence[_Cost]) -> float:
 
 
 def _crawl(database: databases.Database, *, managers: int, workers: int, pages: int) -> _Cost:
-    """Crawl a small site and then the large one with new daemons; returns what the second cost."""
+    """Crawl a small site and then the large one with new daemons. Return the cost of the second crawl."""
     from django.db import connection
 
     from nodes.models import Node
@@ -139,7 +140,7 @@ def _crawl(database: databases.Database, *, managers: int, workers: int, pages: 
             "PostgreSQL": [database.server],
         }
         for size in (_CRAWLED_BEFORE, pages):
-            # Until groups have found their managers and nobody imports, or folds, anything more.
+            # Until all groups have managers and the imports and the folding are over.
             time.sleep(2.0)
             log = Path(directory) / str(size)
             log.mkdir(exist_ok=True)
@@ -149,7 +150,7 @@ def _crawl(database: databases.Database, *, managers: int, workers: int, pages: 
 
 
 def _watch(site: Site, measured: Mapping[str, Sequence[psutil.Process]]) -> _Cost:
-    """Start the crawl, and see what it costs from its start to the last request."""
+    """Start the crawl, and return its cost from its start to the last request."""
     from django.utils import timezone
 
     from crawlctl.demo.log import read_log
@@ -181,7 +182,7 @@ def _cpu_seconds(measured: Mapping[str, Sequence[psutil.Process]]) -> dict[str, 
 
 
 def _references_offered(job: int) -> int:
-    """How often a reference went to the database, of all workers."""
+    """Return how often a reference went to the database, from all workers."""
     from jobs.models import Counter, CounterDelta
 
     of_job = {"job_id": job, "measure": "offered", "lane_id": 0}
@@ -192,7 +193,7 @@ def _references_offered(job: int) -> int:
 
 
 def _cost_of_reading(readers: int) -> float:
-    """CPU-ms in which a process reads a page while so many read."""
+    """Return the CPU-ms in which a process reads a page while `readers` processes do."""
     apart = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(readers, mp_context=apart) as pool:
         return statistics.median(pool.map(_read_over_and_over, [1] * readers))

@@ -1,16 +1,19 @@
 """
 What the queue's steps cost as it grows: `python -m tests.benchmarks.queue_cost`.
 
-A private PostgreSQL of Debian's is filled with documents in several shapes, few and many of them. Then documents
-go their way, a hundred at a time, by the program's own functions: stuff, take, flush (each document names two that
-are new and two that are known), close, sweep; before that a manager asks which of its duties are called for. What was counted is folded meanwhile. PostgreSQL
-itself tells of each statement which buffers it touched; the time is taken in rounds in which it tells nothing. Each
-shape with many documents is held against the even one with few, which has settled first: whatever shapes are wanted, some thousand documents have
-gone their way there before anything is measured, since a queue that is brand new touches less than it ever will again. Last the even one again, after a great many documents
-have gone the whole way ("cycles"), and after as many more beside the open snapshot of a backup ("snapshot").
+A private PostgreSQL of Debian's is filled with few and with many documents, in several shapes. Then documents pass
+through the queue, a hundred at a time, by the program's own functions: stuff, take, flush (each document names two new
+and two known ones), close, sweep. Before that a manager asks which of its duties are due. Counted deltas are folded
+meanwhile. PostgreSQL itself reports the buffers that each statement touched; the time is measured in rounds without
+these reports.
 
-The exit code is 1 if a step touches more than 1.3 times the buffers, or takes more than 2.5 times as long; where bins are throttled,
-if a sweep touches more than what the lanes can cost that it looks at.
+Each shape with many documents is compared with the even shape with few. Some thousand documents have passed through
+that small queue first, whatever shapes are requested: a new queue touches fewer buffers than a used one. Last comes the
+even shape again, after very many documents have passed ("cycles"), and after as many more beside the open snapshot of a
+backup ("snapshot").
+
+The exit code is 1 if a step touches more than 1.3 times the buffers, or takes more than 2.5 times as long. Where bins
+are throttled, it is also 1 if a sweep touches more than the cost of the lanes that it looks at.
 """
 
 import argparse
@@ -36,25 +39,25 @@ if TYPE_CHECKING:
     from tests.filled_queue import FilledQueue, Shape
 
 _HUNDRED: Final = 100
-# What many documents may cost, by what few of them do.
+# Allowed cost with many documents, as a multiple of the cost with few.
 _MOST_BUFFERS: Final = 1.3
 _MOST_TIME: Final = 2.5
-# Below so many buffers, and ms, a few entries of an index that nobody has cleared away yet decide, and the clock.
+# Buffers, and ms, below which index entries not cleaned up yet, and the clock, dominate a figure.
 _FEW_BUFFERS: Final = 100
 _SHORT: Final = 2.0
-# Where bins are throttled a sweep asks what limits its lanes: of 350 at most (`jobs/queue/wake.py`), however many there are.
+# Where bins are throttled, a sweep reads the limits of at most 350 lanes (`jobs/queue/wake.py`), however many exist.
 _MOST_OF_A_SWEEP: Final = 350 * 25
 _STEPS: Final = ("ask", "stuff", "take", "flush", "close", "sweep")
 _UNTIL_PREPARED: Final = 12
-# Documents that go the whole way in the small queue before it is measured: tables and indexes are as in use by then.
+# Documents that pass through the small queue before it is measured, so that tables and indexes are as in use.
 _SETTLING: Final = 6_000
-# At a thousand documents a second, the main raises the floor as often.
+# Rounds between two rises of the low-water mark by the main manager, at a thousand documents a second.
 _ROUNDS_A_FLOOR: Final = 20
 
 
 @dataclass
 class Cost:
-    """What each step came to, round by round: buffers, and ms."""
+    """The cost of each step, round by round: buffers and ms."""
 
     buffers: dict[str, list[int]] = field(default_factory=lambda: {step: [] for step in _STEPS})
     ms: dict[str, list[float]] = field(default_factory=lambda: {step: [] for step in _STEPS})
@@ -84,13 +87,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Measurement:
-    """The small queue and one large one at a time, each in a database of its own; they are measured in turns."""
+    """The small queue and one large queue at a time, each in its own database. They are measured in turns."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self._wanted = options.only.split(",") if options.only else None
         self._is_broken = False
-        # Of the small queue, in each step: its tables age as well, so what it has cost at most counts.
+        # The highest cost of each step in the small queue. Its tables age as well, so the maximum is the measure.
         self._most_of_few = dict.fromkeys(_STEPS, 0.0)
         self._rounds: Counter[FilledQueue] = Counter()
 
@@ -132,7 +135,7 @@ class _Measurement:
 
     @contextmanager
     def _small_queue(self) -> "Iterator[FilledQueue]":
-        """The queue with few documents, moved to a database of its own."""
+        """Yield the queue with few documents, moved to its own database."""
         import psycopg
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -148,7 +151,7 @@ class _Measurement:
 
     @contextmanager
     def _large_queue(self, shape: "Shape | None") -> "Iterator[FilledQueue]":
-        """A queue in place of the one that was there; without a shape the small one."""
+        """Yield a queue in place of the present one, or the small queue if there is no shape."""
         import psycopg
         from django.core.management import call_command
         from django.db import connection as django_connection
@@ -167,7 +170,7 @@ class _Measurement:
 
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
-        """Somebody reads the database as it is now, and goes on reading: a backup."""
+        """Hold a snapshot of the database open, as a backup does."""
         import psycopg
 
         from jobs.loops.database import database_dsn
@@ -182,17 +185,17 @@ class _Measurement:
         for queue, cost in cost_of.items():
             self._count(queue, cost)
 
-        # In turns, so that what else the machine does slows both alike.
+        # In turns, so that other work on the machine slows both alike.
         for _ in range(self._options.rounds):
             for queue, cost in cost_of.items():
                 self._round(queue, partial(_clock, cost))
         self._tell(name, cost_of[many], cost_of[few])
 
     def _count(self, queue: "FilledQueue", cost: Cost) -> None:
-        """Have the buffers counted that each step touches."""
+        """Count the buffers that each step touches."""
         from tests.explained import explaining
 
-        # The driver prepares what comes again, and the server then chooses plans that fit all parameters: as in a daemon.
+        # The driver prepares repeated statements, and the server then chooses generic plans, as in a daemon.
         for _ in range(_UNTIL_PREPARED):
             self._round(queue, lambda _step, work: work())
         with explaining(queue.connection) as found:
@@ -216,7 +219,7 @@ class _Measurement:
                 self._round(queue, tell)
 
     def _round(self, queue: "FilledQueue", look: Callable[[str, Callable[[], Any]], Any]) -> None:
-        """A hundred documents go their way, and `look` looks on at each step."""
+        """Move a hundred documents through the queue. `look` wraps each step."""
         look("ask", queue.ask)
         if (stuffed := look("stuff", lambda: queue.stuff(_HUNDRED)).documents) != _HUNDRED:
             raise RuntimeError(f"{stuffed} documents were stuffed instead of a hundred")
