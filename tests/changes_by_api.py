@@ -34,9 +34,10 @@ def _nothing(world):
 @dataclass(frozen=True)
 class Change:
     """
-    A valid request. `prepare` sets up the world for it, and `body` is its body, or a function that makes the body.
+    A valid request. `prepare` sets up the world for it. `body` is its body, or a function that makes the body.
 
-    `thing` makes the address of the changed thing, which has the ETag. None: the request changes nothing that exists.
+    `thing` makes the address of the changed thing, which has the ETag. It is None if the request changes nothing that
+    exists.
     """
 
     body: Any = None
@@ -70,7 +71,7 @@ SETTINGS = _at("settings")
 
 
 def _seen(thing, **changes):
-    """The body that GET shows, with these changes."""
+    """Return the body that GET shows, with these changes."""
     return lambda world, client: {**client.get(thing(world)).json(), **changes}
 
 
@@ -97,14 +98,14 @@ def _denied(world, client):
 
 
 def make_unused(world):
-    """Things that no job uses: only such can be deleted."""
+    """Create things that no job uses, because only these can be deleted."""
     world.policy = make_policy("unused")
     world.output = OutputConnection.objects.create(name="unused", connector="null")
     world.repository = RepositoryConnection.objects.create(name="unused")
 
 
 def _remove(world, *, run_no=1, cause=""):
-    """Run 1 removed the document."""
+    """Let run 1 remove the document."""
     set_phase(world.job, run_no=1)
     QueueItem.objects.filter(pk=world.document.pk).update(indexed_before=True)
     facts = (world.job.pk, run_no, world.output.pk, world.document.hash.hex)
@@ -114,18 +115,18 @@ def _remove(world, *, run_no=1, cause=""):
 
 
 def _clear(world):
-    """The output was cleared, and the document left it."""
+    """Clear the output, so that the document leaves it."""
     _remove(world, run_no=tombstones.NO_RUN, cause=tombstones.CLEARED)
 
 
 def _fail(world):
-    """The document failed in the run, which is active."""
+    """Let the document fail in the run, which is active."""
     set_phase(world.job, phase=Phase.ACTIVE, run_no=1)
     QueueItem.objects.filter(pk=world.document.pk).update(outcome=Outcome.FAILED, result_code="500", run_no=1)
 
 
 def _bury(world):
-    """A job that was deleted; the address of a deleted job in tests is that of `world.buried`."""
+    """Delete a job. `world.buried` is the address of a deleted job in tests."""
     job = make_job("buried", policy=None)
     bury(job, now=NOON)
     world.buried = job.pk
@@ -133,7 +134,7 @@ def _bury(world):
 
 
 def _elect(world):
-    """A main manager that has just beaten, and never answers."""
+    """Elect a main manager that has just beaten, and never answers."""
     main = make_node("manager-1", kind=Node.Kind.MANAGER, heartbeat_at=timezone.now())
     MainTerm.objects.create(scope=CLUSTER_SCOPE, main=main, term=1, since=NOON)
     world.main = main

@@ -1,6 +1,4 @@
-"""
-Texts of many languages with the encodings in which old pages have them, and the labels of the Encoding Standard.
-"""
+"""Texts of many languages in the encodings of old pages, and the labels of the Encoding Standard."""
 
 # ruff: noqa: RUF001 - other scripts have letters that look like Latin ones
 
@@ -108,7 +106,7 @@ TEXTS = {
     ),
 }
 
-# By encoding: Python's codec, a word in it, and all of its labels.
+# By encoding: Python's codec, a word in it, and all labels of the encoding.
 LABELS = {
     "utf-8": (
         "utf-8",

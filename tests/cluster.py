@@ -28,7 +28,7 @@ def seconds(amount: float) -> dt.timedelta:
 
 
 def seen_node(**facts: Any) -> NodeSeen:
-    """A running manager that has been up for an hour and has just beaten."""
+    """Return a running manager that has been up for an hour and has just beaten."""
     usual = {
         "id": uuid4(),
         "kind": NodeKind.MANAGER,
@@ -42,7 +42,7 @@ def seen_node(**facts: Any) -> NodeSeen:
 
 
 def seen_cluster(*nodes: NodeSeen, me: NodeSeen, main: NodeSeen | None = None, **term: Any) -> ClusterSeen:
-    """The cluster as `me` sees it, in term 7 since an hour ago."""
+    """Return the cluster as `me` sees it, in term 7, which began an hour ago."""
     usual = {"term": 7, "main_id": main.id if main else None, "since": NOON - seconds(3600)}
     return ClusterSeen(
         looked_at=NOON, me=me.id, scope=CLUSTER_SCOPE, term=TermSeen(**{**usual, **term}), nodes=tuple(nodes)
@@ -50,7 +50,7 @@ def seen_cluster(*nodes: NodeSeen, me: NodeSeen, main: NodeSeen | None = None, *
 
 
 def steady_for(beaten: dt.timedelta) -> Steadiness:
-    """The steadiness of a node that has beaten for so long without any gap."""
+    """Return the steadiness of a node that has beaten for this long without a gap."""
     return lambda duration: beaten >= duration
 
 
@@ -58,7 +58,7 @@ def steady_for(beaten: dt.timedelta) -> Steadiness:
 
 
 def register_node(connection: psycopg.Connection[Any], kind: str = "manager", **facts: Any) -> NodeIdentity:
-    """Register a node of some other machine, and let it work."""
+    """Register a node of another machine, and let it work."""
     usual = {
         "id": uuid4(),
         "kind": NodeKind(kind),
@@ -74,14 +74,14 @@ def register_node(connection: psycopg.Connection[Any], kind: str = "manager", **
 
 
 def elect_main(connection: psycopg.Connection[Any], node: NodeIdentity) -> TermHeld:
-    """Make the node the first main of its scope."""
+    """Make the node the first main manager of its scope."""
     held = membership.elect(connection, node_id=node.id, scope=node.scope, seen_term=0)
     assert held is not None
     return held
 
 
 def fall_silent(connection: psycopg.Connection[Any], node: NodeIdentity) -> MarkFailed:
-    """Let the node's last beat be an hour old; returns the verdict on it."""
+    """Make the node's last beat an hour old, and return the verdict on it."""
     connection.execute(
         "UPDATE nodes_node SET heartbeat_at = clock_timestamp() - interval '1 hour' WHERE id = %s", [node.id]
     )

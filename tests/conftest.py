@@ -1,4 +1,4 @@
-"""What every test may ask for: the database over a plain connection, and the mark of Debian's packages."""
+"""Fixtures for all tests: the database over a plain connection, and the mark for Debian's packages."""
 
 import fcntl
 import os
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.scripted import World
     from tests.scripted_output import Sink
 
-# What a test needs of each Debian package, by any of these files.
+# Files of each Debian package that a test needs. One of them is enough.
 _DEBIAN = {
     "chromium": ("/usr/bin/chromium",),
     "postgresql": ("/usr/lib/postgresql/*/bin/initdb",),
@@ -36,13 +36,13 @@ def _is_installed(package: str) -> bool:
 
 
 def pytest_configure() -> None:
-    """Who runs in the background of a shell ignores interrupts, and so would each process that a test starts to interrupt it."""
+    """Restore interrupts, which a background process of a shell ignores, as would each process that a test starts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs a package that is not here, unless the environment says that all must be."""
+    """Skip tests whose Debian package is missing, unless the environment requires all packages."""
     for item in items:
         for mark in item.iter_markers("debian"):
             (package,) = mark.args
@@ -65,9 +65,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 @pytest.fixture(scope="session")
 def test_server(django_db_blocker: "DjangoDbBlocker") -> None:
     """
-    The server that the tests share. What an earlier session set there goes.
+    Prepare the server that the tests share, without settings of an earlier session.
 
-    Where it is the embedded one it does not wait for the disk, which only a power cut would make worth waiting for.
+    An embedded server does not wait for the disk, because only a power cut would matter.
     """
     from django.conf import settings
 
@@ -84,7 +84,7 @@ def test_server(django_db_blocker: "DjangoDbBlocker") -> None:
 
 @pytest.fixture(scope="session")
 def template(test_server: None, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> "Database":
-    """A migrated database that others are copied from: made once, however many processes share the tests."""
+    """Return a migrated database, the template of all others. It is made once for all processes of the test session."""
     from tests.processes import make_template, template_database
 
     of_this_process = tmp_path_factory.getbasetemp()
@@ -101,7 +101,9 @@ def template(test_server: None, worker_id: str, tmp_path_factory: pytest.TempPat
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None, template: "Database", django_db_blocker: "DjangoDbBlocker"
 ) -> None:
-    """What pytest-django asks for before it makes the test database, which becomes a copy too."""
+    """
+    Make the test database a copy of the template. pytest-django requests this fixture before it makes the database.
+    """
     from django.db import connection
 
     connection.settings_dict["TEST"]["TEMPLATE"] = template.name
@@ -109,13 +111,13 @@ def django_db_modify_db_settings(
 
 @pytest.fixture(autouse=True)
 def no_stored_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test's process has taken up of stored settings is forgotten with the test."""
+    """Forget the stored settings that the process of a test has applied."""
     monkeypatch.setattr("jobs.settings.running._process.taken_up", None)
 
 
 @pytest.fixture(autouse=True)
 def no_kept_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each reading of the latest requests ask the database of this test."""
+    """Let each reading of the latest requests query the database of this test."""
     monkeypatch.setattr("jobs.queries.latest_requests._FRESH", -1.0)
     monkeypatch.setattr("jobs.queries.latest_requests._STALEST", -1.0)
 
@@ -128,19 +130,19 @@ def no_kept_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def no_known_policies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process knows policies by number and version, which another test's database has too, for others."""
+    """Forget known policies: another test's database has other policies with the same number and version."""
     monkeypatch.setattr("jobs.queue.limits.Terms._known", {})
 
 
 @pytest.fixture(autouse=True)
 def no_remembered_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process remembers what the database confirmed to its nodes, which another test's database does not have."""
+    """Forget the confirmed nodes of this process, which another test's database does not have."""
     monkeypatch.setattr("nodes.incarnation._nodes", {})
 
 
 @pytest.fixture(scope="session", autouse=True)
 def emptying() -> Iterator[None]:
-    """What Django does after a test that commits, in another way: see there."""
+    """Replace Django's emptying of the database after a test that commits (see tests/emptying.py)."""
     from django.test import TransactionTestCase
 
     from tests.emptying import Emptying
@@ -157,7 +159,7 @@ def emptying() -> Iterator[None]:
 
 @pytest.fixture
 def dsn(transactional_db: None) -> str:
-    """The address of the test database, for plain connections; its tables are emptied after the test."""
+    """Return the address of the test database, for plain connections. Its tables are emptied after the test."""
     from jobs.loops.database import database_dsn
 
     return database_dsn()
@@ -165,7 +167,7 @@ def dsn(transactional_db: None) -> str:
 
 @pytest.fixture
 def connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
-    """A plain connection in autocommit mode, as daemons use them."""
+    """Yield a plain connection in autocommit mode, as daemons use it."""
     from jobs.queue.arrays import register_arrays
 
     with psycopg.connect(dsn, autocommit=True) as opened:
@@ -175,7 +177,7 @@ def connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
 
 @pytest.fixture
 def other_connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
-    """A second one, for races."""
+    """Yield a second connection, for races."""
     from jobs.queue.arrays import register_arrays
 
     with psycopg.connect(dsn, autocommit=True) as opened:
@@ -185,7 +187,7 @@ def other_connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
 
 @pytest.fixture
 def world(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> "World":
-    """A world for the scriptable connector (tests/scripted.py), installed here and in what is started from here."""
+    """Return a world for the scriptable connector (tests/scripted.py), installed for this process and its children."""
     from tests.scripted import CONNECTORS, World
 
     settings.CRAWLCTL_CONNECTORS = CONNECTORS
@@ -195,7 +197,7 @@ def world(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> "Wo
 
 @pytest.fixture
 def rival(dsn: str, connection: psycopg.Connection[Any]) -> Iterator[Rival]:
-    """Somebody who comes to wait for what `connection` holds."""
+    """Return a rival that calls a function which must wait for a lock of `connection`."""
     with psycopg.connect(dsn, autocommit=True) as watcher:
         made = Rival(watcher, connection)
         yield made
@@ -204,7 +206,7 @@ def rival(dsn: str, connection: psycopg.Connection[Any]) -> Iterator[Rival]:
 
 @pytest.fixture
 def sink(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> "Sink":
-    """A scriptable output (tests/scripted_output.py), installed here and in what is started from here."""
+    """Return a scriptable output (tests/scripted_output.py), installed for this process and its children."""
     from tests.scripted_output import OUTPUTS, Sink
 
     settings.CRAWLCTL_OUTPUTS = OUTPUTS

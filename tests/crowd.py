@@ -1,13 +1,13 @@
 """
-What a large cluster has besides its queue (`tests.filled_queue`): very many of each thing that pages, lists and duties show or
-choose from, made by a few statements.
+The other rows of a large cluster with a filled queue (`tests.filled_queue`): very many of each thing that pages, lists
+and duties show or choose from. A few statements make them.
 """
 
 from typing import Any, Final
 
 import psycopg
 
-# As a table's every other column stands there.
+# Each column without a new value is copied from the model row.
 _COPIED: Final = """
 INSERT INTO {table} ({columns})
 SELECT {values} FROM {table} AS one CROSS JOIN generate_series(1, %(many)s) AS n WHERE one.{key} = %(one)s
@@ -18,7 +18,7 @@ SELECT attname FROM pg_attribute
 """
 
 _STATEMENTS: Final = [
-    # The first job has a great many seeds, each other one has one.
+    # The first job has very many seeds, each other job has one.
     """
     INSERT INTO jobs_seed (job_id, urls, policy_id, seeded_run)
     SELECT (SELECT min(id) FROM jobs_job), ARRAY['http://seed' || n || '.example/'], NULL::bigint, 1 FROM generate_series(1, %(many)s / 2) AS n
@@ -35,19 +35,19 @@ _STATEMENTS: Final = [
       FROM jobs_seed WHERE policy_id IS NULL
     """,
     "UPDATE jobs_seed AS seed SET group_id = held.id FROM jobs_throttlegroup AS held WHERE held.seed_id = seed.id",
-    # Of each job two runs have been counted.
+    # Each job has counters of two runs.
     """
     INSERT INTO jobs_jobcounter (job_id, run_no, measure, stage, outcome, code, amount)
     SELECT job.id, run, 'bytes', 0, 0, '', 7 FROM jobs_job AS job, generate_series(1, 2) AS run WHERE name LIKE '%%, number %%'
     """,
-    # Each second job has a connection of its own.
+    # Every second job has its own connection.
     """
     UPDATE jobs_job AS job SET repository_id = own.id
       FROM (SELECT id, row_number() OVER (ORDER BY id) AS place FROM jobs_repositoryconnection) AS own
       JOIN (SELECT id, row_number() OVER (ORDER BY id) AS place FROM jobs_job) AS one ON one.place = 2 * own.place
      WHERE job.id = one.id AND job.name LIKE '%%, number %%'
     """,
-    # Nodes that have ended.
+    # Ended nodes.
     """
     INSERT INTO nodes_node (id, kind, name, scope, status, started_at, heartbeat_at, timeout_seconds, stopped_at, host, pid)
     SELECT gen_random_uuid(), CASE WHEN n %% 2 = 0 THEN 'worker' ELSE 'manager' END, 'gone ' || n, 'cluster', 'failed',
@@ -78,7 +78,7 @@ _STATEMENTS: Final = [
     INSERT INTO nodes_distributedjobonnode (cluster, job, node, items, in_hand, runs, failures, failures_in_a_row, seen_at)
     SELECT 'jobs', 'job-' || n, 'node', '{}', 0, 7, 0, 0, now() FROM generate_series(1, 300) AS n
     """,
-    # What stands above hosts, before all of them by name.
+    # Bins above hosts, which sort before all hosts.
     """
     WITH made AS (
         INSERT INTO jobs_bin (namespace, name, "interval", is_known)
@@ -88,7 +88,7 @@ _STATEMENTS: Final = [
     )
     INSERT INTO jobs_binstate (bin_id) SELECT id FROM made
     """,
-    # Some hundred documents in work, some that have failed; what was read is indexed and in the history.
+    # Some hundred documents in progress, and some failed. Fetched documents are indexed and in the history.
     """
     INSERT INTO jobs_batch (group_id, node_scope, kind, state, documents, created_at, sent_at, deadline, worker_id)
     SELECT (SELECT min(id) FROM jobs_throttlegroup), 'cluster', 'process', 'sent', 16, now(), now(), now() + interval '1 h', node.id
@@ -156,7 +156,7 @@ _STATEMENTS: Final = [
 
 
 def bring_in(connection: psycopg.Connection[Any], *, many: int, workers: int = 20) -> None:
-    """Let there be so many more of each thing in the database of a filled queue, and so many live workers."""
+    """Add `many` of each thing to the database of a filled queue, and `workers` live workers."""
     _copy(
         connection,
         "nodes_node",
@@ -187,7 +187,7 @@ def bring_in(connection: psycopg.Connection[Any], *, many: int, workers: int = 2
 def _copy(
     connection: psycopg.Connection[Any], table: str, key: str, *, many: int, where: str = "true", **others: str
 ) -> None:
-    """Insert so many rows as the first one is, but for some columns."""
+    """Insert `many` copies of the first row, with other values in some columns."""
     columns = [row[0] for row in connection.execute(_COLUMNS, {"table": table})]
     one = connection.execute(f"SELECT {key} FROM {table} WHERE {where} ORDER BY {key} LIMIT 1").fetchone()
     assert one is not None

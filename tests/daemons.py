@@ -1,4 +1,4 @@
-"""Daemons of one cluster, as processes, and the jobs that they work on."""
+"""Daemons of one cluster as processes, with the jobs that they work on."""
 
 from django.utils import timezone
 
@@ -7,13 +7,13 @@ from jobs.models import Job
 from tests.factories import make_job, make_output, make_policy
 from tests.processes import QUICK_HEARTS, wait_for
 
-# A main that falls silent is replaced within so many beats of its last one: its timeout, one beat to notice, and one for
-# what the machine is busy with. Stated in docs/operating.md.
+# Beats from the last one of a silent main manager until it is replaced: its timeout, one beat to notice, and one for a
+# busy machine. Stated in docs/operating.md.
 TAKEOVER_BEATS = 4 + 1 + 1
 
 
 def beats_to_takeover(cluster, main, heir):
-    """Beats from the last word of a main to the term of the next one."""
+    """Return the beats from the last heartbeat of a main manager to the term of the next one."""
     silence = """
         SELECT extract(epoch FROM elected.at - old.heartbeat_at)
           FROM nodes_node AS old, nodes_nodeevent AS elected
@@ -31,7 +31,7 @@ class Cluster:
         self.output = machine.directory / "pages.jsonl"
 
     def start(self, *kinds, **environment):
-        """Start daemons and wait until they are at work; returns their processes."""
+        """Start daemons, wait until they work, and return their processes."""
         started = [self.machine.start(kind, **(QUICK_HEARTS | environment)) for kind in kinds]
         for daemon in started:
             wait_for(lambda daemon=daemon: self.node_of(daemon).status == "running", saying=f"{daemon.name} works")
@@ -43,7 +43,7 @@ class Cluster:
         return found[0] if found else _Absent
 
     def main(self, *managers):
-        """The one of the managers that is main."""
+        """Return the main manager among these managers."""
         main_id = wait_for(
             lambda: self.database.value("SELECT main_id FROM nodes_mainterm WHERE scope = 'cluster' AND NOT resigned"),
             saying="there is a main",
@@ -51,7 +51,7 @@ class Cluster:
         return next(manager for manager in managers if self.node_of(manager).id == main_id)
 
     def busiest(self, *workers):
-        """The one of the workers that has most documents in hand, once one of them has any."""
+        """Return the worker with the most claimed documents, once a worker has any."""
         claimed = """
             SELECT batch.worker_id FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id
              WHERE batch.state = 'sent' GROUP BY batch.worker_id ORDER BY count(*) DESC LIMIT 1
@@ -73,17 +73,17 @@ class Cluster:
         start(job.pk, made_by="a test", now=timezone.now())
 
     def run(self, job, *, minimal=False):
-        """Run a job to its end; returns why it ended."""
+        """Run a job to its end, and return the reason of the end."""
         self.start_job(job, minimal=minimal)
         return self.wait_for_end(job)
 
     def wait_for_end(self, job, within=60):
-        """Return why the run ended."""
+        """Return the reason why the run ended."""
         wait_for(lambda: Job.objects.get(pk=job.pk).phase == "inactive", within=within, saying="the job has ended")
         return Job.objects.get(pk=job.pk).run_end
 
     def counted(self, job):
-        """How many documents the counters of the job say there are, by (stage, result code)."""
+        """Return the job's counters of documents by (stage, result code)."""
         rows = self.database.rows(
             """
             SELECT stage, code, sum(amount) AS amount

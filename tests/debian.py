@@ -1,4 +1,4 @@
-"""A cluster of Debian's PostgreSQL that a test has for itself: it may configure it, and end it as it likes."""
+"""A private cluster of Debian's PostgreSQL, which a test may configure and end."""
 
 import contextlib
 import signal
@@ -16,12 +16,12 @@ from crawlctl.postgres.home import Home, address_of
 from crawlctl.postgres.server import Postmaster, Server
 
 _DEBIAN = Path("/usr/lib/postgresql")
-# Seconds in which a server ends that was told to.
+# Seconds in which a server must end after a signal.
 _ENDS_WITHIN = 20.0
 
 
 class DebianServer:
-    """The server; `address` stays the same over its restarts."""
+    """The server. `address` stays the same over its restarts."""
 
     def __init__(self, server: Server, sockets: Path) -> None:
         self.server, self.sockets = server, sockets
@@ -29,7 +29,7 @@ class DebianServer:
         self._postmaster: Postmaster | None = None
 
     def start(self) -> None:
-        """Start it, after whatever end."""
+        """Start the server, however it ended before."""
         self._postmaster = self.server.start(socket_directory=self.sockets)
 
     @property
@@ -39,29 +39,29 @@ class DebianServer:
 
     @property
     def data(self) -> Path:
-        """The directory that all of its processes work in."""
+        """Return the directory of all its processes."""
         return self.server.home.data
 
     def end(self, number: signal.Signals) -> None:
-        """SIGINT ends it in order, SIGQUIT at once, SIGKILL as a crash would."""
+        """End the server: SIGINT in order, SIGQUIT at once, SIGKILL as a crash."""
         assert self._postmaster is not None
         process = self._postmaster.process
         process.send_signal(number)
         try:
             process.wait(_ENDS_WITHIN)
         except subprocess.TimeoutExpired:
-            # PostgreSQL 15 that is told to end in order in the middle of a recovery waits for its checkpointer, and tells it
-            # nothing: for ever. An operator loses patience then, too.
+            # PostgreSQL 15 that gets SIGINT in the middle of a recovery may wait without end for its checkpointer,
+            # which it does not signal. An operator would send SIGQUIT then, too.
             process.send_signal(signal.SIGQUIT)
             process.wait()
 
     def promote(self) -> None:
-        """Let a standby that has started be a primary."""
+        """Promote a started standby to primary."""
         with psycopg.connect(self.address, dbname="postgres", autocommit=True) as connection:
             connection.execute("SELECT pg_promote()")
 
     def stop(self) -> None:
-        """End it, if it was started."""
+        """End the server if it was started."""
         if self._postmaster is not None:
             self._postmaster.stop()
 
@@ -79,7 +79,7 @@ def debian_server(directory: Path, *, configuration: str = "") -> Iterator[Debia
     server = Server(home=home, binaries=binaries, account=account)
     server.create_cluster()
     with (home.data / "postgresql.conf").open("a", encoding="utf-8") as file:
-        # The server writes its log to our standard error: only what ends it belongs there.
+        # The server logs to our standard error, so only fatal messages are allowed.
         file.write(f"log_min_messages = fatal\n{configuration}")
     sockets = home.claim_socket_directory(owner=account.uid)
     account.take_over(sockets)
@@ -94,7 +94,7 @@ def debian_server(directory: Path, *, configuration: str = "") -> Iterator[Debia
 
 @contextlib.contextmanager
 def debian_standby(primary: DebianServer, directory: Path) -> Iterator[DebianServer]:
-    """Copy a running server into a standby that has what the server has now; started, it takes the server's address."""
+    """Copy a running server into a standby. Once started, it uses the server's address."""
     programs = newest_debian()
     assert programs is not None
     home = Home(directory)
@@ -114,7 +114,7 @@ def debian_standby(primary: DebianServer, directory: Path) -> Iterator[DebianSer
 
 
 def newest_debian(*, module: str | None = None) -> Path | None:
-    """Where Debian's newest PostgreSQL (of those with a contributed module) has its programs; None without one."""
+    """Return the directory of Debian's newest PostgreSQL programs (with a contributed module, if given), or None."""
     found = [
         path.parent
         for path in _DEBIAN.glob("*/bin/initdb")

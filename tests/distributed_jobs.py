@@ -1,4 +1,4 @@
-"""A distributed job for tests of real processes: it writes into a diary what it does, and when."""
+"""A distributed job for tests of real processes. It writes a diary of its runs with their moments."""
 
 import datetime as dt
 import os
@@ -14,10 +14,10 @@ ITEMS = tuple(f"item-{number}" for number in range(6))
 
 class Diary(DistributedJob):
     """
-    Notes the begin of each run of an item, that it is at work, and the end; the clock is that of the machine.
+    A job that notes for each run of an item its begin, its work and its end, by the machine's clock.
 
-    As a run should that does what cannot be undone, it looks at the rest of its lease before it notes anything: it may
-    have been frozen.
+    It checks the rest of its lease before each entry, because it may have been frozen. Runs with irreversible effects
+    should do the same.
     """
 
     job_id = "diary"
@@ -59,14 +59,17 @@ class Entry:
 
 
 def entries_of(diary: Path, *, since=0.0):
-    """What stands in a diary, in the order in which it was written."""
+    """Return the entries of a diary in the order of writing."""
     lines = diary.read_text().splitlines() if diary.exists() else []
     found = [Entry(float(at), what, item, int(pid)) for at, what, item, pid in map(str.split, lines)]
     return [entry for entry in found if entry.at >= since]
 
 
 def conflicts_in(diary: Path):
-    """Entries of one who was at work on an item that another had begun since, and what that one had noted."""
+    """
+    Return entries that a process wrote for an item after another process had begun the item, each with that other
+    entry.
+    """
     in_hand, found = {}, []
     for entry in entries_of(diary):
         holder = in_hand.get(entry.item)

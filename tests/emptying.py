@@ -1,11 +1,11 @@
 """
 Empties the database after a test that commits, in a few milliseconds.
 
-Django truncates every table, which makes some 400 files anew, and then writes content types, permissions and
-roles once more: a third of a second after each of many hundred tests. Here a table is emptied if the test left
-something in it, and what `migrate` wrote stays unless the test changed it. Whatever is large is left to Django:
-of a table whose rows are deleted the dead ones remain for a while, and a later test would wade through them. (The sweep
-goes over states page by page: a look at 32 of them is to meet what a test has put there.)
+Django truncates every table, which creates some 400 files, and then writes content types, permissions and roles again.
+That takes a third of a second after each of many hundred tests. Here a table is emptied if the test left rows in it,
+and rows written by `migrate` stay unless the test changed them. Large tables are left to Django: deleted rows stay on
+disk for a while, and would slow later tests. (The sweep reads states page by page, and a look at 32 pages must reach
+the rows of a test.)
 """
 
 from typing import Any, Final
@@ -13,7 +13,7 @@ from typing import Any, Final
 from django.db import connection
 from django.test import TransactionTestCase
 
-# Written by the handlers of `post_migrate`, which Django calls again after it has truncated them.
+# Tables that handlers of `post_migrate` fill. Django calls these again after it has truncated the tables.
 _WRITTEN_BY_MIGRATE: Final = ("auth_group", "auth_group_permissions", "auth_permission", "django_content_type")
 LARGE: Final = 2**17  # bytes of a table: 16 pages
 
@@ -21,7 +21,7 @@ _truncate = TransactionTestCase._fixture_teardown
 
 
 class Emptying:
-    """Empties the test database of one process."""
+    """An emptier of one process' test database."""
 
     def __init__(self) -> None:
         self._tables: list[str] = []
@@ -43,7 +43,7 @@ class Emptying:
         return str(_first_row(f"SELECT {rows}")[0])
 
     def _delete(self) -> bool:
-        """Delete what the test left, where all of that is small; whether it was."""
+        """Delete the rows of the test if all filled tables are small. Return True if they were deleted."""
         states = [f"EXISTS (SELECT FROM {table}), pg_relation_size('{table}') > {LARGE}" for table in self._tables]
         answers = _first_row(f"SELECT {', '.join(states)}")
         filled = [table for table, is_filled in zip(self._tables, answers[::2], strict=True) if is_filled]
@@ -51,7 +51,7 @@ class Emptying:
             return False
         if filled:
             with connection.cursor() as cursor:
-                # In one transaction: the foreign keys are looked at when it ends.
+                # In one transaction, because foreign keys are checked at its end.
                 cursor.execute("; ".join(f"DELETE FROM {table}" for table in filled))
         return True
 

@@ -1,8 +1,8 @@
 """
-What PostgreSQL did for each statement of a connection, as it says itself while they run.
+What PostgreSQL did for each statement of a connection, as the server reports it.
 
-Debian's PostgreSQL brings auto_explain, which explains a statement in the course of its one execution: what is
-looked at are the program's own statements with their own parameters, plans that the driver prepared included.
+Debian's PostgreSQL has auto_explain, which explains a statement during its one execution. So it reports the program's
+own statements with their own parameters, including plans that the driver prepared.
 """
 
 import json
@@ -20,7 +20,7 @@ _SETTINGS: Final = {
     "log_min_duration": "0",
     "log_analyze": "on",
     "log_buffers": "on",
-    # The clock would be read twice for each row.
+    # Timing reads the clock twice for each row.
     "log_timing": "off",
     "log_format": "json",
     "log_level": "notice",
@@ -32,7 +32,7 @@ Plan = dict[str, Any]
 
 @dataclass(frozen=True)
 class Explained:
-    """One statement: its text, and what PostgreSQL's plan of it came to."""
+    """One statement: its text and the figures of PostgreSQL's plan."""
 
     text: str
     plan: Plan
@@ -44,10 +44,10 @@ class Explained:
     @property
     def buffers(self) -> int:
         """
-        Shared buffers that were touched, found in memory or not.
+        Return the shared buffers that the statement touched, found in memory or not.
 
-        A node counts what it did while it gave rows, with all that it asked for them. What writes and is asked by
-        nobody runs once the rest is done, and is counted in no other.
+        A plan node includes its children. A data-modifying CTE that no other node reads runs at the end, and no other
+        node includes it.
         """
         asked = {node["CTE Name"] for node in self.nodes if node["Node Type"] == "CTE Scan"}
         alone = [
@@ -61,7 +61,7 @@ class Explained:
 
     @property
     def read_whole(self) -> set[str]:
-        """The tables that were read from their first row to their last."""
+        """Return the tables that were read from their first row to their last."""
         return {node["Relation Name"] for node in self.nodes if node["Node Type"] == "Seq Scan"}
 
     @property
@@ -71,7 +71,7 @@ class Explained:
 
 @contextmanager
 def explaining(connection: psycopg.Connection[Any]) -> Iterator[list[Explained]]:
-    """Yield a list to which each statement on `connection` is added as it runs; its user is a superuser."""
+    """Yield a list that receives each statement on `connection` as it runs. The connection's user is a superuser."""
     found: list[Explained] = []
 
     def hear(notice: Diagnostic) -> None:

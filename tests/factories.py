@@ -1,7 +1,7 @@
 """
-Rows for tests, made as the program itself would make them: jobs through `jobs.control`, the rest by the ORM.
+Rows for tests, made as the program makes them: jobs through `jobs.control`, the rest by the ORM.
 
-Everything has a usual value, so that a test names only what it is about.
+Everything has a default, so a test names only its subject.
 """
 
 import itertools
@@ -50,19 +50,19 @@ _numbers = itertools.count(1)
 
 
 def make_policy(name=None, **facts):
-    """A policy that holds nobody up: 8 open requests, no gap."""
+    """Return a policy without delays: 8 open requests, no gap."""
     usual = {"open_requests": 8, "min_gap": 0.0}
     return ThrottlePolicy.objects.create(name=name or f"policy {next(_numbers)}", **(usual | facts))
 
 
 def make_rule(policy, pattern="", *, position=None, **facts):
-    """A rule behind those that a policy has, on every day; or at the place that is said."""
+    """Return a rule for every day, after the other rules of the policy or at `position`."""
     place = policy.rules.count() if position is None else position
     return ThrottleRule.objects.create(policy=policy, pattern=pattern, position=place, **({"days": EVERY_DAY} | facts))
 
 
 def make_output(path=None):
-    """A file of JSON lines, or an output that keeps nothing."""
+    """Return an output into a file of JSON lines, or one that keeps nothing."""
     name, connector, configuration = (
         (f"jsonl:{path}", "jsonl", {"path": str(path)}) if path is not None else ("null", "null", {})
     )
@@ -71,7 +71,7 @@ def make_output(path=None):
 
 
 def make_job(name=None, *, urls=("http://a.example/",), policy=None, output=None, specification=None, **facts):
-    """A job with one seed, not running. Give `output` a connection; else the job keeps nothing."""
+    """Return a stopped job with one seed. Without an `output` connection the job keeps nothing."""
     return control.create_job(
         name=name or f"job {next(_numbers)}",
         repository=RepositoryConnection.objects.get_or_create(name="web", defaults={"connector": "web"})[0],
@@ -89,7 +89,7 @@ def make_job(name=None, *, urls=("http://a.example/",), policy=None, output=None
 
 @dataclass(frozen=True)
 class RunningJob:
-    """A job in the middle of a run, and the group of its seed as its owner holds it."""
+    """A job in the middle of a run, with the group of its seed as its owner holds it."""
 
     job: Job
     seed: Seed
@@ -98,12 +98,12 @@ class RunningJob:
 
     @cached_property
     def facts(self):
-        """What a worker's flush knows of the job."""
+        """Return the facts of the job for a worker's flush."""
         return facts_of(self.job)
 
 
 def make_running_job(manager, *, policy=None, run_no=1, **facts):
-    """A job whose run is active, in the scope of the manager who owns its group."""
+    """Return a job whose run is active, in the scope of the manager that owns its group."""
     job = make_job(policy=policy, node_scope=manager.scope, **facts)
     Job.objects.filter(pk=job.pk).update(phase=Phase.ACTIVE, run_no=run_no, started_at=NOON)
     job.refresh_from_db()
@@ -115,7 +115,7 @@ def make_running_job(manager, *, policy=None, run_no=1, **facts):
 
 
 def make_group(seed, *, owner, scope=CLUSTER_SCOPE):
-    """The group that the seed is in, owned by a manager; seeds of one policy share it."""
+    """Return the group of the seed, owned by a manager. Seeds of one policy share it."""
     belongs_to = {"policy": seed.policy} if seed.policy else {"seed": seed}
     group, _ = ThrottleGroup.objects.get_or_create(
         **belongs_to, node_scope=scope, defaults={"owner_id": owner.id, "epoch": 1, "state": "owned"}
@@ -126,7 +126,7 @@ def make_group(seed, *, owner, scope=CLUSTER_SCOPE):
 
 
 def make_bin(name="a.example", *, namespace="web", is_known=True, state=None, **facts):
-    """The bin of this name, with what is said of its state."""
+    """Return the bin of this name, with these fields of its state."""
     usual = {"is_known": is_known, **facts}
     with transaction.atomic():
         bin_, is_new = Bin.objects.get_or_create(namespace=namespace, name=name, defaults=usual)
@@ -136,7 +136,7 @@ def make_bin(name="a.example", *, namespace="web", is_known=True, state=None, **
 
 
 def make_lane(seed, host="a.example", *, ready_at=NOON, **state):
-    """The lane of a seed in a host's bin, ready since noon, with the limits that its policy brings."""
+    """Return the lane of a seed in a host's bin, ready since noon, with the limits of its policy."""
     bin_ = make_bin(host)
     if seed.policy:
         BinLimit.objects.get_or_create(bin=bin_, policy=seed.policy, job=seed.job)
@@ -148,17 +148,17 @@ def make_lane(seed, host="a.example", *, ready_at=NOON, **state):
 
 
 def state_of(row):
-    """The state of a lane or a bin as it is now."""
+    """Return the present state of a lane or a bin."""
     return row.states.get()
 
 
 def hash_of(name):
-    """A hash that is spread as those of real documents are."""
+    """Return a hash that is spread like those of real documents."""
     return uuid.uuid5(uuid.NAMESPACE_URL, str(name))
 
 
 def make_documents(lane, names, **facts):
-    """Due documents of a lane, one for each name (a number of them stands for 0, 1, ...), in this order."""
+    """Create due documents of a lane in this order, one for each name. A number n stands for the names 0 to n-1."""
     names = range(names) if isinstance(names, int) else names
     job = lane.seed.job
     usual = {"stage": Stage.PENDING, "run_no": job.run_no}
@@ -177,7 +177,7 @@ def make_documents(lane, names, **facts):
 
 
 def count_folded(*, lane_id, **facts):
-    """Let the counters say so, of a lane and of its job, as if deltas had been folded."""
+    """Set the counters of a lane and its job, as if deltas had been folded."""
     Counter.objects.create(lane_id=lane_id, **facts)
     of_job, _ = JobCounter.objects.get_or_create(
         **{name: value for name, value in facts.items() if name != "amount"}, defaults={"amount": 0}
@@ -186,7 +186,7 @@ def count_folded(*, lane_id, **facts):
 
 
 def facts_of(job, **facts):
-    """What a worker's flush knows of a job."""
+    """Return the facts of a job for a worker's flush."""
     usual = {
         "id": job.pk,
         "run_no": job.run_no,
@@ -212,7 +212,7 @@ def make_reference(name, *, host="a.example", **facts):
 
 
 def make_outcome(claimed, *, names=(), ending=Ending.INDEXED, code="200", text="text", **facts):
-    """What a page came to that was read and that names these, by name or as references."""
+    """Return the outcome of a fetched page that links to these documents, given by name or as references."""
     document = claimed.document
     content = Content(document.identifier, "title", "", text, "text/html", "en") if ending == Ending.INDEXED else None
     references = [name if isinstance(name, Reference) else make_reference(name) for name in names]
@@ -227,6 +227,6 @@ def make_outcome(claimed, *, names=(), ending=Ending.INDEXED, code="200", text="
 
 
 def make_result(claimed, facts, *, lanes=(), **outcome):
-    """An outcome with its claim; `lanes` are those in which what it names comes to stand."""
+    """Return an outcome with its claim. `lanes` are the lanes of the documents that it links to."""
     by_bin = {(lane.seed_id, lane.bin.name): lane.pk for lane in lanes}
     return Result(claimed, facts, make_outcome(claimed, **outcome), by_bin)

@@ -1,6 +1,6 @@
 """
-A queue with as many documents as wanted, in some shape, made by a few statements; and one manager and one worker who
-move them as daemons do, a step at a time.
+A queue of any number of documents in some shape, made by a few statements. One manager and one worker move its
+documents a step at a time, by the functions of the daemons.
 """
 
 import datetime as dt
@@ -33,8 +33,9 @@ from tests.factories import facts_of, make_group, make_job, make_outcome, make_p
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """
-    How the documents of a queue lie: in so many bins, evenly but for a share that the first has. A share of the bins
-    may not be asked again for an hour; a share of the documents is not due for a day; a share of the jobs is paused.
+    How the documents of a queue are distributed. The first of the bins may have a larger share of them, the others have
+    equal parts. A share of the bins is blocked for an hour, a share of the documents is due in a day, and a share of
+    the jobs is paused.
     """
 
     bins: int = 1_000
@@ -56,7 +57,7 @@ WITH made AS (
 INSERT INTO jobs_binstate (bin_id, last_start_at)
 SELECT id, CASE WHEN row_number() OVER (ORDER BY id) > %(open)s THEN clock_timestamp() + interval '1 hour' END FROM made
 """
-# One lane for each bin: bins are dealt out to the seeds in turn.
+# One lane for each bin. The bins are assigned to the seeds in turn.
 _LANES: Final = """
 WITH made AS (
     INSERT INTO jobs_lane (seed_id, bin_id)
@@ -101,7 +102,7 @@ _ASK: Final = f"SELECT {calls(OWNER_DUTIES)}, {calls(MAIN_DUTIES)}"
 
 
 class FilledQueue:
-    """The queue of some jobs of one policy, a group of one manager; nobody else is at work."""
+    """The queue of some jobs of one policy, in a group of one manager. No other node works."""
 
     def __init__(self, connection: psycopg.Connection[Any], *, documents: int, shape: Shape = EVEN) -> None:
         self.connection, self.documents, self.shape = connection, documents, shape
@@ -134,7 +135,7 @@ class FilledQueue:
         return take(self.connection, worker=self.worker.id, room=room, idle=True, now=self.now())
 
     def results_of(self, taken: Taken, *, new: int, known: int) -> list[Result]:
-        """Each document was read, and names so many that are new, and so many that are there."""
+        """Return results in which each document was fetched, and links to `new` new and `known` known documents."""
         return [
             Result(
                 claimed,
@@ -152,7 +153,7 @@ class FilledQueue:
     def close(self, taken: Taken, flushed: Flushed) -> None:
         close_turns(
             self.connection,
-            # As if they had made no request: the bins are free at once.
+            # The turns count as without a request, so the bins are free at once.
             turns=[ClosedTurn(turn.id, None, turn.follows) for turn in taken.turns],
             batches=sorted({turn.batch_id for turn in taken.turns}),
             filled=flushed.lanes,
@@ -163,7 +164,7 @@ class FilledQueue:
         return Sweep().look(self.connection, groups=[self.group.id], now=self.now())
 
     def ask(self) -> None:
-        """What a manager asks in each pass: which of its duties are called for."""
+        """Ask for the due duties, as a manager does in each pass."""
         facts = {"me": self.manager.id, "scope": self.manager.scope, "now": self.now()}
         self.connection.execute(_ASK, facts)
 
@@ -174,7 +175,7 @@ class FilledQueue:
         raise_floor(self.connection)
 
     def cycle(self, documents: int) -> None:
-        """Let so many documents go the whole way; each names one that is new."""
+        """Move this many documents through the whole queue. Each links to one new document."""
         done = 0
         while done < documents:
             self.stuff(2_000)
@@ -217,7 +218,7 @@ class FilledQueue:
         for statement in (_BINS, _LANES, _LIMITS):
             self.connection.execute(statement, facts)
         self.connection.execute("ANALYZE jobs_lane, jobs_lanestate, jobs_bin, jobs_binstate, jobs_seed")
-        # Indexes are made in one go, which is quicker than row by row.
+        # Indexes are created after the rows, which is faster than row by row.
         ((key, definition),) = self.connection.execute(_KEY).fetchall()
         indexes = self.connection.execute(_INDEXES).fetchall()
         self.connection.execute(f'ALTER TABLE jobs_queueitem DROP CONSTRAINT "{key}"')
@@ -233,7 +234,7 @@ class FilledQueue:
 
 
 def _as_if_grown(definition: str) -> str:
-    """An index that is made as full as one that grew, row by row in any order; but for one that says it already."""
+    """Return an index definition as full as one that grew row by row in any order. A given fillfactor is kept."""
     if "fillfactor" in definition:
         return definition
     head, where, condition = definition.partition(" WHERE ")
@@ -241,6 +242,6 @@ def _as_if_grown(definition: str) -> str:
 
 
 def _reference(name: str) -> Reference:
-    """What stands under this name: a number is one of the documents that the queue was filled with."""
+    """Return the reference of this name. A number is one of the documents that filled the queue."""
     key = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
     return Reference(key, f"http://here.example/path/to/page-{name}.html", "here")

@@ -1,8 +1,8 @@
 """
-Applications with distributed jobs, each a process behind a line of its own, and a ledger of what their runs were.
+Applications with distributed jobs, each a process behind its own line, and a ledger of their runs.
 
-The ledger is what proves things: it is written from what the runs themselves tell, and knows nothing of stores, locks or
-shares. Moments are of the machine's clock, which all processes have in common.
+The ledger is the evidence: it is written from the reports of the runs, and knows nothing of stores, locks or shares.
+Moments are of the machine's clock, which all processes have in common.
 """
 
 import contextlib
@@ -27,22 +27,22 @@ from nodes.distributed import Tuning, one_thread
 from tests.behaviour import never
 from tests.freezing import freeze
 
-# Longer than one for nodes alone: what is promised within it is done by many threads of a busy machine.
+# Longer than the timeout for nodes alone, because many threads of a busy machine work within it.
 TIMEOUT = dt.timedelta(seconds=3)
 OFTEN = dt.timedelta(seconds=0.1)
-# Seconds. Whoever takes longer to answer, or to end, does not.
+# Seconds after which a missing answer, or a missing end, is a failure.
 PATIENCE = 60.0
 
 _NOTHING = dt.timedelta()
 _ROOT = Path(__file__).resolve().parents[1]
 
 
-# --- What runs were ------------------------------------------------------------------------------
+# --- Runs ----------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
 class Run:
-    """A run as it tells of itself. One that has died ended with its process, at the latest when that was killed."""
+    """A run as it reported itself. A run that died ended with its process, at the latest at the kill."""
 
     node: str
     job: str
@@ -50,17 +50,17 @@ class Run:
     began_at: float
     ended_at: float | None = None
     has_died: bool = False
-    # For one that has not ended: when its process was heard last.
+    # For a run that has not ended: the last report of its process.
     heard_at: float = -math.inf
 
     @property
     def until(self):
-        """The last moment at which it was in hand for certain."""
+        """Return the last moment at which the run certainly held its items."""
         return self.heard_at if self.ended_at is None else self.ended_at
 
 
 def conflicts_in(runs):
-    """Items that two runs had in hand at once: (job, item, the one run, the other)."""
+    """Return items that two runs held at once: (job, item, one run, the other run)."""
     found, last = [], {}
     for run in sorted((run for run in runs if run.until >= run.began_at), key=lambda run: run.began_at):
         for item in run.items:
@@ -73,7 +73,7 @@ def conflicts_in(runs):
 
 
 class Ledger:
-    """What all runs of all applications were."""
+    """The runs of all applications."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -84,7 +84,7 @@ class Ledger:
             self._runs.append(run)
 
     def of(self, job=None, *, node=None, since=0.0):
-        """The runs that began since a moment."""
+        """Return the runs that began since a moment."""
         with self._lock:
             return [
                 run
@@ -93,7 +93,7 @@ class Ledger:
             ]
 
     def shares(self, job, *, since):
-        """By node the items that it began since then."""
+        """Return by node the items that it began since then."""
         found = defaultdict(set)
         for run in self.of(job, since=since):
             found[run.node] |= run.items
@@ -107,7 +107,7 @@ class Ledger:
 
 
 class Nursery:
-    """The process that applications are forked from. `log` has what they print, which is nothing unless they fail."""
+    """The process that forks the applications. `log` has their output, which is empty unless they fail."""
 
     def __init__(self, directory):
         self.log = directory / "applications.log"
@@ -124,7 +124,7 @@ class Nursery:
             )
 
     def bear(self):
-        """Start an application; returns our end of its line."""
+        """Start an application, and return our end of its line."""
         ours, theirs = socket.socketpair()
         with theirs:
             socket.send_fds(self._line, [b"+"], [theirs.fileno()])
@@ -136,7 +136,7 @@ class Nursery:
 
 
 class Job:
-    """What a test says of a job. What is said anew while the job runs counts there at once."""
+    """A job as a test defines it. A change takes effect at once while the job runs."""
 
     def __init__(self, job_id, items=("singleton",), **answers):
         usual = {
@@ -144,7 +144,7 @@ class Job:
             "running": one_thread, "fails": never, "heeds": True,
         }  # fmt: skip
         assert not answers.keys() - usual.keys()
-        # Not by assignment, which tells the process.
+        # Direct assignment would notify the process.
         vars(self).update(job_id=job_id, answers={**usual, "items": items, **answers}, told_to_stop_at=[], at=None)
 
     def __setattr__(self, name, value):
@@ -168,7 +168,7 @@ class _Part:
 
 
 class Instance:
-    """A process with a manager of distributed jobs. What it logs is logged here."""
+    """A process with a manager of distributed jobs. Its log records are logged here."""
 
     def __init__(self, name, ledger, nursery):
         self.name = name
@@ -187,7 +187,7 @@ class Instance:
         self._process = os.pidfd_open(self.pid)
 
     def start(self, manager_of, *jobs, counts=False, **facts):
-        """Have it start a manager, with these jobs and by what `manager_of` makes of its name; returns when it works."""
+        """Start a manager with these jobs, and return when it works. `manager_of` makes it from its name."""
         for job in jobs:
             job.goes_to(self)
         self._jobs = {job.job_id: job for job in jobs}
@@ -197,7 +197,7 @@ class Instance:
     def has_ended(self):
         return self._ended.is_set()
 
-    # --- What the manager is asked for -----------------------------------------------------------
+    # --- Requests to the manager -----------------------------------------------------------------
 
     def change(self, part, name, value):
         self._ask("change", part, name, value)
@@ -209,14 +209,14 @@ class Instance:
         self._ask("call", "rebalance")
 
     def close(self):
-        """Close the manager; the process goes on."""
+        """Close the manager. The process continues."""
         return self._ask("call", "close")
 
     def metrics(self):
         return self._ask("metrics")
 
     def hear(self):
-        """Return when all that it has done before is in the ledger."""
+        """Return when all its earlier reports are in the ledger."""
         self._ask("hear")
 
     @property
@@ -229,7 +229,7 @@ class Instance:
     # --- The process -----------------------------------------------------------------------------
 
     def freeze(self):
-        """Stop it in its tracks."""
+        """Freeze the process."""
         self.is_frozen = self._was_frozen = True
         freeze(self.pid)
 
@@ -238,14 +238,14 @@ class Instance:
         signal.pidfd_send_signal(self._process, signal.SIGCONT)
 
     def kill(self):
-        """End it as the kernel does."""
+        """Kill the process."""
         self._killed_at = time.monotonic()
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._process, signal.SIGKILL)
         self._see_end()
 
     def leave(self):
-        """Have it end by itself; its manager has been closed."""
+        """Let the process end by itself after its manager was closed."""
         self._ask("leave")
         self._see_end()
 
@@ -301,7 +301,7 @@ class Instance:
 
     def _hears_of_ended(self, at, job, run_no, certain_at):
         run = self._in_hand.pop((job, run_no))
-        # Who was frozen may have woken when its items were another's: it looks at its lease before it does anything.
+        # A frozen run may have woken when another node had its items. It checks its lease before it does anything.
         run.ended_at = certain_at if self._was_frozen else at
 
     def _hears_of_should_stop(self, at, job):
@@ -312,7 +312,7 @@ class Instance:
 
 
 class Fleet:
-    """Applications of one cluster, by name. Those in `instances` have to live."""
+    """Applications of one cluster by name. Those in `instances` must be alive."""
 
     def __init__(self, bench, nursery):
         self.bench = bench
@@ -324,14 +324,14 @@ class Fleet:
         return Job(job_id, items, **answers)
 
     def start(self, name, *jobs, timeout=TIMEOUT, **facts):
-        """An application that works; its jobs are its own."""
+        """Start an application with its own jobs, and wait until it works."""
         facts.setdefault("tuning", Tuning(stop_within=dt.timedelta(seconds=10)))
         instance = self.instances[name] = Instance(name, self.ledger, self._nursery)
         instance.start(self.bench.manager_of(name), *jobs, timeout=timeout, **facts)
         return instance
 
     def close(self, name):
-        """Have a manager closed, and its process end."""
+        """Close a manager, and let its process end."""
         instance = self.instances.pop(name)
         try:
             assert instance.close()
@@ -344,28 +344,28 @@ class Fleet:
         self.instances.pop(name).kill()
 
     def conflicts(self):
-        """Items that two had in hand at once, as far as it is known by now."""
+        """Return items that two runs held at once, as far as is known by now."""
         for instance in self.instances.values():
             if not instance.is_frozen:
                 instance.hear()
         return conflicts_in(self.ledger.of())
 
     def way_of(self, name):
-        """The line of an application, to be cut and healed."""
+        """Return the line of an application, which can be cut and healed."""
         return self.bench.line(name)
 
     def later(self, seconds, what):
-        """Do something in a while; returns the thread that will."""
+        """Call a function after a delay, and return the thread that will call it."""
         timer = threading.Timer(seconds, what)
         timer.start()
         return timer
 
     def watcher(self):
-        """A way to the cluster of nobody's."""
+        """Return access to the cluster that belongs to no instance."""
         return self.bench.node("watcher", timeout=TIMEOUT)
 
     def end(self):
-        """End all processes at once; none may have ended before that by itself."""
+        """Kill all processes. Assert that none of them ended before by itself."""
         dead = [name for name, instance in self.instances.items() if instance.has_ended]
         for instance in self.instances.values():
             instance.kill()

@@ -1,4 +1,4 @@
-"""A pace that holds nobody back, and counts what it hears."""
+"""A pace without delays, which counts requests and bytes."""
 
 
 class FreePace:

@@ -1,4 +1,4 @@
-"""Stopping a process in its tracks, as a machine that swaps or a virtual one that is moved would."""
+"""Freezes a process, like a machine that swaps or a virtual machine that is moved."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def freeze(pid: int) -> None:
-    """Return when all of its threads stand still."""
+    """Freeze the process, and return when all of its threads stand still."""
     os.kill(pid, signal.SIGSTOP)
     tasks = Path(f"/proc/{pid}/task")
     while not all(_stands_still(task) for task in tasks.iterdir()):
@@ -18,5 +18,5 @@ def _stands_still(task: Path) -> bool:
     try:
         return (task / "stat").read_text().rpartition(")")[2].split()[0] == "T"
     except (FileNotFoundError, ProcessLookupError):
-        # A thread that ended first.
+        # The thread ended first.
         return True

@@ -1,8 +1,8 @@
 """
-A site behind a login form: /index names /page/0 to /page/99, which want a session.
+A site behind a login form: /index links to /page/0 to /page/99, which require a session.
 
-A visitor without one is redirected to /login, whose form has a hidden token that belongs to a cookie of the
-form page. Who sends it with the right password gets a session. Everything is noted.
+A visitor without a session is redirected to /login, whose form has a hidden token that belongs to a cookie of the form
+page. The form with the right password gives a session. The site notes every request.
 """
 
 import threading
@@ -19,11 +19,13 @@ PASSWORD = "open, sesame & more"
 
 class GuardedSite:
     """
-    `logins` are what was sent to the form, `pages` those that were shown, `told` the headers Cookie of all requests, and
-    `agents` their User-Agents with the moment of each.
+    The state and the notes of the site.
 
-    After `ends_after` pages it forgets its sessions. `forbidden` pages lead everybody to the form; while it is
-    `is_closed`, the form is answered 503. It answers a form only once `answers` is set, as it is in the beginning.
+    `logins` are the posted forms, `pages` the shown pages, and `told` the Cookie headers of all requests. `agents` are
+    their User-Agents, each with its moment.
+
+    After `ends_after` pages it forgets its sessions. `forbidden` pages redirect to the form even with a session. While
+    it is `is_closed`, the form is answered with 503. It answers a form only while `answers` is set, as at the start.
     """
 
     def __init__(self):
@@ -37,7 +39,7 @@ class GuardedSite:
 
     @property
     def login(self):
-        """What a connection says of it."""
+        """Return the login as a connection configures it."""
         return {
             "name": "the door",
             "pages": "/page/",

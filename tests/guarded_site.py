@@ -1,4 +1,4 @@
-"""A site of a scripted source whose pages a job keeps in a search output, and runs of that job that are stepped by hand."""
+"""A site of a scripted source whose pages a job keeps in a search output. Runs of the job are stepped by hand."""
 
 from jobs import control
 from jobs.lifecycle.job import Phase
@@ -11,7 +11,7 @@ _ENOUGH = 60
 
 
 class GuardedSite:
-    """A site whose root names `pages` pages; `run` crawls it to the end of a run, or until its removals wait."""
+    """A site whose root links to `pages` pages. `run` crawls it to the end of a run, or until its removals wait."""
 
     def __init__(self, connection, world, *, pages=30, guard_percent=5, outputs=(), seeds=("root",), **facts):
         self.world = world
@@ -31,7 +31,7 @@ class GuardedSite:
 
     @property
     def held(self):
-        """The names of the documents that the search output holds."""
+        """Return the names of the documents that the search output holds."""
         return {name_of(url) for url in SearchDocument.objects.filter(output=self.search).values_list("url", flat=True)}
 
     @property

@@ -1,8 +1,8 @@
 """
-A web server on loopback that answers with exactly the bytes it is told to, well-formed or not.
+A web server on loopback that answers with exactly the given bytes, well-formed or not.
 
-A route is bytes, sent as they stand before the connection is closed, or a coroutine function that is
-given the open connection. Whatever is not routed is a 404. Requests are noted in order.
+A route is bytes, which are sent before the connection is closed, or a coroutine function that gets the open connection.
+A path without a route is a 404. Requests are noted in order.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ def answer(
     content_type: str | None = "text/html; charset=utf-8",
     headers: tuple[str, ...] = (),
 ) -> bytes:
-    """A well-formed response."""
+    """Return a well-formed response."""
     lines = [f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}", "Connection: close"]
     if content_type is not None:
         lines.append(f"Content-Type: {content_type}")
@@ -98,7 +98,7 @@ def redirect(location: str, status: str = "302 Found") -> bytes:
 
 
 def drip(start: bytes, drop: bytes, *, every: float) -> Script:
-    """Sends `start`, then one drop after another for ever."""
+    """Return a script that sends `start`, then one drop after another without end."""
 
     async def script(writer: asyncio.StreamWriter) -> None:
         writer.write(start)
@@ -111,7 +111,7 @@ def drip(start: bytes, drop: bytes, *, every: float) -> Script:
 
 
 def endless(start: bytes, block: bytes) -> Script:
-    """Sends `start`, then blocks as fast as they are taken."""
+    """Return a script that sends `start`, then blocks as fast as the client reads them."""
 
     async def script(writer: asyncio.StreamWriter) -> None:
         writer.write(start)
@@ -123,7 +123,7 @@ def endless(start: bytes, block: bytes) -> Script:
 
 
 def reset_after(start: bytes) -> Script:
-    """Sends `start` and then a TCP reset in place of an end."""
+    """Return a script that sends `start`, and then a TCP reset in place of an end."""
 
     async def script(writer: asyncio.StreamWriter) -> None:
         writer.write(start)

@@ -1,4 +1,4 @@
-"""Reading what processes show to Prometheus, as Prometheus does."""
+"""Reads the metrics of processes as Prometheus does."""
 
 import socket
 import urllib.request
@@ -10,7 +10,7 @@ from tests.processes import wait_for
 
 
 def free_port(*, others=0):
-    """A port of the loopback address at which, and at so many `others` after it, nobody listened just now."""
+    """Return a loopback port that was free just now, as were the next `others` ports."""
     while True:
         with ExitStack() as closes:
             first = closes.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
@@ -23,7 +23,7 @@ def free_port(*, others=0):
 
 
 def parse(text):
-    """The amounts by (name, label values in the order of the labels' names)."""
+    """Return the values by (name, label values in the order of the labels' names)."""
     return {
         (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)

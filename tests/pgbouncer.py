@@ -1,4 +1,4 @@
-"""Debian's PgBouncer in front of a server of a test."""
+"""Debian's PgBouncer in front of a test's server."""
 
 import contextlib
 import socket
@@ -29,7 +29,7 @@ logfile = {log}
 
 @contextlib.contextmanager
 def pgbouncer(server: DebianServer, directory: Path, *, mode: str) -> Iterator[str]:
-    """Run PgBouncer with this `pool_mode`. Gives the address of the server's database through it."""
+    """Run PgBouncer with this `pool_mode`. Yield the address of the server's database through it."""
     directory.mkdir(parents=True)
     account = server.server.account
     facts = conninfo_to_dict(server.address)

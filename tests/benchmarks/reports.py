@@ -1,11 +1,10 @@
 """
 How long reports take over a history of many rows: `python -m tests.benchmarks.reports`.
 
-An embedded database of its own is filled with as many rows as asked for, spread evenly over the last day:
-requests and ingestions of three sources, from a thousand hosts. Then each report is read as its page
-reads it, with the usual filters (the last hour, one class of identifiers), and once more with a class
-for each host. What is told is the median of all reads, in ms of this process' time, which includes the
-database's.
+The history is in its own embedded database. It has the requested number of rows, spread evenly over the last day:
+requests and ingestions of three sources, from a thousand hosts. Each report is then read as its page reads it, with the
+usual filters (the last hour, one class of identifiers), and once more with a class for each host. The result is the
+median of all reads, in ms of this process' time, which includes the database's.
 """
 
 import argparse
@@ -27,7 +26,7 @@ _A_PAGE = 50
 _STEPS = 60
 _BY_HOST = "//([^/]*)"
 
-# Rows come in the order of time, as a crawl writes them.
+# Rows are inserted in the order of time, as a crawl writes them.
 _FILL = """
 INSERT INTO jobs_activity (started_at, seconds, job_id, repository_id, output_id, bytes, activity, entity, result_code)
 SELECT %(now)s - (n::float8 / %(rows)s) * interval '1 day', 0.05, NULL, (%(sources)s::bigint[])[1 + n %% 3], NULL,
@@ -36,7 +35,7 @@ SELECT %(now)s - (n::float8 / %(rows)s) * interval '1 day', 0.05, NULL, (%(sourc
        CASE WHEN n %% 2 = 1 THEN 'OK' WHEN n %% 20 = 0 THEN '404' WHEN n %% 34 = 0 THEN 'DNS' ELSE '200' END
   FROM generate_series(%(first)s, %(last)s, -1) AS n
 """
-# A statement must not take longer than a web server waits for one.
+# Rows of one statement. A statement must not take longer than a web server waits for one.
 _AT_ONCE = 250_000
 
 
@@ -73,7 +72,7 @@ def _measure(*, rows: int, reads: int) -> None:
 
 
 def _fill(rows: int) -> dt.datetime:
-    """Fill the history; returns the moment at which it ends."""
+    """Fill the history, and return the moment at which it ends."""
     from django.db import connection
 
     from jobs.models import RepositoryConnection
@@ -83,7 +82,7 @@ def _fill(rows: int) -> dt.datetime:
     sources = [RepositoryConnection.objects.create(name=name).pk for name in ("web", "files", "feeds")]
     began = time.perf_counter()
     with connection.cursor() as cursor:
-        # Yesterday's partition: the duty of a main makes only days that come.
+        # Yesterday's partition. The duty of a main manager makes only partitions of future days.
         yesterday = (now - dt.timedelta(days=1)).date()
         cursor.execute(
             f"CREATE TABLE jobs_activity_{yesterday:%Y%m%d} PARTITION OF jobs_activity"
@@ -127,7 +126,7 @@ def _reports(now: dt.datetime) -> dict[str, Callable[[], object]]:
 
 
 def _size(rows: int) -> str:
-    """A power of ten as one: 1e7."""
+    """Return the number of rows as a power of ten, such as 1e7."""
     digits = len(str(rows)) - 1
     return f"1e{digits}" if rows == 10**digits else f"{rows:,}"
 

@@ -1,4 +1,4 @@
-"""One measured run: a crawler against a fresh synthetic site, and what both of them did."""
+"""One measured run: a crawler against a fresh synthetic site, with the figures of both."""
 
 import contextlib
 import json
@@ -20,11 +20,11 @@ from tests.benchmarks.meter import Meter, busy_seconds_of_machine, cpu_seconds_o
 HOSTS = 4
 CONNECTIONS = 64
 WORKERS = 2
-# Seconds: what the search output promises.
+# Seconds, as the search output promises.
 FINDABLE_WITHIN = 10.0
 SCRAPY_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 
-# A crawler that asks for nothing for so long hangs, and is ended.
+# Seconds without a request after which a crawler counts as hanging, and is ended.
 _STALLED = 60.0
 _LOOK = 0.25
 _LINES_SHOWN = 20
@@ -36,9 +36,9 @@ Watch = Callable[[int], None]
 @dataclass(frozen=True)
 class Run:
     """
-    What came of it. Rates and counts are the site's own; CPU and memory are by kind of process.
+    The result of a run. Rates and counts are the site's own; CPU and memory are by kind of process.
 
-    `others_cores` is how many cores somebody else kept busy meanwhile. `defects` are sentences, none when
+    `others_cores` is the number of cores that other processes kept busy meanwhile. `defects` are sentences, none if
     every page was fetched.
     """
 
@@ -50,7 +50,7 @@ class Run:
     peak_mib: dict[str, float]
     others_cores: float
     defects: tuple[str, ...]
-    # Seconds that a text waited at most until it could be found; None where nobody looks for one.
+    # Longest time in seconds until a text could be found. None if the run was not watched for it.
     lag: float | None = None
 
 
@@ -66,7 +66,7 @@ class Site:
 
 @contextlib.contextmanager
 def running_site(*, pages: int, directory: Path) -> Iterator[Site]:
-    """A site without traps, so that every request is a page, but for robots.txt."""
+    """Run a site without traps, so that every request except robots.txt is for a page."""
     log = directory / "site.log"
     command = [
         *(sys.executable, "-m", "crawlctl.demo.site", "--attached", f"--pages={pages}", f"--hosts={HOSTS}"),
@@ -83,7 +83,7 @@ def running_site(*, pages: int, directory: Path) -> Iterator[Site]:
 
 
 def run_scrapy(*, pages: int, directory: Path, watch: Watch) -> Run:
-    """Scrapy with its queue on disk."""
+    """Run Scrapy with its queue on disk."""
     with running_site(pages=pages, directory=directory) as site:
         job = directory / "scrapy"
         script = ROOT / "tests" / "benchmarks" / "scrapy_spider.py"
@@ -92,7 +92,7 @@ def run_scrapy(*, pages: int, directory: Path, watch: Watch) -> Run:
 
 
 def run_ceiling(*, pages: int, directory: Path, database: Database, watch: Watch) -> Run:
-    """The loop that is no crawler (`tests.benchmarks.ceiling`)."""
+    """Run the loop that is no crawler (`tests.benchmarks.ceiling`)."""
     with running_site(pages=pages, directory=directory) as site:
         command = [sys.executable, "-m", "tests.benchmarks.ceiling", site.start_url, database.address, str(CONNECTIONS)]
         return _measure(
@@ -101,7 +101,7 @@ def run_ceiling(*, pages: int, directory: Path, database: Database, watch: Watch
 
 
 def run_ours(*, pages: int, directory: Path, database: Database, output: str, watch: Watch) -> Run:
-    """`manage.py crawl` with its manager and workers, as users start it."""
+    """Run `manage.py crawl` with its manager and workers, as users start it."""
     with running_site(pages=pages, directory=directory) as site, contextlib.ExitStack() as stack:
         command = [
             *(sys.executable, "manage.py", "crawl", site.start_url, "--scope=any", "--allow-private-networks"),
@@ -134,7 +134,7 @@ def _measure(
     watch: Watch,
     database: Database | None = None,
 ) -> Run:
-    """`kinds` are what the command's process and those below it are called; '' where there are none below."""
+    """Run a command and measure it. `kinds` names the kinds of its process and of those below; '' means none below."""
     own, below = kinds
     environment = database.environment if database else None
     said = directory / "said.txt"
@@ -172,8 +172,8 @@ def _measure(
 def _judged(
     site: Site, *, seconds: float, cpu: dict[str, float], peaks: dict[str, float], others: float, defects: list[str]
 ) -> Run:
-    """What the site's log says of the run, beside what it cost."""
-    # The site writes its log out ten times a second.
+    """Return the result of the run: what the site's log says, and its cost."""
+    # The site flushes its log ten times a second.
     time.sleep(2 * _LOOK)
     requests = [request for request in read_log(site.log) if request.path != "/robots.txt"]
     distinct = {request.url for request in requests if request.status == 200}
@@ -194,7 +194,7 @@ def _judged(
 
 
 def _wait(process: "subprocess.Popen[bytes]", *, site: Site, watch: Watch) -> bool:
-    """Wait for the end of the crawler; returns whether it had to be ended."""
+    """Wait for the end of the crawler. Return True if it had to be ended."""
     requests, last_request_at = 0, time.monotonic()
     try:
         with site.log.open("rb") as log:
@@ -207,12 +207,12 @@ def _wait(process: "subprocess.Popen[bytes]", *, site: Site, watch: Watch) -> bo
                     watch(requests)
         return True
     finally:
-        # Also when the benchmark itself is interrupted: it leaves nothing running.
+        # An interrupt of the benchmark ends the crawler, too.
         if process.poll() is None:
             process.terminate()
 
 
 def _seconds_of_children() -> float:
-    """CPU of the children that have ended and were waited for, and of theirs."""
+    """Return the CPU of ended children, once they were waited for, and of their children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

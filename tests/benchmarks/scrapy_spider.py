@@ -1,7 +1,7 @@
 """
-Scrapy's side of the benchmark: everything that can be reached from one address, with a queue on disk.
+Scrapy's side of the benchmark: every page reachable from one address, with a queue on disk.
 
-Started by the Python of the benchmark's own environment, which has Scrapy and nothing of ours:
+The Python of the benchmark's own environment starts it. That environment has Scrapy and nothing of ours:
 `.venv-bench/bin/python tests/benchmarks/scrapy_spider.py START_URL JOB_DIRECTORY CONNECTIONS`.
 """
 
@@ -15,7 +15,7 @@ class EveryPage(scrapy.Spider):
     name = "every page"
 
     async def start(self):
-        # Filtered like all others: a page that links back to the start must not fetch it twice.
+        # The duplicate filter applies to the start, too: a page that links back to it must not fetch it twice.
         yield scrapy.Request(self.start_url)
 
     def parse(self, response):
@@ -24,7 +24,7 @@ class EveryPage(scrapy.Spider):
 
 
 def crawl(start_url, job_directory, connections):
-    # What costs time without being needed here is off, so that Scrapy looks no slower than it is.
+    # Features that cost time and are not needed here are off, so that Scrapy looks no slower than it is.
     process = CrawlerProcess(
         {
             "JOBDIR": job_directory,

@@ -1,10 +1,10 @@
 """
-What turns of jobs and removals cost: `python -m tests.benchmarks.transitions`.
+What state changes of jobs and removals cost: `python -m tests.benchmarks.transitions`.
 
-An embedded database of its own gets a job of a thousand documents and one of a million. Each is started,
-paused and aborted as an operator does it, and the duties of a manager are stepped in this process until
-the job has arrived; what is told is the ratio of the medians. Then documents are drained, cleaned and
-deleted with the queue's own transactions, one worker and one manager in turns, and counted by second.
+An embedded database gets a job of a thousand documents and one of a million. An operator's call starts, pauses and
+aborts each. This process steps the duties of a manager until the job has arrived, and the report shows the ratio of the
+medians. Then documents are drained, cleaned and deleted with the queue's own transactions, one worker and one manager
+in turns, and counted by second.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def _measure(*, large: int, rounds: int, removals: int) -> None:
 
 @dataclass
 class _Cluster:
-    """One manager, who is main and owns every group, and one worker; stepped by hand."""
+    """One manager, which is the main manager and owns every group, and one worker. Both are stepped by hand."""
 
     connection: "psycopg.Connection[Any]"
     groups: dict[int, Any] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class _Cluster:
         self.term = elect_main(self.connection, self.manager)
 
     def make_job(self, documents: int, *, stage: int, run_no: int) -> "Job":
-        """A job at rest whose documents stand in one lane."""
+        """Return a stopped job whose documents are in one lane."""
         from jobs.models import Job
         from tests.factories import make_group, make_job, make_lane, make_policy
 
@@ -125,7 +125,7 @@ class _Cluster:
         )
 
     def step_until(self, job_id: int, arrived: Callable[["Job"], bool]) -> None:
-        """Let the duties that turn jobs run until this one has arrived."""
+        """Step the duties that change states of jobs until this job has arrived."""
         from jobs.duties.finish import end_runs
         from jobs.duties.pass_on import pass_on
         from jobs.duties.start import prepare_runs, seed_seeds
@@ -141,7 +141,7 @@ class _Cluster:
 
 
 def _turns(cluster: _Cluster, *, documents: int, rounds: int) -> dict[str, float]:
-    """The median seconds that each turn of a job takes until the job has arrived."""
+    """Return the median seconds that each change of a job's state takes."""
     from django.utils import timezone
 
     from jobs import control
@@ -165,7 +165,7 @@ def _turns(cluster: _Cluster, *, documents: int, rounds: int) -> dict[str, float
 
 
 def _removals(cluster: _Cluster, *, documents: int) -> dict[str, float]:
-    """Documents a second of taking back what was offered, of clean-up, and of deleting a job."""
+    """Return documents a second of releasing offers, of clean-up, and of deleting a job."""
     from jobs.lifecycle.document import Stage
     from jobs.lifecycle.job import Pause, Phase
     from jobs.models import Job

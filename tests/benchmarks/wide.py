@@ -51,7 +51,7 @@ class _Site:
         return [f"{self.scheme}://{host(number)}:{self.port}/" for number in range(self.hosts)]
 
     def pages(self) -> list[LoggedRequest]:
-        # The site writes its log ten times a second.
+        # The site flushes its log ten times a second.
         time.sleep(0.3)
         return [line for line in read_log(self.log) if line.path != "/robots.txt"]
 

@@ -1,12 +1,12 @@
 """
-The audit log: every write that a fence guards, with who made it, in the order in which they were committed.
+The audit log: every write that a fence guards, with its writer, in the order of the commits.
 
-Triggers write it in the transactions that they watch, so it holds just what was committed. A writer is known
-by the name of its session: a daemon's sessions begin with the id of its node, and what it does by Django's
-connection carries the name of its process. Of two writes that a lock keeps apart, the one that committed first
-has the earlier commit timestamp, which is taken while the lock is still held.
+Triggers write the log in the transactions that they watch, so it holds exactly the committed writes. The name of a
+session identifies the writer. A daemon's sessions begin with the id of its node, and Django's connection carries the
+name of the process. Of two writes that a lock keeps apart, the one that committed first has the earlier commit
+timestamp, because the timestamp is taken while the lock is held.
 
-Only this module opens the database. Who judges reads the file that `export` made.
+Only this module opens the database. Checkers read the file that `export` made.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-# What the server's configuration needs for it; and a server that is killed over and over had better say little.
+# Server configuration for the audit log. The log level is high because the server is killed again and again.
 CONFIGURATION = """
 track_commit_timestamp = on
 max_connections = 200
@@ -67,7 +67,7 @@ CREATE TRIGGER chaos_job AFTER UPDATE ON jobs_job
    EXECUTE FUNCTION chaos_audit('job', 'id', 'phase', 'pause', 'reason');
 """
 
-# Seconds of the server's clock. What is not committed is not visible here, and so is not told.
+# Seconds of the server's clock. Writes not committed yet are invisible here, and therefore left out.
 _EXPORT = """
 SELECT extract(epoch FROM pg_xact_commit_timestamp(transaction::xid))::float8, transaction::text, writer, what, facts
   FROM chaos_audit ORDER BY 1, transaction, id
@@ -77,9 +77,9 @@ SELECT extract(epoch FROM pg_xact_commit_timestamp(transaction::xid))::float8, t
 @dataclass(frozen=True, slots=True)
 class Write:
     """
-    One committed change of a row. `at` is when its transaction was committed, `transaction` tells which one.
+    One committed change of a row. `at` is the moment of the commit, and `transaction` identifies the transaction.
 
-    `before` and `after` are the columns of the row, `before` empty for a new one.
+    `before` and `after` are the columns of the row. `before` is empty for a new row.
     """
 
     at: float
@@ -91,20 +91,20 @@ class Write:
 
 
 def install(dsn: str) -> None:
-    """Let the database keep the log; its tables are there."""
+    """Install the log in a database whose tables exist."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(_INSTALL)
 
 
 def export(dsn: str, path: Path) -> None:
-    """Write what was committed so far to a file of JSON lines."""
+    """Write all commits so far to a file of JSON lines."""
     with psycopg.connect(dsn, autocommit=True) as connection, path.open("w") as file:
         for row in connection.execute(_EXPORT):
             file.write(json.dumps(row) + "\n")
 
 
 def read(path: Path) -> list[Write]:
-    """The writes of an exported log, in the order of their commits."""
+    """Return the writes of an exported log, in the order of their commits."""
     with path.open() as lines:
         return [_write(*json.loads(line)) for line in lines]
 

@@ -1,9 +1,8 @@
 """
-What must hold whatever happens, judged from outside: from the sites' logs, the audit log and the outputs.
+Invariants checked from outside: from the sites' logs, the audit log and the outputs.
 
-Nothing here opens a database or asks a daemon. Each checker is a function from what was read to what it found,
-so that each can be shown a history in which something is wrong (tests/unit/test_chaos_checkers.py), and the daemons
-can be made to do wrong (tests/chaos/mutants.py).
+No checker opens a database or asks a daemon. Each checker is a function from what was read to its findings. So each can
+be tested with a broken history (tests/unit/test_chaos_checkers.py) and with broken daemons (tests/chaos/mutants.py).
 """
 
 import math
@@ -23,12 +22,12 @@ TOLERANCE = 0.02
 PENDING, ACTIVE = 0, 1
 
 
-# --- What the sites saw --------------------------------------------------------------------------
+# --- Sites ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """An agent that did nothing between two moments of the monotonic clock, in seconds."""
+    """An interval of the monotonic clock, in seconds, in which an agent did nothing."""
 
     agent: str
     since: float
@@ -38,9 +37,9 @@ class Freeze:
 @dataclass(frozen=True, slots=True)
 class Fetch:
     """
-    One request as the site saw it, from its arrival until it was answered or given up; seconds, monotonic.
+    One request as the site saw it, from its arrival until its answer or its end; monotonic seconds.
 
-    `size` is how many bytes of a body were sent.
+    `size` is the number of body bytes sent.
     """
 
     url: str
@@ -53,7 +52,7 @@ class Fetch:
 
 
 def fetches(starts: Iterable[LoggedRequest], ends: Iterable[LoggedRequest]) -> list[Fetch]:
-    """Put together when requests came and when they were over, in the order in which they came."""
+    """Combine arrivals and ends of requests, in the order of arrival."""
     over: dict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)
     for end in ends:
         over[end.url, end.agent].append((end.time / 1e9, end.size))
@@ -62,7 +61,7 @@ def fetches(starts: Iterable[LoggedRequest], ends: Iterable[LoggedRequest]) -> l
     made = []
     for request in starts:
         of_request = over[request.url, request.agent]
-        # One that was open when the site ended is open for ever.
+        # A request that was open when the site ended counts as open without end.
         end, size = of_request.pop() if of_request else (float("inf"), 0)
         start = request.time / 1e9
         made.append(Fetch(request.url, request.host, request.agent, start, end, request.status, size))
@@ -71,14 +70,14 @@ def fetches(starts: Iterable[LoggedRequest], ends: Iterable[LoggedRequest]) -> l
 
 @dataclass(frozen=True, slots=True)
 class Overlaps:
-    """Pairs of fetches of one document at one time; `frozen` are those in which the first one's agent was frozen."""
+    """Pairs of simultaneous fetches of one document. In those of `frozen` the first fetch's agent was frozen."""
 
     wrong: list[tuple[Fetch, Fetch]]
     frozen: list[tuple[Fetch, Fetch]]
 
 
 def overlaps(made: Iterable[Fetch], freezes: Sequence[Freeze]) -> Overlaps:
-    """Find documents that were fetched twice at one time. What every worker reads for itself is no document."""
+    """Find documents that were fetched twice at once. Files that every worker reads for itself are not documents."""
     found = Overlaps([], [])
     by_url: dict[str, list[Fetch]] = defaultdict(list)
     for fetch in made:
@@ -93,16 +92,16 @@ def overlaps(made: Iterable[Fetch], freezes: Sequence[Freeze]) -> Overlaps:
 
 
 def is_frozen(agent: str, at: float, freezes: Iterable[Freeze]) -> bool:
-    """Whether an agent did nothing at that moment."""
+    """True if an agent was frozen at that moment."""
     return any(freeze.agent == agent and freeze.since <= at <= freeze.until for freeze in freezes)
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     """
-    How close a site's limits were come to: in percent of the starts that the least gap allows, and requests open.
+    How close requests came to a site's limits: percent of the starts that the minimum gap allows, and open requests.
 
-    `worst` are the two starts that were closest to each other, `least_gap` seconds apart.
+    `worst` are the two closest starts, `least_gap` seconds apart.
     """
 
     percent: float
@@ -120,12 +119,12 @@ def pace(
     stalls: Sequence[Stall] = (),
 ) -> Pace:
     """
-    Hold every host's starts and open requests against its limits.
+    Compare every host's starts and open requests with its limits.
 
-    Of all sliding windows the one between two neighbouring starts comes closest to the limit: the mean of
-    several gaps is never less than the least of them. So windows of every length are looked at here. More requests
-    open than allowed come out as their share of it, too; those of a frozen process do not count, since nobody
-    can take back what it had sent. A start that was logged when its site had stood still may have been any time since.
+    Of all sliding windows, the one between two successive starts comes closest to the limit: the mean of several gaps
+    is never less than the smallest of them. So checking pairs covers windows of every length. Too many open requests
+    are reported as their percentage of the limit, too. Requests of a frozen process do not count, because sent requests
+    cannot be taken back. A start logged after the site stood still may have come at any time since the site stopped.
     """
     by_host: dict[str, list[Fetch]] = defaultdict(list)
     for fetch in made:
@@ -152,35 +151,35 @@ def pace(
 
 
 def earliest_start(fetch: Fetch, stalls: Sequence[Stall]) -> float:
-    """When a request may have come that was logged while a processor stood still, or right after."""
+    """Return the earliest moment at which a request may have come, if it was logged during or right after a stall."""
     return min(
         (stall.since for stall in stalls if stall.since <= fetch.start <= stall.until + TOLERANCE), default=fetch.start
     )
 
 
-# --- What the outputs hold -----------------------------------------------------------------------
+# --- Outputs -------------------------------------------------------------------------------------
 
 
 def lost(expected: Iterable[str], held: Iterable[str]) -> list[str]:
-    """The documents that the site's plan says must be in the output, and are not."""
+    """Return the documents that are missing in the output according to the site's plan."""
     return sorted(set(expected) - set(held))
 
 
 def extra(expected: Iterable[str], held: Iterable[str]) -> list[str]:
-    """What an output holds and must not."""
+    """Return the documents that the output must not hold."""
     return sorted(set(held) - set(expected))
 
 
-# --- What was committed --------------------------------------------------------------------------
+# --- Commits -------------------------------------------------------------------------------------
 
 _FINAL = frozenset({"stopped", "failed"})
-# Moves of a job that only a main makes.
+# State changes of a job that only a main manager makes.
 _MAINS_MOVES = frozenset({("ready_for_startup", "starting_up"), ("active", "shutting_down")})
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """A write that was committed though who made it had been replaced: by which fence it should have been refused."""
+    """A committed write whose writer had been replaced. `fence` names the fence that should have refused it."""
 
     fence: str
     write: Write
@@ -188,11 +187,11 @@ class Stale:
 
 
 def stale_writes(log: Iterable[Write]) -> list[Stale]:
-    """Find what was committed by nodes that had failed, mains whose term was over, former owners, lost claims."""
+    """Find commits of failed nodes, of main managers whose term was over, of former owners and of lost claims."""
     cluster = _Cluster()
     found: list[Stale] = []
     for of_transaction in _transactions(log):
-        # An election, and the mark of whom it replaces, are of the term that begins with them.
+        # An election and the mark of the replaced node belong to the term that begins with them.
         for write in of_transaction:
             if write.what == "term":
                 found += cluster.see_term(write)
@@ -213,7 +212,7 @@ def _transactions(log: Iterable[Write]) -> Iterable[list[Write]]:
 
 
 class _Cluster:
-    """What the committed writes so far say of nodes, mains, groups and batches."""
+    """The state of nodes, main managers, groups and batches after the committed writes so far."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, str] = {}
@@ -233,16 +232,16 @@ class _Cluster:
         return [Stale("term", write, f"term {term} came after term {self._terms[scope]}")] if is_older else []
 
     def judge(self, write: Write) -> list[Stale]:
-        """Judge one write, then believe it."""
+        """Judge one write, then apply it to the state."""
         see = getattr(self, f"_see_{write.what}", lambda _write: [])
         return [*self._judge_writer(write), *see(write)]
 
     def _node_of(self, write: Write) -> str:
-        """The node of a session: by its id, or by the name of the process, whose Django has no id."""
+        """Return the node of a session by its id, or by its process name for Django's sessions, which have no id."""
         return self._names.get(write.writer, write.writer)
 
     def _judge_writer(self, write: Write) -> list[Stale]:
-        """Who has failed or stopped writes nothing more, but that it was refused."""
+        """Report a write of a failed or stopped node. Only the record of its refusal is allowed."""
         node = self._node_of(write)
         if write.what in {"refused", "term"} or self._nodes.get(node) not in _FINAL:
             return []
@@ -270,7 +269,7 @@ class _Cluster:
         return self._main_only(write) if move in _MAINS_MOVES else []
 
     def _see_group(self, write: Write) -> list[Stale]:
-        """A group is given by a main, or by the owner who was to let it go."""
+        """Check that a main manager gave the group, or that its owner handed it over."""
         group, owner, epoch = (write.after[name] for name in ("id", "owner_id", "epoch"))
         is_older = epoch < self._epochs.get(group, 0)
         is_given = write.after["state"] == "owned" and owner != self._owners.get(group)
@@ -294,7 +293,7 @@ class _Cluster:
         return []
 
     def _see_document(self, write: Write) -> list[Stale]:
-        """A worker ends claims of its own batches only."""
+        """Check that a worker ends claims of its own batches only."""
         node, batch = self._node_of(write), write.before.get("batch_id")
         if self._kinds.get(node) != "worker":
             return []
@@ -306,20 +305,20 @@ class _Cluster:
 
 
 def refused(log: Iterable[Write]) -> int:
-    """How many writes were refused to who had been replaced."""
+    """Return the number of refused writes of replaced nodes."""
     return sum(
         write.after["refused_writes"] - write.before["refused_writes"] for write in log if write.what == "refused"
     )
 
 
-# --- What the schedules started ------------------------------------------------------------------
+# --- Schedules -----------------------------------------------------------------------------------
 
 
 def misfires(log: Iterable[Write], *, job: int, openings: Sequence[float]) -> list[str]:
     """
-    Hold the starts of a job against the moments at which its schedule is to start it.
+    Compare the starts of a job with the moments at which its schedule should start it.
 
-    What opens while it runs is passed over, and a start that comes late is for all openings before it.
+    An opening while the job runs is skipped. A late start serves all openings before it.
     """
     moves = [write for write in log if write.what == "job" and write.after["id"] == job]
     starts = [write.at for write in moves if write.before["phase"] == "inactive" != write.after["phase"]]
@@ -335,12 +334,12 @@ def misfires(log: Iterable[Write], *, job: int, openings: Sequence[float]) -> li
     return found
 
 
-# --- How long it took ----------------------------------------------------------------------------
+# --- Takeovers -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Blow:
-    """A main that was stopped for good at a moment of the database's clock, and by what."""
+    """A main manager that was stopped for good, the moment by the database's clock, and the cause."""
 
     main: str
     at: float
@@ -348,7 +347,7 @@ class Blow:
 
 
 def takeovers(log: Iterable[Write], blows: Iterable[Blow], *, beat: float) -> list[tuple[Blow, float]]:
-    """For each main that fell, after how many beats another one had taken its place."""
+    """Return for each stopped main manager the number of beats until its successor."""
     terms = [write for write in log if write.what == "term" and not write.after["resigned"] and write.after["main_id"]]
     found = []
     for blow in blows:
@@ -358,17 +357,17 @@ def takeovers(log: Iterable[Write], blows: Iterable[Blow], *, beat: float) -> li
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The least of the values that so many percent are not above; 0 of none."""
+    """Return the percentile of the values by the nearest rank, or 0 for none."""
     ordered = sorted(values)
     return ordered[max(0, -(-len(ordered) * int(share) // 100) - 1)] if ordered else 0.0
 
 
-# --- All together --------------------------------------------------------------------------------
+# --- Verdict -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the checkers found. `takeovers` are in beats; `bound` is what the median of them must not exceed."""
+    """The findings of the checkers. `takeovers` are in beats; `bound` is the limit of their median."""
 
     lost: int
     extra: int
@@ -384,7 +383,7 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        # A median of one or two says nothing of a machine that is busy.
+        # On a busy machine, a median of one or two values proves nothing.
         is_quick = len(self.takeovers) < 3 or statistics.median(self.takeovers) <= self.bound
         nothing_of = (self.lost, self.extra, self.overlap, self.stale_accepted, self.misfires, self.steps_by_hand)
         return not any(nothing_of) and self.pace <= 100 and is_quick
@@ -405,7 +404,7 @@ class Verdict:
 
     @property
     def facts(self) -> Mapping[str, object]:
-        """For a file of JSON."""
+        """Return the findings for a JSON file."""
         return {
             "holds": self.holds,
             "lost": self.lost,

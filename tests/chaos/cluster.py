@@ -1,9 +1,9 @@
 """
-The cluster that chaos falls upon: real managers and workers on a PostgreSQL of their own, and sites to crawl.
+The cluster for the chaos test: real managers and workers on their own PostgreSQL, and sites to crawl.
 
-Each node stands for a machine: it has a boot id of its own, its own line to the database (a proxy that can be cut)
-and, where there is one, to ZooKeeper; a clock that can be set, and whoever ends is started again, as a supervisor would. Sites come and go: when a job has
-ended, the next one begins with a new site, until `is_closing`.
+Each node stands for a machine. It has its own boot id, a clock that can be set, and its own lines to the database and
+to ZooKeeper, if there is one. Each line is a proxy that can be cut. A process that ended is restarted, as a supervisor
+would do. When a job has ended, the next one begins with a new site, until `is_closing`.
 """
 
 import json
@@ -41,7 +41,7 @@ BEAT, TIMEOUT = 0.5, 2.0
 
 _INSIDE = Path(__file__).parent / "inside"
 _FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
-# Some pages take longer than a node may be silent, so that they are open when their worker is failed.
+# Some pages take longer than a node's timeout, so that they are open when their worker is marked as failed.
 _SLOW_PAGES = f"37:{1.3 * TIMEOUT}"
 
 
@@ -51,32 +51,33 @@ def has_faketime():
 
 def sets_clocks(cluster):
     """
-    Whether clocks of nodes can be set.
+    True if clocks of nodes can be set.
 
-    libfaketime 0.9.10 wakes threads that wait for each other up to half a second late. Processes whose sessions with
-    ZooKeeper are kept by such threads, and end after two thirds of so short a timeout, are measured without.
+    libfaketime 0.9.10 delays threads that wait for each other by up to half a second. Such threads keep the sessions
+    with ZooKeeper, and a process ends after two thirds of its short timeout. So clusters with ZooKeeper run without
+    libfaketime.
     """
     return has_faketime() and cluster.zookeeper is None
 
 
 class Node:
-    """One manager or worker, through all its starts; what it is now called tells which start it is."""
+    """One manager or worker, through all its starts. Its present name tells the number of the start."""
 
     def __init__(self, cluster, kind, number):
         self._cluster, self.kind, self.place = cluster, kind, f"{kind}-{number}"
         self.proxy = Proxy.of_database(cluster.database.dsn)
-        # Its line to ZooKeeper, where the cluster has one.
+        # Line to ZooKeeper, if the cluster has one.
         self.other_proxy = None if cluster.zookeeper is None else Proxy(("127.0.0.1", cluster.zookeeper.port))
         self.starts = 0
         self.process = None
-        # Who ends is started again then (monotonic): at once, if nobody says otherwise.
+        # Moment of the next restart (monotonic). None restarts an ended process at once.
         self.restart_at = None
-        # The functions at which it freezes when told (see tests/chaos/inside), each with the file that tells.
+        # Functions at which the node freezes on request (see tests/chaos/inside), each with the file that requests it.
         self.stops = {point: cluster.directory / f"{self.place}.{point}.stop" for point in cluster.stops.get(kind, ())}
         self.orders = {"stops": {point: str(file) for point, file in self.stops.items()}}
         self.environment = {}
         self.user = None
-        # What happens to it just now; nothing else is done to it meanwhile.
+        # True while a fault affects it, so that no other fault picks it.
         self.is_in_trouble = False
         self._clock = cluster.directory / f"{self.place}.clock"
         self._frozen_since = None
@@ -132,7 +133,7 @@ class Node:
         return facts | self.environment
 
     def set_clock(self, offset):
-        """Let its wall clock be off by this, like "+2h", from the next second on."""
+        """Shift its wall clock by an offset such as "+2h", from the next second on."""
         self._clock.write_text(offset)
 
     def kill(self, *, back_in=0.0):
@@ -141,7 +142,7 @@ class Node:
         self.restart_at = time.monotonic() + back_in
 
     def stop(self):
-        """Ask it to end in order, to be started again."""
+        """Ask the process for an orderly end, after which it is restarted."""
         self.restart_at = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
 
@@ -150,7 +151,7 @@ class Node:
         self.process.send_signal(signal.SIGSTOP)
 
     def note_frozen(self):
-        """Remember since when it stands still."""
+        """Note the moment from which it is frozen."""
         self._frozen_since = time.monotonic()
 
     def thaw(self):
@@ -159,18 +160,18 @@ class Node:
         self._cluster.freezes.append(Freeze(self.name, self._frozen_since, time.monotonic()))
 
     def is_frozen(self):
-        """Whether it stands still, as it does where it was told to stop."""
+        """True if the process is frozen, as at a requested stop."""
         with suppress(psutil.NoSuchProcess):
             return psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
         return False
 
     @property
     def lines(self):
-        """All that it has to others: what is cut where its machine is cut off."""
+        """Return the lines of the node, all of which a partition of its machine cuts."""
         return [line for line in (self.proxy, self.other_proxy) if line is not None]
 
     def tend(self):
-        """Start it again if it has ended."""
+        """Restart the process if it has ended."""
         if self.process is None or self.is_up:
             return
         if self.restart_at is None:
@@ -189,7 +190,7 @@ class Node:
 
 @dataclass
 class Crawl:
-    """A site, its job and its output; the limits are those of the site's hosts."""
+    """A site, its job and its output. The limits are those of the site's hosts."""
 
     number: int
     site: object
@@ -200,7 +201,7 @@ class Crawl:
     gap: float
     open_requests: int
     stop_site: ExitStack
-    # When its schedule is to start it (seconds of the wall clock), and until when (monotonic) it may yet do so.
+    # Scheduled starts (wall clock, in seconds), and the end of the time in which the job may yet start (monotonic).
     openings: Sequence[float] = ()
     runs_until: float = 0.0
     has_ended: bool = False
@@ -208,36 +209,36 @@ class Crawl:
 
 @dataclass
 class Cluster:
-    """All of it. To be used from one thread; `tend` is to be called some times a second."""
+    """The whole cluster. Use it from one thread, and call `tend` some times a second."""
 
     server: object
     database: Database
     directory: Path
     dice: random.Random
     say: object
-    # Documents of a site, and sites that are crawled at a time.
+    # Documents of a site, and number of sites crawled at once.
     pages: int = 400
     at_once: int = 4
-    # For each kind of node the functions ("module:name") at which one can be told to freeze.
+    # Functions ("module:name") at which each kind of node can be frozen.
     stops: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    # The server of coordination beside the database, if there is one.
+    # The ZooKeeper beside the database, if there is one.
     zookeeper: object = None
     nodes: list[Node] = field(default_factory=list)
     crawls: list[Crawl] = field(default_factory=list)
     freezes: list[Freeze] = field(default_factory=list)
     steps_by_hand: list[str] = field(default_factory=list)
-    # What goes on while a question waits for the database.
+    # Called while a query waits for the database.
     meanwhile: Callable[[], object] = lambda: None
-    # Until then no new site is begun.
+    # When True, no new site is begun.
     is_closing: bool = False
-    # Jobs that an operator has paused: nobody need wonder that they are.
+    # Jobs that an operator paused on purpose.
     paused: set[int] = field(default_factory=set)
     _looked_at: float = 0.0
     _administrators: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2))
 
     @property
     def zones(self):
-        """Where time zones are that no system has."""
+        """Return the directory of time zones that exist only in tests."""
         return self.directory / "zones"
 
     def add(self, kind, count):
@@ -252,10 +253,10 @@ class Cluster:
         for node in self.nodes:
             node.start()
 
-    # --- Looking ---------------------------------------------------------------------------------
+    # --- Queries ---------------------------------------------------------------------------------
 
     def rows(self, query, *values):
-        """What the database answers; nothing while it does not."""
+        """Return the rows of a query, or nothing while the database does not answer."""
         with (
             suppress(psycopg.OperationalError),
             psycopg.connect(
@@ -266,7 +267,7 @@ class Cluster:
         return []
 
     def main(self):
-        """(The node that is main, its id); (None, None) while nobody is, or nobody knows."""
+        """Return (main manager's node, its id), or (None, None) if there is none or the database does not answer."""
         found = self.rows(
             """
             SELECT node.id, node.name FROM nodes_mainterm AS term JOIN nodes_node AS node ON node.id = term.main_id
@@ -280,7 +281,7 @@ class Cluster:
         return None, None
 
     def heir(self):
-        """The node that is main when that one falls: the oldest other manager; None while nobody knows."""
+        """Return the node that succeeds the main manager: the oldest other manager. None while it is unknown."""
         found = self.rows(
             """
             SELECT node.name FROM nodes_mainterm AS term
@@ -292,7 +293,7 @@ class Cluster:
         return next((node for row in found for node in self.nodes if node.name == row.name and node.is_up), None)
 
     def is_whole(self):
-        """Whether all nodes are members and there is a main."""
+        """True if all nodes are members and there is a main manager."""
         running = {row.name for row in self.rows("SELECT name FROM nodes_node WHERE status = 'running'")}
         return all(node.name in running for node in self.nodes) and self.main()[0] is not None
 
@@ -301,7 +302,7 @@ class Cluster:
     def begin_crawl(
         self, *, hosts=3, gap=None, open_requests=None, pages=None, slow=_SLOW_PAGES, starts=True, **options
     ):
-        """Begin with a new site, a job for it that `starts` at once, a policy with limits and an output."""
+        """Start a new site, a policy with limits, an output, and a job that `starts` at once."""
         number = len(self.crawls) + 1
         gap = self.dice.choice([0.15, 0.2, 0.25]) if gap is None else gap
         open_requests = open_requests or self.dice.choice([1, 2, 3])
@@ -332,12 +333,12 @@ class Cluster:
         return crawl
 
     def ask(self, verb, job_id):
-        """Ask for something as an operator does; what is refused is refused."""
+        """Send an operator's request. A refusal is ignored."""
         with suppress(TransitionRefused):
             self.in_database(lambda: getattr(control, verb)(job_id, made_by="chaos", now=timezone.now()))
 
     def ask_for_moves(self, dice):
-        """Ask for the move of a group and for a rebalance, as two administrators do; whatever comes of it."""
+        """Request the move of a group and a rebalance, as two administrators would. The results are ignored."""
         groups = self.rows("SELECT id FROM jobs_throttlegroup ORDER BY id")
         managers = self.rows(
             "SELECT id FROM nodes_node WHERE kind = 'manager' AND status = 'running' ORDER BY started_at"
@@ -348,7 +349,7 @@ class Cluster:
         self._ask_aside(lambda now: control.rebalance(made_by="chaos", now=now))
 
     def _ask_aside(self, ask):
-        """Ask for something in a thread, since the answer may take its time."""
+        """Send a request in a thread, because its answer may take long."""
 
         def work():
             with suppress(NoMain, RequestRefused, GroupUnknown, NodeUnknown, OperationalError, InterfaceError):
@@ -358,18 +359,18 @@ class Cluster:
         self._administrators.submit(work)
 
     def in_database(self, work):
-        """Do something by Django's connection, as soon as the database is there, and nobody holds what it needs."""
+        """Do work through Django's connection, and repeat it until the database answers and no lock blocks it."""
         while True:
             try:
                 return work()
             except (OperationalError, InterfaceError):
                 django_connection.close()
                 time.sleep(0.1)
-                # Who holds it may be frozen, and has to wake.
+                # The holder of the lock may be frozen, and must be thawed.
                 self.meanwhile()
 
     def tend(self):
-        """Be supervisor and operator: start who has ended, and see how the jobs stand."""
+        """Act as supervisor and operator: restart ended processes, and check the state of the jobs."""
         for node in self.nodes:
             node.tend()
         if time.monotonic() - self._looked_at > 1:
@@ -382,7 +383,7 @@ class Cluster:
             state = states.get(crawl.job_id)
             if crawl.has_ended or state is None:
                 continue
-            # One with a schedule may start late: its site waits for that.
+            # A scheduled job may start late, and needs its site until then.
             if state.phase == "inactive" and state.run_no and time.monotonic() > crawl.runs_until:
                 self.end_crawl(crawl)
             elif state.pause == "paused" and crawl.job_id not in self.paused:
@@ -413,9 +414,9 @@ class Cluster:
 
 def give_precedence(pid):
     """
-    Let a site run before all others, where that is permitted: it is what pace is measured by.
+    Give a site priority over all other processes, where that is permitted: its log measures the pace.
 
-    Else two requests that came in time may be read, and so logged, at one moment, when every core is busy.
+    Without it, a busy machine may read and log two well-spaced requests at one moment.
     """
     with suppress(PermissionError):
         os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))

@@ -1,7 +1,7 @@
 """
 Faults of the database: F4 (ended, killed, frozen), F5 (its sessions and its answers), F7 (held up, and slow).
 
-A fault is a function `happen(cluster, dice, tell)` as tests/chaos/faults.py describes it.
+A fault is a function `happen(cluster, dice, tell)` as described in tests/chaos/faults.py.
 """
 
 import os
@@ -73,7 +73,7 @@ def lose_commits(cluster, _dice, tell):
         node.proxy.keep_answers()
 
 
-# Which everybody works on, or beats on.
+# Tables that all nodes write to.
 _HOT = (
     *("jobs_queueitem", "jobs_lanestate", "jobs_binstate", "jobs_batch", "jobs_turn", "jobs_throttlegroup", "jobs_job"),
     *("nodes_node", "nodes_mainterm"),
@@ -82,9 +82,9 @@ _HOT = (
 
 def _aside(work, *arguments):
     """
-    Do something in a thread, and give pauses until it is over.
+    Do work in a thread, and yield pauses until it is over.
 
-    Whoever makes the database slow must not be held up by that, as all the rest of us may be.
+    The thread that slows the database must not wait for it, because this loop goes on meanwhile.
     """
     thread = threading.Thread(target=work, args=arguments, daemon=True)
     thread.start()
@@ -131,7 +131,7 @@ def slow_server(cluster, dice, tell):
 
 
 def _let_run(cluster, share, seconds):
-    """Stop and go, ten times a second."""
+    """Stop and continue the server ten times a second."""
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at:
         held = _server_processes(cluster)
@@ -143,6 +143,6 @@ def _let_run(cluster, share, seconds):
 
 def _each(processes, do):
     for process in processes:
-        # A backend may have ended meanwhile, and so may the server.
+        # A backend, or the whole server, may have ended meanwhile.
         with suppress(psutil.NoSuchProcess):
             do(process)

@@ -1,7 +1,7 @@
 """
-The faults of the plan, by its numbers: each happens to a cluster, says what it does, and how it is over.
+The faults of the plan by their numbers. Each affects a cluster, says what it does, and ends.
 
-What is left out, and why: the full disks of F11 to F13 need devices that not every machine can make.
+Left out are the full disks of F11 to F13: they need devices that not every machine can make.
 """
 
 import os
@@ -43,15 +43,16 @@ from tests.chaos.summer_time import a_night
 from tests.chaos.zookeeper_faults import expire, fill, restart, wipe
 from tests.chaos.zookeeper_faults import freeze as freeze_zookeeper
 
-# What a step of a fault hands back: how many seconds until its next step.
+# Seconds until the next step of a fault.
 Steps = Iterator[float]
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """
-    `happen(cluster, dice, tell)` yields pauses; what is behind the last one heals. `tell` takes what it did, in
-    words. A fault that `takes_all` wants nothing else to happen meanwhile; one that `hits_main` may make it fall.
+    A kind of fault. `happen(cluster, dice, tell)` yields pauses, and heals after the last one. `tell` takes a
+    description of what it did. While a fault that `takes_all` runs, no other fault may happen. A fault that `hits_main`
+    may end the main manager.
     """
 
     plan: str
@@ -61,7 +62,7 @@ class Fault:
     hits_main: bool = False
 
 
-# --- F9, F14: clocks and other work --------------------------------------------------------------
+# --- F9, F14: clocks and other load --------------------------------------------------------------
 
 
 def _set_clocks(cluster, dice, tell):
@@ -133,7 +134,7 @@ def _operators_race(cluster, dice, tell):
     for job_id in jobs:
         cluster.ask("resume", job_id)
     yield 1
-    # One that was still pausing is paused only now.
+    # A job that was still pausing is paused only now.
     for job_id in jobs:
         cluster.ask("resume", job_id)
     cluster.paused.difference_update(jobs)
@@ -208,7 +209,7 @@ _OF_ZOOKEEPER = (
 
 
 def plan_for(cluster):
-    """All that may befall this cluster."""
+    """Return all faults that can happen to this cluster."""
     return (
         *FAULTS,
         *(_OF_CLOCKS if sets_clocks(cluster) else ()),

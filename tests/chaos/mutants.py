@@ -1,11 +1,11 @@
 """
-Mutants: daemons in which one thing is switched off that keeps the cluster right. The checkers must catch each.
+Mutants: daemons without one of the mechanisms that keep the cluster right. The checkers must catch each mutant.
 
     python -m tests.chaos.mutants [--only NAME]
 
-Each mutant has a schedule that makes the one moment for which the thing is there, also by freezing a process between
-a check and its write (fault F3). The same schedule with nothing switched off is its control, in which nothing may be
-found. The daemons are mutated as they are imported (tests/chaos/inside): the product knows nothing of it.
+Each mutant has a schedule that creates the one moment for which the mechanism exists. It may freeze a process between a
+check and its write (fault F3). The same schedule without the mutation is its control, and must have no finding. The
+daemons are mutated as they are imported (tests/chaos/inside), so the product knows nothing of it.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from tests.pace.rules import Limits
 from tests.processes import ROOT, copy_of, make_template, template_database, wait_for
 from tests.proxy import SYNC
 
-# Longer than chaos has: a schedule must not be upset by a machine that is busy.
+# Longer than in the chaos test, so that a busy machine does not upset a schedule.
 _TIMEOUT = 3.0
 
 _FENCED = r"AND \{MAY_WRITE\}\s+FOR KEY SHARE"
@@ -34,8 +34,8 @@ _FENCED = r"AND \{MAY_WRITE\}\s+FOR KEY SHARE"
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """
-    `changes` are patterns in the source of our modules, with what takes their place. `caught_by` names the finding
-    that must come of it, and `schedule(trial)` brings about the moment.
+    A mutant. `changes` are patterns in the source of our modules, with their replacements. `caught_by` names the
+    finding that must result, and `schedule(trial)` creates the moment.
     """
 
     name: str
@@ -46,23 +46,24 @@ class Mutant:
 
 
 class Trial:
-    """One cluster on which a schedule is tried, mutated or not."""
+    """One cluster for one try of a schedule, mutated or not."""
 
     def __init__(self, cluster, mutant, *, is_mutated):
         self.cluster, self._mutant, self._is_mutated = cluster, mutant, is_mutated
-        # What a schedule finds that has checkers of its own.
+        # Findings of a schedule that has its own checkers.
         self.found = []
 
     @property
     def orders(self):
-        """What each node is told, as CRAWLCTL_CHAOS."""
+        """Return the content of CRAWLCTL_CHAOS for each node."""
         return {"mutant": self._mutant.changes} if self._is_mutated else {}
 
     def start(self, *, managers=1, workers=1, stops=None, roles_apart=False):
         """
-        Start nodes; `stops` names a function for each kind of node, at which it freezes when told.
+        Start nodes. `stops` names for each kind of node a function at which it freezes on request.
 
-        Where the nodes have roles of their own they may not end each other's sessions: then only the fences are left.
+        With `roles_apart`, each node has its own database role and cannot end the sessions of others. Then only the
+        fences protect the database.
         """
         cluster = self.cluster
         cluster.at_once = 0
@@ -80,7 +81,7 @@ class Trial:
         self.tend_until(cluster.is_whole, saying="the cluster is whole")
 
     def crawl(self, **site):
-        """Begin a crawl, and wait until it is under way."""
+        """Start a crawl, and wait until it is under way."""
         crawl = self.cluster.begin_crawl(slow="1000000:1", **site)
         self.tend_until(
             lambda: crawl.site.count_requests() > 5 and self.cluster.is_whole(), saying="the crawl is under way"
@@ -88,7 +89,7 @@ class Trial:
         return crawl
 
     def tend_until(self, condition, *, saying):
-        """Wait; who has ended meanwhile, since the machine is busy, is started again."""
+        """Wait for the condition. Restart processes that end meanwhile because the machine is busy."""
 
         def tend():
             for node in self.cluster.nodes:
@@ -98,7 +99,7 @@ class Trial:
         wait_for(tend, saying=saying)
 
     def freeze_at_stop(self, node):
-        """Let the node freeze where it was told to, the next time that it comes there."""
+        """Freeze the node the next time that it reaches its stop."""
         self._file(node).touch()
         self.wait_for_stop(node)
 
@@ -113,7 +114,7 @@ class Trial:
         return next((row.status for row in self.rows("SELECT status FROM nodes_node WHERE name = %s", node.name)), None)
 
     def outcomes_of(self, node):
-        """How many outcomes it has written, in all its starts."""
+        """Return the number of outcomes that the node has written, in all its starts."""
         (row,) = self.rows(
             """
             SELECT count(*) FROM chaos_audit JOIN nodes_node AS node ON node.id::text = writer
@@ -147,7 +148,7 @@ class Trial:
 
 
 def _a_failed_worker_flushes(trial):
-    """A worker freezes before a flush and is failed; before its documents are given back, it wakes."""
+    """Freeze a worker before a flush until it is failed. Wake it before its documents are released."""
     trial.start(stops={"worker": "jobs.queue.flush:flush", "manager": "jobs.queue.release:_lose"})
     trial.crawl(gap=0, open_requests=4)
     (worker,), (main,) = trial.cluster.of_kind("worker"), trial.cluster.of_kind("manager")
@@ -160,7 +161,7 @@ def _a_failed_worker_flushes(trial):
 
 
 def _a_take_outlives_its_worker(trial):
-    """A worker's take is held up behind its fence, and the worker killed; it commits when others have judged."""
+    """Hold a worker's take behind its fence and kill the worker. The take commits after others have judged it."""
     trial.start(roles_apart=True)
     trial.do(
         """
@@ -180,7 +181,7 @@ def _a_take_outlives_its_worker(trial):
     wait_for(lambda: trial.rows(held_up), saying="a take is held up")
     (worker,) = trial.cluster.of_kind("worker")
     worker.kill(back_in=1000)
-    # As long as its own limits let the statement live, or until it is judged.
+    # Until the worker is judged, or as long as its own limits let the statement live.
     deadline = time.monotonic() + 2.2 * _TIMEOUT
     while trial.status_of(worker) != "failed" and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -189,7 +190,10 @@ def _a_take_outlives_its_worker(trial):
 
 
 def _a_former_main_releases(trial):
-    """A main freezes before it gives a lost worker's documents back; so does its successor; then it wakes."""
+    """
+    Freeze a main manager before it releases a lost worker's documents. Freeze its successor there too, then wake the
+    first.
+    """
     trial.start(managers=2, workers=2, stops={"manager": "jobs.queue.release:_lose"}, roles_apart=True)
     trial.crawl(gap=0, open_requests=4)
     old, _ = trial.cluster.main()
@@ -209,7 +213,7 @@ def _a_former_main_releases(trial):
 
 
 def _a_former_owner_stuffs(trial):
-    """Groups go to and fro between two managers, while who loses them is about to stuff them."""
+    """Move groups between two managers while the former owner is about to stuff them."""
     trial.start(managers=2, workers=1, stops={"manager": "jobs.duties.stuff:stuff_groups"})
     trial.crawl(gap=0, open_requests=8, pages=3000)
     for _ in range(8):
@@ -228,11 +232,11 @@ def _a_former_owner_stuffs(trial):
 
 
 def _flushes_are_repeated(trial):
-    """The answers to commits are lost, so that a worker cannot know that they were made."""
+    """Drop the answers to commits, so that a worker cannot know that they succeeded."""
     trial.start()
     trial.crawl(gap=0, open_requests=4, pages=3000)
     (worker,) = trial.cluster.of_kind("worker")
-    # Any statement's answer may be the one: of a dozen some are flushes'.
+    # The dropped answer may be that of any statement. Among a dozen, some are flushes.
     for _ in range(12):
         before = trial.outcomes_of(worker)
         worker.proxy.lose_answer(SYNC).result(20)
@@ -246,7 +250,7 @@ def _it_crawls_for_a_while(trial):
 
 
 def _a_failed_worker_beats_again(trial):
-    """A worker is frozen until it is failed, and goes on."""
+    """Freeze a worker until it is failed, then let it continue."""
     trial.start()
     if trial._is_mutated:
         for (name,) in trial.rows(
@@ -262,7 +266,7 @@ def _a_failed_worker_beats_again(trial):
 
 
 def _a_worker_is_cut_off(trial):
-    """A worker that serves a host loses its line to the database in the middle of a turn."""
+    """Cut a worker that serves a host off from the database in the middle of a turn."""
     trial.start(workers=2)
     crawl = trial.crawl(gap=0.2, open_requests=2, hosts=1)
     time.sleep(2)
@@ -275,11 +279,11 @@ def _a_worker_is_cut_off(trial):
     worker.proxy.heal()
 
 
-# --- Schedules of pace: what two jobs of two policies share --------------------------------------
+# --- Schedules of pace: hosts shared by two jobs of two policies ---------------------------------
 
 
 def _hosts_are_shared(trial, *, befalls, **facts):
-    """Two jobs of two policies crawl the same hosts, and something befalls them."""
+    """Crawl the same hosts with two jobs of two policies, and inject a fault."""
     from tests.pace.scenario import Scenario
 
     with Scenario(trial.cluster, orders=trial.orders, **facts) as scenario:
@@ -294,7 +298,7 @@ def _pages_take_longer_than_the_gap(trial):
 
 
 def _hosts_change_their_worker(trial):
-    """Whoever serves a host is asked to stop, so that others go on with it at once."""
+    """Stop each worker that serves a host, so that others take over at once."""
 
     def befall(scenario):
         for _ in range(4):
@@ -435,7 +439,7 @@ def main(arguments=None):
 
 
 def look_for_its_places(mutant):
-    """A pattern that is nowhere in our source any more mutates nothing."""
+    """Assert that each pattern of the mutant exists in our source. A pattern without a match mutates nothing."""
     sources = [path.read_text() for app in ("nodes", "jobs") for path in (ROOT / app).rglob("*.py")]
     for pattern, _ in mutant.changes:
         if not any(re.search(pattern, source) for source in sources):
@@ -443,7 +447,7 @@ def look_for_its_places(mutant):
 
 
 def _try(mutant, server, directory):
-    """Try the schedule with and without the mutation; whether only the first is caught."""
+    """Try the schedule with and without the mutation. Return True if only the mutant is caught."""
     began_at = time.monotonic()
     clean, refused = _findings(mutant, server, directory, is_mutated=False)
     found, _ = _findings(mutant, server, directory, is_mutated=True)
@@ -457,7 +461,7 @@ def _try(mutant, server, directory):
 
 
 def _stick(mutant, trial):
-    """Go through the schedule; where something does not happen that should, that is a finding as well."""
+    """Run the schedule. A step that does not happen is a finding as well."""
     try:
         mutant.schedule(trial)
     except AssertionError as failure:
@@ -470,7 +474,7 @@ def _counted(found):
 
 
 def _findings(mutant, server, directory, *, is_mutated):
-    """What the checkers find, by name, and how many writes were refused."""
+    """Return the names of the checkers' findings, and the number of refused writes."""
     from tests.chaos import audit
     from tests.chaos.cluster import Cluster
     from tests.chaos.reading import Evidence
@@ -484,7 +488,7 @@ def _findings(mutant, server, directory, *, is_mutated):
         try:
             trial = Trial(cluster, mutant, is_mutated=is_mutated)
             stuck = _stick(mutant, trial)
-            # What was logged, in the files of the logs.
+            # Flush the logs of the sites to their files.
             for crawl in cluster.crawls:
                 _ = crawl.site.lines
             audit.export(database.dsn, place / "audit.jsonl")

@@ -1,8 +1,8 @@
 """
-The nemesis: which fault happens when, as a seed says, from one at a time to three.
+The nemesis: chooses by a seed which faults happen when, first one at a time and later up to three.
 
-It deals from a deck of all faults and shuffles when that is used up, so each happens as often as any other. It
-takes no thread: `advance` is called some times a second, and every fault is a generator of pauses.
+It deals from a deck of all faults and shuffles when the deck is used up, so all faults are equally frequent. It has no
+thread: `advance` is called some times a second, and every fault is a generator of pauses.
 """
 
 import time
@@ -15,7 +15,7 @@ from tests.chaos.faults import Fault, plan_for
 
 @dataclass(eq=False)
 class Happening:
-    """A fault under way, or that was. `hit` is the main that fell by it, with the moment (wall clock), if one did."""
+    """A fault that is or was under way. `hit` is the main manager it ended, if any, with the moment (wall clock)."""
 
     fault: Fault
     since: float
@@ -38,10 +38,10 @@ class Nemesis:
     _ended_at: float = float("-inf")
 
     def advance(self, *, may_begin):
-        """Go on with what is under way, and begin something new when it is time."""
+        """Step the faults under way, and begin a new fault when it is time."""
         now = time.monotonic()
         for happening in self._under_way.copy():
-            # A step that waits for the database goes on with the others meanwhile.
+            # A step that waits for the database also advances the other faults, so this one may have ended.
             if happening.next_at <= now and happening in self._under_way:
                 self._step(happening)
         if may_begin and now >= self._rests_until and len(self._under_way) < self.most_at_once:
@@ -55,12 +55,12 @@ class Nemesis:
         if not self._deck:
             plan = plan_for(self.cluster)
             self._deck = self.dice.sample(plan, len(plan))
-            # Mains fall first: so a short run measures takeovers, too.
+            # Faults of main managers come first, so that a short run measures takeovers, too.
             self._deck.sort(key=lambda fault: fault.hits_main)
         if self._under_way and (self._deck[-1].takes_all or any(one.fault.takes_all for one in self._under_way)):
             return
         if self.most_at_once == 1 and self._deck[-1].hits_main and time.monotonic() < self._ended_at + 2 * TIMEOUT:
-            # What it is measured by must not be what was wrong before.
+            # The effect of an earlier fault must not disturb the measurement of a takeover.
             return
         happening = Happening(self._deck.pop(), time.time())
 
@@ -81,15 +81,19 @@ class Nemesis:
             happening.until = time.time()
             self._ended_at = time.monotonic()
             self._under_way.remove(happening)
-            # Long enough for most to be over it, mostly; after the fall of a main until there is another.
+            # Mostly long enough for a recovery from the fault; after the loss of a main manager, until there is
+            # another.
             rests = [2 * TIMEOUT] if happening.hit else [0.5, 1.0, TIMEOUT]
             self._rests_until = time.monotonic() + self.dice.choice(rests)
 
     def blows(self):
-        """The mains that fell, each with when (wall clock) and by what."""
+        """Return the main managers that were ended, each with the moment (wall clock) and the cause."""
         return [Blow(*happening.hit, happening.words) for happening in self.happened if happening.hit is not None]
 
     def was_alone(self, blow, *, until):
-        """Whether nothing else was wrong from shortly before a blow until a moment: else it measures that, too."""
+        """
+        True if no other fault was active from shortly before the blow until that moment. Else the figure measures that
+        fault, too.
+        """
         others = [one for one in self.happened if one.hit != (blow.main, blow.at)]
         return not any(other.since < until and other.until > blow.at - TIMEOUT for other in others)

@@ -1,7 +1,7 @@
 """
 Faults of one node: F1 (killed), F2 (frozen), F3 (frozen between a check and its write), F6 and F7 (its line).
 
-A fault is a function `happen(cluster, dice, tell)` as tests/chaos/faults.py describes it.
+A fault is a function `happen(cluster, dice, tell)` as described in tests/chaos/faults.py.
 """
 
 import time
@@ -13,9 +13,9 @@ from tests.proxy import Direction
 
 def pick(cluster, dice, who):
     """
-    A node to which nothing happens just now; None if there is none.
+    Return a node that no other fault affects now, or None if there is none.
 
-    `who` is the main, its heir (the oldest manager beside it), or a kind of which it may be any.
+    `who` is the main manager, its heir (the oldest other manager), or a kind of node.
     """
     if who in {"main", "heir"}:
         node = cluster.main()[0] if who == "main" else cluster.heir()
@@ -25,7 +25,10 @@ def pick(cluster, dice, who):
 
 
 def on_a_node(who, what):
-    """A fault of one node: `what(cluster, node, dice)` returns its name, its pauses, and whether a main falls by it."""
+    """
+    Return a fault of one node. `what(cluster, node, dice)` returns its name, its pauses, and whether it ends a main
+    manager.
+    """
 
     def happen(cluster, dice, tell):
         node = pick(cluster, dice, who)
@@ -109,18 +112,20 @@ def be_far_away(node, dice):
 
 # --- F3: between a check and its write -----------------------------------------------------------
 
-# Functions behind what was looked at, in front of what is written for it; most are in the middle of a transaction.
+# Functions after a check and before its write. Most are called inside a transaction.
 OFFERS = ("jobs.duties.stuff:stuff_groups", "jobs.queue.stuff:_offer")
 JUDGEMENTS = ("jobs.queue.release:_lose", "nodes.membership:_fail")
 ELECTIONS = ("nodes.membership:elect", "nodes.membership:_remove_main")
 OUTCOMES = ("jobs.queue.flush:flush", "jobs.queue.flush:_find_loops", "jobs.queue.take:_claimed")
 STOPS = {"manager": (*OFFERS, *JUDGEMENTS, *ELECTIONS), "worker": OUTCOMES}
-# How long a node may take to come there.
+# Seconds in which a node must reach its stop.
 _COMES_WITHIN = 4 * TIMEOUT
 
 
 def freeze_between(who, points, *, provoke=None):
-    """Freeze a node at one of its stops. `provoke(cluster, dice, node)` makes it come there, if it does not by itself."""
+    """
+    Freeze a node at one of its stops. `provoke(cluster, dice, node)` makes it reach a stop that it rarely reaches.
+    """
 
     def happen(cluster, dice, tell):
         node = pick(cluster, dice, who)
@@ -154,7 +159,7 @@ def _until_it_stands_still(cluster, node, point):
                 node.stops[point].unlink()
                 cluster.say(f"    {name} did not come to {point}")
                 return
-            # It has taken the order just now, and freezes; or it has ended over it.
+            # The process has just removed the file: it is freezing, or ended meanwhile.
             patience = float("inf")
         if not node.is_up:
             return
@@ -162,7 +167,7 @@ def _until_it_stands_still(cluster, node, point):
 
 
 def lose_a_worker(cluster, dice, _node):
-    """Kill one for longer than it may be silent."""
+    """Kill a worker for longer than its timeout."""
     worker = pick(cluster, dice, "worker")
     if worker is not None:
         worker.kill(back_in=2 * TIMEOUT)

@@ -1,4 +1,4 @@
-"""What chaos left behind, read from files and held against what must hold."""
+"""The evidence of a chaos run, read from its files and given to the checkers."""
 
 from functools import cached_property
 
@@ -7,15 +7,15 @@ from tests.chaos import audit, checkers, stalls
 from tests.chaos.cluster import BEAT, TIMEOUT
 from tests.processes import held_by
 
-# Heartbeats until a new main must have taken its place, at the median: the old one's silence, and two beats in
-# which somebody looks.
+# Heartbeats until a new main manager must be in office, at the median: the timeout of the old one, and two beats to
+# notice it.
 TAKEOVER_BOUND = TIMEOUT / BEAT + 2
 
 _SHOWN = 10
 
 
 class Evidence:
-    """All files of a run, read once. Who is judged is asked nothing."""
+    """All files of a run, read once. The judged processes are not asked."""
 
     def __init__(self, cluster, nemesis=None):
         self._crawls, self._freezes = cluster.crawls, cluster.freezes
@@ -26,7 +26,7 @@ class Evidence:
 
     @cached_property
     def fetches(self):
-        """By crawl."""
+        """Return the fetches by crawl."""
         return [checkers.fetches(read_log(crawl.starts), read_log(crawl.ends)) for crawl in self._crawls]
 
     @cached_property
@@ -62,7 +62,7 @@ class Evidence:
 
     @cached_property
     def misfires(self):
-        """Starts of jobs that their schedules did not want, and such that they did."""
+        """Return starts of jobs outside their schedules, and scheduled starts that did not happen."""
         return [
             found
             for crawl in self._crawls
@@ -72,7 +72,7 @@ class Evidence:
 
     @cached_property
     def takeovers(self):
-        """Of the mains that fell while nothing else was wrong: (by what, beats until there was another)."""
+        """Return (cause, beats until a successor) for the main managers that ended while no other fault was active."""
         if self._nemesis is None:
             return []
         found = checkers.takeovers(self.log, self._nemesis.blows(), beat=BEAT)
@@ -94,7 +94,7 @@ class Evidence:
         )
 
     def sizes(self):
-        """How much there was to go wrong."""
+        """Return the size of the run: how much could have gone wrong."""
         requests = sum(map(len, self.fetches))
         return {
             "documents": sum(len(crawl.site.documents) for crawl in self._crawls),
@@ -112,7 +112,7 @@ class Evidence:
         }
 
     def findings(self):
-        """What is wrong, a line each, the first of each kind."""
+        """Return the findings as lines, the first of each kind."""
         yield from (f"lost: {url}" for url in self.lost[:_SHOWN])
         yield from (f"in an output and not on the site: {url}" for url in self.extra[:_SHOWN])
         for found in self.overlaps:

@@ -1,10 +1,11 @@
 """
-Chaos: faults fall upon a cluster that crawls, and checkers that look from outside say what came of it.
+The chaos test: injects faults into a crawling cluster, and judges the result from outside.
 
     python -m tests.chaos.run [--seconds N] [--seed N] [--coordination database|zookeeper]
 
-Each fault is a line as it happens; the last eight lines are the verdict, which is also var/chaos.json. Exit 0 means
-that it holds. The same seed makes the same faults in the same order; what they meet is up to the machine.
+Each fault is printed as a line when it happens. The last eight lines are the verdict, which is also in var/chaos.json.
+The exit code is 0 if the verdict holds. The same seed makes the same faults in the same order; what they meet depends
+on the machine.
 """
 
 import argparse
@@ -24,11 +25,11 @@ from tests.debian import debian_server, newest_debian
 from tests.processes import ROOT, Database
 from tests.zookeeper import ZooKeeper
 
-# Where the processes work, and what they leave behind.
+# Working directory of the processes, which also keeps their files.
 VAR = ROOT / "var" / "chaos"
-# Documents of a site: a minute's work when nothing happens.
+# Documents of a site: a minute's work without faults.
 _PAGES = 500
-# After the last fault everything must be crawled within so many seconds.
+# Seconds after the last fault in which everything must be crawled.
 _PATIENCE = 300
 
 
@@ -47,7 +48,7 @@ def main(arguments=None):
 
 @contextmanager
 def world(directory):
-    """A database server of our own, with the audit log's configuration, and Django on it; gives it and the directory."""
+    """Yield (a database server with the audit log's configuration, the directory), with Django connected to it."""
     from tests.chaos import audit
 
     shutil.rmtree(directory, ignore_errors=True)
@@ -98,7 +99,7 @@ def _run(server, directory, zookeeper, *, seconds, seed):
 
 
 def _endure(cluster, nemesis, *, seconds):
-    """Let faults happen for so long, then let everything come to its end."""
+    """Inject faults for `seconds`, then let all jobs end."""
     cluster.add("manager", 3)
     cluster.add("worker", 4)
     cluster.start_nodes()
@@ -106,7 +107,7 @@ def _endure(cluster, nemesis, *, seconds):
     began_at = time.monotonic()
     cluster.tend()
     while (now := time.monotonic() - began_at) < seconds or not nemesis.is_quiet:
-        # The first half is for faults that come alone, so that a takeover can be measured.
+        # In the first half faults come alone, so that takeovers can be measured.
         nemesis.most_at_once = 1 if now < seconds / 2 else 3
         cluster.tend()
         nemesis.advance(may_begin=now < seconds)

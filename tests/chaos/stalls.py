@@ -1,9 +1,9 @@
 """
-When a processor of this machine stood still, so that what reached a site meanwhile was logged late.
+The stalls of this machine's processors. A request that reaches a site during a stall is logged late.
 
-The host of a virtual machine takes its processors away now and then, for up to a tenth of a second. A watcher for each
-processor, which runs before all others where that is permitted, sleeps for moments and notes when it woke late (as Gil
-Tene's jHiccup does).
+The host of a virtual machine sometimes takes its processors away, for up to a tenth of a second. A watcher for each
+processor has priority over all other processes, where that is permitted. It sleeps for moments and notes when it woke
+late (as Gil Tene's jHiccup does).
 """
 
 import os
@@ -15,13 +15,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-# Seconds: between two looks, and by how much the next one has to be late.
+# Seconds between two looks, and seconds of delay that count as a stall.
 _PULSE, _LATE = 0.005, 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A processor stood still between two moments of the monotonic clock, in seconds."""
+    """An interval of the monotonic clock, in seconds, in which a processor stood still."""
 
     since: float
     until: float
@@ -29,7 +29,7 @@ class Stall:
 
 @contextmanager
 def watched(path):
-    """Note the stalls of all processors in a file until the block ends; gives the process that does."""
+    """Note the stalls of all processors in a file until the block ends. Yield the process that does so."""
     watcher = subprocess.Popen([sys.executable, "-m", "tests.chaos.stalls", path])
     try:
         yield watcher
@@ -39,7 +39,7 @@ def watched(path):
 
 
 def read_stalls(path):
-    """The stalls that were noted; none where nobody watched."""
+    """Return the noted stalls, or none if there was no watcher."""
     if not path.exists():
         return []
     return [Stall(*map(float, line.split())) for line in path.read_text().splitlines()]

@@ -1,8 +1,8 @@
 """
-F10: a night on which clocks are set back, and then forward, in a time zone that is made for it; its hours are seconds.
+F10: a night on which clocks are set back and then forward, in a time zone made for it, whose hours are seconds.
 
-A job has a schedule in that zone. What the zone's clock shows is what counts: what it shows twice starts the job
-twice, what it skips does not start it. Real daemons read the zone from a file, as they read those of their system.
+A job has a schedule in that zone, and the zone's clock decides. A time that the clock shows twice starts the job twice,
+and a skipped time does not start it. Real daemons read the zone from a file, like those of their system.
 """
 
 import itertools
@@ -16,7 +16,8 @@ from jobs.models import Job, ScheduleWindow
 from tests.chaos.cluster import TIMEOUT
 from tests.chaos.zones import write_zone
 
-# Seconds: until the job starts for the first time, then until clocks are set back, by so much, and then forward.
+# Seconds until the first start of the job, until the clocks are set back, the length of that step, and until they are
+# set forward.
 _IN, _AWAKE, _BACK, _AGAIN = 8.0, 12.0, 24.0, 8.0
 _HOUR = 3600
 _PAGES = 12
@@ -24,7 +25,7 @@ _numbers = itertools.count(1)
 
 
 def a_night(cluster, _dice, tell):
-    """Have a job start whenever a clock shows half past two, on a night on which it does so twice, and skips three."""
+    """Start a job by a schedule at half past two, on a night that has this time twice and skips three o'clock."""
     crawl = cluster.begin_crawl(pages=_PAGES, hosts=1, traps=0, slow="1000000:1", starts=False)
     first = int(time.time() + _IN)
     back, second = first + _AWAKE, first + _BACK
@@ -40,12 +41,12 @@ def a_night(cluster, _dice, tell):
     begun_at = cluster.in_database(lambda: _schedule(crawl.job_id, key))
     crawl.openings = [moment for moment in (first, second) if moment > begun_at]
     tell(f"set the clocks of {key} back and forward, by which job {crawl.job_id} starts")
-    # Whatever else happens in that night may happen.
+    # Other faults may happen in that night.
     yield 0
 
 
 def _schedule(job_id, zone):
-    """Let the job start at half past two, and at three; returns since when (seconds of the wall clock)."""
+    """Schedule the job at half past two and at three. Return the moment of the change (wall clock, in seconds)."""
     with transaction.atomic():
         now = timezone.now()
         for position, (hour, minute) in enumerate(((2, 30), (3, 0))):

@@ -1,4 +1,4 @@
-"""Time zones that no system has, in files as those of the system are."""
+"""Time zones that exist in no system, in the file format of a system."""
 
 import os
 import struct
@@ -6,12 +6,12 @@ import zoneinfo
 
 
 def search_path(zones):
-    """What PYTHONTZPATH has to be, so that zones of that directory are found as well."""
+    """Return the PYTHONTZPATH that also finds the zones of that directory."""
     return os.pathsep.join([str(zones), *zoneinfo.TZPATH])
 
 
 def write_zone(path, *, usual, changes):
-    """Write a zone as RFC 8536 wants it (version 1): its usual offset, and pairs of (moment, offset from then on)."""
+    """Write a zone as RFC 8536 defines it (version 1): its usual offset, and pairs of (moment, offset from then on)."""
     offsets = [usual, *(offset for _, offset in changes)]
     counts = (0, 0, 0, len(changes), len(offsets), len(b"NIGHT\0"))
     path.parent.mkdir(parents=True, exist_ok=True)

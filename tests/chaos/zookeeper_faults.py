@@ -1,7 +1,7 @@
 """
-Faults of the store of coordination: F8, where the cluster has ZooKeeper beside its database.
+Faults of ZooKeeper: F8, for clusters that have it beside the database.
 
-A fault is a function `happen(cluster, dice, tell)` as tests/chaos/faults.py describes it.
+A fault is a function `happen(cluster, dice, tell)` as described in tests/chaos/faults.py.
 """
 
 import datetime as dt
@@ -16,7 +16,7 @@ from tests.chaos.cluster import TIMEOUT
 from tests.chaos.node_faults import pick
 
 _FROZEN_FOR = 8.0
-# As much as a server lets one node hold, but for what a request needs besides.
+# The largest data of one node that a server accepts, minus the overhead of a request.
 _FULL = b"x" * 1_000_000
 
 
@@ -43,7 +43,7 @@ def freeze(cluster, _dice, tell):
 
 
 def expire(who):
-    """Cut a node off from ZooKeeper, and from nothing else, for longer than its session lasts."""
+    """Return a fault that cuts a node off from ZooKeeper alone, for longer than its session lasts."""
 
     def happen(cluster, dice, tell):
         node = pick(cluster, dice, who)
@@ -64,7 +64,7 @@ def expire(who):
 
 
 def fill(cluster, _dice, tell):
-    """Write 1 MB of what is none of ours where the daemons keep something."""
+    """Overwrite nodes of the daemons with 1 MB of foreign data."""
     tell("fill nodes of ZooKeeper with 1 MB each")
     address = Address.parse(f"127.0.0.1:{cluster.zookeeper.port}")
     tree = Tree(f"{address.root}/{CLUSTER}")

@@ -1,13 +1,13 @@
 """
-What a site allows, held against its log over all windows of time: the outside checker of pace.
+Checks of a site's log against its limits over all windows of time: the outside checker of pace.
 
-A `Rule` is one limit, of some hosts together, between two moments of the site's clock. It looks at what the site saw
-and at nothing else: when requests came, when they were over, and how much was sent. Each limit is a rule of its own,
-so where a host is under several the strictest holds by itself. A rule judges what lies wholly within its time.
+A `Rule` is one limit of some hosts together, between two moments of the site's clock. It reads only what the site saw:
+the arrivals and ends of requests, and the bytes sent. Each limit is a rule of its own, so for a host under several
+limits the strictest holds by itself. A rule judges requests wholly within its time.
 
-Windows are half open: of requests that come every second, a minute has sixty. All that there are are looked at, by
-two pointers over the moments at which they can begin. Where a site may see two requests closer than they were, a gap
-or a window is forgiven so much (`TOLERANCE`).
+Windows are half open: of requests that come every second, a minute has sixty. All windows are checked, by two pointers
+over the moments at which they can begin. A site may see two requests closer than they were, so gaps and windows have a
+tolerance (`TOLERANCE`).
 """
 
 import abc
@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 
 from tests.chaos.checkers import TOLERANCE, Fetch, Freeze, is_frozen
 
-# Bytes are counted over so many seconds.
+# Seconds of the window in which bytes are counted.
 BYTES_WINDOW = 10.0
-# From so many seconds after an edit on nothing but the new limits holds.
+# Seconds after an edit from which only the new limits hold.
 EDIT_GRACE = 10.0
-# So soon a host is left alone that was denied.
+# Seconds after a denial from which a host gets no request.
 DENIAL_GRACE = 5.0
 
 _ALWAYS = float("inf")
@@ -31,7 +31,7 @@ _Number = TypeVar("_Number", int, float)
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A rule that was broken, by these requests; `words` say how."""
+    """A broken rule, with the requests that broke it. `words` describes the breach."""
 
     rule: "Rule"
     by: tuple[Fetch, ...]
@@ -47,7 +47,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(abc.ABC):
-    """One limit of these hosts taken together; of each host that there is, if none is named. Seconds, monotonic."""
+    """One limit of these hosts together, or of each host if none is named. Monotonic seconds."""
 
     hosts: frozenset[str] | None = None
     since: float = -_ALWAYS
@@ -55,7 +55,7 @@ class Rule(abc.ABC):
 
     @abc.abstractmethod
     def broken(self, made: Sequence[Fetch], freezes: Sequence[Freeze]) -> Iterator[Broken]:
-        """Say where the requests of its hosts, in the order in which they came, break it."""
+        """Yield the breaches by requests of its hosts, given in the order of arrival."""
 
     def is_in_force(self, at: float) -> bool:
         return self.since <= at < self.until
@@ -63,7 +63,7 @@ class Rule(abc.ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeastGap(Rule):
-    """Two requests come at least so many seconds after each other."""
+    """Two requests come at least `seconds` after each other."""
 
     seconds: float
 
@@ -79,7 +79,7 @@ class LeastGap(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MostStarts(Rule):
-    """So many requests come at most in any window of so many seconds."""
+    """At most this many requests come in any window of the period."""
 
     most: int
     within: float
@@ -96,7 +96,9 @@ class MostStarts(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MostOpen(Rule):
-    """So many requests are open at most, but for those of a frozen process: nobody can take back what it had sent."""
+    """
+    At most this many requests are open. Those of a frozen process do not count: sent requests cannot be taken back.
+    """
 
     most: int
 
@@ -113,9 +115,9 @@ class MostOpen(Rule):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MostBytes(Rule):
     """
-    So many bytes are sent a second at most, over any window of ten.
+    At most this many bytes a second are sent, over any window of ten seconds.
 
-    A page counts as it was answered. One page alone may be more than a window allows: it cannot be asked for in parts.
+    A page counts at its answer. A single page may exceed a window, because it cannot be requested in parts.
     """
 
     per_second: float
@@ -135,7 +137,7 @@ class MostBytes(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence(Rule):
-    """No request comes at all: the host is denied, or has asked for time."""
+    """No request comes at all: the host is denied, or it asked for a pause."""
 
     def broken(self, made: Sequence[Fetch], freezes: Sequence[Freeze]) -> Iterator[Broken]:
         for fetch in made:
@@ -145,7 +147,7 @@ class Silence(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a policy asks for. `starts` are (most, within so many seconds)."""
+    """The limits of a policy. `starts` are (number, seconds of the period)."""
 
     gap: float = 0.0
     open_requests: int | None = None
@@ -153,7 +155,7 @@ class Limits:
     bytes_per_second: float | None = None
 
     def rules(self, *hosts: str, since: float = -_ALWAYS, until: float = _ALWAYS) -> list[Rule]:
-        """As rules of these hosts together, or of each host."""
+        """Return the limits as rules of these hosts together, or of each host."""
         time: dict[str, Any] = {"since": since, "until": until, "hosts": frozenset(hosts) or None}
         rules: list[Rule] = []
         if self.gap:
@@ -168,12 +170,12 @@ class Limits:
         return rules
 
     def looser(self, other: "Limits") -> "Limits":
-        """What either of the two allows."""
+        """Return limits that allow what either of the two allows."""
         mine, theirs = self.starts, other.starts
         return Limits(
             gap=min(self.gap, other.gap),
             open_requests=_most(self.open_requests, other.open_requests),
-            # Of different periods neither is looser for all windows.
+            # Of two limits with different periods, neither is looser for all windows.
             starts=max(mine, theirs) if mine and theirs and mine[1] == theirs[1] else None,
             bytes_per_second=_most(self.bytes_per_second, other.bytes_per_second),
         )
@@ -185,10 +187,10 @@ def _most(one: _Number | None, other: _Number | None) -> _Number | None:
 
 def over_time(changes: Sequence[tuple[float, Limits]], *hosts: str) -> list[Rule]:
     """
-    The rules of limits that were edited: each holds from its moment on, the first from before.
+    Return the rules of limits that were edited. Each holds from its moment on, the first one from the start.
 
-    Until an edit has reached everybody, old or new limits hold, so from the beginning of the one to the end of the
-    other what either allows; from then on, and until the next edit, the new ones alone.
+    Until an edit has reached all nodes, the old or the new limits hold. So rules from the begin of one limit to the end
+    of the other allow what either allows. After that and until the next edit, only the new limits hold.
     """
     rules: list[Rule] = []
     ends = [moment for moment, _ in changes[1:]] + [_ALWAYS]
@@ -202,7 +204,7 @@ def over_time(changes: Sequence[tuple[float, Limits]], *hosts: str) -> list[Rule
 
 
 def broken(made: Iterable[Fetch], rules: Iterable[Rule], *, freezes: Sequence[Freeze] = ()) -> list[Broken]:
-    """Hold what sites saw against all rules; returns every breach."""
+    """Check the sites' requests against all rules, and return every breach."""
     in_order = sorted(made, key=lambda fetch: fetch.start)
     by_host: dict[str, list[Fetch]] = {}
     for fetch in in_order:
@@ -219,9 +221,10 @@ def broken(made: Iterable[Fetch], rules: Iterable[Rule], *, freezes: Sequence[Fr
 
 def share_of_rate(made: Iterable[Fetch], *, gap: float, since: float, until: float) -> float:
     """
-    How much of the rate that a gap allows was used between two moments: 1 is all of it.
+    Return the used share of the rate that a gap allows between two moments: 1 is all of it.
 
-    It is told from the last start before them to the first one after, so that a start more or less is none of it.
+    It is measured from the last start before the first moment to the first start after the second. So one start more or
+    less does not matter.
     """
     starts = sorted(fetch.start for fetch in made)
     first = max((start for start in starts if start <= since), default=since)

@@ -1,8 +1,8 @@
 """
-Two jobs of two policies on one host, and on one that asks for a delay: two managers, four workers, and what befalls them.
+Two jobs of two policies on one host, and on one that asks for a delay, with two managers, four workers and faults.
 
-Everything that is judged comes from the sites' logs and from `limits`, which tells when which limits were in force.
-The jobs are lists of pages, too long to come to an end meanwhile.
+All judgements come from the sites' logs and from `limits`, which tells which limits were in force when. The jobs are
+lists of pages, too long to end meanwhile.
 """
 
 import time
@@ -22,7 +22,7 @@ from tests.factories import make_job, make_policy
 from tests.pace.rules import DENIAL_GRACE, EDIT_GRACE, LeastGap, Limits, Silence, broken, over_time
 from tests.processes import serve_site, wait_for
 
-# Seconds that the robots.txt of one of the sites asks for.
+# Crawl-delay in seconds of one site's robots.txt.
 DELAY = 0.4
 _PAGES = 1200
 _PERIODS = {1.0: "second", 60.0: "minute", 3600.0: "hour"}
@@ -30,7 +30,7 @@ _PERIODS = {1.0: "second", 60.0: "minute", 3600.0: "hour"}
 
 @dataclass
 class ServedSite:
-    """A site of one host with the logs of when requests came and when they were over."""
+    """A site of one host, with logs of the arrivals and the ends of requests."""
 
     site: object
     starts: object
@@ -45,7 +45,7 @@ class ServedSite:
         return [self.site.plan.url(page) for page in range(_PAGES)]
 
     def fetches(self):
-        """What it saw until now; asking it for that brings its logs into their files."""
+        """Return the requests until now. The query makes the site flush its logs."""
         assert self.site.lines
         return fetches(read_log(self.starts), read_log(self.ends))
 
@@ -53,17 +53,18 @@ class ServedSite:
 @dataclass
 class Scenario:
     """
-    The strict policy's job begins first, so its limits hold from the first request on. To be used as a context.
+    A scenario, used as a context. The strict policy's job starts first, so its limits hold from the first request on.
 
-    `cluster` is one of chaos, without a crawl of its own. `changes` are (moment, limits of the strict policy).
+    `cluster` is a cluster of the chaos test without a crawl of its own. `changes` are (moment, limits of the strict
+    policy).
     """
 
     cluster: object
-    # What each node is told beside what all are, as CRAWLCTL_CHAOS.
+    # Additions to CRAWLCTL_CHAOS for each node.
     orders: dict = field(default_factory=dict)
     strict: Limits = field(default_factory=lambda: Limits(gap=0.2, open_requests=1))
     eager: Limits = field(default_factory=lambda: Limits(gap=0.02, open_requests=4))
-    # What the cluster may ask of all hosts together.
+    # Limits of the cluster for all hosts together.
     cap: Limits | None = None
     latency_ms: int = 30
     changes: list = field(default_factory=list)
@@ -105,15 +106,15 @@ class Scenario:
         give_precedence(site.pid)
         return ServedSite(site, starts, ends)
 
-    # --- What befalls it -------------------------------------------------------------------------
+    # --- Faults and changes ----------------------------------------------------------------------
 
     def go_on(self, requests=25):
-        """Wait until the plain site has been asked for so many more pages."""
+        """Wait until the plain site has received this many more requests for pages."""
         seen = self.plain.site.count_requests()
         self.tend_until(lambda: self.plain.site.count_requests() >= seen + requests, saying="the crawl goes on")
 
     def tend_until(self, condition, *, saying):
-        """Wait; who has ended meanwhile is started again."""
+        """Wait for the condition. Restart processes that end meanwhile."""
 
         def tend():
             for node in self.cluster.nodes:
@@ -123,7 +124,7 @@ class Scenario:
         return wait_for(tend, saying=saying)
 
     def edit(self, limits, *, judged_for=5.0):
-        """Edit the strict policy, and crawl on for so many seconds after it must have reached everybody."""
+        """Edit the strict policy, and crawl on for `judged_for` seconds after all nodes must have applied it."""
         for name, value in _facts(limits).items():
             setattr(self.policies[0], name, value)
         self.policies[0].save()
@@ -131,7 +132,7 @@ class Scenario:
         self._go_on_for(EDIT_GRACE + judged_for)
 
     def deny(self):
-        """Let an administrator deny the plain site, and look for a while whether it is left alone."""
+        """Let an administrator deny the plain site, and crawl on for a while without requests to it."""
         everywhere = make_policy("that denies", open_requests=1000, holds_everywhere=True)
         everywhere.rules.create(position=1, pattern=self.plain.host, days=[1, 2, 3, 4, 5, 6, 7], denies=True)
         self.denied_from = time.monotonic() + DENIAL_GRACE
@@ -145,7 +146,7 @@ class Scenario:
         return next(node for node in self.cluster.nodes if node.name == name)
 
     def owner(self, policy):
-        """The manager that owns the group of a policy."""
+        """Return the manager that owns the group of a policy."""
         query = """
             SELECT node.name FROM jobs_throttlegroup AS held JOIN nodes_node AS node ON node.id = held.owner_id
              WHERE held.policy_id = %s AND held.state = 'owned'
@@ -155,11 +156,11 @@ class Scenario:
         )
 
     def asker(self):
-        """The worker that the plain site was asked by last."""
+        """Return the worker that sent the last request to the plain site."""
         return self.node_of(self.plain.site.requests()[-1].agent)
 
     def move_groups(self):
-        """Ask for each group to go to the other manager, as far as somebody can be asked."""
+        """Request the move of each group to the other manager, as far as a manager is there to ask."""
         query = """
             SELECT held.id, other.id AS other
               FROM jobs_throttlegroup AS held
@@ -169,10 +170,10 @@ class Scenario:
             with suppress(NoMain, RequestRefused, GroupUnknown, NodeUnknown):
                 control.move_group(group.id, to=group.other, made_by="a test", now=timezone.now())
 
-    # --- What came of it -------------------------------------------------------------------------
+    # --- Results ---------------------------------------------------------------------------------
 
     def broken(self):
-        """Every breach of what the sites allow."""
+        """Return every breach of the sites' limits."""
         plain, delaying = self.plain.fetches(), self.delaying.fetches()
         told_at = next(fetch.end for fetch in delaying if fetch.url.endswith("/robots.txt"))
         hosts = (self.plain.host, self.delaying.host)
@@ -184,12 +185,12 @@ class Scenario:
         return broken([*plain, *delaying], rules, freezes=self.cluster.freezes)
 
     def agents(self):
-        """Who asked the plain site."""
+        """Return the agents that sent requests to the plain site."""
         return {fetch.agent for fetch in self.plain.fetches()}
 
 
 def _facts(limits):
-    """Limits as the columns of a policy."""
+    """Return limits as the columns of a policy."""
     most, within = limits.starts or (None, None)
     return {
         "open_requests": limits.open_requests,
@@ -201,7 +202,7 @@ def _facts(limits):
 
 
 def _totals(limits):
-    """Limits as the columns of a policy for all its bins together, which know no gap but a rate."""
+    """Return limits as the columns of a policy for all its bins together. These have a rate instead of a gap."""
     most, within = limits.starts or (None, None)
     facts = {
         "open_requests": limits.open_requests,

@@ -1,12 +1,12 @@
 """
-What chaos does inside of a daemon: Python imports this at its start, from PYTHONPATH, before anything of ours.
+The part of the chaos test inside of a daemon. Python imports this module from PYTHONPATH at its start, before ours.
 
-So the product holds no switch for tests. CRAWLCTL_CHAOS is JSON:
+So the product needs no switch for tests. CRAWLCTL_CHAOS is JSON:
 
-    machine   the boot id that the node takes for its own: it shares no machine with the others
-    mutant    pairs (pattern, replacement): the source of every module of ours is changed so before it is compiled
-    stops     function ("module:name") → file: where the function is called while the file is there, the file is
-              removed and the process freezes, until somebody sends SIGCONT
+machine   the boot id that the node uses, so it shares no machine with other nodes
+mutant    pairs (pattern, replacement), applied to the source of each of our modules before it is compiled
+stops     function ("module:name") → file: if the function is called while the file exists, the file is
+          removed and the process freezes until a SIGCONT
 """
 
 import functools
@@ -26,7 +26,7 @@ _OURS = ("nodes", "jobs")
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Compiles the changed source, past the cache of compiled modules."""
+    """A loader that compiles the changed source, and bypasses the cache of compiled modules."""
 
     def get_code(self, fullname):
         source = Path(self.path).read_text(encoding="utf-8")
@@ -69,5 +69,6 @@ if _ORDERS:
     sys.meta_path.insert(0, _Finder())
 
 if "libfaketime" in os.environ.get("LD_PRELOAD", ""):
-    # Python sleeps until a moment of the monotonic clock, which libfaketime 0.9.10 refuses when it leaves that alone.
+    # Python sleeps until a moment of the monotonic clock, which libfaketime 0.9.10 refuses if it leaves that clock
+    # alone.
     time.sleep = functools.partial(select.select, (), (), ())
