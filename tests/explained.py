@@ -1,5 +1,5 @@
 """
-What PostgreSQL did for each statement of a connection, as the server reports it.
+Collects the plan and the cost of each statement of a connection, as the server reports them.
 
 Debian's PostgreSQL has auto_explain, which explains a statement during its one execution. So it reports the program's
 own statements with their own parameters, including plans that the driver prepared.

@@ -33,7 +33,7 @@ from tests.factories import facts_of, make_group, make_job, make_outcome, make_p
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """
-    How the documents of a queue are distributed. The first of the bins may have a larger share of them, the others have
+    The distribution of a queue's documents. The first of the bins may have a larger share of them, the others have
     equal parts. A share of the bins is blocked for an hour, a share of the documents is due in a day, and a share of
     the jobs is paused.
     """

@@ -1,8 +1,8 @@
 """
 Real processes for acceptance tests: the synthetic site, crawls and daemons, on a database of their own.
 
-What happened is read from the site's own log, from the output files and from the database; what should
-have happened comes from the site's plan. Nothing here waits for a fixed time: `wait_for` polls.
+Results are read from the site's own log, from the output files and from the database. The site's plan gives the
+expected results. No helper waits for a fixed time: `wait_for` polls.
 """
 
 import json
@@ -35,21 +35,21 @@ from tests.lifetimes import ENDS_WITH_PYTEST
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Seconds. Generous, since the machine may be busy: what passes, passes at once.
+# Seconds. Generous for busy machines; a condition that holds is noticed at once.
 PATIENCE = 60.0
-# A node that falls silent is failed soon, so that a test of one need not wait long.
-# Connections may name files of the test's own directory.
+# A short node timeout, so that a test of a silent node need not wait long. Connections may name files of the test's
+# directory.
 ANYWHERE = {"CRAWLCTL_OUTPUT_ROOT": "/", "CRAWLCTL_FILE_ROOTS": "/"}
 QUICK_HEARTS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "0.5", "CRAWLCTL_NODE_TIMEOUT": "2"}
 
 
 def skewed_by(hours):
-    """The environment of a process whose wall clock is wrong by so many hours."""
+    """Return the environment of a process whose wall clock is wrong by this many hours."""
     return {"PYTHONPATH": str(ROOT / "tests" / "skewed_clock"), "CLOCK_SKEW": str(hours * 3600)}
 
 
 def wait_for(condition, *, within=PATIENCE, saying):
-    """Return what the condition gives once it is true; the test fails with `saying` after so many seconds."""
+    """Return the condition's value once it is true. Fail with `saying` after `within` seconds."""
     deadline = time.monotonic() + within
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not within {within:g} s: {saying}"
@@ -72,7 +72,7 @@ class Database:
 
     @property
     def url(self):
-        """Its address as DATABASE_URL wants it."""
+        """Return the address in the form of DATABASE_URL."""
         facts = conninfo_to_dict(self.dsn)
         user, name = quote(facts.pop("user", ""), safe=""), quote(facts.pop("dbname"), safe="")
         return f"postgresql://{user}{'@' if user else ''}/{name}?{urlencode(facts)}"
@@ -86,18 +86,18 @@ class Database:
             return connection.execute(query, values).fetchall()
 
     def value(self, query, *values):
-        """The first column of the first row, None when there is none."""
+        """Return the first column of the first row, or None if there is none."""
         found = self.rows(query, *values)
         return found[0][0] if found else None
 
     def documents(self):
-        """How many documents there are by (stage, result code)."""
+        """Return the number of documents by (stage, result code)."""
         rows = self.rows("SELECT stage, result_code, count(*) FROM jobs_queueitem GROUP BY 1, 2")
         return {(row.stage, row.result_code): row.count for row in rows}
 
     @contextmanager
     def as_django(self):
-        """Let the ORM and `jobs.control` of this process work on it."""
+        """Let the ORM and `jobs.control` of this process use this database."""
         before = django_connection.settings_dict["NAME"]
         django_connection.close()
         django_connection.settings_dict["NAME"] = self.name
@@ -109,7 +109,9 @@ class Database:
 
 
 def make_template():
-    """Make a migrated database, of which copies cost a tenth of a second; the one of an earlier session goes."""
+    """
+    Make a migrated database, which replaces the one of an earlier session. A copy of it takes a tenth of a second.
+    """
     template = template_database()
     with psycopg.connect(template.dsn, dbname="postgres", autocommit=True) as connection:
         name = sql.Identifier(template.name)
@@ -136,7 +138,7 @@ def copy_of(template):
 
 @contextmanager
 def new_database(*, template="template1"):
-    """Make a database of the test server, and drop it afterwards; it is empty without a template."""
+    """Make a database of the test server, and drop it afterwards. It is empty without a template."""
     server = make_conninfo(database_dsn(), dbname="postgres")
     name = f"acceptance_{uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
@@ -153,7 +155,7 @@ def new_database(*, template="template1"):
 
 
 class RunningSite:
-    """A process of the synthetic site; `plan` is what it holds now."""
+    """A process of the synthetic site. `plan` is its present content."""
 
     def __init__(self, process, *, log, pages, seed, traps):
         self._process, self.log = process, log
@@ -170,30 +172,32 @@ class RunningSite:
 
     @property
     def documents(self):
-        """The addresses that an index in step with the site holds."""
+        """Return the addresses that an up-to-date index of the site holds."""
         return self.plan.urls(self.plan.documents())
 
     @property
     def lines(self):
-        """How many requests it has answered: what `requests(since=...)` is given later."""
+        """Return the number of answered requests, which `requests(since=...)` takes later."""
         return self._control("flush")["log_lines"]
 
     def requests(self, *, since=0):
-        """What it was asked for but robots.txt, in order, without the first `since` lines of its log."""
+        """Return the requests except those for robots.txt, in order, without the first `since` lines of the log."""
         self._control("flush")
         return [request for request in read_log(self.log, skip=since) if request.path != "/robots.txt"]
 
     def answers(self, *, since=0):
-        """How often each (status, URL) was answered."""
+        """Return how often each (status, URL) was answered."""
         return Counter((request.status, request.url) for request in self.requests(since=since))
 
     def count_requests(self):
-        """How many lines the log's file has, without asking the site: for who waits for the middle of a crawl."""
+        """
+        Return the number of lines in the log file, without a request to the site. For polling in the middle of a crawl.
+        """
         with self.log.open("rb") as lines:
             return sum(1 for _ in lines)
 
     def revise(self, *, change=0, gone=0, broken=None):
-        """Let the site change; returns what it changed."""
+        """Change the site, and return the changes."""
         number = len(self.plan.revisions) + 1
         plan = self.plan.at_revision(number, Revision(change=change, gone=gone, broken=broken))
         wanted = {"revision": number, "change": change, "gone": gone}
@@ -207,7 +211,7 @@ class RunningSite:
 
     @contextmanager
     def silent(self):
-        """Within this nothing is answered, so no request ends."""
+        """Freeze the site within the block, so that no request ends."""
         self._process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -226,7 +230,7 @@ class RunningSite:
 
 @contextmanager
 def serve_site(log, *, pages, hosts=1, seed=1, traps=2.0, **options):
-    """Run the synthetic site; further options are those of its command, like `latency_ms=20`."""
+    """Run the synthetic site. Further options are those of its command, such as `latency_ms=20`."""
     facts = {"pages": pages, "hosts": hosts, "seed": seed, "traps": traps, "log": log, **options}
     arguments = [word for name, value in facts.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     process = subprocess.Popen(
@@ -244,9 +248,9 @@ def serve_site(log, *, pages, hosts=1, seed=1, traps=2.0, **options):
 
 def reachable(plan, *, start=0, most_links=None, allows=lambda _url: True):
     """
-    Return the URLs that are asked for by a crawl from a page that follows what is allowed.
+    Return the URLs that a crawl from a page requests if it follows allowed links.
 
-    `most_links` is the length of the longest path. What a redirect leads to is as far as the redirect.
+    `most_links` is the length of the longest path. The target of a redirect is as far as the redirect.
     """
     seen, found, ring = {start}, {plan.url(start)}, {start}
     links = 0
@@ -267,11 +271,11 @@ def reachable(plan, *, start=0, most_links=None, allows=lambda _url: True):
     return found
 
 
-# --- Processes -----------------------------------------------------------------------------------
+# One `manage.py` process, with its output in files.
 
 
 class Command:
-    """One `manage.py` process, with what it says in files."""
+    """One `manage.py` process, with its output in files."""
 
     def __init__(self, database, directory, *arguments, **environment):
         self.name = f"{arguments[0]}-{uuid4().hex[:6]}"
@@ -307,26 +311,26 @@ class Command:
         self.process.send_signal(number)
 
     def wait(self, within=PATIENCE):
-        """Return its exit code."""
+        """Wait for the end, and return the exit code."""
         try:
             return self.process.wait(within)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.name} has not ended within {within} s; it said:\n{self.err[-3000:]}") from None
 
     def kill(self):
-        """End it with SIGKILL."""
+        """Kill the process with SIGKILL."""
         self.process.kill()
         self.process.wait(PATIENCE)
 
     def children(self):
-        """Its worker processes."""
+        """Return its worker processes."""
         with suppress(psutil.NoSuchProcess):
             found = psutil.Process(self.pid).children()
             return [child for child in found if "runworker" in child.cmdline()]
         return []
 
     def kill_with_children(self):
-        """End all of it at once, as a crash of the machine would."""
+        """Kill the process and its children at once, like a crash of the machine."""
         everything = [*psutil.Process(self.pid).children(recursive=True), psutil.Process(self.pid)]
         for process in everything:
             process.suspend()
@@ -344,7 +348,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Crawl:
-    """How a `manage.py crawl` ended. `facts` is its last line, read as JSON."""
+    """The result of a `manage.py crawl`. `facts` is its last line, parsed as JSON."""
 
     code: int
     out: str
@@ -365,7 +369,7 @@ class Crawl:
 
 @dataclass
 class Machine:
-    """Where one test's processes run: a directory, a database, and all that was started."""
+    """The place of one test's processes: a directory, a database, and all started processes."""
 
     database: Database
     directory: Path
@@ -393,24 +397,24 @@ class Machine:
 
 
 def ended(crawl):
-    """Wait for a crawl's end; returns how it ended."""
+    """Wait for a crawl's end, and return its result."""
     code = crawl.wait()
     assert "Traceback" not in crawl.err, crawl.err
     return Crawl(code, crawl.out, crawl.err)
 
 
-# --- Outputs -------------------------------------------------------------------------------------
+# Return the JSON lines of an output file without the first `since`. Each must be complete.
 
 
 def read_lines(path, *, since=0):
-    """The JSON lines of an output file without the first `since`; each must be whole."""
+    """Return the JSON lines of an output file without the first `since`. Each must be complete."""
     text = path.read_text() if path.exists() else ""
     assert not text or text.endswith("\n")
     return [json.loads(line) for line in text.splitlines()[since:]]
 
 
 def held_by(path):
-    """The URLs that an output file holds: the last line of a URL wins."""
+    """Return the URLs that an output file holds. The last line of a URL decides."""
     last = {line["url"]: line["action"] for line in read_lines(path)}
     return {url for url, action in last.items() if action == "add"}
 

@@ -1,4 +1,4 @@
-"""A Prometheus of a test: it reads real processes, and its windows are shorter than those of the rules."""
+"""A Prometheus for one test. It reads real processes, and its windows are shorter than those of the rules."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from tests.metrics import free_port
 from tests.processes import wait_for
 
 RULES = Path(__file__).resolve().parents[1] / "docs" / "monitoring" / "alerts.yml"
-# A minute of the rules is a second here.
+# Seconds of the rules for one second of the test.
 _SCALE = 60
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
@@ -25,7 +25,7 @@ scrape_configs:
 
 
 def shortened(rules):
-    """The rules with each window and each `for` a sixtieth as long."""
+    """Return the rules with each window and each `for` a sixtieth as long."""
 
     def shorter(match):
         milliseconds = int(match["number"]) * _SECONDS[match["unit"]] * 1000 // _SCALE
@@ -36,7 +36,7 @@ def shortened(rules):
 
 
 class Prometheus:
-    """Reads these ports of the loopback address while the block lasts."""
+    """A Prometheus that reads these loopback ports until the block ends."""
 
     def __init__(self, directory, ports):
         self._directory, self._ports, self._port = directory, ports, free_port()
@@ -67,7 +67,7 @@ class Prometheus:
         self._log.close()
 
     def firing(self):
-        """The names of alerts that fire now."""
+        """Return the names of firing alerts."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/api/v1/alerts", timeout=5) as answer:
                 alerts = json.load(answer)["data"]["alerts"]

@@ -1,9 +1,9 @@
 """
-A TCP proxy in front of PostgreSQL or of a site, whose line can be cut, mended, slowed, and made to lose answers.
+A TCP proxy in front of PostgreSQL or a site, whose line can be cut, healed or delayed, and can lose answers.
 
-It stands in for a partition where no network namespace may be made, with one difference: the kernels at
-both ends see a healthy neighbour. So neither keepalives nor TCP's own timeouts end a connection that hangs
-here. Who gets over that has timeouts of his own, and gets over a lost machine as well.
+It simulates a partition without network namespaces, with one difference: the kernels at both ends see a healthy
+neighbour. So neither keepalives nor TCP's own timeouts end a connection that hangs here. A program that recovers from
+this has timeouts of its own, and also recovers from a lost machine.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from concurrent.futures import Future
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 _CHUNK = 65_536
-# The message that ends what is one transaction in PostgreSQL's pipeline, and commits it.
+# The message that ends and commits one transaction in PostgreSQL's pipeline.
 SYNC = b"S\0\0\0\4"
 
 
 class Direction(enum.Flag):
-    """Which way bytes flow: `ASKED` towards the server, `ANSWERED` back to the client."""
+    """Directions of the bytes: `ASKED` towards the server, `ANSWERED` back to the client."""
 
     ASKED = enum.auto()
     ANSWERED = enum.auto()
@@ -31,9 +31,9 @@ class Direction(enum.Flag):
 
 class Proxy:
     """
-    Listens on `port` of loopback and hands on to `target`: a path of a socket, or (host, port).
+    A proxy that listens on a loopback `port` and forwards to `target`: the path of a socket, or (host, port).
 
-    Runs in a thread of its own; all methods may be called from any other, and return when it is so.
+    It runs in its own thread. All methods may be called from other threads, and return when they have taken effect.
     """
 
     def __init__(self, target):
@@ -51,7 +51,7 @@ class Proxy:
 
     @classmethod
     def of_database(cls, dsn):
-        """Stand in front of the server of a libpq address."""
+        """Return a proxy in front of the server of a libpq address."""
         facts = conninfo_to_dict(dsn)
         host, port = str(facts.get("host", "")), int(facts.get("port", 5432))
         return cls(f"{host}/.s.PGSQL.{port}" if host.startswith("/") else (host, port))
@@ -66,56 +66,59 @@ class Proxy:
         self._loop.close()
 
     def dsn(self, dsn):
-        """The address of the same database through here."""
+        """Return the address of the same database through this proxy."""
         return make_conninfo(dsn, host="127.0.0.1", port=self.port)
 
     def cut(self, direction=Direction.BOTH, *, refuses=False):
         """
-        Let nothing through any more in this direction. What is open hangs; what is new hangs as well, or `refuses`.
+        Stop all bytes in this direction. Open connections hang, and new ones hang or are refused (`refuses`).
 
-        Bytes that come meanwhile are kept: a line that is mended soon has lost nothing.
+        Bytes that arrive meanwhile are kept, so a line that is healed soon loses nothing.
         """
         self._do(self._set_flow, direction, False)
         if refuses:
             self._do(self._refuse)
 
     def delay(self, seconds):
-        """Hand on everything that comes from now on so much later, in either direction."""
+        """Delay all bytes from now on, in both directions."""
         self._do(self._set_delay, seconds)
 
     def heal(self):
-        """Let everything through again, at once and with what was kept."""
+        """Forward everything again at once, including the kept bytes."""
         self._do(self._set_delay, 0.0)
         self._do(self._accept)
         self._do(self._set_flow, Direction.BOTH, True)
 
     def kill(self):
-        """Reset all open connections, at both ends; what was kept is lost. Returns how many there were."""
+        """Reset all open connections at both ends, and lose the kept bytes. Return the number of connections."""
         return self._do(self._kill)
 
     def lose_answer(self, asked):
         """
-        Hand the next bytes that contain `asked` (such as b"COMMIT") to the server, and reset the connection in
-        place of the answer, once there is one: what was asked for is done, and nobody knows.
+        Send the next bytes that contain `asked` (such as b"COMMIT") to the server, and reset the connection instead of
+        forwarding the answer. The request is then done, and the client cannot know.
 
-        Returns a future that is over when that has happened.
+        Return a future that is done when this has happened.
         """
         lost = Future()
         self._do(self._marks.append, (asked, lost))
         return lost
 
     def keep_answers(self):
-        """Lose no more answers: what was to be lost and has not come yet is handed on."""
+        """Lose no more answers. A loss that has not happened yet is cancelled."""
         self._do(self._marks.clear)
 
     def rewrite(self, asked, instead):
-        """Hand `instead` to the server wherever somebody asks `asked`, as something in between might; both are as long."""
+        """
+        Send `instead` to the server wherever a client sends `asked`, like a faulty network device. Both have the same
+        length.
+        """
         assert len(asked) == len(instead)
         self._do(self._rewritten.append, (asked, instead))
 
     @property
     def connections(self):
-        """How many are open."""
+        """Return the number of open connections."""
         return self._do(lambda: len(self._calls))
 
     # --- In the loop's thread --------------------------------------------------------------------
@@ -167,7 +170,7 @@ class Proxy:
         call = _Call(asyncio.current_task(), [writer])
         self._calls.add(call)
         try:
-            # A new connection hangs like an old one: it was accepted, and hears nothing.
+            # A new connection hangs like an old one: it is accepted, and gets no answer.
             await self._flows[Direction.ASKED].wait()
             server_reader, server_writer = await self._connect()
             call.writers.append(server_writer)
@@ -218,14 +221,14 @@ class Proxy:
 
 @dataclasses.dataclass(eq=False)
 class _Call:
-    """One connection through the proxy: its task, and both its ends as far as they are open."""
+    """One connection through the proxy: its task, and its open ends."""
 
     task: asyncio.Task
     writers: list[asyncio.StreamWriter]
     lost: Future | None = None
 
     def reset(self):
-        """End it with a TCP reset in place of a close."""
+        """End the connection with a TCP reset instead of a close."""
         self.abort()
         self.task.cancel()
 

@@ -1,4 +1,4 @@
-"""Two transactions at once: the one that waits for the other."""
+"""Two simultaneous transactions, one of which waits for the other."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -6,7 +6,7 @@ from tests.waiting import wait_until
 
 
 class Rival:
-    """A call that another thread makes meanwhile, and that comes to stand behind a lock of `connection`."""
+    """A call in another thread that waits for a lock of `connection`."""
 
     def __init__(self, watcher, connection):
         self._watcher, self._holder = watcher, connection.info.backend_pid
@@ -14,7 +14,7 @@ class Rival:
         self._future = None
 
     def waits_in(self, call, *arguments, **facts):
-        """Begin the call, and return once it waits."""
+        """Start the call, and return once it waits."""
         self._future = self._pool.submit(call, *arguments, **facts)
         wait_until(lambda: self._is_blocked() or self._future.done())
         assert not self._future.done(), f"it did not wait: {self._future}"

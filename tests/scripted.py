@@ -1,40 +1,41 @@
 """
-A source that does what a test says: the scriptable connector.
+The scriptable connector: a source that a test controls.
 
-Its *world* is a directory, so every process of a cluster sees the same one, and a test changes it while the
-crawl runs. The fixture `world` makes one, and lets this process and all that it starts know the connector.
+Its *world* is a directory that all processes of a cluster share, and a test may change it during the crawl.
+The fixture `world` makes one, and installs the connector for this process and its children.
 
     world.put("a", text="words", links=["b", ("c", "peer")], carry={"b": {"colour": ["red"]}})
-    world.put("b", interruptions=2, retry_after=0.1)      # the first two askings are interrupted
+    world.put("b", interruptions=2, retry_after=0.1)      # the first two requests are interrupted
     world.put("c", waits_for="go")                        # until world.signal("go")
     job = world.make_job(seeds=["a"])                     # through `control`, into the null output
     ...
     world.put("a", text="other words")                    # another version
-    world.remove("b")                                     # the source says that it is gone
+    world.remove("b")                                     # the document no longer exists
     world.asked("b")                                      # how often it was processed
-    world.log()                                           # everything that was asked, in order
+    world.log()                                           # all requests in order
 
-A document is named by a word, `a`, or by a word in a bin of its own, `there/a` (else the bin is `here`).
-`world.url("a")` is its identifier, `scripted://here/a`, which is also how a seed is written.
+The name of a document is a word, `a`, or a word in its own bin, `there/a` (the default bin is `here`).
+`world.url("a")` is its identifier, `scripted://here/a`, which is also the form of a seed.
 
-What a document can do, all of them arguments of `put`:
+The arguments of `put` set the behaviour of a document:
 
-- `text` is its content; None has nothing to index. `version` is that of the source: the text if not given.
-  What is carried to a document is part of its version.
-- `links` name others, by a link of type "link" or as (name, type). `carry` gives values to some of them:
+- `text` is its content. None means nothing to index. `version` is the version of the source, by default the text.
+  Carry-down data of a document is part of its version.
+- `links` are names of others, with a link of type "link", or (name, type). `carry` passes values to some of them:
   {name of the other: {name: [values]}}.
-- `interruptions=n`: the first n times that it is asked for since the last `put`, it is tried again
-  `retry_after` seconds later; `limit` is a `RetryLimit`. -1 is always.
-- `redirects_to` names where it leads instead of a text. `fails="CODE"` ends it so. `seconds` is how long it takes. `waits_for` names a signal that it waits for.
+- `interruptions=n`: the first n requests since the last `put` are interrupted, and retried `retry_after` seconds
+  later. `limit` is a `RetryLimit`. -1 interrupts every request.
+- `redirects_to` names the target of a redirect, instead of a text. `fails="CODE"` ends the document with this code.
+- `seconds` is the duration of a request. `waits_for` names a signal that the request waits for.
 - `kills=True`: the worker that processes it is killed (SIGKILL).
 - `bounds` is a `ScheduleBounds`, `originated_at` a moment.
 
-Seeding names what the job's seeds say. `world.seeding(...)` changes that: `interruptions`, `retry_after`,
-`limit`, `seconds` and `waits_for` as above; `names` are documents to be named besides; `version` is what it
-returns. `world.seedings()` tells which last version each seeding was given.
+Seeding lists the documents of the job's seeds. `world.seeding(...)` changes it: `interruptions`, `retry_after`,
+`limit`, `seconds` and `waits_for` as above. `names` are additional documents, and `version` is the returned version.
+`world.seedings()` returns the last version that each seeding was given.
 
-There is one connector for each model, `scripted-all` (what `world.make_job` uses if not told otherwise),
-`scripted-add-change-delete` and so on: `connector_of(Model.ADD_CHANGE)`.
+There is one connector for each model, such as `scripted-all` (the default of `world.make_job`) and
+`scripted-add-change-delete`: `connector_of(Model.ADD_CHANGE)`.
 """
 
 import asyncio
@@ -72,12 +73,12 @@ from jobs.lifecycle.scan import Model
 
 _SCHEME: Final = "scripted://"
 _USUAL_BIN: Final = "here"
-# How often a document that waits for a signal looks for it, in seconds.
+# Seconds between the looks for a signal by a waiting document.
 _LOOK: Final = 0.02
 
 
 def connector_of(model: Model) -> str:
-    """The name of the scriptable connector of this model."""
+    """Return the name of the scriptable connector of this model."""
     return f"scripted-{model.replace('_', '-')}"
 
 
@@ -88,6 +89,8 @@ def url_of(name: str) -> str:
 
 def name_of(url: str) -> str:
     """
+    Return the name of the document at this address.
+
     Raises:
         BadIdentifier: it is no address of a scripted document.
     """
@@ -102,14 +105,14 @@ def bin_of(url: str) -> str:
 
 
 class World:
-    """A world of documents in a directory: what a test says, and what was asked."""
+    """A world of documents in a directory, with a log of requests."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         for part in ("documents", "signals"):
             (directory / part).mkdir(parents=True, exist_ok=True)
 
-    # --- What a test says ------------------------------------------------------------------------
+    # --- Commands of a test ----------------------------------------------------------------------
 
     def put(
         self,
@@ -130,7 +133,7 @@ class World:
         bounds: ScheduleBounds | None = None,
         originated_at: dt.datetime | None = None,
     ) -> str:
-        """Let there be this document, as it is said now; returns its identifier."""
+        """Put a document with this content, and return its identifier."""
         said = {
             "text": text,
             "version": version if version is not None else (text or ""),
@@ -152,11 +155,11 @@ class World:
         return url_of(name)
 
     def remove(self, name: str) -> None:
-        """The document is gone: whoever asks for it is told so."""
+        """Remove the document. Later requests for it learn that it no longer exists."""
         self._file(name).unlink()
 
     def signal(self, name: str) -> None:
-        """Let go on who waits for this signal, now and later."""
+        """Release all present and future waiters of this signal."""
         (self.directory / "signals" / name).touch()
 
     def seeding(
@@ -170,7 +173,7 @@ class World:
         seconds: float = 0.0,
         waits_for: str = "",
     ) -> None:
-        """Say what seeding does from now on."""
+        """Set the behaviour of seeding from now on."""
         said = {
             "names": list(names),
             "version": version,
@@ -183,13 +186,13 @@ class World:
         }
         self._write(self.directory / "seeding.json", said)
 
-    # --- What was asked --------------------------------------------------------------------------
+    # --- The log of requests ---------------------------------------------------------------------
 
     def url(self, name: str) -> str:
         return url_of(name)
 
     def log(self) -> list[dict[str, Any]]:
-        """Everything that was asked so far, in order: {"what", "name", "at", …}; `at` counts seconds."""
+        """Return all requests so far, in order: {"what", "name", "at", …}; `at` counts seconds."""
         try:
             lines = (self.directory / "log").read_text().splitlines()
         except FileNotFoundError:
@@ -197,21 +200,21 @@ class World:
         return [json.loads(line) for line in lines]
 
     def asked(self, name: str) -> int:
-        """How often the document was processed so far."""
+        """Return how often the document was processed so far."""
         return sum(entry["what"] == "process" and entry["name"] == name for entry in self.log())
 
     def processed(self) -> list[str]:
-        """The documents that were processed, in order, as often as they were."""
+        """Return the processed documents in order, with repetitions."""
         return [entry["name"] for entry in self.log() if entry["what"] == "process"]
 
     def seedings(self) -> list[str]:
-        """The last version that each seeding was given."""
+        """Return the last version that each seeding was given."""
         return [entry["last_version"] for entry in self.log() if entry["what"] == "seed"]
 
     # --- Jobs ------------------------------------------------------------------------------------
 
     def make_connection(self, *, model: Model = Model.ALL) -> Any:
-        """The repository connection of this world."""
+        """Return the repository connection of this world."""
         from jobs.models import RepositoryConnection
 
         connector = connector_of(model)
@@ -220,12 +223,12 @@ class World:
         return RepositoryConnection.objects.get_or_create(name=name, defaults=defaults)[0]
 
     def make_job(self, name: str = "scripted", *, seeds: list[str], model: Model = Model.ALL, **facts: Any) -> Any:
-        """A job that begins with these documents, not running; facts are those of `control.create_job`."""
+        """Return a stopped job that begins with these documents. Facts are those of `control.create_job`."""
         from jobs import control
         from jobs.control import SeedWanted
         from tests.factories import NOON, make_output
 
-        # Sites of a few pages: the delete guard would ask at each change.
+        # These sites have a few pages, so the delete guard would ask at each change.
         usual = {
             "outputs": [make_output()],
             "specification": {},
@@ -243,7 +246,7 @@ class World:
     # --- The connector's side --------------------------------------------------------------------
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """What is said of the document now; None when it is gone."""
+        """Return the present content of the document, or None if it was removed."""
         return self._read(self._file(name))
 
     def read_seeding(self) -> dict[str, Any]:
@@ -252,7 +255,7 @@ class World:
         }  # fmt: skip
 
     def note(self, what: str, name: str, **facts: Any) -> None:
-        """Write down that something was asked; one write, so that lines of several processes do not mix."""
+        """Log a request. A single write keeps the lines of several processes apart."""
         entry = {"what": what, "name": name, "at": time.time(), "pid": os.getpid(), **facts}
         with (self.directory / "log").open("ab", buffering=0) as log:
             log.write(json.dumps(entry).encode() + b"\n")
@@ -271,7 +274,7 @@ class World:
         return said
 
     def _write(self, file: Path, said: Mapping[str, Any]) -> None:
-        # Whole or not at all: somebody may be reading.
+        # Replace the file atomically, because another process may be reading it.
         new = file.with_suffix(f".{os.getpid()}.new")
         new.write_text(json.dumps(said))
         new.rename(file)
@@ -369,7 +372,7 @@ class ScriptedKind:
     configuration: Final = Schema(
         (Field(name="world", kind=FieldKind.TEXT, label="World", help="A directory.", is_required=True),)
     )
-    # It changes nothing but the specification itself.
+    # It affects only the specification itself.
     specification: Final = Schema((Field(name="edition", kind=FieldKind.TEXT, label="Edition"),))
 
     def __init__(self, model: Model) -> None:
@@ -429,5 +432,5 @@ CHAINED_ADD_CHANGE: Final = ScriptedKind(Model.CHAINED_ADD_CHANGE)
 CHAINED_ADD_CHANGE_DELETE: Final = ScriptedKind(Model.CHAINED_ADD_CHANGE_DELETE)
 PARTIAL: Final = ScriptedKind(Model.PARTIAL)
 
-# What the setting CRAWLCTL_CONNECTORS is to name, so that all of them are installed.
+# Value of the setting CRAWLCTL_CONNECTORS that installs all of them.
 CONNECTORS: Final = tuple(f"tests.scripted:{model.name}" for model in Model)

@@ -1,12 +1,12 @@
 """
-An output that does what a test says: the scriptable output.
+The scriptable output: an output that a test controls.
 
-It keeps what it is told in a file, one line each, so that every process of a cluster writes to the same. The
-fixture `sink` makes one, and lets this process and all that it starts know the connector.
+It logs each write as a line of a file that all processes of a cluster share. The fixture `sink` makes one, and
+installs the connector for this process and its children.
 
     job = world.make_job(seeds=["a"], outputs=[sink.connection()])
-    sink.hold("complete")      # whoever is told of an end waits, until sink.let_go("complete")
-    sink.hold("remove")        # whoever removes a document waits
+    sink.hold("complete")      # a notification of an end waits until sink.let_go("complete")
+    sink.hold("remove")        # a removal of a document waits
     sink.refuse("complete", "It is full.")          # and sink.let_go("complete")
     sink.told()                # [("add", url), ("remove", url), ("complete", ""), …], in order
 """
@@ -24,7 +24,7 @@ from jobs.connectors.output.base import Entry, OutputError
 from jobs.connectors.output.registry import OutputKind
 from jobs.connectors.schema import Field, FieldKind, Schema
 
-# How often who waits looks whether it is let go, in seconds.
+# Seconds between the looks of a waiter whether it was released.
 _LOOK: Final = 0.02
 
 
@@ -55,7 +55,7 @@ class Sink:
             return []
 
     def waits(self, what: str) -> bool:
-        """Whether somebody stands before what is held."""
+        """True if a process waits at a held step."""
         return (self.directory / f"waits-{what}").exists()
 
     def note(self, what: str, url: str = "") -> None:
@@ -64,8 +64,10 @@ class Sink:
 
     def pass_by(self, what: str) -> None:
         """
+        Wait while this step is held.
+
         Raises:
-            OutputError: it is refused.
+            OutputError: the step is refused.
         """
         while (file := self._file(what)).exists():
             if why := file.read_text():
@@ -88,7 +90,7 @@ class ScriptedOutput:
     is_transactional: Final = False
     guarantee: Final = "Remembers what it was told."
 
-    def __init__(self, *, id: int, configuration: ScriptedConfiguration) -> None:  # noqa: A002 (the row's word)
+    def __init__(self, *, id: int, configuration: ScriptedConfiguration) -> None:  # noqa: A002 (the name in the row)
         self.id = id
         self._sink = Sink(Path(configuration.directory))
 

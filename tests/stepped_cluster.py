@@ -1,9 +1,9 @@
 """
-A cluster that is stepped by hand, in one process and on a clock of its own.
+A cluster that is stepped by hand, in one process and on its own clock.
 
-Nothing happens by itself: a manager performs the duties that are called for when it is told to, a worker takes,
-processes and writes when it is told to, and whoever has failed may be stepped all the same, as a *ghost* that has
-not noticed yet. The code is that of the daemons, down to their SQL; only their loops are left out.
+Nothing happens by itself. On command a manager performs its due duties, and a worker takes, processes and writes. A
+failed node can still be stepped, as a *ghost* that has not noticed its failure. The code is that of the daemons,
+including their SQL, without their loops.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ _CAPACITY = 1000
 
 
 class SteppedClock:
-    """The database's time, as all of the cluster reads it."""
+    """The database's time, as the whole cluster reads it."""
 
     def __init__(self):
         self.at = NOON
@@ -46,7 +46,7 @@ class SteppedClock:
 
 
 class SteppedCluster:
-    """Two managers, the first of them main, and two workers."""
+    """Two managers, of which the first is the main manager, and two workers."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -62,17 +62,17 @@ class SteppedCluster:
         return next(manager for manager in self.managers if manager.identity.id == self.term.main_id)
 
     def register(self, kind, **facts):
-        """Enter a node; their ids grow, so that one history is the same each time that it is stepped."""
-        # Nobody beats here, and histories take their time.
+        """Register a node. Ids grow, so that a history is the same each time that it is stepped."""
+        # No node beats here, and histories take a while.
         facts = {"timeout": seconds(1800), **facts}
         return register_node(self.connection, kind, id=uuid.UUID(int=next(self._numbers)), **facts)
 
     def let_pass(self, amount):
-        """Let so many seconds pass."""
+        """Let `amount` seconds pass."""
         self.clock.at += seconds(amount)
 
     def work(self):
-        """Everybody does all that there is to do for him, once; a second passes."""
+        """Let every node do all its present work once, and let a second pass."""
         for manager in self.managers:
             manager.work()
         for worker in self.workers:
@@ -82,7 +82,7 @@ class SteppedCluster:
         self.let_pass(1)
 
     def fail_manager(self, manager):
-        """It falls silent and is marked failed; if it was main, another one takes its office."""
+        """Let a manager fall silent, and mark it as failed. If it was the main manager, elect another one."""
         verdict = fall_silent(self.connection, manager.identity)
         others = [other for other in self.managers if other is not manager]
         if manager is self.main:
@@ -100,7 +100,7 @@ class SteppedCluster:
         self.ghosts.append(manager)
 
     def drain_manager(self, manager):
-        """It is asked to stop: its office and its groups go to others, and it has not noticed yet."""
+        """Ask a manager to stop. Its office and its groups go to others before it notices."""
         self.managers = [other for other in self.managers if other is not manager]
         membership.begin_draining(self.connection, node_id=manager.identity.id, reason="asked to stop")
         if manager.identity.id == self.term.main_id:
@@ -113,7 +113,7 @@ class SteppedCluster:
         self.ghosts.append(manager)
 
     def fail_worker(self, worker):
-        """It falls silent and is marked failed, with all that it holds."""
+        """Let a worker fall silent, and mark it as failed with all that it holds."""
         assert membership.mark_failed(
             self.connection, verdict=fall_silent(self.connection, worker.identity), term=self.term
         )
@@ -121,14 +121,14 @@ class SteppedCluster:
         self.ghosts.append(worker)
 
     def lay_ghosts(self):
-        """Let whoever was replaced do what it still wants to do, and go; what a fence guards is refused."""
+        """Let each ghost try its remaining work, then remove it. Fences refuse what they guard."""
         for ghost in self.ghosts:
             ghost.haunt()
         self.ghosts = []
 
 
 class SteppedManager:
-    """A manager; `groups` are those that it takes for its own, as of its last look."""
+    """A manager. `groups` are the groups that it believes to own since its last look."""
 
     def __init__(self, cluster):
         self._cluster = cluster
@@ -137,7 +137,7 @@ class SteppedManager:
         self._term = None
 
     def look(self):
-        """See which groups are its own, and whether it is main."""
+        """Learn its groups, and whether it is the main manager."""
         cluster = self._cluster
         self.groups = tuple(
             GroupHeld(*group) for group in cluster.connection.execute(_GROUPS, [self.identity.id]).fetchall()
@@ -145,12 +145,12 @@ class SteppedManager:
         self._term = cluster.term if cluster.term.main_id == self.identity.id else None
 
     def work(self):
-        """One pass of a manager that knows what is its own."""
+        """Make one pass of a manager that knows its groups."""
         self.look()
         self.perform()
 
     def perform(self):
-        """Perform each duty that is called for once; returns how much was moved."""
+        """Perform each due duty once, and return the amount of moved work."""
         facts = {"scope": CLUSTER_SCOPE, "now": self._at.now, "me": self.identity.id}
         answers = self._cluster.connection.execute(_CALLS, facts).fetchone()
         rows = (OWNER_DUTIES, MAIN_DUTIES if self._term else ())
@@ -179,7 +179,7 @@ class SteppedManager:
 
 
 class _Died(Exception):
-    """A worker is no more."""
+    """A worker died."""
 
 
 class _Dying:
@@ -194,7 +194,7 @@ class _Dying:
 
 
 class SteppedWorker:
-    """A worker: what it has taken, what it has processed, and what it has not written yet."""
+    """A worker, with the documents that it has taken, processed and not yet written."""
 
     def __init__(self, cluster):
         self._cluster = cluster
@@ -209,7 +209,7 @@ class SteppedWorker:
         self._batches = BatchesInHand()
 
     def take(self, room=_CAPACITY):
-        """Take batches of about so many documents."""
+        """Take batches of about `room` documents."""
         for turn, claims in self._take(room):
             for claimed in claims:
                 self._batches.add(claimed.batch_id)
@@ -222,7 +222,7 @@ class SteppedWorker:
         self._close()
 
     def lose_take(self):
-        """Take batches by a statement whose answer is lost, and find that out."""
+        """Take batches by a statement whose answer is lost, and recover from that."""
         self._take(_CAPACITY)
         there = release.batches_of(self._cluster.connection, worker=self.identity.id)
         strange = there - self._batches.all
@@ -231,7 +231,7 @@ class SteppedWorker:
         )
 
     def process(self, most=_CAPACITY):
-        """Begin and end so many documents, at most; also those that are to be removed."""
+        """Begin and end at most `most` documents, including those to be removed."""
         for queue in self._bins.values():
             while most and queue.may_begin:
                 self._process(queue)
@@ -243,13 +243,13 @@ class SteppedWorker:
         self._close()
 
     def give_back(self):
-        """Give back all that has not begun."""
+        """Return all documents that have not begun."""
         for queue in self._bins.values():
             self._given_back += queue.drop_waiting(lambda _claimed: True)
         self._close()
 
     def write(self):
-        """Flush what has ended, give back what was given up, and close turns and batches."""
+        """Flush ended documents, return released ones, and close turns and batches."""
         given = ToWrite(self._ended, self._given_back, self._closed, self._batches.done)
         if given.is_empty:
             return
@@ -260,14 +260,14 @@ class SteppedWorker:
             self._settle(claimed)
 
     def flush_unheard(self):
-        """Flush what has ended, and come no further: the answer is lost."""
+        """Flush ended documents, but lose the answer."""
         known = copy.deepcopy(self._writer._known)
         if self._ended:
             self._writer._flush(self._cluster.connection, self._ended, now=self._cluster.clock.at)
         self._writer._known = known
 
     def flush_in_vain(self):
-        """Flush what has ended, and come no further than to the commit: outputs that cannot be rolled back have it."""
+        """Flush ended documents, but die before the commit. Outputs that cannot be rolled back keep them."""
         real = self._writer._outputs
         self._writer._outputs = _Dying(real)
         with contextlib.suppress(_Died):
@@ -323,7 +323,7 @@ class SteppedWorker:
             self._closed += [self._on_the_real_clock(turn) for turn in queue.close_ended()]
 
     def _on_the_real_clock(self, turn):
-        """What closes speaks of moments of the clock that real processes have."""
+        """Closing a turn takes moments of the clock of real processes."""
         if turn.pace is None:
             return turn
         pace = turn.pace._replace(last_start=time.monotonic() + turn.pace.last_start - self._seconds)
@@ -334,7 +334,7 @@ class SteppedWorker:
 
 
 def _run(coroutine):
-    """Run a coroutine that waits for nothing but its next turn: it needs no event loop."""
+    """Run a coroutine that waits only for its next turn, so it needs no event loop."""
     with contextlib.suppress(StopIteration):
         while True:
             coroutine.send(None)

@@ -9,13 +9,13 @@ from tests.cluster import NOON, elect_main, register_node, seconds
 
 
 class Manager:
-    """A manager among others; it knows its groups anew at each step."""
+    """A manager among others, which reads its groups again at each step."""
 
     term: TermHeld | None = None
 
     def __init__(self, connection, **facts):
         self.connection, self.now = connection, NOON
-        # Nobody beats here, and tests take their time.
+        # No node beats here, and tests take a while.
         self.node = register_node(connection, "manager", **({"timeout": seconds(1800)} | facts))
 
     @property
@@ -23,7 +23,7 @@ class Manager:
         return self.node.id
 
     def step(self, *duties: Callable[[Pass], int]) -> int:
-        """Perform these once, in this order; returns how much was moved."""
+        """Perform these duties once, in this order, and return the amount of moved work."""
         return sum(duty(self._pass()) for duty in duties)
 
     def _pass(self) -> Pass:
@@ -42,7 +42,7 @@ class Manager:
 
 
 class Main(Manager):
-    """The manager who is main."""
+    """The main manager."""
 
     def __init__(self, connection):
         super().__init__(connection)

@@ -1,4 +1,4 @@
-"""Waiting for what comes true by itself: never for a time."""
+"""Waits for conditions, never for a fixed time."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ _T = TypeVar("_T")
 
 
 def wait_until(condition: Callable[[], _T], *, within: float = 60.0) -> _T:
-    """Return what it says once it holds; fails after so many seconds."""
+    """Return the condition's value once it is true. Fail after `within` seconds."""
     deadline = time.monotonic() + within
     while not (found := condition()):
         assert time.monotonic() < deadline, f"it did not come true within {within:g} s"

@@ -1,4 +1,4 @@
-"""One job on its way through its states, with real daemons, asked and told through REST."""
+"""One job on its way through its states, with real daemons and all commands through REST."""
 
 from contextlib import contextmanager
 
@@ -62,7 +62,7 @@ POSSIBLE = {
 
 
 class Walk:
-    """A manager, a worker, and a job of a scripted source (`world`) into a scripted output (`sink`)."""
+    """A manager, a worker, and a job from a scripted source (`world`) to a scripted output (`sink`)."""
 
     def __init__(self, cluster, world, sink):
         self.cluster, self.world, self.sink = cluster, world, sink
@@ -72,7 +72,7 @@ class Walk:
         self.workers = cluster.start("runworker")
 
     def make_job(self, **facts):
-        """Its only document waits for the signal `go`."""
+        """Make the job. Its only document waits for the signal `go`."""
         self.world.put("a", waits_for="go")
         self.job = self.world.make_job(seeds=["a"], **({"outputs": [self.sink.connection()]} | facts))
         return self.job
@@ -90,7 +90,7 @@ class Walk:
         return self.client.get(self.address).json()
 
     def reaches(self, name):
-        """Wait for a state, and see that just what is possible there is possible."""
+        """Wait for a state, and check that exactly its changes are possible."""
         wait_for(lambda: self.look()["manifoldcf_status"] == name, saying=f"the job is {name}: {self.look()}")
         shown = self.look()
         assert set(shown["allowed"]) == POSSIBLE[name]
@@ -116,7 +116,7 @@ class Walk:
 
     @contextmanager
     def without_managers(self):
-        """What only the main moves stays where it is."""
+        """Kill all managers within the block, so that a state which only the main manager changes remains."""
         for manager in self.managers:
             manager.kill()
         yield
@@ -131,6 +131,6 @@ class Walk:
         self.workers = self.cluster.start("runworker")
 
     def held(self):
-        """What the output holds, by what it was told: names of the world's documents."""
+        """Return the names of the documents that the output holds, by its log."""
         last = {url: what for what, url in self.sink.told() if url}
         return {url.rpartition("/")[2] for url, what in last.items() if what == "add"}

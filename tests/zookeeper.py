@@ -1,4 +1,4 @@
-"""A ZooKeeper that tests have for themselves: Debian's, on loopback, with a data directory and a port of its own."""
+"""A private ZooKeeper for tests: Debian's, on loopback, with its own data directory and port."""
 
 import contextlib
 import shutil
@@ -13,12 +13,12 @@ from tests.lifetimes import ENDS_WITH_PYTEST
 
 _JAR = Path("/usr/share/java/zookeeper.jar")
 _JAVA = Path("/usr/bin/java")
-# Sessions live for two ticks at least.
+# Milliseconds. Sessions live for at least two ticks.
 _TICK = 200
 
 
 class ZooKeeper:
-    """The server; its port stays the same over restarts. What it prints is in `log`."""
+    """The server. Its port stays the same over restarts, and its output is in `log`."""
 
     def __init__(self, directory: Path) -> None:
         (self.port,) = _free_ports(1)
@@ -40,7 +40,7 @@ class ZooKeeper:
         )
 
     def start(self) -> None:
-        """Start it, after whatever end; returns when it answers."""
+        """Start the server, however it ended before, and return when it answers."""
         self.launch()
         try:
             self.wait()
@@ -49,7 +49,7 @@ class ZooKeeper:
             raise
 
     def launch(self) -> None:
-        """Start it, and do not wait."""
+        """Start the server without waiting for it."""
         command = [
             *ENDS_WITH_PYTEST, _JAVA, "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=64",
             "-cp", _JAR, "org.apache.zookeeper.server.quorum.QuorumPeerMain", self._directory / "zoo.cfg",
@@ -58,7 +58,7 @@ class ZooKeeper:
             self._process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log)
 
     def wait(self) -> None:
-        """Return when it answers."""
+        """Wait until the server answers."""
         assert self._process is not None
         deadline = time.monotonic() + 60
         while not self.answers:
@@ -68,30 +68,30 @@ class ZooKeeper:
 
     @property
     def answers(self) -> bool:
-        """Whether it serves."""
+        """True if the server answers requests."""
         return "Mode:" in self.ask("srvr")
 
     def ask(self, word: str) -> str:
-        """What it answers to a word of four letters; nothing where it does not."""
+        """Return the answer to a four-letter word, or an empty text."""
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1) as line:
             line.sendall(word.encode())
             return b"".join(iter(lambda: line.recv(65_536), b"")).decode()
         return ""
 
     def writes(self) -> int:
-        """How many transactions it has made since it was started."""
+        """Return the number of transactions since the start of the server."""
         (zxid,) = (line for line in self.ask("srvr").splitlines() if line.startswith("Zxid"))
         return int(zxid.split()[1], 16)
 
     def stop(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """End it: at once, as a crash would, unless another signal is named."""
+        """End the server: as in a crash, unless another signal is given."""
         if self._process is not None:
             self._process.send_signal(number)
             self._process.wait()
             self._process = None
 
     def freeze(self) -> None:
-        """Stop it in its tracks; returns when all of its threads stand still."""
+        """Freeze the server, and return when all of its threads stand still."""
         assert self._process is not None
         freeze(self._process.pid)
 
@@ -100,11 +100,11 @@ class ZooKeeper:
         self._process.send_signal(signal.SIGCONT)
 
     def copy_to(self, backup: Path) -> None:
-        """Keep what it has in a backup; it has to be stopped."""
+        """Copy the data of the stopped server to a backup."""
         shutil.copytree(self._data, backup)
 
     def restore(self, backup: Path | None) -> None:
-        """Give it what a backup has, or nothing at all; it has to be stopped."""
+        """Replace the data of the stopped server by a backup, or remove it."""
         shutil.rmtree(self._data)
         if backup is None:
             self._data.mkdir()
@@ -113,7 +113,7 @@ class ZooKeeper:
 
 
 class Ensemble:
-    """Three of them, of which one leads."""
+    """Three servers, one of which leads."""
 
     def __init__(self, directory: Path) -> None:
         ports = _free_ports(9)
@@ -144,7 +144,7 @@ class Ensemble:
 
 
 class _Member(ZooKeeper):
-    """One of an ensemble."""
+    """A server of an ensemble."""
 
     def __init__(self, directory: Path, number: int, port: int, peers: str) -> None:
         self.port = port

@@ -109,7 +109,7 @@ def _run(name: str, *, pages: int, watch: Watch) -> Run:
 
 @dataclasses.dataclass(frozen=True)
 class Statements:
-    """What a crawl without outputs asks of the database. `top` holds (calls, total ms, text)."""
+    """The statements of a crawl without outputs. `top` holds (calls, total ms, text)."""
 
     run: Run
     calls: int

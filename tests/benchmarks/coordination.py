@@ -1,5 +1,5 @@
 """
-What coordination costs in both stores: `python -m tests.benchmarks.coordination`.
+Measures the cost of coordination in both stores: `python -m tests.benchmarks.coordination`.
 
 There are two clusters: 8 nodes with DJM's 44 jobs of 372 items, and 100 nodes with 100 jobs of 10,000 items. The main
 node looks, plans and writes at the first sharing of all items, after a node has left, and after one has come. For each

@@ -1,5 +1,5 @@
 """
-What the main manager decides, and how long each decision takes: `python -m tests.benchmarks.decisions`.
+Measures the decisions of the main manager and their duration: `python -m tests.benchmarks.decisions`.
 
 Arithmetic only, without a database: one snapshot of 10, 100 and 1,000 managers that hold 1,000 to 100,000 groups,
 decided by the code of the daemons. The report shows the median time of a decision. It also shows how many groups change

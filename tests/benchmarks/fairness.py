@@ -1,5 +1,6 @@
 """
-Whether a large host and many small ones leave each other their pace: `python -m tests.benchmarks.fairness`.
+Measures whether a large host and many small ones keep their pace beside each other: `python -m
+tests.benchmarks.fairness`.
 
 One manager and two workers, as daemons, crawl 100,000 hosts of one page each. The hosts are loopback addresses. Three
 crawls are compared: the small hosts alone, with a large host of a million pages and a pace in the same job, and with
@@ -73,7 +74,7 @@ class _Site:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What the site saw in an interval: small hosts emptied a second, pages of the large host a second."""
+    """Requests that the site saw in an interval: small hosts emptied a second, pages of the large host a second."""
 
     small: float
     large: float

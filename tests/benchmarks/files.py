@@ -1,5 +1,5 @@
 """
-How fast a tree of small files is crawled into the null output: a first run, and a second run without changes.
+Measures the crawl of a tree of small files into the null output: a first run, and a second run without changes.
 
 The tree has the shape of ManifoldCF's BigCrawlTester: ten directories in each directory, and ten files in each of the
 lowest. So 100,000 files are 111,111 documents. ManifoldCF published 33 of them a second on two cores, and 57 on eight.

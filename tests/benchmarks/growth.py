@@ -1,5 +1,5 @@
 """
-Speed, CPU and memory as the work grows: `python -m tests.benchmarks.growth`.
+Measures speed, CPU and memory as the work grows: `python -m tests.benchmarks.growth`.
 
 The synthetic site is crawled in sizes of 10,000, 100,000 and 1,000,000 pages. Each crawl is a fresh `manage.py crawl`
 with two workers and the null output, on a fresh embedded database. The report shows pages a second, CPU per page by

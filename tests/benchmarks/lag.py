@@ -1,4 +1,4 @@
-"""How long texts wait until a search can find them, as any client of the database sees it during a crawl."""
+"""Measures how long texts wait until a search can find them, as any client of the database sees it during a crawl."""
 
 import threading
 from typing import Self

@@ -1,5 +1,5 @@
 """
-How soon an idle cluster continues with what it finds: `python -m tests.benchmarks.latency`.
+Measures how soon an idle cluster requests a page that it has found: `python -m tests.benchmarks.latency`.
 
 One manager and one worker run with default settings and nothing else to do. Each page of the first job links to one
 more, so a request is possible only after the page before was read, flushed and stuffed. The report shows the time from

@@ -1,5 +1,5 @@
 """
-What the life of a cluster costs, and how soon it resumes: `python -m tests.benchmarks.life`.
+Measures the cost of an idle cluster, and its recovery from failures: `python -m tests.benchmarks.life`.
 
 The main manager is frozen again and again, in a cluster that beats twice a second. The report counts the beats from its
 last one until the next main manager is in office. Documents of a failed worker are released, as rows. Ten idle nodes

@@ -1,5 +1,5 @@
 """
-What processes cost: CPU seconds and peak memory, by kind of process.
+Measures the cost of processes: CPU seconds and peak memory, by kind of process.
 
 Memory is the proportional set size, so memory that several processes share counts once. Its peak is the largest of four
 samples a second.

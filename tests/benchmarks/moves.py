@@ -1,5 +1,5 @@
 """
-What moving groups costs: `python -m tests.benchmarks.moves`.
+Measures the cost of moving groups: `python -m tests.benchmarks.moves`.
 
 First as rows: 10,000 groups over 100 managers. The main manager plans a rebalance and then begins its moves. The time
 of the server for the pages about it is measured, too. Then as daemons: two managers crawl some hosts, each at its own

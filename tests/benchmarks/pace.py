@@ -1,5 +1,5 @@
 """
-How much of the rate that a policy allows is used: `python -m tests.benchmarks.pace`.
+Measures how much of the rate allowed by a policy is used: `python -m tests.benchmarks.pace`.
 
 Two managers and four workers crawl hosts of different paces. For each pace there is one host with one job, and one host
 that two jobs of two policies share. The report shows, for each pace, the share of the starts that its gap allows in a

@@ -1,5 +1,5 @@
 """
-What a page costs with more processes: `python -m tests.benchmarks.processes`.
+Measures the cost of a page with more processes: `python -m tests.benchmarks.processes`.
 
 Clusters of one or two managers and of one, two or four workers crawl the synthetic site of `make bench`, without an
 output. The report shows pages a second by the site's log, and CPU-ms a page of managers, workers and PostgreSQL,

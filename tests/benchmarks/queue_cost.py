@@ -1,5 +1,5 @@
 """
-What the queue's steps cost as it grows: `python -m tests.benchmarks.queue_cost`.
+Measures the cost of the queue's steps as it grows: `python -m tests.benchmarks.queue_cost`.
 
 A private PostgreSQL of Debian's is filled with few and with many documents, in several shapes. Then documents pass
 through the queue, a hundred at a time, by the program's own functions: stuff, take, flush (each document names two new

@@ -1,5 +1,5 @@
 """
-How long reports take over a history of many rows: `python -m tests.benchmarks.reports`.
+Measures the duration of reports over a history of many rows: `python -m tests.benchmarks.reports`.
 
 The history is in its own embedded database. It has the requested number of rows, spread evenly over the last day:
 requests and ingestions of three sources, from a thousand hosts. Each report is then read as its page reads it, with the

@@ -172,7 +172,7 @@ def _measure(
 def _judged(
     site: Site, *, seconds: float, cpu: dict[str, float], peaks: dict[str, float], others: float, defects: list[str]
 ) -> Run:
-    """Return the result of the run: what the site's log says, and its cost."""
+    """Return the result of the run from the site's log and the run's cost."""
     # The site flushes its log ten times a second.
     time.sleep(2 * _LOOK)
     requests = [request for request in read_log(site.log) if request.path != "/robots.txt"]

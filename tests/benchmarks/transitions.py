@@ -1,5 +1,5 @@
 """
-What state changes of jobs and removals cost: `python -m tests.benchmarks.transitions`.
+Measures the cost of state changes of jobs, and of removals: `python -m tests.benchmarks.transitions`.
 
 An embedded database gets a job of a thousand documents and one of a million. An operator's call starts, pauses and
 aborts each. This process steps the duties of a manager until the job has arrived, and the report shows the ratio of the

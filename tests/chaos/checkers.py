@@ -1,8 +1,8 @@
 """
 Invariants checked from outside: from the sites' logs, the audit log and the outputs.
 
-No checker opens a database or asks a daemon. Each checker is a function from what was read to its findings. So each can
-be tested with a broken history (tests/unit/test_chaos_checkers.py) and with broken daemons (tests/chaos/mutants.py).
+No checker opens a database or asks a daemon. Each checker is a function from files to findings. So each can be tested
+with a broken history (tests/unit/test_chaos_checkers.py) and with broken daemons (tests/chaos/mutants.py).
 """
 
 import math
@@ -99,7 +99,7 @@ def is_frozen(agent: str, at: float, freezes: Iterable[Freeze]) -> bool:
 @dataclass(frozen=True, slots=True)
 class Pace:
     """
-    How close requests came to a site's limits: percent of the starts that the minimum gap allows, and open requests.
+    Distance of the requests from a site's limits: percent of the starts that the minimum gap allows, and open requests.
 
     `worst` are the two closest starts, `least_gap` seconds apart.
     """
@@ -121,10 +121,10 @@ def pace(
     """
     Compare every host's starts and open requests with its limits.
 
-    Of all sliding windows, the one between two successive starts comes closest to the limit: the mean of several gaps
-    is never less than the smallest of them. So checking pairs covers windows of every length. Too many open requests
-    are reported as their percentage of the limit, too. Requests of a frozen process do not count, because sent requests
-    cannot be taken back. A start logged after the site stood still may have come at any time since the site stopped.
+    The closest sliding window is the one between two successive starts: the mean of several gaps is never less than the
+    smallest of them. So checking pairs covers windows of every length. Too many open requests are reported as their
+    percentage of the limit, too. Requests of a frozen process do not count, because sent requests cannot be taken back.
+    A start logged after the site stood still may have come at any time since the site stopped.
     """
     by_host: dict[str, list[Fetch]] = defaultdict(list)
     for fetch in made:

@@ -51,7 +51,7 @@ Steps = Iterator[float]
 class Fault:
     """
     A kind of fault. `happen(cluster, dice, tell)` yields pauses, and heals after the last one. `tell` takes a
-    description of what it did. While a fault that `takes_all` runs, no other fault may happen. A fault that `hits_main`
+    description of the fault. While a fault that `takes_all` runs, no other fault may happen. A fault that `hits_main`
     may end the main manager.
     """
 

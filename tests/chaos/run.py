@@ -1,11 +1,11 @@
 """
 The chaos test: injects faults into a crawling cluster, and judges the result from outside.
 
-    python -m tests.chaos.run [--seconds N] [--seed N] [--coordination database|zookeeper]
+python -m tests.chaos.run [--seconds N] [--seed N] [--coordination database|zookeeper]
 
 Each fault is printed as a line when it happens. The last eight lines are the verdict, which is also in var/chaos.json.
-The exit code is 0 if the verdict holds. The same seed makes the same faults in the same order; what they meet depends
-on the machine.
+The exit code is 0 if the verdict holds. The same seed makes the same faults in the same order. Their effect depends on
+the machine.
 """
 
 import argparse

@@ -175,7 +175,7 @@ class Limits:
         return Limits(
             gap=min(self.gap, other.gap),
             open_requests=_most(self.open_requests, other.open_requests),
-            # Of two limits with different periods, neither is looser for all windows.
+            # If the periods differ, neither limit is looser for all windows.
             starts=max(mine, theirs) if mine and theirs and mine[1] == theirs[1] else None,
             bytes_per_second=_most(self.bytes_per_second, other.bytes_per_second),
         )

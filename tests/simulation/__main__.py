@@ -1,8 +1,8 @@
 """
 `make simulate`: random histories of a cluster, without processes and without a database.
 
-One line for each figure; a history that goes wrong is printed with the command that replays it. The exit code is 1 if
-one did, or if `--without RULE` was given and nobody noticed.
+Each figure is printed on a line. A failed history is printed with the command that replays it. The exit code is 1 if a
+history failed, or if `--without RULE` was given and no history failed.
 """
 
 import argparse

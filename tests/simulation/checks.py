@@ -1,8 +1,7 @@
 """
-The witness: hears of everything that is committed, keeps its own books of it, and says what must not be.
+The witness: sees every commit, keeps its own books, and reports each violation.
 
-It believes neither the fences nor the rows. What it knows it has from the order of the commits, and from what the
-processes truly did.
+It trusts neither the fences nor the rows. It knows only the order of the commits and the true actions of the processes.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,16 +13,16 @@ from nodes.decisions.judge import PATIENCE, FailureCause, MarkFailed
 from nodes.fences import TermHeld
 from nodes.lifecycle import FINAL_STATUSES, NodeStatus
 
-# The database's clock may go faster than the true time.
+# Least ratio of true time to the database's time. The database's clock may be a little fast.
 _CLOCKS_AGREE = 0.95
 
 
 class Violation(Exception):
-    """Something happened that must never happen."""
+    """An event that must never happen."""
 
 
 class Doing(Protocol):
-    """What a process truly does, which no row says. Moments are of the true time."""
+    """The true actions of a process, which no row shows. Moments are of the true time."""
 
     is_over: bool
     last_request_at: float
@@ -34,10 +33,13 @@ class Doing(Protocol):
 
     @property
     def is_held_up(self) -> bool:
-        """Whether it is frozen or stuck, so that it cannot even close what is open."""
+        """True if the process is frozen or stuck, so that it cannot even close open requests."""
 
     def was_in_trouble(self, *, since: float) -> bool:
-        """Whether anything befell it alone: other than what befell the database, and thereby everybody."""
+        """
+        True if a fault affected this process alone. Faults of the database do not count, since they affect all
+        processes.
+        """
 
 
 def _let_pass(_line: str) -> None:
@@ -46,13 +48,13 @@ def _let_pass(_line: str) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Witness:
-    """`now` is the true time; `tell` is given a line for the history."""
+    """The witness of a history. `now` is the true time; `tell` takes a line for the history."""
 
     now: Callable[[], float]
     beat: float
     processes: Mapping[UUID, Doing]
     tell: Callable[[str], None] = _let_pass
-    # Of each scope the last term and its main, if he is in office still.
+    # The last term of each scope, and its main manager while that is in office.
     terms: dict[str, int] = field(default_factory=dict)
     mains: dict[str, UUID | None] = field(default_factory=dict)
     main_acted_at: dict[str, float] = field(default_factory=dict)
@@ -104,7 +106,7 @@ class Witness:
             self.stuffed_at[group] = self.now()
 
     def acted(self, term: TermHeld) -> None:
-        """Something was written that only the main may write."""
+        """Record a write that only the main manager may make."""
         if (self.terms[term.scope], self.mains[term.scope]) != (term.term, term.main_id):
             raise Violation(f"{_short(term.main_id)} acted as main in term {term.term}, and is not main")
         self.main_acted_at[term.scope] = self.now()
@@ -129,7 +131,7 @@ class Witness:
         silent_for = self.now() - self.heard_at.get(node_id, float("-inf"))
         if silent_for < PATIENCE[verdict.cause] * timeout * _CLOCKS_AGREE:
             raise Violation(f"{_short(node_id)} was failed {silent_for:.2f} s after it was heard")
-        # Twice: whoever is stuck beats on for a whole timeout.
+        # Twice the timeout, because a stuck process continues to beat for a whole timeout.
         if not process.was_in_trouble(since=self.now() - 2 * timeout - 2 * self.beat):
             raise Violation(f"{_short(node_id)} was failed, and nothing had befallen it but the database's outage")
         quiet_for = self.now() - process.last_request_at
@@ -140,5 +142,5 @@ class Witness:
 
 
 def _short(node_id: UUID) -> str:
-    """As it is called in a history."""
+    """Return the node's name in a history."""
     return f"n{node_id.int}"

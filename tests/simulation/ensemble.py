@@ -1,8 +1,8 @@
 """
-The store of coordination beside the database, as ZooKeeper is one: who is a member, and whom it has chosen.
+A coordination store beside the database, like ZooKeeper: it knows the members and the chosen one.
 
-A member is forgotten after its session's silence, and its place in the line of those who would be main with it. What
-`nodes.coordination.seat` does with that over a real ZooKeeper is tested in `tests/integration/coordination`.
+A member is forgotten after the silence of its session, with its place in the queue of candidates. The use of a real
+ZooKeeper by `nodes.coordination.seat` is tested in `tests/integration/coordination`.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Seated:
-    """What a member hears when it says that it is there; `present` is told to the one that is chosen."""
+    """The answer to a member's sign of life. `present` is given only to the chosen member."""
 
     is_chosen: bool
     present: frozenset[UUID] | None
@@ -20,7 +20,7 @@ class Seated:
 
 @dataclass(slots=True)
 class Ensemble:
-    """`clock` tells its seconds."""
+    """The store. `clock` returns its seconds."""
 
     clock: Callable[[], float]
     _heard_at: dict[UUID, float] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Ensemble:
         self._line = [other for other in self._line if other != node_id]
 
     def wipe(self) -> None:
-        """It knows nothing any more."""
+        """Forget everything."""
         self._heard_at.clear()
         self._line.clear()
 

@@ -1,4 +1,4 @@
-"""What befalls a history: kinds of faults, each with its end, and a plan of them."""
+"""The faults of a history: kinds of faults, each with its end, and a plan of them."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,7 +15,9 @@ _QUIET_START = 2 * _BEAT
 
 
 class Faults:
-    """Each history knows some kinds only: what is rare beside ten others is frequent beside one."""
+    """
+    The faults of one history. Each history has only some kinds, so a kind that is rare among ten is frequent in some.
+    """
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -29,12 +31,12 @@ class Faults:
         if world.ensemble is not None:
             kinds += (self._lose_ensemble, self._wipe_ensemble, self._cut_off_ensemble, self._cut_off_ensemble)
         self._kinds = self._random.sample(kinds, k=self._random.randint(1, 5))
-        # The moment between a decision and its write is where the fences matter.
+        # Fences matter in the moment between a decision and its write, so faults at that moment are more frequent.
         if self._random.random() < 0.5:
             self._kinds += 2 * [self._befall_at_decision]
 
     def plan(self) -> float:
-        """Let faults happen from now on; returns when they end."""
+        """Schedule faults from now on, and return the seconds until they end."""
         world = self._world
         if self._random.random() < 0.3:
             world.hesitation = self._random.uniform(0.05, 0.4)
@@ -55,7 +57,7 @@ class Faults:
         return lasts
 
     def end(self) -> None:
-        """End all that has not ended by itself."""
+        """End all faults that have not ended by themselves."""
         for end in self._ends:
             end()
         self._world.hesitation = self._world.long_statements = 0.0
@@ -63,7 +65,7 @@ class Faults:
         for process in self._world.alive:
             process.at_next_decision = None
 
-    # --- What befalls one process ----------------------------------------------------------------
+    # --- Faults of one process -------------------------------------------------------------------
 
     def _crash(self, process: Process | None = None) -> None:
         process = process or self._pick()
@@ -122,7 +124,7 @@ class Faults:
         def mend() -> None:
             line.carries_questions = line.carries_answers = True
 
-        # No trouble that a node may be failed for.
+        # Not recorded as trouble, because this fault must not get the node marked as failed.
         self._later(mend)
 
     def _make_flaky(self) -> None:
@@ -145,13 +147,13 @@ class Faults:
             self._world.start(self._random.choice(tuple(NodeKind)))
 
     def _shift_load(self) -> None:
-        """What a group comes to changes, and somebody asks for a balance."""
+        """Change the weight of a group, and request a rebalance."""
         group = self._random.choice(tuple(self._world.store.groups.values()))
         group.weight = self._random.choice(WEIGHTS)
         self._tell(f"group {group.id} weighs {group.weight:g} now, and a rebalance is asked for")
         self._world.wants_rebalance = True
 
-    # --- What befalls everybody ------------------------------------------------------------------
+    # --- Faults of all processes -----------------------------------------------------------------
 
     def _refuse(self) -> None:
         weather = self._world.weather
@@ -185,7 +187,7 @@ class Faults:
     # --- Steps that several of the above share ---------------------------------------------------
 
     def _pick(self) -> Process:
-        """One that lives; half of the time the main, who has most to lose."""
+        """Return a live process. Half of the time it is the main manager, whose faults matter most."""
         main = self._world.main
         if main is not None and not main.is_over and self._random.random() < 0.5:
             return main
@@ -201,7 +203,7 @@ class Faults:
         self._later(end)
 
     def _later(self, end: Callable[[], object]) -> None:
-        """End a fault after a while that is mostly short and seldom long; and in any case when all faults end."""
+        """End a fault after a while that is mostly short and rarely long, at the latest when all faults end."""
         ended = False
 
         def end_once() -> None:
@@ -211,7 +213,7 @@ class Faults:
                 end()
 
         self._ends.append(end_once)
-        # Half of them last for about a timeout, where the races are.
+        # Half of them last about a timeout, where the races are.
         lasts = self._random.uniform(2, 10) if self._random.random() < 0.5 else self._random.expovariate(1 / 6)
         self._world.scheduler.after(lasts * _BEAT, end_once)
 

@@ -1,4 +1,4 @@
-"""Many histories, one after the other, until one goes wrong; and one of them told in full."""
+"""Runs many histories one after the other until one fails, and prints one in full."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ _BEAT = BEAT.total_seconds()
 
 @dataclass(slots=True)
 class Summary:
-    """What came of the histories. `failed` is the one that went wrong, as text, with the command that replays it."""
+    """The result of the histories. `failed` is the text of the failed one, with the command that replays it."""
 
     histories: int = 0
     nodes: int = 0
@@ -54,7 +54,7 @@ class Told:
 
 
 def run_histories(seeds: Iterable[int], *, rules: Rules | None = None) -> Summary:
-    """Run them until one goes wrong; `rules` are all, unless some are switched off."""
+    """Run histories until one fails. `rules` are all rules, unless some are switched off."""
     rules = rules or Rules()
     summary = Summary()
     for seed in seeds:
@@ -70,7 +70,10 @@ def run_histories(seeds: Iterable[int], *, rules: Rules | None = None) -> Summar
 
 
 def takeover(seed: int) -> float:
-    """In a cluster that nothing else befalls the main freezes; returns how many beats after its timeout there is a new one."""
+    """
+    Freeze the main manager of an otherwise undisturbed cluster. Return the beats from its timeout until the next main
+    manager.
+    """
     world = World(seed)
     world.start(NodeKind.MANAGER)
     world.scheduler.run(until=world.scheduler.random.uniform(8, 10) * _BEAT)
@@ -85,7 +88,7 @@ def takeover(seed: int) -> float:
 
 
 def replay(seed: int, *, rules: Rules | None = None) -> Told:
-    """Run one history once more, and tell it."""
+    """Run one history again, and record its lines."""
     rules = rules or Rules()
     world = World(seed, rules, is_told=True)
     violation: str | None = None

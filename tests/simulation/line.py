@@ -1,4 +1,4 @@
-"""What lies between a process and the database: messages that are late, lost, or come twice, and outages."""
+"""The line between a process and the database: messages that are late, lost or duplicated, and outages."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from nodes.fences import FenceRefused
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.store import MustWait, NodeTaken
 
-# How long a question and its answer take when nothing is wrong, at most; in seconds.
+# Maximum seconds of a question and its answer without a fault.
 _USUAL = 0.04
-# How often a question that has to wait is looked at again.
+# Seconds between two tries of a question that has to wait.
 _LOOK = 0.1
-# How long it takes to hear that nobody listens.
+# Seconds until a client learns that no server listens.
 _REFUSED = 0.01
-# What the database says no with.
+# Refusals of the database.
 REFUSALS = (FenceRefused, NodeTaken)
 
 
 class Unreachable(Exception):
-    """The database gave no answer. Whether it did what it was asked for, nobody knows."""
+    """The database gave no answer. It is unknown whether it executed the request."""
 
 
 Question = Callable[[], Any]
@@ -28,7 +28,7 @@ Answer = Callable[[Any, Exception | None], None]
 
 @dataclass(slots=True)
 class Weather:
-    """What befalls the database, and thereby everybody."""
+    """The faults of the database, which affect all processes."""
 
     refuses: bool = False
     hangs: bool = False
@@ -37,29 +37,29 @@ class Weather:
 
 @dataclass(slots=True)
 class Line:
-    """The line of one process. It is taken for dead when nothing came over it for `silence` seconds."""
+    """The line of one process. It counts as dead when no message came over it for `silence` seconds."""
 
     scheduler: Scheduler
     weather: Weather
     silence: float
     carries_questions: bool = True
     carries_answers: bool = True
-    # Of so many messages in one something goes wrong: late by up to `lateness`, lost, or asked twice.
+    # Share of messages with a fault: late by up to `lateness`, lost, or duplicated.
     flakiness: float = 0.0
     lateness: float = 0.0
 
     def ask(self, question: Question, answer: Answer, *, patience: float) -> None:
         """
-        Ask the database; `answer` is called once, with what it said or with what went wrong.
+        Ask the database. `answer` is called once, with the result or with the error.
 
-        `patience` is for a server that is there and says nothing.
+        `patience` is the limit in seconds for a server that accepts the question and does not answer.
         """
         going = self._delay()
         if not self.carries_questions or self._is_lost():
             self._after(self.silence, lambda: answer(None, Unreachable()))
             return
         if going > self.silence:
-            # Nobody waits for it any more when it arrives. That does not stop it.
+            # The sender has given up when the question arrives, and the database still executes it.
             self._after(self.silence, lambda: answer(None, Unreachable()))
             self._after(going, lambda: self._arrive(question, _nobody, patience))
             return
@@ -92,7 +92,10 @@ class Line:
         self._after(coming, lambda: answer(said, error))
 
     def _wait(self, question: Question, answer: Answer, patience: float) -> None:
-        """Who waits in vain goes; what he asked for is done all the same, once it can be."""
+        """
+        Wait for the database. A client without patience gives up, and its question is still executed once that is
+        possible.
+        """
         if patience < 0 and answer is not _nobody:
             answer(None, Unreachable())
             answer = _nobody

@@ -1,9 +1,9 @@
 """
-Processes: a heart and a work loop each, as the daemons have them, over a line to the database.
+Processes, each with a heart and a work loop like those of the daemons, over a line to the database.
 
-A loop is a generator. It yields seconds, to sleep by its machine's clock, or a question, to ask the database. It goes on
-with the answer, or with `Unreachable`, or with the database's refusal. A process that is frozen goes on later
-with what it believed; one that is stuck does so with its work loop only.
+A loop is a generator. It yields seconds, to sleep by its machine's clock, or a question, to ask the database. It
+continues with the answer, with `Unreachable`, or with the database's refusal. A frozen process later continues with its
+old beliefs. In a stuck process only the work loop stands still.
 """
 
 import datetime as dt
@@ -33,48 +33,48 @@ from tests.simulation.scheduler import DriftingClock, Scheduler
 from tests.simulation.store import NodeTaken, Store, Write
 
 BEAT = dt.timedelta(seconds=2)
-# The rhythm of a manager's loop when nothing calls it: it looks at its cluster twice a beat.
+# Seconds between two passes of an idle manager's loop, which looks at its cluster twice a beat.
 _PASS = 1.0
-# By how much a sleep is longer than it should be, at most.
+# Maximum seconds by which a sleep is too long.
 _OVERSLEPT = 0.01
-# How long a write takes at most, when nothing is wrong.
+# Maximum seconds of a write without a fault.
 _STATEMENT = 0.2
-# The rhythm in which a worker looks what it may do.
+# Seconds between a worker's checks of its permission to begin requests.
 _GLANCE = 0.8
 _FIRST_RETRY = 0.1
-# How often a member says within its session that it is there, and for how many timeouts who is chosen may be idle.
+# Signs of life of a member per session, and timeouts for which the chosen member may be idle.
 _SITS_A_SESSION = 6
 _IDLE = 2
-# How long a draining manager waits for its groups to be moved before it leaves all the same, in passes.
+# Passes that a draining manager waits for the move of its groups before it leaves anyway.
 _DRAINING_PASSES = 4
 
 Steps = Generator[float | Question, Any, Any]
 
 
 class Ended(Exception):
-    """The process has nothing to do any more."""
+    """The process has no more work."""
 
 
 @dataclass(slots=True, eq=False)
 class Machine:
-    """A machine with its clock; processes on one see when another one there is gone."""
+    """A machine with its clock. A process notices when another process of the same machine no longer exists."""
 
     number: int
     clock: DriftingClock
 
 
 class Surroundings(Protocol):
-    """What a process finds in its world."""
+    """The parts of a world that a process uses."""
 
     scheduler: Scheduler
     store: Store
-    # The store of coordination beside the database, where there is one.
+    # The coordination store beside the database, if there is one.
     ensemble: Ensemble | None
     witness: Witness
     rules: Rules
-    # Of so many times in one a process pauses between what it saw and what it does.
+    # Probability of a pause between a decision and its write.
     hesitation: float
-    # Of so many writes one takes long.
+    # Probability that a write takes long.
     long_statements: float
 
     def is_process_gone(self, node_id: UUID, *, seen_from: Machine) -> bool: ...
@@ -94,15 +94,15 @@ class Process:
     line: Line
     # Its line to the ensemble.
     other_line: Line
-    # It lives, and never takes the office.
+    # It lives, and never takes office.
     never_acts: bool = False
     is_over: bool = False
     is_frozen: bool = False
     is_stuck: bool = False
     is_leaving: bool = False
-    # What holds it up does so for ever.
+    # Its fault never ends.
     is_lost: bool = False
-    # What befalls it when it next stands between what it saw and what it does.
+    # Fault that happens at its next decision.
     at_next_decision: Callable[[], None] | None = None
     last_request_at: float = float("-inf")
     open_requests: int = 0
@@ -139,13 +139,13 @@ class Process:
         self._work.resume()
 
     def end(self) -> None:
-        """It is gone, and its machine can see that. What the database does for it already goes on."""
+        """End the process visibly to its machine. Work that the database has begun for it continues."""
         if not self.is_over:
             self.is_over = True
             self.world.has_ended(self)
 
     def thaw(self) -> None:
-        """Neither frozen nor stuck any more: it goes on with what it believed."""
+        """Thaw the process, or free it if stuck. It continues with its old beliefs."""
         if self.is_lost:
             return
         self.is_frozen = self.is_stuck = False
@@ -154,7 +154,7 @@ class Process:
         self._requests.go_on()
         self._seat.go_on()
 
-    # --- What the witness asks -------------------------------------------------------------------
+    # --- Questions of the witness ----------------------------------------------------------------
 
     @property
     def timeout_seconds(self) -> float:
@@ -180,7 +180,7 @@ class Process:
         pulse, clock = self.pulse, self.machine.clock
         ask = partial(self.world.store.beat, node_id=self.id)
         while True:
-            # Whoever waits for the database, or for his next pass, is at work.
+            # A process that waits for the database, or for its next pass, counts as working.
             if not self.is_stuck and not self._hesitates:
                 pulse.progress()
             if pulse.is_work_stuck:
@@ -198,10 +198,10 @@ class Process:
                 pause = pulse.counted(began_at=began_at)
             yield pause
 
-    # --- The seat --------------------------------------------------------------------------------
+    # --- The membership session ------------------------------------------------------------------
 
     def _sits(self, session: float) -> Steps:
-        """Be a member of the ensemble, and stand there, for as long as it trusts itself."""
+        """Be a member of the ensemble, and stand for election there, while the process trusts itself."""
         ensemble, clock = self.world.ensemble, self.machine.clock
         assert ensemble is not None
         while True:
@@ -254,7 +254,7 @@ class Process:
         yield partial(store.begin_work, node_id=self.id)
 
     def _until_heard(self, work: Callable[[], Steps]) -> Steps:
-        """Do it again from its start as long as the database gives no answer, as daemons do."""
+        """Repeat the work from its start until the database answers, as daemons do."""
         pause = _FIRST_RETRY
         while True:
             try:
@@ -268,7 +268,7 @@ class Process:
             pause = min(2 * pause, BEAT.total_seconds())
 
     def _decide(self) -> Steps:
-        """The moment between what was seen and what is done: here a process may pause, or be frozen."""
+        """Pass the moment between a decision and its write, in which a process may pause or be frozen."""
         random = self.world.scheduler.random
         if self.at_next_decision is not None and random.random() < 0.5:
             befalls, self.at_next_decision = self.at_next_decision, None
@@ -283,8 +283,10 @@ class Process:
 
     def _write(self, begin: Callable[[], Write]) -> Steps:
         """
-        A transaction that takes a while. Half of them are one statement, which commits whatever becomes of its
-        process. The others wait for the process to go on, and the database ends them if that takes too long.
+        Make a transaction that takes a while.
+
+        Half of them are one statement, which commits even if its process ends. The others wait for the process to
+        continue, and the database ends them after a while.
         """
         store, scheduler = self.world.store, self.world.scheduler
         random = scheduler.random
@@ -301,7 +303,7 @@ class Process:
             yield lambda: store.commit(write)
 
     def _statement(self) -> float:
-        """How long one takes that begins now."""
+        """Return the duration of a statement that begins now."""
         random = self.world.scheduler.random
         is_long = self.world.long_statements and random.random() < self.world.long_statements
         return random.random() * (3 * self.timeout_seconds if is_long else _STATEMENT)
@@ -400,7 +402,7 @@ class Process:
         try:
             yield from self._write(begin)
         except FenceRefused as refused:
-            # A group that was lost meanwhile is simply not ours any more.
+            # The group was lost meanwhile, which ends only the work for it.
             if refused.fence != "group":
                 raise
 
@@ -416,7 +418,7 @@ class Process:
     # --- A worker --------------------------------------------------------------------------------
 
     def _request(self) -> Steps:
-        """Goes round beside the connection: begins requests as long as it may, closes them when it has to."""
+        """Loop beside the work: begin requests while that is allowed, and close them when that is required."""
         while True:
             if self.trusts_itself and not self.is_leaving:
                 self.last_request_at = self.world.scheduler.now
@@ -436,14 +438,14 @@ class Process:
 
 @dataclass(slots=True, eq=False)
 class Loop:
-    """What drives a generator of a process; whatever comes while it is held up waits for it."""
+    """A driver of a process' generator. Answers that arrive while the process is held up wait for it."""
 
     process: Process
     steps: Steps
-    # How long it waits for a server that does not answer.
+    # Seconds for which it waits for a server that does not answer.
     patience: float
     is_work: bool = False
-    # To whom it talks; to the database, if nobody else is named.
+    # Line for its questions. None is the line to the database.
     line: Line | None = None
     _held: list[tuple[Any, Exception | None]] = field(default_factory=list)
 
@@ -463,7 +465,7 @@ class Loop:
             (self.line or process.line).ask(step, self.resume, patience=self.patience)
         else:
             scheduler = process.world.scheduler
-            # Nobody wakes to the moment.
+            # Sleeps are never exact.
             overslept = scheduler.random.random() * _OVERSLEPT
             scheduler.after(process.machine.clock.true_duration(step) + overslept, self.resume)
 
@@ -474,7 +476,7 @@ class Loop:
 
 
 def managers_seen(cluster: ClusterSeen) -> tuple[ManagerSeen, ...]:
-    """The managers of a snapshot, as those who allocate see them."""
+    """Return the managers of a snapshot in the form that the allocation takes."""
     return tuple(
         ManagerSeen(id=node.id, status=node.status, is_silent=node.is_silent or node.same_machine_process_gone)
         for node in cluster.nodes
@@ -483,7 +485,7 @@ def managers_seen(cluster: ClusterSeen) -> tuple[ManagerSeen, ...]:
 
 
 def _begin(begin: Callable[[], Write], *, then: Callable[[Write], None], after: float, scheduler: Scheduler) -> Write:
-    """Begin a write whose end, of one sort or another, comes by itself."""
+    """Begin a write that ends by itself, with a commit or without."""
     write = begin()
     scheduler.after(after, lambda: then(write))
     return write

@@ -1,4 +1,4 @@
-"""What keeps the cluster right, each by its name, so that a mutant can do without it."""
+"""The rules that keep the cluster right, each with a name, so that a mutant can lack it."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -6,27 +6,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """All rules hold, unless one is switched off to see whether anybody notices."""
+    """The rules. All are on, unless one is switched off to see whether the witness notices."""
 
-    # A mark waits for the writes of the node that are under way, or ends them.
+    # Marking a node as failed waits for its open writes, or ends them.
     node_lock: bool = True
-    # A write of the main asks whether its term is still the last one ...
+    # A write of the main manager checks that its term is still the last one ...
     term_check: bool = True
-    # ... and an election waits until the write has come to its end.
+    # ... and an election waits for the end of that write.
     term_lock: bool = True
-    # Stuffing asks whether the group is still owned, and in the epoch in which it was given.
+    # Stuffing checks that the group is still owned, in the epoch in which it was given.
     group_fence: bool = True
-    # ... and whoever gives the group away waits until the stuffing has come to its end.
+    # ... and giving the group away waits for the end of the stuffing.
     group_lock: bool = True
-    # What has ended stays so.
+    # An ended node remains ended.
     terminal_rule: bool = True
-    # Who is to be failed for its silence is looked at again in the transaction that marks it.
+    # The transaction that marks a silent node as failed checks its silence again.
     second_look: bool = True
-    # Who cannot beat begins no request long before it may be failed.
+    # A node without heartbeats begins no request, long before it may be failed.
     trust_window: bool = True
-    # Whoever judges has beaten without a gap for as long as it concludes a silence from.
+    # A node judges another one's silence only after it has itself beaten for that long without a gap.
     steadiness: bool = True
-    # Who is not first in line takes the office too, after a while.
+    # A candidate that is not the first in line takes office too, after a while.
     rank_wait: bool = True
 
     def without(self, name: str) -> "Rules":

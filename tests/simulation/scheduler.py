@@ -1,4 +1,4 @@
-"""Time in a history: one true time that nobody in it can read, the clocks that they read, and what happens when."""
+"""Time in a history: a true time that no process can read, the clocks of the processes, and the agenda."""
 
 import heapq
 import itertools
@@ -7,7 +7,7 @@ from random import Random
 
 
 class Scheduler:
-    """Lets things happen in the order of their moments; the same seed makes the same history."""
+    """An agenda that runs actions in the order of their moments. The same seed makes the same history."""
 
     def __init__(self, seed: int) -> None:
         self.now = 0.0
@@ -16,7 +16,7 @@ class Scheduler:
         self._agenda: list[tuple[float, int, Callable[[], object]]] = []
 
     def after(self, seconds: float, action: Callable[[], object]) -> None:
-        # The number keeps those of one moment in the order in which they were asked for.
+        # The number keeps actions of one moment in the order of their scheduling.
         heapq.heappush(self._agenda, (self.now + seconds, next(self._numbers), action))
 
     def run(self, *, until: float) -> None:
@@ -28,7 +28,7 @@ class Scheduler:
 
 
 class DriftingClock:
-    """A machine's clock: hours from any other, and a little too fast or too slow. Called, it tells its seconds."""
+    """A machine's clock: hours off from any other, and a little too fast or slow. A call returns its seconds."""
 
     def __init__(self, scheduler: Scheduler, *, ahead: float, rate: float) -> None:
         self._scheduler, self._ahead, self._rate = scheduler, ahead, rate
@@ -37,5 +37,5 @@ class DriftingClock:
         return self._ahead + self._rate * self._scheduler.now
 
     def true_duration(self, seconds: float) -> float:
-        """How long it truly takes until this clock has gone on by so much."""
+        """Return the true seconds in which this clock advances by `seconds`."""
         return seconds / self._rate

@@ -1,10 +1,10 @@
 """
-The tables of a cluster in memory, with the guarded writes of `nodes.membership` and `jobs.duties.groups`, and their fences.
+The tables of a cluster in memory, with the guarded writes of `nodes.membership` and `jobs.duties.groups`.
 
-Each method is one transaction and happens at one moment, except for writes of the crawl (`begin_write` and
-`commit`): these take a while, and hold their fences meanwhile. Who would have to wait for a lock in the
-database gets `MustWait` here, and asks again. Written for plainness: `tests/integration/test_simulated_store.py` holds its
-answers against those of PostgreSQL.
+Each method is one transaction and happens at one moment, except for writes of the crawl (`begin_write` and `commit`):
+these take a while, and hold their fences meanwhile. A method that would wait for a lock in the database raises
+`MustWait` here, and its caller tries again. The code is written for clarity:
+`tests/integration/test_simulated_store.py` compares its answers with those of PostgreSQL.
 """
 
 import datetime as dt
@@ -27,7 +27,7 @@ _EPOCH = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 
 
 class MustWait(Exception):
-    """Somebody else holds a lock that is needed; nothing was changed."""
+    """Another transaction holds a lock that is needed. Nothing was changed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class TermRow:
     resigned: bool = False
 
 
-# Of groups: what their seeds or their load come to.
+# Weights of groups by their seeds or their load.
 WEIGHTS = (1.0, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -75,17 +75,17 @@ class Write:
 
 
 class NodeTaken(Exception):
-    """A node of this id is or was there."""
+    """A node of this id exists or existed."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Store:
-    """The one database of a history. `clock` tells its seconds; `witness` hears of all that is committed."""
+    """The one database of a history. `clock` returns its seconds; `witness` sees every commit."""
 
     clock: Callable[[], float]
     witness: Witness
     rules: Rules = field(default_factory=Rules)
-    # Whether whoever marks a node may end its sessions; if not, he waits for them.
+    # True if marking a node as failed may end its sessions. Otherwise the mark waits for them.
     ends_sessions: bool = True
     nodes: dict[UUID, NodeRow] = field(default_factory=dict)
     terms: dict[str, TermRow] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class Store:
         self._set_status(node, target)
         return True
 
-    # --- The main and its term -------------------------------------------------------------------
+    # --- The main manager and its term -----------------------------------------------------------
 
     def elect(
         self, *, node_id: UUID, scope: str, seen_term: int, replaces: MarkFailed | None = None
@@ -158,7 +158,7 @@ class Store:
         has_main = row.main_id is not None and not row.resigned
         if has_main and not self._can_go(row.main_id, verdict=replaces):
             return None
-        # Who would have to fail himself is not fit either; the database undoes his mark with the transaction.
+        # A node that would have to mark itself as failed is not fit either. The database rolls its mark back.
         if has_main and row.main_id == node_id:
             raise self._refusal(FenceRefused("node", node=node_id))
         self.hold_node(node_id)
@@ -288,7 +288,7 @@ class Store:
         return self._begin(Write(node_id=term.main_id, term=term))
 
     def begin_write(self, *, node_id: UUID) -> Write:
-        """Of a worker that flushes, say."""
+        """Begin a write of the crawl, such as a worker's flush."""
         self.hold_node(node_id)
         return self._begin(Write(node_id=node_id))
 
@@ -311,17 +311,17 @@ class Store:
         self.witness.wrote(write.node_id, term=write.term, group=write.group)
 
     def end_all(self) -> None:
-        """Let nothing be under way any more."""
+        """End all open writes."""
         for write in list(self._under_way):
             self.end(write)
 
     def end(self, write: Write) -> None:
-        """Let go of the fences; unless it was committed, nothing was written."""
+        """Release the fences. A write that was not committed is lost."""
         if write.is_open:
             write.is_open = False
             self._under_way.remove(write)
 
-    # --- Looking ---------------------------------------------------------------------------------
+    # --- Snapshots -------------------------------------------------------------------------------
 
     def look(
         self,
@@ -387,7 +387,7 @@ class Store:
         return True
 
     def _lock_node(self, node_id: UUID) -> NodeRow | None:
-        """FOR UPDATE: who holds the node's fence comes to his end first."""
+        """Lock the node FOR UPDATE. A holder of the node's fence must end first."""
         if self.rules.node_lock:
             self._wait_for_writes(w for w in self._under_way if w.node_id == node_id and w.term is None)
         return self.nodes.get(node_id)

@@ -1,4 +1,4 @@
-"""Random histories of a cluster: what must never happen does not, and after all faults everything goes on."""
+"""Proves over random histories that a cluster never violates its invariants, and recovers after all faults."""
 
 import os
 
@@ -6,8 +6,8 @@ import pytest
 
 from tests.simulation.histories import replay, run_histories, takeover
 
-# More of them by the environment: each seed is another history, and the same one each time. In parts, so that
-# processors share them.
+# The environment can set a larger number. Each seed is another history, always the same one. Parts of it run in
+# parallel.
 _HISTORIES = int(os.environ.get("SIMULATED_HISTORIES", "1000"))
 _PARTS = 4
 
@@ -35,5 +35,5 @@ def test_a_history_is_the_same_each_time_and_tells_how_to_see_it_again():
 
 
 def test_a_main_that_freezes_while_nothing_else_is_wrong_is_replaced_within_its_timeout_and_two_beats():
-    """The promise of docs/reliability.md."""
+    """Proves a promise of docs/reliability.md."""
     assert max(takeover(seed) for seed in range(100)) <= 2

@@ -1,11 +1,11 @@
-"""Each rule that the cluster rests on is switched off once: a witness that does not notice that is not one."""
+"""Proves that the witness notices the absence of each rule: without the rule, a history fails."""
 
 import pytest
 
 from tests.simulation.histories import run_histories
 from tests.simulation.rules import NAMES, Rules
 
-# Of these some history has to go wrong. The rarest, that an election waits for a write, is missed in one of 250.
+# Histories of which one must fail. The rarest failure, an election that does not wait for a write, is in one of 250.
 _HISTORIES = 3_000
 
 

@@ -1,4 +1,4 @@
-"""One history: a cluster under faults, all of it drawn from a seed, and what must hold in it and after it."""
+"""One history: a cluster under faults, all drawn from a seed, with checks during it and at its end."""
 
 import datetime as dt
 from collections.abc import Callable
@@ -20,22 +20,22 @@ from tests.simulation.store import WEIGHTS, GroupRow, Store
 
 _BEAT = BEAT.total_seconds()
 _HOURS = 10 * 3600.0
-# Clocks of machines go wrong by so much, which is a hundred times more than they do.
+# Maximum drift of a machine's clock, a hundred times that of real ones.
 _DRIFT = 0.02
 _MOST_NODES = 10
-# One history of so many goes on until all has come to rest; others end as soon as all goes on.
+# One history of this many runs until nothing changes any more. The others end as soon as all groups are served.
 _AWAITS_REST = 5
-# How long nothing must happen any more in the end, while each group is stuffed.
+# Seconds without a change at the end, while each group is stuffed.
 _REST = 5 * _BEAT
-# One history of so many has a store of coordination beside its database.
+# One history of this many has a coordination store beside its database.
 _HAS_ENSEMBLE = 4
-# Of the node's timeout, in beats. The second is the default.
+# Timeouts of nodes, in beats. The second is the default.
 _TIMEOUTS = (3, 5, 6)
 
 
 @dataclass(slots=True)
 class World:
-    """A cluster, with the time in which it lives. `lines` are its history, kept if `is_told`."""
+    """A cluster with its time. `lines` are its history, kept if `is_told`."""
 
     seed: int
     rules: Rules = field(default_factory=Rules)
@@ -52,12 +52,12 @@ class World:
     long_statements: float = field(init=False, default=0.0)
     most_alive: int = field(init=False, default=0)
     strategy: Strategy = field(init=False)
-    # Somebody has asked the main to make the balance even.
+    # True after a request for a rebalance.
     wants_rebalance: bool = field(init=False, default=False)
     processes: dict[UUID, Process] = field(init=False, default_factory=dict)
     _machines: list[Machine] = field(init=False)
     _timeouts: tuple[int, ...] = field(init=False)
-    # The processes that are started anew whatever becomes of them, so that somebody is left in the end.
+    # Processes that are always restarted, so that some process is left at the end.
     _sturdy: set[Process] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
@@ -85,8 +85,10 @@ class World:
 
     def run(self) -> None:
         """
+        Run the history.
+
         Raises:
-            Violation: something happened that must not, or did not that must.
+            Violation: an invariant was violated, or a promised event did not happen.
         """
         healed_at = self.faults.plan()
         self.scheduler.run(until=healed_at)
@@ -113,7 +115,7 @@ class World:
             self.scheduler.run(until=min(self.scheduler.now + _BEAT, by))
 
     def _check_rest(self) -> None:
-        """Nothing moves any more, and everything goes on."""
+        """Check that all groups are served and nothing changes any more."""
         began_at = self.scheduler.now
         term, moves = self.witness.terms[CLUSTER_SCOPE], self.witness.moves
         self.scheduler.run(until=began_at + _REST)
@@ -122,11 +124,11 @@ class World:
         if not self._has_main(since=began_at) or not self._is_at_work(since=began_at):
             raise Violation("it comes to rest, and somebody does not work")
 
-    # --- How long it may take (docs/reliability.md) ----------------------------------------------
+    # --- Promised durations (docs/reliability.md) ------------------------------------------------
 
     @property
     def patience_for_main(self) -> float:
-        """Seconds from the end of all faults until somebody has acted as main."""
+        """Return the seconds from the end of all faults until a main manager has acted."""
         there = [process for process in self.processes.values() if not process.is_over]
         timeout = max(process.timeout_seconds for process in self.processes.values())
         stuck = sum(process.is_stuck for process in there)
@@ -135,12 +137,12 @@ class World:
         patience = timeout * (2 if stuck else 1) + (7 + stuck + idle + 3 * leaving) * _BEAT
         if self.ensemble is None:
             return patience
-        # Who is chosen and is frozen or stuck keeps the others waiting for his session; who is idle, for two timeouts.
+        # A chosen node that is frozen or stuck blocks the others for its session, and an idle one for two timeouts.
         return patience + timeout * (1 + 2 * idle)
 
     @property
     def patience_for_groups(self) -> float:
-        """Seconds from the end of all faults until each group has an owner who stuffs it."""
+        """Return the seconds from the end of all faults until each group has an owner that stuffs it."""
         timeout = max(process.timeout_seconds for process in self.processes.values())
         return self.patience_for_main + timeout + 4 * _BEAT
 

@@ -1,4 +1,4 @@
-"""Lets names below .test lead to the loopback interface, in the processes of one test."""
+"""Resolves names below .test to the loopback interface, in the processes of one test."""
 
 import socket
 

@@ -1,8 +1,8 @@
 """
-Shifts the wall clock of a Python process by CLOCK_SKEW seconds, for a test whose machines disagree about the time.
+Shifts the wall clock of a Python process by CLOCK_SKEW seconds, for a test whose machines have different times.
 
-Found by the interpreter before anything else is imported, where this directory is on PYTHONPATH. Clocks that only
-measure durations are left alone, as they are on a machine whose time was set wrong.
+The interpreter imports it before any other module if this directory is on PYTHONPATH. Monotonic clocks are left alone,
+as on a machine whose time was set wrong.
 """
 
 import datetime as dt
@@ -14,7 +14,7 @@ _time, _time_ns, _datetime = time.time, time.time_ns, dt.datetime
 
 
 class _IsDatetime(type(_datetime)):
-    """What is a datetime to others is one to those who ask for the shifted class too."""
+    """A metaclass that makes every datetime an instance of the shifted class too."""
 
     def __instancecheck__(cls, instance):
         return isinstance(instance, _datetime)

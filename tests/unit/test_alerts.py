@@ -1,4 +1,4 @@
-"""When alerts fire: promtool plays samples to the rules, as a Prometheus would read them."""
+"""Proves when alerts fire: promtool plays samples to the rules, as a Prometheus would read them."""
 
 import subprocess
 from pathlib import Path
@@ -15,7 +15,7 @@ WEB = 'instance="web", job="crawlctl-web"'
 
 
 def documents(**rates):
-    """Counters of a worker: the results, and how many of each come in a minute."""
+    """Return counters of a worker: results with their number per minute."""
     results = dict.fromkeys(("indexed", "unchanged", "failed", "excluded", "retry", "given_back", "waiting"), 0)
     return {
         f'crawlctl_documents_total{{{WORKER}, result="{result}"}}': f"0+{rate}x60"
@@ -48,7 +48,7 @@ def test_the_rules_are_valid():
     assert checked.returncode == 0, checked.stderr
 
 
-# --- Sites that fail -----------------------------------------------------------------------------
+# --- Failing sites -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_crawl_that_mostly_succeeds_is_no_alarm(tmp_path, rates):
     assert not fires(tmp_path, "CrawlctlMostFail", documents(**rates))
 
 
-# --- Nothing moves -------------------------------------------------------------------------------
+# --- Standstill ----------------------------------------------------------------------------------
 
 
 def waiting(amount):

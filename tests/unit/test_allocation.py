@@ -1,4 +1,4 @@
-"""Who holds which item: the decisions alone, on sights that tests make."""
+"""Proves the decisions of allocation on snapshots: which manager holds which group."""
 
 import dataclasses
 from uuid import UUID
@@ -41,7 +41,7 @@ def allocated(*items, among):
     return allocate(items=items, managers=among, strategy=weighted, timeout=TIMEOUT)
 
 
-# --- What nobody holds -----------------------------------------------------------------------------
+# --- Free items ------------------------------------------------------------------------------------
 
 
 def test_what_is_free_goes_to_who_carries_least():
@@ -142,7 +142,7 @@ def test_what_was_bound_for_a_manager_that_is_gone_becomes_free():
     )
 
 
-# --- By hand -----------------------------------------------------------------------------------------
+# --- Manual moves ------------------------------------------------------------------------------------
 
 
 def test_a_rebalance_makes_even_what_is_not():
@@ -178,7 +178,7 @@ def test_a_move_that_cannot_be_is_refused_with_a_sentence(item, to, sentence):
         move(item, to=to, managers=[manager(A), to])
 
 
-# --- Whatever happens --------------------------------------------------------------------------------
+# --- Properties --------------------------------------------------------------------------------------
 
 _MANAGERS = st.fixed_dictionaries(
     {id_: st.sampled_from([None, NodeStatus.RUNNING, NodeStatus.DRAINING]) for id_ in (A, B, C)}
@@ -187,7 +187,7 @@ _OWNERS = st.sampled_from([None, A, B, C, GONE])
 
 
 def _apply(item, actions):
-    """The item after what its action came to, and what its owner did thereupon."""
+    """Return the item after its action, including its owner's reaction."""
     action = next((action for action in actions if action.item == item.id), None)
     if action is None:
         return item
@@ -209,6 +209,6 @@ def test_everything_comes_to_a_manager_at_work_and_then_to_rest(there, held):
 
     if at_work:
         assert {item.owner for item in after} <= at_work
-        # A newcomer may come to more once the heavy ones have found their places.
+        # A newcomer may get more items once the heavy ones have moved.
         settled = [_apply(item, allocated(*after, among=managers)) for item in after]
         assert allocated(*settled, among=managers) == ()

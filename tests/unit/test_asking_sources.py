@@ -1,4 +1,4 @@
-"""Questions to sources that may take long."""
+"""Proves how long questions to slow sources may take, and that a page does not wait for them."""
 
 import threading
 
@@ -11,7 +11,7 @@ from tests.processes import wait_for
 
 @pytest.fixture
 def go():
-    """Lets go on who waits for it; at the end at the latest."""
+    """Yield an event that releases its waiters, at the latest at the end of the test."""
     go = threading.Event()
     yield go
     go.set()

@@ -1,4 +1,4 @@
-"""Strategies of assignment: what holds of every plan, and how many moves it takes."""
+"""Proves properties of every plan of the assignment strategies, and the number of moves."""
 
 import itertools
 from collections import Counter
@@ -17,7 +17,7 @@ STRATEGIES = pytest.mark.parametrize("strategy", [evenly, weighted])
 
 @st.composite
 def _situations(draw, *, items=12, weights=WHOLE_WEIGHTS):
-    """Holders that are available, who held what among these and others, and what it weighs."""
+    """Draw available holders, previous holders of each item (these and others), and weights."""
     available = draw(st.sets(st.sampled_from(HOLDERS), min_size=1))
     count = draw(st.integers(0, items))
     previous = {item: draw(st.sampled_from([*HOLDERS, None])) for item in range(count)}
@@ -32,7 +32,7 @@ def loads_of(assignment, *, available, weights):
 
 
 def moves_of(assignment, *, previous, available):
-    """Items that leave a holder that is still there."""
+    """Return the number of items that leave an available holder."""
     return sum(previous[item] in available and previous[item] != holder for item, holder in assignment.items())
 
 
@@ -44,7 +44,7 @@ def is_balanced(assignment, *, available, weights):
 
 
 def fewest_moves(*, previous, available, weights):
-    """By trying every assignment that there is."""
+    """Return the fewest moves of a balanced assignment, found by trying every assignment."""
     every = itertools.product(sorted(available), repeat=len(previous))
     assignments = (dict(zip(previous, holders, strict=True)) for holders in every)
     return min(
@@ -167,7 +167,7 @@ def test_a_newcomer_is_given_his_share_and_nobody_else_is_disturbed():
     assert Counter(moved.values()) == {"c": 4}
 
 
-# The scenarios of the reference and how many items come to another worker there: evenly may make fewer, not more.
+# Scenarios of the reference with its number of moves. Evenly may make fewer, not more.
 @pytest.mark.parametrize(
     ("held", "available", "expected"),
     [

@@ -1,4 +1,4 @@
-"""How often a start, or a notification, is tried again."""
+"""Proves how often a start or a notification is retried."""
 
 import datetime as dt
 
@@ -9,7 +9,7 @@ NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
 
 
 def attempts(**facts):
-    """The waits between attempts, in seconds, until it was enough."""
+    """Return the seconds between attempts, up to the last attempt."""
     now, failures, since = NOON, 0, None
     waits = []
     while later := failed_attempt(failures=failures, failing_since=since, now=now, **facts):

@@ -1,4 +1,4 @@
-"""Which batches a worker knows of: what is out at it and unknown goes back, so none may be unknown too soon."""
+"""Proves that a worker knows its batches until their end. An unknown batch that is out at it is released."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from jobs.loops.batches import BatchesInHand
 
 @pytest.fixture
 def batches():
-    """Two documents of batch 1, and one of batch 2."""
+    """Return two documents of batch 1 and one of batch 2."""
     batches = BatchesInHand()
     for batch in (1, 2, 1):
         batches.add(batch)

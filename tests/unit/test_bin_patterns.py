@@ -1,4 +1,4 @@
-"""Patterns of bins' names, held against a matcher that tries everything."""
+"""Compares patterns of bin names with a matcher that tries every possibility."""
 
 import time
 from functools import cache
@@ -14,7 +14,7 @@ patterns = st.text("ab.:*A", max_size=8)
 
 
 def tried(pattern, name):
-    """Whether a pattern matches, by trying every way to share out the name among its stars."""
+    """True if a pattern matches, tried with every distribution of the name over its stars."""
 
     @cache
     def rest(at, of):

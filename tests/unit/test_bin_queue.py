@@ -1,4 +1,4 @@
-"""A bin at a worker: documents in order, at its pace, with no more open requests than its turns have."""
+"""Proves that a worker serves a bin in order, at its pace, and within the open requests of its turns."""
 
 from itertools import count
 
@@ -14,7 +14,7 @@ from jobs.throttling.limits import Limits
 
 
 def make_turn(turn_id, documents, *, gap=0.0, wait=0.0, bytes_per_second=None, **facts):
-    """A turn as it is taken; its documents are names, which is all that the queue looks at."""
+    """Return a turn as a worker takes it. Documents are names, because the queue reads nothing else of them."""
     usual = {"batch_id": turn_id, "bin": "a.example", "follows": None, "requests": 2, "is_known": True}
     pace = PaceTaken(1, gap, bytes_per_second, wait)
     return TurnTaken(id=turn_id, documents=tuple(documents), pace=pace, **(usual | facts))
@@ -127,7 +127,7 @@ def test_a_follower_waits_and_then_has_the_requests_of_the_turn_before():
     queue.add(make_turn(2, "cd", requests=0, follows=1), now=0.0)
     first, second = begin_all(queue)
 
-    # What is still open of the first counts against the second, which has its place now.
+    # Open requests of the first turn count against the second turn, which has inherited its place.
     assert [closed.id for closed in queue.close_ended()] == [1]
     assert begin_all(queue) == []
     queue.end(first[0])
@@ -265,7 +265,7 @@ def test_stricter_limits_are_called_so(limits):
 
 
 class BinAtWork(RuleBasedStateMachine):
-    """Turns come, follow each other, end and are dropped in any order."""
+    """A state machine in which turns come, follow each other, end and are dropped in any order."""
 
     def __init__(self):
         super().__init__()
@@ -333,7 +333,7 @@ class BinAtWork(RuleBasedStateMachine):
         assert all(turn.open >= 0 and turn.left >= 0 for turn in self.queue.turns)
 
     def teardown(self):
-        """Everything that was taken ends, and every turn is closed once."""
+        """End every taken document, and check that every turn is closed exactly once."""
         for _ in range(500):
             self.begin()
             while self.open:

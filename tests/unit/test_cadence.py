@@ -1,4 +1,4 @@
-"""A bin's pace as one moment: the gap after each start, and the bytes that were read."""
+"""Proves the pace of a bin as one moment: the gap after each start, and the bytes read."""
 
 from itertools import pairwise
 
@@ -13,14 +13,14 @@ RATE = 10_000.0
 
 
 def windows(reads):
-    """Of each window that begins with a request: the sizes in the window before it, and its own."""
+    """Yield for each window that begins with a request: the sizes in the window before it, and its own sizes."""
     for begin, _ in reads:
         before = [size for moment, size in reads if begin - BYTES_WINDOW <= moment < begin]
         yield before, [size for moment, size in reads if begin <= moment < begin + BYTES_WINDOW]
 
 
 def crawl(cadence, sizes, *, waits=None):
-    """One request after the other, each as soon as it may start; returns (moment, bytes)."""
+    """Make one request after another as early as allowed. Return a list of (moment, bytes)."""
     now, reads = 0.0, []
     for size, wait in zip(sizes, waits or [0.0] * len(sizes), strict=True):
         now = max(now, cadence.next_start) + wait

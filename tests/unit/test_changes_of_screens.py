@@ -1,4 +1,4 @@
-"""A page that is sent what changed shows what it would show if it were sent everything."""
+"""Proves that a page which receives changes shows the same as a page which receives everything."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ def screens(below):
 
 
 def apply(shown, changed):
-    """What static/js/screen.js makes of a record: names that it does not have stay as they are."""
+    """Return a record with changes applied as static/js/screen.js does: absent names keep their values."""
     after = dict(shown)
     for name, value in changed.items():
         if isinstance(value, list):

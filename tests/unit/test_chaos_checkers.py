@@ -1,4 +1,4 @@
-"""The checkers of chaos find what they are for, in histories in which it is wrong, and nothing where all is well."""
+"""Proves that each checker of the chaos test finds its violation in a broken history, and nothing in a good one."""
 
 from itertools import count
 
@@ -27,7 +27,7 @@ from tests.chaos.stalls import Stall
 SITE = "http://127.0.0.1:8100"
 
 
-# --- What the sites saw --------------------------------------------------------------------------
+# --- Sites ---------------------------------------------------------------------------------------
 
 
 def fetch(path, start, end, agent="one"):
@@ -99,18 +99,20 @@ def test_more_open_requests_than_allowed_exceed_the_pace_but_for_those_of_a_froz
     assert pace(made, gap=0.2, open_requests=2, freezes=[Freeze("one", 2.5, 8)]).most_open == 2
 
 
-# --- What the outputs hold -----------------------------------------------------------------------
+# --- Outputs -------------------------------------------------------------------------------------
 
 
 def test_what_is_missing_and_what_is_too_much_is_named():
     assert (lost({"a", "b"}, {"b", "c"}), extra({"a", "b"}, {"b", "c"})) == (["a"], ["c"])
 
 
-# --- What was committed --------------------------------------------------------------------------
+# --- Commits -------------------------------------------------------------------------------------
 
 
 class History:
-    """Committed writes, a transaction each, of a cluster with two managers and two workers; `m1` is main."""
+    """
+    Committed writes, one per transaction, of a cluster with two managers and two workers. `m1` is the main manager.
+    """
 
     def __init__(self):
         self.log = []
@@ -231,7 +233,7 @@ def test_a_failed_node_that_lives_again_is_found(history):
     assert history.stale.count(("terminal", "w1")) == 2
 
 
-# --- How long it took ----------------------------------------------------------------------------
+# --- Takeovers -----------------------------------------------------------------------------------
 
 
 def test_a_takeover_is_measured_from_the_blow_to_the_next_main_in_beats(history):
@@ -249,11 +251,11 @@ def test_percentiles_are_values_that_were_measured():
     assert [percentile(range(1, 21), 95), percentile([4], 95), percentile([], 95)] == [19, 4, 0]
 
 
-# --- What the schedules started ------------------------------------------------------------------
+# --- Schedules -----------------------------------------------------------------------------------
 
 
 def runs(*moments):
-    """The log of a job that was inactive at first, and began or ended a run at each of these moments, in turn."""
+    """Return the log of a job that is inactive at first, and alternately begins and ends a run at these moments."""
     phases = ["inactive", "active"]
     return [
         Write(at, str(at), "main", "job", {"id": 7, "phase": phases[n % 2]}, {"id": 7, "phase": phases[1 - n % 2]})

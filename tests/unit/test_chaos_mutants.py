@@ -1,4 +1,6 @@
-"""A mutant that matches nothing any more would survive as if nothing were switched off; nobody freezes where nothing is."""
+"""
+Proves that patterns of mutants and freeze points exist in our source. Without a match, a mutant would change nothing.
+"""
 
 import importlib
 

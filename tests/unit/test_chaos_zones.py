@@ -1,4 +1,4 @@
-"""The zones that chaos makes are read as those of a system are."""
+"""Proves that time zones made for the chaos test are read like those of a system."""
 
 import datetime as dt
 import zoneinfo
@@ -13,7 +13,7 @@ AT_TWO = dt.datetime(2030, 3, 10, 2, 0, tzinfo=dt.UTC)
 
 @pytest.fixture
 def night(tmp_path):
-    """A zone of UTC, which is set back by an hour at three, and forward by two an hour later."""
+    """Return a zone at UTC that is set back by an hour at three, and forward by two an hour later."""
     back = AT_TWO.timestamp() + 3600
     path = tmp_path / "Chaos" / "Night"
     write_zone(path, usual=0, changes=[(int(back), -3600), (int(back) + 5400, 3600)])

@@ -1,4 +1,4 @@
-"""What a command finds when it begins."""
+"""Proves how a command starts: its garbage collection, and its report of unknown variables."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The kinds of sources there are."""
+"""Proves how connectors are registered and found by name."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_said_is_refused_by_its_name(said, field, reason):
 
 
 class Careless(SimpleKind):
-    """A kind that checks nothing itself."""
+    """A kind of connector without checks of its own."""
 
     name, label = "careless", "Careless"
     bins = BinKind(namespace="careless", asks_first=False, requests=1, gap=0.0)

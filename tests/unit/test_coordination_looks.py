@@ -1,4 +1,4 @@
-"""Who looks at a store of coordination when, and who is shown what another has seen."""
+"""Proves when a process reads a coordination store, and when it reuses what another request has read."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from nodes.coordination.port import Unreachable
 
 
 class Store:
-    """Each look at it takes so many seconds of a clock of its own."""
+    """A store of which each read takes `takes` seconds of its own clock."""
 
     def __init__(self, *, takes):
         self.takes, self.now, self.looks, self.is_away = takes, 0.0, 0, False

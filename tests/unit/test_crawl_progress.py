@@ -1,4 +1,4 @@
-"""Progress of a crawl without a terminal."""
+"""Proves how a crawl without a terminal prints its progress."""
 
 from jobs.loops.oneshot import Progress
 from jobs.management.progress import Bar

@@ -1,4 +1,4 @@
-"""The delete guard asks before large removals, and names their cause."""
+"""Proves that the delete guard asks before large removals, and names their cause."""
 
 import pytest
 

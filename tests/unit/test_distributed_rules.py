@@ -1,4 +1,4 @@
-"""The rules of distributed jobs that need no store: ids, shares, switches, pools, what a run is told."""
+"""Proves the rules of distributed jobs that need no store: ids, shares, switches, pools, run contexts."""
 
 import datetime as dt
 import logging
@@ -161,7 +161,7 @@ def test_a_pool_that_never_was_good_is_empty():
     assert KnownPool().after_failure("gone", keep=MINUTE, now=0).items == frozenset()
 
 
-# --- What a run is told --------------------------------------------------------------------------
+# --- The context of a run ------------------------------------------------------------------------
 
 
 def test_a_listener_is_called_once_when_the_run_should_stop():
@@ -260,11 +260,11 @@ def test_an_observer_that_fails_keeps_no_other_from_being_told(caplog):
     assert "an observer of distributed jobs failed" in caplog.text
 
 
-# --- What a job says of itself ---------------------------------------------------------------------
+# --- Answers of a job ------------------------------------------------------------------------------
 
 
 class Undecided(Named):
-    """Says what it is told to say, whenever it is asked how long its first run is to wait."""
+    """A job whose initial delay a test can change while it is asked for."""
 
     says, asked = "soon", 0
 

@@ -1,4 +1,4 @@
-"""When a job runs next."""
+"""Proves when a distributed job runs next."""
 
 import datetime as dt
 import itertools
@@ -18,7 +18,7 @@ LENGTHS = st.floats(0, 50)
 
 
 def lived(schedule, lengths, *, past=FRESH):
-    """The starts of runs that last so long, each begun as soon as it is due and the one before has ended."""
+    """Return the starts of runs with these durations. Each begins once it is due and the previous run has ended."""
     starts = []
     for length in lengths:
         due = next_start(schedule, past, initial_delay=dt.timedelta())

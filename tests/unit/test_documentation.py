@@ -1,4 +1,4 @@
-"""The documentation as a site: that it compiles, that all of it is there, and that its pages need nothing from elsewhere."""
+"""Proves that the documentation compiles, is complete, and needs no other server."""
 
 import re
 import runpy
@@ -16,7 +16,7 @@ AT_THE_ROOT = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"
 
 
 def compile_site(source, directory):
-    """What `make docs` does, of these sources to another place."""
+    """Compile these sources to a directory, as `make docs` does."""
     return subprocess.run(
         [
             *(sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"),
@@ -38,13 +38,13 @@ def site(tmp_path_factory):
 
 
 def sources():
-    """Every page that the documentation has, as a path without its ending."""
+    """Return the paths of all documentation pages without their suffix."""
     below_docs = [path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md")]
     return {str(path.with_suffix("")) for path in (*below_docs, *map(Path, AT_THE_ROOT))}
 
 
 class Page(HTMLParser):
-    """What a page refers to, what can be referred to in it, and what it does by itself."""
+    """A page's references, its anchors, and its active content."""
 
     def __init__(self, path):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Something is due at the earliest moment that anybody asked for."""
+"""Proves that a due moment is the earliest of all requested ones."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Whether a thread works: it goes round, computes, waits for the database, or rests."""
+"""Proves when a thread counts as working: it loops, computes, waits for the database, or rests."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from tests.cluster import seconds
 
 
 class Clock:
-    """Goes on when it is told to."""
+    """A clock that a test advances."""
 
     def __init__(self):
         self.at = 100.0
@@ -27,7 +27,7 @@ def clock():
 
 @pytest.fixture
 def effort(clock):
-    """Of a thread that has gone round once; it was asked for before."""
+    """Return the effort of a thread that has completed one loop, after a previous query."""
     made = Effort(computes_at_most=seconds(100), clock=clock)
     made.goes_round()
     assert made.was_made()
@@ -37,7 +37,7 @@ def effort(clock):
 
 @contextmanager
 def computing(effort):
-    """A thread that goes round once, and from then on computes."""
+    """Run a thread that loops once and then computes until the block ends."""
     stop, began = threading.Event(), threading.Event()
 
     def compute():
@@ -57,7 +57,7 @@ def computing(effort):
 
 
 def let_it_use(cpu):
-    """Until all threads of this process have computed for so many more seconds."""
+    """Wait until all threads of this process have computed for this many more seconds."""
     until = time.process_time() + cpu
     while time.process_time() < until:
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Who is to be main: the decision alone, on snapshots that tests make."""
+"""Proves the decision of an election on snapshots: which manager takes office."""
 
 import dataclasses
 import datetime as dt
@@ -107,7 +107,7 @@ def test_a_main_whose_process_is_gone_is_replaced_without_waiting_for_its_silenc
 
 
 def test_the_next_in_line_gets_a_beat_for_himself_when_the_process_of_the_main_is_gone():
-    """However long ago it beat when it died: that was no time of his."""
+    """The time since its last beat does not count, because it was not a candidate's time."""
 
     def takes_office(*, me: NodeSeen, after: dt.timedelta) -> bool:
         main = seen_node(started_at=NOON - seconds(9000), heartbeat_age=after, same_machine_process_gone=True)
@@ -127,7 +127,7 @@ def test_a_main_that_has_ended_leaves_a_vacancy_and_nobody_to_fail():
 
 
 def test_the_manager_of_rank_r_waits_r_beats():
-    """So that an oldest manager that beats but never acts holds nobody up for longer than that."""
+    """So an oldest manager that beats but never acts blocks the others for that time at most."""
 
     def takes_office(*, me: NodeSeen, after: dt.timedelta) -> bool:
         main = silent(seen_node(started_at=NOON - seconds(9000)), over_timeout=after)
@@ -206,7 +206,7 @@ def test_one_slow_beat_of_the_main_changes_nothing(nodes: tuple[NodeSeen, ...], 
     ahead=st.timedeltas(min_value=dt.timedelta(days=-400), max_value=dt.timedelta(days=400)),
 )
 def test_clocks_that_disagree_change_nothing(nodes: tuple[NodeSeen, ...], me: int, ahead: dt.timedelta):
-    """Only differences of the one clock count that is the database's, whatever it shows."""
+    """Only differences of the database's clock count, whatever time it shows."""
     seen = seen_cluster(*nodes, me=nodes[me % len(nodes)], main=nodes[0])
     shifted = dataclasses.replace(
         seen,
@@ -221,7 +221,7 @@ def test_clocks_that_disagree_change_nothing(nodes: tuple[NodeSeen, ...], me: in
     assert judge(seen, is_steady=steady_for(STEADY)) == judge(shifted, is_steady=steady_for(STEADY))
 
 
-# --- Beside a store of coordination --------------------------------------------------------------
+# --- With a coordination store -------------------------------------------------------------------
 
 
 def test_who_was_not_chosen_does_not_stand_and_who_was_need_not_be_the_oldest():

@@ -1,4 +1,4 @@
-"""What a feed says, in each of its formats and encodings; and what is none."""
+"""Proves how feeds are read, in each format and encoding, and that other content is refused."""
 
 import datetime as dt
 import gzip

@@ -1,4 +1,4 @@
-"""What a process counts of itself, and what Prometheus reads of it."""
+"""Proves that figures of a process reach Prometheus."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Paths as identifiers, and back."""
+"""Proves that paths become identifiers, and become the same paths again."""
 
 import pytest
 from hypothesis import given
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jobs.connectors.repository.filesystem.paths import canonical, identifier_of, is_within, path_of
 from jobs.connectors.repository.kind import BadIdentifier
 
-# What a name in a directory can be: any bytes but NUL and the slash, and not a name of directories.
+# Possible names in a directory: any bytes except NUL and the slash, and not a name of directories.
 NAMES = st.binary(min_size=1, max_size=20).filter(
     lambda name: b"\x00" not in name and b"/" not in name and name not in {b".", b".."}
 )

@@ -1,4 +1,4 @@
-"""Which files of a tree belong to a job."""
+"""Proves which files of a tree belong to a job."""
 
 import pytest
 

@@ -1,8 +1,8 @@
-"""A worker looks at the room on the disks that it writes to."""
+"""Proves that a worker checks the free space of the disks it writes to."""
 
 from jobs.loops.disk import FreeDisk
 
-# More than any disk has, in MiB.
+# MiB, more than any disk has.
 ABOVE_ALL = 100_000_000
 
 

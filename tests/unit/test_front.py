@@ -1,4 +1,4 @@
-"""From which moment on a look at the lanes of a seed begins."""
+"""Proves from which moment on a scan of a seed's lanes begins."""
 
 import pytest
 
@@ -11,7 +11,7 @@ GROUP, SEED, ANOTHER = 1, 10, 11
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The process's clock, in a list."""
+    """Return the process's clock in a list."""
     now = [1000.0]
     monkeypatch.setattr(front.time, "monotonic", lambda: now[0])
     return now
@@ -19,7 +19,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def known(clock):
-    """Of one seed a lane has been ready for a minute, of another none is."""
+    """Return what is known of two seeds: one has a lane that has been ready for a minute, the other has none."""
     known = Front()
     known.note(GROUP, [SEED, ANOTHER], ahead={str(SEED): str(NOON - seconds(60))}, others={}, now=NOON)
     return known

@@ -1,4 +1,6 @@
-"""The verdict on a host names the most decisive reason, and never none beside a queue."""
+"""
+Proves that the verdict on a host names the most decisive reason, and that a host with a queue always has a verdict.
+"""
 
 import datetime as dt
 
@@ -17,7 +19,7 @@ MINUTE = dt.timedelta(minutes=1)
 
 
 def make_host(*, served=True, **facts):
-    """A host with a gap of a second and a queue, that is served at its pace, or waits for a turn."""
+    """Return a host with a gap of a second and a queue. It is served at its pace, or waits for a turn."""
     usual = {
         "limits": Limits(2, 1.0),
         "is_stopped": False,
@@ -59,7 +61,7 @@ def refusing(failed=60, ended=60):
         (Cause.TRIAL, make_host(back_off_until=NOON, back_off_level=2)),
         (Cause.NOTHING_WAITS, make_host(served=False, waiting=0)),
         (Cause.IN_WORK, make_host(waiting=0, in_work=2)),
-        # Workers have all of them, and begin them at the host's pace.
+        # Workers hold all documents, and begin them at the host's pace.
         (Cause.GAP, make_host(waiting=0, in_work=48)),
         (Cause.REQUESTS, make_host(limits=Limits(4, 0.0), waiting=0, in_work=2_459, open_now=4)),
         (Cause.JOBS_HELD, make_host(served=False, waiting=63, held=63)),
@@ -77,12 +79,12 @@ def refusing(failed=60, ended=60):
         (Cause.GAP, make_host()),
         (Cause.CRAWL_DELAY, make_host(asks_for_delay=True)),
         (Cause.GAP, make_host(starts_per_second=None)),
-        # A fast answer: the rate lags behind an edit, and the policy holds it all the same.
+        # The host answers quickly. The rate lags behind an edit, and the policy still sets the pace.
         (Cause.GAP, make_host(starts_per_second=0.3, latest=answering_in(0.01))),
         (Cause.RAMPING, make_host(starts_per_second=0.3, latest=answering_in(0.01), changed_at=JUST_NOW)),
         (Cause.RAMPING, make_host(is_known=False)),
         (Cause.WORKERS, make_host(starts_per_second=0.3, latest=answering_in(0.01), workers_are_full=True)),
-        # Two connections carry one request a second, where two are allowed.
+        # Two connections carry one request a second, and the policy allows two.
         (Cause.REQUESTS, make_host(limits=Limits(2, 0.5), latest=answering_in(2.0))),
         (Cause.REQUESTS, make_host(limits=Limits(16, 0.0), waiting=540, open_now=16)),
         (Cause.REQUESTS, make_host(limits=Limits(2, 0.0), starts_per_second=40.0)),
@@ -93,7 +95,7 @@ def refusing(failed=60, ended=60):
         (Cause.IN_WORK, make_host(limits=Limits(2, 0.0), waiting=0, in_work=1)),
         (Cause.PARENT, make_host(above=[parent(limits=Limits(8, 5.0))])),
         (Cause.PARENT, make_host(lent=1, starts_per_second=0.5, above=[parent(limits=Limits(2, 0.0))])),
-        # A full parent does not matter to a host that is asked as often as its own gap allows.
+        # A full parent does not matter to a host whose own gap is used up.
         (Cause.GAP, make_host(lent=1, above=[parent(limits=Limits(2, 0.0))])),
         (Cause.GAP, make_host(above=[parent(limits=Limits(2, 0.0))])),
         (Cause.PARENT, make_host(served=False, above=[parent(limits=Limits(2, 0.0))])),
@@ -101,7 +103,7 @@ def refusing(failed=60, ended=60):
         (Cause.GAP, make_host(served=False, not_before=LATER, ready_at=LATER, above=[parent(opens_at=SOON)])),
         (Cause.GAP, make_host(served=False, not_before=SOON, above=[parent(limits=Limits(2, 0.0))])),
         (Cause.PARENT, make_host(served=False, not_before=SOON, above=[parent(opens_at=LATER)])),
-        # Its parent's only place goes to it and to others by turns.
+        # The parent has one place, which this host shares with others in turn.
         (Cause.PARENT, make_host(starts_per_second=0.5, above=[parent(limits=Limits(1, 0.0), starts_per_second=1.5)])),
         (Cause.GAP, make_host(starts_per_second=0.5, above=[parent(limits=Limits(1, 0.0), starts_per_second=0.5)])),
     ],

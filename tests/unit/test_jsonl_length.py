@@ -1,4 +1,4 @@
-"""The remembered length of a JSON lines file, while several processes append to it."""
+"""Proves that the remembered length of a JSON lines file holds while several processes append."""
 
 import datetime as dt
 import multiprocessing
@@ -16,7 +16,7 @@ GONE = Entry(hash="0" * 32, url="http://a.example/", content=None, version="", f
 
 
 class CursorOfOutput:
-    """Stands for the cursor of a flush: the documents of its output were never to be written again."""
+    """A stand-in for the cursor of a flush whose output needs no document to be written again."""
 
     def execute(self, *_):
         return self

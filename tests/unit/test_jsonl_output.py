@@ -1,4 +1,4 @@
-"""JSON lines: a file of whole lines, whoever writes, dies, or runs out of room."""
+"""Proves that a JSON lines file has only complete lines, however writers interleave, die, or run out of space."""
 
 import datetime as dt
 import errno
@@ -24,14 +24,14 @@ NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
 
 
 class LivingTransaction:
-    """Stands for the cursor of a flush whose transaction has not been ended from outside."""
+    """A stand-in for the cursor of a flush whose transaction is alive."""
 
     def execute(self, query):
         assert query == "SELECT 1"
 
 
 class EndedTransaction:
-    """Stands for the cursor of a flush whose node was marked failed while it was frozen."""
+    """A stand-in for the cursor of a flush whose node was marked as failed while it was frozen."""
 
     def execute(self, query):
         raise ConnectionAbortedByServer
@@ -185,7 +185,7 @@ def test_processes_that_append_at_the_same_time_leave_whole_lines(path):
     assert [writer.exitcode for writer in writers] == [0, 0, 0]
     urls = [line["url"] for line in lines_of(path)]
     assert len(urls) == len(set(urls)) == 3 * 20 * 20
-    # The lines of one flush stand together.
+    # The lines of one flush are consecutive.
     flushes = [url.rsplit("/", 1)[0] for url in urls[::20]]
     assert len(flushes) == len(set(flushes))
 
@@ -213,7 +213,7 @@ def test_a_writer_whose_transaction_was_ended_meanwhile_writes_nothing(path):
     assert path.read_bytes() == before
 
 
-# --- No room, no file ----------------------------------------------------------------------------
+# --- No space, no file ---------------------------------------------------------------------------
 
 
 def test_what_does_not_fit_whole_is_taken_back_whole(path):
@@ -286,7 +286,7 @@ def test_a_directory_that_one_may_not_write_to_is_refused(tmp_path):
         output_at(tmp_path / "out.jsonl").check()
 
 
-# --- What a command and a connection may say -----------------------------------------------------
+# --- Options of commands and connections ---------------------------------------------------------
 
 
 def test_a_relative_path_is_one_from_here_and_spellings_of_a_file_are_one_output(tmp_path, monkeypatch):
@@ -339,7 +339,7 @@ def test_a_configuration_is_refused_by_the_field_that_is_wrong(connector, config
 
 @pytest.fixture
 def synced(monkeypatch):
-    """The paths that were synced to disk, in order: folders by fsync, files by fdatasync."""
+    """Return the paths synced to disk in order: folders by fsync, files by fdatasync."""
     paths = []
 
     def noting(sync):

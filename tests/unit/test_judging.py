@@ -1,4 +1,4 @@
-"""Who is to be marked failed: the decision alone, on snapshots that tests make."""
+"""Proves the decision which nodes to mark as failed, on snapshots."""
 
 import dataclasses
 import datetime as dt
@@ -78,7 +78,7 @@ def test_a_main_that_resigned_judges_no_more():
 
 
 def test_the_restart_of_the_database_fails_no_one():
-    """All were silent for as long as it was away; who is back first has no standing to judge the rest."""
+    """All nodes were silent during the restart. The first one back must not judge the others yet."""
     others = [seen_worker(heartbeat_age=seconds(300)), seen_worker(heartbeat_age=seconds(290))]
 
     assert failed_by_main(*others, beaten=seconds(0.5)) == []

@@ -1,4 +1,4 @@
-"""Who keeps a bin: the same worker each time, and another one only if that is gone."""
+"""Proves that the same worker keeps a bin, and another one only if that worker no longer exists."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""Idle connections: used again while they are open, and closed a few at a time when nobody does."""
+"""Proves that idle connections are reused while they are open, and otherwise closed a few at a time."""
 
 import asyncio
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""What a worker remembers of the references that it has written."""
+"""Proves which written references a worker remembers."""
 
 import dataclasses
 import tracemalloc
@@ -50,7 +50,7 @@ def test_a_nearer_way_is_not_held_until_it_is_written(asked_before):
 def test_a_longer_way_that_is_written_later_makes_nothing_farther(at_hand):
     known = KnownReferences(at_hand=at_hand)
     known.add([(JOB, hash_of(1), 2), (JOB, hash_of(1), 6)])
-    # Something else is asked for, so that it may not be found at hand.
+    # Another reference is added, so that the first may not be the one at hand.
     known.add([(JOB, hash_of(2), 1)])
 
     assert known.holds(JOB, hash_of(1), 2)
@@ -73,7 +73,7 @@ def test_what_is_asked_for_stays_and_what_is_not_goes(at_hand):
         if number % 50 == 0:
             assert known.holds(JOB, hash_of("often"), 1)
 
-    # Something else is asked for, so that it is not found at hand.
+    # Another reference is looked up, so that the first is not the one at hand.
     assert known.holds(JOB, hash_of(999), 1)
     assert known.holds(JOB, hash_of("often"), 1)
     assert not known.holds(JOB, hash_of("once"), 1)

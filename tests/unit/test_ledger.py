@@ -1,4 +1,4 @@
-"""When a ledger of runs says that two had an item in hand at once: it proves what is said of locks."""
+"""Proves when a ledger of runs reports that two runs held an item at once."""
 
 from tests.fleet import Run, conflicts_in
 
@@ -8,7 +8,7 @@ def run(node, *items, began_at, ended_at=None, **facts):
 
 
 def of(runs):
-    """Who met whom at which item."""
+    """Return each conflict as (item, one run, the other run)."""
     return {(item, one.node, other.node) for _job, item, one, other in conflicts_in(runs)}
 
 

@@ -1,4 +1,6 @@
-"""The lifecycles against a second list, written by hand: what may happen in which state, and what it is called."""
+"""
+Compares the lifecycles with a second list, written by hand: which changes each state allows, and the states' names.
+"""
 
 import itertools
 from dataclasses import replace
@@ -27,7 +29,7 @@ from jobs.lifecycle.table import Owner, Transition, by_name
 
 ACTIVE, ABORT = Phase.ACTIVE, StopRequest.ABORT
 
-# --- Jobs: every pair of a state and a transition ------------------------------------------------
+# --- Jobs: every pair of a state and a change ----------------------------------------------------
 
 RUN, OUTSIDE, WAITING = (
     {"pause", "abort", "restart", "restart minimal", "reset seeding"},
@@ -38,9 +40,9 @@ REST = {"resume", "abort", "restart", "restart minimal", "reset seeding"}
 BEGIN = {"abort", "restart", "restart minimal"}
 PAUSING, PAUSED, RESTART = Pause.PAUSING, Pause.PAUSED, StopRequest.RESTART
 
-# Each state with the operator's, and with the main's, owners' and workers' transitions that are possible in it.
-# Written by hand, from ManifoldCF's rules and from what is done differently here on purpose: what resumes can
-# be stopped, what pauses can be resumed, and the notification of an end can be skipped.
+# Each state with the changes that operators can make, and those of the main manager, owners and workers. Written by
+# hand from ManifoldCF's rules, with three intended differences: a resuming job can be stopped, a pausing job can be
+# resumed, and the notification of an end can be skipped.
 POSSIBLE = {
     "inactive": (JobState(), {"start", "start minimal", "reset seeding", "delete"}, {"begin window"}),
     "waiting for approval": (
@@ -268,7 +270,7 @@ def test_two_transitions_of_one_name_are_a_mistake():
 
 # --- Jobs: names ---------------------------------------------------------------------------------
 
-# ManifoldCF's forty, from its own list of constants without those that only an upgrade reads.
+# ManifoldCF's forty states, from its own list of constants. States that only an upgrade reads are left out.
 MANIFOLDCF = [
     "INACTIVE",
     "READYFORSTARTUP",
@@ -331,7 +333,7 @@ NAMED = {
 
 
 def all_states():
-    """Every tuple of the dimensions, legal or not."""
+    """Return every tuple of the dimensions, legal or not."""
     truths = (False, True)
     for facts in itertools.product(Phase, Pause, Window, StopRequest, truths, truths, truths, truths):
         yield JobState(*facts)

@@ -1,4 +1,4 @@
-"""Who limits a bin: of each limit the source that is the strictest, as what is in force is."""
+"""Proves that the named source of each limit of a bin is the strictest one, like the limit in force."""
 
 import datetime as dt
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Standard output reports that the log cannot be written, and later the log itself reports it."""
+"""Proves that standard output reports a log that cannot be written, and that the log itself reports it later."""
 
 import logging
 from contextlib import suppress
@@ -11,7 +11,7 @@ from crawlctl.log_handler import LogHandler, why_unwritable
 
 @pytest.fixture
 def full():
-    """A device on which no space is ever left."""
+    """Return a device that is always full."""
     stream = Path("/dev/full").open("w", buffering=1)  # noqa: SIM115 (closing it writes, and fails)
     yield stream
     with suppress(OSError):

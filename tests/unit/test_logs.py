@@ -1,4 +1,4 @@
-"""Facts in lines of the log, and daemons in JSON mode that write nothing but JSON."""
+"""Proves the facts in lines of the log, and that daemons in JSON mode write nothing but JSON."""
 
 import contextvars
 import io
@@ -36,7 +36,7 @@ raise ValueError("two\\nlines")
 
 @pytest.fixture(scope="module")
 def lines():
-    """Lines of a process that ends by an unexpected error."""
+    """Return the lines of a process that ends by an unexpected error."""
     said = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=False)
     assert said.returncode == 1
     return [json.loads(line) for line in said.stderr.splitlines()]

@@ -1,4 +1,4 @@
-"""The memory of rates: what it says, and what it does not pretend to know."""
+"""Proves the rates of a meter, and that it reports no rate that it cannot know."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def meter(clock):
 
 
 def watch(meter, clock, *, seconds, rate, start=0, run_no=1):
-    """Read once a second for so long; returns what was processed at the end."""
+    """Read once a second for `seconds`, and return the processed documents at the end."""
     for second in range(seconds + 1):
         meter.observe(JOB, start + rate * second, series=run_no)
         clock.now += 1
@@ -122,7 +122,7 @@ def test_histories_add_up_step_by_step():
 
 def test_a_count_as_of_a_while_ago_is_not_taken_for_one_of_now(meter, clock):
     for seconds in range(0, 21, 5):
-        # Turns of five requests close every five seconds; the page looks between them.
+        # Turns of five requests close every five seconds, and the page reads between them.
         clock.now = 1000.0 + seconds + 3
         meter.observe(JOB, seconds, age=3.0)
         clock.now += 1

@@ -1,4 +1,4 @@
-"""The dashboard and the alert rules: every query parses, and names what processes show."""
+"""Proves that every query of the dashboard and the alert rules parses, and names a metric of our processes."""
 
 import json
 import re
@@ -15,9 +15,9 @@ from nodes.metrics.figures import Count, Spread
 ROOT = Path(__file__).resolve().parents[2]
 MONITORING = ROOT / "docs" / "monitoring"
 
-# What a scrape adds to everything.
+# Labels that a scrape adds to every sample.
 OF_SCRAPES = {"instance", "job"}
-# What is there besides our figures.
+# Metrics besides our own figures.
 OTHERS = {
     "up": set(),
     "process_cpu_seconds_total": set(),
@@ -28,7 +28,7 @@ GROWING = {figure.name for figure in TABLE if isinstance(figure, Count)}
 
 
 def labels_by_sample():
-    """The labels of all that a scrape gives, by its name."""
+    """Return the labels of all samples of a scrape by sample name."""
     found = {name: labels | OF_SCRAPES for name, labels in OTHERS.items()}
     for figure in TABLE:
         labels = {*figure.labels, *OF_SCRAPES}
@@ -51,7 +51,7 @@ def panels():
 
 
 def queries():
-    """Every query by where it stands; Grafana's variable is given a value."""
+    """Return every query by its place. Grafana's variable has a value."""
     found = {name: rule["expr"] for name, rule in rules().items()}
     for title, panel in panels().items():
         for target in panel["targets"]:
@@ -60,7 +60,7 @@ def queries():
 
 
 def nodes_of(query):
-    """The parts of a parsed query, each with those that it stands in."""
+    """Return the parts of a parsed query, each with its enclosing parts."""
     found, above = [], []
 
     def enter(part):
@@ -72,7 +72,7 @@ def nodes_of(query):
 
 
 def selectors_of(query):
-    """The (name, matchers, functions around it) of what a query reads."""
+    """Yield (name, matchers, enclosing functions) for each selector of a query."""
     for part, above in nodes_of(query):
         if isinstance(part, promql_parser.VectorSelector):
             functions = [one.func.name for one in above if isinstance(one, promql_parser.Call)]
@@ -143,7 +143,7 @@ def test_panels_stand_beside_each_other_and_not_on_each_other():
 
 def test_every_figure_is_named_by_conventions():
     for figure in TABLE:
-        # The names of the original's pools and threads are its own.
+        # The names of DJM's pools and threads do not follow our conventions.
         ours = figure.name.replace("activeThreads", "").replace("PersistentExpiringLockManager", "")
         assert re.fullmatch(r"[a-z][a-z0-9_]+", ours)
         assert figure.name.endswith("_total") == isinstance(figure, Count), figure.name

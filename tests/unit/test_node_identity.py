@@ -1,4 +1,4 @@
-"""Which process a node is, and whether it still runs."""
+"""Proves how a node identifies its process, and whether that process still runs."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""When a bin opens: whoever goes on with it waits as long as the one would who asked it last."""
+"""Proves when a bin opens: the next worker waits as long as the previous one would."""
 
 from itertools import pairwise
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ rates = st.floats(1.0, 1e9)
 
 
 def read_pages(sizes, *, rate):
-    """A cadence under a limit of bytes that has read pages, each as soon as it might."""
+    """Return a cadence under a limit of bytes, which has read pages as early as allowed."""
     cadence, now = Cadence(bytes_per_second=rate), 0.0
     for size in sizes:
         now = max(now, cadence.next_start)
@@ -28,7 +28,7 @@ def read_pages(sizes, *, rate):
 
 
 def left_by(cadence):
-    """The state of a bin whose turn this cadence closes; noon is its moment 0."""
+    """Return the state of a bin whose turn this cadence closes. Noon is its moment 0."""
     pace = _pace_of(PacedBin(1, cadence))
     at = [NOON + seconds(moment) for moment in (pace.last_start, pace.paid_until)]
     return SimpleNamespace(last_start_at=at[0], not_before=at[1], paid_rate=pace.rate)
@@ -47,7 +47,7 @@ def test_who_takes_a_bin_up_after_an_edit_waits_as_long_as_who_heard_of_it(sizes
 
     opens = opens_at(state, Limits(1, 0.0, bytes_per_second=after))
     waits = cadence.next_start - cadence.last_start
-    # The database keeps microseconds, and the other rate stretches what they lack.
+    # The database rounds to microseconds, and the other rate scales the rounding error.
     lost = 2e-6 * max(1.0, before / after)
     assert (opens - state.last_start_at).total_seconds() == pytest.approx(waits, rel=1e-3, abs=1e-3 + lost)
 

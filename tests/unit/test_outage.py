@@ -1,4 +1,4 @@
-"""Pages say why the database is away, and nothing that a visitor may not know."""
+"""Proves that pages say why the database is away, without a detail that a visitor must not know."""
 
 import psycopg
 import pytest
@@ -9,7 +9,7 @@ from nodes.outage import outage
 
 
 def wrapped(error):
-    """The error as Django raises it."""
+    """Return the error as Django raises it."""
     caught = OperationalError(str(error))
     caught.__cause__ = error
     return caught

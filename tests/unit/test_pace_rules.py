@@ -1,4 +1,4 @@
-"""The outside checker of pace finds each breach in a log that was made up, and nothing where all is well."""
+"""Proves that the outside checker of pace finds each breach in an invented log, and nothing in a good one."""
 
 from itertools import count
 
@@ -35,7 +35,7 @@ def starts(*moments, **facts):
 
 
 def starts_of(found):
-    """Of each breach the first and the last start."""
+    """Return the first and the last start of each breach."""
     return [(one.by[0].start, one.by[-1].start) for one in found]
 
 
@@ -90,7 +90,7 @@ def test_windows_are_judged_as_if_each_were_counted(ticks, most, within):
     moments = sorted(tick / 10 for tick in ticks)
     found = broken(starts(*moments), [MostStarts(most=most, within=within / 10)])
 
-    # The windows that begin with a start: no other one holds more.
+    # Only the windows that begin with a start, because no other window holds more.
     length = within / 10 - TOLERANCE
     counts = [
         sum(begin <= moment < begin + length for moment in moments[place:]) for place, begin in enumerate(moments)

@@ -1,4 +1,7 @@
-"""The check of prose (tools/plain_english.py): which sentences it finds, which it leaves, and that ceilings only fall."""
+"""
+Proves which sentences the check of prose (tools/plain_english.py) finds and which it accepts, and that ceilings only
+fall.
+"""
 
 import subprocess
 
@@ -120,7 +123,7 @@ def test_a_raised_ceiling_and_a_new_one_are_named():
 
 @pytest.fixture
 def repository(tmp_path):
-    """A repository with one finding on main, allowed by its ceiling."""
+    """Return a repository with one finding on main, allowed by its ceiling."""
     (tmp_path / "tools").mkdir()
     (tmp_path / "docs").mkdir()
     (tmp_path / plain_english.SETTINGS).write_text("[ceilings]\ndocs = 1\n")

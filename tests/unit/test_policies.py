@@ -1,4 +1,6 @@
-"""What a policy allows of a bin: numbers, rules by pattern and time, and the strictest of several policies."""
+"""
+Proves which limits a policy gives a bin: numbers, rules by pattern and time, and the strictest of several policies.
+"""
 
 import datetime as dt
 import itertools
@@ -51,7 +53,7 @@ def test_the_longer_of_a_gap_and_a_rate_holds(min_gap, rate_gap):
     assert policy(min_gap=min_gap, rate_gap=rate_gap).for_bin("a.example", NOON).gap == 2.0
 
 
-# --- The strictest ---------------------------------------------------------------------------------
+# --- The strictest limits --------------------------------------------------------------------------
 
 
 def test_the_strictest_has_the_least_of_each():
@@ -200,7 +202,7 @@ def test_a_rule_of_every_bin_changes_the_totals_while_it_is_open():
     assert capped.in_total(NIGHT) == Limits(100, 0.0, 7)
 
 
-# --- What changes, and when ------------------------------------------------------------------------
+# --- Times of changes ------------------------------------------------------------------------------
 
 windows = st.builds(
     Window,
@@ -219,7 +221,7 @@ rules = st.builds(
 
 
 @given(st.lists(rules, min_size=1, max_size=4), st.integers(0, 14 * 24 * 60))
-# The first zone is read from its file, which a busy machine takes its time for.
+# The first zone is read from its file, which is slow on a busy machine.
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_limits_stay_until_the_next_change(some, minutes):
     terms = policy(*some)

@@ -1,4 +1,4 @@
-"""Strategies of work pools: what holds of every plan, and the figures that the original publishes."""
+"""Proves properties of every plan of the pool strategies, and the figures that DJM publishes."""
 
 import itertools
 from collections import Counter
@@ -22,7 +22,7 @@ EVEN = pytest.mark.parametrize("strategy", [evenly_spread, evenly_rendezvous])
 
 @st.composite
 def situations(draw, *, items=8, jobs=JOBS, nodes=NODES):
-    """Pools, who can do which of them, and who held what among these nodes and one that is gone."""
+    """Draw pools, the nodes that can run each, and previous holders among these nodes and one that no longer exists."""
     pools = {job: [f"i{number}" for number in range(draw(st.integers(0, items)))] for job in jobs}
     available = {job: draw(st.sets(st.sampled_from(nodes))) for job in jobs}
     every = [WorkItem(job, item) for job, pool in pools.items() for item in pool]
@@ -49,7 +49,7 @@ def is_even(shares, situation):
 
 
 def moves(shares, previous):
-    """How many items come to a node that did not have them."""
+    """Return the number of items that come to a node that did not have them."""
     return sum(previous.get(item) != node for item, node in shares.items())
 
 
@@ -141,10 +141,10 @@ def test_jobs_of_one_item_are_spread_over_the_nodes():
     assert Counter(shares.values()) == dict.fromkeys(NODES, 2)
 
 
-# --- The figures of the original -----------------------------------------------------------------
+# --- DJM's figures -------------------------------------------------------------------------------
 
-# By job the items that each worker holds (apart by blanks), how many workers there are, and how many items come to
-# another worker: at most so many by evenly spread, and exactly so many by rendezvous.
+# For each job: the items of each worker (separated by blanks), the number of workers, and the number of items that
+# move. Evenly spread moves at most that many, rendezvous exactly that many.
 PUBLISHED = [
     ({"job-0": "012 3"}, 2, 1, 2),
     ({"job-0": "012 3"}, 3, 1, 2),

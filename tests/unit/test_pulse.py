@@ -1,4 +1,4 @@
-"""When a node beats next, and what it may conclude from its own beats."""
+"""Proves when a node beats next, and which conclusions its own beats allow."""
 
 import pytest
 
@@ -9,7 +9,7 @@ INTERVAL, TIMEOUT = 2.0, 10.0
 
 
 class _Node:
-    """A node on a clock of its own, which has beaten for a minute."""
+    """A node on its own clock, which has beaten for a minute."""
 
     def __init__(self, timeout: float = TIMEOUT) -> None:
         self.now = 1000.0
@@ -53,7 +53,7 @@ def test_after_a_beat_that_did_not_count_steadiness_has_to_be_earned_anew(befall
 
 
 def test_a_pause_between_two_beats_is_a_gap_beside_a_silence_less_than_twice_as_long():
-    """So who has a long timeout himself does not take an outage for the silence of somebody with a short one."""
+    """So a node with a long timeout does not mistake an outage for the silence of a node with a short one."""
     node = _Node(timeout=60)
     node.now += 7
 

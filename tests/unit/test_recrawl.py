@@ -1,4 +1,4 @@
-"""When a document of a continuous job is looked at again, and when it expires."""
+"""Proves when a document of a continuous job is recrawled, and when it expires."""
 
 import datetime as dt
 

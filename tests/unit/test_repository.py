@@ -1,4 +1,4 @@
-"""The repository itself: documents that are printed from code, and lists that must be whole."""
+"""Proves that documents printed from code are up to date, and that lists are complete."""
 
 import re
 from pathlib import Path

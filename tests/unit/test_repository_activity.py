@@ -1,4 +1,4 @@
-"""What a connector says of one document, and the outcome that it comes to."""
+"""Proves how a connector's report on one document becomes its outcome."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""docs/requirements.md: what it says to be held is proven by tests that there are."""
+"""Proves that each held promise of docs/requirements.md names tests that exist."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ _ROW = re.compile(
 
 
 def rows():
-    """Each point as (point, status, ids of tests, records)."""
+    """Return each row as (point, status, ids of tests, records)."""
     for line in REQUIREMENTS.read_text().splitlines():
         if line.startswith("| ") and not line.startswith("| point"):
             row = _ROW.match(line)
@@ -25,7 +25,7 @@ def rows():
 
 @cache
 def names_in(path):
-    """The names of a file's tests, whether they are functions or made from a state machine."""
+    """Return the names of a file's tests, both functions and state machines."""
     tree = ast.parse((ROOT / path).read_text())
     named = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     made = {

@@ -1,4 +1,4 @@
-"""Duties in turn: what one of them waits for in vain holds up no other."""
+"""Proves that duties run in turn, and that a waiting duty does not hold up the others."""
 
 import time
 
@@ -10,7 +10,7 @@ from tests.waiting import wait_until
 
 
 class Duties:
-    """Two duties; what the first does can be said."""
+    """Two duties. A test sets the duration and the failure of the first one."""
 
     def __init__(self):
         self.performed = []

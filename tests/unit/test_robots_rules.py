@@ -1,4 +1,4 @@
-"""The rules of robots.txt for one crawler, by RFC 9309, and the name that they are read for."""
+"""Proves the rules of robots.txt for one crawler by RFC 9309, and the name under which they are read."""
 
 import time
 

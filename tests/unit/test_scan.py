@@ -1,4 +1,4 @@
-"""Which scan a run is, for every connector model: a table by hand, from ManifoldCF's rules."""
+"""Proves which scan a run makes, for every connector model, by a manual table of ManifoldCF's rules."""
 
 import pytest
 
@@ -7,8 +7,7 @@ from jobs.lifecycle.scan import Model, choose_scan
 
 FULL, RECHECK, CHANGES = Scan.FULL, Scan.RECHECK, Scan.CHANGES
 
-# Of a job that ends; of a continuous one; of a minimal run: each when its seeding has been read before, and when
-# the source is read from the beginning.
+# For a job that ends, a continuous job, and a minimal run: (later seeding, seeding from the beginning).
 EXPECTED = {
     Model.ALL: ((FULL, FULL), (RECHECK, RECHECK), (CHANGES, RECHECK)),
     Model.ADD: ((RECHECK, FULL), (RECHECK, RECHECK), (CHANGES, RECHECK)),

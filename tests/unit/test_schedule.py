@@ -1,4 +1,4 @@
-"""Schedule windows, held against an oracle that looks at every minute."""
+"""Compares schedule windows with an oracle that checks every minute."""
 
 import datetime as dt
 from zoneinfo import ZoneInfo
@@ -38,11 +38,11 @@ def utc(*args):
     return dt.datetime(*args, tzinfo=dt.UTC)
 
 
-# --- The oracle: every minute, by what its clock shows ---------------------------------------------
+# --- The oracle: every minute by its clock ---------------------------------------------------------
 
 
 def matches(window, moment):
-    """ManifoldCF's rule, said field by field."""
+    """True if the moment matches by ManifoldCF's rule, field by field."""
     shown = moment.astimezone(ZoneInfo(window.time_zone))
     fields = [
         (window.minutes, shown.minute, 0),
@@ -62,7 +62,7 @@ def matches(window, moment):
             continue
         if named and value not in named:
             return False
-        # Minutes alone have a least value whatever is named above them; others only below the first that is named.
+        # Minutes always have a minimum. Other fields have one only below the first field that is given.
         if not named and not named_below and least is not None and value != least:
             return False
         named_below = named_below or bool(named)
@@ -134,7 +134,7 @@ def test_the_next_opening_may_be_years_away(window, opens):
     assert window.next_opening(after=NOON) == opens
 
 
-# --- What lets a job run ---------------------------------------------------------------------------
+# --- Starts of a job -------------------------------------------------------------------------------
 
 NIGHTLY = Window(hours=(22,), duration=8 * HOUR)
 TEN = utc(2030, 1, 1, 22)
@@ -147,7 +147,7 @@ TEN = utc(2030, 1, 1, 22)
         (StartMethod.WINDOW_BEGIN, NOON, TEN, True),
         (StartMethod.WINDOW_BEGIN, NOON, TEN + 8 * HOUR - MINUTE, True),
         (StartMethod.WINDOW_BEGIN, NOON, TEN + 8 * HOUR, False),
-        # It ran already: a start that was missed meanwhile is not made up for.
+        # The job was running already, and a missed start is not caught up.
         (StartMethod.WINDOW_BEGIN, TEN + MINUTE, TEN + HOUR, False),
         (StartMethod.WINDOW_INSIDE, TEN + MINUTE, TEN + HOUR, True),
         (StartMethod.WINDOW_INSIDE, TEN + MINUTE, TEN + 8 * HOUR, False),
@@ -256,7 +256,7 @@ def test_the_next_opening_is_said_as_its_clock_shows_it():
     assert next_opening_of([], after=NOON) is None
 
 
-# --- What can be no schedule -----------------------------------------------------------------------
+# --- Invalid schedules -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Spans and windows as people write them."""
+"""Proves how durations and windows are written as text."""
 
 import datetime as dt
 

@@ -1,11 +1,11 @@
-"""Workers read no faster than what they read can be found."""
+"""Proves that workers read no faster than the search index can follow."""
 
 from jobs.duties.index import Indexed
 from jobs.loops.backlog import Backlog
 
 
 def behind(seconds):
-    """A backlog of which the first text had waited so long, with more behind it."""
+    """Return a backlog whose first text has waited this long, with more texts behind it."""
     backlog = Backlog()
     assert backlog.note(Indexed(texts=backlog.at_once, behind=seconds))
     return backlog

@@ -1,4 +1,4 @@
-"""The bins of a worker: those at work, which it looks at time and again, and those that rest, which it only remembers."""
+"""Proves how a worker divides its bins: active ones are checked again and again, idle ones are only remembered."""
 
 from jobs.loops.served_bins import ServedBins
 from jobs.queue.take import PaceTaken, TurnTaken
@@ -7,7 +7,7 @@ HOST = 7
 
 
 def serve_one_document(bins, bin_id=HOST, *, now=0.0):
-    """Let a bin have a turn of one document, and begin it; returns what ends it."""
+    """Give a bin a turn of one document and begin it. Return the function that ends it."""
     queue = bins.serve(bin_id)
     pace = PaceTaken(bin_id, 0.0, None, 0.0)
     queue.add(TurnTaken(bin_id, 1, "a.example", None, 1, pace, is_known=True, documents=("a",)), now=now)

@@ -1,4 +1,4 @@
-"""Settings: what was said where, what counts, and what is refused."""
+"""Proves the source of each setting, its effective value, and the refusal of invalid values."""
 
 import datetime as dt
 
@@ -129,7 +129,7 @@ def test_a_timeout_below_two_beats_is_refused_also_where_one_of_them_is_the_defa
     }
 
 
-# --- What counts ---------------------------------------------------------------------------------
+# --- Effective values ----------------------------------------------------------------------------
 
 
 def test_the_command_line_counts_before_the_environment_before_stored_settings_before_the_default():

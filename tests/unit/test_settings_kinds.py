@@ -1,4 +1,4 @@
-"""What a setting can be: texts and JSON become typed values, or are refused."""
+"""Proves that texts and JSON become typed values of settings, or are refused."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""The supervisor with small processes of its own: who starts again, who stops when, and who outlives whom."""
+"""Proves with small processes which of them the supervisor restarts, and when and in which order it stops them."""
 
 import signal
 import subprocess
@@ -14,7 +14,7 @@ from crawlctl.supervisor import Service, ServiceEnded, Supervisor
 PATIENCE = 20  # seconds
 ROOT = Path(__file__).resolve().parents[2]
 
-# Says what happens to it in a file, and ends at SIGTERM or when its standard input does.
+# Writes its events to a file, and ends at SIGTERM or at the end of its standard input.
 OBEDIENT = """
 import signal, sys, time
 def say(word):
@@ -63,7 +63,7 @@ def obedient(name, diary, **options):
 
 
 def pids_of(diary):
-    """The living processes that write in this diary."""
+    """Return the live processes that write to this diary."""
     return [p.pid for p in psutil.process_iter(["cmdline"]) if str(diary) in (p.info["cmdline"] or ())]
 
 

@@ -1,4 +1,4 @@
-"""The synthetic site's plan, its pages, and the account of a crawl: no socket, no database."""
+"""Proves the plan of the synthetic site, its pages, and the account of a crawl, without a socket or a database."""
 
 import re
 from dataclasses import replace
@@ -29,7 +29,7 @@ def links_on(url, body):
 
 
 def pages_reached_by_links(plan):
-    """Follow the links that really stand in the HTML, as a crawler would."""
+    """Follow the links in the HTML as a crawler would, and return the pages."""
     bodies, page_at = all_bodies(plan), {plan.url(page): page for page in range(plan.pages)}
     reached, waiting = {0}, [0]
     while waiting:

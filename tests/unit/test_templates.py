@@ -1,4 +1,4 @@
-"""What holds of each template by itself."""
+"""Proves properties of every template by itself."""
 
 import re
 from pathlib import Path
@@ -16,5 +16,5 @@ def test_each_table_says_what_it_is_of_to_who_cannot_see_its_place(name):
 
     assert unnamed == []
     assert "<th></th>" not in text
-    # What a table or section is named by is there.
+    # Each id that labels a table or a section exists.
     assert set(re.findall(r'aria-labelledby="([^"{]+)"', text)) <= set(re.findall(r'id="([^"{]+)"', text))

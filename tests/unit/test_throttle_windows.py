@@ -1,4 +1,4 @@
-"""Times of the week in which a rule holds, held against a look at what the clock shows at every minute."""
+"""Compares the weekly times of a rule with the clock at every minute."""
 
 import datetime as dt
 from zoneinfo import ZoneInfo
@@ -11,8 +11,8 @@ from jobs.throttling.windows import ALWAYS, Window, covering, parts_of_the_week
 
 MINUTE, HOUR, DAY = dt.timedelta(minutes=1), dt.timedelta(hours=1), dt.timedelta(days=1)
 BERLIN = ZoneInfo("Europe/Berlin")
-# Weeks in which clocks are set, of Berlin, New York, Lord Howe (by half an hour), Havana (at midnight) and Samoa, which
-# left out Friday, 30 December 2011.
+# Weeks of clock changes in Berlin, New York, Lord Howe (by half an hour), Havana (at midnight) and Samoa, which skipped
+# Friday, 30 December 2011.
 WEEKS = [
     ("UTC", dt.datetime(2030, 1, 1, tzinfo=dt.UTC)),
     ("Europe/Berlin", dt.datetime(2030, 3, 28, tzinfo=dt.UTC)),
@@ -35,7 +35,7 @@ def make(zone, days, span):
 
 
 def shows(window, at):
-    """Whether the clock shows a time within the window: a walk back, minute by minute of its face, to an opening."""
+    """True if the clock shows a time in the window. Walks back by minutes of the clock's face to an opening."""
     face = at.astimezone(window.zone).replace(tzinfo=None, fold=0)
     if window.opens is None:
         return face.isoweekday() in window.days
@@ -71,7 +71,7 @@ def test_it_stays_as_it_is_until_its_next_change(week, some_days, span, minutes)
     was_open = window.is_open(at)
     assert window.is_open(change) != was_open
     assert window.is_open(change - dt.timedelta(microseconds=1)) == was_open
-    # Times are whole minutes, and clocks are set at whole minutes.
+    # Times are whole minutes, and clocks are changed at whole minutes.
     minutes_between = range(int((change - at) / MINUTE))
     assert all(window.is_open(at + minute * MINUTE) == was_open for minute in minutes_between)
 
@@ -133,7 +133,7 @@ def test_the_last_change_is_the_one_from_which_the_next_was_looked_for(week, day
         assert following is None or following > at
 
 
-# --- Windows that cover each other -----------------------------------------------------------------
+# --- Overlapping windows ---------------------------------------------------------------------------
 
 quarters = st.builds(dt.time, st.integers(0, 23), st.sampled_from([0, 15, 30, 45]))
 rounded = st.none() | st.tuples(quarters, quarters).filter(lambda span: span[0] != span[1])

@@ -1,4 +1,4 @@
-"""What a node may do while it has not heard from the database."""
+"""Proves which actions a node may take while the database does not confirm its heartbeats."""
 
 from nodes.trust import TrustWindow, seconds_since_boot
 from tests.cluster import seconds

@@ -1,4 +1,4 @@
-"""What a bin hands out: never more than its limits, to whom it is due, and as soon as it may."""
+"""Proves that a bin gives turns within its limits, to the lane that is due, and as early as allowed."""
 
 import uuid
 from itertools import count
@@ -33,7 +33,7 @@ def limits(*, requests=4, gap=0.0, bytes_per_second=None, denied=False):
 
 
 def seen_bin(*, requests=4, gap=0.0, bytes_per_second=None, denied=False, **facts):
-    """A bin that was asked before, that is idle, and may have 4 open requests."""
+    """Return an idle bin that was requested before, with a limit of 4 open requests."""
     usual = {
         "id": 1,
         "limits": Limits(requests, gap, bytes_per_second, denied),
@@ -225,7 +225,7 @@ def test_what_was_given_under_a_higher_limit_is_not_handed_on():
     lanes=st.integers(1, 5),
 )
 def test_the_requests_of_a_bin_never_exceed_its_limit(requests, workers, taken, lanes):
-    # More may be open than is allowed now: the limit was lowered meanwhile.
+    # More requests may be open than the present limit, if the limit was lowered.
     seen = seen_bin(requests=requests, open_requests=taken, turns=[sent(has_follower=True)] if taken else [])
 
     turns, _ = plan(seen, *(seen_lane() for _ in range(lanes)), workers=workers)
@@ -233,7 +233,7 @@ def test_the_requests_of_a_bin_never_exceed_its_limit(requests, workers, taken, 
     assert sum(turn.requests for turn in turns) == max(0, requests - taken)
 
 
-# --- When ----------------------------------------------------------------------------------------
+# --- Times ---------------------------------------------------------------------------------------
 
 
 def test_a_host_that_asked_for_time_gets_it():
@@ -251,7 +251,7 @@ def test_a_turn_is_handed_out_only_shortly_before_its_first_start():
     assert len(plan(near)[0]) == 1
 
 
-# --- To whom -------------------------------------------------------------------------------------
+# --- Order of lanes ------------------------------------------------------------------------------
 
 
 def test_the_place_goes_by_priority_and_then_to_whom_was_served_longest_ago():

@@ -1,4 +1,4 @@
-"""Over random states: no document waits without a cause that is true, and stuffing agrees with it."""
+"""Proves over random states that each waiting document has a true cause, which agrees with the stuffing."""
 
 import datetime as dt
 from dataclasses import replace
@@ -98,7 +98,7 @@ def is_later(moment):
     return moment is not None and moment > NOON
 
 
-# For each cause of a host the facts that make it true, in other words than those of the verdict.
+# The facts that make each cause of a host true, expressed differently from the verdict's code.
 TRUE_OF_HOSTS = {
     Cause.STOPPED: lambda host: host.is_stopped and not host.limits.denied,
     Cause.DENIED: lambda host: host.limits.denied,
@@ -201,7 +201,7 @@ def test_a_job_with_a_queue_never_has_nothing_to_say(job, cluster, host, waiting
 def test_what_stuffing_gives_no_turn_is_held_by_a_limit(
     bounds, not_before, back_off_until, back_off_level, turns, lent, is_known
 ):
-    """A lane that is ready: where the plan has no turn for it, the verdict names a limit; where it has, none that is shut."""
+    """For a ready lane without a turn, the verdict names a limit. For one with a turn, it names no closed limit."""
     seen = BinSeen(
         id=1,
         limits=bounds,

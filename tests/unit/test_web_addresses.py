@@ -1,4 +1,4 @@
-"""Which addresses are public."""
+"""Proves which addresses are public."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The encoding of a page is found by its declarations and by its bytes."""
+"""Proves that the encoding of a page is found by its declarations and its bytes."""
 
 import time
 
@@ -168,5 +168,5 @@ def test_a_guess_takes_no_longer_for_a_large_page():
 
     assert decoded(body, "text/html").startswith("Вчера")
 
-    # Twelve megabytes: a guess from all of them would take more than a second.
+    # A guess from all twelve megabytes would take more than a second.
     assert time.process_time() - began < 0.8

@@ -1,4 +1,4 @@
-"""Which cookies are kept, and where they go."""
+"""Proves which cookies are stored, and to which requests they are added."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Content codings: bodies of every size, in pieces of every size, come out as they went in."""
+"""Proves that bodies of every size, in pieces of every size, survive each content coding unchanged."""
 
 import functools
 import gzip
@@ -21,7 +21,7 @@ def raw_deflate(body):
 
 
 def halves(compress):
-    """Two members or frames in place of one."""
+    """Return a compressor that makes two members or frames instead of one."""
     return lambda body: compress(body[: len(body) // 2]) + compress(body[len(body) // 2 :])
 
 
@@ -45,7 +45,7 @@ CODINGS = {
 
 @functools.cache
 def page_of(size):
-    """A page of words and numbers that shrinks to about a quarter, as pages do."""
+    """Return a page of words and numbers that shrinks to about a quarter, like real pages."""
     chance = random.Random(size)
     words = [f"<p>{chance.getrandbits(40):x}" if chance.random() < 0.2 else "wort und satz" for _ in range(size // 12)]
     return " ".join(words).encode().ljust(size)[:size]
@@ -103,7 +103,7 @@ def test_a_cut_body_is_never_whole(coding, cut):
 def test_padding_after_the_last_member_does_not_count(coding, piece_size):
     encoding, compress = CODINGS[coding]
 
-    # The padding holds bytes with which a member could begin.
+    # The padding has bytes that could begin a member.
     assert read(encoding, compress(b"hello") + b"\0\0\x1f\x28\n", piece_size) == b"hello"
 
 

@@ -1,4 +1,4 @@
-"""Heads that strict parsers refuse, and where bodies end."""
+"""Proves which heads strict parsers refuse, and where bodies end."""
 
 import pytest
 
@@ -8,7 +8,7 @@ STATUS = b"HTTP/1.1 200 OK\r\n"
 
 
 def read(body, data, piece_size):
-    """The content, and what follows the end of the body."""
+    """Return the content, and the bytes after the end of the body."""
     content, rest = b"", b""
     for start in range(0, len(data), piece_size):
         if body.is_whole:

@@ -1,4 +1,4 @@
-"""The table of link spellings."""
+"""Proves how a table of link spellings resolves."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What may be said of logins, how secrets of a configuration are kept, and what of a form is sent."""
+"""Proves the configuration of logins, the safety of their secrets, and the values sent to a form."""
 
 import pytest
 
@@ -104,7 +104,7 @@ def test_a_form_is_sent_to_its_own_page_by_get_if_it_says_nothing():
 
 
 class OverTls:
-    """Answers as a site would whose form page is secure and whose form leads elsewhere; what was sent is kept."""
+    """A site whose form page is secure and whose form leads elsewhere. It records the sent requests."""
 
     def __init__(self, action):
         self.page, self.sent = f"<form method=post action='{action}'><input name=password></form>".encode(), []

@@ -1,4 +1,4 @@
-"""Looking host names up."""
+"""Proves how host names are looked up."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""What is read from a page of HTML."""
+"""Proves how an HTML page is read."""
 
 import time
 

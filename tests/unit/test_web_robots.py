@@ -1,4 +1,4 @@
-"""The table that holds what origins answered for robots.txt."""
+"""Proves the table of origins' answers for robots.txt."""
 
 from jobs.connectors.repository.web.robots import ALLOW_ALL, RobotsAnswer, RobotsKind, RobotsTable
 

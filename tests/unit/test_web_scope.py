@@ -1,4 +1,4 @@
-"""Scopes and patterns."""
+"""Proves the scopes and patterns of a web crawl."""
 
 import time
 

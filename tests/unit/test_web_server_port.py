@@ -1,4 +1,4 @@
-"""The port of the web server: the one that is named, or the first that is free."""
+"""Proves that the web server uses the given port, or the first free one."""
 
 import socket
 

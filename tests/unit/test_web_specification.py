@@ -1,4 +1,4 @@
-"""What a job stores of its web crawl."""
+"""Proves how a job stores its web crawl."""
 
 import pytest
 from django.test import override_settings

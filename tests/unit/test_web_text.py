@@ -1,4 +1,4 @@
-"""Kinds of content, and encodings."""
+"""Proves how kinds of content and encodings are recognized."""
 
 import pytest
 

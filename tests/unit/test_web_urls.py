@@ -1,4 +1,4 @@
-"""The canonical form of web addresses."""
+"""Proves the canonical form of web addresses."""
 
 import re
 from unittest.mock import patch

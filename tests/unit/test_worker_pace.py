@@ -1,4 +1,4 @@
-"""A worker's pace between requests, on a loop that does not always come in time."""
+"""Proves a worker's pace between requests, on an event loop that is sometimes late."""
 
 import asyncio
 import datetime as dt
@@ -27,7 +27,7 @@ def pace_of(queue, *, left=lambda: None, may_begin=lambda: True):
 
 
 def be_busy():
-    """Hold up the loop, whose own clock stands still meanwhile."""
+    """Block the loop, whose own clock stands still meanwhile."""
     time.sleep(BUSY)
 
 
@@ -108,7 +108,7 @@ def test_of_documents_that_a_busy_loop_began_together_the_second_waits_for_the_f
         pace = pace_of(queue)
         await pace.before_request()
         pace.request_leaves()
-        # A connection has to be made first, which takes longer than the gap.
+        # The first request must open a connection, which takes longer than the gap.
         await asyncio.sleep(0.1 if left_at else 1.5 * GAP)
         left_at.append(time.monotonic())
         pace.request_sent()

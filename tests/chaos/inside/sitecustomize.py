@@ -3,10 +3,10 @@ The part of the chaos test inside of a daemon. Python imports this module from P
 
 So the product needs no switch for tests. CRAWLCTL_CHAOS is JSON:
 
-machine   the boot id that the node uses, so it shares no machine with other nodes
-mutant    pairs (pattern, replacement), applied to the source of each of our modules before it is compiled
-stops     function ("module:name") → file: if the function is called while the file exists, the file is
-          removed and the process freezes until a SIGCONT
+    machine   the boot id that the node uses, so it shares no machine with other nodes
+    mutant    pairs (pattern, replacement), applied to the source of each of our modules before it is compiled
+    stops     function ("module:name") → file: if the function is called while the file exists, the file is
+              removed and the process freezes until a SIGCONT
 """
 
 import functools
@@ -69,6 +69,5 @@ if _ORDERS:
     sys.meta_path.insert(0, _Finder())
 
 if "libfaketime" in os.environ.get("LD_PRELOAD", ""):
-    # Python sleeps until a moment of the monotonic clock, which libfaketime 0.9.10 refuses if it leaves that clock
-    # alone.
+    # Python sleeps until a moment of the monotonic clock. libfaketime 0.9.10 refuses that if it leaves the clock alone.
     time.sleep = functools.partial(select.select, (), (), ())
