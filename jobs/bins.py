@@ -1,10 +1,10 @@
 """
-Every operator's verb about bins, once: pages, the REST API and commands translate and call these.
+All operations of operators on bins. Pages, the REST API and commands translate their requests and call these.
 
-The kill switch has two strengths. A *stop* lets the documents of a host wait until an operator lets the host go on. A
-*denial* (`jobs.deny_list`) ends them as DENIED. Both need a reason, hold for every port of a host that is named without
-one, and need a confirmation for an unknown host. Both hold for the whole cluster as soon as they are stored:
-workers close their open requests, and outputs keep what they hold. The end of a back-off is as quick.
+The kill switch has two strengths. A *stop* lets the documents of a host wait until an operator releases the host. A
+*denial* (`jobs.deny_list`) ends them as DENIED. Both need a reason, apply to every port of a host that is named
+without one, and need a confirmation for an unknown host. Both apply to the whole cluster as soon as they are stored:
+workers close their open requests, and outputs keep their documents. The end of a back-off is as quick.
 """
 
 import datetime as dt
@@ -26,21 +26,21 @@ from jobs.models import Bin, BinState
 from jobs.queue.end_back_off import go_on_without_back_off
 from jobs.queue.wake import wake_bin
 
-# Permission to stop and deny hosts, and to let them go on.
+# Permission to stop, deny and release hosts.
 MAY_STOP: Final = "jobs.stop_bin"
 _PORT: Final = re.compile(r":\d+$")
 _LONGEST_REASON: Final = 500
 
 
 class InvalidBin(Invalid):
-    """These fields cannot be those of a host."""
+    """The fields are invalid for a host."""
 
     def __init__(self, field: str, sentence: str) -> None:
         super().__init__({field: [sentence]})
 
 
 class BinUnknown(Exception):
-    """There is no such bin."""
+    """The bin does not exist."""
 
     def __init__(self, bin_id: int | str) -> None:
         self.bin_id = bin_id
@@ -56,16 +56,16 @@ class HostsUnknown(Exception):
 
 
 class BinRefused(Exception):
-    """The state of the thing does not allow the verb; the sentence names the state."""
+    """The state of the host does not allow the operation; the message names the state."""
 
 
 def stop(bin_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
     """
-    Stop requests to a bin, over all jobs and nodes, until `go_on`. A host without a port means every port of it.
+    Stop requests to a bin, over all jobs and nodes, until `go_on`; a host without a port means all its ports.
 
     Raises:
-        BinUnknown: there is none of this id.
-        BinRefused: it is stopped already.
+        BinUnknown: there is none with this id.
+        BinRefused: it is already stopped.
         InvalidBin: no reason is given.
     """
     check_reason(reason)
@@ -75,12 +75,12 @@ def stop(bin_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
 
 def stop_named(typed: str, *, reason: str, confirm: bool = False, made_by: str, now: dt.datetime) -> Bin:
     """
-    The same for a web host by its name, or an address there.
+    Stop a web host by its name, or an address there, as `stop` does.
 
     Raises:
-        HostsUnknown: no crawl has come to such a host, and the caller did not confirm it.
-        BinRefused: it is stopped already.
-        InvalidBin: no host has such a name, or no reason is given.
+        HostsUnknown: no crawl has come to the host, and the caller did not confirm it.
+        BinRefused: it is already stopped.
+        InvalidBin: the name is no host name, or no reason is given.
     """
     name = name_meant(typed)
     check_reason(reason)
@@ -109,21 +109,21 @@ def _stop(found: Bin, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
 
 
 def known_hosts(name: str) -> QuerySet[Bin]:
-    """Return the bins of a web host: the bin of this name, and, if it has no port, also those with a port."""
+    """Return the bins of a web host: the bin with this name, and, if it has no port, also those with a port."""
     of_web = Bin.objects.filter(namespace=HOSTS.namespace)
     if _PORT.search(name):
         return of_web.filter(name=name)
-    # As the index has it; `;` comes behind `:`.
+    # Spelled as the condition of the index; `;` follows `:`.
     with_port = of_web.alias(key=Collate("name", "C")).filter(key__gt=f"{name}:", key__lt=f"{name};")
     return of_web.filter(Q(name=name) | Q(pk__in=with_port.values("pk")))
 
 
 def go_on(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
     """
-    Let a bin that was stopped be asked again, at its pace, with all ports that were stopped together with it.
+    Release a stopped bin at its pace, together with all ports that were stopped with it.
 
     Raises:
-        BinUnknown: there is none of this id.
+        BinUnknown: there is none with this id.
         BinRefused: it is not stopped.
     """
     with transaction.atomic():
@@ -147,13 +147,14 @@ def go_on(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
 
 def end_back_off(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
     """
-    Let a bin that backs off, or comes back from that, be asked at its full pace at once: somebody knows that it is well.
+    End the back-off of a bin, or its recovery, so that it has its full pace at once: an operator knows that it is
+    well.
 
-    What it was refused is forgotten, whatever its host asked for. Documents that failed there are tried again now; how
-    often they have failed still counts.
+    Its refusals are forgotten, whatever delay its host requested. Documents that failed there are retried now; their
+    number of failures stays.
 
     Raises:
-        BinUnknown: there is none of this id.
+        BinUnknown: there is none with this id.
         BinRefused: it is not backing off.
     """
     with transaction.atomic():
@@ -174,11 +175,11 @@ def end_back_off(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
 
 def find_named(typed: str) -> Bin:
     """
-    The bin of a web host, by its name or an address there.
+    Return the bin of a web host, by its name or an address there.
 
     Raises:
-        BinUnknown: no crawl has come to it, and nobody has stopped it.
-        InvalidBin: no host has such a name.
+        BinUnknown: no crawl has come to it, and no operator has stopped it.
+        InvalidBin: the name is no host name.
     """
     name = name_meant(typed)
     found = Bin.objects.filter(namespace=HOSTS.namespace, name=name).first()
@@ -189,10 +190,10 @@ def find_named(typed: str) -> Bin:
 
 def name_meant(typed: str) -> str:
     """
-    The name of the bin of a web host that a person may mean by its name or by an address there.
+    Return the name of the bin for the name of a web host, or an address there, as a person typed it.
 
     Raises:
-        InvalidBin: no host has such a name.
+        InvalidBin: the name is no host name.
     """
     typed = typed.strip()
     try:
@@ -203,6 +204,8 @@ def name_meant(typed: str) -> str:
 
 def check_reason(reason: str) -> None:
     """
+    Check the reason of an operator.
+
     Raises:
         InvalidBin: it is blank or too long.
     """
@@ -222,7 +225,7 @@ def _read(bin_id: int) -> Bin:
 
 
 def _facts(found: Bin) -> dict[str, object]:
-    """Return the fields of a bin that the verbs change."""
+    """Return the fields of a bin that these operations change."""
     return {
         "stopped_by": found.stopped_by,
         "stopped_why": found.stopped_why,
@@ -232,7 +235,7 @@ def _facts(found: Bin) -> dict[str, object]:
 
 
 def _tell(changed: Bin, message: str, *, before: Mapping[str, object], made_by: str) -> None:
-    """Write a line into the journal, and let running workers look, when this is committed."""
+    """Write a line into the journal, and notify running workers when the transaction commits."""
     after = _facts(changed)
     record_request(message, made_by=made_by, before=before, after=after, bin=changed.pk)
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""The fields that a change changed, before and after, for the journals. Secrets are never in it."""
+"""The fields of a change, before and after, for the journals. They never contain secrets."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -60,7 +60,7 @@ def record_request(
     after: Mapping[str, Any] | None = None,
     **detail: object,
 ) -> None:
-    """Write a line about something that an operator asked for into the cluster's journal, with the fields it changed."""
+    """Write a line about a request of an operator into the cluster's journal, with the changed fields."""
     changed = differences(before or {}, after or {})
     changes = {"changes": changed} if changed else {}
     NodeEvent.objects.create(

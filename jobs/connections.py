@@ -1,7 +1,7 @@
 """
-Every operator's verb about connections, once: admin pages and the REST API translate and call these.
+All operations of operators on connections. Admin pages and the REST API translate their requests and call these.
 
-A connection's fields hold for all jobs that use it. Workers apply an edit at once, also for jobs that run or are
+A connection's fields apply to all jobs that use it. Workers apply an edit at once, also for jobs that run or are
 paused, and the next run of each job reads and indexes everything again.
 """
 
@@ -30,11 +30,11 @@ _C = TypeVar("_C", RepositoryConnection, OutputConnection)
 
 
 class InvalidConnection(Invalid):
-    """These fields cannot be those of a connection."""
+    """The fields are invalid for a connection."""
 
 
 class ConnectionUnknown(Exception):
-    """There is no such connection (any more)."""
+    """The connection does not exist."""
 
     def __init__(self, connection_id: int) -> None:
         self.connection_id = connection_id
@@ -74,11 +74,11 @@ def change(
     made_by: str = "",
 ) -> Connection:
     """
-    Change a connection; what is left out stays. Its connector stays what it was.
+    Change a connection, and return it; None keeps a field. Its connector never changes.
 
     Raises:
         InvalidConnection: the connector refuses the configuration, or the name is taken.
-        ConnectionUnknown: there is no such connection.
+        ConnectionUnknown: the connection does not exist.
     """
     with transaction.atomic():
         connection = kind.objects.select_for_update(no_key=True).filter(pk=connection_id).first()
@@ -104,9 +104,9 @@ def change(
 
 def let_local_user(connection: _C, *, configuration: Mapping[str, Any], made_by: str) -> _C:
     """
-    Free a connection from the roots, since a local user named just its paths; returns it.
+    Remove a connection's confinement to the roots, since a local user named exactly its paths; return it.
 
-    A connection that says something else by now stays confined: another user wrote those paths.
+    A connection that was changed since then stays confined: another user wrote those paths.
     """
     if connection.is_confined and connection.configuration == configuration:
         with transaction.atomic():
@@ -118,14 +118,14 @@ def let_local_user(connection: _C, *, configuration: Mapping[str, Any], made_by:
 
 
 def why_outside(repository: RepositoryConnection, outputs: Iterable[OutputConnection]) -> str:
-    """Return why one of these connections may not be used by the roots of this process, as a sentence; "" if all may."""
+    """Return why the roots of this process forbid one of these connections, as a sentence; "" if they forbid none."""
     found = [why_repository_outside(repository.connector, repository.configuration)] if repository.is_confined else []
     found += [why_output_outside(output.connector, output.configuration) for output in outputs if output.is_confined]
     return next(filter(None, found), "")
 
 
 def status(connection: RepositoryConnection) -> str:
-    """What is in the way of its source as this process sees it, a sentence; "" if nothing is."""
+    """Return what prevents the use of its source in this process, as a sentence; "" if nothing does."""
     try:
         return registry.find(connection.connector).status(connection.configuration)
     except registry.UnknownConnector as unknown:
@@ -136,14 +136,14 @@ def status(connection: RepositoryConnection) -> str:
 
 def delete(kind: Kind, connection_id: int, *, made_by: str = "") -> None:
     """
-    Remove a connection that no job uses.
+    Delete a connection that no job uses.
 
     Raises:
         ConnectionInUse: jobs use it.
-        ConnectionUnknown: there is no such connection.
+        ConnectionUnknown: the connection does not exist.
     """
     with transaction.atomic():
-        # The full lock: a job that is given this connection now waits, and then finds it gone.
+        # The full lock: a job that gets this connection now waits, and then does not find it.
         connection = kind.objects.select_for_update().filter(pk=connection_id).first()
         if connection is None:
             raise ConnectionUnknown(connection_id)
@@ -156,22 +156,24 @@ def delete(kind: Kind, connection_id: int, *, made_by: str = "") -> None:
 
 def index_again(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConnection:
     """
-    Let the next run of each job write everything to this output anew; returns it. One row, whatever it holds.
+    Let the next run of each job write everything to this output again; return the output.
+
+    This changes one row, whatever the size of the output.
 
     Raises:
-        ConnectionUnknown: there is no such output.
+        ConnectionUnknown: the output does not exist.
     """
     return _mark(output_id, "asked to re-index all of {}", made_by=made_by, trusted_from=now)
 
 
 def clear(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConnection:
     """
-    Take out of this output everything that it holds by now; returns it.
+    Remove all present documents from this output; return the output.
 
-    Workers do that behind this call, a chunk at a time. `restoring.restore_cleared` brings everything back.
+    Workers do that after this call, a chunk at a time. `restoring.restore_cleared` restores the documents.
 
     Raises:
-        ConnectionUnknown: there is no such output.
+        ConnectionUnknown: the output does not exist.
     """
     facts = {"trusted_from": now, "clear_before": now, "clearing_refused": ""}
     return _mark(output_id, "asked to take everything out of {}", made_by=made_by, **facts)
@@ -179,10 +181,11 @@ def clear(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConnection
 
 def clear_history(repository_id: int, *, made_by: str, now: dt.datetime) -> RepositoryConnection:
     """
-    Forget what was done for this source by now; returns it. The main does that behind this call, a chunk at a time.
+    Delete the present history of this source; return the source. The main manager does that after this call, in
+    chunks.
 
     Raises:
-        ConnectionUnknown: there is no such source.
+        ConnectionUnknown: the source does not exist.
     """
     with transaction.atomic():
         return _store_mark(
@@ -204,7 +207,7 @@ def _mark(output_id: int, asked: str, *, made_by: str, **facts: object) -> Outpu
 
 
 def _store_mark(kind: type[_C], connection_id: int, asked: str, *, made_by: str, **facts: object) -> _C:
-    """Store that an operator asked for something of a connection, with a line in the journal."""
+    """Store an operator's request on a connection, with a line in the journal."""
     connection = kind._default_manager.select_for_update(no_key=True).filter(pk=connection_id).first()  # noqa: SLF001 (Django's own word)
     if connection is None:
         raise ConnectionUnknown(connection_id)
@@ -219,9 +222,10 @@ def _store_mark(kind: type[_C], connection_id: int, asked: str, *, made_by: str,
 
 def _distrust_versions(changed: Connection) -> None:
     """
-    Give each job that uses it a new version of its specification, so that no version of an older configuration counts.
+    Give each job that uses it a new version of its specification, so that document versions of older configurations
+    expire.
 
-    A running job goes on: its workers are notified, and documents that they read from now on get the new version.
+    A running job continues: its workers are notified, and documents that they read from now on get the new version.
     """
     users = changed.jobs.values_list("pk", flat=True)
     jobs = list(Job.objects.select_for_update(no_key=True).filter(pk__in=list(users)).order_by("pk"))
@@ -259,7 +263,7 @@ def _check(kind: Kind, *, connector: str, configuration: Mapping[str, Any]) -> N
 
 
 def _as_stored(kind: Kind, *, connector: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration that was checked, with its secrets sealed."""
+    """Return a checked configuration with its secrets encrypted."""
     found = installed()[connector] if kind is OutputConnection else registry.find(connector)
     return found.configuration.sealed(configuration)
 
@@ -269,7 +273,7 @@ def _check_repository(connector: str, configuration: Mapping[str, Any]) -> Mappi
         kind = registry.find(connector)
     except registry.UnknownConnector as error:
         return {"connector": [str(error)]}
-    # A job that says nothing of its own: what is wrong then is wrong in the connection.
+    # A job without settings of its own: problems are then those of the connection.
     problems = registry.check(kind, Asked(configuration=configuration, is_confined=True)).problems
     known = {*(field.name for field in kind.configuration.fields), *configuration}
     return {f"configuration.{name}" if name in known else "configuration": said for name, said in problems.items()}

@@ -1,8 +1,8 @@
 """
-Every operator's verb, once. Admin pages, the REST API and commands translate and call these.
+All operations of operators on jobs and the cluster. Admin pages, the REST API and commands translate and call these.
 
-Functions take keywords, who asks (`made_by`) and `now`; they return what they did and raise errors
-whose sentences can be shown as they are.
+Functions take keywords, the author (`made_by`) and `now`. They return the result and raise errors whose messages can
+be shown as they are.
 """
 
 import datetime as dt
@@ -65,19 +65,19 @@ __all__ = [
 
 
 _MOST_NAME: Final = 200
-# As workers are started with.
+# The pattern of workers' tags.
 _TAG: Final = re.compile(TAG)
 # Phases of a run in which its seeds are still read.
 RUNNING_PHASES: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE})
 CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method", "windows", *GUARD})
-# Below all hashes of documents.
+# A value below all hashes of documents.
 _FROM_THE_FIRST: Final = uuid.UUID(int=0)
-# A job that failed to start is tried as if it had not been.
+# A job that failed to start gets all its attempts again.
 _AS_NEW: Final = {"failures": 0, "failing_since": None, "retry_at": None}
 
 
 class GroupUnknown(Exception):
-    """There is no group of this id: it has ended, or never was."""
+    """There is no group with this id: it has ended, or never existed."""
 
     def __init__(self, group_id: int) -> None:
         self.group_id = group_id
@@ -85,7 +85,7 @@ class GroupUnknown(Exception):
 
 
 class NodeUnknown(Exception):
-    """There is no node of this id in the cluster."""
+    """There is no node with this id in the cluster."""
 
     def __init__(self, node_id: uuid.UUID) -> None:
         self.node_id = node_id
@@ -94,7 +94,7 @@ class NodeUnknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JobSaved:
-    """A job as it is stored now; `warnings` are sentences about what is legal and probably not meant."""
+    """A stored job; `warnings` are sentences about fields that are valid and probably not meant."""
 
     job: Job
     warnings: list[str] = field(default_factory=list)
@@ -117,7 +117,7 @@ def create_job(
     Store a new job with its seeds and its schedule.
 
     Raises:
-        InvalidJob: a field cannot be what was given, or the name is taken.
+        InvalidJob: a field is invalid, or the name is taken.
     """
     check_name(name)
     job = Job(
@@ -154,14 +154,15 @@ def change_job(
     **terms: Unpack[Terms],
 ) -> JobSaved:
     """
-    Change a job; what is left out stays. While it runs, only its seeds, priority and schedule change.
+    Change a job; None keeps a field. While it runs, only its seeds, priority and schedule can change.
 
-    What only this job kept in an output that it leaves is taken out of it, behind this call. A changed specification or output, or the first hop limit, makes the next run read and index everything anew. A seed that is changed
-    while the job runs is read at once.
+    If it loses an output, documents that only this job kept there are removed after this call. After a change of the
+    specification or the outputs, or with the first hop limit, the next run reads and indexes everything again. A seed
+    that is changed while the job runs is read at once.
 
     Raises:
-        InvalidJob: a field cannot be what was given, or cannot be changed now.
-        JobUnknown: there is no such job.
+        InvalidJob: a field is invalid, or cannot be changed now.
+        JobUnknown: the job does not exist.
     """
     if name is not None:
         check_name(name)
@@ -188,7 +189,8 @@ def change_job(
         )
         if name is not None and Job.objects.filter(name=name).exclude(pk=job.pk).exists():
             raise InvalidJob(name_taken("job", name), is_conflict=True)
-        # Only a job with hop limits keeps its links: where they are new, every document must be read whole once.
+        # Only a job with hop limits stores its links: with the first limits, every document must be read
+        # unconditionally once.
         hops_begin = bool(changed.get("hop_limits")) and not job.hop_limits
         for field, value in changed.items():
             setattr(job, field, value)
@@ -208,7 +210,7 @@ def change_job(
         if outputs_change or changed.keys() & {"specification", "hop_limits", "hop_mode"}:
             job.from_the_beginning = True
         if schedule_changes:
-            # What the new schedule would have started before it was there is not made up for.
+            # Windows of the new schedule that opened before this change are not made up for.
             job.schedule_checked_at, job.schedule_due_at, job.missed_window_at = now, None, None
         job.save()
         if outputs is not None:
@@ -248,27 +250,27 @@ def _facts(
 
 
 def start(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Ask for a run. The main prepares it. It is under no window: what was started by hand never waits."""
+    """Request a run, which the main manager prepares. It has no window: a run that was started by hand never waits."""
     return ask_for_run(job_id, "start", made_by=made_by, now=now, facts={"window_ends_at": None})
 
 
 def start_minimal(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Ask for a run that reads only what its source says has changed, and removes nothing that it did not reach."""
+    """Request a run that reads only documents reported as changed, and removes none because it did not reach them."""
     return ask_for_run(job_id, "start minimal", made_by=made_by, now=now, facts={"window_ends_at": None})
 
 
 def pause(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Hand out nothing more; the job is paused when what is in flight has ended."""
+    """Stop handing out documents; the job is paused when its documents in flight have ended."""
     return make_transition(job_id, "pause", made_by=made_by, now=now)
 
 
 def resume(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Go on where the job was paused; outside of its window it goes on when that opens."""
+    """Continue a paused job; outside its window it continues when the window opens."""
     return make_transition(job_id, "resume", made_by=made_by, now=now)
 
 
 def abort(job_id: int, *, made_by: str, now: dt.datetime, reason: str = "") -> StateChange:
-    """End the run before it is finished: nothing that it did not reach is removed."""
+    """End the run before it is finished: documents that it did not reach stay."""
     facts = {"retry_at": None, "schedule_checked_at": now}
     return make_transition(job_id, "abort", made_by=made_by, now=now, facts=facts, reason=reason)
 
@@ -284,20 +286,20 @@ def restart_minimal(job_id: int, *, made_by: str, now: dt.datetime) -> StateChan
 
 
 def reset_seeding(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Let the next run read the source as if it had never been read."""
+    """Let the next run read the source as if for the first time."""
     return make_transition(job_id, "reset seeding", made_by=made_by, now=now, facts={"from_the_beginning": True})
 
 
 def send_back_failed(job_id: int, *, codes: Sequence[str] = (), made_by: str, now: dt.datetime) -> SentBack:
     """
-    Let documents be read again that failed in the job's run with one of these codes, or with any.
+    Make documents due again that failed in the job's run with one of these codes, or with any.
 
-    In an active job they are due at once. A job at rest reads them in its next run, unless that is a full
-    one, which reads what it reaches anyway.
+    In an active job they are due at once. An inactive job reads them in its next run, unless that is a full one,
+    which reads all documents that it reaches anyway.
 
     Raises:
-        JobUnknown: there is no such job.
-        TransitionRefused: the job is neither active nor at rest.
+        JobUnknown: the job does not exist.
+        TransitionRefused: the job is neither active nor inactive.
     """
     connection.ensure_connection()
     sent = send_back(connection.connection, job_id=job_id, codes=codes, now=now)
@@ -314,28 +316,28 @@ def send_back_failed(job_id: int, *, codes: Sequence[str] = (), made_by: str, no
 
 
 def delete(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Remove the job, its documents, and what only it holds in its outputs."""
+    """Delete the job, its documents, and documents that only it keeps in its outputs."""
     return make_transition(job_id, "delete", made_by=made_by, now=now, facts=_AS_NEW)
 
 
 def rebalance(*, dry_run: bool = False, made_by: str, now: dt.datetime) -> ClusterRequest:
     """
-    Let the main make the balance of groups over managers even, or with `dry_run` only say how it would.
+    Request a rebalance of groups over managers from the main manager; with `dry_run` only its plan.
 
     Raises:
-        NoMain: the cluster has no main that could.
+        NoMain: the cluster has no main manager.
     """
     return ask(ClusterRequest.Kind.REBALANCE, channel=channels.GROUPS, dry_run=dry_run, asked_by=made_by, now=now)
 
 
 def move_group(group_id: int, *, to: uuid.UUID, made_by: str, now: dt.datetime) -> ClusterRequest:
     """
-    Let the main move one group of seeds to another manager.
+    Request the move of one group of seeds to another manager.
 
     Raises:
-        GroupUnknown, NodeUnknown: there is no such group, or node.
-        RequestRefused: the group cannot be moved there now.
-        NoMain: the cluster has no main that could.
+        GroupUnknown, NodeUnknown: the group, or the node, does not exist.
+        RequestRefused: the group cannot move there now.
+        NoMain: the cluster has no main manager.
     """
     if not ThrottleGroup.objects.filter(pk=group_id, node_scope=CLUSTER_SCOPE).exists():
         raise GroupUnknown(group_id)
@@ -345,12 +347,12 @@ def move_group(group_id: int, *, to: uuid.UUID, made_by: str, now: dt.datetime) 
 
 def drain_node(node_id: uuid.UUID, *, dry_run: bool = False, made_by: str, now: dt.datetime) -> ClusterRequest:
     """
-    Let a node finish what it has begun, hand over what it holds, and stop; or with `dry_run` only say who gets what.
+    Request a node to finish or hand over its work, and to stop; with `dry_run` only the plan of the moves.
 
     Raises:
-        NodeUnknown: there is no such node.
-        RequestRefused: it has ended, or nobody could take over from it.
-        NoMain: the cluster has no main that could ask it.
+        NodeUnknown: the node does not exist.
+        RequestRefused: it has ended, or no other node could take over.
+        NoMain: the cluster has no main manager.
     """
     _check_node(node_id)
     return ask(
@@ -366,24 +368,24 @@ def _check_node(node_id: uuid.UUID) -> None:
 def allow_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     """Let the clean-up remove the documents that the delete guard held back: the last run did not reach them."""
     connection.ensure_connection()
-    # This precedes the transition: until then nothing reads the lanes, and after it they must not sleep.
+    # This precedes the transition: until then no stuffer reads the lanes, and after it they must not sleep.
     wake_job(connection.connection, job_id=job_id, now=now)
     return make_transition(job_id, "allow removals", made_by=made_by, now=now, facts=_AS_NEW)
 
 
 def refuse_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Keep the documents that the delete guard held back. The next run looks for them again."""
+    """Keep the documents that the delete guard held back. The next run searches for them again."""
     return make_transition(job_id, "refuse removals", made_by=made_by, now=now)
 
 
 class Verb(NamedTuple):
-    """What an operator may ask for: the function, and the right that it takes."""
+    """An operation of an operator: its function, and the permission for it."""
 
     perform: Callable[..., StateChange]
     permission: str
 
 
-# Every action that the lifecycle's table gives to operators, by its verb.
+# All transitions that the lifecycle's table gives to operators, by their verb.
 VERBS: Final[Mapping[str, Verb]] = {
     "start": Verb(start, "jobs.control_job"),
     "start-minimal": Verb(start_minimal, "jobs.control_job"),
@@ -401,10 +403,10 @@ VERBS: Final[Mapping[str, Verb]] = {
 
 def check_name(name: str) -> None:
     """
-    Let pass what can be the name of a job.
+    Check the name of a job.
 
     Raises:
-        InvalidJob: it is blank, too long, or holds what cannot be shown or stored.
+        InvalidJob: it is blank, too long, or has characters that cannot be shown or stored.
     """
     if not name.strip() or len(name) > _MOST_NAME or not name.isprintable():
         raise InvalidJob(
@@ -412,7 +414,7 @@ def check_name(name: str) -> None:
         )
 
 
-# What a connector finds wrong is said of a key of the specification, except this.
+# Fields of connectors' problems that are no keys of the specification.
 _SAID_OF: Final = {"seeds": "seeds", "specification": "specification"}
 
 
@@ -424,7 +426,12 @@ def _check(
     windows: Sequence[Window],
     now: dt.datetime,
 ) -> list[str]:
-    """Return warnings about a job to be; raises InvalidJob for what cannot be."""
+    """
+    Return warnings about a new or changed job.
+
+    Raises:
+        InvalidJob: a field is invalid.
+    """
     problems: dict[str, list[str]] = {}
     urls = [url for seed in seeds for url in seed.urls]
     if not urls:
@@ -446,10 +453,10 @@ def _check(
 
 def _refuse_while_it_runs(job: Job, *, changed: Sequence[str], seeds_change: bool) -> None:
     """
-    Let pass what a job may be told in its present phase.
+    Check that these fields can change in the job's present phase.
 
     Raises:
-        InvalidJob: something is to change that others rely on now.
+        InvalidJob: a running job depends on one of them.
     """
     if job.phase == Phase.INACTIVE:
         return

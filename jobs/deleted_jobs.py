@@ -1,7 +1,7 @@
 """
-Jobs that were deleted: their rows are kept as long as their documents are, so that a deletion can be taken back.
+Deleted jobs: their rows are kept as long as their documents, so that a deletion can be undone.
 
-A job comes back under its old number, stopped, with its seeds, windows and private policies as they were.
+A job is restored with its old id, stopped, and with its former seeds, windows and private policies.
 """
 
 import datetime as dt
@@ -18,7 +18,7 @@ from jobs.settings.running import current
 from jobs.settings.table import KEEP_REMOVED
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# Facts about a run that is over, and about nodes of that time.
+# Fields of a run that is over, and of nodes of that time.
 _AT_REST: Final[dict[str, Any]] = {
     "node_scope": CLUSTER_SCOPE,
     "run_end": "",
@@ -38,7 +38,7 @@ _AT_REST: Final[dict[str, Any]] = {
 
 
 class CannotComeBack(Exception):
-    """A deleted job cannot be brought back; the sentence says why, and what to do."""
+    """A deleted job cannot be restored; the message is the reason and the next step."""
 
 
 def bury(job: Job, *, now: dt.datetime) -> None:

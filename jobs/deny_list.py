@@ -1,5 +1,5 @@
 """
-The deny list: hosts from which nothing is fetched, whatever job names them. Pages, API and commands call these verbs.
+The deny list: hosts from which no document is fetched, for any job. Pages, API and commands call these operations.
 
 A denial is a rule of a policy that holds everywhere. A host that is named without a port gets a second rule for its
 ports, and both are one entry of the list.
@@ -20,16 +20,16 @@ from jobs.models import Bin, DenialReason, ThrottlePolicy, ThrottleRule
 from jobs.models.policy import MOST_REQUESTS
 from jobs.policy_checks import RuleWanted, as_kept, why_no_pattern
 
-# The policy that gets the rules for denied patterns. Other policies that hold everywhere may deny, too.
+# The policy that gets the rules for denied patterns. Other policies that hold everywhere may deny too.
 DENY_LIST: Final = "Deny list"
-# Behind a pattern: each of its ports.
+# Suffix of a pattern for all its ports.
 _EVERY_PORT: Final = ":*"
 _HAS_PORT: Final = re.compile(r":[^\]:]*$")
 
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """A rule of a policy that holds everywhere by which nothing is fetched from the bins of a pattern."""
+    """A rule that denies the hosts of a pattern, in a policy that holds everywhere."""
 
     policy_id: int
     policy: str
@@ -48,7 +48,7 @@ def denials(*, lock: bool = False) -> list[Denial]:
     With `lock`, no other transaction changes the list before this one ends.
     """
     if lock:
-        # Two first denials meet at the name of the policy.
+        # Two concurrent first denials conflict on the name of the policy.
         list(ThrottlePolicy.objects.select_for_update().filter(holds_everywhere=True).order_by("pk"))
     rules = (
         ThrottleRule.objects.filter(denies=True, policy__holds_everywhere=True)
@@ -61,20 +61,20 @@ def denials(*, lock: bool = False) -> list[Denial]:
 
 def deny(pattern: str, *, reason: str, confirm: bool = False, made_by: str, now: dt.datetime) -> None:
     """
-    Fetch nothing more from the hosts of a pattern (`*.example.com`), whatever job names them.
+    Deny the hosts of a pattern (`*.example.com`) for all jobs.
 
     Raises:
         InvalidPolicy: as `jobs.policies` does.
-        InvalidBin: the pattern is every host: jobs are paused for that. Or no reason is given.
+        InvalidBin: the pattern is every host (pause the jobs for that), or no reason is given.
         HostsUnknown: the pattern matches no known host, and the caller did not confirm it.
-        BinRefused: the pattern is denied already, or another policy has the name of the list.
+        BinRefused: the pattern is already denied, or another policy has the name of the list.
     """
     pattern = pattern_meant(pattern)
     check_reason(reason)
     if not confirm and not is_known(pattern):
         raise HostsUnknown(pattern)
     with transaction.atomic():
-        # The full lock: two denials at once must not each write a list without the other.
+        # The full lock: two concurrent denials must not each write a list without the other.
         listed = ThrottlePolicy.objects.select_for_update().filter(name=DENY_LIST, holds_everywhere=True).first()
         wanted = [RuleWanted(pattern=each, denies=True) for each in patterns_of(pattern)]
         if listed is None and ThrottlePolicy.objects.filter(name=DENY_LIST).exists():
@@ -109,21 +109,21 @@ def deny(pattern: str, *, reason: str, confirm: bool = False, made_by: str, now:
 
 
 def patterns_of(pattern: str) -> list[str]:
-    """The patterns of the rules that deny these hosts: one without a port means every port."""
+    """Return the patterns of the rules that deny these hosts: one without a port means every port."""
     if pattern.endswith("*") or "/" in pattern or _HAS_PORT.search(pattern):
         return [pattern]
     return [pattern, pattern + _EVERY_PORT]
 
 
 def is_known(pattern: str) -> bool:
-    """True if a crawl has come to a host that the pattern means."""
+    """True if a crawl has come to a host that matches the pattern."""
     known = Bin.objects.exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
     return any(known.filter(name__regex=_as_regex(each)).exists() for each in patterns_of(pattern.lower()))
 
 
 def pattern_meant(typed: str) -> str:
     """
-    Return the pattern of the hosts that a person names, if they may be denied together.
+    Return the pattern of the hosts that a person typed, if they may be denied together.
 
     Raises:
         InvalidBin: it is no pattern, or means every host.
@@ -139,7 +139,8 @@ def pattern_meant(typed: str) -> str:
 
 def allow(policy_id: int, *, pattern: str, made_by: str, everywhere: bool) -> None:
     """
-    Take the rules that deny a pattern, and its ports, out of a policy that holds everywhere: the deny list, or `everywhere` any.
+    Remove the rules for a pattern and its ports from the deny list, or, with `everywhere`, from any policy that holds
+    everywhere.
 
     Raises:
         PolicyUnknown, PolicyNotAllowed: as `jobs.policies` does.
@@ -163,7 +164,7 @@ def allow(policy_id: int, *, pattern: str, made_by: str, everywhere: bool) -> No
 
 def allow_everywhere(pattern: str, *, made_by: str) -> None:
     """
-    Take the rules that deny a pattern out of all policies that hold everywhere.
+    Remove the rules that deny a pattern from all policies that hold everywhere.
 
     Raises:
         BinRefused: none has such a rule.

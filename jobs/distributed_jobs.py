@@ -1,7 +1,8 @@
 """
-Every operator's verb about distributed jobs, once: pages and the API translate and call these.
+All operations of operators on distributed jobs. Pages and the API translate their requests and call these.
 
-Nodes read the switches from time to time: what is disabled is told to stop, and the main gives it to nobody.
+Nodes read the switches regularly: runs of a disabled job get a request to stop, and the main manager assigns its
+items to no node.
 """
 
 import datetime as dt
@@ -15,7 +16,7 @@ from nodes.models import DistributedJobSwitch, DistributedJobWish
 
 
 class DistributedJobUnknown(Exception):
-    """There is no such distributed job in the cluster."""
+    """The distributed job does not exist in the cluster."""
 
     def __init__(self, job: str, cluster: str) -> None:
         self.job, self.cluster = job, cluster
@@ -24,10 +25,10 @@ class DistributedJobUnknown(Exception):
 
 def set_switch(*, cluster: str, job: str, is_disabled: bool | None, made_by: str, now: dt.datetime) -> None:
     """
-    Disable or enable a job, `ALL` of them, or all `OTHERS`; None takes the switch away.
+    Disable or enable a job, `ALL` of them, or all `OTHERS`; None deletes the switch.
 
     Raises:
-        BadName: the cluster, or the job, has a name that it cannot have.
+        BadName: the name of the cluster, or of the job, is invalid.
     """
     checked("cluster", cluster)
     if job not in {ALL, OTHERS}:
@@ -60,17 +61,17 @@ def lock_switches(cluster: str) -> None:
 
 
 def read_switches(cluster: str) -> list[dict[str, object]]:
-    """Return the switches of a cluster by job, and when each was set."""
+    """Return the switches of a cluster by job, and the time of each."""
     stored = DistributedJobSwitch.objects.filter(cluster=cluster).order_by("job")
     return [dict(row) for row in stored.values("job", "is_disabled", "changed_by", "changed_at")]
 
 
 def wish_rebalance(*, cluster: str, made_by: str, now: dt.datetime) -> None:
     """
-    Let the main of a cluster share all items out anew, by the strategy that it has, though nothing has changed.
+    Request the main manager of a cluster to share all items out again by its strategy.
 
     Raises:
-        BadName: no cluster can be called so.
+        BadName: the name of the cluster is invalid.
     """
     checked("cluster", cluster)
     with transaction.atomic():

@@ -1,4 +1,6 @@
-"""A choice among rows of which there may be very many: the newest are offered, and what was chosen in the address."""
+"""
+Form fields for tables that may have very many rows: they offer the newest rows, and the row chosen in the address.
+"""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -10,7 +12,7 @@ _OFFERED: Final = 100
 
 
 def offer_few(field: "ModelChoiceField[Any]", *, chosen: Iterable[str]) -> None:
-    """Let a field of a form offer so many rows only; another one that is chosen is among them, and is as good."""
+    """Limit the offered rows of a form field; another row that is `chosen` is offered too."""
     every = field.queryset
     assert every is not None
     newest = dict(every.order_by("-pk").values_list("pk", "name")[: _OFFERED + 1])
@@ -23,6 +25,6 @@ def offer_few(field: "ModelChoiceField[Any]", *, chosen: Iterable[str]) -> None:
     if field.empty_label is not None:
         choices.insert(0, ("", field.empty_label))
     if has_more:
-        # A heading without anything below it, which nobody can choose.
+        # A heading without choices below it, which cannot be chosen.
         choices.append((_("The others: from their own pages"), []))
     field.choices = choices

@@ -7,7 +7,7 @@ class Invalid(Exception):
     """
     A request cannot be stored. `problems` maps a field to its sentences. Nothing was changed.
 
-    `is_conflict`: the request alone is valid, and another stored thing conflicts with it.
+    `is_conflict` if the request alone is valid, and another stored object conflicts with it.
     """
 
     def __init__(self, problems: Mapping[str, Sequence[str]], *, is_conflict: bool = False) -> None:
@@ -17,5 +17,5 @@ class Invalid(Exception):
 
 
 def name_taken(noun: str, name: str) -> dict[str, list[str]]:
-    """Return the problem of a name that another thing of the same kind has."""
+    """Return the problem of a name that another object of the same kind has."""
     return {"name": [f"Another {noun} has the name {name!r}. Choose another name."]}

@@ -1,4 +1,4 @@
-"""What happened to jobs, in rows that people read. Written in the transaction of what they report."""
+"""Events of jobs as readable rows, written in the transaction that they describe."""
 
 import datetime as dt
 from typing import Any
@@ -19,7 +19,7 @@ def record(
 
 
 def remember(job: Job, *, activity: ActivityName, code: str, description: str, now: dt.datetime) -> None:
-    """Write one row about the job itself into the history, where one is kept."""
+    """Write one row about the job itself into the history, if a history is kept."""
     if current()[KEEP_HISTORY]:
         Activity.objects.create(
             started_at=now,

@@ -1,4 +1,4 @@
-"""What a bin may be asked for, in words that people read."""
+"""The limits of a bin in words."""
 
 from django.utils.translation import gettext as _
 
@@ -6,7 +6,7 @@ from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
 
 
 def limits_in_words(limits: Limits | None) -> str:
-    """Such as “2 at a time, one every 1.5 s, 100,000 bytes a second”; nothing is said where nothing limits."""
+    """Return a phrase such as “2 at a time, one every 1.5 s, 100,000 bytes per second”, or “not limited”."""
     if limits is None:
         return str(_("not limited"))
     if limits.denied or limits.closed_until is not None:

@@ -1,9 +1,9 @@
 """
-What outputs are told: that a run has ended, or that a job goes.
+Notifications of outputs: a run has ended, or a job is being deleted.
 
-A notification is a claim of its own: the main makes one for each output that wants to hear, a worker takes
-it, tells the output outside of any transaction, and writes what came of that. One whose worker died is
-taken by another, so an output may hear the same twice, and never not at all.
+A notification is claimed like a document. The main manager inserts one for each output that requests it. A worker
+claims it, notifies the output outside any transaction, and writes the result. If the worker dies, another one claims
+it, so an output is notified at least once, and perhaps twice.
 """
 
 import uuid
@@ -36,7 +36,7 @@ UPDATE jobs_notification AS notification SET worker_id = NULL
  WHERE notification.job_id = %(job)s AND notification.told_at IS NULL
    AND node.id = notification.worker_id AND node.status NOT IN ('running', 'draining')
 """
-# Asked first, since there is rarely one.
+# A cheap test before the claim, since notifications are rare.
 _IS_THERE: Final[LiteralString] = """
 SELECT EXISTS (SELECT FROM jobs_notification AS notification JOIN jobs_job AS job ON job.id = notification.job_id
                 WHERE job.node_scope = %(scope)s AND job.phase IN ('notifying', 'notifying_of_deletion')
@@ -78,14 +78,14 @@ SELECT FROM settled
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How far the notifications of a job are: how many are not done, and the sentences of outputs that refused."""
+    """The state of a job's notifications: the number of open ones, and the messages of outputs that refused."""
 
     waiting: int
     refused: str
 
 
 def plan(connection: psycopg.Connection[Any], *, job_id: int, outputs: Sequence[int], anew: bool) -> None:
-    """Let these outputs be told; `anew` also those that were told before."""
+    """Plan notifications of these outputs; `anew` also of ones that were notified before."""
     with connection.transaction():
         if anew:
             connection.execute(_FORGET, {"job": job_id})
@@ -93,7 +93,7 @@ def plan(connection: psycopg.Connection[Any], *, job_id: int, outputs: Sequence[
 
 
 def look(connection: psycopg.Connection[Any], *, job_id: int) -> Told:
-    """See what came of a job's notifications; those in the hands of dead workers are free again."""
+    """Return the state of a job's notifications, after it released claims of dead workers."""
     connection.execute(_RELEASE, {"job": job_id})
     row = connection.execute(_READ, {"job": job_id}).fetchone()
     assert row is not None
@@ -102,7 +102,7 @@ def look(connection: psycopg.Connection[Any], *, job_id: int) -> Told:
 
 @dataclass(frozen=True, slots=True)
 class NotificationClaimed:
-    """A notification that a worker has in hand, and the stored output that is to be told."""
+    """A notification that a worker has claimed, and the stored output that gets it."""
 
     notification_id: int
     id: int
@@ -114,7 +114,7 @@ class NotificationClaimed:
 
 def claim(connection: psycopg.Connection[Any], *, worker: uuid.UUID, scope: str) -> NotificationClaimed | None:
     """
-    Take one notification; None if there is none.
+    Claim one notification; None if there is none.
 
     Raises:
         FenceRefused: the worker was marked failed.
@@ -137,9 +137,9 @@ def settle(
     keeps_history: bool = True,
 ) -> bool:
     """
-    Write what came of a notification that took so many `seconds`: told, or `refused` with this sentence.
+    Write the result of a notification that took `seconds`: sent, or `refused` with this message.
 
-    Returns whether it still was this worker's.
+    Return True if this worker still had the claim.
     """
     with connection.transaction():
         hold_node(connection, worker)

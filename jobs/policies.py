@@ -1,7 +1,8 @@
 """
-Every operator's verb about throttle policies, once: admin pages and the REST API translate and call these.
+All operations of operators on throttle policies. Admin pages and the REST API translate their requests and call
+these.
 
-A change counts from the next turn of each bin, at most 10 s later; running workers are told at once.
+A change applies from the next turn of each bin, at most 10 s later; running workers are notified at once.
 """
 
 import datetime as dt
@@ -21,18 +22,18 @@ from jobs.queue.addresses import want_placed
 from jobs.queue.policies import read_policies
 from jobs.throttling.policies import PolicyTerms
 
-# Who may set what holds for every bin of the cluster, and deny bins.
+# Permission for limits of every bin of the cluster, and for denials.
 EVERYWHERE: Final = "jobs.limit_everywhere"
 _USERS_NAMED: Final = 10
 _USERS_COUNTED: Final = 1_000
 
 
-# Seconds between two starts to a host where a policy names no pace at all.
+# Seconds between two starts to a host, in a policy without any pace.
 _USUAL_GAP: Final = 1.0
 
 
 class PolicyFacts(TypedDict, total=False):
-    """Columns of a policy, by their names; what is left out stays as it is."""
+    """Columns of a policy, by their names; missing ones keep their values."""
 
     name: str
     open_requests: int
@@ -51,11 +52,11 @@ class PolicyFacts(TypedDict, total=False):
 
 
 class InvalidPolicy(Invalid):
-    """These fields cannot be those of a policy."""
+    """The fields are invalid for a policy."""
 
 
 class PolicyUnknown(Exception):
-    """There is no such policy (any more)."""
+    """The policy does not exist."""
 
     def __init__(self, policy_id: int) -> None:
         self.policy_id = policy_id
@@ -63,7 +64,7 @@ class PolicyUnknown(Exception):
 
 
 class PolicyNotAllowed(Exception):
-    """What was asked for concerns every bin of the cluster, and who asked may not decide that."""
+    """The request concerns every bin of the cluster, and its author may not decide that."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -83,7 +84,7 @@ class PolicyInUse(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """The jobs whose seeds have a policy: the first of their names, and how many there are (None: too many to count)."""
+    """The jobs whose seeds have a policy: the first of their names, and their number (None: too many to count)."""
 
     names: Sequence[str]
     count: int | None
@@ -98,7 +99,7 @@ class Users:
 
 @dataclass(frozen=True, slots=True)
 class PolicySaved:
-    """A policy as it is stored now; `warnings` are sentences about what is legal and probably not meant."""
+    """A stored policy; `warnings` are sentences about fields that are valid and probably not meant."""
 
     policy: ThrottlePolicy
     warnings: Sequence[str] = field(default_factory=list)
@@ -106,7 +107,7 @@ class PolicySaved:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """A policy before (None: there was none) and after what was wanted of it."""
+    """A policy before (None: it is new) and after a requested change."""
 
     before: PolicyTerms | None
     after: PolicyTerms
@@ -114,7 +115,7 @@ class Rehearsed:
 
 
 def gap_unless_given(*, unlimited: bool, starts: int | None) -> float:
-    """Return the seconds between two starts in a policy that names no gap: none beside a rate, or if it is unlimited."""
+    """Return the seconds between two starts in a policy without a given gap: 0 beside a rate, or if it is unlimited."""
     return 0.0 if unlimited or starts is not None else _USUAL_GAP
 
 
@@ -127,10 +128,12 @@ def create(
     **facts: Unpack[PolicyFacts],
 ) -> PolicySaved:
     """
-    Store a new policy. `unlimited`: that nothing paces its bins is meant. `everywhere`: who asks may limit the cluster.
+    Store a new policy, and return it.
+
+    `unlimited` if its bins have no pace on purpose. `everywhere` if the author may limit the whole cluster.
 
     Raises:
-        InvalidPolicy: a field cannot be what was given, or the name is taken.
+        InvalidPolicy: a field is invalid, or the name is taken.
         PolicyNotAllowed: it concerns every bin, or denies some.
     """
     with transaction.atomic():
@@ -150,12 +153,12 @@ def change(
     **facts: Unpack[PolicyFacts],
 ) -> PolicySaved:
     """
-    Change a policy; what is left out stays. Rules are given all together. The rest is as in `create`.
+    Change a policy, and return it; missing fields stay. `rules` replaces all rules. The rest is as in `create`.
 
     Raises:
-        InvalidPolicy: a field cannot be what was given, or the name is taken.
-        PolicyNotAllowed: it concerns every bin, or changes which are denied.
-        PolicyUnknown: there is no such policy.
+        InvalidPolicy: a field is invalid, or the name is taken.
+        PolicyNotAllowed: it concerns every bin, or changes denials.
+        PolicyUnknown: the policy does not exist.
     """
     with transaction.atomic():
         before = _facts(_lock(policy_id)[0])
@@ -174,10 +177,10 @@ def rehearse(
     **facts: Unpack[PolicyFacts],
 ) -> Rehearsed:
     """
-    Say what `create` (without an id) or `change` would make of a policy; nothing is stored, no bin is looked at.
+    Return the result of `create` (without an id) or `change` without storing it; no bin is read.
 
     Raises:
-        InvalidPolicy, PolicyNotAllowed, PolicyUnknown: as they do.
+        InvalidPolicy, PolicyNotAllowed, PolicyUnknown: as these do.
     """
     with transaction.atomic():
         before = None if policy_id is None else _terms_of(policy_id)
@@ -190,10 +193,10 @@ def rehearse(
 
 def preview(policy_id: int | None, *, everywhere: bool, now: dt.datetime, **wanted: Any) -> Preview:
     """
-    Say what `create` (without an id) or `change` would touch, and how; nothing is stored.
+    Return the effects of `create` (without an id) or `change` without storing anything.
 
     Raises:
-        InvalidPolicy, PolicyNotAllowed, PolicyUnknown: as they do.
+        InvalidPolicy, PolicyNotAllowed, PolicyUnknown: as these do.
     """
     found = rehearse(policy_id, everywhere=everywhere, **wanted)
     return read_preview(found.before, found.after, warnings=found.warnings, now=now)
@@ -206,15 +209,15 @@ def _terms_of(policy_id: int) -> PolicyTerms | None:
 
 def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
     """
-    Remove a policy that no seed has.
+    Delete a policy that no seed has.
 
     Raises:
         PolicyInUse: seeds have it.
         PolicyNotAllowed: it holds for every bin, or denies some.
-        PolicyUnknown: there is no such policy.
+        PolicyUnknown: the policy does not exist.
     """
     with transaction.atomic():
-        # The full lock: a seed that is given this policy now waits, and then finds it gone.
+        # The full lock: a seed that gets this policy now waits, and then does not find it.
         policy = ThrottlePolicy.objects.select_for_update().filter(pk=policy_id).first()
         if policy is None:
             raise PolicyUnknown(policy_id)
@@ -229,7 +232,7 @@ def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
 
 
 def users_of(policy: ThrottlePolicy) -> Users:
-    """The jobs whose seeds have a policy, also seeds that are being removed."""
+    """Return the jobs whose seeds have a policy, including seeds that are being removed."""
     found = (
         Seed.objects.filter(policy=policy)
         .order_by("job__name")
@@ -241,7 +244,7 @@ def users_of(policy: ThrottlePolicy) -> Users:
 
 
 def rules_of(policy: ThrottlePolicy) -> list[RuleWanted]:
-    """The rules that a policy has, as somebody would name them."""
+    """Return the rules of a policy as input of `change`."""
     return [
         RuleWanted(**{one.name: _said(getattr(rule, one.name)) for one in fields(RuleWanted)})
         for rule in policy.rules.order_by("position")
@@ -269,7 +272,7 @@ def _said(value: Any) -> Any:  # noqa: ANN401 (of any column)
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What counts of a policy as it is stored."""
+    """The properties of a stored policy that checks of a change need."""
 
     rules: Sequence[RuleWanted]
     holds_everywhere: bool
@@ -285,7 +288,7 @@ def _write(
     everywhere: bool,
     facts: PolicyFacts,
 ) -> PolicySaved:
-    """Write what is wanted, if it can be, of a new policy or of this one, under its lock."""
+    """Check and write a new policy or this one, under its lock."""
     policy, before = ThrottlePolicy(), _Before(rules=(), holds_everywhere=False, time_zone="", is_unlimited=False)
     if policy_id is not None:
         policy, before = _lock(policy_id)
@@ -294,7 +297,7 @@ def _write(
     for name, value in facts.items():
         setattr(policy, name, value)
     after = list(before.rules) if rules is None else [_as_stored(rule) for rule in rules]
-    # What has been unlimited was meant so by somebody.
+    # A policy that was unlimited before is unlimited on purpose.
     checked = check(policy, after, unlimited=unlimited, was_unlimited=before.is_unlimited)
     if checked.problems:
         raise InvalidPolicy(checked.problems)
@@ -329,17 +332,17 @@ def _put_in_force(policy: ThrottlePolicy) -> None:
 
 
 def _as_stored(rule: RuleWanted) -> RuleWanted:
-    """The same in the one way in which it is kept."""
+    """Return the rule in its stored form."""
     return RuleWanted(**(asdict(rule) | {"days": tuple(sorted(set(rule.days))), "pattern": as_kept(rule.pattern)}))
 
 
 def _denied(rules: Sequence[RuleWanted], time_zone: str) -> list[tuple[Any, ...]]:
-    """Which bins are denied when: also by the rules before those that deny, since they may let some pass."""
+    """Return the denials: rules up to the last one that denies, since rules before it may let some bins pass."""
     last = max((place for place, rule in enumerate(rules, start=1) if rule.denies), default=0)
     return [(rule.pattern, *rule.times, rule.from_time and time_zone, rule.denies) for rule in rules[:last]]
 
 
 def _tell_nodes() -> None:
-    """Let running workers and managers look anew, when this is committed."""
+    """Notify running workers and managers when the transaction commits."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, channels.LIMITS))

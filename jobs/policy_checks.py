@@ -1,4 +1,4 @@
-"""What cannot be a throttle policy, and what can and is probably not meant."""
+"""Checks of throttle policies: errors, and warnings about valid fields that are probably not meant."""
 
 import datetime as dt
 import re
@@ -23,7 +23,7 @@ _LABEL: Final = re.compile(r"[^.:]+")
 
 @dataclass(frozen=True, slots=True)
 class RuleWanted:
-    """A rule as somebody names it: see `ThrottleRule`. Days of a week are ISO's."""
+    """A rule as input of operations: see `ThrottleRule`. Days of a week are ISO's."""
 
     pattern: str = ""
     days: tuple[int, ...] = EVERY_DAY
@@ -51,7 +51,7 @@ class RuleWanted:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What is wrong, by field (`rules.0.starts`), and warnings about what is legal."""
+    """The result of a check: problems by field (`rules.0.starts`), and warnings about valid fields."""
 
     problems: Mapping[str, list[str]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
@@ -64,12 +64,12 @@ def check(
     policy: ThrottlePolicy, rules: Sequence[RuleWanted], *, unlimited: bool, was_unlimited: bool = False
 ) -> Checked:
     """
-    Check a policy before it is stored.
+    Check a policy before it is stored, and return its problems or its warnings.
 
-    A policy, or a rule, that only open requests limit needs `unlimited`, unless the policy `was_unlimited` before.
-    A policy with a pace cannot be `unlimited`.
+    A policy, or a rule, that only open requests limit needs `unlimited`, unless the policy `was_unlimited` before. A
+    policy with a pace cannot be `unlimited`.
 
-    What it is named, and whether others have that name, is not looked at beyond whether it can be a name.
+    The check accepts any valid name: the caller checks whether it is taken.
     """
     problems = {**_check_name(policy), **_check_numbers(policy)}
     if policy.time_zone not in time_zones():
@@ -99,7 +99,7 @@ def _check_name(policy: ThrottlePolicy) -> dict[str, list[str]]:
 
 # --- Numbers ---------------------------------------------------------------------------------------
 
-# By field: what it is called, and the most of it that there can be. The least is one.
+# Name and maximum of each field. The minimum is one.
 _COUNTS: Final = {
     "open_requests": ("open requests", MOST_REQUESTS),
     "starts": ("starts", MOST_STARTS),
@@ -119,7 +119,7 @@ def _check_numbers(said: Said) -> dict[str, list[str]]:
                 f"{number} {what} is no limit; write a whole number from 1 to {most}."
                 + (" To fetch nothing, write a rule that denies." if number == 0 else "")
             ]
-    # Written so that NaN is refused too.
+    # A condition that refuses NaN too.
     if said.min_gap is not None and not 0 <= said.min_gap <= LONGEST_GAP:
         problems["min_gap"] = [f"{said.min_gap} is no gap; write seconds from 0 to {LONGEST_GAP:g}."]
     return {**problems, **_check_rate(said, "starts", "period"), **_check_rate(said, "total_starts", "total_period")}
@@ -150,7 +150,7 @@ def _check_pattern(pattern: str) -> dict[str, list[str]]:
 
 
 def why_no_pattern(pattern: str) -> str:
-    """Why something that is kept as a pattern can be none; "" for one that can."""
+    """Return why a stored pattern is invalid; "" for a valid one."""
     is_address = "://" in pattern or ("/" in pattern and not pattern.startswith(("/", "*")))
     is_name = pattern.isprintable() and not is_address and not set(" ?") & set(pattern) and not pattern.endswith(".")
     if len(pattern) > LONGEST_PATTERN or not is_name:
@@ -197,16 +197,16 @@ def _check_what_it_says(rule: RuleWanted) -> dict[str, list[str]]:
 
 
 def is_everything(pattern: str) -> bool:
-    """Whether every bin is meant."""
+    """True if the pattern means every bin."""
     return not pattern.strip("*")
 
 
 def as_kept(pattern: str) -> str:
     """
-    The pattern that somebody means, in the one way in which it is kept: "" for every bin, and else as bins are named.
+    Return a typed pattern in its stored form: "" for every bin, otherwise as bins are named.
 
-    Hosts have their names in ASCII (`xn--…`); roots of files, which have a slash, as they are. A label with a star
-    cannot be brought into ASCII, and stays.
+    Names of hosts are stored in ASCII (`xn--…`), and roots of files, which have a slash, as they are. A label with a
+    star cannot be converted to ASCII, and stays.
     """
     pattern = pattern.strip()
     if is_everything(pattern):
@@ -223,12 +223,12 @@ def _in_ascii(label: str) -> str:
 
 
 def _never_reached(rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
-    """Rules to which those before them leave no bin at any time: what is written there would never count."""
+    """Return the problems of rules without effect: the rules before them cover all their bins at all times."""
     problems = {}
     patterns = Patterns(rule.pattern for rule in rules)
     times = parts_of_the_week([Window(rule.days, rule.from_time, rule.to_time) for rule in rules])
     for place, rule in enumerate(rules):
-        # What matches a pattern that is taken for a name, its stars for letters, matches whatever that does.
+        # If a pattern matches another one, with the other's stars taken as letters, it matches all bins of the other.
         wider = [other for other in dict.fromkeys(patterns.places_of(rule.pattern)) if other < place]
         found = covering(times[place], [times[other] for other in wider])
         hiding = [wider[other] for other in found or ()]
@@ -238,7 +238,7 @@ def _never_reached(rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
 
 
 def _says_nothing_else(rule: RuleWanted, hiding: Sequence[RuleWanted]) -> bool:
-    """Lists of what is denied may name a host, and all of its domain: whichever holds, nothing is fetched."""
+    """True if only lists of denied hosts overlap, such as a host and its domain: either rule denies it."""
     is_named_twice = any(other.pattern.lower() == rule.pattern.lower() for other in hiding)
     return rule.denies and all(other.denies for other in hiding) and not is_named_twice
 
@@ -258,7 +258,7 @@ def _that_it_never_holds(hiding: Sequence[int]) -> str:
 
 
 def is_unlimited(policy: ThrottlePolicy, rule: RuleWanted | None = None) -> bool:
-    """Whether bins have no pace: neither a gap, nor a rate, nor bytes limit them, but open requests alone."""
+    """True if bins have no pace: only open requests limit them, but no gap, rate or bytes."""
     if rule is not None and rule.denies:
         return False
     return _gap(policy, rule) == 0 and not _first(policy, rule, "bytes_per_second")
@@ -314,7 +314,7 @@ def _warnings_of(policy: ThrottlePolicy, rule: RuleWanted | None, where: str) ->
 
 
 def _names(rule: RuleWanted | None, name: str) -> bool:
-    """Whether this is the place where the limit, or its total, is said."""
+    """True if the rule (or the policy, without a rule) sets this limit or its total."""
     return rule is None or getattr(rule, name) is not None or getattr(rule, f"total_{name}", None) is not None
 
 

@@ -1,4 +1,4 @@
-"""Calls by which operators restore removed documents and deleted jobs. Workers do the work behind them."""
+"""Operations by which operators restore removed documents and deleted jobs. Workers do the work afterwards."""
 
 import datetime as dt
 from typing import Final
@@ -23,22 +23,22 @@ __all__ = [
     "restore_output",
 ]
 
-# As the removal of a deleted job's documents is called.
+# The cause in tombstones of a deleted job's documents.
 _DELETED: Final = "job deleted"
 
 
 class NothingToRestore(Exception):
-    """A job has no removed documents that could be brought back, or cannot take them now."""
+    """A job has no removed documents to restore, or cannot restore them now."""
 
 
 def restore(
     job_id: int, *, run_no: int | None = None, since: dt.datetime | None = None, made_by: str, now: dt.datetime
 ) -> Restoration:
     """
-    Bring back what a run of a job removed, the newest run with removals if none is named; only what was removed `since`.
+    Restore the removals of a job's run, by default the newest run with removals; `since` limits them to later ones.
 
     Raises:
-        JobUnknown: there is no such job.
+        JobUnknown: the job does not exist.
         NothingToRestore: no such removal is kept, or the job is removing documents now.
     """
     job = Job.objects.filter(pk=job_id).first()
@@ -53,7 +53,7 @@ def restore(
         raise NothingToRestore(f"Job {job.name} has no removals of run {run_no} that can be restored.")
     same = {"job_id": job_id, "run_no": run_no, "since": since, "cause": "", "output_id": None}
     with transaction.atomic():
-        # A second request for the same restoration is not done again.
+        # A second request for an open restoration has no effect.
         open_one = Restoration.objects.filter(**same, ended_at=None).first()
         if open_one is not None:
             return open_one
@@ -65,11 +65,12 @@ def restore(
 
 def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetime) -> Restoration:
     """
-    Bring back what an operator's order took out of an output of a job. The job gets the output back, too, if it lost it.
+    Restore documents that an operator's order removed from an output of a job, and the output of the job if it lost
+    it.
 
     Raises:
         InvalidJob: the job lost the output, and cannot be changed now.
-        JobUnknown: there is no such job.
+        JobUnknown: the job does not exist.
         NothingToRestore: no such removal is kept.
     """
     with transaction.atomic():
@@ -90,10 +91,10 @@ def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetim
 
 def restore_cleared(output_id: int, *, made_by: str, now: dt.datetime) -> list[Restoration]:
     """
-    Bring back what clearing an output took out of it, of all jobs that have the output; a clearing under way ends.
+    Restore the documents of a cleared output, for all jobs that have the output; a running clearing stops.
 
     Raises:
-        NothingToRestore: no such removal is kept, or there is no such output.
+        NothingToRestore: no such removal is kept, or the output does not exist.
     """
     with transaction.atomic():
         output = _stop_clearing(output_id)
@@ -108,7 +109,7 @@ def restore_cleared(output_id: int, *, made_by: str, now: dt.datetime) -> list[R
 
 
 def _stop_clearing(output_id: int) -> OutputConnection | None:
-    """Return the output, no longer to be cleared. Its row is locked, so no chunk is under way."""
+    """Stop the clearing of an output, and return the output. Its row is locked, so no chunk is being removed."""
     output = OutputConnection.objects.select_for_update(no_key=True).filter(pk=output_id).first()
     if output is not None and output.clear_before is not None:
         output.clear_before = None
@@ -128,10 +129,10 @@ def _restore_into(job: Job, output: OutputConnection, *, cause: str, made_by: st
 
 def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Restoration:
     """
-    Bring back a job that was deleted, with the documents that its deletion removed.
+    Restore a deleted job, with the documents that its deletion removed.
 
     Raises:
-        CannotComeBack: the job is no longer kept, its name is taken, or something that it needs no longer exists.
+        CannotComeBack: the job is no longer kept, its name is taken, or an object that it needs no longer exists.
     """
     with transaction.atomic():
         job = dig_out(job_id, now=now)
@@ -143,5 +144,5 @@ def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Restorati
 
 
 def find_deleted(name: str) -> DeletedJob | None:
-    """Return the job of this name that was deleted last."""
+    """Return the job with this name that was deleted last."""
     return DeletedJob.objects.filter(name=name).order_by("-deleted_at").first()

@@ -1,4 +1,4 @@
-"""The beginning of a run, whoever asks for it: an operator, a schedule, or a restart."""
+"""The beginning of a run, requested by an operator, a schedule or a restart."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from nodes.fences import TermHeld
 
 
 class InvalidJob(Invalid):
-    """These fields cannot be those of a job, or a job with them cannot run."""
+    """The fields are invalid for a job, or a job with them cannot run."""
 
 
 def ask_for_run(
@@ -25,7 +25,7 @@ def ask_for_run(
     term: TermHeld | None = None,
 ) -> StateChange:
     """
-    Make a job ready for startup by the transition of this name; the main prepares its run.
+    Make a job ready for startup by the transition with this name; the main manager prepares its run.
 
     Raises:
         InvalidJob: it has no seed or no output.

@@ -1,4 +1,4 @@
-"""The database's tables against this program's: made where they are missing, refused where they are newer."""
+"""The version of the database's tables: missing tables are created, and newer ones refused."""
 
 from typing import Final
 
@@ -31,7 +31,7 @@ class SchemaBehind(Exception):
 
 
 class NodesBeat(Exception):
-    """Managers or workers use the tables that were to be changed; nothing was changed."""
+    """Managers or workers use the tables that would be changed; nothing was changed."""
 
     def __init__(self, nodes: list[str]) -> None:
         shown = ", ".join(nodes[:_NAMED]) + (f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else "")
@@ -45,7 +45,7 @@ class NodesBeat(Exception):
 
 # Nodes that a refusal names.
 _NAMED: Final = 10
-# Columns that each version has had.
+# Columns that exist in every version.
 _BEATING: Final = """
 SELECT kind || ' ' || name || ' on ' || host FROM nodes_node
  WHERE status IN ('starting', 'running', 'draining')
@@ -53,15 +53,15 @@ SELECT kind || ' ' || name || ' on ' || host FROM nodes_node
  ORDER BY kind, name, host
 """
 
-# Who makes the tables holds this advisory lock; the number is only ours.
+# The advisory lock of the process that creates the tables; no other lock has this number.
 _MIGRATING: Final = 7_215_608_411
 
 
 def make_ready() -> bool:
     """
-    Bring the database's tables up to this program's; returns whether anything had to be made.
+    Migrate the database's tables to this program's version; return True if anything was migrated.
 
-    Of several processes that find a new database at once, one makes the tables and the others wait.
+    If several processes find a new database at once, one creates the tables and the others wait.
 
     Raises:
         SchemaTooNew: the database knows migrations that this program does not.
@@ -82,7 +82,7 @@ def make_ready() -> bool:
 
 def require_current() -> None:
     """
-    Make sure that the tables are this program's: what a daemon asks before it takes part.
+    Check that the tables have this program's version. A daemon calls it before it joins.
 
     Raises:
         SchemaTooNew: the database knows migrations that this program does not.
@@ -94,7 +94,7 @@ def require_current() -> None:
 
 def refuse_newer() -> None:
     """
-    Make sure that the database is not ahead of this program: what is asked before its tables are changed.
+    Check that the tables are not newer than this program. Called before they are changed.
 
     Raises:
         SchemaTooNew: the database knows migrations that this program does not.
@@ -104,10 +104,10 @@ def refuse_newer() -> None:
 
 def refuse_while_nodes_beat(*, has_target: bool = False) -> None:
     """
-    Raise NodesBeat if nodes work on the tables that are to be changed; `has_target` if older tables are wanted.
+    Check that no node uses the tables that would be changed; `has_target` if older tables are requested.
 
     Raises:
-        NodesBeat: some do, and there is something to change.
+        NodesBeat: some nodes do, and there is something to change.
     """
     connection = connections[DEFAULT_DB_ALIAS]
     with connection.cursor() as cursor:

@@ -1,7 +1,7 @@
 """
-Very long lists of addresses to start from, as text: one address a line.
+Very long lists of seed addresses, as text: one address a line.
 
-A list is one seed of its job. It is stored whole or not at all, by `control.change_job`.
+A list is one seed of its job. `control.change_job` stores it as a whole or not at all.
 """
 
 import datetime as dt
@@ -23,7 +23,7 @@ _NAMED: Final = 20
 
 
 class SeedUnknown(Exception):
-    """There is no such seed (any more)."""
+    """The seed does not exist."""
 
     def __init__(self, seed_id: int) -> None:
         self.seed_id = seed_id
@@ -31,7 +31,7 @@ class SeedUnknown(Exception):
 
 
 class InvalidLines(Invalid):
-    """Lines of a list cannot be addresses of the job. `problems` maps `lines.17` to its sentences."""
+    """Lines of a list are invalid addresses for the job. `problems` maps `lines.17` to its sentences."""
 
 
 class _Line(NamedTuple):
@@ -41,11 +41,11 @@ class _Line(NamedTuple):
 
 def change_addresses(seed_id: int, *, text: str, append: bool, made_by: str, now: dt.datetime) -> JobSaved:
     """
-    Let the lines of a text be the addresses of a seed, or `append` them. Blank lines do not count.
+    Make the lines of a text the addresses of a seed, or `append` them. Blank lines do not count.
 
     Raises:
-        SeedUnknown: there is no such seed.
-        InvalidLines: lines cannot be addresses of its job; the error names the first of them.
+        SeedUnknown: the seed does not exist.
+        InvalidLines: lines are invalid addresses for its job; the error names the first of them.
         InvalidJob: there is no line, there are too many, or the job cannot be changed now.
     """
     lines = list(_lines_of(text))
@@ -87,7 +87,7 @@ def _check_lines(job: Job, lines: Sequence[_Line]) -> None:
 
 
 def _bad_lines(job: Job, lines: Sequence[_Line]) -> Iterator[tuple[_Line, list[str]]]:
-    """Find the lines that the connector refuses. It looks at a list as a whole, so bad ones are found by halving."""
+    """Yield the lines that the connector refuses. It checks a list as a whole, so halving finds the bad ones."""
     said = _problems_of(job, lines)
     if not said:
         return

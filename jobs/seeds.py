@@ -1,4 +1,4 @@
-"""The seeds of a job, as operators name them and as they are stored. `jobs.control` changes them with their job."""
+"""The seeds of a job: input of operators, and stored rows. `jobs.control` changes them with their job."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ from jobs.runs import InvalidJob
 @dataclass(frozen=True, slots=True)
 class SeedWanted:
     """
-    A seed as an operator names it. A password in an address is never stored: it would be shown again.
+    A seed as input. A password in an address is never stored, since pages would show it.
 
-    `id` is the stored seed that this one is to be; without one it takes the place of a seed that no other names.
+    `id` is the stored seed that this one replaces. Without an id it replaces the next seed that no other one names.
     """
 
     urls: tuple[str, ...]
@@ -61,10 +61,10 @@ def are_as_stored(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> bool:
 
 def _places(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> list[Seed | None]:
     """
-    Return for each wanted seed the stored seed that it replaces: the one with its id, else the next unnamed one.
+    Return for each wanted seed the stored seed that it replaces: the one with its id, or the next unnamed one.
 
     Raises:
-        InvalidJob: the job has no seed of such an id, or two wanted seeds name the same.
+        InvalidJob: the job has no seed with this id, or two wanted seeds name the same.
     """
     by_id = {seed.pk: seed for seed in stored}
     problems: dict[str, list[str]] = {}
@@ -84,21 +84,21 @@ def _places(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> list[Seed | 
 
 def replace_seeds(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[Seed], now: dt.datetime) -> None:
     """
-    Keep the seeds that are still wanted, since documents stand in their lanes; mark the others.
+    Update the seeds that are still wanted, since their lanes have documents, and mark the others as removed.
 
     Raises:
-        InvalidJob: a seed has the id of none of the job, or of another.
+        InvalidJob: the job has no seed with this id, or two wanted seeds name the same.
     """
     places = _places(seeds, stored)
     for wanted, seed in zip(seeds, places, strict=True):
         if seed is None:
             continue
         if seed.urls != wanted.stored_urls:
-            # Its source has not been asked for these yet.
+            # Its source has not been read for these yet.
             seed.urls, seed.seeded_run, seed.seeding_version = wanted.stored_urls, 0, ""
         before = seed.policy_id
         seed.policy, seed.tag = wanted.policy, wanted.tag
-        # Its group is the main's to change: where the job runs, the seed goes over into that of its new policy.
+        # The main manager changes its group: in a running job, the seed moves to the group of its new policy.
         seed.save(update_fields=["urls", "seeded_run", "seeding_version", "policy", "tag"])
         if seed.policy_id != before:
             with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""What a job is told of when and how far it goes: its kind, intervals, schedule and limits, and what cannot be."""
+"""Terms of a job: its kind, intervals, schedule and limits, and their checks."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ GUARD: Final = ("guard_percent", "guard_host_percent", "guard_documents", "guard
 
 
 class Terms(TypedDict, total=False):
-    """Columns of a job, by their names; what is left out stays as it is."""
+    """Columns of a job, by their names; missing ones keep their values."""
 
     max_documents: int | None
     priority: int
@@ -41,7 +41,10 @@ class Terms(TypedDict, total=False):
 def check_terms(
     job: Job, *, windows: Sequence[schedule.Window], link_types: Sequence[str], now: dt.datetime
 ) -> dict[str, list[str]]:
-    """What is wrong with a job as it is to be, by field; its windows as `windows` or `windows.0`, its hop limits likewise."""
+    """
+    Return the problems of a job's terms, by field; those of windows under `windows` or `windows.0`, hop limits
+    likewise.
+    """
     problems = {**_check_intervals(job), **_check_windows(windows, now=now), **_check_hops(job.hop_limits, link_types)}
     if job.max_documents is not None and not 1 <= job.max_documents < 2**53:
         problems["max_documents"] = [f"{job.max_documents} documents is no limit; write a whole number from 1 on."]
@@ -59,7 +62,7 @@ def check_terms(
 
 
 def store_windows(job: Job, windows: Sequence[schedule.Window]) -> None:
-    """Let these be the windows of a job, in this order."""
+    """Replace the windows of a job with these, in this order."""
     job.windows.all().delete()
     ScheduleWindow.objects.bulk_create(
         ScheduleWindow(
@@ -117,7 +120,7 @@ def _why_no_window(window: schedule.Window) -> str:
 
 @cache
 def time_zones() -> frozenset[str]:
-    """The names of all time zones that there are."""
+    """Return the names of all time zones."""
     return frozenset(available_timezones())
 
 

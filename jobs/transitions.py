@@ -1,10 +1,10 @@
 """
-The one place where a job's state changes.
+The only place where a job's state changes.
 
-Every change is a row of the lifecycle's table. The job's row stays locked while we look and write, so
-of two processes that try at the same instant one wins and the other is refused. Whoever works for the
-job holds the same row shared in his own transactions (`jobs.queue.stuff`), so when a change has
-committed nobody can still hand out work on the strength of the old state.
+Each change is a row of the lifecycle's table. The job's row is locked from the check to the write, so of two
+concurrent attempts one succeeds and the other is refused. A process that works for the job holds the same row shared
+in its own transactions (`jobs.queue.stuff`). So once a change has committed, no process can hand out work by the old
+state.
 """
 
 import datetime as dt
@@ -29,7 +29,7 @@ logger: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """A transition that was made: from which state to which."""
+    """A transition that was made, with the states before and after it."""
 
     job: Job
     name: str
@@ -38,7 +38,7 @@ class StateChange:
 
 
 class TransitionRefused(Exception):
-    """The job was not in a state from which this transition may be made."""
+    """The transition is not possible from the job's state."""
 
     def __init__(self, job: Job, name: str) -> None:
         self.job_id, self.name, self.state = job.pk, name, job.status
@@ -48,7 +48,7 @@ class TransitionRefused(Exception):
 
 
 class JobUnknown(Exception):
-    """There is no such job (any more)."""
+    """The job does not exist."""
 
     def __init__(self, job_id: int) -> None:
         self.job_id = job_id
@@ -66,20 +66,20 @@ def make_transition(
     term: TermHeld | None = None,
 ) -> StateChange:
     """
-    Move a job along one row of the lifecycle's table and record the move.
+    Make a transition of the lifecycle's table, record it, and return it.
 
-    `facts` are other columns of the job that change with it. `reason` is shown beside its status; without
-    one nothing is, unless the row keeps what was. A main gives its `term`, which is its fence.
+    `facts` are other columns of the job that change with it. `reason` is shown beside its status; without one the
+    status has no reason, unless the row keeps the old one. A main manager passes its `term`, which is its fence.
 
     Raises:
-        FenceRefused: the term is no longer the main's.
-        TransitionRefused: the job is not in a state this transition may start from.
-        JobUnknown: there is no such job.
+        FenceRefused: the term is no longer the main manager's.
+        TransitionRefused: the transition is not possible from the job's state.
+        JobUnknown: the job does not exist.
     """
     with transaction.atomic():
         job = _hold(job_id, name, term=term)
         row, before = TRANSITIONS[name], job.state
-        # Where it stands now, its schedule may say something else.
+        # Its schedule may have another result in the new state.
         changes = {"schedule_due_at": None, **row.becomes_from(situation_of(before)), **(facts or {})}
         if reason or not row.keeps_reason:
             changes["reason"] = reason
@@ -92,7 +92,7 @@ def make_transition(
 
 def drop_job(job_id: int, *, made_by: str, now: dt.datetime, term: TermHeld) -> None:
     """
-    Let a job go of which nothing is left but itself: the last row of its lifecycle.
+    Delete the row of a job of which nothing else is left: the last row of its lifecycle.
 
     Raises:
         FenceRefused, TransitionRefused, JobUnknown: as above.
@@ -105,7 +105,7 @@ def drop_job(job_id: int, *, made_by: str, now: dt.datetime, term: TermHeld) -> 
 
 
 def _hold(job_id: int, name: str, *, term: TermHeld | None) -> Job:
-    """Lock a job in a state from which this transition may be made."""
+    """Lock a job in a state from which this transition is possible."""
     if term is not None:
         hold_term(connection.connection, term)
     job = Job.objects.select_for_update(no_key=True).filter(pk=job_id).first()
@@ -117,17 +117,17 @@ def _hold(job_id: int, name: str, *, term: TermHeld | None) -> Job:
 
 
 def _tell(job: Job, name: str, *, reason: str, code: str, made_by: str, now: dt.datetime) -> None:
-    """Write the move into the journal and the history, and wake whoever works for the job."""
+    """Write the change into the journal and the history, and notify the processes that work for the job."""
     says = TRANSITIONS[name].says
     message = f"{says}: {reason}" if reason else says
     journal.record(job, kind=name.replace(" ", "_"), message=message, made_by=made_by, now=now)
     if activity := OF_TRANSITIONS.get(name):
         journal.remember(job, activity=activity, code=code, description=reason, now=now)
     if job.node_scope == CLUSTER_SCOPE:
-        # A one-shot prints the states of its job itself.
+        # A one-shot command prints the states of its job itself.
         facts = {"job": job.pk, "run": job.run_no}
         sentence = f"{message} ({code})" if code else message
         transaction.on_commit(lambda: logger.info("job %s: %s", job.name, sentence, extra=facts))
-    # Rare, and whoever works for the job should know at once: inside the transaction.
+    # Inside the transaction, since it is rare and must arrive at once.
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, str(job.pk)))

@@ -15,7 +15,7 @@ from jobs.throttling.sources import Origin
 from jobs.verdicts.causes import Cause, Verdict, is_of_job
 from jobs.verdicts.requests import Requests
 
-# The tone of each cause that has one; of others work goes on.
+# The tone of each cause that stops or delays work; other causes let work continue.
 _TONES = {
     Cause.DISK: "failed",
     Cause.NOT_RUNNING: "quiet",
@@ -52,7 +52,7 @@ def tone(verdict: Verdict) -> str:
 
 
 def brief(verdict: Verdict) -> str:
-    """The verdict in a word or two."""
+    """Return the verdict in a word or two."""
     if verdict.failing is not None:
         return _("failing")
     return cause_in_brief(verdict.cause)
@@ -99,7 +99,7 @@ def cause_in_brief(cause: Cause) -> str:
 
 
 def source(said_by: SourceLine) -> str:
-    """The policy, person or file that sets a limit."""
+    """Return the policy, person or file that sets a limit."""
     match said_by.source.origin:
         case Origin.ROBOTS:
             return _("its robots.txt")
@@ -123,7 +123,7 @@ def parent(above: ParentLine) -> str:
 
 
 def failures(requests: Requests) -> str:
-    """The share of requests that failed, and their most frequent code."""
+    """Return the share of requests that failed, and their most frequent code."""
     return _("%(failed)s of the last %(ended)s requests failed (%(code)s).") % {
         "failed": words.number(requests.failed),
         "ended": words.number(requests.ended),
@@ -132,12 +132,12 @@ def failures(requests: Requests) -> str:
 
 
 def sentence_of_host(line: BinLine, *, now: dt.datetime) -> str:
-    """Return the verdict on a host: the cause, its author, and until when if that is known."""
+    """Return the verdict on a host: the cause, its author, and its end if that is known."""
     return _with_failures(line.verdict, _of_host(line, now=now))
 
 
 def sentence(verdict: Verdict, *, now: dt.datetime, line: BinLine | None = None) -> str:
-    """The verdict on a job, or on a document at the host of the `line`."""
+    """Return the verdict on a job, or on a document at the host of the `line`."""
     if line is not None and not is_of_job(verdict.cause):
         said = _of_host(line, now=now, verdict=verdict)
     else:
@@ -155,7 +155,7 @@ def _brief_sentence(verdict: Verdict) -> str:
 
 
 def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
-    """A sentence for a cause of a job, a document or the cluster; '' for one of a host."""
+    """Return a sentence for a cause of a job, a document or the cluster; '' for one of a host."""
     facts = {
         "by": verdict.by or _("crawlctl"),
         "age": words.age(verdict.since, now=now) if verdict.since else "",
@@ -348,7 +348,7 @@ def requests(number: int) -> str:
 
 
 def open_requests(line: BinLine) -> str:
-    """The requests that are open there now."""
+    """Return the number of requests that are open there now."""
     return words.UNKNOWN if line.open_requests is None else words.number(line.open_requests)
 
 

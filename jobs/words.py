@@ -1,4 +1,4 @@
-"""Numbers, times and states as a person reads them. Everything here returns text."""
+"""Numbers, times and states as text for people."""
 
 import datetime as dt
 
@@ -8,7 +8,7 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.verdicts.results import ResultClass, class_of
 
-# What cannot be said yet.
+# The text for an unknown value.
 UNKNOWN = "—"
 
 
@@ -17,12 +17,12 @@ def number(value: int) -> str:
 
 
 def more(hidden: int) -> str:
-    """How many a list does not show; nothing where it shows all."""
+    """Return how many lines a list does not show; '' if it shows all."""
     return _("and %(n)s more") % {"n": number(hidden)} if hidden > 0 else ""
 
 
 def share(part: int, whole: int) -> str:
-    """A part of a whole in percent; 100 % only when nothing is missing."""
+    """Return a part of a whole in percent; 100 % only if nothing is missing."""
     if not whole:
         return UNKNOWN
     percent = 100 * part / whole
@@ -36,17 +36,17 @@ def share(part: int, whole: int) -> str:
 
 
 def rate(value: float | None) -> str:
-    """Documents a second."""
+    """Return the text of a rate in documents a second."""
     if value is None:
         return UNKNOWN
     if value >= 10 or not value:
         return f"{value:,.0f}"
-    # What is done once a minute is not nothing.
+    # A rate of one a minute must not appear as zero.
     return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
 
 
 def size(amount: int) -> str:
-    """An amount of bytes, in the units that networks and disks are sold by."""
+    """Return an amount of bytes in decimal units, as of networks and disks."""
     value = float(amount)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:
@@ -56,7 +56,7 @@ def size(amount: int) -> str:
 
 
 def duration(value: dt.timedelta) -> str:
-    """A duration in its two largest units."""
+    """Return a duration in its two largest units."""
     seconds = max(0, int(value.total_seconds()))
     if seconds < 60:
         return _("%(s)d s") % {"s": seconds}
@@ -71,7 +71,7 @@ def duration(value: dt.timedelta) -> str:
 
 
 def age(moment: dt.datetime, *, now: dt.datetime) -> str:
-    """How long ago, in the largest unit that fits."""
+    """Return how long ago a moment was, in the largest unit that fits."""
     seconds = int((now - moment).total_seconds())
     if seconds < 1:
         return _("just now")
@@ -87,7 +87,7 @@ def time_until(moment: dt.datetime, *, now: dt.datetime) -> str:
 
 
 def moment(value: dt.datetime | None, *, now: dt.datetime) -> str:
-    """A point in time (UTC): the clock today, with the date on any other day."""
+    """Return a point in time (UTC): the clock today, with the date on any other day."""
     if value is None:
         return UNKNOWN
     at = value.astimezone(dt.UTC)
@@ -95,7 +95,7 @@ def moment(value: dt.datetime | None, *, now: dt.datetime) -> str:
 
 
 def document_state(*, stage: Stage, outcome: Outcome, code: str, is_of_this_run: bool) -> tuple[str, str]:
-    """Where a document stands, in a word or two, and the tone that goes with it."""
+    """Return the state of a document in a word or two, and its tone."""
     if stage == Stage.ACTIVE:
         return _("in progress"), "working"
     if stage in {Stage.BEING_CLEANED, Stage.BEING_DELETED}:
