@@ -97,8 +97,8 @@ def patterns(resolver: Any = None, before: str = "") -> Iterator[str]:
 
 def addresses(connection: psycopg.Connection[Any], *, but: frozenset[str] = frozenset()) -> Iterator[str]:
     """
-    Yield an address for each pattern whose begin is not an entry of `but`. An address with query strings that lead to
-    other statements is yielded once with each, too.
+    Yield an address for each pattern that does not start with an entry of `but`. If query strings lead to other
+    statements, yield the address with each of them, too.
     """
     values = {before: str(_only(connection, question)) for before, question in _VALUES.items()}
     job = values["jobs/"]

@@ -1,5 +1,5 @@
 """
-Every operation of the API that changes something, each with a request that is carried out.
+Every operation of the API that changes something, each with a request that succeeds.
 
 An operation is named by its id in the API's description. Tests that hold for all changes walk this table.
 """
@@ -21,7 +21,7 @@ from nodes.models import MainTerm, Node
 from tests.api import NOON, make_job, make_node, set_phase
 from tests.factories import make_policy
 
-# Operations that are no change of anything that is stored.
+# Operations that change nothing stored.
 PREVIEWS: Final = frozenset({"policies_preview", "policies_preview_change"})
 # A token is a secret of its user, and cannot be read. It has no ETag, and a log-in is no change of the crawl.
 OF_LOG_INS: Final = frozenset({"token_create", "token_destroy"})

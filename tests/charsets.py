@@ -2,7 +2,7 @@
 
 # ruff: noqa: RUF001 - other scripts have letters that look like Latin ones
 
-# By language: encodings (their labels in the standard, which Python also knows), and a text.
+# By language: a text and its encodings, named by their labels in the standard. Python knows these labels, too.
 TEXTS = {
     "russian": (
         "windows-1251 koi8-r iso-8859-5 ibm866",

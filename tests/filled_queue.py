@@ -34,8 +34,8 @@ from tests.factories import facts_of, make_group, make_job, make_outcome, make_p
 class Shape:
     """
     The distribution of a queue's documents. The first of the bins may have a larger share of them, the others have
-    equal parts. A share of the bins is blocked for an hour, a share of the documents is due in a day, and a share of
-    the jobs is paused.
+    equal parts. Shares of each can be held back: bins are blocked for an hour, documents are due in a day, jobs are
+    paused.
     """
 
     bins: int = 1_000

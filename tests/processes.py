@@ -37,8 +37,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Seconds. Generous for busy machines; a condition that holds is noticed at once.
 PATIENCE = 60.0
-# A short node timeout, so that a test of a silent node need not wait long. Connections may name files of the test's
-# directory.
+# A short node timeout, so that a test of a silent node need not wait long.
+# Connections may name files of the test's directory.
 ANYWHERE = {"CRAWLCTL_OUTPUT_ROOT": "/", "CRAWLCTL_FILE_ROOTS": "/"}
 QUICK_HEARTS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "0.5", "CRAWLCTL_NODE_TIMEOUT": "2"}
 
@@ -271,7 +271,7 @@ def reachable(plan, *, start=0, most_links=None, allows=lambda _url: True):
     return found
 
 
-# One `manage.py` process, with its output in files.
+# --- Processes -----------------------------------------------------------------------------------
 
 
 class Command:
@@ -403,7 +403,7 @@ def ended(crawl):
     return Crawl(code, crawl.out, crawl.err)
 
 
-# Return the JSON lines of an output file without the first `since`. Each must be complete.
+# --- Outputs -------------------------------------------------------------------------------------
 
 
 def read_lines(path, *, since=0):

@@ -2,9 +2,10 @@
 `make bench`: crawlctl beside Scrapy, on one machine, in one run.
 
 Both crawl the same synthetic sites, a small one and a large one, with 64 connections and no delay. Both have a queue
-that survives a crash. Measured are pages a second by the site's own log, CPU by kind of process, memory, the wait of a
-text until a search finds it, and the statements that a crawl costs the database. In the same run the fastest loop that
-we know how to write shows how much of the machine a crawler could use. docs/benchmarks.md says how to read the figures.
+that survives a crash. The figures are pages a second by the site's own log, CPU by kind of process, and memory. Others
+are the wait of a text until a search finds it, and the statements that a crawl sends to the database. In the same run
+the fastest loop that we know how to write shows how much of the machine a crawler could use. docs/benchmarks.md says
+how to read the figures.
 
 Standard output ends with one line for each figure. `var/bench.json` holds the same and every single run. The exit code
 is 1 if a crawler did not fetch every page, if a text was found too late, or if a goal was missed.

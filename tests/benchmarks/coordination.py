@@ -6,8 +6,9 @@ node looks, plans and writes at the first sharing of all items, after a node has
 of these the report shows the time and the number of items that change nodes. It also shows the number of transactions
 that wrote something, with the main node's heartbeat, and the requests to ZooKeeper.
 
-Then follow the same figures of a calm cluster, the cost of a lock, and the time until another node has the item of a
-silent node. Last come the requests that the membership sessions of a calm cluster's daemons send to ZooKeeper.
+Then follow the same figures of a calm cluster, and the cost of a lock. After a node falls silent, the time is measured
+until another node has its item. Last come the requests that the membership sessions of a calm cluster's daemons send to
+ZooKeeper.
 """
 
 import argparse

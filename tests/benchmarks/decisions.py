@@ -3,8 +3,8 @@ Measures the decisions of the main manager and their duration: `python -m tests.
 
 Arithmetic only, without a database: one snapshot of 10, 100 and 1,000 managers that hold 1,000 to 100,000 groups,
 decided by the code of the daemons. The report shows the median time of a decision. It also shows how many groups change
-managers when a manager has died, when one has come, and when an administrator rebalances a cluster of which half the
-managers hold everything.
+managers in three cases: a manager has died, a manager has come, or an administrator rebalances. Before the rebalance,
+half of the managers hold everything.
 """
 
 import argparse

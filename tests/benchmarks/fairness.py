@@ -3,9 +3,9 @@ Measures whether a large host and many small ones keep their pace beside each ot
 tests.benchmarks.fairness`.
 
 One manager and two workers, as daemons, crawl 100,000 hosts of one page each. The hosts are loopback addresses. Three
-crawls are compared: the small hosts alone, with a large host of a million pages and a pace in the same job, and with
-the large host without a pace. The report shows the small hosts emptied a second, by the site's log, and the share of
-the large host's rate.
+crawls are compared. In the first the small hosts are alone. In the second a large host of a million pages and a pace is
+in the same job. In the third the large host has no pace. The report shows the small hosts emptied a second, by the
+site's log, and the share of the large host's rate.
 """
 
 import argparse

@@ -2,9 +2,9 @@
 Measures the cost of moving groups: `python -m tests.benchmarks.moves`.
 
 First as rows: 10,000 groups over 100 managers. The main manager plans a rebalance and then begins its moves. The time
-of the server for the pages about it is measured, too. Then as daemons: two managers crawl some hosts, each at its own
-pace, and one group is moved back and forth. The report shows the longest gap of the moved host beside its usual one,
-and the same of the other hosts.
+of the server for the pages about it is measured, too. Then as daemons: two managers crawl some hosts, each host at its
+own pace, and one group is moved back and forth. The report shows the longest gap of the moved host beside its usual
+one, and the same of the other hosts.
 """
 
 import argparse

@@ -5,10 +5,10 @@ Two managers and four workers crawl hosts of different paces. For each pace ther
 that two jobs of two policies share. The report shows, for each pace, the share of the starts that its gap allows in a
 minute while documents wait, by the site's log. It also shows how often the minimum gap was not kept.
 
-With `--address GAP` it measures hosts at one address instead, whose policy allows one request at a time and one start
-every GAP seconds for all together. With `--total GAP` it measures many hosts of one page, with that policy for all of
-them. With `--bytes RATE` it crawls a host that allows RATE bytes a second: once alone, and once under a policy whose
-limit of six open requests is never reached.
+With `--address GAP` it measures hosts at one address instead. Their policy allows one request at a time and one start
+every GAP seconds, for all hosts together. With `--total GAP` it measures many hosts of one page, with that policy for
+all of them. With `--bytes RATE` it crawls a host that allows RATE bytes a second: once alone, and once under a policy
+whose limit of six open requests is never reached.
 """
 
 import argparse

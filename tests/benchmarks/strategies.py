@@ -1,8 +1,9 @@
 """
-docs/strategies.md, printed: `python -m tests.benchmarks.strategies > docs/strategies.md`. A test holds the file against it.
+Prints docs/strategies.md: `python -m tests.benchmarks.strategies > docs/strategies.md`. A test compares the file with
+it.
 
-How many items come to another node, by strategy, in the large scenarios of the original: 44 jobs with 372 items (32
-jobs of one item, 4 of 2, 5 of 3, 2 of 16 and one of 285) on 8 nodes.
+The page shows how many items change nodes, by strategy, in the large scenarios of DJM. These have 44 jobs with 372
+items on 8 nodes: 32 jobs of one item, 4 of 2, 5 of 3, 2 of 16 and one of 285.
 """
 
 import sys
@@ -19,8 +20,8 @@ _SIZES: Final = [1] * 32 + [2] * 4 + [3] * 5 + [16] * 2 + [285]
 POOLS: Final = {f"job-{number}": [f"item-{item}" for item in range(size)] for number, size in enumerate(_SIZES)}
 
 _ALL: Final = range(8)
-# Which nodes are there, one step after the other. What is counted begins with the second step: before it, all items
-# were placed for the first time.
+# Present nodes, one step after another. The first step places all items for the first time, so counting begins with the
+# second.
 SCENARIOS: Final[dict[str, list[list[int]]]] = {
     "8 nodes start one after another": [list(range(count)) for count in range(1, 9)],
     "each of 8 nodes is rebooted in turn": [
@@ -66,7 +67,10 @@ This page is printed by `python -m tests.benchmarks.strategies`; do not edit it.
 
 
 def moves_of(name: str, steps: list[list[int]]) -> tuple[int, int]:
-    """How many items came to another node after the first step, and the greatest difference within the largest job."""
+    """
+    Return the number of items that changed nodes after the first step, and the greatest difference within the largest
+    job.
+    """
     strategy = names.strategy_named(name)
     previous: Shares = {}
     moved, uneven = 0, 0
@@ -82,7 +86,7 @@ def moves_of(name: str, steps: list[list[int]]) -> tuple[int, int]:
 
 
 def page() -> str:
-    """The whole page in Markdown."""
+    """Return the whole page in Markdown."""
     return "\n".join((_HEAD, *_table(), ""))
 
 

@@ -111,7 +111,7 @@ class _Answering(asyncio.Protocol):
 
 
 def _certify(directory: Path, *, hosts: int) -> ssl.SSLContext:
-    """Make an authority and a certificate for all hosts, and write the authority's to `ca.pem`."""
+    """Make an authority and a certificate for all hosts. Write the authority's certificate to `ca.pem`."""
     now = dt.datetime.now(dt.UTC)
     issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority of a benchmark")])
     keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
@@ -143,7 +143,7 @@ async def _serve(web: _Web, *, tls: ssl.SSLContext | None) -> None:
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     listener = socket.socket()
-    # All addresses, but of loopback only.
+    # Listen on all addresses, but only those of loopback.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
     listener.bind(("0.0.0.0", 0))
     listener.listen(4096)

@@ -58,7 +58,7 @@ class _Site:
 
 @dataclass
 class _Report:
-    """Prints figures beside their goals, and remembers whether one was missed."""
+    """A report that prints figures beside their goals, and remembers whether one was missed."""
 
     missed: int = 0
 
@@ -237,7 +237,7 @@ class _Crawling:
         self._process.wait()
 
     def check(self) -> None:
-        """Note the memory of the largest worker; raise RuntimeError if the crawl has ended."""
+        """Record the memory of the largest worker. Raise RuntimeError if the crawl has ended."""
         if self._process.poll() is not None:
             raise RuntimeError(f"the crawl ended with {self._process.returncode} before it was measured")
         for child in self._root.children(recursive=True):
@@ -252,7 +252,7 @@ class _Crawling:
 
 
 def _ramp_up(site: _Site, crawling: _Crawling) -> float:
-    """Wait until each host was asked for a page; return how many seconds to wait besides."""
+    """Wait until each host got a request for a page. Return the seconds to wait after that."""
     asked: set[str] = set()
     while len(asked) < site.hosts:
         crawling.check()

@@ -154,7 +154,7 @@ class Process:
         self._requests.go_on()
         self._seat.go_on()
 
-    # --- Questions of the witness ----------------------------------------------------------------
+    # --- Facts for the witness -------------------------------------------------------------------
 
     @property
     def timeout_seconds(self) -> float:

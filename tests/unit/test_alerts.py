@@ -1,4 +1,4 @@
-"""Proves when alerts fire: promtool plays samples to the rules, as a Prometheus would read them."""
+"""Proves when alerts fire. promtool plays samples to the rules, as a Prometheus would read them."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Proves how long questions to slow sources may take, and that a page does not wait for them."""
+"""Proves that questions to slow sources wait aside, are answered once, and are limited in number."""
 
 import threading
 

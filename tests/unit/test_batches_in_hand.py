@@ -1,4 +1,4 @@
-"""Proves that a worker knows its batches until their end. An unknown batch that is out at it is released."""
+"""Proves that a worker knows its batches until their end. A sent batch that it does not know is released."""
 
 import pytest
 

@@ -264,7 +264,7 @@ def test_an_observer_that_fails_keeps_no_other_from_being_told(caplog):
 
 
 class Undecided(Named):
-    """A job whose initial delay a test can change while it is asked for."""
+    """A job that returns a changeable initial delay, and counts the calls."""
 
     says, asked = "soon", 0
 

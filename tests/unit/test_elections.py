@@ -1,4 +1,4 @@
-"""Proves the decision of an election on snapshots: which manager takes office."""
+"""Proves the decision of an election on snapshots: the manager that takes office."""
 
 import dataclasses
 import datetime as dt

@@ -50,7 +50,7 @@ def test_a_nearer_way_is_not_held_until_it_is_written(asked_before):
 def test_a_longer_way_that_is_written_later_makes_nothing_farther(at_hand):
     known = KnownReferences(at_hand=at_hand)
     known.add([(JOB, hash_of(1), 2), (JOB, hash_of(1), 6)])
-    # Another reference is added, so that the first may not be the one at hand.
+    # A further reference, so that the first one is no longer at hand if only one may be.
     known.add([(JOB, hash_of(2), 1)])
 
     assert known.holds(JOB, hash_of(1), 2)
@@ -73,7 +73,7 @@ def test_what_is_asked_for_stays_and_what_is_not_goes(at_hand):
         if number % 50 == 0:
             assert known.holds(JOB, hash_of("often"), 1)
 
-    # Another reference is looked up, so that the first is not the one at hand.
+    # A further lookup, so that the first reference is no longer at hand.
     assert known.holds(JOB, hash_of(999), 1)
     assert known.holds(JOB, hash_of("often"), 1)
     assert not known.holds(JOB, hash_of("once"), 1)

@@ -1,4 +1,4 @@
-"""Proves how a node identifies its process, and whether that process still runs."""
+"""Proves how a process is identified, and whether it still runs."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Proves that each held promise of docs/requirements.md names tests that exist."""
+"""Proves that every promise marked as held in docs/requirements.md names tests that exist."""
 
 import ast
 import re

@@ -24,7 +24,7 @@ def lasts(seconds):
     wait_until(lambda: time.monotonic() > until)
 
 
-# --- What a manager refuses and reports ----------------------------------------------------------
+# --- Refusals and reports of a manager -----------------------------------------------------------
 
 
 def test_an_id_that_cannot_be_is_refused_before_anything_starts(fleet):
@@ -275,7 +275,7 @@ def test_a_job_that_is_disabled_goes_to_nobody(fleet):
     assert set(fleet.watcher().look().shares) == {WorkItem("reports", "singleton")}
 
 
-# --- Whether a job runs --------------------------------------------------------------------------
+# --- The state "running" -------------------------------------------------------------------------
 
 
 def test_a_job_is_running_while_somebody_has_an_item_of_it_in_hand(fleet):
