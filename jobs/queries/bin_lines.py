@@ -32,7 +32,7 @@ from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.requests import Requests
 
-# Gaps in the shortest period of a bin's rate: one start more or less must not show.
+# Least number of gaps in the period of a bin's rate: one start more or less must not show.
 _GAPS: Final = 10
 _BINS: Final[LiteralString] = f"""
 SELECT {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,

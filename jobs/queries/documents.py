@@ -88,7 +88,7 @@ _OF_HOST: Final = (
     """bin.namespace NOT IN ('address', 'policy') AND bin.name COLLATE "C" = %(host)s""",
 )
 _HOST: Final = f"item.lane_id IN (SELECT lane.id FROM jobs_lane AS lane {_OF_HOST[0]} WHERE {_OF_HOST[1]})"
-# No index has result codes. But the counters of jobs have the outcomes of each code: failed and excluded documents
+# No index has result codes. But the counters of jobs have the outcomes of each code. Failed and excluded documents
 # have an index of their own, and most documents with other outcomes have the same code.
 _CODE: Final = "item.result_code = %(code)s AND item.outcome IN ({outcomes})"
 _OUTCOMES_OF_CODE: Final = f"""

@@ -45,9 +45,9 @@ HAVING sum(amount) > 0
  ORDER BY amount DESC, code
 """
 
-# Hosts with the most claimed or waiting documents are among hosts with an open turn, hosts whose lanes are ready
-# first, and hosts whose lanes went to sleep last. Some of each kind are found by an index, and only their counts are
-# read. The counters have these, so no document is read.
+# Hosts with the most claimed or waiting documents have an open turn, or a lane that is ready first or went to sleep
+# last. Some of each kind are found by an index, and only their counts are read. The counters have these, so no
+# document is read.
 _HOSTS: Final = f"""
 WITH seeds AS MATERIALIZED (
     SELECT id FROM jobs_seed WHERE job_id = %(job)s ORDER BY id LIMIT {_SEEDS_LOOKED_AT}

@@ -1,11 +1,11 @@
 """
 The document queue. Each operation is one transaction, and only this folder's SQL touches documents.
 
-`discover` inserts seeds, `stuff` claims due documents into batches, `take` gives a worker a batch, `flush` writes
+`discover` inserts seeds, `stuff` claims due documents into batches, and `take` gives a worker a batch. `flush` writes
 outcomes, `release` returns documents unprocessed, and `wake` makes lanes ready and notifies listeners.
 
 All of it runs on plain psycopg connections in autocommit mode with explicit transactions. Locks are taken in one
 order everywhere: MainTerm, Node, ThrottleGroup, Job, Budget, Bin by id, Lane by id, Batch, QueueItem by (hash, job),
-IndexedDocument by (output, hash). Data that depends on a lock is read in a later statement than the one that took the
-lock: the snapshot of a statement is older than its lock wait.
+IndexedDocument by (output, hash). Data that depends on a lock is read in a later statement than the lock, since the
+snapshot of a statement is older than its lock wait.
 """

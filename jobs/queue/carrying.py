@@ -6,8 +6,8 @@ that a document passes hold until it is read again, leaves the hop limits or is 
 that a child has altogether, the child is due again: a done child becomes pending, an active one is read once more. In
 a full scan, a child that the run has not discovered yet is left alone: its discovery makes it due.
 
-Two flushes that both take the last of a value from a child must not each see the other's value: the rows of the
-children are locked before their values are read. Jobs that never carried a value skip this module.
+Two flushes may each remove one of the last two parents that pass a value. Neither must see the other's value, so the
+rows of the children are locked before their values are read. Jobs that never carried a value skip this module.
 """
 
 import json

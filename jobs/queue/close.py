@@ -74,7 +74,7 @@ class ClosedTurn:
 # in that snapshot. Its planning made a new version of the bin's state. So turns of a bin whose locked version differs
 # from the snapshot are left for another statement, which sees both.
 #
-# Turns are searched by id, with conditions that do not match the partial indexes of open turns: while a backup has a
+# Turns are searched by id, with conditions that do not match the partial indexes of open turns. While a backup has a
 # snapshot open, these indexes lead to many closed turns.
 _CLOSE: Final[LiteralString] = f"""
 WITH named AS MATERIALIZED (

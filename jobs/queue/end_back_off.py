@@ -14,8 +14,8 @@ import psycopg
 from jobs.lifecycle.document import Action, Stage
 from jobs.queue.wake import wake_bin
 
-# Documents with a future check time to examine per lane, nearest first (in continuous jobs most of them wait for a
-# regular revisit), and documents that become due at most.
+# Documents with a future check time that are examined in each lane, nearest first, and documents that become due at
+# most. In continuous jobs most of these documents wait for a regular revisit.
 _LOOKED_AT: Final = 1000
 _MOST: Final = 10_000
 

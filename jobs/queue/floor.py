@@ -17,7 +17,7 @@ LOWEST_TURN: Final[LiteralString] = "coalesce((SELECT turn FROM jobs_floor ORDER
 LOWEST_DELTA: Final[LiteralString] = "coalesce((SELECT delta FROM jobs_floor ORDER BY id DESC LIMIT 1), 0)"
 
 # The last ids that any process drew. This is a statement of its own, before the writing statement has a transaction
-# id: each process that drew these ids has a lower transaction id, since it had locked or written a row before.
+# id. Each process that drew these ids had locked or written a row before, so it has a lower transaction id.
 _DRAWN: Final[LiteralString] = """
 SELECT (SELECT last_value - 1 + is_called::int FROM jobs_batch_id_seq),
        (SELECT last_value - 1 + is_called::int FROM jobs_turn_id_seq),

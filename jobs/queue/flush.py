@@ -1,10 +1,10 @@
 """
 Flushing: one transaction makes many outcomes durable, with all their references.
 
-The order of locks makes it safe beside every other flush: the node fence; the budgets of outcomes that return their
-place; then ALL existing rows that will be written, own and referenced, in one SELECT ORDER BY hash. Decisions come
-only after that. An outcome whose claim was lost is discarded, with its references and its output. Missing references
-are inserted in the order of their hashes.
+The order of locks makes it safe beside every other flush. It locks the node fence, and the budgets of outcomes that
+return their place. Then it locks ALL existing rows that will be written, own and referenced, in one SELECT ORDER BY
+hash. Decisions come only after that. An outcome whose claim was lost is discarded, with its references and its
+output. Missing references are inserted in the order of their hashes.
 """
 
 import datetime as dt
@@ -280,7 +280,7 @@ def flush(
             if key in found.unchanging:
                 continue
             plan.reference(key, named, rows.get(key), ended=ended.get(key), is_outside=reach.is_outside(key, named.job))
-        # Before the update resets `indexed_before` and `rescan`: a removal depends on them.
+        # Before the update resets `indexed_before`: a removal after a lost claim depends on it.
         departures = outputs.write(cursor, results=counted, now=now) if outputs else ()
         jobs = {result.job.id: result.job for result in counted}
         for (job_id, lane_id), amount in departures_by_lane(departures).items():

@@ -23,9 +23,9 @@ from nodes.fences import MAY_WRITE, FenceRefused, refused_node
 from nodes.incarnation import remembered
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# Lanes that one pass examines. Lanes that were at the cursor before (ahead) and others get half of them each, and the
-# unused part of the other half: a bin with many documents must not queue behind a hundred thousand others for each
-# turn.
+# Lanes that one pass examines. Lanes that were at the cursor before (ahead) get half of them, and other lanes the
+# other half, each with the unused part of the other one. So a bin with many documents does not queue behind a hundred
+# thousand others for each turn.
 LANES_A_PASS: Final = 200
 # Locked lanes from which on a pass probably left some behind.
 _NEARLY_ALL: Final = LANES_A_PASS * 3 // 4
@@ -54,8 +54,8 @@ _LANE_SEEN: Final[LiteralString] = newest(
     since="seen.version",
     lock=SKIPPING,
 )
-# The fences, the runnable jobs of the group and their budgets, its ready lanes (lanes that are ahead and
-# others apart: by job priority, oldest `ready_at` first), their locked bins, then the locked lanes.
+# The fences, the runnable jobs of the group and their budgets, its ready lanes, their locked bins, then the locked
+# lanes. Lanes that are ahead and others are sorted apart: by job priority, oldest `ready_at` first.
 # Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE by id, Budget by job, Bin by id, Lane by id (the states of
 # both); the last two skip locked rows.
 #

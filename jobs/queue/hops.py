@@ -1,10 +1,10 @@
 """
 Hop counts: the least number of links of each limited type from a seed to a document, exact as links come and go.
 
-The count of type T of a document is the least value, over the links to it, of the source's count plus one if the link
-has type T; a seed's count is 0. A document is *within* its job's limits if each of its counts is. Only counts within
-a limit are stored, each with the source that it came by (`via`). They form a tree for each type, since a source
-always got its count before it passed it on. So
+The count of type T of a document is a least value over the links to it: the source's count, plus one if the link has
+type T. A seed's count is 0. A document is *within* its job's limits if each of its counts is. Only counts within a
+limit are stored, each with the source that it came by (`via`). They form a tree for each type, since a source always
+got its count before it passed it on. So
 
 - a new link offers counts to its target, and each improved document offers on, until none improves;
 - a deleted link matters only if its target's count came by it. Then the whole tree below it is deleted at once, and
@@ -15,8 +15,8 @@ One that returns is read again, and names them again.
 
 In the other modes of ManifoldCF (`no_delete`, `never_delete`) a link that once existed counts for good.
 
-All changes happen under one lock for each job, held to the end of the transaction: two flushes that add and delete
-links to the same document at once would each see only half. The lock comes after Job in the order of locks and before
+All changes happen under one lock for each job, held to the end of the transaction. Otherwise two flushes that add and
+delete links to the same document would each see only half. The lock comes after Job in the order of locks and before
 Budget. Jobs without limits skip this module.
 """
 

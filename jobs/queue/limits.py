@@ -1,6 +1,6 @@
 """
-The limits of a bin: policies of the seeds that have a lane there (stored by job), policies that hold everywhere,
-requests of its source, and stops by an administrator.
+The limits of a bin. They come from policies of the seeds that have a lane there (stored by job), policies that hold
+everywhere, requests of its source, and stops by an administrator.
 """
 
 import datetime as dt

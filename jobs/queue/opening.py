@@ -1,10 +1,10 @@
 """
 The moment at which the next request to a bin may start, from its last requests and the present limits.
 
-The state of a bin stores its last start instead of its next one: so a shorter gap is used at once, and a longer one
-applies at once. If bytes are limited, the bytes that were read delay the next start too: until `not_before` at the
-`paid_rate`. The part of the delay that is left at the last start is converted to the present rate. Without a
-`paid_rate` the moment is fixed: the bytes that a lost worker has read are unknown.
+The state of a bin stores its last start instead of its next one. So a gap that becomes shorter or longer applies at
+once. If bytes are limited, the bytes that were read delay the next start too: until `not_before` at the `paid_rate`.
+The part of the delay that is left at the last start is converted to the present rate. Without a `paid_rate` the
+moment is fixed: the bytes that a lost worker has read are unknown.
 
 All moments are of the database's clock. The calculation exists twice: in SQL for taking and closing turns, which have
 their limits, and in Python for the calculation of limits (`jobs.throttling.pace.seconds_owed`).

@@ -128,8 +128,8 @@ UPDATE jobs_binstate AS bin
          GROUP BY bin_id, version) AS freed
  WHERE bin.bin_id = freed.bin_id AND bin.version >= freed.version
 """
-# Batches that were sent to lost workers, and batches that are done except for a turn: a batch ends with its last
-# outcome, its turns a moment later, and a worker may die in between. Open turns are few, and indexed.
+# Batches that were sent to lost workers, and batches that are done except for a turn. A batch ends with its last
+# outcome and its turns a moment later; a worker may die in between. Open turns are few, and indexed.
 HELD_BY_LOST_WORKERS: Final[LiteralString] = f"""
 WITH held AS (
     SELECT id, worker_id FROM jobs_batch WHERE node_scope = %(scope)s AND state = 'sent' AND id >= {LOWEST_BATCH}
@@ -141,9 +141,9 @@ SELECT held.id FROM held LEFT JOIN nodes_node AS node ON node.id = held.worker_i
  WHERE node.id IS NULL OR node.status IN ('failed', 'stopped')
  ORDER BY held.id
 """
-# Batches that only one worker or tag may take, and that will not be taken: the worker was lost or is of another
-# scope, or no worker has the tag; or the turns ahead of them have ended, so that their bins are idle, and the worker
-# still has no room for them.
+# Batches that only one worker or tag may take, and that will not be taken. Either the worker was lost or is of
+# another scope, or no worker has the tag. Or the turns ahead of them have ended, so that their bins are idle, and the
+# worker still has no room.
 KEPT_IN_VAIN: Final[LiteralString] = f"""
 SELECT batch.id FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id = batch.worker_id
  WHERE batch.node_scope = %(scope)s AND batch.state = 'available' AND batch.id >= {LOWEST_BATCH}

@@ -44,9 +44,9 @@ _RIPENED_A_PASS: Final = 2000
 
 # The columns of a bin's state that planning reads.
 _STATE: Final[LiteralString] = f"version, {OPENING}, closed_at, open_requests, answer_seconds, starts, bytes_read"
-# The facts of the locked bins: their limits, their open turns (for a parent: those below it), and the first lane of
-# another group that is ready for the same bin. A turn at a worker of another scope has no worker here: that worker
-# could not take a batch of this scope.
+# The facts of the locked bins: their limits, their open turns (for a parent: those below it), and the first ready
+# lane of another group. A turn at a worker of another scope has no worker here: that worker could not take a batch of
+# this scope.
 _BINS: Final[LiteralString] = f"""
 SELECT {FACTS}, {OPENING}, state.version, bin.back_off_until, bin.back_off_level, state.closed_at, bin.is_known, state.open_requests,
        state.answer_seconds, state.starts, state.bytes_read, bin.parent_id, coalesce(open.turns, '[]') AS turns, below.documents, below.workers,
@@ -167,8 +167,8 @@ SELECT * FROM (
  ORDER BY place, seq
 """
 
-# The moment at which a lane that gave too few documents may give more. It is at once if a document is due (the lane's
-# head was wrong, or another job has claimed it), otherwise when the first waiting document ripens, otherwise never
+# The moment at which a lane that gave too few documents may give more. It is at once if a document is due: the lane's
+# head was wrong, or another job has claimed it. Otherwise it is when the first waiting document ripens, or never
 # (null: the lane is dormant).
 _NEXT_READY: Final[LiteralString] = """
 SELECT lane_id,

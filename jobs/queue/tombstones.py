@@ -1,9 +1,9 @@
 """
 Tombstones: documents that a job's removals took out of outputs, kept for some days so that they can be restored.
 
-A removal writes its tombstones in its own transaction (`bury`): the row of the queue, its links, and the text of each
-output that stores texts in this database. A restoration (`jobs.queue.restore`) puts all of that back, without a
-request.
+A removal writes its tombstones in its own transaction (`bury`). They have the row of the queue, its links, and the
+text of each output that stores texts in this database. A restoration (`jobs.queue.restore`) puts all of that back,
+without a request.
 """
 
 import datetime as dt

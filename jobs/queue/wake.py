@@ -1,9 +1,9 @@
 """
 Wake-ups: lanes become ready, listeners are notified, and lanes with a lost wake-up are found.
 
-A NOTIFY takes a lock for the whole instance until its commit, so none runs inside the queue's transactions: it
-follows their commit, merged by the loop that sends it. Every process also polls, so a lost wake-up costs latency,
-never progress.
+The commit of a NOTIFY takes a lock for the whole instance, so none is inside the queue's transactions. It follows
+their commit, merged by the loop that sends it. Every process also polls, so a lost wake-up costs latency, never
+progress.
 """
 
 import datetime as dt
@@ -26,8 +26,8 @@ _LATELY_A_PASS: Final = 650
 # Pages of the table of lane states that a pass reads in turn, and sleeping lanes after which it stops.
 _PAGES_A_PASS: Final = 32
 _IN_TURN_A_PASS: Final = 350
-# The same limits in a fast round, so that a hundred thousand lanes take some seconds and no statement takes long; and
-# the number of statements in a row if none finds a lane.
+# The same limits in a fast round: a hundred thousand lanes take some seconds, and no statement takes long. The last
+# number limits the statements in a row if none finds a lane.
 _PAGES_IN_HASTE: Final = 128
 _IN_TURN_IN_HASTE: Final = 5_000
 _STATEMENTS_IN_HASTE: Final = 8
@@ -153,9 +153,9 @@ class Sweep:
     It also finds lanes that sleep until their bin opens, if the limits of the bin were loosened since.
 
     It scans in two ways. Lanes that were served lately are examined once, soon after. All lanes are examined in turn,
-    round after round, in the order of their states in the table: the state of a sleeping lane is not written, so it
-    keeps its place until the round reaches it, and a page is read once for all its rows. Only this process knows how
-    far the round has come: another one starts from the beginning.
+    round after round, in the order of their states in the table. The state of a sleeping lane is not written, so it
+    keeps its place until the round reaches it. A page is read once for all its rows. Only this process knows how far
+    the round has come: another one starts from the beginning.
     """
 
     def __init__(self) -> None:

@@ -15,10 +15,10 @@ class DocumentPace:
     """
     The pace of one document: its start was its first turn, and further requests wait for theirs.
 
-    The gap of the bin and of its parents separates the moments at which two requests leave, even if the loop runs
-    late: it may be busy, or it may have to connect first. So an admitted request delays the others until it has left.
-    `delay` returns the crawl-delay known by now: robots.txt may have come with the first request. `left` is called
-    when a request has left.
+    The gap of the bin and of its parents separates the moments at which two requests leave, even if the loop is busy
+    or has to connect first. So an admitted request delays the others until it has left. `delay` returns the
+    crawl-delay known by now: robots.txt may have come with the first request. `left` is called when a request has
+    left.
 
     The process may freeze between the start of a document and its request. So `may_begin` is called again when the
     request is admitted, and when it leaves. If it returns False, the request ends as if it was cancelled.

@@ -17,10 +17,10 @@ class WorkerSettings:
     """
     The settings of a worker that an operator may change.
 
-    `capacity` bounds the documents that are claimed and not yet flushed, `open_documents` those in progress at the
-    same time, and `pools` the documents of each kind of batch that one take gets. A worker that `tells` notifies outputs of
-    the end of runs. A worker that `keeps_strictly` takes no bin of another worker, however busy that one is.
-    `free_disk` is the least number of free bytes on each of its disks.
+    `capacity` limits the documents that are claimed and not yet flushed, and `open_documents` those in progress at
+    the same time. `pools` limits the documents of each kind of batch in one take. A worker that `tells` notifies
+    outputs of the end of runs. A worker that `keeps_strictly` takes no bin of another worker, however busy that one
+    is. `free_disk` is the least free space on each of its disks (MiB).
     """
 
     capacity: int

@@ -78,7 +78,7 @@ class Taking:
 
     @property
     def _reserved(self) -> int:
-        """Return the room reserved for bins with a pace: the time until a late successor is lost."""
+        """Return the room reserved for bins with a pace: the time until a late successor arrives is lost."""
         return min(self._serving.awaited_documents, self._state.settings.capacity // _SHARE_RESERVED)
 
     async def _take(self, room: int, *, reserved: int) -> None:

@@ -23,7 +23,7 @@ _INDEX_LAG: Final = dt.timedelta(minutes=2)
 
 def failing_jobs(now: dt.datetime) -> list[AttentionLine]:
     """
-    Return a line for each running job whose latest requests failed in half of the cases, or whose last run failed.
+    Return a line for each running job with at least half of its latest requests failed, and for each failed last run.
     """
     jobs = read_first_jobs(now=now)
     found = [line for job in jobs if (line := _of_job(job, now=now)) is not None]

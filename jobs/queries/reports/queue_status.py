@@ -53,9 +53,9 @@ SELECT * FROM counted
 """
 
 # Without a pattern and a state, the counters replace the count. Counters have stages and runs, but no times and
-# actions. So for pending documents, the table is read for documents without a number in the queue (an index has
-# just these), and for documents that will expire, if a job has any. The others are ready. Claimed documents
-# are few, and have an index. It is one statement, so one snapshot.
+# actions. So the table is read for pending documents without a number in the queue (an index has just these), and for
+# documents that will expire. The others are ready. Claimed documents are few, and have an index. It is one statement,
+# so one snapshot.
 _OF_ALL: Final = f"""
 WITH job AS MATERIALIZED (SELECT * FROM jobs_job WHERE id = ANY(%(jobs)s)
 ), counted AS (
