@@ -1,9 +1,11 @@
 """
-Proves that each process reconnects by itself after the embedded server could not start for a while, as on a full disk.
+Proves that each process reconnects by itself after the embedded server could not start or write, as on a full disk.
 """
 
 import os
 import signal
+import subprocess
+from contextlib import contextmanager
 
 import pytest
 
@@ -52,3 +54,47 @@ def test_a_crawl_survives_an_embedded_server_that_cannot_start_for_a_while(machi
 
     wait_for(lambda: browser.get(f"jobs/{job_id}/")[1].get("phase") == "inactive", saying="the job has ended")
     assert held_by(tmp_path / "pages.jsonl") == site.documents
+
+
+@contextmanager
+def small_disk(directory, *, mebibytes):
+    """Mount a disk of this size."""
+    directory.mkdir()
+    size = ("-o", f"size={mebibytes}m")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", *size, "crawlctl", directory], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("this machine allows no mounts")
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", "--lazy", directory], check=True)
+
+
+def fill(directory):
+    """Write a file until its disk is full. Return the file."""
+    file = directory / "filling"
+    with file.open("wb", buffering=0) as filling:
+        try:
+            while True:
+                filling.write(bytes(1 << 16))
+        except OSError:
+            return file
+
+
+def test_a_crawl_goes_on_after_a_disk_that_was_really_full(machine, serve, tmp_path):
+    site = serve(pages=300, hosts=2, traps=3, latency_ms=40)
+    with small_disk(tmp_path / "disk", mebibytes=300) as disk:
+        _, browser = start_everything(
+            machine, DATABASE_URL="", CRAWLCTL_VAR=str(disk / "var"), CRAWLCTL_FREE_DISK="0", **QUICK_HEARTS
+        )
+        job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
+        wait_for(lambda: site.count_requests() > 100, saying="the crawl is under way")
+
+        filling = fill(disk)
+        log = disk / "var" / "postgres" / "server.log"
+        wait_for(lambda: "No space left on device" in log.read_text(errors="replace"), saying="the server lacks room")
+        filling.unlink()
+
+        wait_for(lambda: browser.get(f"jobs/{job_id}/")[1].get("phase") == "inactive", saying="the job has ended")
+        assert held_by(tmp_path / "pages.jsonl") == site.documents
+        machine.clean_up()
