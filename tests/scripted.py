@@ -73,7 +73,7 @@ from jobs.lifecycle.scan import Model
 
 _SCHEME: Final = "scripted://"
 _USUAL_BIN: Final = "here"
-# Seconds between the looks for a signal by a waiting document.
+# Seconds between two checks for a signal by a waiting document.
 _LOOK: Final = 0.02
 
 

@@ -24,7 +24,7 @@ from jobs.connectors.output.base import Entry, OutputError
 from jobs.connectors.output.registry import OutputKind
 from jobs.connectors.schema import Field, FieldKind, Schema
 
-# Seconds between the looks of a waiter whether it was released.
+# Seconds between two checks of a waiting process whether its step was released.
 _LOOK: Final = 0.02
 
 

@@ -252,7 +252,7 @@ _FOCUSED = """
 
 def stops(page):
     """
-    Press Tab until every reachable element was focused. Return what is wrong with a stop, and the elements never
+    Press Tab until every reachable element was focused. Return the defects of focused elements, and the elements never
     focused.
     """
     page.evaluate(_REACHABLE)

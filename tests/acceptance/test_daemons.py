@@ -125,7 +125,7 @@ def test_a_worker_that_is_asked_to_stop_gives_back_what_it_has_not_begun(cluster
 
     cluster.start_job(job)
     wait_for(lambda: claimed() > 16, saying="the worker has more than it can have begun")
-    # A silent site lets no started request end, so every returned document was not started.
+    # No started request can end while the site is silent, so each returned document had not begun.
     with site.silent():
         worker.send(signal.SIGTERM)
         wait_for(lambda: claimed() <= 8, saying="what had not begun is back")

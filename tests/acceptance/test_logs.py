@@ -1,4 +1,4 @@
-"""Proves the lines that `manage.py run` writes in JSON mode while a job runs and a worker dies."""
+"""Proves that every line of `manage.py run` in JSON mode is JSON, and that the lines report nodes and runs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Proves the decisions of allocation on snapshots: which manager holds which group."""
+"""Proves on snapshots which manager gets which group."""
 
 import dataclasses
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Proves how often a start or a notification is retried."""
+"""Proves that waits between retries double up to five minutes, and that the given limits end them."""
 
 import datetime as dt
 

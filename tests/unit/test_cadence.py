@@ -1,4 +1,4 @@
-"""Proves the pace of a bin as one moment: the gap after each start, and the bytes read."""
+"""Proves that one moment keeps the pace of a bin: the gap after each start, and the bytes read."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Proves how connectors are registered and found by name."""
+"""Proves that installed connectors are found by name, and that their configurations are checked by field."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Proves how a crawl without a terminal prints its progress."""
+"""Proves that a crawl without a terminal prints its progress every half minute."""
 
 from jobs.loops.oneshot import Progress
 from jobs.management.progress import Bar

@@ -27,7 +27,7 @@ def clock():
 
 @pytest.fixture
 def effort(clock):
-    """Return the effort of a thread that has completed one loop, after a previous query."""
+    """Return the effort of a thread that has completed one loop. An earlier query has consumed that loop."""
     made = Effort(computes_at_most=seconds(100), clock=clock)
     made.goes_round()
     assert made.was_made()

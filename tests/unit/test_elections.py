@@ -1,4 +1,4 @@
-"""Proves the decision of an election on snapshots: the manager that takes office."""
+"""Proves on snapshots which manager takes office, and when."""
 
 import dataclasses
 import datetime as dt

@@ -1,4 +1,4 @@
-"""Proves that figures of a process reach Prometheus."""
+"""Proves that counts, levels and distributions of a process reach Prometheus complete."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Proves from which moment on a scan of a seed's lanes begins."""
+"""Proves at which moment a scan of a seed's lanes begins."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Proves the decision which nodes to mark as failed, on snapshots."""
+"""Proves on snapshots which nodes the main manager marks as failed."""
 
 import dataclasses
 import datetime as dt

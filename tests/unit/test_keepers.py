@@ -1,4 +1,4 @@
-"""Proves that the same worker keeps a bin, and another one only if that worker no longer exists."""
+"""Proves that a bin stays with one worker, and moves only if that worker no longer exists."""
 
 import uuid
 

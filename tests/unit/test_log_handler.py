@@ -1,4 +1,4 @@
-"""Proves that standard output reports a log that cannot be written, and that the log itself reports it later."""
+"""Proves that standard output reports a log that cannot be written. The log itself reports it later."""
 
 import logging
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Proves how a process is identified, and whether it still runs."""
+"""Proves that a process is never mistaken for another one with its pid, and that its end is noticed."""
 
 import os
 import subprocess

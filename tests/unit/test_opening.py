@@ -1,4 +1,4 @@
-"""Proves when a bin opens: the next worker waits as long as the previous one would."""
+"""Proves that the next worker of a bin waits as long as the previous one would."""
 
 from itertools import pairwise
 from types import SimpleNamespace

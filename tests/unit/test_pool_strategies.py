@@ -143,8 +143,8 @@ def test_jobs_of_one_item_are_spread_over_the_nodes():
 
 # --- DJM's figures -------------------------------------------------------------------------------
 
-# For each job: the items of each worker (separated by blanks), the number of workers, and the number of items that
-# move. Evenly spread moves at most that many, rendezvous exactly that many.
+# For each job: the items of each worker (separated by blanks). Then follow the number of workers, and two numbers of
+# items that move: at most by evenly spread, and exactly by rendezvous.
 PUBLISHED = [
     ({"job-0": "012 3"}, 2, 1, 2),
     ({"job-0": "012 3"}, 3, 1, 2),

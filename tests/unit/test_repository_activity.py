@@ -1,4 +1,4 @@
-"""Proves how a connector's report on one document becomes its outcome."""
+"""Proves which outcome results from a connector's report on one document."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Proves how durations and windows are written as text."""
+"""Proves that durations and windows survive printing and reading, and that invalid text is refused."""
 
 import datetime as dt
 

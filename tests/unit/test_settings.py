@@ -1,4 +1,4 @@
-"""Proves the source of each setting, its effective value, and the refusal of invalid values."""
+"""Proves where each setting comes from, which value is effective, and which values are refused."""
 
 import datetime as dt
 

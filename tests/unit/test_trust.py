@@ -1,4 +1,4 @@
-"""Proves which actions a node may take while the database does not confirm its heartbeats."""
+"""Proves until when a node may begin and hold requests while the database does not confirm its heartbeats."""
 
 from nodes.trust import TrustWindow, seconds_since_boot
 from tests.cluster import seconds

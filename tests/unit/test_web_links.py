@@ -1,4 +1,4 @@
-"""Proves how a table of link spellings resolves."""
+"""Proves that the bounded table of link spellings never changes the meaning of a link."""
 
 import pytest
 from hypothesis import given

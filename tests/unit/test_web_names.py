@@ -1,4 +1,4 @@
-"""Proves how host names are looked up."""
+"""Proves that host names are looked up in reused threads, and that a slow name does not delay others."""
 
 import asyncio
 import socket

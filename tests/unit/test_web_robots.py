@@ -1,4 +1,4 @@
-"""Proves the table of origins' answers for robots.txt."""
+"""Proves that the table of robots.txt answers is bounded, and that an origin is reachable again after refusals."""
 
 from jobs.connectors.repository.web.robots import ALLOW_ALL, RobotsAnswer, RobotsKind, RobotsTable
 

@@ -1,4 +1,4 @@
-"""Proves the scopes and patterns of a web crawl."""
+"""Proves which addresses belong to the scope of a web crawl, by kind of scope, patterns and redirects."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Proves how a job stores its web crawl."""
+"""Proves that a stored web crawl is read with its types and defaults, and that invalid values are refused by name."""
 
 import pytest
 from django.test import override_settings

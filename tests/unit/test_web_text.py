@@ -1,4 +1,4 @@
-"""Proves how kinds of content and encodings are recognized."""
+"""Proves that kinds of content and encodings are recognized as browsers do."""
 
 import pytest
 
