@@ -1,4 +1,4 @@
-"""The Django app of what is crawled and how it moves."""
+"""The Django app for jobs, their documents and their processing."""
 
 from django.apps import AppConfig
 

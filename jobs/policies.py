@@ -337,7 +337,10 @@ def _as_stored(rule: RuleWanted) -> RuleWanted:
 
 
 def _denied(rules: Sequence[RuleWanted], time_zone: str) -> list[tuple[Any, ...]]:
-    """Return the denials: rules up to the last one that denies, since rules before it may let some bins pass."""
+    """
+    Return the facts that decide denials: all rules up to the last denying one, since earlier ones may exempt some
+    bins.
+    """
     last = max((place for place, rule in enumerate(rules, start=1) if rule.denies), default=0)
     return [(rule.pattern, *rule.times, rule.from_time and time_zone, rule.denies) for rule in rules[:last]]
 

@@ -1,4 +1,4 @@
-"""Jobs that wait because no worker has room on its disks: the job's reason says so."""
+"""Jobs that wait because no worker has room on its disks: their reason shows that."""
 
 from typing import Final, LiteralString
 

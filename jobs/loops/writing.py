@@ -100,7 +100,9 @@ class Writer:
     _owes_wake_up: bool = False
 
     def expect_unknown(self, lane_id: int) -> None:
-        """Record that the requests of this bin's source are still unknown: the first outcome of the lane tells them."""
+        """
+        Record that the requests of this bin's source are still unknown: the first outcome of the lane reveals them.
+        """
         self._unknown_lanes.add(lane_id)
 
     def is_unknown(self, lane_id: int) -> bool:

@@ -160,7 +160,10 @@ class Carrying:
 
 
 def of_results(results: Sequence[Result], *, left: Mapping[JobFacts, Collection[str]]) -> Carrying:
-    """Return what these documents pass, in jobs that carry. Documents that `left` their job's limits pass nothing."""
+    """
+    Return the values that these documents pass, in jobs that carry. Documents that `left` their job's limits pass
+    nothing.
+    """
     passing = Carrying()
     for job in {result.job for result in results if result.claimed.carries} & left.keys():
         for parent in left[job]:

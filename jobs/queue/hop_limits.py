@@ -197,7 +197,7 @@ def apply(
 
 
 def hold(cursor: psycopg.Cursor[Any], jobs: Iterable[JobFacts]) -> bool:
-    """Lock the hop counts of those of these jobs that have limits; return True if there are any."""
+    """Lock the hop counts of these jobs as far as they have limits; return True if any has."""
     limited = {job.id for job in jobs if job.hops is not None}
     if limited:
         hops.hold(cursor, limited)

@@ -152,7 +152,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """The limits of a bin now; `is_kept` if its open requests are within them."""
+    """The limits of a bin now; `is_kept` if they would also allow its open turns."""
 
     limits: Limits
     is_kept: bool

@@ -329,7 +329,7 @@ def _lose(
     """Return the documents of these batches to the queue; return how many documents, and of which groups."""
     with connection.transaction(), named_rows(connection) as cursor:
         hold_term(connection, term)
-        # The bins first: they start a gap at this moment, as a request may have gone out just now.
+        # The bins first: they start a gap at this moment, as a request may have just left.
         cursor.execute(_CLOSE_TURNS, {"batches": batches, "used": True})
         followers = [row.batch_id for row in cursor.execute(_FOLLOWERS, {"batches": batches})]
         cursor.execute("UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = 'sent'", (batches,))

@@ -1,4 +1,4 @@
-"""Rows by name: `row.lane_id` says more than `row[3]`."""
+"""Rows by name: `row.lane_id` is more readable than `row[3]`."""
 
 from typing import Any
 

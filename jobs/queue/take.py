@@ -25,7 +25,7 @@ from jobs.throttling.bins import LONGEST_PLAN
 from nodes.fences import MAY_WRITE, refused_node
 from nodes.incarnation import remembered
 
-# Longest time that a batch may be out before its worker is asked about it.
+# Time after which a sent batch is overdue.
 _DEADLINE: Final = dt.timedelta(minutes=10)
 # Time during which the keeper of a bin has the first chance.
 _COURTESY: Final = dt.timedelta(milliseconds=250)

@@ -48,7 +48,7 @@ class Flushing:
             await self._state.database.run(partial(self._state.writer.write, given=given))
 
     async def write_everything(self) -> None:
-        """Write outcomes, documents to give back, and closed turns, in this order."""
+        """Write outcomes, documents to release, and closed turns, in this order."""
         state = self._state
         given = state.results.take_all(done_batches=state.batches.done, runs_out=self._serving.has_run_out)
         if given.is_empty:

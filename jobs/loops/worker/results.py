@@ -25,7 +25,7 @@ _CLOSED_WITH_A_FLUSH: Final = 0.06
 
 class Results:
     """
-    Outcomes, documents to give back, and closed turns, until a write takes them.
+    Outcomes, documents to release, and closed turns, until a write takes them.
 
     `flush_due` and `close_due` are the moments of the next flush and of the next write of closed turns alone; `wanted`
     is set when one of them has come. All of it belongs to the event loop's thread.
@@ -65,7 +65,7 @@ class Results:
         self.flush_due.within(within)
 
     def give_back(self, claims: Iterable[Claimed]) -> None:
-        """Give documents back at once."""
+        """Request the release of documents at once."""
         self._given_back.extend(claims)
         self.flush_due.now()
 

@@ -155,12 +155,12 @@ class Serving:
             self.dispatch(queue)
 
     def give_back_waiting(self, is_dropped: Callable[[Claimed], bool]) -> None:
-        """Give back documents that have not started, in all bins."""
+        """Release documents that have not started, in all bins."""
         for queue in self._state.bins.at_work:
             self.give_back_waiting_of(queue, is_dropped)
 
     def give_back_waiting_of(self, queue: BinQueue, is_dropped: Callable[[Claimed], bool]) -> None:
-        """Give back documents of a bin that have not started."""
+        """Release documents of a bin that have not started."""
         self._state.results.give_back(queue.drop_waiting(is_dropped))
         self.close_turns(queue)
 
@@ -173,7 +173,7 @@ class Serving:
         self._state.results.give_back([claimed])
 
     def close_turns(self, queue: BinQueue) -> None:
-        """Close the turns of a bin that have ended, and let the bin rest if it has nothing to do."""
+        """Close the ended turns of a bin, and move the bin to the recently served ones if it has no work."""
         closed = queue.close_ended()
         if awaited := queue.awaited:
             self._awaited[queue.bin_id] = awaited

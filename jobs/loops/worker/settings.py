@@ -36,7 +36,10 @@ class WorkerSettings:
 
     @classmethod
     def of(cls, effective: Effective, *, scope: str) -> Self:
-        """Read them from all settings. The workers of a one-shot crawl share its work alone, so they do everything."""
+        """
+        Return them from all settings. The workers of a one-shot crawl have no others beside them, so they do all
+        work.
+        """
         is_shared = scope == CLUSTER_SCOPE
         pools: dict[str, int] = {
             Batch.Kind.PROCESS: effective[table.PROCESSED_AT_ONCE],

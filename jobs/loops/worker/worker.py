@@ -34,7 +34,7 @@ class Worker:
     """
     One worker node, made inside the event loop that it uses. It puts its parts together.
 
-    `run` lasts until `stop` is set, the worker's documents are done or given back, and it has left.
+    `run` lasts until `stop` is set, the worker's documents are done or released, and it has left.
     """
 
     def __init__(

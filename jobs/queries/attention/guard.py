@@ -14,7 +14,7 @@ _KIND: Final = "removals_wait"
 
 
 def removals_that_wait(_now: dt.datetime) -> list[AttentionLine]:
-    """Return a line for each job whose delete guard asks, found by an index of these jobs."""
+    """Return a line for each job whose delete guard waits for approval; an index finds these jobs."""
     waiting = Job.objects.filter(guard=Guard.WAITING).order_by("pk")
     jobs = list(waiting.values_list("pk", "name", "reason", "ended_at")[: SHOWN + 1])
     lines = [
