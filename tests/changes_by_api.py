@@ -105,7 +105,7 @@ def make_unused(world):
 
 
 def _remove(world, *, run_no=1, cause=""):
-    """Let run 1 remove the document."""
+    """Let a run, by default the first, remove the document."""
     set_phase(world.job, run_no=1)
     QueueItem.objects.filter(pk=world.document.pk).update(indexed_before=True)
     facts = (world.job.pk, run_no, world.output.pk, world.document.hash.hex)

@@ -78,7 +78,7 @@ _STATEMENTS: Final = [
     INSERT INTO nodes_distributedjobonnode (cluster, job, node, items, in_hand, runs, failures, failures_in_a_row, seen_at)
     SELECT 'jobs', 'job-' || n, 'node', '{}', 0, 7, 0, 0, now() FROM generate_series(1, 300) AS n
     """,
-    # Bins above hosts, which sort before all hosts.
+    # Parent bins of hosts. Their names sort before those of all hosts.
     """
     WITH made AS (
         INSERT INTO jobs_bin (namespace, name, "interval", is_known)

@@ -66,10 +66,7 @@ def entries_of(diary: Path, *, since=0.0):
 
 
 def conflicts_in(diary: Path):
-    """
-    Return entries that a process wrote for an item after another process had begun the item, each with that other
-    entry.
-    """
+    """Return pairs of entries: the begin of an item, and a later entry for the item by another process."""
     in_hand, found = {}, []
     for entry in entries_of(diary):
         holder = in_hand.get(entry.item)

@@ -11,7 +11,7 @@ from tests.metrics import free_port
 from tests.processes import wait_for
 
 RULES = Path(__file__).resolve().parents[1] / "docs" / "monitoring" / "alerts.yml"
-# Seconds of the rules for one second of the test.
+# Seconds in the rules per second in the test.
 _SCALE = 60
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 

@@ -125,8 +125,8 @@ class _Bench:
 
     def _freeze_the_main(self) -> float:
         """
-        Return the beats from the main manager's last one to the next main manager. The frozen process has ended by
-        then.
+        Freeze the main manager until it is replaced, then let it end. Return the beats from its last one to the next
+        main manager's term.
         """
         ((main, pid, term),) = self._rows(
             "SELECT node.id, node.pid, term FROM nodes_mainterm AS term JOIN nodes_node AS node ON node.id = main_id"

@@ -67,7 +67,7 @@ CREATE TRIGGER chaos_job AFTER UPDATE ON jobs_job
    EXECUTE FUNCTION chaos_audit('job', 'id', 'phase', 'pause', 'reason');
 """
 
-# Seconds of the server's clock. Writes not committed yet are invisible here, and therefore left out.
+# Moments are seconds of the server's clock. Uncommitted writes are invisible here, and therefore left out.
 _EXPORT = """
 SELECT extract(epoch FROM pg_xact_commit_timestamp(transaction::xid))::float8, transaction::text, writer, what, facts
   FROM chaos_audit ORDER BY 1, transaction, id

@@ -84,7 +84,7 @@ def _aside(work, *arguments):
     """
     Do work in a thread, and yield pauses until it is over.
 
-    The thread that slows the database must not wait for it, because this loop goes on meanwhile.
+    So the work that slows the database ends in time, even while this loop waits for that database.
     """
     thread = threading.Thread(target=work, args=arguments, daemon=True)
     thread.start()
