@@ -3,10 +3,13 @@ Proves that each process reconnects by itself after the embedded server could no
 """
 
 import os
+import random
 import signal
 import subprocess
+import time
 from contextlib import contextmanager
 
+import psutil
 import pytest
 
 from tests.acceptance.test_database_restarts import start_everything, start_job
@@ -24,6 +27,12 @@ def machine(tmp_path):
 def home(tmp_path):
     """Return the directory of the machine's embedded server."""
     return tmp_path / "var" / "postgres"
+
+
+def phase_of(browser, job_id):
+    """Return the job's phase, or None while the API has no answer."""
+    status, job = browser.get(f"jobs/{job_id}/")
+    return job.get("phase") if status == 200 else None
 
 
 def lose_server(home):
@@ -98,3 +107,37 @@ def test_a_crawl_goes_on_after_a_disk_that_was_really_full(machine, serve, tmp_p
         wait_for(lambda: browser.get(f"jobs/{job_id}/")[1].get("phase") == "inactive", saying="the job has ended")
         assert held_by(tmp_path / "pages.jsonl") == site.documents
         machine.clean_up()
+
+
+def postmaster_of(home):
+    """Return the server's first process, or None while there is none."""
+    try:
+        return psutil.Process(int((home / "data" / "postmaster.pid").read_text().splitlines()[0]))
+    except (OSError, IndexError, ValueError, psutil.NoSuchProcess):
+        return None
+
+
+def daemons_below(running):
+    """Return the managers and workers that `manage.py run` has started."""
+    children = psutil.Process(running.pid).children(recursive=True)
+    return [child for child in children if {"runmanager", "runworker"} & set(child.cmdline())]
+
+
+def test_a_crawl_survives_kills_of_its_server_and_of_its_daemons(machine, home, serve, tmp_path):
+    site = serve(pages=900, hosts=2, traps=1, latency_ms=40)
+    own = {"DATABASE_URL": "", "CRAWLCTL_VAR": str(tmp_path / "var")}
+    running, browser = start_everything(machine, **own, **QUICK_HEARTS)
+    job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
+    chance = random.Random(int(os.environ.get("CRAWLCTL_TEST_SEED", "1")))
+
+    for _ in range(6):
+        asked = site.count_requests()
+        wait_for(lambda asked=asked: site.count_requests() > asked + 40, saying="the crawl goes on after a kill")
+        candidates = [*daemons_below(running), postmaster_of(home)]
+        for process in chance.sample([process for process in candidates if process is not None], k=2):
+            process.kill()
+        # A second kill meets the restart of the first.
+        time.sleep(chance.uniform(0, 1.5))
+
+    wait_for(lambda: phase_of(browser, job_id) == "inactive", within=180, saying="the job has ended")
+    assert held_by(tmp_path / "pages.jsonl") == site.documents
