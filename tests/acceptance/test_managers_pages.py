@@ -135,8 +135,8 @@ def test_the_web_part_ends_with_its_manager_however_that_ends(machine, number):
     ("address", "sentence"),
     [
         ("8000", "'8000' is not a listen address. Write HOST:PORT, such as 127.0.0.1:8001 or [::1]:8001."),
-        ("127.0.0.1:70000", "'127.0.0.1:70000' is no address"),
-        ("http://127.0.0.1:80", "'http://127.0.0.1:80' is no address"),
+        ("127.0.0.1:70000", "'127.0.0.1:70000' is not a listen address"),
+        ("http://127.0.0.1:80", "'http://127.0.0.1:80' is not a listen address"),
         ("192.0.2.1:8001", "192.0.2.1:8001: this is not an address of this machine."),
         ("nowhere.invalid:8001", "nowhere.invalid:8001: there is no host 'nowhere.invalid'."),
     ],

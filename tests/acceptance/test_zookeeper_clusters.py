@@ -241,7 +241,7 @@ def test_who_finds_no_zookeeper_says_so_at_each_try_and_ends(machine, zookeeper,
     daemon = machine.start(kind, **(QUICK_HEARTS | chosen_there(CRAWLCTL_NODE_TIMEOUT="1")))
 
     assert daemon.wait() == 1
-    assert [f"try {number} of 5" in daemon.err for number in range(1, 7)] == [True] * 5 + [False]
+    assert [f"attempt {number} of 5" in daemon.err for number in range(1, 7)] == [True] * 5 + [False]
     assert "Traceback" not in daemon.err
     assert machine.database.value("SELECT count(*) FROM nodes_node") == 0
 

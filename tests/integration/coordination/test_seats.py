@@ -207,5 +207,5 @@ def test_a_store_that_is_away_is_tried_several_times_with_a_line_each_and_then_g
         reach(store, gives_up=lambda: False)
 
     said = [record.message for record in caplog.records if record.name == "nodes.coordination.seat"]
-    assert [line.partition(" to reach")[0] for line in said] == [f"try {number} of 5" for number in range(1, 6)]
+    assert [line.partition(" to reach")[0] for line in said] == [f"attempt {number} of 5" for number in range(1, 6)]
     store.close()
