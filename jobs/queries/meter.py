@@ -25,7 +25,7 @@ _STALE: Final = 30.0
 # The same age for bins, which are read as of the last closed turn: with a long gap, or a slow host, that may be a
 # while ago.
 _STALE_OF_A_BIN: Final = 120.0
-# Keys above which those without a reading during the chart's span are forgotten.
+# Number of keys above which keys without a reading during the chart's span are forgotten.
 _MANY: Final = 200
 
 
