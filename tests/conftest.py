@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.rival import Rival
+from tests.support.rival import Rival
 
 if TYPE_CHECKING:
     from pytest_django.plugin import DjangoDbBlocker
 
-    from tests.processes import Database
-    from tests.scripted import World
-    from tests.scripted_output import Sink
+    from tests.support.processes import Database
+    from tests.support.scripted import World
+    from tests.support.scripted_output import Sink
 
 # Files of each Debian package that a test needs. One of them is enough.
 _DEBIAN = {
@@ -85,7 +85,7 @@ def test_server(django_db_blocker: "DjangoDbBlocker") -> None:
 @pytest.fixture(scope="session")
 def template(test_server: None, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> "Database":
     """Return a migrated database, the template of all others. It is made once for all processes of the test session."""
-    from tests.processes import make_template, template_database
+    from tests.support.processes import make_template, template_database
 
     of_this_process = tmp_path_factory.getbasetemp()
     shared = of_this_process if worker_id == "master" else of_this_process.parent
@@ -142,10 +142,10 @@ def no_remembered_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def emptying() -> Iterator[None]:
-    """Replace Django's emptying of the database after a test that commits (see tests/emptying.py)."""
+    """Replace Django's emptying of the database after a test that commits (see tests/support/emptying.py)."""
     from django.test import TransactionTestCase
 
-    from tests.emptying import Emptying
+    from tests.support.emptying import Emptying
 
     emptying = Emptying()
 
@@ -187,8 +187,8 @@ def other_connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
 
 @pytest.fixture
 def world(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> "World":
-    """Return a world for the scriptable connector (tests/scripted.py), installed for this process and its children."""
-    from tests.scripted import CONNECTORS, World
+    """Return a world for the scriptable connector (`tests.support.scripted`), for this process and its children."""
+    from tests.support.scripted import CONNECTORS, World
 
     settings.CRAWLCTL_CONNECTORS = CONNECTORS
     monkeypatch.setenv("CRAWLCTL_CONNECTORS", ",".join(CONNECTORS))
@@ -206,8 +206,8 @@ def rival(dsn: str, connection: psycopg.Connection[Any]) -> Iterator[Rival]:
 
 @pytest.fixture
 def sink(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> "Sink":
-    """Return a scriptable output (tests/scripted_output.py), installed for this process and its children."""
-    from tests.scripted_output import OUTPUTS, Sink
+    """Return a scriptable output (`tests.support.scripted_output`), for this process and its children."""
+    from tests.support.scripted_output import OUTPUTS, Sink
 
     settings.CRAWLCTL_OUTPUTS = OUTPUTS
     monkeypatch.setenv("CRAWLCTL_OUTPUTS", ",".join(OUTPUTS))

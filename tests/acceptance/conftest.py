@@ -3,8 +3,8 @@
 import pytest
 
 from jobs.settings.table import FILE_ROOTS, OUTPUT_ROOT
-from tests.daemons import Cluster
-from tests.processes import Machine, copy_of, new_database, serve_site
+from tests.support.daemons import Cluster
+from tests.support.processes import Machine, copy_of, new_database, serve_site
 
 
 @pytest.fixture(autouse=True)

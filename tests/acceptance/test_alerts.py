@@ -10,10 +10,10 @@ import pytest
 from django.utils import timezone
 
 from jobs import control
-from tests.factories import make_job, make_output, make_policy
-from tests.metrics import free_port, scrape_when_up
-from tests.processes import QUICK_HEARTS, wait_for
-from tests.prometheus import Prometheus
+from tests.support.factories import make_job, make_output, make_policy
+from tests.support.metrics import free_port, scrape_when_up
+from tests.support.processes import QUICK_HEARTS, wait_for
+from tests.support.prometheus import Prometheus
 
 pytestmark = pytest.mark.debian("prometheus")
 

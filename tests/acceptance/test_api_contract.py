@@ -15,8 +15,8 @@ from schemathesis import engine
 from schemathesis.engine.events import NonFatalError, ScenarioFinished
 
 from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
-from tests.api import make_user, make_world
-from tests.processes import wait_for
+from tests.support.api import make_user, make_world
+from tests.support.processes import wait_for
 
 CONFIGURATION = tomllib.loads((Path(__file__).parents[2] / "schemathesis.toml").read_text())
 # Seconds for each role and phase.

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.distributed_jobs import DIARY
-from tests.processes import wait_for
+from tests.support.distributed_jobs import DIARY
+from tests.support.processes import wait_for
 
 pytestmark = pytest.mark.debian("chromium")
 
@@ -386,7 +386,7 @@ def _fill():
 
     from jobs.connectors.repository.base import hash_of
     from jobs.models import Activity, Job, OutputConnection, QueueItem, RepositoryConnection, Seed
-    from tests.factories import make_lane
+    from tests.support.factories import make_lane
 
     url = f"http://hostile.test/{HOSTILE}"
     key = hash_of(url)
@@ -464,7 +464,7 @@ def test_the_cluster_is_watched_and_a_node_drained_in_the_browser(browser, web, 
 
 
 def test_distributed_jobs_are_watched_and_disabled_in_the_browser(browser, web, machine, tmp_path):
-    said = {"CRAWLCTL_DISTRIBUTED_JOBS": "tests.distributed_jobs:Diary", DIARY: str(tmp_path / "diary")}
+    said = {"CRAWLCTL_DISTRIBUTED_JOBS": "tests.support.distributed_jobs:Diary", DIARY: str(tmp_path / "diary")}
     with visitor(browser, web) as page:
         page.goto("/cluster/jobs/")
         row = page.locator("[data-list=jobs] [data-key=diary]")

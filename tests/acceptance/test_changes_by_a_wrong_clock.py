@@ -7,9 +7,9 @@ import urllib.request
 import pytest
 
 from jobs import control
-from tests.api import make_job, token_client_of
-from tests.factories import make_policy
-from tests.processes import QUICK_HEARTS, skewed_by, wait_for
+from tests.support.api import make_job, token_client_of
+from tests.support.factories import make_policy
+from tests.support.processes import QUICK_HEARTS, skewed_by, wait_for
 
 WRONG_BY = pytest.mark.parametrize("hours", [-7, 3])
 MINUTE = dt.timedelta(minutes=1)

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from tests.acceptance.test_daemons import assert_undisturbed, refetches
-from tests.daemons import TAKEOVER_BEATS, Cluster, beats_to_takeover
-from tests.debian import debian_server
-from tests.processes import PATIENCE, QUICK_HEARTS, ROOT, Database, Machine, skewed_by, wait_for
+from tests.support.daemons import TAKEOVER_BEATS, Cluster, beats_to_takeover
+from tests.support.debian import debian_server
+from tests.support.processes import PATIENCE, QUICK_HEARTS, ROOT, Database, Machine, skewed_by, wait_for
 
 HEARTBEAT = float(QUICK_HEARTS["CRAWLCTL_HEARTBEAT_INTERVAL"])
 

@@ -10,8 +10,8 @@ from jobs.connectors.repository.base import RetryLimit, ScheduleBounds
 from jobs.lifecycle.job import Kind
 from jobs.lifecycle.scan import Model
 from jobs.models import Job, OutputConnection, QueueItem
-from tests.factories import make_output
-from tests.processes import held_by, wait_for
+from tests.support.factories import make_output
+from tests.support.processes import held_by, wait_for
 
 SHORTLY = dt.timedelta(seconds=1)
 CONTINUOUS = {"kind": Kind.CONTINUOUS}

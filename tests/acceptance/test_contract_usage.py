@@ -4,7 +4,7 @@ import signal
 
 import psutil
 
-from tests.processes import ended, wait_for
+from tests.support.processes import ended, wait_for
 
 URL = "http://127.0.0.1:9/"
 REFUSED = {

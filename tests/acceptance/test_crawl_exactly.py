@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tests.processes import assert_exact, ended, held_by, host_of, reachable, read_lines, wait_for
+from tests.support.processes import assert_exact, ended, held_by, host_of, reachable, read_lines, wait_for
 
 
 def requested_urls(site):

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from jobs import control
 from jobs.models import Job
-from tests.processes import QUICK_HEARTS, ended, held_by, read_lines, wait_for
+from tests.support.processes import QUICK_HEARTS, ended, held_by, read_lines, wait_for
 
 CLAIMED_AT_MOST = 256
 

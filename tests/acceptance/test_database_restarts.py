@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.debian import debian_server
-from tests.processes import Database, Machine, ended, held_by, wait_for
+from tests.support.debian import debian_server
+from tests.support.processes import Database, Machine, ended, held_by, wait_for
 
 PASSWORD = "a long pass phrase of nobody"
 

@@ -1,6 +1,6 @@
 """Proves that a crawl whose clean-up would remove too much ends with 3, and continues after an approval."""
 
-from tests.processes import ended, held_by, read_lines
+from tests.support.processes import ended, held_by, read_lines
 
 
 def test_a_crawl_that_would_remove_too_much_ends_with_3_and_goes_on_when_allowed(machine, serve):

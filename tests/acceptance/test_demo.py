@@ -8,7 +8,7 @@ import urllib.request
 import psutil
 import pytest
 
-from tests.processes import wait_for
+from tests.support.processes import wait_for
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.models import Job, ThrottleGroup
 from nodes.models import Node
-from tests.processes import QUICK_HEARTS
+from tests.support.processes import QUICK_HEARTS
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.acceptance.test_database_restarts import start_everything, start_job
-from tests.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
+from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from jobs import control
 from jobs.control import SeedWanted
 from jobs.models import RepositoryConnection
-from tests.factories import NOON, make_output, make_policy
-from tests.processes import held_by
+from tests.support.factories import NOON, make_output, make_policy
+from tests.support.processes import held_by
 
 ENCODINGS = ("utf-8", "utf-16-be", "utf-16-le")
 MARKS = {"utf-16-be": b"\xfe\xff", "utf-16-le": b"\xff\xfe"}

@@ -11,9 +11,9 @@ from jobs import connections, control
 from jobs.control import SeedWanted
 from jobs.models import Job, OutputConnection, RepositoryConnection
 from jobs.queries.clock import read_clock
-from tests.api import client_of
-from tests.factories import NOON, make_output
-from tests.processes import ended, held_by, read_lines, wait_for
+from tests.support.api import client_of
+from tests.support.factories import NOON, make_output
+from tests.support.processes import ended, held_by, read_lines, wait_for
 
 
 @pytest.fixture

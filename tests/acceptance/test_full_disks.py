@@ -3,7 +3,7 @@
 from jobs.models import Job
 from jobs.settings.table import TABLE
 from nodes.settings import versions
-from tests.processes import held_by, wait_for
+from tests.support.processes import held_by, wait_for
 
 IN_HAND = (
     "SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id WHERE batch.state = 'sent'"

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tests.processes import read_lines
+from tests.support.processes import read_lines
 
 
 def told(machine, activity):

@@ -6,8 +6,8 @@ from django.utils import timezone
 from jobs import control
 from jobs.control import SeedWanted
 from jobs.models import HopCount, Job, Link, RepositoryConnection
-from tests.factories import make_output
-from tests.processes import held_by, wait_for
+from tests.support.factories import make_output
+from tests.support.processes import held_by, wait_for
 
 
 @pytest.fixture

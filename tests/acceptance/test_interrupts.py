@@ -6,7 +6,7 @@ import time
 import psutil
 import pytest
 
-from tests.processes import assert_exact, ended, held_by, wait_for
+from tests.support.processes import assert_exact, ended, held_by, wait_for
 
 PAGES = 250
 

@@ -1,7 +1,7 @@
 """
 Proves the states of a job with real daemons: crawling reaches each state, and REST calls leave it.
 
-`tests/walk.py` repeats by hand which change each state allows. A test holds a short state open by its cause: a
+`tests/support/walk.py` repeats by hand which change each state allows. A test holds a short state open by its cause: a
 document, an output, a window, or an absent manager.
 """
 
@@ -10,9 +10,9 @@ import datetime as dt
 import pytest
 
 from jobs.models import Job, JobEvent
-from tests.processes import wait_for
-from tests.scripted_output import Sink
-from tests.walk import Walk
+from tests.support.processes import wait_for
+from tests.support.scripted_output import Sink
+from tests.support.walk import Walk
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ seeding or an absent manager holds the state until all processes are dead.
 
 import pytest
 
-from tests.walk import Walk
+from tests.support.walk import Walk
 
 
 @pytest.fixture

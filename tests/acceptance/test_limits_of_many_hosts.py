@@ -6,9 +6,9 @@ import pytest
 
 from crawlctl.demo.log import read_log
 from tests.chaos.checkers import fetches
-from tests.factories import make_policy
-from tests.pace.rules import LeastGap, MostBytes, MostOpen, MostStarts, broken
-from tests.processes import ended, serve_site
+from tests.support.factories import make_policy
+from tests.support.pace.rules import LeastGap, MostBytes, MostOpen, MostStarts, broken
+from tests.support.processes import ended, serve_site
 
 
 class LoggedSite:

@@ -7,9 +7,9 @@ import pytest
 from jobs import connections, control
 from jobs.control import SeedWanted
 from jobs.models import Job, RepositoryConnection
-from tests.factories import NOON, make_output, make_policy
-from tests.guarded import PAGES, PASSWORD, serve_guarded
-from tests.processes import held_by, wait_for
+from tests.support.factories import NOON, make_output, make_policy
+from tests.support.guarded import PAGES, PASSWORD, serve_guarded
+from tests.support.processes import held_by, wait_for
 
 
 @pytest.fixture

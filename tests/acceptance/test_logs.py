@@ -6,7 +6,7 @@ import signal
 
 from jobs.models import Job
 from nodes.models import Node
-from tests.processes import wait_for
+from tests.support.processes import wait_for
 
 
 def test_each_line_of_run_is_json_and_tells_of_nodes_and_runs(cluster, serve):

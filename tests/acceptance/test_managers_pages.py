@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from jobs.models import Job
-from tests.api import PASSWORD, make_user, token_client_of
-from tests.factories import make_job
-from tests.processes import QUICK_HEARTS, wait_for
+from tests.support.api import PASSWORD, make_user, token_client_of
+from tests.support.factories import make_job
+from tests.support.processes import QUICK_HEARTS, wait_for
 
 # Pages and lists without a number in their address, one of each kind.
 ASKED = (

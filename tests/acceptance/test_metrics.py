@@ -7,8 +7,8 @@ import pytest
 
 from jobs.metrics import table
 from nodes.metrics.figures import Count, Process
-from tests.metrics import free_port, scrape, scrape_when_up
-from tests.processes import QUICK_HEARTS, held_by, wait_for
+from tests.support.metrics import free_port, scrape, scrape_when_up
+from tests.support.processes import QUICK_HEARTS, held_by, wait_for
 
 
 def start(cluster, command, *arguments):

@@ -9,8 +9,8 @@ from django.utils import timezone
 from jobs import control
 from jobs.models import Job, ThrottleGroup
 from nodes.models import ClusterRequest
-from tests.factories import make_job, make_policy
-from tests.processes import held_by, wait_for
+from tests.support.factories import make_job, make_policy
+from tests.support.processes import held_by, wait_for
 
 # Seconds between starts at a host. A move may lengthen the longest gap by two heartbeats of the test.
 GAP = 0.1

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from tests.acceptance.test_database_restarts import start_everything, start_job
-from tests.debian import debian_server, debian_standby, newest_debian
-from tests.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
+from tests.support.debian import debian_server, debian_standby, newest_debian
+from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
 
 pytestmark = pytest.mark.debian("postgresql")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import held_by
+from tests.support.processes import held_by
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "writing-a-connector.md"
 

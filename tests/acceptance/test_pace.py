@@ -13,10 +13,10 @@ from jobs.loops.database import database_dsn
 from jobs.models import Job, LaneState, QueueItem, Turn
 from jobs.queue.stuff import stuff
 from tests.chaos.checkers import fetches
-from tests.cluster import register_node
-from tests.factories import make_documents, make_job, make_lane, make_policy, make_running_job
-from tests.pace.rules import MostBytes
-from tests.processes import ended, wait_for
+from tests.support.cluster import register_node
+from tests.support.factories import make_documents, make_job, make_lane, make_policy, make_running_job
+from tests.support.pace.rules import MostBytes
+from tests.support.processes import ended, wait_for
 
 # Seconds by which the site may see two starts closer than the worker made them.
 TOLERANCE = 0.02

@@ -8,8 +8,8 @@ import random
 import pytest
 
 from tests.chaos import cluster as chaos
-from tests.pace.rules import Limits
-from tests.pace.scenario import Scenario
+from tests.support.pace.rules import Limits
+from tests.support.pace.scenario import Scenario
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ import pytest
 
 from jobs import channels
 from tests.acceptance.test_daemons import assert_undisturbed, refetches
-from tests.daemons import TAKEOVER_BEATS, beats_to_takeover
-from tests.processes import PATIENCE, QUICK_HEARTS, Database, ended, held_by, wait_for
-from tests.proxy import Direction, Proxy
+from tests.support.daemons import TAKEOVER_BEATS, beats_to_takeover
+from tests.support.processes import PATIENCE, QUICK_HEARTS, Database, ended, held_by, wait_for
+from tests.support.proxy import Direction, Proxy
 
 HEARTBEAT, NODE_TIMEOUT = (float(QUICK_HEARTS[f"CRAWLCTL_{name}"]) for name in ("HEARTBEAT_INTERVAL", "NODE_TIMEOUT"))
 

@@ -15,10 +15,10 @@ from tests.acceptance.test_older_databases import (
     run_program,
     wait_for_requests,
 )
-from tests.cluster import TIMEOUT
-from tests.debian import debian_server
-from tests.pgbouncer import pgbouncer
-from tests.processes import QUICK_HEARTS, ROOT, Database, Machine
+from tests.support.cluster import TIMEOUT
+from tests.support.debian import debian_server
+from tests.support.pgbouncer import pgbouncer
+from tests.support.processes import QUICK_HEARTS, ROOT, Database, Machine
 
 pytestmark = [pytest.mark.debian("postgresql"), pytest.mark.debian("pgbouncer")]
 

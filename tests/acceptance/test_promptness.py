@@ -11,8 +11,8 @@ from jobs import control, policies
 from jobs.lifecycle.job import Kind
 from jobs.lifecycle.schedule import Window
 from jobs.models import Activity, Job, JobEvent, LaneState
-from tests.factories import make_job, make_output, make_policy
-from tests.processes import wait_for
+from tests.support.factories import make_job, make_output, make_policy
+from tests.support.processes import wait_for
 
 # Seconds. Threads of ManifoldCF wake every ten.
 SOON = 10.0

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import pytest
 
-from tests.processes import PATIENCE, held_by, read_lines, wait_for
+from tests.support.processes import PATIENCE, held_by, read_lines, wait_for
 
 pytestmark = [pytest.mark.debian("postgresql-doc"), pytest.mark.debian("nginx")]
 

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from jobs import control, restoring
 from jobs.models import OutputConnection, Restoration
-from tests.processes import read_lines, wait_for
+from tests.support.processes import read_lines, wait_for
 
 # All columns that a removal changes. The seed is left out: the run that removes other documents reads it again.
 COMPARED = {

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.factories import make_output
-from tests.processes import held_by, wait_for
-from tests.scripted import World
+from tests.support.factories import make_output
+from tests.support.processes import held_by, wait_for
+from tests.support.scripted import World
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from crawlctl.demo.plan import Trap
-from tests.processes import ended, held_by, read_lines, wait_for
+from tests.support.processes import ended, held_by, read_lines, wait_for
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.processes import ROOT, ended
+from tests.support.processes import ROOT, ended
 
-NAMES = {"PYTHONPATH": str(ROOT / "tests" / "site_names")}
+NAMES = {"PYTHONPATH": str(ROOT / "tests" / "support" / "site_names")}
 
 
 @contextmanager

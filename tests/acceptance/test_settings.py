@@ -2,7 +2,7 @@
 
 from jobs.settings.table import TABLE
 from nodes.settings import versions
-from tests.processes import QUICK_HEARTS, wait_for
+from tests.support.processes import QUICK_HEARTS, wait_for
 
 
 def store(document):

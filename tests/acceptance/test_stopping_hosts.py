@@ -15,8 +15,8 @@ from jobs.policy_checks import RuleWanted
 from jobs.queries.bin_lines import read_bin_lines
 from jobs.verdicts.causes import Cause
 from tests.chaos.checkers import fetches
-from tests.factories import make_bin, make_job, make_policy
-from tests.processes import held_by, wait_for
+from tests.support.factories import make_bin, make_job, make_policy
+from tests.support.processes import held_by, wait_for
 
 # Seconds after which a stopped host gets no request, wherever its documents are.
 EFFECTIVE = 5.0

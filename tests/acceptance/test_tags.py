@@ -1,7 +1,7 @@
 """Proves with real daemons that only workers with a tag read the seeds that require it."""
 
 from jobs.models import Job, Seed
-from tests.processes import QUICK_HEARTS, held_by, wait_for
+from tests.support.processes import QUICK_HEARTS, held_by, wait_for
 
 
 def test_a_tagged_seed_waits_for_a_worker_with_its_tag_and_is_read_by_nobody_else(cluster, serve):

@@ -11,11 +11,11 @@ from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address, Session
 from tests.acceptance.test_cluster_life import count_events, goes_on_beating, start_one_by_one, term_of
 from tests.acceptance.test_daemons import assert_undisturbed, refetches
-from tests.cluster import seconds
-from tests.daemons import TAKEOVER_BEATS, beats_to_takeover
-from tests.processes import QUICK_HEARTS, Machine, copy_of, wait_for
-from tests.proxy import Proxy
-from tests.zookeeper import ZooKeeper
+from tests.support.cluster import seconds
+from tests.support.daemons import TAKEOVER_BEATS, beats_to_takeover
+from tests.support.processes import QUICK_HEARTS, Machine, copy_of, wait_for
+from tests.support.proxy import Proxy
+from tests.support.zookeeper import ZooKeeper
 
 HEARTBEAT = float(QUICK_HEARTS["CRAWLCTL_HEARTBEAT_INTERVAL"])
 # The promise of docs/coordination.md, and one beat of tolerance for a busy machine.

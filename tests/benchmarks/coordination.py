@@ -36,7 +36,7 @@ from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address
 from tests.benchmarks import databases
 from tests.benchmarks.strategies import POOLS
-from tests.zookeeper import ZooKeeper
+from tests.support.zookeeper import ZooKeeper
 
 _TIMEOUT = dt.timedelta(seconds=60)
 _LARGE = {f"job-{job}": [f"item-{job}-{item}" for item in range(100)] for job in range(100)}

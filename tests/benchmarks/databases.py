@@ -17,7 +17,7 @@ import psutil
 import psycopg
 
 from crawlctl.postgres import lifetime
-from tests.debian import debian_server, newest_debian
+from tests.support.debian import debian_server, newest_debian
 
 ROOT = Path(__file__).resolve().parents[2]
 

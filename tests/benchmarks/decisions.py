@@ -24,7 +24,7 @@ from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen
 from nodes.decisions.judge import judge
 from nodes.decisions.snapshot import ClusterSeen
 from nodes.lifecycle import NodeStatus
-from tests.cluster import BEAT, NOON, TIMEOUT, seconds, seen_cluster, seen_node, steady_for
+from tests.support.cluster import BEAT, NOON, TIMEOUT, seconds, seen_cluster, seen_node, steady_for
 
 _T = TypeVar("_T")
 

@@ -25,7 +25,7 @@ from crawlctl.demo.log import LoggedRequest, read_log
 from tests.benchmarks import databases, many_hosts
 from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 _GAP = 0.25
 # Seconds until a new crawl has an even rate.
@@ -136,7 +136,7 @@ def _crawl(site: _Site, *, first: int, bins: int, documents: int, seconds: float
 
     from jobs import control
     from jobs.models import Job
-    from tests.factories import make_job, make_policy
+    from tests.support.factories import make_job, make_policy
 
     policy = make_policy(open_requests=2, min_gap=gap)
     job = make_job(

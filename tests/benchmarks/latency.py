@@ -23,7 +23,7 @@ import django
 from tests.benchmarks import databases
 from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 _SHORT = 5
 
@@ -116,7 +116,7 @@ def _crawl(site: _Chain) -> float:
 
     from jobs import control
     from jobs.models import Job
-    from tests.factories import make_job, make_policy
+    from tests.support.factories import make_job, make_policy
 
     # Without a policy a host gets one request a second.
     job = make_job(urls=[site.url], policy=make_policy(site.url, open_requests=4, min_gap=0.0))

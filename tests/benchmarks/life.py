@@ -25,7 +25,7 @@ from tests.benchmarks import databases
 from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT, Database
 from tests.benchmarks.meter import cpu_seconds_of_tree
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     import subprocess
@@ -154,8 +154,8 @@ class _Bench:
 
         from jobs.queue.release import release_of_lost_workers
         from nodes import membership
-        from tests.cluster import elect_main, fall_silent, register_node
-        from tests.factories import make_lane, make_running_job
+        from tests.support.cluster import elect_main, fall_silent, register_node
+        from tests.support.factories import make_lane, make_running_job
 
         with self._connect() as connection:
             connection.execute(_FORGET)
@@ -194,7 +194,7 @@ class _Bench:
         _say(f"ratio CPU of an idle cluster 10^4 to 10 seeds: {many_seeds / many_documents:.2f}")
 
     def _make_job_at_rest(self, *, seeds: int) -> tuple[int, int]:
-        from tests.factories import make_job, make_lane
+        from tests.support.factories import make_job, make_lane
 
         job = make_job(urls=["http://a.test/"])
         lane = make_lane(job.seeds.get(), "a.test")

@@ -24,7 +24,7 @@ import django
 from tests.benchmarks import databases
 from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     import psycopg
@@ -89,9 +89,9 @@ def _rebalance(connection: "psycopg.Connection[Any]") -> None:
     from jobs.duties.requests import answer_requests
     from jobs.models import Job
     from nodes.models import ClusterRequest
-    from tests.cluster import NOON
-    from tests.factories import make_job
-    from tests.stepping import Main, Manager
+    from tests.support.cluster import NOON
+    from tests.support.factories import make_job
+    from tests.support.stepping import Main, Manager
 
     chief = Main(connection)
     for _ in range(_MANAGERS - 1):
@@ -153,8 +153,8 @@ def _measure_gaps(directory: Path, *, environment: Mapping[str, str], moves: int
 
     from jobs import control
     from jobs.models import Job
-    from tests.factories import make_job, make_policy
-    from tests.processes import serve_site
+    from tests.support.factories import make_job, make_policy
+    from tests.support.processes import serve_site
 
     with (
         serve_site(directory / "site.log", pages=_PAGES, hosts=_HOSTS, traps=0) as site,

@@ -23,7 +23,7 @@ from tests.benchmarks import databases
 from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT
 from tests.benchmarks.runs import Site, running_site
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 _PAGES = 200
 _FILL = """
@@ -64,7 +64,7 @@ def _measure(site: Site, *, documents: int, rounds: int) -> None:
     from jobs import control
     from jobs.models import Job
     from nodes.connections import unhurried
-    from tests.factories import make_job, make_policy
+    from tests.support.factories import make_job, make_policy
 
     parts = urlsplit(site.start_url)
     here = f"{parts.scheme}://{parts.netloc}"

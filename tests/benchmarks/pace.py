@@ -30,8 +30,8 @@ from tests.benchmarks import databases, many_hosts
 from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT
 from tests.chaos.checkers import Fetch, fetches
-from tests.pace.rules import LeastGap, MostOpen, broken, share_of_rate
-from tests.waiting import wait_until
+from tests.support.pace.rules import LeastGap, MostOpen, broken, share_of_rate
+from tests.support.waiting import wait_until
 
 _GAPS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 # Seconds until a new crawl has an even rate. Longer than the longest round.
@@ -73,7 +73,7 @@ def _measure(directory: Path, *, environment: Mapping[str, str], seconds: int) -
 
     from crawlctl.demo.log import read_log
     from jobs.models import Job
-    from tests.processes import serve_site
+    from tests.support.processes import serve_site
 
     starts, ends = directory / "site.log", directory / "site.ends"
     hosts = 2 * len(_GAPS)
@@ -114,8 +114,8 @@ def _measure_an_address(directory: Path, *, gap: float, environment: Mapping[str
     from crawlctl.demo.log import read_log
     from jobs import control
     from jobs.models import Job
-    from tests.factories import make_job, make_policy
-    from tests.processes import serve_site
+    from tests.support.factories import make_job, make_policy
+    from tests.support.processes import serve_site
 
     logs = [(directory / f"{number}.log", directory / f"{number}.ends") for number in range(_HOSTS_AT_ONE)]
     pages = int((seconds + _WARM_UP) * _ENOUGH / gap)
@@ -156,7 +156,7 @@ def _measure_a_total(directory: Path, *, gap: float, environment: Mapping[str, s
     from crawlctl.demo.log import read_log
     from jobs import control
     from jobs.models import Job
-    from tests.factories import make_job, make_policy
+    from tests.support.factories import make_job, make_policy
 
     log = directory / "site.log"
     hosts = int((seconds + _WARM_UP) * _ENOUGH / gap)
@@ -200,8 +200,8 @@ def _measure_bytes(
     from crawlctl.demo.log import read_log
     from jobs import control
     from jobs.models import Job
-    from tests.factories import make_job, make_policy
-    from tests.processes import serve_site
+    from tests.support.factories import make_job, make_policy
+    from tests.support.processes import serve_site
 
     starts, ends = directory / "site.log", directory / "site.ends"
     pages = int((seconds + _WARM_UP) * _ENOUGH * rate / 2_000)
@@ -235,7 +235,7 @@ def _start_jobs(host: str, urls: Sequence[str], *, gap: float, jobs: int) -> Non
     from django.utils import timezone
 
     from jobs import control
-    from tests.factories import make_job, make_policy
+    from tests.support.factories import make_job, make_policy
 
     for number in range(jobs):
         policy = make_policy(f"{number} of {host}", open_requests=2, min_gap=gap / (number + 1))

@@ -32,7 +32,7 @@ from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT
 from tests.benchmarks.meter import cpu_seconds_of_tree
 from tests.benchmarks.runs import Site, running_site
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 _MOST_SHARE: Final = 0.02
 _MOST_SECONDS: Final = 0.1
@@ -102,7 +102,7 @@ def _measure_share(site: Site, web: psutil.Process, crawling: Sequence[psutil.Pr
 
     from jobs import control
     from jobs.models import Job
-    from tests.factories import make_job, make_policy
+    from tests.support.factories import make_job, make_policy
 
     job = make_job("a site", urls=[site.start_url], policy=make_policy(open_requests=8), specification={"scope": "any"})
     sessions = _log_in(count)
@@ -126,7 +126,7 @@ def _log_in(count: int) -> list[str]:
     """Return the sessions of `count` users, one of each."""
     from django.test import Client
 
-    from tests.api import make_user
+    from tests.support.api import make_user
 
     sessions = []
     for number in range(count):
@@ -177,8 +177,8 @@ def _measure_pages(database: str, *, documents: int) -> float:
     from django.test import Client
 
     from jobs.models import Job
-    from tests.api import make_user
-    from tests.filled_queue import FilledQueue, Shape
+    from tests.support.api import make_user
+    from tests.support.filled_queue import FilledQueue, Shape
 
     try:
         with psycopg.connect(database, autocommit=True) as filling:

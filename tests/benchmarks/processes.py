@@ -36,7 +36,7 @@ from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT
 from tests.benchmarks.meter import cpu_seconds_of_tree
 from tests.benchmarks.runs import CONNECTIONS, HOSTS, Site, running_site
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 _SHAPES = "1,1 1,2 1,4 2,2 2,4"
 _ALLOWED = 1.15
@@ -156,7 +156,7 @@ def _watch(site: Site, measured: Mapping[str, Sequence[psutil.Process]]) -> _Cos
     from crawlctl.demo.log import read_log
     from jobs import control
     from jobs.models import Job
-    from tests.factories import make_job, make_policy
+    from tests.support.factories import make_job, make_policy
 
     policy = make_policy(site.start_url, open_requests=CONNECTIONS // HOSTS, min_gap=0.0)
     job = make_job(urls=[site.start_url], policy=policy, specification={"scope": "any"})

@@ -36,7 +36,7 @@ from tests.benchmarks import databases
 from tests.benchmarks.databases import ROOT
 
 if TYPE_CHECKING:
-    from tests.filled_queue import FilledQueue, Shape
+    from tests.support.filled_queue import FilledQueue, Shape
 
 _HUNDRED: Final = 100
 # Allowed cost with many documents, as a multiple of the cost with few.
@@ -98,7 +98,7 @@ class _Measurement:
         self._rounds: Counter[FilledQueue] = Counter()
 
     def run(self) -> int:
-        from tests.filled_queue import EVEN, Shape
+        from tests.support.filled_queue import EVEN, Shape
 
         shapes = {
             "throttled": Shape(throttled=0.99),
@@ -157,7 +157,7 @@ class _Measurement:
         from django.db import connection as django_connection
 
         from jobs.loops.database import database_dsn
-        from tests.filled_queue import EVEN, FilledQueue
+        from tests.support.filled_queue import EVEN, FilledQueue
 
         documents = self._options.many if shape else self._options.few
         with psycopg.connect(database_dsn(), autocommit=True) as connection:
@@ -193,7 +193,7 @@ class _Measurement:
 
     def _count(self, queue: "FilledQueue", cost: Cost) -> None:
         """Count the buffers that each step touches."""
-        from tests.explained import explaining
+        from tests.support.explained import explaining
 
         # The driver prepares repeated statements, and the server then chooses generic plans, as in a daemon.
         for _ in range(_UNTIL_PREPARED):

@@ -89,7 +89,7 @@ class _Cluster:
     groups: dict[int, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        from tests.cluster import elect_main, register_node
+        from tests.support.cluster import elect_main, register_node
 
         self.manager = register_node(self.connection, "manager")
         self.worker = register_node(self.connection, "worker", capacity=256)
@@ -98,7 +98,7 @@ class _Cluster:
     def make_job(self, documents: int, *, stage: int, run_no: int) -> "Job":
         """Return a stopped job whose documents are in one lane."""
         from jobs.models import Job
-        from tests.factories import make_group, make_job, make_lane, make_policy
+        from tests.support.factories import make_group, make_job, make_lane, make_policy
 
         job = make_job(urls=["http://127.0.0.1/"], policy=make_policy(open_requests=1000))
         seed = job.seeds.get()
@@ -204,7 +204,7 @@ def _remove_all(cluster: _Cluster, job: "Job") -> float:
     from jobs.queue.drop import drop
     from jobs.queue.stuff_removals import stuff_removals
     from jobs.queue.take import take
-    from tests.factories import facts_of
+    from tests.support.factories import facts_of
 
     facts, outputs, removed, began = {job.pk: facts_of(job)}, JobOutputs(), 0, time.perf_counter()
     connection = cluster.connection

@@ -32,10 +32,10 @@ from jobs.transitions import TransitionRefused
 from nodes.requests import NoMain, RequestRefused
 from tests.chaos.checkers import Freeze
 from tests.chaos.zones import search_path
-from tests.factories import make_job, make_output, make_policy
-from tests.lifetimes import ENDS_WITH_PYTEST
-from tests.processes import ROOT, Database, serve_site
-from tests.proxy import Proxy
+from tests.support.factories import make_job, make_output, make_policy
+from tests.support.lifetimes import ENDS_WITH_PYTEST
+from tests.support.processes import ROOT, Database, serve_site
+from tests.support.proxy import Proxy
 
 BEAT, TIMEOUT = 0.5, 2.0
 

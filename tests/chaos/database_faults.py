@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 
 from tests.chaos.cluster import TIMEOUT
-from tests.proxy import SYNC
+from tests.support.proxy import SYNC
 
 
 def end_server(number, words):

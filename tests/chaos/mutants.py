@@ -21,9 +21,9 @@ import psycopg
 from psycopg import sql
 
 from tests.chaos.run import VAR, tell, world
-from tests.pace.rules import Limits
-from tests.processes import ROOT, copy_of, make_template, template_database, wait_for
-from tests.proxy import SYNC
+from tests.support.pace.rules import Limits
+from tests.support.processes import ROOT, copy_of, make_template, template_database, wait_for
+from tests.support.proxy import SYNC
 
 # Longer than in the chaos test, so that a busy machine does not upset a schedule.
 _TIMEOUT = 3.0
@@ -284,7 +284,7 @@ def _a_worker_is_cut_off(trial):
 
 def _hosts_are_shared(trial, *, befalls, **facts):
     """Crawl the same hosts with two jobs of two policies, and inject a fault."""
-    from tests.pace.scenario import Scenario
+    from tests.support.pace.scenario import Scenario
 
     with Scenario(trial.cluster, orders=trial.orders, **facts) as scenario:
         befalls(scenario)

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 
 from tests.chaos.cluster import BEAT, TIMEOUT
-from tests.proxy import Direction
+from tests.support.proxy import Direction
 
 
 def pick(cluster, dice, who):

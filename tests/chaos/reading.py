@@ -5,7 +5,7 @@ from functools import cached_property
 from crawlctl.demo.log import read_log
 from tests.chaos import audit, checkers, stalls
 from tests.chaos.cluster import BEAT, TIMEOUT
-from tests.processes import held_by
+from tests.support.processes import held_by
 
 # Heartbeats until a new main manager must be in office, at the median: the timeout of the old one, and two beats to
 # notice it.

@@ -21,9 +21,9 @@ from contextlib import ExitStack, contextmanager
 
 import django
 
-from tests.debian import debian_server, newest_debian
-from tests.processes import ROOT, Database
-from tests.zookeeper import ZooKeeper
+from tests.support.debian import debian_server, newest_debian
+from tests.support.processes import ROOT, Database
+from tests.support.zookeeper import ZooKeeper
 
 # Working directory of the processes, which also keeps their files.
 VAR = ROOT / "var" / "chaos"

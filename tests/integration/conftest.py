@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.settings.table import FILE_ROOTS, OUTPUT_ROOT
-from tests.cluster import register_node
+from tests.support.cluster import register_node
 
 
 @pytest.fixture

@@ -32,9 +32,9 @@ from jobs.lifecycle.scan import Model
 from jobs.loops.restoring import work_off
 from jobs.models import Job, OutputConnection, ThrottleGroup
 from nodes.models import ClusterRequest
-from tests.factories import make_output, make_policy
-from tests.scripted import World, name_of, url_of
-from tests.stepped_cluster import SteppedCluster
+from tests.support.factories import make_output, make_policy
+from tests.support.scripted import World, name_of, url_of
+from tests.support.stepped_cluster import SteppedCluster
 
 PAGES = ("a", "b", "c", "d", "e", "there/f", "there/g", "there/h")
 # Number of histories, different in each run. If 0, a few histories, the same in each run.

@@ -3,9 +3,9 @@
 import pytest
 
 from jobs.models import Bin, BinState, CounterDelta, ThrottlePolicy
-from tests.api import assert_problem, client_of
-from tests.cluster import NOON, register_node
-from tests.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
+from tests.support.api import assert_problem, client_of
+from tests.support.cluster import NOON, register_node
+from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
 
 
 @pytest.fixture

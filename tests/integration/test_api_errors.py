@@ -11,7 +11,7 @@ from crawlctl.roles import ADMINISTRATOR, VIEWER
 from jobs.api.views import JobView
 from jobs.control import VERBS
 from jobs.models import Job, ThrottlePolicy
-from tests.api import assert_problem, client_of, make_world
+from tests.support.api import assert_problem, client_of, make_world
 
 pytestmark = pytest.mark.django_db
 

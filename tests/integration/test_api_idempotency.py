@@ -11,8 +11,8 @@ from jobs.duties.context import Pass
 from jobs.duties.housekeep import OLD_ANSWERS, forget_old_answers
 from jobs.models import OutputConnection
 from nodes.models import KeptAnswer
-from tests.api import assert_problem, client_of, make_user, make_world
-from tests.cluster import elect_main, register_node
+from tests.support.api import assert_problem, client_of, make_user, make_world
+from tests.support.cluster import elect_main, register_node
 
 pytestmark = pytest.mark.django_db
 

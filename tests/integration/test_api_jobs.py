@@ -8,7 +8,7 @@ from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.lifecycle.job import TRANSITIONS, Pause, Phase
 from jobs.lifecycle.table import Owner
 from jobs.models import CounterDelta, Job, JobEvent, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
-from tests.api import assert_problem, client_of, make_job, make_world, set_phase
+from tests.support.api import assert_problem, client_of, make_job, make_world, set_phase
 
 pytestmark = pytest.mark.django_db
 

@@ -7,7 +7,7 @@ import pytest
 from crawlctl.roles import VIEWER
 from jobs.models import OutputConnection
 from nodes.models import MainTerm, Node, NodeEvent
-from tests.api import NOON, assert_problem, client_of, make_node
+from tests.support.api import NOON, assert_problem, client_of, make_node
 
 pytestmark = pytest.mark.django_db
 

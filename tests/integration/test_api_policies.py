@@ -11,8 +11,8 @@ from jobs import channels
 from jobs.lifecycle.job import Phase
 from jobs.models import Bin, BinLimit, BinState, ThrottlePolicy
 from jobs.throttling.windows import EVERY_DAY
-from tests.api import assert_problem, client_of, make_job, make_user, set_phase
-from tests.factories import make_bin, make_rule
+from tests.support.api import assert_problem, client_of, make_job, make_user, set_phase
+from tests.support.factories import make_bin, make_rule
 
 pytestmark = pytest.mark.django_db
 

@@ -15,7 +15,7 @@ from django.db import transaction
 from drf_spectacular.generators import SchemaGenerator
 
 from crawlctl.roles import ADMINISTRATOR
-from tests.api import client_of, document_id, make_world
+from tests.support.api import client_of, document_id, make_world
 
 pytestmark = pytest.mark.django_db
 

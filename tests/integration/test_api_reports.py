@@ -11,7 +11,7 @@ from django.test import AsyncClient
 
 from crawlctl.roles import VIEWER
 from jobs.models import Activity, QueueItem
-from tests.api import NOON, assert_problem, client_of, make_documents, make_job, make_user
+from tests.support.api import NOON, assert_problem, client_of, make_documents, make_job, make_user
 
 pytestmark = pytest.mark.django_db
 

@@ -12,7 +12,7 @@ from jobs.lifecycle.job import Phase
 from jobs.models import Job, Seed
 from nodes.api.base import ContractView
 from nodes.models import SettingsVersion
-from tests.api import assert_problem, client_of, make_world, set_phase
+from tests.support.api import assert_problem, client_of, make_world, set_phase
 
 pytestmark = pytest.mark.django_db
 

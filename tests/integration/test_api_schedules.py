@@ -7,7 +7,7 @@ import pytest
 from crawlctl.roles import ADMINISTRATOR
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, ScheduleWindow, Seed, ThrottlePolicy
-from tests.api import assert_problem, client_of, make_job, set_phase
+from tests.support.api import assert_problem, client_of, make_job, set_phase
 
 pytestmark = pytest.mark.django_db
 

@@ -13,8 +13,8 @@ from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, QueueItem, Seed
 from jobs.seed_lists import MOST_ADDRESSES
-from tests.api import assert_problem, client_of, make_job, set_phase, token_client_of
-from tests.stepping import Main
+from tests.support.api import assert_problem, client_of, make_job, set_phase, token_client_of
+from tests.support.stepping import Main
 
 pytestmark = pytest.mark.django_db
 

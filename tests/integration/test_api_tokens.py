@@ -18,7 +18,7 @@ from crawlctl import logins
 from crawlctl.models import LoginAttempt
 from crawlctl.roles import VIEWER
 from crawlctl.tokens import MOST_OF_A_USER
-from tests.api import PASSWORD, assert_problem, client_of, make_user
+from tests.support.api import PASSWORD, assert_problem, client_of, make_user
 
 pytestmark = pytest.mark.django_db
 

@@ -14,10 +14,10 @@ from jobs.queries.attention.sources import read_attention
 from jobs.queries.overview import read_overview
 from jobs.ui.screens import overview_screen
 from nodes.models import Node
-from tests.api import client_of
-from tests.cluster import NOON, register_node
-from tests.factories import count_folded, make_lane, make_running_job
-from tests.stepping import Manager
+from tests.support.api import client_of
+from tests.support.cluster import NOON, register_node
+from tests.support.factories import count_folded, make_lane, make_running_job
+from tests.support.stepping import Manager
 
 
 def kinds():

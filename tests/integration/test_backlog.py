@@ -4,9 +4,9 @@ import pytest
 
 from jobs.duties.stuff import stuff_groups
 from jobs.models import Batch
-from tests.cluster import register_node
-from tests.factories import make_documents, make_lane, make_policy, make_running_job
-from tests.stepping import Manager
+from tests.support.cluster import register_node
+from tests.support.factories import make_documents, make_lane, make_policy, make_running_job
+from tests.support.stepping import Manager
 
 CAPACITY = 100
 

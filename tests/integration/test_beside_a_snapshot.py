@@ -13,8 +13,8 @@ from jobs.models import Batch, Job, Lane
 from jobs.queue.limits import read_limits
 from jobs.queue.release import withdraw
 from jobs.queue.wake import Sweep, put_off_lanes, wake_job, wake_lanes
-from tests.cluster import seconds
-from tests.filled_queue import FilledQueue, Shape
+from tests.support.cluster import seconds
+from tests.support.filled_queue import FilledQueue, Shape
 
 BINS = 100
 # Documents in a round: each lane gives ten.

@@ -17,8 +17,8 @@ from jobs.queue.take import take
 from jobs.throttling.sources import Origin
 from jobs.verdicts.causes import Cause
 from nodes.models import Node
-from tests.cluster import NOON, register_node, seconds
-from tests.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
+from tests.support.cluster import NOON, register_node, seconds
+from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
 
 
 def crawl(manager, *hosts, documents=20, **policy):

@@ -7,8 +7,8 @@ from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from jobs.throttling.keepers import keepers_of
 from nodes.models import Node
-from tests.cluster import NOON, register_node, seconds
-from tests.factories import make_documents, make_lane, make_policy, make_running_job
+from tests.support.cluster import NOON, register_node, seconds
+from tests.support.factories import make_documents, make_lane, make_policy, make_running_job
 
 HOSTS = [f"h{number}.example" for number in range(24)]
 

@@ -7,8 +7,8 @@ from jobs.queue.close import ClosedTurn, close_turns
 from jobs.queue.counters import fold
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
-from tests.cluster import NOON, elect_main
-from tests.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
+from tests.support.cluster import NOON, elect_main
+from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
 
 OTHERS_CHANGE = "UPDATE jobs_lanestate SET served_at = clock_timestamp(), version = version + 1"
 

@@ -6,9 +6,9 @@ from jobs.connectors.sealing import can_open, seal
 from jobs.duties.connectors import watch_connectors
 from jobs.models import Job, RepositoryConnection
 from jobs.queries.attention.jobs import held_jobs
-from tests.cluster import NOON
-from tests.factories import make_policy, make_running_job
-from tests.stepping import Main
+from tests.support.cluster import NOON
+from tests.support.factories import make_policy, make_running_job
+from tests.support.stepping import Main
 
 
 @pytest.fixture

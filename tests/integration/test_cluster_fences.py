@@ -11,8 +11,8 @@ from nodes import membership
 from nodes.connections import connect
 from nodes.decisions.judge import FailureCause, MarkFailed
 from nodes.fences import FenceRefused, TermHeld, hold_node, hold_term
-from tests.cluster import TIMEOUT, elect_main, events_of, fall_silent, register_node, seconds, status_of
-from tests.waiting import wait_until
+from tests.support.cluster import TIMEOUT, elect_main, events_of, fall_silent, register_node, seconds, status_of
+from tests.support.waiting import wait_until
 
 
 class Cluster:

@@ -17,10 +17,10 @@ from jobs.queries.cluster_page import read_cluster_page
 from jobs.ui.cluster_screen import cluster_screen
 from nodes import membership
 from nodes.models import ClusterRequest, Node, NodeEvent
-from tests.api import make_node, make_user
-from tests.cluster import NOON
-from tests.factories import make_job, make_policy
-from tests.stepping import Main, Manager
+from tests.support.api import make_node, make_user
+from tests.support.cluster import NOON
+from tests.support.factories import make_job, make_policy
+from tests.support.stepping import Main, Manager
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -18,10 +18,10 @@ from jobs.models import Job, ThrottleGroup
 from nodes import membership
 from nodes.fences import FenceRefused
 from nodes.models import ClusterRequest, Node
-from tests.api import assert_problem, client_of
-from tests.cluster import NOON, events_of, register_node, status_of
-from tests.factories import make_job
-from tests.stepping import Main, Manager
+from tests.support.api import assert_problem, client_of
+from tests.support.cluster import NOON, events_of, register_node, status_of
+from tests.support.factories import make_job
+from tests.support.stepping import Main, Manager
 
 REBALANCE = "/api/v1/cluster/rebalance/"
 REQUESTS = "/api/v1/cluster/requests/"

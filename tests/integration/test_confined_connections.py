@@ -23,10 +23,10 @@ from jobs.models import Job, OutputConnection, RepositoryConnection
 from jobs.queries.attention.jobs import held_jobs
 from jobs.settings.table import FILE_ROOTS, OUTPUT_ROOT
 from nodes.models import NodeEvent
-from tests.api import assert_problem, client_of
-from tests.cluster import NOON
-from tests.factories import make_policy, make_running_job
-from tests.stepping import Main
+from tests.support.api import assert_problem, client_of
+from tests.support.cluster import NOON
+from tests.support.factories import make_policy, make_running_job
+from tests.support.stepping import Main
 
 pytestmark = pytest.mark.django_db
 

@@ -8,8 +8,8 @@ import pytest
 
 from jobs.loops import database
 from jobs.loops.database import DatabaseClock
-from tests.cluster import seconds
-from tests.proxy import Proxy
+from tests.support.cluster import seconds
+from tests.support.proxy import Proxy
 
 DELAY = 0.3
 # Replaces clock_timestamp() on the search path of one transaction, which is never committed. A test adjusts its offset.

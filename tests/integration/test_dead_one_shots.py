@@ -9,9 +9,9 @@ from jobs.lifecycle.job import Pause, Phase
 from jobs.models import Job
 from nodes import membership
 from nodes.lifecycle import CLUSTER_SCOPE
-from tests.cluster import register_node
-from tests.factories import make_job
-from tests.stepping import Main
+from tests.support.cluster import register_node
+from tests.support.factories import make_job
+from tests.support.stepping import Main
 
 
 @pytest.fixture

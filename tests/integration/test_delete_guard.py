@@ -7,8 +7,8 @@ from jobs import control
 from jobs.lifecycle.job import Guard, RunEnd
 from jobs.models import JobEvent, RemovalQuestion
 from jobs.queries.attention.sources import read_attention
-from tests.api import client_of
-from tests.guarded_site import GuardedSite
+from tests.support.api import client_of
+from tests.support.guarded_site import GuardedSite
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from urllib.parse import urldefrag, urljoin
 import pytest
 from django.test import Client
 
-from tests.api import client_of
+from tests.support.api import client_of
 
 pytestmark = pytest.mark.django_db
 

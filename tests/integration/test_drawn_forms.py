@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 
 from jobs.models import Job, OutputConnection, RepositoryConnection
-from tests.api import make_user
-from tests.factories import make_output
+from tests.support.api import make_user
+from tests.support.factories import make_output
 
 CONNECTIONS, JOBS = "/admin/jobs/repositoryconnection/add/", "/admin/jobs/job/add/"
 OUTPUTS = "/admin/jobs/outputconnection/add/"

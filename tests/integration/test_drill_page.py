@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from crawlctl.drill.models import Drill
-from tests.api import make_user
+from tests.support.api import make_user
 
 REPORT = {"detected": 2.04, "returned": 2.31, "fetched": None, "missing": ["nothing was fetched any more"]}
 

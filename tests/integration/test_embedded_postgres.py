@@ -23,7 +23,7 @@ import psycopg
 import pytest
 
 from crawlctl.postgres.binaries import find_binaries
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0

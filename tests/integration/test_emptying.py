@@ -6,8 +6,8 @@ from django.test import TransactionTestCase
 
 from crawlctl.roles import ROLES, VIEWER
 from jobs.models import Job, ThrottlePolicy
-from tests.emptying import LARGE, Emptying
-from tests.factories import make_job, make_policy
+from tests.support.emptying import LARGE, Emptying
+from tests.support.factories import make_job, make_policy
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

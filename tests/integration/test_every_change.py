@@ -13,9 +13,9 @@ from crawlctl.adminsite import site
 from crawlctl.roles import ADMINISTRATOR
 from jobs.models import Job, JobEvent
 from nodes.models import ClusterRequest, NodeEvent
-from tests.api import PASSWORD, assert_problem, client_of, make_user, make_world
-from tests.changes_by_api import CHANGES, OF_LOG_INS, PREVIEWS, make_unused
 from tests.integration.test_roles import OPERATIONS, address
+from tests.support.api import PASSWORD, assert_problem, client_of, make_user, make_world
+from tests.support.changes_by_api import CHANGES, OF_LOG_INS, PREVIEWS, make_unused
 
 pytestmark = pytest.mark.django_db
 

@@ -11,10 +11,10 @@ from jobs.queries.cluster_page import read_cluster_page
 from jobs.queries.job_page import read_job_page
 from jobs.ui.cluster_screen import cluster_screen
 from jobs.ui.screens import job_screen
-from tests.api import client_of
-from tests.cluster import register_node
-from tests.factories import make_documents, make_lane, make_policy, make_running_job
-from tests.stepping import Manager
+from tests.support.api import client_of
+from tests.support.cluster import register_node
+from tests.support.factories import make_documents, make_lane, make_policy, make_running_job
+from tests.support.stepping import Manager
 
 
 class Crawl:

@@ -9,8 +9,8 @@ from jobs.queue.close import close_turns
 from jobs.queue.flush import flush
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
-from tests.cluster import NOON, register_node, seconds
-from tests.factories import make_bin, make_documents, make_lane, make_policy, make_result, make_running_job
+from tests.support.cluster import NOON, register_node, seconds
+from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_result, make_running_job
 
 # Documents that a worker holds at most: the work of one second.
 CAPACITY = 200

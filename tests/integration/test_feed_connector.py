@@ -10,8 +10,8 @@ from jobs.connectors.repository.feed.kind import FEED, entries_wanted
 from jobs.connectors.repository.kind import Asked
 from jobs.connectors.repository.web.fetch import Fetcher
 from jobs.connectors.repository.web.robots import RobotsTable
-from tests.free_pace import FreePace
-from tests.hostile import HostileSite, answer, redirect
+from tests.support.free_pace import FreePace
+from tests.support.hostile import HostileSite, answer, redirect
 
 PAGE = b"<title>A page</title><p>Words <a href=/c>c</a>"
 

@@ -15,7 +15,7 @@ from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
 from jobs.connectors.repository.filesystem.paths import identifier_of, path_of
 from jobs.connectors.repository.filesystem.specification import FileSpecification
 from jobs.connectors.repository.kind import Asked, Seeding, SeedingFailed
-from tests.free_pace import FreePace
+from tests.support.free_pace import FreePace
 
 LONG_AGO = 1_600_000_000
 

@@ -4,9 +4,9 @@ import pytest
 
 from jobs.models import Batch, Floor
 from jobs.queue.floor import LOWEST_BATCH, raise_floor
-from tests.cluster import register_node
-from tests.factories import make_policy, make_running_job
-from tests.waiting import wait_until
+from tests.support.cluster import register_node
+from tests.support.factories import make_policy, make_running_job
+from tests.support.waiting import wait_until
 
 FOUND = f"SELECT id FROM jobs_batch WHERE state IN ('available', 'sent') AND id >= {LOWEST_BATCH} ORDER BY id"
 OFFER = """

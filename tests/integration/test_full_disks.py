@@ -6,9 +6,9 @@ from jobs.duties.disks import say_which_disks_lack_room
 from jobs.models import Job
 from jobs.queries.attention.disks import disks_without_room
 from nodes import membership
-from tests.cluster import NOON, register_node
-from tests.factories import make_policy, make_running_job
-from tests.stepping import Main
+from tests.support.cluster import NOON, register_node
+from tests.support.factories import make_policy, make_running_job
+from tests.support.stepping import Main
 
 WHY = "the disk of /srv has 3 MiB left"
 

@@ -17,9 +17,9 @@ from jobs.queue.gates import open_gate, shut
 from nodes import membership
 from nodes.fences import FenceRefused
 from nodes.models import Node
-from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
-from tests.factories import make_documents, make_result
 from tests.integration.test_queue_flush import OneWorker, document
+from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
+from tests.support.factories import make_documents, make_result
 
 GATE = "connection 1: login"
 KEY, OTHER_KEY = uuid.uuid4(), uuid.uuid4()

@@ -9,9 +9,9 @@ from jobs.models import Job, Seed, ThrottleGroup
 from nodes.decisions.allocate import Give
 from nodes.decisions.hand_over import LetGo, Release, TakeBack
 from nodes.decisions.items import ITEM_TRANSITIONS, ItemState
-from tests.cluster import NOON
-from tests.factories import make_job, make_policy
-from tests.stepping import Main, Manager
+from tests.support.cluster import NOON
+from tests.support.factories import make_job, make_policy
+from tests.support.stepping import Main, Manager
 
 EPOCH = 3
 SCOPE = "cluster"

@@ -24,10 +24,10 @@ from jobs.settings.table import BALANCE
 from nodes import membership
 from nodes.decisions.hand_over import let_go
 from nodes.fences import FenceRefused
-from tests.cluster import NOON, TIMEOUT, events_of, fall_silent, register_node, seconds
-from tests.factories import facts_of, make_documents, make_job, make_lane, make_policy, make_result
-from tests.rival import Rival
-from tests.stepping import Main, Manager
+from tests.support.cluster import NOON, TIMEOUT, events_of, fall_silent, register_node, seconds
+from tests.support.factories import facts_of, make_documents, make_job, make_lane, make_policy, make_result
+from tests.support.rival import Rival
+from tests.support.stepping import Main, Manager
 
 
 @pytest.fixture

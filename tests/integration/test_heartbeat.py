@@ -12,8 +12,8 @@ from nodes import membership
 from nodes.connections import connect
 from nodes.decisions.judge import FailureCause, MarkFailed
 from nodes.heartbeat import Heart
-from tests.cluster import elect_main, register_node, seconds, status_of
-from tests.waiting import wait_until
+from tests.support.cluster import elect_main, register_node, seconds, status_of
+from tests.support.waiting import wait_until
 
 INTERVAL = seconds(0.05)
 TIMEOUT = seconds(1)

@@ -18,15 +18,15 @@ from jobs.queue.flush import flush
 from jobs.queue.history import Departure
 from jobs.settings.table import KEEP_HISTORY
 from jobs.transitions import make_transition
-from tests.cluster import NOON, elect_main, register_node, seconds
-from tests.factories import (
+from tests.integration.test_queue_flush import OneWorker
+from tests.support.cluster import NOON, elect_main, register_node, seconds
+from tests.support.factories import (
     facts_of,
     make_documents,
     make_job,
     make_output,
     make_result,
 )
-from tests.integration.test_queue_flush import OneWorker
 
 DAY = dt.timedelta(days=1)
 

@@ -15,8 +15,8 @@ from jobs.queries.reports.classes import HOST, class_of
 from jobs.queries.reports.histogram import read_histogram
 from jobs.queries.reports.history_filter import HistoryFilter, list_activities
 from jobs.queries.reports.simple_history import SORTS, read_simple_history, read_timeline
-from tests.api import make_job
-from tests.cluster import NOON, seconds
+from tests.support.api import make_job
+from tests.support.cluster import NOON, seconds
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jobs.models import HopCount, Link
 from jobs.queue.hops import HopGraph, HopRules
 from jobs.queue.rows import named_rows
-from tests.factories import hash_of
+from tests.support.factories import hash_of
 
 NAMES = "abcdefgh"
 HASHES = {name: hash_of(name).hex for name in NAMES}

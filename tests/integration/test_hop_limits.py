@@ -34,8 +34,10 @@ from jobs.queue.release import give_back
 from jobs.queue.stuff import stuff
 from jobs.queue.stuff_removals import stuff_outside, stuff_removals
 from jobs.queue.take import take
-from tests.cluster import NOON, register_node
-from tests.factories import (
+from tests.integration.test_hop_counts import LINK_TYPES, NAMES, SEEDS, SITES, chooser, reached
+from tests.integration.test_queue_counters import COUNTED, IN_THE_TABLE
+from tests.support.cluster import NOON, register_node
+from tests.support.factories import (
     facts_of,
     hash_of,
     make_lane,
@@ -44,8 +46,6 @@ from tests.factories import (
     make_result,
     make_running_job,
 )
-from tests.integration.test_hop_counts import LINK_TYPES, NAMES, SEEDS, SITES, chooser, reached
-from tests.integration.test_queue_counters import COUNTED, IN_THE_TABLE
 
 NOT_READ = {"references": None}
 

@@ -6,7 +6,7 @@ from django.core.management import CommandError, call_command
 from jobs import deny_list
 from jobs.models import Bin
 from nodes.models import NodeEvent
-from tests.factories import make_bin
+from tests.support.factories import make_bin
 
 # The command closes the database connection after it checks the tables.
 pytestmark = pytest.mark.django_db(transaction=True)

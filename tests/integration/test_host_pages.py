@@ -13,9 +13,9 @@ from jobs.queries.bin_page import read_bin_page
 from jobs.ui.bins_screen import host_row
 from jobs.ui.topics import TopicUnknown, host_topic, is_topic, read_screen
 from nodes.models import NodeEvent
-from tests.api import make_user, set_phase
-from tests.cluster import NOON, register_node, seconds
-from tests.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
+from tests.support.api import make_user, set_phase
+from tests.support.cluster import NOON, register_node, seconds
+from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
 
 
 def visitor(role="viewer"):

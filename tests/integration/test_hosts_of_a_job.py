@@ -8,9 +8,9 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Batch, CounterDelta, Outcome, Turn
 from jobs.queries.job_page import read_job_page
 from jobs.ui.screens import job_screen
-from tests.cluster import NOON, register_node, seconds
-from tests.factories import count_folded, make_lane, make_running_job
 from tests.integration.test_what_is_read import Reader
+from tests.support.cluster import NOON, register_node, seconds
+from tests.support.factories import count_folded, make_lane, make_running_job
 
 MANY = 5_000
 

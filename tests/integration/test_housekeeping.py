@@ -9,8 +9,8 @@ from jobs.duties.housekeep import forget_old_nodes
 from jobs.models import Job
 from nodes import membership
 from nodes.models import ClusterRequest, MainTerm, Node, NodeEvent
-from tests.cluster import elect_main, register_node, seconds, status_of
-from tests.factories import make_group, make_job
+from tests.support.cluster import elect_main, register_node, seconds, status_of
+from tests.support.factories import make_group, make_job
 
 LONG = dt.timedelta(days=15)
 

@@ -12,7 +12,7 @@ from jobs.queue.transaction import implicit_transaction
 from nodes import membership
 from nodes.connections import connect
 from nodes.fences import FenceRefused, hold_node
-from tests.cluster import elect_main, fall_silent, register_node, seconds, status_of
+from tests.support.cluster import elect_main, fall_silent, register_node, seconds, status_of
 
 BUMP = "UPDATE nodes_node SET capacity = %s WHERE id = %s"
 READ = "SELECT capacity FROM nodes_node WHERE id = %s"

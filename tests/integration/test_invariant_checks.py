@@ -14,8 +14,8 @@ from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from nodes.fences import FenceRefused, TermHeld
 from nodes.models import Node
-from tests.cluster import NOON, elect_main, register_node
-from tests.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
+from tests.support.cluster import NOON, elect_main, register_node
+from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
 
 LONG_AGO = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 

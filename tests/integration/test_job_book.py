@@ -10,7 +10,7 @@ from nodes.distributed.execution import JobRuns
 from nodes.distributed.status import JobStatus, ManagerStatus
 from nodes.job_book import ALL, OTHERS, ForgetSilentNodes, JobBook
 from nodes.models import DistributedJobOnNode, DistributedJobSwitch, DistributedJobWish
-from tests.cluster import NOON, TIMEOUT
+from tests.support.cluster import NOON, TIMEOUT
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from jobs import control
 from jobs.lifecycle.job import TRANSITIONS, Phase
 from jobs.lifecycle.table import Owner
 from jobs.models import Job, JobEvent
-from tests.factories import make_job
+from tests.support.factories import make_job
 
 # The command closes the database connection after it checks the tables.
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -7,8 +7,8 @@ import pytest
 
 from jobs.loops.worker_jobs import JobTable, read_job
 from jobs.models import Job
-from tests.cluster import register_node
-from tests.factories import make_running_job
+from tests.support.cluster import register_node
+from tests.support.factories import make_running_job
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.changes import differences, in_words
 from jobs.models import JobEvent
 from nodes.models import NodeEvent
-from tests.api import client_of, make_user, make_world
+from tests.support.api import client_of, make_user, make_world
 
 pytestmark = pytest.mark.django_db
 

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from crawlctl.live.judging import NOT_ALLOWED, NOT_LOGGED_IN, Judge, judge_sessions
-from tests.api import make_user
+from tests.support.api import make_user
 
 pytestmark = pytest.mark.django_db
 

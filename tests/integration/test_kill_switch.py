@@ -13,8 +13,8 @@ from jobs.queue.discover import open_lanes
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from jobs.verdicts.causes import Cause
-from tests.cluster import NOON, register_node
-from tests.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
+from tests.support.cluster import NOON, register_node
+from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
 
 HOST = "news.example"
 PORTS = [HOST, f"{HOST}:8080", f"{HOST}:9090"]

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from jobs.models import Activity, Job
 from jobs.queries.latest_requests import read_latest_requests
-from tests.cluster import NOON
-from tests.factories import make_running_job
-from tests.stepping import Manager
+from tests.support.cluster import NOON
+from tests.support.factories import make_running_job
+from tests.support.stepping import Manager
 
 MINUTE = 60.0
 TEN_MINUTES = 600.0

@@ -9,8 +9,8 @@ from jobs import control
 from jobs.lifecycle.job import SITUATIONS, TRANSITIONS, Guard, JobState, Pause, Phase, StopRequest, Window, situation_of
 from jobs.models import Job, JobEvent
 from jobs.transitions import JobUnknown, TransitionRefused, make_transition
-from tests.cluster import NOON
-from tests.factories import make_job
+from tests.support.cluster import NOON
+from tests.support.factories import make_job
 
 ACTIVE = {"phase": Phase.ACTIVE}
 # An example state of each situation.

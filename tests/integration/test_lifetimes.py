@@ -5,11 +5,11 @@ import sys
 
 import psutil
 
-from tests.processes import ROOT
+from tests.support.processes import ROOT
 
 STARTS_A_SITE = """
 import pathlib, sys, time
-from tests.processes import serve_site
+from tests.support.processes import serve_site
 with serve_site(pathlib.Path(sys.argv[1]), pages=3) as site:
     print(site.pid, flush=True)
     time.sleep(600)

@@ -25,8 +25,8 @@ from jobs import control
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import CounterDelta, Job
-from tests.api import make_job, make_user, set_phase
-from tests.waiting import wait_until
+from tests.support.api import make_job, make_user, set_phase
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

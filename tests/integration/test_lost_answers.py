@@ -24,10 +24,10 @@ from nodes.decisions.elect import elect
 from nodes.heartbeat import Heart
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import NodeKind
-from tests.cluster import NOON, TIMEOUT, elect_main, events_of, seconds, status_of
-from tests.factories import facts_of, make_documents, make_lane, make_policy, make_result, make_running_job
-from tests.proxy import SYNC, Direction, Proxy
-from tests.waiting import wait_until
+from tests.support.cluster import NOON, TIMEOUT, elect_main, events_of, seconds, status_of
+from tests.support.factories import facts_of, make_documents, make_lane, make_policy, make_result, make_running_job
+from tests.support.proxy import SYNC, Direction, Proxy
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture

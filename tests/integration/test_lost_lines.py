@@ -21,7 +21,6 @@ from jobs.management.standard_output import DocumentStream
 from jobs.models import LostLines
 from jobs.queries.attention.outputs import outputs_that_lost_lines
 from jobs.queries.clock import read_clock
-from tests.api import client_of, make_user
 from tests.integration.test_outputs import (
     NOON,
     OTHER_PAGE,
@@ -32,6 +31,7 @@ from tests.integration.test_outputs import (
     lines,  # noqa: F401 (a fixture)
     worker,  # noqa: F401 (a fixture)
 )
+from tests.support.api import client_of, make_user
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,10 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Bin, BinLimit, BinState, Job, Lane, LaneState, ThrottlePolicy
 from jobs.queue import wake
 from jobs.queue.wake import Sweep
-from tests.cluster import NOON, register_node, seconds
-from tests.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
-from tests.filled_queue import FilledQueue, Shape
 from tests.integration.test_what_is_read import explain_on, rows_read
+from tests.support.cluster import NOON, register_node, seconds
+from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
+from tests.support.filled_queue import FilledQueue, Shape
 
 # Pause between two looks. The sweep skips a look that comes sooner and would find nothing new.
 PAUSE = seconds(1)

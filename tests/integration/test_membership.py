@@ -14,7 +14,7 @@ from nodes.decisions.judge import FailureCause, judge
 from nodes.fences import FenceRefused, TermHeld, count_refused, hold_node, hold_term
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import FINAL_STATUSES, TRANSITIONS, NodeKind, NodeStatus
-from tests.cluster import (
+from tests.support.cluster import (
     BEAT,
     TIMEOUT,
     elect_main,

@@ -17,9 +17,9 @@ from jobs.models import InvariantCheck, Job, JobCounter
 from jobs.queries import cluster_figures
 from jobs.queries.clock import read_clock
 from nodes.metrics.figures import Level, Process
-from tests.api import NOON, client_of, make_node, make_world, token_client_of
-from tests.factories import make_job
-from tests.metrics import parse
+from tests.support.api import NOON, client_of, make_node, make_world, token_client_of
+from tests.support.factories import make_job
+from tests.support.metrics import parse
 
 pytestmark = pytest.mark.django_db
 

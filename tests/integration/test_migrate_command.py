@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db.migrations.recorder import MigrationRecorder
 
-from tests.cluster import fall_silent, register_node
+from tests.support.cluster import fall_silent, register_node
 
 
 @pytest.fixture

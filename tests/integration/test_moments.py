@@ -8,9 +8,9 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs.queries.moment import Moment
 from jobs.ui.topics import read_screen
-from tests.api import make_job
-from tests.factories import make_running_job
-from tests.stepping import Manager
+from tests.support.api import make_job
+from tests.support.factories import make_running_job
+from tests.support.stepping import Manager
 
 pytestmark = pytest.mark.django_db
 

@@ -6,10 +6,10 @@ Each field, button and link of every page has a name, as screen readers need it.
 
 import turbohtml
 
-from tests.addresses import addresses
-from tests.api import client_of
-from tests.crowd import bring_in
-from tests.filled_queue import FilledQueue, Shape
+from tests.support.addresses import addresses
+from tests.support.api import client_of
+from tests.support.crowd import bring_in
+from tests.support.filled_queue import FilledQueue, Shape
 
 # Addresses that show no page of crawlctl, or that only programs read.
 _OTHERS = frozenset({"api/", "metrics", "manual/", "admin/autocomplete/", "admin/login/", "admin/logout/", "logout/"})

@@ -11,8 +11,8 @@ from jobs.lifecycle.document import Stage
 from jobs.loops.worker_jobs import JobTable, read_job
 from jobs.models import Job, OutLinks, QueueItem
 from jobs.queue.stored_links import read_stored_links
-from tests.factories import facts_of, hash_of, make_documents, make_result
 from tests.integration.test_queue_flush import OneWorker
+from tests.support.factories import facts_of, hash_of, make_documents, make_result
 
 FAILED = {"ending": Ending.FAILED, "code": "500", "references": None}
 NOT_MODIFIED = {"ending": Ending.UNCHANGED, "code": "304", "references": None}

@@ -13,9 +13,9 @@ from nodes import membership
 from nodes.fences import FenceRefused, hold_node, hold_term
 from nodes.heartbeat import Heart
 from nodes.incarnation import remember, remembered
-from tests.cluster import NOON, elect_main, register_node, seconds
-from tests.factories import facts_of, make_documents, make_lane, make_outcome, make_policy, make_running_job
-from tests.waiting import wait_until
+from tests.support.cluster import NOON, elect_main, register_node, seconds
+from tests.support.factories import facts_of, make_documents, make_lane, make_outcome, make_policy, make_running_job
+from tests.support.waiting import wait_until
 
 
 def beat(connection, node, *, times=1):

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from jobs.models import Bin, BinState, Lane, LaneState
-from tests.factories import make_bin, make_job, make_lane
+from tests.support.factories import make_bin, make_job, make_lane
 
 refused = pytest.raises(psycopg.errors.IntegrityConstraintViolation)
 

@@ -7,7 +7,7 @@ import pytest
 from crawlctl.roles import ADMINISTRATOR
 from jobs.lifecycle.job import Pause, Phase
 from jobs.models import Job, QueueItem
-from tests.api import client_of, make_documents, make_job, set_phase
+from tests.support.api import client_of, make_documents, make_job, set_phase
 
 # Tables that a running crawl writes all the time.
 QUEUE = "jobs_queueitem, jobs_lanestate, jobs_batch, jobs_turn, jobs_binstate"

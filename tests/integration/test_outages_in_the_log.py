@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from tests.metrics import free_port
+from tests.support.metrics import free_port
 
 
 @pytest.fixture

@@ -35,9 +35,9 @@ from jobs.queue.flush import flush
 from jobs.queue.outcomes import JobFacts, Result
 from jobs.queue.take import Claimed
 from nodes.fences import FenceRefused
-from tests.cluster import register_node
-from tests.factories import make_lane
-from tests.waiting import wait_until
+from tests.support.cluster import register_node
+from tests.support.factories import make_lane
+from tests.support.waiting import wait_until
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
 PAGE, OTHER_PAGE = "http://a.example/page", "http://a.example/other"

@@ -16,7 +16,6 @@ from jobs.models import Activity, IndexedDocument, Job, OutputConnection
 from jobs.queue import orphans
 from jobs.queue.clear_output import clear_some
 from jobs.queue.orphans import drop_orphans
-from tests.api import assert_problem, client_of
 from tests.integration.test_outputs import (
     NOON,
     OTHER_PAGE,
@@ -29,6 +28,7 @@ from tests.integration.test_outputs import (
     texts,
     worker,  # noqa: F401 (a fixture)
 )
+from tests.support.api import assert_problem, client_of
 
 LATER = NOON + dt.timedelta(hours=1)
 

@@ -33,8 +33,8 @@ from jobs.models import (
 )
 from jobs.queries.documents import STATES
 from nodes.models import MainTerm, Node
-from tests.api import NOON, make_documents, make_job, make_node, make_user, set_phase
-from tests.factories import make_lane
+from tests.support.api import NOON, make_documents, make_job, make_node, make_user, set_phase
+from tests.support.factories import make_lane
 
 pytestmark = pytest.mark.django_db
 

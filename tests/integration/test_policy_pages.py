@@ -10,8 +10,8 @@ from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs import policies
 from jobs.models import BinLimit, ThrottlePolicy
 from jobs.policy_checks import RuleWanted
-from tests.api import make_job, make_user
-from tests.factories import make_bin
+from tests.support.api import make_job, make_user
+from tests.support.factories import make_bin
 
 pytestmark = pytest.mark.django_db
 

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from tests.proxy import Direction, Proxy
-from tests.waiting import wait_until
+from tests.support.proxy import Direction, Proxy
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from jobs.queue.stuff import stuff
 from jobs.queue.stuff_removals import stuff_removals
 from jobs.queue.take import take
 from nodes import membership
-from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
-from tests.factories import (
+from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
+from tests.support.factories import (
     facts_of,
     make_documents,
     make_lane,

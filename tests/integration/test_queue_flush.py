@@ -11,8 +11,8 @@ from jobs.queue.flush import flush
 from jobs.queue.order import FIRST_FRESH
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
-from tests.cluster import NOON, register_node, seconds
-from tests.factories import (
+from tests.support.cluster import NOON, register_node, seconds
+from tests.support.factories import (
     facts_of,
     hash_of,
     make_documents,

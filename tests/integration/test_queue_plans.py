@@ -15,9 +15,9 @@ from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from jobs.queue.transaction import WaitingCursor
 from jobs.queue.wake import Sweep
-from tests.cluster import NOON, register_node, seconds
-from tests.factories import make_lane, make_policy, make_result, make_running_job
-from tests.filled_queue import FilledQueue, Shape
+from tests.support.cluster import NOON, register_node, seconds
+from tests.support.factories import make_lane, make_policy, make_result, make_running_job
+from tests.support.filled_queue import FilledQueue, Shape
 
 LANES = 50
 _EXPLAINED = ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE")

@@ -40,8 +40,8 @@ from jobs.queue.take import take
 from jobs.throttling.bins import DOCUMENTS_A_TURN, LOST_PLACE
 from nodes import membership
 from nodes.fences import FenceRefused
-from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
-from tests.factories import (
+from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
+from tests.support.factories import (
     facts_of,
     hash_of,
     make_documents,

@@ -14,9 +14,9 @@ from jobs.queue.recrawl import Intervals
 from jobs.queue.stuff_removals import stuff_expired, stuff_removals
 from jobs.queue.take import take
 from nodes import membership
-from tests.cluster import NOON, elect_main, fall_silent, seconds
-from tests.factories import make_documents
 from tests.integration.test_queue_flush import OneWorker, document
+from tests.support.cluster import NOON, elect_main, fall_silent, seconds
+from tests.support.factories import make_documents
 
 NOT_READ = {"references": None}
 

@@ -12,8 +12,8 @@ from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from jobs.throttling.bins import DOCUMENTS_A_TURN
 from nodes import membership
-from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
-from tests.factories import (
+from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
+from tests.support.factories import (
     make_documents,
     make_lane,
     make_output,

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from jobs.models import Activity, QueueItem
-from tests.api import make_documents, make_job, make_user
+from tests.support.api import make_documents, make_job, make_user
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 
 from crawlctl.roles import ADMINISTRATOR, OPERATOR, ROLES, VIEWER, write_roles
 from jobs.control import VERBS
-from tests.api import assert_problem, client_of, document_id, make_user, make_world, token_client_of
+from tests.support.api import assert_problem, client_of, document_id, make_user, make_world, token_client_of
 
 pytestmark = pytest.mark.django_db
 

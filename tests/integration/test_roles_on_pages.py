@@ -7,8 +7,8 @@ from django.urls import reverse
 from jobs.control import VERBS
 from jobs.models import OutputConnection, RepositoryConnection, ThrottlePolicy
 from jobs.ui.urls import urlpatterns
-from tests.api import make_user, make_world
 from tests.integration.test_roles import ADMINISTRATOR, ANYBODY, IN_RISING_ORDER, LEAST_ROLE, OPERATOR, VIEWER
+from tests.support.api import make_user, make_world
 
 pytestmark = pytest.mark.django_db
 

@@ -8,10 +8,10 @@ from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, JobEvent, Outcome, QueueItem
 from jobs.queue.send_back import send_back
-from tests.api import assert_problem, client_of
-from tests.cluster import NOON
-from tests.factories import make_documents
 from tests.integration.test_queue_flush import OneWorker
+from tests.support.api import assert_problem, client_of
+from tests.support.cluster import NOON
+from tests.support.factories import make_documents
 
 FAILED = {"stage": Stage.DONE, "outcome": Outcome.FAILED}
 

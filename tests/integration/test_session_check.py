@@ -9,8 +9,8 @@ from django.core.management.base import CommandError
 from jobs.management import database
 from nodes.connections import settings_of_node
 from nodes.session_check import SessionRefused, check_sessions
-from tests.cluster import TIMEOUT
-from tests.proxy import Proxy
+from tests.support.cluster import TIMEOUT
+from tests.support.proxy import Proxy
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from jobs.settings.table import CLAIMED, TABLE
 from nodes.models import SettingsVersion
 from nodes.settings.effective import Effective
-from tests.api import make_node
+from tests.support.api import make_node
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -10,7 +10,7 @@ from jobs.settings.table import CLAIMED, TABLE
 from nodes.models import SettingsVersion
 from nodes.settings import versions
 from nodes.settings.effective import Effective
-from tests.api import make_node, make_user
+from tests.support.api import make_node, make_user
 
 pytestmark = pytest.mark.django_db
 

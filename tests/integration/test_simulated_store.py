@@ -30,10 +30,10 @@ from nodes.decisions.judge import FailureCause, MarkFailed
 from nodes.fences import FenceRefused, TermHeld, hold_node, hold_term
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import NodeKind
-from tests.cluster import ELSEWHERE, seconds
-from tests.factories import make_job
 from tests.simulation.checks import Witness
 from tests.simulation.store import GroupRow, NodeTaken, Store
+from tests.support.cluster import ELSEWHERE, seconds
+from tests.support.factories import make_job
 
 # A timeout much longer than a test, and a silence longer than the timeout (seconds).
 TIMEOUT, SILENCE = seconds(1800), 3600.0

@@ -6,7 +6,7 @@ import signal
 import time
 
 from tests.chaos.stalls import read_stalls, watched
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 def test_a_watcher_notes_for_how_long_it_could_not_run(tmp_path):

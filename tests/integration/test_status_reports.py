@@ -23,9 +23,9 @@ from jobs.queries.reports.document_states import (
 )
 from jobs.queries.reports.document_status import read_all_document_status, read_document_status
 from jobs.queries.reports.queue_status import read_queue_status
-from tests.api import make_documents, make_job
-from tests.cluster import NOON, seconds
-from tests.factories import count_folded
+from tests.support.api import make_documents, make_job
+from tests.support.cluster import NOON, seconds
+from tests.support.factories import count_folded
 
 pytestmark = pytest.mark.django_db
 

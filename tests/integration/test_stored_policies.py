@@ -13,8 +13,8 @@ from jobs.queue.policies import read_policies
 from jobs.queue.rows import named_rows
 from jobs.throttling.policies import Numbers, PolicyTerms, RuleTerms
 from jobs.throttling.windows import ALWAYS, Window
-from tests.factories import make_job, make_policy, make_rule
-from tests.rival import Rival
+from tests.support.factories import make_job, make_policy, make_rule
+from tests.support.rival import Rival
 
 pytestmark = pytest.mark.django_db
 

@@ -15,7 +15,7 @@ from nodes.settings import versions
 from nodes.settings.declaration import InvalidSettings
 from nodes.settings.effective import Effective
 from nodes.settings.versions import SettingsChanged
-from tests.api import assert_problem, client_of, make_node
+from tests.support.api import assert_problem, client_of, make_node
 
 pytestmark = pytest.mark.django_db
 

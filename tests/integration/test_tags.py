@@ -11,10 +11,10 @@ from jobs.models import Batch, Job, QueueItem, Seed
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from nodes import membership
-from tests.api import assert_problem, client_of
-from tests.cluster import NOON, register_node
-from tests.factories import make_documents, make_job, make_lane, make_policy, make_running_job
-from tests.stepping import Main
+from tests.support.api import assert_problem, client_of
+from tests.support.cluster import NOON, register_node
+from tests.support.factories import make_documents, make_job, make_lane, make_policy, make_running_job
+from tests.support.stepping import Main
 
 
 @pytest.fixture

@@ -24,8 +24,16 @@ from jobs.throttling.back_off import CURVE
 from jobs.throttling.limits import UNTIL_GO_ON, Limits
 from nodes import membership
 from nodes.fences import FenceRefused
-from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
-from tests.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job, state_of
+from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
+from tests.support.factories import (
+    make_bin,
+    make_documents,
+    make_lane,
+    make_policy,
+    make_rule,
+    make_running_job,
+    state_of,
+)
 
 EVERY_DAY = [1, 2, 3, 4, 5, 6, 7]
 LONG_AGO = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

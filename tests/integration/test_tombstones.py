@@ -18,12 +18,12 @@ from jobs.models import IndexedDocument, Job, OutLinks, OutputConnection, QueueI
 from jobs.queue.clear_output import clear_some
 from jobs.queue.orphans import drop_orphans
 from jobs.restoring import CannotComeBack, NothingToRestore
-from tests.api import client_of, make_user
-from tests.cluster import NOON, seconds
-from tests.factories import make_output
-from tests.guarded_site import GuardedSite
 from tests.integration.test_against_an_oracle import UNSOUND
-from tests.processes import held_by, read_lines
+from tests.support.api import client_of, make_user
+from tests.support.cluster import NOON, seconds
+from tests.support.factories import make_output
+from tests.support.guarded_site import GuardedSite
+from tests.support.processes import held_by, read_lines
 
 _TEXTS = "SELECT hash, url, title, description, text, content_type, language, fetched_at FROM jobs_searchdocument ORDER BY hash"
 _ITEMS = """

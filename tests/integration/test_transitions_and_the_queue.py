@@ -14,9 +14,9 @@ from jobs.duties.start import prepare_runs, seed_seeds
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, Outcome
-from tests.cluster import seconds
-from tests.factories import make_documents, make_job, make_lane
-from tests.stepping import Main
+from tests.support.cluster import seconds
+from tests.support.factories import make_documents, make_job, make_lane
+from tests.support.stepping import Main
 
 _WRITTEN = "SELECT relname, n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_user_tables WHERE relname LIKE 'jobs_%'"
 

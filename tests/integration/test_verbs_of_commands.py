@@ -8,9 +8,9 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 
 from jobs.models import Job, OutputConnection
-from tests.api import make_world
-from tests.changes_by_api import CHANGES
 from tests.integration.test_every_change import impatient, lines  # noqa: F401 (a fixture)
+from tests.support.api import make_world
+from tests.support.changes_by_api import CHANGES
 
 pytestmark = pytest.mark.django_db
 

@@ -18,10 +18,10 @@ from jobs.queries.job_page import read_job_page
 from jobs.terms import store_windows
 from jobs.ui.topics import host_topic, job_topic, read_screen
 from nodes.models import Node
-from tests.api import client_of
-from tests.cluster import register_node
-from tests.factories import count_folded, make_documents, make_lane, make_policy, make_running_job
-from tests.stepping import Manager
+from tests.support.api import client_of
+from tests.support.cluster import register_node
+from tests.support.factories import count_folded, make_documents, make_lane, make_policy, make_running_job
+from tests.support.stepping import Manager
 
 HOST = "refuses.example"
 

@@ -17,8 +17,8 @@ from jobs.connectors.repository.web.limits import Limits
 from jobs.connectors.repository.web.robots import ALLOW_ALL, RobotsAnswer, RobotsKind, RobotsTable
 from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.connectors.repository.web.urls import origin_of
-from tests.free_pace import FreePace
-from tests.hostile import HostileSite, answer, drip, redirect, reset_after
+from tests.support.free_pace import FreePace
+from tests.support.hostile import HostileSite, answer, drip, redirect, reset_after
 
 SHORT = Limits(request_seconds=0.5, body_bytes=200_000, least_rate=1000, least_rate_after=0.2)
 CONFIGURATION = "7"

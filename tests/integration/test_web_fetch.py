@@ -17,7 +17,7 @@ from backports import zstd
 
 from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed
 from jobs.connectors.repository.web.limits import Limits
-from tests.hostile import HostileSite, answer, drip, endless, redirect, reset_after
+from tests.support.hostile import HostileSite, answer, drip, endless, redirect, reset_after
 
 # Limits of a second instead of a minute: the tests prove that a limit ends a request, whatever its value.
 SHORT = Limits(request_seconds=1.0, body_bytes=1_000_000, least_rate=1000, least_rate_after=0.3)

@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 from jobs.models import Activity, Job
 from jobs.settings.table import TABLE
 from nodes.settings import versions
-from tests.api import make_user
-from tests.factories import make_job
+from tests.support.api import make_user
+from tests.support.factories import make_job
 
 pytestmark = pytest.mark.django_db
 

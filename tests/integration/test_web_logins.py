@@ -12,8 +12,8 @@ from jobs.connectors.repository.web.cookies import Cookie, Cookies
 from jobs.connectors.repository.web.fetch import Fetcher
 from jobs.connectors.repository.web.kind import specification_of
 from jobs.connectors.repository.web.robots import ALLOW_ALL, RobotsTable
-from tests.free_pace import FreePace
-from tests.guarded import serve_guarded
+from tests.support.free_pace import FreePace
+from tests.support.guarded import serve_guarded
 
 GATE = "login the door"
 

@@ -14,7 +14,7 @@ import pytest
 from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed
 from jobs.connectors.repository.web.limits import Limits
 from jobs.connectors.repository.web.responses import TolerantHandler
-from tests.hostile import HostileSite, answer
+from tests.support.hostile import HostileSite, answer
 
 LIMITS = Limits(request_seconds=30.0)
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"

@@ -27,10 +27,10 @@ from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
 from jobs.models import Job, QueueItem
 from jobs.queries import documents
 from nodes.lifecycle import CLUSTER_SCOPE
-from tests.addresses import addresses
-from tests.api import client_of
-from tests.crowd import bring_in
-from tests.filled_queue import FilledQueue, Shape
+from tests.support.addresses import addresses
+from tests.support.api import client_of
+from tests.support.crowd import bring_in
+from tests.support.filled_queue import FilledQueue, Shape
 
 DOCUMENTS = 30_000
 # Rows of each other table that pages show or choose from.

@@ -13,9 +13,9 @@ from jobs.lifecycle.schedule import Window
 from jobs.models import Job, JobEvent
 from jobs.queries.attention.schedules import missed_schedules
 from nodes.lifecycle import CLUSTER_SCOPE
-from tests.cluster import NOON
-from tests.factories import make_job
-from tests.stepping import Main
+from tests.support.cluster import NOON
+from tests.support.factories import make_job
+from tests.support.stepping import Main
 
 HOUR = dt.timedelta(hours=1)
 EVENING = Window(hours=(18,), duration=2 * HOUR)

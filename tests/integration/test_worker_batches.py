@@ -9,8 +9,8 @@ from jobs.models import Batch, BinState
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from jobs.settings.running import current
-from tests.cluster import NOON, register_node
-from tests.factories import make_documents, make_lane, make_policy, make_running_job
+from tests.support.cluster import NOON, register_node
+from tests.support.factories import make_documents, make_lane, make_policy, make_running_job
 
 
 @pytest.fixture

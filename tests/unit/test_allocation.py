@@ -12,7 +12,7 @@ from nodes.decisions.allocate import Give, allocate, rebalance
 from nodes.decisions.hand_over import LetGo, MoveRefused, Release, TakeBack, let_go, move
 from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen
 from nodes.lifecycle import NodeStatus
-from tests.cluster import TIMEOUT, seconds
+from tests.support.cluster import TIMEOUT, seconds
 
 A, B, C, GONE = (UUID(int=number) for number in range(1, 5))
 

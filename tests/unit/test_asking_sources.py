@@ -6,7 +6,7 @@ import pytest
 
 from jobs.duties import sources
 from jobs.duties.sources import AskAside
-from tests.processes import wait_for
+from tests.support.processes import wait_for
 
 
 @pytest.fixture

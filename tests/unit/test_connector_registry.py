@@ -6,7 +6,7 @@ from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import Asked, BinKind
 from jobs.connectors.repository.simple import SimpleKind
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
-from tests.scripted import CONNECTORS
+from tests.support.scripted import CONNECTORS
 
 
 def test_the_setting_adds_connectors_to_the_built_in_ones(settings):
@@ -17,7 +17,9 @@ def test_the_setting_adds_connectors_to_the_built_in_ones(settings):
     assert registry.find("scripted-all").link_types == ("link", "peer", "child")
 
 
-@pytest.mark.parametrize("place", ["tests.gone:KIND", "tests.scripted:GONE", "tests.scripted", "nonsense"])
+@pytest.mark.parametrize(
+    "place", ["tests.gone:KIND", "tests.support.scripted:GONE", "tests.support.scripted", "nonsense"]
+)
 def test_a_connector_that_cannot_be_found_is_missing_and_no_error(settings, caplog, place):
     settings.CRAWLCTL_CONNECTORS = (place,)
 

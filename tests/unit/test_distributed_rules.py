@@ -25,7 +25,7 @@ from nodes.distributed.job import by_id
 from nodes.distributed.observer import Observer, Telling, Work
 from nodes.distributed.pools import KnownPool
 from nodes.distributed.sharing import change_of, split
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 ITEMS = st.frozensets(st.text("abc", min_size=1, max_size=5), max_size=30)
 MINUTE = dt.timedelta(minutes=1)

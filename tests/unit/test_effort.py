@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from nodes.effort import Effort, Waiting
-from tests.cluster import seconds
+from tests.support.cluster import seconds
 
 
 class Clock:

@@ -11,7 +11,7 @@ from nodes.decisions.elect import Elect, Resign, elect, take_over
 from nodes.decisions.judge import FailureCause, judge
 from nodes.decisions.snapshot import ClusterSeen, NodeSeen, TermSeen
 from nodes.lifecycle import NodeKind, NodeStatus
-from tests.cluster import BEAT, NOON, TIMEOUT, seconds, seen_cluster, seen_node, steady_for
+from tests.support.cluster import BEAT, NOON, TIMEOUT, seconds, seen_cluster, seen_node, steady_for
 
 OLDEST = seen_node(started_at=NOON - seconds(3000))
 SECOND = seen_node(started_at=NOON - seconds(2000))

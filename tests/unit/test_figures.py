@@ -6,7 +6,7 @@ import pytest
 
 from nodes.metrics.figures import Count, Level, Process, Spread
 from nodes.metrics.prometheus import registry_of, render
-from tests.metrics import parse
+from tests.support.metrics import parse
 
 OF_WORKERS = {"meaning": "As it says.", "shown_by": frozenset({Process.WORKER})}
 

@@ -4,7 +4,7 @@ import pytest
 
 from jobs.queue import front
 from jobs.queue.front import Front
-from tests.cluster import NOON, seconds
+from tests.support.cluster import NOON, seconds
 
 GROUP, SEED, ANOTHER = 1, 10, 11
 

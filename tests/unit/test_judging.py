@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nodes.decisions.judge import FailureCause, judge
 from nodes.lifecycle import FINAL_STATUSES, LIVE_STATUSES, NodeKind
-from tests.cluster import TIMEOUT, seconds, seen_cluster, seen_node, steady_for
+from tests.support.cluster import TIMEOUT, seconds, seen_cluster, seen_node, steady_for
 
 MAIN = seen_node()
 OTHER_MANAGER = seen_node()

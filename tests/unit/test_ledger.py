@@ -1,6 +1,6 @@
 """Proves when a ledger of runs reports that two runs held an item at once."""
 
-from tests.fleet import Run, conflicts_in
+from tests.support.fleet import Run, conflicts_in
 
 
 def run(node, *items, began_at, ended_at=None, **facts):

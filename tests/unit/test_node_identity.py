@@ -9,7 +9,7 @@ import pytest
 from nodes import identity
 from nodes.identity import NodeIdentity, is_process_gone
 from nodes.lifecycle import NodeKind
-from tests.cluster import TIMEOUT
+from tests.support.cluster import TIMEOUT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which process this is")
 

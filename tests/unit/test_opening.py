@@ -11,7 +11,7 @@ from jobs.loops.bin_queue import PacedBin, _pace_of
 from jobs.queue.opening import opens_at
 from jobs.throttling.limits import Limits
 from jobs.throttling.pace import LONGEST_OWED, Cadence, seconds_owed
-from tests.cluster import NOON, seconds
+from tests.support.cluster import NOON, seconds
 
 rates = st.floats(1.0, 1e9)
 

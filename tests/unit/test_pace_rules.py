@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.chaos.checkers import TOLERANCE, Fetch, Freeze
-from tests.pace.rules import (
+from tests.support.pace.rules import (
     BYTES_WINDOW,
     EDIT_GRACE,
     LeastGap,

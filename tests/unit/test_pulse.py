@@ -3,7 +3,7 @@
 import pytest
 
 from nodes.pulse import Pulse
-from tests.cluster import seconds
+from tests.support.cluster import seconds
 
 INTERVAL, TIMEOUT = 2.0, 10.0
 

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from jobs.loops.loop import ALWAYS, Rhythm, duties
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 class Duties:

@@ -1,7 +1,7 @@
 """Proves until when a node may begin and hold requests while the database does not confirm its heartbeats."""
 
 from nodes.trust import TrustWindow, seconds_since_boot
-from tests.cluster import seconds
+from tests.support.cluster import seconds
 
 
 class _Clock:

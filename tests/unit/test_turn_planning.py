@@ -22,7 +22,7 @@ from jobs.throttling.bins import (
 )
 from jobs.throttling.limits import Limits
 from jobs.throttling.pace import EXPECTED_BYTES
-from tests.cluster import NOON, seconds
+from tests.support.cluster import NOON, seconds
 
 WORKER, OTHER = uuid.UUID(int=1), uuid.UUID(int=2)
 _ids = count(1)

@@ -13,7 +13,7 @@ from jobs.verdicts.causes import Cause
 from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.jobs import ClusterSeen, DocumentSeen, HostOfJob, JobSeen, judge_document, judge_job
 from jobs.verdicts.requests import Requests
-from tests.cluster import NOON
+from tests.support.cluster import NOON
 from tests.unit.test_turn_planning import WORKER
 
 moments = st.none() | st.integers(-100, 100).map(lambda seconds: NOON + dt.timedelta(seconds=seconds))

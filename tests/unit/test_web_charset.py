@@ -5,7 +5,7 @@ import time
 import pytest
 
 from jobs.connectors.repository.web.text import decoded
-from tests.charsets import LABELS, REPLACED, TEXTS
+from tests.support.charsets import LABELS, REPLACED, TEXTS
 
 CASES = [
     pytest.param(label, text, id=f"{language} in {label}")

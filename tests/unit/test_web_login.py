@@ -10,7 +10,7 @@ from jobs.connectors.repository.web.login import LoginFailed, log_in
 from jobs.connectors.repository.web.specification import CONFIGURATION
 from jobs.connectors.schema import BadSpecification
 from jobs.connectors.sealing import seal, unseal
-from tests.free_pace import FreePace
+from tests.support.free_pace import FreePace
 
 LOGIN = {"name": "door", "pages": "/in/", "page": "/login$", "hosts": ["a.example"]}
 SECRET = {"name": "password", "secret": "sesame"}

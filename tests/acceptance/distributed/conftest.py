@@ -4,11 +4,11 @@ from uuid import uuid4
 
 import pytest
 
-from tests.distributed_jobs import DIARY
-from tests.fleet import Fleet, Nursery
 from tests.integration.coordination.conftest import bench, zookeeper, zookeeper_bench
-from tests.processes import Database
-from tests.proxy import Proxy
+from tests.support.distributed_jobs import DIARY
+from tests.support.fleet import Fleet, Nursery
+from tests.support.processes import Database
+from tests.support.proxy import Proxy
 
 __all__ = ["bench", "zookeeper", "zookeeper_bench"]
 
@@ -90,7 +90,7 @@ def start_jobs(machine, diary):
     Start processes that run the job of the diary. `command` is runjobs, or another command that runs distributed jobs.
     """
 
-    def start(*arguments, command="runjobs", jobs="tests.distributed_jobs:Diary", **environment):
+    def start(*arguments, command="runjobs", jobs="tests.support.distributed_jobs:Diary", **environment):
         said = {"CRAWLCTL_DISTRIBUTED_JOBS": jobs, DIARY: str(diary), **environment}
         return machine.start(command, *QUICK, *arguments, **said)
 

@@ -3,7 +3,7 @@
 import time
 
 from tests.acceptance.distributed.test_sharing import TEN, settles
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 NAMES = [f"djm{number}" for number in range(5)]
 

@@ -11,7 +11,7 @@ import os
 import random
 import time
 
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 logger = logging.getLogger(__name__)
 

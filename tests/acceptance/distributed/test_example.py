@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 _DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "distributed-jobs.md"
 

@@ -11,8 +11,8 @@ import pytest
 from nodes.coordination.port import Refused, Unreachable
 from nodes.distributed import DistributedJobManager, Tuning, thread_per_item
 from tests.acceptance.distributed.test_sharing import TEN, settles
-from tests.fleet import TIMEOUT
-from tests.waiting import wait_until
+from tests.support.fleet import TIMEOUT
+from tests.support.waiting import wait_until
 
 HOUR = dt.timedelta(hours=1)
 SECOND = dt.timedelta(seconds=1)

@@ -10,9 +10,9 @@ import pytest
 from nodes.assignment.pools import WorkItem
 from nodes.coordination.names import BadName
 from nodes.distributed import JobState, Schedule, Switches, Tuning, UnknownJob, one_thread, state_of, thread_per_item
-from tests.behaviour import always, at_first, half
-from tests.fleet import OFTEN
-from tests.waiting import wait_until
+from tests.support.behaviour import always, at_first, half
+from tests.support.fleet import OFTEN
+from tests.support.waiting import wait_until
 
 SECOND = dt.timedelta(seconds=1)
 HOUR = dt.timedelta(hours=1)

@@ -3,9 +3,9 @@
 import datetime as dt
 
 from nodes.distributed import Tuning
-from tests.behaviour import at_first
-from tests.metrics import parse
-from tests.waiting import wait_until
+from tests.support.behaviour import at_first
+from tests.support.metrics import parse
+from tests.support.waiting import wait_until
 
 # Labels are sorted by name: djmJob, djmNodeId, result.
 JOB = "mails.daily-1"

@@ -15,7 +15,7 @@ from functools import partial
 import pytest
 
 from tests.acceptance.distributed.conftest import TIMEOUT
-from tests.distributed_jobs import ITEMS, conflicts_in, entries_of
+from tests.support.distributed_jobs import ITEMS, conflicts_in, entries_of
 
 logger = logging.getLogger(__name__)
 

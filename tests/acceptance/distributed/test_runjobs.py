@@ -7,8 +7,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.distributed_jobs import ITEMS, conflicts_in, entries_of
-from tests.processes import template_database
+from tests.support.distributed_jobs import ITEMS, conflicts_in, entries_of
+from tests.support.processes import template_database
 
 
 @pytest.fixture
@@ -114,18 +114,22 @@ def test_a_store_that_cannot_be_reached_is_tried_and_then_given_up_with_1(start)
 @pytest.mark.parametrize(
     ("arguments", "jobs", "words"),
     [
-        ((), "tests.distributed_jobs:Nothing", "the distributed job tests.distributed_jobs:Nothing cannot be loaded"),
         (
             (),
-            "tests.distributed_jobs",
-            "'tests.distributed_jobs' names no distributed job: it must be like package.module:OBJECT",
+            "tests.support.distributed_jobs:Nothing",
+            "the distributed job tests.support.distributed_jobs:Nothing cannot be loaded",
         ),
-        ((), "tests.distributed_jobs:ITEMS", "is a str, and no DistributedJob"),
-        (("--strategy", "best"), "tests.distributed_jobs:Diary", "there is no strategy 'best'"),
-        (("--node", "a/b"), "tests.distributed_jobs:Diary", "the node 'a/b' cannot be"),
+        (
+            (),
+            "tests.support.distributed_jobs",
+            "'tests.support.distributed_jobs' names no distributed job: it must be like package.module:OBJECT",
+        ),
+        ((), "tests.support.distributed_jobs:ITEMS", "is a str, and no DistributedJob"),
+        (("--strategy", "best"), "tests.support.distributed_jobs:Diary", "there is no strategy 'best'"),
+        (("--node", "a/b"), "tests.support.distributed_jobs:Diary", "the node 'a/b' cannot be"),
         (
             ("--stop-within", "0"),
-            "tests.distributed_jobs:Diary",
+            "tests.support.distributed_jobs:Diary",
             "--stop-within is 0: write a number of seconds greater than 0",
         ),
     ],

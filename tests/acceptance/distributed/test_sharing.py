@@ -4,9 +4,9 @@ import datetime as dt
 import time
 
 from nodes.distributed import Schedule, Tuning, thread_per_item
-from tests.behaviour import AllToOne, SpreadUntilBroken
-from tests.fleet import OFTEN
-from tests.waiting import wait_until
+from tests.support.behaviour import AllToOne, SpreadUntilBroken
+from tests.support.fleet import OFTEN
+from tests.support.waiting import wait_until
 
 SECOND = dt.timedelta(seconds=1)
 TEN = [f"item-{number}" for number in range(10)]

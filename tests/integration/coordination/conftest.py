@@ -16,8 +16,8 @@ from nodes.coordination.port import NotMember, Unreachable
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address
 from nodes.distributed import DistributedJobManager
-from tests.proxy import Proxy
-from tests.zookeeper import ZooKeeper
+from tests.support.proxy import Proxy
+from tests.support.zookeeper import ZooKeeper
 
 # Timeout of a node: long enough for a busy machine, short enough for a test to wait for it.
 TIMEOUT = dt.timedelta(seconds=2)

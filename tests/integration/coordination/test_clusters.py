@@ -10,7 +10,7 @@ from nodes.assignment.spread import evenly_spread
 from nodes.coordination.names import BadName
 from nodes.coordination.port import CoordinationError, NotMain, NotMember, Outdated, Unreachable
 from tests.integration.coordination.conftest import TIMEOUT
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 POOLS = {"reports": ["north", "south"], "mails": ["all"]}
 NORTH, SOUTH, MAILS = WorkItem("reports", "north"), WorkItem("reports", "south"), WorkItem("mails", "all")

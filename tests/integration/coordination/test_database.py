@@ -11,7 +11,7 @@ from nodes.assignment.pools import WorkItem
 from nodes.coordination.database import DatabaseCoordination, DatabaseFloor
 from nodes.coordination.port import Refused
 from tests.integration.coordination.conftest import TIMEOUT, DatabaseBench
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 NORTH = WorkItem("reports", "north")
 

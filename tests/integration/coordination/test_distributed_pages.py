@@ -10,8 +10,8 @@ from jobs.ui.topics import TopicUnknown, distributed_topic, is_topic, read_scree
 from nodes.assignment.pools import WorkItem
 from nodes.job_book import ALL, OTHERS
 from nodes.models import DistributedJobOnNode, DistributedJobSwitch, DistributedJobWish
-from tests.api import assert_problem, client_of, make_user
 from tests.integration.coordination.conftest import ZooKeeperBench
+from tests.support.api import assert_problem, client_of, make_user
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,7 @@ import pytest
 from nodes.assignment.pools import WorkItem
 from nodes.coordination.names import BadName
 from nodes.coordination.port import ItemLock, LockSeen, Unreachable
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 ITEM = WorkItem("reports", "north")
 OTHER_ITEM = WorkItem("reports", "south")

@@ -7,9 +7,9 @@ from django.test import Client
 
 from nodes.assignment.pools import WorkItem
 from nodes.coordination.raw_tree import PAGE
-from tests.api import assert_problem, client_of, make_user
-from tests.cluster import seconds
 from tests.integration.coordination.conftest import JOB, ZooKeeperBench
+from tests.support.api import assert_problem, client_of, make_user
+from tests.support.cluster import seconds
 
 pytestmark = pytest.mark.django_db
 

@@ -20,7 +20,7 @@ from nodes.assignment.spread import evenly_spread
 from nodes.coordination.port import CoordinationError, ItemLock, NotMain, NotMember, Outdated
 from nodes.trust import seconds_since_boot
 from tests.integration.coordination.conftest import TIMEOUT
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 POOLS = {"one": ["all"], "three": ["a", "b", "c"], "six": list("abcdef")}
 ITEMS = {WorkItem(job, item) for job, items in POOLS.items() for item in items}

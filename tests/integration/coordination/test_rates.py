@@ -8,7 +8,7 @@ import time
 import pytest
 
 from nodes.distributed import DistributedJob, Schedule, one_thread, thread_per_item
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 TIMEOUT = dt.timedelta(seconds=3)
 PERIOD = dt.timedelta(seconds=0.8)

@@ -11,7 +11,7 @@ from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address
 from nodes.metrics import of_nodes
 from tests.integration.coordination.conftest import TIMEOUT
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 class Sitting:

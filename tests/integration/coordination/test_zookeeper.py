@@ -18,8 +18,8 @@ from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address, Session
 from tests.integration.coordination.conftest import TIMEOUT
 from tests.integration.coordination.test_clusters import POOLS, come_back, patiently, rebalance
-from tests.waiting import wait_until
-from tests.zookeeper import Ensemble
+from tests.support.waiting import wait_until
+from tests.support.zookeeper import Ensemble
 
 LONG = dt.timedelta(seconds=60)
 NORTH = WorkItem("reports", "north")

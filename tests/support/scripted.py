@@ -226,7 +226,7 @@ class World:
         """Return a stopped job that begins with these documents. Facts are those of `control.create_job`."""
         from jobs import control
         from jobs.control import SeedWanted
-        from tests.factories import NOON, make_output
+        from tests.support.factories import NOON, make_output
 
         # These sites have a few pages, so the delete guard would ask at each change.
         usual = {
@@ -433,4 +433,4 @@ CHAINED_ADD_CHANGE_DELETE: Final = ScriptedKind(Model.CHAINED_ADD_CHANGE_DELETE)
 PARTIAL: Final = ScriptedKind(Model.PARTIAL)
 
 # Value of the setting CRAWLCTL_CONNECTORS that installs all of them.
-CONNECTORS: Final = tuple(f"tests.scripted:{model.name}" for model in Model)
+CONNECTORS: Final = tuple(f"tests.support.scripted:{model.name}" for model in Model)

@@ -6,11 +6,11 @@ import subprocess
 import urllib.request
 from pathlib import Path
 
-from tests.lifetimes import ENDS_WITH_PYTEST
-from tests.metrics import free_port
-from tests.processes import wait_for
+from tests.support.lifetimes import ENDS_WITH_PYTEST
+from tests.support.metrics import free_port
+from tests.support.processes import wait_for
 
-RULES = Path(__file__).resolve().parents[1] / "docs" / "monitoring" / "alerts.yml"
+RULES = Path(__file__).resolve().parents[2] / "docs" / "monitoring" / "alerts.yml"
 # Seconds in the rules per second in the test.
 _SCALE = 60
 _SECONDS = {"s": 1, "m": 60, "h": 3600}

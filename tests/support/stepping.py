@@ -5,7 +5,7 @@ from collections.abc import Callable
 from jobs.duties.context import Pass
 from jobs.queue.hold import GroupHeld
 from nodes.fences import TermHeld
-from tests.cluster import NOON, elect_main, register_node, seconds
+from tests.support.cluster import NOON, elect_main, register_node, seconds
 
 
 class Manager:

@@ -120,4 +120,4 @@ SCRIPTED: Final = OutputKind(
     ScriptedOutput,
     hears_of_ends=True,
 )
-OUTPUTS: Final = ("tests.scripted_output:SCRIPTED",)
+OUTPUTS: Final = ("tests.support.scripted_output:SCRIPTED",)

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.processes import wait_for
+from tests.support.processes import wait_for
 
 
 def free_port(*, others=0):

@@ -24,8 +24,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from nodes.distributed import Tuning, one_thread
-from tests.behaviour import never
-from tests.freezing import freeze
+from tests.support.behaviour import never
+from tests.support.freezing import freeze
 
 # Longer than the timeout for nodes alone, because many threads of a busy machine work within it.
 TIMEOUT = dt.timedelta(seconds=3)
@@ -34,7 +34,7 @@ OFTEN = dt.timedelta(seconds=0.1)
 PATIENCE = 60.0
 
 _NOTHING = dt.timedelta()
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 # --- Runs ----------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Nursery:
         number = theirs.fileno()
         with theirs, self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.application", str(number)],
+                [sys.executable, "-m", "tests.support.application", str(number)],
                 cwd=_ROOT,
                 pass_fds=[number],
                 stdin=subprocess.DEVNULL,

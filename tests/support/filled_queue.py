@@ -26,8 +26,8 @@ from jobs.queue.outcomes import JobFacts, Result
 from jobs.queue.stuff import stuff
 from jobs.queue.take import Taken, take
 from jobs.queue.wake import Sweep
-from tests.cluster import elect_main, register_node
-from tests.factories import facts_of, make_group, make_job, make_outcome, make_policy
+from tests.support.cluster import elect_main, register_node
+from tests.support.factories import facts_of, make_group, make_job, make_outcome, make_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

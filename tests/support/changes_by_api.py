@@ -18,8 +18,8 @@ from jobs.models import Bin, Outcome, OutputConnection, QueueItem, RepositoryCon
 from jobs.queue import tombstones
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import MainTerm, Node
-from tests.api import NOON, make_job, make_node, set_phase
-from tests.factories import make_policy
+from tests.support.api import NOON, make_job, make_node, set_phase
+from tests.support.factories import make_policy
 
 # Operations that change nothing stored.
 PREVIEWS: Final = frozenset({"policies_preview", "policies_preview_change"})

@@ -31,9 +31,9 @@ from crawlctl.demo.expectation import compare, expect_first_crawl
 from crawlctl.demo.log import read_log
 from crawlctl.demo.plan import Revision, SitePlan, Trap
 from jobs.loops.database import database_dsn
-from tests.lifetimes import ENDS_WITH_PYTEST
+from tests.support.lifetimes import ENDS_WITH_PYTEST
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 # Seconds. Generous for busy machines; a condition that holds is noticed at once.
 PATIENCE = 60.0
@@ -45,7 +45,7 @@ QUICK_HEARTS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "0.5", "CRAWLCTL_NODE_TIMEOUT": "
 
 def skewed_by(hours):
     """Return the environment of a process whose wall clock is wrong by this many hours."""
-    return {"PYTHONPATH": str(ROOT / "tests" / "skewed_clock"), "CLOCK_SKEW": str(hours * 3600)}
+    return {"PYTHONPATH": str(ROOT / "tests" / "support" / "skewed_clock"), "CLOCK_SKEW": str(hours * 3600)}
 
 
 def wait_for(condition, *, within=PATIENCE, saying):

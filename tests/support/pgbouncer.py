@@ -9,7 +9,7 @@ from pathlib import Path
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tests.debian import DebianServer
+from tests.support.debian import DebianServer
 
 _PROGRAM = "/usr/sbin/pgbouncer"
 _STARTS_WITHIN = 20.0

@@ -27,8 +27,8 @@ from jobs.queue.take import take
 from nodes import membership
 from nodes.fences import FenceRefused
 from nodes.lifecycle import CLUSTER_SCOPE
-from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
-from tests.free_pace import FreePace
+from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
+from tests.support.free_pace import FreePace
 
 _GROUPS = "SELECT id, epoch FROM jobs_throttlegroup WHERE owner_id = %s AND state = 'owned' ORDER BY id"
 _CALLS = f"SELECT {calls(OWNER_DUTIES)}, {calls(MAIN_DUTIES)}"

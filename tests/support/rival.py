@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 class Rival:

@@ -1,6 +1,6 @@
 """
-The other rows of a large cluster with a filled queue (`tests.filled_queue`): very many of each thing that pages, lists
-and duties show or choose from. A few statements make them.
+The other rows of a large cluster with a filled queue (`tests.support.filled_queue`): very many of each thing that
+pages, lists and duties show or choose from. A few statements make them.
 """
 
 from typing import Any, Final

@@ -8,8 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.freezing import freeze
-from tests.lifetimes import ENDS_WITH_PYTEST
+from tests.support.freezing import freeze
+from tests.support.lifetimes import ENDS_WITH_PYTEST
 
 _JAR = Path("/usr/share/java/zookeeper.jar")
 _JAVA = Path("/usr/bin/java")

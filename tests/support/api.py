@@ -22,7 +22,7 @@ from jobs.models import (
     ThrottlePolicy,
 )
 from nodes.models import ClusterRequest, Node, NodeEvent
-from tests.factories import make_lane
+from tests.support.factories import make_lane
 
 NOON = dt.datetime(2026, 6, 1, 12, tzinfo=dt.UTC)
 PASSWORD = "a long pass phrase of nobody"

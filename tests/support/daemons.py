@@ -4,8 +4,8 @@ from django.utils import timezone
 
 from jobs import control
 from jobs.models import Job
-from tests.factories import make_job, make_output, make_policy
-from tests.processes import QUICK_HEARTS, wait_for
+from tests.support.factories import make_job, make_output, make_policy
+from tests.support.processes import QUICK_HEARTS, wait_for
 
 # Beats from the last one of a silent main manager until it is replaced: its timeout, one beat to notice, and one for a
 # busy machine. Stated in docs/operating.md.

@@ -18,9 +18,9 @@ from jobs.models import Job
 from nodes.requests import NoMain, RequestRefused
 from tests.chaos.checkers import fetches
 from tests.chaos.cluster import give_precedence
-from tests.factories import make_job, make_policy
-from tests.pace.rules import DENIAL_GRACE, EDIT_GRACE, LeastGap, Limits, Silence, broken, over_time
-from tests.processes import serve_site, wait_for
+from tests.support.factories import make_job, make_policy
+from tests.support.pace.rules import DENIAL_GRACE, EDIT_GRACE, LeastGap, Limits, Silence, broken, over_time
+from tests.support.processes import serve_site, wait_for
 
 # Crawl-delay in seconds of one site's robots.txt.
 DELAY = 0.4

@@ -1,8 +1,8 @@
 """
 An application with distributed jobs in its own process, which obeys a test and reports its runs.
 
-`python -m tests.application NUMBER` is the nursery, which has imported everything. It forks an application for each
-line that it receives on the socket of that number, so an application costs little more than its fork. Each report
+`python -m tests.support.application NUMBER` is the nursery, which has imported everything. It forks an application for
+each line that it receives on the socket of that number, so an application costs little more than its fork. Each report
 carries its moment by the machine's clock, and reports arrive in the order of these moments.
 """
 
@@ -23,7 +23,7 @@ from nodes.distributed import DistributedJob, Schedule
 from nodes.distributed.counting import CountingObserver, show_standing
 from nodes.metrics.of_distributed_jobs import FIGURES
 from nodes.metrics.prometheus import registry_of, render
-from tests import behaviour
+from tests.support import behaviour
 
 __all__ = ["Application", "behaviour"]
 

@@ -6,8 +6,8 @@ from rest_framework.test import APIClient
 
 from crawlctl.roles import ADMINISTRATOR
 from jobs.models import Job
-from tests.api import assert_problem, make_user
-from tests.processes import wait_for
+from tests.support.api import assert_problem, make_user
+from tests.support.processes import wait_for
 
 VERBS = {
     "start",

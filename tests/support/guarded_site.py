@@ -3,8 +3,8 @@
 from jobs import control
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, OutputConnection, SearchDocument
-from tests.scripted import name_of
-from tests.stepped_cluster import SteppedCluster
+from tests.support.scripted import name_of
+from tests.support.stepped_cluster import SteppedCluster
 
 # Rounds of the cluster after which a run must have ended.
 _ENOUGH = 60

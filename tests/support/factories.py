@@ -41,7 +41,7 @@ from jobs.queue.outcomes import JobFacts, Result
 from jobs.throttling.windows import EVERY_DAY
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE
-from tests.cluster import NOON
+from tests.support.cluster import NOON
 
 _numbers = itertools.count(1)
 
