@@ -63,6 +63,7 @@ INSTALLED_APPS = [
     "crawlctl.drill.apps.DrillConfig",
     "jobs.apps.JobsConfig",
     "nodes.apps.NodesConfig",
+    "nodes.tasks.apps.TasksConfig",
     "unfold",
     # Without its search for admin modules: our site registers its models, and daemons show no pages.
     "django.contrib.admin.apps.SimpleAdminConfig",
@@ -275,3 +276,4 @@ process.show(version=tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["p
 CRAWLCTL_CONNECTORS = _given[table.CONNECTORS]
 CRAWLCTL_OUTPUTS = _given[table.OUTPUTS]
 CRAWLCTL_DISTRIBUTED_JOBS = _given[table.DISTRIBUTED_JOBS]
+CRAWLCTL_TASKS = _given[table.TASKS]

@@ -225,6 +225,13 @@ DISTRIBUTED_JOBS: Final = Setting(
     default=(),
     meaning="Distributed jobs without an entry point, as package.module:OBJECT (docs/distributed-jobs.md).",
 )
+TASKS: Final = Setting(
+    path="tasks.kinds",
+    environment="CRAWLCTL_TASKS",
+    kind=Words(),
+    default=(),
+    meaning="Kinds of background tasks without an entry point, as package.module:OBJECT.",
+)
 
 OUTPUT_ROOT: Final = Setting(
     path="jobs.output_root",
@@ -430,6 +437,7 @@ TABLE: Final = Table(
         CONNECTORS,
         OUTPUTS,
         DISTRIBUTED_JOBS,
+        TASKS,
         OUTPUT_ROOT,
         FILE_ROOTS,
         PORT,

@@ -1,0 +1,29 @@
+"""Built-in kinds of tasks."""
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from nodes.tasks.context import TaskContext
+from nodes.tasks.kinds import Kind
+
+# Interval at which a sleeping task checks whether it was cancelled (seconds).
+_LOOK: Final = 0.2
+
+
+def _sleep(context: TaskContext, arguments: Mapping[str, Any]) -> None:
+    """Sleep in steps."""
+    ends_at = time.monotonic() + arguments["seconds"]
+    while (left := ends_at - time.monotonic()) > 0 and not context.is_cancelled():
+        time.sleep(min(_LOOK, left))
+
+
+SLEEP: Final = Kind(
+    name="sleep",
+    title="Wait for some seconds, to test a group of workers",
+    run=_sleep,
+    properties={"seconds": {"type": "number", "minimum": 0, "maximum": 3600}},
+    required=("seconds",),
+)
+
+KINDS: Final = (SLEEP,)

@@ -1,0 +1,143 @@
+"""
+Schedules of templates: cron expressions in a time zone, or every n minutes.
+
+A schedule is stored as JSON: `{"cron": "14 2 * * *", "time_zone": "Europe/Berlin"}` or `{"every_minutes": 15}`. cronsim
+evaluates cron expressions. When a clock is set forward, a job of the lost hour runs right after it. When a clock is set
+back, a job with a fixed hour runs once.
+"""
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Protocol
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+_MOST_MINUTES: Final = 366 * 24 * 60
+_LONGEST_EXPRESSION: Final = 200
+# Moment from which the intervals of `every_minutes` count, so that they do not depend on the leader or on restarts.
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+class InvalidSchedule(ValueError):
+    """A schedule has an invalid part, named by `path`."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}" if path else problem)
+
+
+class Schedule(Protocol):
+    """The moments of a template."""
+
+    def after(self, moment: dt.datetime) -> Iterator[dt.datetime]:
+        """Yield the moments after this one, in order. They may end."""
+        ...
+
+    def latest(self, now: dt.datetime) -> dt.datetime:
+        """Return the last moment that is not after this one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """A cron expression with five fields, in a time zone."""
+
+    expression: str
+    time_zone: str = "UTC"
+
+    def after(self, moment: dt.datetime) -> Iterator[dt.datetime]:
+        for found in CronSim(self.expression, moment.astimezone(ZoneInfo(self.time_zone))):
+            yield found.astimezone(dt.UTC)
+
+    def latest(self, now: dt.datetime) -> dt.datetime:
+        # cronsim looks for moments strictly before its start.
+        start = (now + dt.timedelta(minutes=1)).replace(second=0, microsecond=0)
+        return next(CronSim(self.expression, start.astimezone(ZoneInfo(self.time_zone)), reverse=True)).astimezone(
+            dt.UTC
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EveryMinutes:
+    """Every `minutes` minutes, counted from 1970."""
+
+    minutes: int
+
+    def after(self, moment: dt.datetime) -> Iterator[dt.datetime]:
+        step = dt.timedelta(minutes=self.minutes)
+        number = (moment - _EPOCH) // step
+        while True:
+            number += 1
+            yield _EPOCH + number * step
+
+    def latest(self, now: dt.datetime) -> dt.datetime:
+        step = dt.timedelta(minutes=self.minutes)
+        return _EPOCH + (now - _EPOCH) // step * step
+
+
+def next_moment(schedule: Schedule, *, after: dt.datetime) -> dt.datetime | None:
+    """Return the first moment after this one; None if there is none."""
+    return next(schedule.after(after), None)
+
+
+def next_moments(schedule: Schedule, *, after: dt.datetime, number: int = 5) -> list[dt.datetime]:
+    """Return the next moments after this one, in order."""
+    return list(islice(schedule.after(after), number))
+
+
+def due_moment(schedule: Schedule, *, planned: dt.datetime, now: dt.datetime) -> dt.datetime:
+    """
+    Return the moment for which a due template makes its task: the latest one that is not in the future.
+
+    Moments that passed without a main manager are made up for by one task, not by one task each.
+    """
+    return max(planned, schedule.latest(now))
+
+
+def read_schedule(stored: object) -> Schedule:
+    """
+    Return the schedule of its JSON form.
+
+    Raises:
+        InvalidSchedule: a part is unknown, missing or invalid. The message names it.
+    """
+    if not isinstance(stored, Mapping):
+        raise InvalidSchedule("", 'A schedule is an object like {"cron": "14 2 * * *"} or {"every_minutes": 15}.')
+    unknown = sorted(set(map(str, stored)) - {"cron", "time_zone", "every_minutes"})
+    if unknown:
+        raise InvalidSchedule(unknown[0], "Unknown part; known parts: cron, time_zone, every_minutes.")
+    if ("cron" in stored) == ("every_minutes" in stored):
+        raise InvalidSchedule("", "Write either cron or every_minutes.")
+    if "cron" in stored:
+        return _read_cron(stored)
+    if "time_zone" in stored:
+        raise InvalidSchedule("time_zone", "A time zone needs cron.")
+    minutes = stored["every_minutes"]
+    if not isinstance(minutes, int) or isinstance(minutes, bool) or not 1 <= minutes <= _MOST_MINUTES:
+        raise InvalidSchedule("every_minutes", f"This must be a whole number from 1 to {_MOST_MINUTES}.")
+    return EveryMinutes(minutes)
+
+
+def _read_cron(stored: Mapping[str, object]) -> Cron:
+    zone = stored.get("time_zone", "UTC")
+    if not isinstance(zone, str) or not _is_zone(zone):
+        raise InvalidSchedule("time_zone", "Unknown time zone. Write a name such as Europe/Berlin.")
+    expression = stored["cron"]
+    if not isinstance(expression, str) or len(expression) > _LONGEST_EXPRESSION or len(expression.split()) != 5:
+        raise InvalidSchedule("cron", "A cron expression has five fields, such as 14 2 * * *.")
+    try:
+        CronSim(expression, _EPOCH)
+    except CronSimError as error:
+        raise InvalidSchedule("cron", f"Invalid cron expression: {error}.") from None
+    return Cron(expression, zone)
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, LookupError):
+        return False
+    return True

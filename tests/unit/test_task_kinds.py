@@ -1,0 +1,47 @@
+"""Tests that kinds of tasks are found by name, and that their arguments are checked by name."""
+
+import pytest
+
+from nodes.tasks.kinds import Kind, UnknownKind, find, installed
+
+GREET = Kind(
+    name="greet",
+    title="Greet",
+    run=lambda _context, arguments: arguments["name"],
+    properties={"name": {"type": "string"}, "times": {"type": "integer", "minimum": 1}},
+    required=("name",),
+)
+KINDS = (GREET,)
+
+
+def test_a_kind_that_a_setting_names_is_installed(settings):
+    settings.CRAWLCTL_TASKS = (f"{__name__}:KINDS",)
+
+    assert find("greet").title == "Greet"
+
+
+def test_a_kind_that_cannot_be_loaded_is_left_out(settings):
+    settings.CRAWLCTL_TASKS = ("nowhere.at_all:KIND",)
+
+    assert "sleep" in installed()
+
+
+def test_an_unknown_kind_is_refused_with_the_known_ones():
+    with pytest.raises(UnknownKind, match=r"os\.system.*sleep"):
+        find("os.system")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ({"name": "Ada"}, []),
+        ({"name": "Ada", "times": 2}, []),
+        ({}, ["name"]),
+        ({"name": "Ada", "tims": 2}, ["tims"]),
+        ({"name": 7}, ["name"]),
+        ({"name": "Ada", "times": 0}, ["times"]),
+        ([], [""]),
+    ],
+)
+def test_an_invalid_argument_is_named(arguments, names):
+    assert list(GREET.problems(arguments)) == names

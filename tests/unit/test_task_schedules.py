@@ -1,0 +1,87 @@
+"""Tests that schedules of templates give the right moments, also where clocks are set forward or back."""
+
+import datetime as dt
+
+import pytest
+
+from nodes.tasks.schedules import InvalidSchedule, due_moment, next_moment, next_moments, read_schedule
+
+
+def utc(text):
+    return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC)
+
+
+BERLIN = {"cron": "30 2 * * *", "time_zone": "Europe/Berlin"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("10 * * * *", "2019-01-15 15:10"),
+        ("14 2 * * *", "2019-01-16 02:14"),
+        ("18 10 15 * *", "2019-02-15 10:18"),
+        ("18 10 15 8 *", "2019-08-15 10:18"),
+        ("18 10 * * 2", "2019-01-22 10:18"),
+    ],
+)
+def test_a_cron_expression_gives_the_next_moment(expression, expected):
+    assert next_moment(read_schedule({"cron": expression}), after=utc("2019-01-15 15:00")) == utc(expected)
+
+
+def test_a_clock_that_is_set_forward_skips_no_run():
+    runs = next_moments(read_schedule(BERLIN), after=utc("2026-03-28 00:00"), number=3)
+
+    assert runs == [utc("2026-03-28 01:30"), utc("2026-03-29 01:00"), utc("2026-03-30 00:30")]
+
+
+def test_a_clock_that_is_set_back_repeats_no_run():
+    runs = next_moments(read_schedule(BERLIN), after=utc("2026-10-24 00:00"), number=3)
+
+    assert runs == [utc("2026-10-24 00:30"), utc("2026-10-25 00:30"), utc("2026-10-26 01:30")]
+
+
+def test_minutes_count_from_a_fixed_moment():
+    every_seven = read_schedule({"every_minutes": 7})
+    first, second = next_moments(every_seven, after=utc("2026-06-01 12:00"), number=2)
+
+    assert second - first == dt.timedelta(minutes=7)
+    assert next_moment(every_seven, after=first - dt.timedelta(seconds=1)) == first
+
+
+@pytest.mark.parametrize("stored", [{"cron": "*/5 * * * *"}, {"every_minutes": 5}])
+def test_moments_that_passed_are_made_up_for_by_one_task(stored):
+    due = due_moment(read_schedule(stored), planned=utc("2026-06-01 12:05"), now=utc("2026-06-01 13:04"))
+
+    assert due == utc("2026-06-01 13:00")
+
+
+@pytest.mark.parametrize("stored", [{"cron": "*/5 * * * *"}, {"every_minutes": 5}, BERLIN])
+def test_a_template_that_is_on_time_makes_the_task_of_its_moment(stored):
+    schedule = read_schedule(stored)
+    moment = next_moment(schedule, after=utc("2026-10-24 23:00"))
+
+    assert due_moment(schedule, planned=moment, now=moment + dt.timedelta(seconds=1)) == moment
+
+
+@pytest.mark.parametrize(
+    ("stored", "path"),
+    [
+        (None, ""),
+        ({}, ""),
+        ({"cron": "* * * * *", "every_minutes": 1}, ""),
+        ({"cron": "* * * *"}, "cron"),
+        ({"cron": "61 * * * *"}, "cron"),
+        ({"cron": 5}, "cron"),
+        ({"cron": "* * * * *", "time_zone": "Mars/Olympus"}, "time_zone"),
+        ({"cron": "* * * * *", "time_zone": "../../etc/passwd"}, "time_zone"),
+        ({"every_minutes": 0}, "every_minutes"),
+        ({"every_minutes": True}, "every_minutes"),
+        ({"every_minutes": 5, "time_zone": "UTC"}, "time_zone"),
+        ({"hours": 1}, "hours"),
+    ],
+)
+def test_an_invalid_part_of_a_schedule_is_named(stored, path):
+    with pytest.raises(InvalidSchedule) as refused:
+        read_schedule(stored)
+
+    assert refused.value.path == path
