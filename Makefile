@@ -30,11 +30,12 @@ test: set-up-dev ## run all tests that this machine can run
 test-again: set-up-dev ## run the tests that failed last time again, one after another
 	$(PYTHON) -m pytest -n0 --last-failed --last-failed-no-failures none --maxfail 3 $(PYTEST_ARGS) tests
 
-check: set-up-dev ## check format, types, import rules, templates, migrations and plain English
+check: set-up-dev ## check format, types, imports, packages, templates, migrations and plain English
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy .
 	$(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+	$(PYTHON) -m deptry .
 	$(PYTHON) -m djlint --check --lint templates
 	$(PYTHON) manage.py makemigrations --check
 	$(PYTHON) manage.py check --fail-level WARNING

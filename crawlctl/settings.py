@@ -75,7 +75,6 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.staticfiles",
     "channels",
-    "django_filters",
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "knox",
