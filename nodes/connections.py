@@ -87,15 +87,13 @@ def unhurried(connection: psycopg.Connection[Any]) -> Iterator[None]:
     limits = connection.execute(_LIMITS_IN_USE).fetchall()
     gives_up = connection.gives_up
     connection.gives_up = lambda _waited: False
-    for name, _value in limits:
-        connection.execute(sql.SQL("SET {} = 0").format(sql.Identifier(name)))
+    connection.execute(_assignment_of({name: 0 for name, _value in limits}))
     try:
         yield
     finally:
         connection.gives_up = gives_up
         if not connection.closed:
-            for name, value in limits:
-                connection.execute(_setting(name, value))
+            connection.execute(_assignment_of(dict(limits)))
 
 
 def connect(
@@ -151,15 +149,17 @@ def open_session(
     try:
         # Settings that are sent to a shared session would change the sessions of other clients.
         refuse_shared_session(connection, opened)
-        connection.execute(sql.SQL("; ").join(_setting(name, value) for name, value in settings.items()))
+        connection.execute(_assignment_of(settings))
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _setting(name: str, value: str | int) -> sql.Composed:
-    return sql.SQL("SET {} = {}").format(sql.Identifier(name), sql.Literal(value))
+def _assignment_of(settings: Mapping[str, str | int]) -> sql.Composed:
+    """Return one statement that gives the session these settings: each SET would be a statement of its own."""
+    calls = [sql.SQL("set_config({}, {}, false)").format(name, str(value)) for name, value in settings.items()]
+    return sql.SQL("SELECT {}").format(sql.SQL(", ").join(calls))
 
 
 def patience_of_node(timeout: dt.timedelta, *, purpose: str) -> dt.timedelta:

@@ -31,7 +31,7 @@ def test_sessions_that_are_what_was_asked_for_are_let_through_directly_or_over_s
 @pytest.mark.parametrize("name", ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"])
 def test_a_limit_that_something_in_between_does_not_hand_on_is_named(proxy, dsn, name):
     wanted = settings_of_node(TIMEOUT)[name]
-    proxy.rewrite(f'"{name}" = {wanted}'.encode(), f'"{name}" = {wanted + 1}'.encode())
+    proxy.rewrite(f"'{name}', '{wanted}'".encode(), f"'{name}', '{wanted + 1}'".encode())
 
     with pytest.raises(SessionRefused, match=f"{name} is {wanted + 1}, not {wanted}"):
         check(proxy.dsn(dsn))
@@ -40,7 +40,7 @@ def test_a_limit_that_something_in_between_does_not_hand_on_is_named(proxy, dsn,
 def test_what_is_looked_at_is_the_timeout_of_the_command_line_and_of_stored_settings(proxy, dsn, monkeypatch):
     timeout = dt.timedelta(seconds=47)
     wanted = settings_of_node(timeout)["statement_timeout"]
-    proxy.rewrite(f'"statement_timeout" = {wanted}'.encode(), f'"statement_timeout" = {wanted + 1}'.encode())
+    proxy.rewrite(f"'statement_timeout', '{wanted}'".encode(), f"'statement_timeout', '{wanted + 1}'".encode())
     monkeypatch.setattr(database, "database_dsn", lambda: proxy.dsn(dsn))
 
     with pytest.raises(CommandError, match=f"statement_timeout is {wanted + 1}, not {wanted}"):
