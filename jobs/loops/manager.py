@@ -90,6 +90,8 @@ _ASK_IN_FLOW: Final = 1.0
 # Offered documents of a pass that supply the workers for a longer wait: more than the lanes that it examined.
 _PLENTY: Final = LANES_A_PASS + 1
 _LONG_BREATH: Final = 0.2
+# Longest life of Django's connection (seconds): a duty that uses it each second must not open a session each time.
+_DJANGOS_CONNECTION_KEPT: Final = 5.0
 
 _OF_SCOPE: Final[LiteralString] = "SELECT FROM jobs_job WHERE node_scope = %(scope)s"
 
@@ -179,6 +181,7 @@ class Manager:
         self._front = Front()
         self._term: TermHeld | None = None
         self._looked_at = self._asked_at = float("-inf")
+        self._closed_djangos_at = time.monotonic()
         self._called: frozenset[str] = frozenset()
         self._stuffed = 0
         self._flows = False
@@ -272,8 +275,10 @@ class Manager:
         if self._woken.is_set():
             self._woken.clear()
             self._owner.hasten()
-        # Used seldom: a node holds only three connections permanently.
-        django_connection.close()
+        if time.monotonic() - self._closed_djangos_at > _DJANGOS_CONNECTION_KEPT:
+            # A node holds only three connections permanently.
+            self._closed_djangos_at = time.monotonic()
+            django_connection.close()
 
     def _pass(self, connection: psycopg.Connection[Any]) -> int:
         """Make one pass; return how much was moved."""

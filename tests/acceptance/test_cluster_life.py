@@ -13,6 +13,7 @@ from tests.support.debian import debian_server
 from tests.support.processes import PATIENCE, QUICK_HEARTS, ROOT, Database, Machine, skewed_by, wait_for
 
 HEARTBEAT = float(QUICK_HEARTS["CRAWLCTL_HEARTBEAT_INTERVAL"])
+SESSIONS_SO_FAR = "SELECT sessions FROM pg_stat_database WHERE datname = current_database()"
 
 
 def start_one_by_one(cluster, *kinds, **environment):
@@ -160,6 +161,18 @@ def test_daemons_whose_sessions_are_killed_are_back_at_work_within_two_beats(clu
     assert_undisturbed(cluster, job, site)
     assert count_events(cluster, "marked_failed") == 0
     wait_for(lambda: sessions_of(cluster, *daemons) == {3}, saying="each holds three connections")
+
+
+def test_the_manager_of_a_crawl_does_not_open_a_session_each_second(machine, serve):
+    site = serve(pages=8, traps=0)
+    before = machine.database.value(SESSIONS_SO_FAR)
+
+    facts = machine.crawl("--workers", 1, "--delay", 1, site.start_url).facts
+
+    # The command, its manager and its worker open 14 sessions at their start.
+    opened = machine.database.value(SESSIONS_SO_FAR) - before - 14
+    assert facts["seconds"] > 6
+    assert opened < facts["seconds"] / 2
 
 
 def sessions_of(cluster, *daemons):
