@@ -31,9 +31,9 @@ from crawlctl.demo.expectation import compare, expect_first_crawl
 from crawlctl.demo.log import read_log
 from crawlctl.demo.plan import Revision, SitePlan, Trap
 from jobs.loops.database import database_dsn
+from tests.support import forking
+from tests.support.forking import ROOT
 from tests.support.lifetimes import ENDS_WITH_PYTEST
-
-ROOT = Path(__file__).resolve().parents[2]
 
 # Seconds. Generous for busy machines; a condition that holds is noticed at once.
 PATIENCE = 60.0
@@ -233,12 +233,7 @@ def serve_site(log, *, pages, hosts=1, seed=1, traps=2.0, **options):
     """Run the synthetic site. Further options are those of its command, such as `latency_ms=20`."""
     facts = {"pages": pages, "hosts": hosts, "seed": seed, "traps": traps, "log": log, **options}
     arguments = [word for name, value in facts.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    process = subprocess.Popen(
-        [*ENDS_WITH_PYTEST, sys.executable, "-m", "crawlctl.demo.site", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    process = forking.start([sys.executable, "-m", "crawlctl.demo.site", *arguments], stdout=subprocess.PIPE)
     site = RunningSite(process, log=log, pages=pages, seed=seed, traps=traps)
     try:
         yield site
@@ -273,6 +268,9 @@ def reachable(plan, *, start=0, most_links=None, allows=lambda _url: True):
 
 # --- Processes -----------------------------------------------------------------------------------
 
+# Commands that start a tree of processes, each a new Python. Their tests find the processes by their environment.
+_SUPERVISING = {"run", "demo", "drill"}
+
 
 class Command:
     """One `manage.py` process, with its output in files."""
@@ -280,16 +278,14 @@ class Command:
     def __init__(self, database, directory, *arguments, **environment):
         self.name = f"{arguments[0]}-{uuid4().hex[:6]}"
         self._out, self._err = directory / f"{self.name}.out", directory / f"{self.name}.err"
+        words = [sys.executable, "manage.py", *arguments]
+        facts = {"env": {**database.environment, **environment}, "start_new_session": True}
         with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = subprocess.Popen(
-                [*ENDS_WITH_PYTEST, sys.executable, "manage.py", *arguments],
-                cwd=ROOT,
-                env={**database.environment, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
+            if arguments[0] in _SUPERVISING:
+                facts |= {"cwd": ROOT, "stdin": subprocess.DEVNULL}
+                self.process = subprocess.Popen([*ENDS_WITH_PYTEST, *words], stdout=out, stderr=err, **facts)
+            else:
+                self.process = forking.start(words, stdout=out, stderr=err, **facts)
 
     @property
     def pid(self):
@@ -325,7 +321,7 @@ class Command:
     def children(self):
         """Return its worker processes."""
         with suppress(psutil.NoSuchProcess):
-            found = psutil.Process(self.pid).children()
+            found = psutil.Process(self.pid).children(recursive=True)
             return [child for child in found if "runworker" in child.cmdline()]
         return []
 

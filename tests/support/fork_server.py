@@ -1,0 +1,234 @@
+"""
+The parent of forked processes (`tests.support.forking`): it has imported crawlctl, and has no thread and no connection.
+
+`python -m tests.support.fork_server NUMBER ROOM` forks a process for each request on the socket of that number. The
+length of ROOM is the room for the command line that `ps` shows.
+
+A forked process first makes good what the imports read from the wrong environment: it builds Django's settings again.
+If a setting differs that an import has read, or a variable that Python itself reads at its start, the process executes
+a new Python. So a forked command never runs with a value of another environment.
+"""
+
+import atexit
+import ctypes
+import functools
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+_PR_SET_PDEATHSIG = 1
+_LARGEST_REQUEST = 1 << 20
+_SETTINGS = ("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
+# Prefixes of variables that the interpreter or the C library reads at its start.
+_READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "GLIBC", "MALLOC", "OPENSSL", "SSL_", "COVERAGE")
+
+
+class _Imported:
+    """The imported modules, and the values that they have read: settings and variables of the interpreter."""
+
+    def __init__(self):
+        import manage  # noqa: F401
+
+        os.environ.setdefault(*_SETTINGS)
+        import django
+        from django.conf import settings
+        from django.core.management import get_commands, load_command_class
+        from django.db.migrations.loader import MigrationLoader
+
+        django.setup()
+        for name, application in get_commands().items():
+            if application.partition(".")[0] in {"crawlctl", "jobs", "nodes"}:
+                load_command_class(application, name)
+        # Daemons compare the migrations of the program with those of the database.
+        MigrationLoader(None)
+        for module in ("crawlctl.urls", "crawlctl.live.routing", "crawlctl.demo.site", "channels.routing"):
+            importlib.import_module(module)
+        # The metrics show the directory, and the settings decide the rest.
+        names = {*vars(settings), "VAR_DIR"} - {"_wrapped", "DATABASES"}
+        self._settings = {name: getattr(settings, name) for name in names}
+        self._variables = _variables_of_the_interpreter()
+
+    def suits_this_environment(self):
+        """Build the settings again, and return True if the imported modules would not differ in a new Python."""
+        from django.conf import settings
+        from django.db import connections
+        from django.utils.functional import empty
+
+        os.environ.setdefault(*_SETTINGS)
+        if _variables_of_the_interpreter() != self._variables:
+            return False
+        time.tzset()
+        settings._wrapped = empty
+        try:
+            importlib.reload(sys.modules["crawlctl.settings"])
+            if any(getattr(settings, name) != value for name, value in self._settings.items()):
+                return False
+        except Exception:  # noqa: BLE001 - the command itself reports it
+            return False
+        vars(connections).pop("settings", None)
+        connections.__init__()
+        return True
+
+
+def _variables_of_the_interpreter():
+    return {name: value for name, value in os.environ.items() if name.startswith((*_READ_AT_START, _SETTINGS[0]))}
+
+
+# --- The parent ----------------------------------------------------------------------------------
+
+
+def _serve(line):
+    """Fork a process for each request. Return the request in the forked process, and None at the end."""
+    children = {}
+    while True:
+        ready, _, _ = select.select([line, *children], [], [])
+        for ended in ready:
+            if ended is not line:
+                pid, report = children.pop(ended)
+                _tell(report, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                os.close(report)
+                os.close(ended)
+        if line not in ready:
+            continue
+        asked, files, _flags, _address = socket.recv_fds(line, _LARGEST_REQUEST, 4)
+        if not asked:
+            return None
+        assert os.listdir("/proc/self/task") == [str(os.getpid())], "a process with threads must not fork"  # noqa: PTH208
+        *stdio, report = files
+        if (pid := os.fork()) == 0:
+            line.close()
+            for inherited in (report, *children, *(file for _, file in children.values())):
+                os.close(inherited)
+            return json.loads(asked) | {"stdio": stdio}
+        children[os.pidfd_open(pid)] = pid, report
+        _tell(report, pid)
+        for file in stdio:
+            os.close(file)
+
+
+def _tell(report, number):
+    try:
+        os.write(report, b"%d\n" % number)
+    except BrokenPipeError:
+        # The starter no longer exists.
+        return
+
+
+# --- A forked process ----------------------------------------------------------------------------
+
+
+def _end_with_parent(parent):
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _show_words(words, room):
+    """Replace the command line that `ps` shows, as far as its place is long enough."""
+    with open("/proc/self/stat", "rb") as stat:  # noqa: PTH123
+        begin, end = (int(field) for field in stat.read().rpartition(b")")[2].split()[45:47])
+    assert end - begin >= room
+    shown = b"\0".join(os.fsencode(word) for word in words)[: end - begin - 1]
+    ctypes.memset(begin, 0, end - begin)
+    ctypes.memmove(begin, shown, len(shown))
+
+
+def _become(asked, parent):
+    """Make this process the asked one, up to its program."""
+    if asked["has_session"]:
+        os.setsid()
+    if asked["ends_with_parent"]:
+        _end_with_parent(parent)
+    for target, file in enumerate(asked["stdio"]):
+        os.dup2(file, target)
+    for file in asked["stdio"]:
+        os.close(file)
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+
+
+def _let_fork_workers():
+    """Let a crawl fork its workers. Return the request of such a worker in its process, and None in the crawl."""
+    from jobs.loops import oneshot
+    from tests.support.forking import ForkServer
+
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    crawl = os.getpid()
+    if os.fork() == 0:
+        ours.close()
+        os.setsid()
+        _end_with_parent(crawl)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for target in range(3):
+            os.dup2(nothing, target)
+        os.close(nothing)
+        if (asked := _serve(theirs)) is None:
+            os._exit(0)
+        return asked
+    theirs.close()
+    fork = functools.partial(ForkServer(ours).start, ends_with_parent=False)
+    oneshot.subprocess = SimpleNamespace(**{**vars(oneshot.subprocess), "Popen": fork})
+    return None
+
+
+def _run(words):
+    match words[1:]:
+        case ["-m", "crawlctl.demo.site", *arguments]:
+            from crawlctl.demo.site import main
+
+            sys.argv = ["crawlctl.demo.site", *arguments]
+            main(arguments)
+        case [program, *arguments]:
+            import manage
+
+            sys.argv = [program, *arguments]
+            manage.main()
+
+
+def _end(code):
+    """End as Python does, but leave the imported modules to the kernel: to take them down costs more than a start."""
+    threading._shutdown()
+    if code is not None and not isinstance(code, int):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit((code or 0) & 0xFF)
+
+
+def main():
+    line, room = socket.socket(fileno=int(sys.argv[1])), len(sys.argv[2])
+    imported = _Imported()
+    # The pages of memory with the imported modules stay shared: no collection visits them.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    parent = os.getpid()
+    asked = _serve(line)
+    while asked is not None:
+        _become(asked, parent)
+        if not imported.suits_this_environment():
+            os.execve(sys.executable, asked["words"], os.environ)
+        if asked["words"][2:3] == ["crawl"] and (of_worker := _let_fork_workers()) is not None:
+            asked = of_worker
+            continue
+        _show_words(asked["words"], room)
+        gc.enable()
+        try:
+            _run(asked["words"])
+        except SystemExit as ended:
+            _end(ended.code)
+        _end(0)
+
+
+if __name__ == "__main__":
+    main()
