@@ -5,8 +5,8 @@ import logging
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 
-from crawlctl.failures import log_outage_in_one_line
-from crawlctl.roles import write_roles
+from crawlctl.access.roles import write_roles
+from crawlctl.web.failures import log_outage_in_one_line
 
 
 class CrawlctlConfig(AppConfig):
@@ -16,4 +16,4 @@ class CrawlctlConfig(AppConfig):
 
     def ready(self) -> None:
         logging.getLogger("django.request").addFilter(log_outage_in_one_line)
-        post_migrate.connect(write_roles, dispatch_uid="crawlctl.roles")
+        post_migrate.connect(write_roles, dispatch_uid="crawlctl.access.roles")

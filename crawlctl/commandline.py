@@ -12,10 +12,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import BaseCommand, CommandParser, ManagementUtility, get_commands
 from django.db import OperationalError
 
-from crawlctl.json_lines import speak_json
+from crawlctl.logs.json_lines import speak_json
 from crawlctl.postgres.errors import EmbeddedPostgresError
 from jobs.settings.table import TABLE
-from nodes.poolers import SharedSession
+from nodes.database.poolers import SharedSession
 from nodes.settings.declaration import InvalidSettings, SettingError
 
 _USAGE = 2

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from django.urls import reverse_lazy
 
-from crawlctl import logs
-from crawlctl.database import database_from_url
-from crawlctl.secret import key_of_this_machine
+from crawlctl.access.secret import key_of_this_machine
+from crawlctl.logs import configuration as logs
+from crawlctl.postgres.settings import database_from_url
 from jobs.lifecycle.job import Kind
 from jobs.lifecycle.period import Period
 from jobs.metrics import process
@@ -82,13 +82,13 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "crawlctl.hosts.KnownHosts",
+    "crawlctl.web.hosts.KnownHosts",
     "django.middleware.security.SecurityMiddleware",
-    "crawlctl.security.ContentSecurityPolicy",
+    "crawlctl.web.security.ContentSecurityPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     # Below static files, which browsers may store.
-    "crawlctl.security.NoStore",
-    "crawlctl.stored_settings.FollowStoredSettings",
+    "crawlctl.web.security.NoStore",
+    "crawlctl.web.stored_settings.FollowStoredSettings",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -123,7 +123,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
-AUTHENTICATION_BACKENDS = ["crawlctl.logins.GuardedBackend"]
+AUTHENTICATION_BACKENDS = ["crawlctl.access.logins.GuardedBackend"]
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
@@ -208,7 +208,7 @@ UNFOLD = {
                         "title": "Users",
                         "icon": "group",
                         "link": reverse_lazy("admin:auth_user_changelist"),
-                        "permission": "crawlctl.adminsite.may_see_users",
+                        "permission": "crawlctl.access.adminsite.may_see_users",
                     },
                 ],
             },
@@ -225,7 +225,7 @@ REST_KNOX = {"TOKEN_TTL": _given[table.TOKEN_LIFETIME]}
 REST_FRAMEWORK = {
     # The first class names the login method: without it an anonymous request would be answered 403, not 401.
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "crawlctl.authentication.TokenAuthentication",
+        "crawlctl.access.authentication.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["nodes.api.permission.NamedPermission"],

@@ -3,15 +3,15 @@
 from django.urls import include, path
 from django.urls.resolvers import URLPattern, URLResolver
 
-from crawlctl.adminsite import site
-from crawlctl.documentation import documentation
+from crawlctl.access.adminsite import site
+from crawlctl.access.login_page import LoginPage
 from crawlctl.drill.views import drills
-from crawlctl.login_page import LoginPage
-from crawlctl.metrics import MetricsView
+from crawlctl.web.documentation import documentation
+from crawlctl.web.metrics import MetricsView
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", site.urls),
-    path("api/v1/", include("crawlctl.api")),
+    path("api/v1/", include("crawlctl.web.api")),
     path("manual/", documentation, name="manual"),
     path("manual/<path:path>", documentation, name="documentation"),
     path("metrics", MetricsView.as_view(), name="metrics"),
@@ -20,4 +20,4 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("jobs.ui.urls")),
 ]
 
-handler500 = "crawlctl.failures.answer_failure"
+handler500 = "crawlctl.web.failures.answer_failure"

@@ -9,7 +9,7 @@ import datetime as dt
 
 from django.db import connection, transaction
 
-from jobs.changes import record_request
+from jobs.state.changes import record_request
 from nodes.coordination.names import checked
 from nodes.job_book import ALL, OTHERS
 from nodes.models import DistributedJobSwitch, DistributedJobWish

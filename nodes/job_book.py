@@ -13,7 +13,7 @@ from typing import Any, Final
 import psycopg
 from psycopg.rows import namedtuple_row
 
-from nodes.connections import Dsn, connect
+from nodes.database.connections import Dsn, connect
 from nodes.distributed import DistributedJob, JobContext, Schedule, Switches
 from nodes.distributed.status import JobStatus, ManagerStatus
 
@@ -81,7 +81,7 @@ class JobBook:
         return None if row is None else row.asked_at
 
     def read_incarnation(self) -> str | None:
-        """Return the incarnation of the database (`nodes/incarnation.py`); None if a restore has not made it yet."""
+        """Return the incarnation of the database (`nodes/membership/incarnation.py`); None if a restore has not made it yet."""
         with self._asking() as connection:
             row = connection.execute(_INCARNATION).fetchone()
         return None if row is None else row[0]

@@ -71,7 +71,7 @@ def test_server(django_db_blocker: "DjangoDbBlocker") -> None:
     """
     from django.conf import settings
 
-    from jobs.loops.database import database_dsn
+    from nodes.database.address import database_dsn
 
     if "directory" not in settings.DATABASES["default"]["OPTIONS"]:
         return
@@ -118,26 +118,26 @@ def no_stored_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def no_kept_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each reading of the latest requests query the database of this test."""
-    monkeypatch.setattr("jobs.queries.latest_requests._FRESH", -1.0)
-    monkeypatch.setattr("jobs.queries.latest_requests._STALEST", -1.0)
+    monkeypatch.setattr("jobs.queries.hosts.latest_requests._FRESH", -1.0)
+    monkeypatch.setattr("jobs.queries.hosts.latest_requests._STALEST", -1.0)
 
 
 @pytest.fixture(autouse=True)
 def no_kept_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each test read the seeds of its own ended runs."""
-    monkeypatch.setattr("jobs.queries.failed_seeds._KNOWN", {})
+    monkeypatch.setattr("jobs.queries.jobs.failed_seeds._KNOWN", {})
 
 
 @pytest.fixture(autouse=True)
 def no_known_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget known policies: another test's database has other policies with the same number and version."""
-    monkeypatch.setattr("jobs.queue.limits.Terms._known", {})
+    monkeypatch.setattr("jobs.queue.pace.limits.Terms._known", {})
 
 
 @pytest.fixture(autouse=True)
 def no_remembered_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the confirmed nodes of this process, which another test's database does not have."""
-    monkeypatch.setattr("nodes.incarnation._nodes", {})
+    monkeypatch.setattr("nodes.membership.incarnation._nodes", {})
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -160,7 +160,7 @@ def emptying() -> Iterator[None]:
 @pytest.fixture
 def dsn(transactional_db: None) -> str:
     """Return the address of the test database, for plain connections. Its tables are emptied after the test."""
-    from jobs.loops.database import database_dsn
+    from nodes.database.address import database_dsn
 
     return database_dsn()
 
@@ -168,7 +168,7 @@ def dsn(transactional_db: None) -> str:
 @pytest.fixture
 def connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
     """Yield a plain connection in autocommit mode, as daemons use it."""
-    from jobs.queue.arrays import register_arrays
+    from jobs.queue.sql.arrays import register_arrays
 
     with psycopg.connect(dsn, autocommit=True) as opened:
         register_arrays(opened)
@@ -178,7 +178,7 @@ def connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
 @pytest.fixture
 def other_connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
     """Yield a second connection, for races."""
-    from jobs.queue.arrays import register_arrays
+    from jobs.queue.sql.arrays import register_arrays
 
     with psycopg.connect(dsn, autocommit=True) as opened:
         register_arrays(opened)

@@ -14,9 +14,9 @@ from typing import Final
 
 from django.conf import settings
 
-from crawlctl import services
 from crawlctl.demo.plan import SitePlan
-from crawlctl.supervisor import Service, Supervisor
+from crawlctl.processes import services
+from crawlctl.processes.supervisor import Service, Supervisor
 from jobs.settings.running import current
 from jobs.settings.table import DRAIN_TIMEOUT
 from nodes.lifecycle import CLUSTER_SCOPE

@@ -16,13 +16,13 @@ import psycopg
 from django.db.models import Q, QuerySet
 
 from crawlctl.demo.plan import SitePlan
-from jobs import control
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, parse_output
-from jobs.control import SeedWanted
 from jobs.lifecycle.job import allowed_transitions
 from jobs.lifecycle.table import Owner
-from jobs.loops.database import database_dsn
 from jobs.models import Job, OutputConnection, RepositoryConnection, SearchDocument, ThrottlePolicy
+from jobs.verbs import control
+from jobs.verbs.control import SeedWanted
+from nodes.database.address import database_dsn
 from nodes.lifecycle import CLUSTER_SCOPE
 
 _MADE_BY: Final = "demo"

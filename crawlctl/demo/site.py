@@ -25,7 +25,7 @@ from crawlctl.demo.listening import HostStyle, listen, origin_of
 from crawlctl.demo.log import RequestLog
 from crawlctl.demo.plan import SitePlan
 from crawlctl.demo.server import Behaviour, BusyHost, Connection, Site, SlowPages
-from nodes.attachment import call_when_orphaned
+from nodes.life.attachment import call_when_orphaned
 
 # Interval between two flushes of the log (seconds): short for a reader, long compared with one write.
 _FLUSH_INTERVAL = 0.1

@@ -13,7 +13,7 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import class_row
 
-from nodes.identity import NodeIdentity, is_process_gone
+from nodes.life.identity import NodeIdentity, is_process_gone
 from nodes.lifecycle import NodeKind
 
 

@@ -22,11 +22,11 @@ from crawlctl.demo.job import create_job_of_site
 from crawlctl.demo.log import read_log
 from crawlctl.demo.plan import SitePlan
 from crawlctl.drill.observation import Request
-from crawlctl.supervisor import Supervisor
-from jobs import control
+from crawlctl.processes.supervisor import Supervisor
 from jobs.duties.housekeep import forget_scope
 from jobs.models import Job
 from jobs.queries.clock import read_clock
+from jobs.verbs import control
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
 from nodes.models import Node
 

@@ -8,9 +8,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from crawlctl.drill.models import Drill
-from jobs import words
 from jobs.queries.clock import read_clock
 from jobs.ui.pages import page
+from jobs.words import formats
 
 _SHOWN: Final = 50
 
@@ -23,7 +23,7 @@ def drills(request: HttpRequest) -> HttpResponse:
     rows = [
         {
             "key": drill.pk,
-            "at": words.moment(drill.at, now=now),
+            "at": formats.moment(drill.at, now=now),
             "what": f"{drill.fault} {drill.whom}",
             "node": drill.node,
             "where": drill.where,

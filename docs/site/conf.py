@@ -3,7 +3,7 @@ The documentation as a static site, by Sphinx: `make docs` writes it to var/docs
 
 The sources are the Markdown files of the repository, so that their links work in both places.
 A link to a missing page fails the build.
-Pages load no files from other servers and have no inline scripts (`crawlctl.security`).
+Pages load no files from other servers and have no inline scripts (`crawlctl.web.security`).
 """
 
 # ruff: noqa: INP001 - read by Sphinx, by its path

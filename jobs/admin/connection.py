@@ -18,16 +18,16 @@ from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from jobs import connections, restoring
 from jobs.admin.drawn import DRAWN_FOR, DrawnForm, fieldset_for, form_for
 from jobs.admin.lists import BoundedList
 from jobs.admin.rehearsal import rehearsal
-from jobs.connections import ConnectionInUse, InvalidConnection, Kind
+from jobs.attention.outputs import say_lost_lines
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, installed
 from jobs.connectors.repository import registry
 from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection
-from jobs.queries.attention.outputs import say_lost_lines
 from jobs.queries.clock import read_clock
+from jobs.verbs import connections, restoring
+from jobs.verbs.connections import ConnectionInUse, InvalidConnection, Kind
 
 # Jobs of a connection that the list names.
 _JOBS_SHOWN: Final = 5

@@ -14,20 +14,20 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import StackedInline
 
-from jobs import control
 from jobs.admin.drawn import DRAWN_FOR, fieldset_for, form_for
 from jobs.admin.job_form import JobForm, SeedForm, SeedFormSet, keeps_its_seeds
 from jobs.admin.lists import BoundedList
 from jobs.admin.plain_select import PlainSelect
+from jobs.checks.job_options import GUARD, INTERVALS
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import RepositoryKind
-from jobs.control import InvalidJob, JobUnknown, TransitionRefused
-from jobs.few_choices import offer_few
 from jobs.lifecycle.job import TRANSITIONS, Phase
 from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.queries.clock import read_clock
-from jobs.terms import GUARD, INTERVALS
+from jobs.queries.few_choices import offer_few
+from jobs.verbs import control
+from jobs.verbs.control import InvalidJob, JobUnknown, TransitionRefused
 
 
 class SeedInline(StackedInline):  # type: ignore[misc]

@@ -16,16 +16,16 @@ from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from jobs import control
 from jobs.admin.drawn import DRAWN_FOR, DrawnForm, Lines
+from jobs.admin.job_option_fields import TERMS, TermsForm
 from jobs.admin.rehearsal import rehearsal
-from jobs.admin.terms_fields import TERMS, TermsForm
 from jobs.connectors.repository.registry import UnknownConnector, check_specification
-from jobs.control import InvalidJob, SeedWanted
-from jobs.few_choices import offer_few
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, Seed
 from jobs.queries.clock import read_clock
+from jobs.queries.few_choices import offer_few
+from jobs.verbs import control
+from jobs.verbs.control import InvalidJob, SeedWanted
 
 # Limits of seeds and addresses in a form.
 _MOST_SEEDS: Final = 50

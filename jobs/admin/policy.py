@@ -11,15 +11,15 @@ from django.http.response import HttpResponseBase
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import StackedInline
 
-from jobs import policies
 from jobs.admin.lists import BoundedList
 from jobs.admin.policy_form import EACH, TOTAL, WHERE, PolicyForm, RuleForm, RuleFormSet
 from jobs.lifecycle.period import Period
-from jobs.limit_words import limits_in_words
 from jobs.models import ThrottlePolicy, ThrottleRule
-from jobs.policies import EVERYWHERE, PolicyInUse, PolicyNotAllowed
 from jobs.queries.policy_preview import Preview
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits, gap_of
+from jobs.verbs import policies
+from jobs.verbs.policies import EVERYWHERE, PolicyInUse, PolicyNotAllowed
+from jobs.words.limits import limits_in_words
 
 # Rules whose matches a preview lists.
 _RULES_SHOWN: Final = 50

@@ -2,7 +2,7 @@
 The form of a throttle policy and its rules.
 
 The policy's form checks the fields of the policy itself. The formset of its rules, which is checked after it, lets
-`jobs.policies` check the whole. It can also preview the effect of a change: then nothing is stored, and the page
+`jobs.verbs.policies` check the whole. It can also preview the effect of a change: then nothing is stored, and the page
 returns with the result.
 """
 
@@ -21,14 +21,14 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
-from jobs import policies
 from jobs.admin.drawn import Lines
+from jobs.checks.policies import RuleWanted
 from jobs.models import ThrottlePolicy, ThrottleRule
-from jobs.policies import InvalidPolicy, PolicyNotAllowed
-from jobs.policy_checks import RuleWanted
 from jobs.queries.clock import read_clock
 from jobs.queries.policy_preview import Preview
 from jobs.throttling.windows import EVERY_DAY
+from jobs.verbs import policies
+from jobs.verbs.policies import InvalidPolicy, PolicyNotAllowed
 
 PREVIEW: Final = "_preview"
 EACH: Final = ("open_requests", "min_gap", "starts", "period", "bytes_per_second")
@@ -58,7 +58,7 @@ _LABELS: Final = {
 
 
 class _DecidedElsewhere(forms.ModelForm):  # type: ignore[type-arg]
-    """A form whose columns `jobs.policies` checks together, with a sentence for each problem."""
+    """A form whose columns `jobs.verbs.policies` checks together, with a sentence for each problem."""
 
     def _post_clean(self) -> None:
         """Replace the checks of the model: ranges, unique names, constraints of its table."""
@@ -133,7 +133,7 @@ class PolicyForm(_DecidedElsewhere):
         return values
 
     def wanted(self) -> dict[str, Any]:
-        """Return the fields of the policy itself, as `jobs.policies` takes them."""
+        """Return the fields of the policy itself, as `jobs.verbs.policies` takes them."""
         return {name: self.cleaned_data[name] for name in ("unlimited", *self.Meta.fields)}
 
 

@@ -7,8 +7,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.queries.attention.lines import AttentionLine, Severity
-from jobs.queries.attention.sources import read_attention
+from jobs.attention.lines import AttentionLine, Severity
+from jobs.attention.sources import read_attention
 from jobs.queries.clock import read_clock
 from jobs.queries.moment import Moment
 from nodes.api.base import ContractView

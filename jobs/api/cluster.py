@@ -13,10 +13,10 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import control
 from jobs.models import ThrottleGroup
 from jobs.queries.clock import read_clock
-from jobs.queries.cluster_requests import PlanInBrief, progress_of, read_plans
+from jobs.queries.cluster.requests import PlanInBrief, progress_of, read_plans
+from jobs.verbs import control
 from nodes.api.base import ContractView
 from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, PageQuery, StrictSerializer, read_body

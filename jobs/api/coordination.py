@@ -9,11 +9,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.api.errors import sentence
-from jobs.loops.database import database_dsn
-from jobs.queries.coordination_page import read_coordination
+from jobs.queries.cluster.coordination_page import read_coordination
 from nodes.api.base import ContractView
 from nodes.api.strict import StrictSerializer, read_query
 from nodes.coordination.port import LockSeen
+from nodes.database.address import database_dsn
 
 
 class CoordinationQuery(StrictSerializer):

@@ -15,7 +15,14 @@ from rest_framework.response import Response
 from jobs.api.fields import HIGHEST_ID
 from jobs.lifecycle.document import CLAIMED, Stage
 from jobs.models import CounterDelta, IndexedDocument, Job, JobCounter, Outcome, OutputConnection, QueueItem
-from jobs.queries.documents import few_lanes, hashes_of, host_of, keeping_to_keys, lanes_of_host, outcomes_of_code
+from jobs.queries.documents.lists import (
+    few_lanes,
+    hashes_of,
+    host_of,
+    keeping_to_keys,
+    lanes_of_host,
+    outcomes_of_code,
+)
 from nodes.api.paging import ListingView
 from nodes.api.strict import PageQuery
 

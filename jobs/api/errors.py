@@ -21,31 +21,24 @@ from rest_framework import exceptions, status
 from rest_framework.response import Response
 from rest_framework.views import APIView, set_rollback
 
-from jobs.bins import BinRefused, BinUnknown, HostsUnknown
-from jobs.connections import ConnectionInUse, ConnectionUnknown
+from jobs.checks.invalid import Invalid
 from jobs.connectors.repository.registry import UnknownConnector
-from jobs.control import (
-    GroupUnknown,
-    JobUnknown,
-    NodeUnknown,
-    NoMain,
-    RequestRefused,
-    TransitionRefused,
-)
-from jobs.deleted_jobs import CannotComeBack
 from jobs.distributed_jobs import DistributedJobUnknown
-from jobs.invalid import Invalid
-from jobs.policies import PolicyInUse, PolicyNotAllowed, PolicyUnknown
+from jobs.queries.documents.search import SearchTooSlow
 from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
-from jobs.queries.search import SearchTooSlow
-from jobs.restoring import NothingToRestore
-from jobs.seed_lists import SeedUnknown
+from jobs.state.deleted_jobs import CannotComeBack
+from jobs.verbs.connections import ConnectionInUse, ConnectionUnknown
+from jobs.verbs.control import GroupUnknown, JobUnknown, NodeUnknown, NoMain, RequestRefused, TransitionRefused
+from jobs.verbs.hosts import BinRefused, BinUnknown, HostsUnknown
+from jobs.verbs.policies import PolicyInUse, PolicyNotAllowed, PolicyUnknown
+from jobs.verbs.restoring import NothingToRestore
+from jobs.verbs.seed_lists import SeedUnknown
 from nodes.api.etags import PreconditionFailed
 from nodes.assignment.names import NoSuchStrategy
 from nodes.assignment.pools import StrategyRefused
 from nodes.coordination.names import BadName
 from nodes.coordination.port import CoordinationError
-from nodes.outage import outage
+from nodes.database.outage import outage
 from nodes.settings.declaration import InvalidSettings
 from nodes.settings.versions import SettingsChanged
 

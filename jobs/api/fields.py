@@ -9,10 +9,10 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from jobs.checks.job_options import LONGEST
 from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.models import OutputConnection
-from jobs.terms import LONGEST
-from nodes.identity import TAG
+from nodes.life.identity import TAG
 
 # What JSON numbers hold exactly everywhere, and far more than anything that we count.
 _HIGHEST: Final = 2**53

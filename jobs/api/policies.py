@@ -11,16 +11,16 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import policies
 from jobs.api.serializers import StrictModelSerializer
+from jobs.checks.policies import RuleWanted
 from jobs.lifecycle.period import Period
 from jobs.models import ThrottlePolicy, ThrottleRule
-from jobs.policies import EVERYWHERE
-from jobs.policy_checks import RuleWanted
 from jobs.queries.clock import read_clock
 from jobs.queries.policy_preview import BinChange, Counted, Preview, Reach
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
 from jobs.throttling.windows import EVERY_DAY
+from jobs.verbs import policies
+from jobs.verbs.policies import EVERYWHERE
 from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import NamedQuery, StrictSerializer

@@ -8,9 +8,9 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import restoring
 from jobs.models import DeletedJob, Restoration
 from jobs.queries.clock import read_clock
+from jobs.verbs import restoring
 from nodes.api.paging import ListingView
 from nodes.api.strict import Nothing, StrictSerializer, read_body
 

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
-from jobs.queries.search import BadQuery, Hit, SearchPage, search
+from jobs.queries.documents.search import BadQuery, Hit, SearchPage, search
 from nodes.api.base import ContractView
 from nodes.api.strict import PageQuery, read_query
 

@@ -24,7 +24,7 @@ from jobs.api.serializers import (
 )
 from jobs.models import Job, Seed
 from jobs.queries.clock import read_clock
-from jobs.seed_lists import change_addresses
+from jobs.verbs.seed_lists import change_addresses
 from nodes.api.paging import ListingView
 from nodes.api.parsing import TextParser
 

@@ -7,15 +7,15 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from jobs import connections
 from jobs.api.fields import HIGHEST_ID, MOST_OUTPUTS, MOST_SEEDS, AddressField, ObjectField, OutputsField, TagField
-from jobs.api.terms import TERMS, TermsFields
-from jobs.control import SeedWanted
+from jobs.api.job_options import TERMS, TermsFields
 from jobs.lifecycle.job import allowed_transitions
 from jobs.lifecycle.table import Owner
 from jobs.models import Job, JobEvent, LostLines, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
-from jobs.queue.counters import RunCounts
-from jobs.seed_lists import LONGEST_ADDRESS, MOST_ADDRESSES
+from jobs.queue.counting.counters import RunCounts
+from jobs.verbs import connections
+from jobs.verbs.control import SeedWanted
+from jobs.verbs.seed_lists import LONGEST_ADDRESS, MOST_ADDRESSES
 from nodes.api.strict import NamedQuery, NewestQuery, PageQuery, StrictSerializer
 
 

@@ -13,7 +13,6 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import connections, control, restoring
 from jobs.api.removals import RemovalsSerializer, RestorationSerializer, RestoreSerializer
 from jobs.api.serializers import (
     CountsSerializer,
@@ -30,10 +29,11 @@ from jobs.api.serializers import (
 )
 from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, Seed
 from jobs.queries.clock import read_clock
-from jobs.queries.removals import read_removals
-from jobs.queries.seeds import read_first_seeds
-from jobs.queue.counters import read_run
-from jobs.transitions import JobUnknown, StateChange
+from jobs.queries.jobs.removals import read_removals
+from jobs.queries.jobs.seeds import read_first_seeds
+from jobs.queue.counting.counters import read_run
+from jobs.state.transitions import JobUnknown, StateChange
+from jobs.verbs import connections, control, restoring
 from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import NamedQuery, Nothing, read_body

@@ -10,17 +10,17 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, LiteralString
 
-from jobs import channels
 from jobs.duties.context import Pass
 from jobs.duties.groups import RUNNING, begin_moves, give, look, unsent_batches, write_weights
 from jobs.queue import release
-from jobs.queue.rows import named_rows
+from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import notify
 from jobs.settings.running import current
 from jobs.settings.table import NODE_TIMEOUT
+from jobs.state import channels
 from nodes.decisions.allocate import Give, allocate
 from nodes.decisions.hand_over import Release, TakeBack
-from nodes.fences import hold_term
+from nodes.membership.fences import hold_term
 
 # Jobs, and seeds, that one pass examines at most.
 _AT_ONCE: Final = 1000

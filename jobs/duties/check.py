@@ -18,9 +18,9 @@ from psycopg.errors import QueryCanceled
 from jobs.duties.context import Pass
 from jobs.lifecycle.document import Stage
 from jobs.models import InvariantCheck
-from jobs.queue.newest import newest
-from nodes.fences import hold_term
+from jobs.queue.sql.newest import newest
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.membership.fences import hold_term
 
 logger = logging.getLogger(__name__)
 

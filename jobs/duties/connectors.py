@@ -21,7 +21,7 @@ from jobs.connectors.repository.registry import is_installed as repository_is_in
 from jobs.connectors.sealing import MARK
 from jobs.duties.context import Pass
 from jobs.duties.moves import move, say_why
-from jobs.queue.rows import named_rows
+from jobs.queue.sql.rows import named_rows
 
 # Jobs that run, and jobs that lacked a connector at the last check: each by an index of its own.
 WATCHED_JOBS: Final[LiteralString] = """

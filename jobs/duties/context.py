@@ -8,10 +8,10 @@ from typing import Any
 import psycopg
 
 from jobs.duties.sources import AskAtOnce, Sources
-from jobs.queue.front import Front
-from jobs.queue.hold import GroupHeld
+from jobs.queue.offering.front import Front
+from jobs.queue.offering.hold import GroupHeld
 from jobs.queue.wake import Sweep
-from nodes.fences import TermHeld
+from nodes.membership.fences import TermHeld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

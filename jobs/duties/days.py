@@ -15,7 +15,7 @@ from psycopg import sql
 from psycopg.errors import DuplicateTable, LockNotAvailable
 
 from jobs.duties.context import Pass
-from nodes.fences import TermHeld, hold_term
+from nodes.membership.fences import TermHeld, hold_term
 
 _DAYS_AHEAD: Final = 7
 

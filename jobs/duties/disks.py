@@ -3,7 +3,7 @@
 from typing import Final, LiteralString
 
 from jobs.duties.context import Pass
-from nodes.fences import hold_term
+from nodes.membership.fences import hold_term
 
 # Workers without room report it with each heartbeat (`jobs/loops/disk.py`).
 _LIVE_WORKERS: Final[LiteralString] = (

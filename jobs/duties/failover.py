@@ -7,8 +7,9 @@ from jobs.duties.housekeep import forget_scope
 from jobs.duties.moves import move
 from jobs.metrics import crawl
 from jobs.models import Job
-from jobs.queue import gates, release
-from jobs.queue.rows import named_rows
+from jobs.queue import release
+from jobs.queue.flushing import gates
+from jobs.queue.sql.rows import named_rows
 from nodes.lifecycle import CLUSTER_SCOPE
 
 # Documents of failed workers that are released in one pass: after it the main manager checks the cluster, and stuffs.

@@ -15,8 +15,8 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.queue.floor import LOWEST_BATCH
-from jobs.queue.rows import named_rows
+from jobs.queue.sql.floor import LOWEST_BATCH
+from jobs.queue.sql.rows import named_rows
 from jobs.settings.running import current
 from jobs.settings.table import BALANCE
 from nodes.assignment.evenly import evenly
@@ -25,8 +25,8 @@ from nodes.assignment.weighted import weighted
 from nodes.decisions.allocate import Give
 from nodes.decisions.hand_over import LetGo, Release, TakeBack
 from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen, item_sources_of
-from nodes.journal import record
 from nodes.lifecycle import NodeStatus
+from nodes.membership.journal import record
 
 # Phases in which a job has work for the owners of its seeds' groups: its seeds run.
 RUNNING: Final[LiteralString] = (

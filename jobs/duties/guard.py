@@ -16,7 +16,7 @@ from jobs.duties.moves import move
 from jobs.guard.decision import Facts, Thresholds, cause, hosts_that_lose_too_much, question, should_ask
 from jobs.lifecycle.job import Guard, RunEnd, Scan
 from jobs.models import Job, RemovalQuestion, Seed
-from jobs.queue.unreached import COMPARED, EXAMPLES, FOLLOWED, Unreached
+from jobs.queue.removing.unreached import COMPARED, EXAMPLES, FOLLOWED, Unreached
 
 _HOSTS_KEPT: Final = 100
 # True if an output keeps its documents: only such an output can lose any.

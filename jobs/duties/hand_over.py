@@ -7,14 +7,14 @@ that are withdrawn here. Batches that workers have taken continue and are flushe
 
 from typing import Final, LiteralString
 
-from jobs import channels
 from jobs.duties.context import Pass
 from jobs.duties.groups import hand_over, look, unsent_batches
 from jobs.queue import release
 from jobs.queue.wake import notify
+from jobs.state import channels
 from nodes.decisions.hand_over import let_go
 from nodes.decisions.items import ItemState
-from nodes.fences import hold_node
+from nodes.membership.fences import hold_node
 
 GROUPS_TO_HAND_OVER: Final[LiteralString] = (
     "EXISTS (SELECT FROM jobs_throttlegroup WHERE owner_id = %(me)s AND node_scope = %(scope)s AND state = 'releasing')"

@@ -9,11 +9,12 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.duties.context import Pass
-from jobs.queue import addresses, counters
-from jobs.queue.floor import raise_floor
+from jobs.queue.counting import counters
+from jobs.queue.pace import addresses
 from jobs.queue.release import free_places
-from nodes.fences import hold_term
+from jobs.queue.sql.floor import raise_floor
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.membership.fences import hold_term
 
 # Time for which an ended node can be looked up.
 _REMEMBERED: Final = dt.timedelta(days=14)

@@ -18,7 +18,7 @@ from psycopg.errors import ProgramLimitExceeded
 
 from jobs.connectors.output.vectors import Part, cut, vector_of
 from jobs.connectors.output.words import CONFIGURATIONS, JOINERS
-from jobs.queue.rows import named_rows
+from jobs.queue.sql.rows import named_rows
 
 # PostgreSQL refuses a vector of more than 1 MB. Its size depends on the number of different words, so ever shorter
 # texts are tried (characters); the last one fits in any case.

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 from jobs.duties.context import Pass
 from jobs.models import Job
-from jobs.runs import ask_for_run
-from jobs.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
+from jobs.state.runs import ask_for_run
+from jobs.state.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
 
 _MADE_BY = "manager"
 

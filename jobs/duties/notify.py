@@ -6,15 +6,16 @@ A failed notification is retried for a limited time: an unreachable output does 
 
 from typing import Any
 
-from jobs import notifications
 from jobs.connectors.output.registry import hears_of_ends
 from jobs.duties.attempts import NO_FAILURES, failed_attempt
 from jobs.duties.context import Pass
 from jobs.duties.moves import move
 from jobs.models import OutputConnection
-from jobs.queue import carrying, counters
-from jobs.queue.hops import forget_links
-from jobs.transitions import JobUnknown, TransitionRefused, drop_job
+from jobs.queue import notifications
+from jobs.queue.counting import counters
+from jobs.queue.flushing import carrying
+from jobs.queue.flushing.hops import forget_links
+from jobs.state.transitions import JobUnknown, TransitionRefused, drop_job
 
 
 def begin_notifying(at: Pass, job: Any) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Final, LiteralString
 from jobs.duties.context import Pass
 from jobs.duties.moves import move
 from jobs.duties.notify import begin_notifying, see_notified
-from jobs.queue.rows import named_rows
+from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import wake_job
 
 # Running jobs have an index, and only they can be resuming.

@@ -12,16 +12,16 @@ from typing import Any, Final, LiteralString
 
 from psycopg.types.json import Jsonb
 
-from jobs import channels
 from jobs.duties.context import Pass
 from jobs.duties.groups import Sight, begin_moves, look
-from jobs.queue.rows import named_rows
+from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import notify
-from nodes import membership
+from jobs.state import channels
 from nodes.decisions.allocate import drain, rebalance
 from nodes.decisions.hand_over import MoveRefused, Release, move
-from nodes.fences import hold_term
-from nodes.journal import record
+from nodes.membership import members
+from nodes.membership.fences import hold_term
+from nodes.membership.journal import record
 
 OPEN_REQUESTS: Final[LiteralString] = """
 SELECT FROM nodes_clusterrequest WHERE scope = %(scope)s AND state IN ('waiting', 'under way')
@@ -141,7 +141,7 @@ def _drain(at: Pass, request: Any) -> tuple[dict[str, Any] | None, bool]:
         moves = drain(items=sight.items, managers=sight.managers, strategy=sight.strategy, node=node.id)
         return _plan(at, sight, moves), False
     # The groups of a draining manager move as usual: the request ends when the node ends.
-    membership.drain(at.connection, node_id=node.id, term=at.office, reason=f"drained by {request.asked_by}")
+    members.drain(at.connection, node_id=node.id, term=at.office, reason=f"drained by {request.asked_by}")
     return None, True
 
 

@@ -8,8 +8,8 @@ from django.db import connection, transaction
 from jobs.duties.context import Pass
 from jobs.duties.moves import move
 from jobs.models import Job, Seed
-from jobs.queue.rows import named_rows
-from nodes.fences import hold_term
+from jobs.queue.sql.rows import named_rows
+from nodes.membership.fences import hold_term
 
 # Spelled as the conditions of the indexes.
 _MAY_RESEED: Final[LiteralString] = """

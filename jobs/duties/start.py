@@ -15,11 +15,11 @@ from jobs.lifecycle.job import Kind, RunEnd, Scan
 from jobs.lifecycle.scan import choose_scan
 from jobs.models import Job, Seed
 from jobs.queue.discover import discover_seeds
-from jobs.queue.hold import GroupHeld
-from jobs.queue.rows import named_rows
-from jobs.queue.runnable import RUNNABLE
+from jobs.queue.offering.hold import GroupHeld
+from jobs.queue.sql.rows import named_rows
+from jobs.queue.sql.runnable import RUNNABLE
 from jobs.queue.wake import wake_job
-from nodes.fences import FenceRefused
+from nodes.membership.fences import FenceRefused
 
 logger = logging.getLogger(__name__)
 

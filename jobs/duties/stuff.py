@@ -7,19 +7,19 @@ from typing import Final, LiteralString
 
 import psycopg
 
-from jobs import channels
 from jobs.duties.context import Pass
 from jobs.metrics import crawl
-from jobs.queue.floor import LOWEST_BATCH
-from jobs.queue.front import FRONT
-from jobs.queue.hold import Stuffed
-from jobs.queue.rows import named_rows
-from jobs.queue.runnable import RUNNABLE
-from jobs.queue.stuff import stuff
-from jobs.queue.stuff_removals import stuff_expired, stuff_outside, stuff_removals
+from jobs.queue.offering.front import FRONT
+from jobs.queue.offering.hold import Stuffed
+from jobs.queue.offering.stuff import stuff
+from jobs.queue.offering.stuff_removals import stuff_expired, stuff_outside, stuff_removals
+from jobs.queue.sql.floor import LOWEST_BATCH
+from jobs.queue.sql.rows import named_rows
+from jobs.queue.sql.runnable import RUNNABLE
 from jobs.queue.wake import notify
+from jobs.state import channels
 from jobs.throttling.bins import largest_turn
-from nodes.fences import FenceRefused
+from nodes.membership.fences import FenceRefused
 
 # The groups of this manager with a ready lane, and among these the groups with documents to expire or remove. Also
 # the live workers, the present backlog, and the seeds without a ready lane, as far as they were scanned from the

@@ -6,16 +6,16 @@ from typing import Final, LiteralString
 
 from django.db import connection, transaction
 
-from jobs import journal
 from jobs.duties.context import Pass
 from jobs.duties.moves import begin_run, move, say_why
 from jobs.lifecycle import schedule
 from jobs.lifecycle.job import Phase, StartMethod
 from jobs.lifecycle.job import Window as Place
 from jobs.models import Job
-from jobs.queue.rows import named_rows
-from jobs.runs import InvalidJob
-from nodes.fences import hold_term
+from jobs.queue.sql.rows import named_rows
+from jobs.state import journal
+from jobs.state.runs import InvalidJob
+from nodes.membership.fences import hold_term
 
 logger = logging.getLogger(__name__)
 # Jobs that wait for a window: to start, or to continue.

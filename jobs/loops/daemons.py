@@ -17,7 +17,7 @@ from typing import Final
 import psycopg
 import uvloop
 
-from jobs.loops.database import WorkConnection, find_database, name_djangos_sessions
+from jobs.loops.database import WorkConnection, name_djangos_sessions
 from jobs.loops.manager import Manager, ManagerFailed
 from jobs.loops.open_files import raise_the_limit_of_open_files
 from jobs.loops.worker import Worker, WorkerFailed
@@ -31,14 +31,15 @@ from jobs.settings.table import (
     ZOOKEEPER,
     ZOOKEEPER_CREDENTIALS,
 )
-from nodes.attachment import call_when_orphaned
-from nodes.connections import Dsn
 from nodes.coordination import seat
 from nodes.coordination.opening import DATABASE, open_coordination
 from nodes.coordination.port import Coordination, CoordinationError
-from nodes.identity import NodeIdentity
+from nodes.database.address import find_database
+from nodes.database.connections import Dsn
+from nodes.life.attachment import call_when_orphaned
+from nodes.life.identity import NodeIdentity
+from nodes.life.log_facts import set_node
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
-from nodes.log_facts import set_node
 from nodes.metrics import of_nodes
 from nodes.settings.effective import Effective
 

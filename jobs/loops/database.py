@@ -20,12 +20,11 @@ import psycopg
 from django.db import DEFAULT_DB_ALIAS, InterfaceError, InternalError, OperationalError, connections
 from django.db import connection as django_connection
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 from jobs.metrics import crawl
-from jobs.queue.arrays import register_arrays
-from nodes.connections import Dsn, connect, patience_of_node, session_of_node, settings_of_node
-from nodes.effort import Effort
+from jobs.queue.sql.arrays import register_arrays
+from nodes.database.connections import Dsn, connect, patience_of_node, session_of_node, settings_of_node
+from nodes.life.effort import Effort
 
 _T = TypeVar("_T")
 
@@ -58,43 +57,6 @@ _LOST: Final = (
 )
 
 logger = logging.getLogger(__name__)
-
-
-# Connection parameters that locate and authenticate; the others are chosen for each session.
-_OF_ADDRESS: Final = (
-    *("dbname", "user", "password", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey"),
-    *(
-        "connect_timeout",
-        "keepalives",
-        "keepalives_idle",
-        "keepalives_interval",
-        "keepalives_count",
-        "tcp_user_timeout",
-    ),
-)
-
-
-def database_dsn() -> str:
-    """
-    Return the address of Django's database, for plain psycopg connections.
-
-    An embedded database is started if it does not run.
-    """
-    parameters = django_connection.get_connection_params()
-    return make_conninfo(**{name: parameters[name] for name in _OF_ADDRESS if parameters.get(name)})
-
-
-def find_database() -> str:
-    """
-    Return the database's address for a daemon, also after the embedded server was lost with its guardian.
-
-    Raises:
-        psycopg.OperationalError: the embedded server is unavailable.
-    """
-    try:
-        return database_dsn()
-    except OperationalError as error:
-        raise psycopg.OperationalError(str(error)) from error
 
 
 def name_djangos_sessions(*, node_id: uuid.UUID, timeout: dt.timedelta) -> None:

@@ -16,16 +16,16 @@ import psycopg
 from django.conf import settings
 from django.db import close_old_connections
 
-from jobs.loops.database import find_database
 from jobs.settings.running import current, told
 from jobs.settings.table import DATABASE_URL, NODE_TIMEOUT
 from nodes.assignment.names import strategy_named
-from nodes.attachment import call_when_orphaned
 from nodes.coordination.opening import ZOOKEEPER, open_coordination
 from nodes.coordination.port import Coordination
+from nodes.database.address import find_database
 from nodes.distributed import DistributedJob, DistributedJobManager, Observer, Tuning
 from nodes.distributed.counting import CountingObserver, show_standing
 from nodes.job_book import ForgetSilentNodes, JobBook
+from nodes.life.attachment import call_when_orphaned
 
 logger = logging.getLogger(__name__)
 

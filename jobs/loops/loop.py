@@ -11,7 +11,7 @@ from typing import Final, Generic, LiteralString, TypeVar
 import psycopg
 
 from jobs.metrics import crawl
-from nodes.fences import FenceRefused
+from nodes.membership.fences import FenceRefused
 
 _C = TypeVar("_C")
 

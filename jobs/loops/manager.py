@@ -15,7 +15,6 @@ from typing import Any, Final, LiteralString
 import psycopg
 from django.db import connection as django_connection
 
-from jobs import channels
 from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups, retire_groups
 from jobs.duties.check import check_invariants
 from jobs.duties.connectors import WATCHED_JOBS, watch_connectors
@@ -54,22 +53,23 @@ from jobs.loops.database import DatabaseClock
 from jobs.loops.loop import ALWAYS, Rhythm, calls, duties
 from jobs.loops.node import Node
 from jobs.metrics import crawl
-from jobs.queue.addresses import WANTED_PLACINGS
-from jobs.queue.counters import COUNTS_TO_FOLD
-from jobs.queue.front import Front
-from jobs.queue.gates import GATES_OF_LOST_NODES
-from jobs.queue.hold import LANES_A_PASS, GroupHeld
+from jobs.queue.counting.counters import COUNTS_TO_FOLD
+from jobs.queue.flushing.gates import GATES_OF_LOST_NODES
+from jobs.queue.offering.front import Front
+from jobs.queue.offering.hold import LANES_A_PASS, GroupHeld
+from jobs.queue.pace.addresses import WANTED_PLACINGS
 from jobs.queue.release import HELD_BY_LOST_WORKERS, KEPT_IN_VAIN, OFFERED_OF_STOPPED_JOBS
 from jobs.queue.wake import Sweep, notify
-from nodes import membership
-from nodes.connections import Dsn
+from jobs.state import channels
 from nodes.coordination.port import Coordination
+from nodes.database.connections import Dsn
 from nodes.decisions.elect import Elect, Resign, elect
 from nodes.decisions.judge import judge
 from nodes.decisions.snapshot import ClusterSeen
-from nodes.fences import FenceRefused, TermHeld
-from nodes.identity import NodeIdentity
+from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.membership import members
+from nodes.membership.fences import FenceRefused, TermHeld
 from nodes.metrics import of_nodes
 from nodes.settings.effective import Effective
 
@@ -362,7 +362,7 @@ class Manager:
 
     def _keep_office(self, connection: psycopg.Connection[Any]) -> None:
         """Check the term of the main manager; take or give up the term, and judge the nodes as its holder."""
-        cluster = membership.look(connection, scope=self._me.scope, me=self._me, present=self._seat.present)
+        cluster = members.look(connection, scope=self._me.scope, me=self._me, present=self._seat.present)
         self._misses_somebody = any(
             node.is_absent and node.is_live and node.heartbeat_age > node.timeout / 2 for node in cluster.nodes
         )
@@ -370,7 +370,7 @@ class Manager:
         decision = elect(cluster, beat=self._node.heartbeat, is_steady=self._heart.is_steady, is_chosen=is_chosen)
         match decision:
             case Elect():
-                self._term = membership.elect(
+                self._term = members.elect(
                     connection,
                     node_id=self._me.id,
                     scope=decision.scope,
@@ -382,9 +382,7 @@ class Manager:
                     of_nodes.MARKED_FAILED.add(decision.replaces is not None)
                 self._main.hasten()
             case Resign():
-                membership.resign(
-                    connection, term=TermHeld(scope=decision.scope, term=decision.term, main_id=self._me.id)
-                )
+                members.resign(connection, term=TermHeld(scope=decision.scope, term=decision.term, main_id=self._me.id))
                 self._term = None
             case None:
                 self._term = self._term_in(cluster)
@@ -401,9 +399,9 @@ class Manager:
 
     def _judge(self, connection: psycopg.Connection[Any], cluster: ClusterSeen) -> None:
         assert self._term is not None
-        orphans = membership.look_at_orphaned_scopes(connection, me=self._me) if self._me.scope == CLUSTER_SCOPE else ()
+        orphans = members.look_at_orphaned_scopes(connection, me=self._me) if self._me.scope == CLUSTER_SCOPE else ()
         for verdict in judge(cluster, is_steady=self._heart.is_steady, orphans=orphans):
-            if membership.mark_failed(connection, verdict=verdict, term=self._term):
+            if members.mark_failed(connection, verdict=verdict, term=self._term):
                 logger.warning("marked %s failed: %s", verdict.node_id, verdict.reason)
                 of_nodes.MARKED_FAILED.add()
                 self._main.hasten()

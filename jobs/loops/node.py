@@ -9,13 +9,13 @@ import psycopg
 from jobs.loops.database import Ear, WorkConnection
 from jobs.settings import running
 from jobs.settings.table import HEARTBEAT_INTERVAL, NODE_GIVE_UP
-from nodes import membership
-from nodes.connections import Dsn
 from nodes.coordination.port import Coordination
 from nodes.coordination.seat import KeptSeat, Seat
-from nodes.fences import count_refused
-from nodes.heartbeat import Heart, exit_at_once
-from nodes.identity import NodeIdentity
+from nodes.database.connections import Dsn
+from nodes.life.identity import NodeIdentity
+from nodes.membership import members
+from nodes.membership.fences import count_refused
+from nodes.membership.heartbeat import Heart, exit_at_once
 from nodes.settings import versions
 from nodes.settings.effective import Effective
 
@@ -89,7 +89,7 @@ class Node:
 
     def join(self, connection: psycopg.Connection[Any]) -> None:
         """Register the node, and report the settings that it uses."""
-        membership.join(connection, identity=self._identity)
+        members.join(connection, identity=self._identity)
         versions.report(connection, node_id=self._identity.id, settings=running.current().report())
 
     def start(self) -> None:
@@ -100,11 +100,11 @@ class Node:
 
     def begin_draining(self, connection: psycopg.Connection[Any]) -> None:
         """Store that this node finishes its work and gets no more."""
-        membership.begin_draining(connection, node_id=self._identity.id, reason="asked to stop")
+        members.begin_draining(connection, node_id=self._identity.id, reason="asked to stop")
 
     def leave(self, connection: psycopg.Connection[Any]) -> None:
         """Store that this node has stopped in order."""
-        membership.stop(connection, node_id=self._identity.id, reason="asked to stop")
+        members.stop(connection, node_id=self._identity.id, reason="asked to stop")
 
     def stop(self) -> None:
         """End the node's threads."""

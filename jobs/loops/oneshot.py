@@ -24,24 +24,25 @@ from django.db import InterfaceError, OperationalError
 from django.db import connection as django_connection
 from django.db.models import Q
 
-from jobs import control
 from jobs.duties.housekeep import forget_scope
 from jobs.lifecycle.job import Pause, Phase
 from jobs.loops.daemons import make_manager
-from jobs.loops.database import database_dsn
 from jobs.loops.manager import Manager
 from jobs.models import Job
 from jobs.queries.clock import read_clock
-from jobs.queue import counters, release
-from jobs.queue.counters import RunCounts
+from jobs.queue import release
+from jobs.queue.counting import counters
+from jobs.queue.counting.counters import RunCounts
 from jobs.settings.running import current
 from jobs.settings.table import DRAIN_TIMEOUT, NODE_TIMEOUT
-from nodes import membership
+from jobs.verbs import control
+from nodes.database.address import database_dsn
 from nodes.decisions.elect import take_over
 from nodes.decisions.judge import judge
 from nodes.decisions.snapshot import NodeSeen
-from nodes.identity import NodeIdentity
+from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
+from nodes.membership import members
 
 _PROGRESS: Final = 0.5
 # Interval of checks of the job (seconds), in case that a notification of a change was lost.
@@ -238,7 +239,7 @@ def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, sa
     began_at = time.monotonic()
     told = False
     while True:
-        cluster = membership.look(connection, scope=job.node_scope, me=me)
+        cluster = members.look(connection, scope=job.node_scope, me=me)
         left = [node for node in cluster.nodes if not node.has_ended]
         alive = next((node for node in left if node.is_live), None)
         if alive is not None and alive.heartbeat_age < alive.timeout / 2:
@@ -246,8 +247,8 @@ def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, sa
         if not left:
             break
         if alive is None:
-            membership.register(connection, identity=me)
-            membership.begin_work(connection, node_id=me.id)
+            members.register(connection, identity=me)
+            members.begin_work(connection, node_id=me.id)
             waited = dt.timedelta(seconds=time.monotonic() - began_at)
             _judge_scope(connection, scope=job.node_scope, me=me, waited=max(waited, current()[NODE_TIMEOUT]))
             break
@@ -264,31 +265,29 @@ def _judge_scope(connection: psycopg.Connection[Any], *, scope: str, me: NodeIde
     def is_steady(duration: dt.timedelta) -> bool:
         return waited >= duration
 
-    cluster = membership.look(connection, scope=scope, me=me)
+    cluster = members.look(connection, scope=scope, me=me)
     wish = take_over(cluster, is_steady=is_steady)
     if wish is None:
         return
-    term = membership.elect(
-        connection, node_id=me.id, scope=wish.scope, seen_term=wish.seen_term, replaces=wish.replaces
-    )
+    term = members.elect(connection, node_id=me.id, scope=wish.scope, seen_term=wish.seen_term, replaces=wish.replaces)
     if term is None:
         return
-    for verdict in judge(membership.look(connection, scope=scope, me=me), is_steady=is_steady):
-        membership.mark_failed(connection, verdict=verdict, term=term)
+    for verdict in judge(members.look(connection, scope=scope, me=me), is_steady=is_steady):
+        members.mark_failed(connection, verdict=verdict, term=term)
     now = read_clock()
     release.release_of_lost_workers(connection, scope=scope, term=term, now=now)
     offered = connection.execute(
         "SELECT id FROM jobs_batch WHERE node_scope = %s AND state = 'available'", (scope,)
     ).fetchall()
     release.withdraw(connection, batches=[row[0] for row in offered], now=now, term=term)
-    membership.stop(connection, node_id=me.id, reason="took over a dead one-shot")
+    members.stop(connection, node_id=me.id, reason="took over a dead one-shot")
 
 
 def _live_nodes(connection: psycopg.Connection[Any], job: Job) -> list[NodeSeen]:
     me = NodeIdentity.of_this_process(
         kind=NodeKind.MANAGER, scope=job.node_scope, name="crawl", timeout=current()[NODE_TIMEOUT]
     )
-    return [node for node in membership.look(connection, scope=job.node_scope, me=me).nodes if node.is_live]
+    return [node for node in members.look(connection, scope=job.node_scope, me=me).nodes if node.is_live]
 
 
 def _name_of(connection: psycopg.Connection[Any], node: NodeSeen) -> str:

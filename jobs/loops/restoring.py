@@ -5,9 +5,9 @@ from collections.abc import Callable
 import psycopg
 
 from jobs.connectors.output.registry import open_output
-from jobs.loops.database import database_dsn
 from jobs.models import Restoration
-from jobs.queue.restore import restore_some
+from jobs.queue.removing.restore import restore_some
+from nodes.database.address import database_dsn
 
 
 def work_off(restoration: Restoration, *, said: Callable[[int], None] = lambda _done: None) -> Restoration:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from jobs.control import GroupUnknown, NodeUnknown, NoMain, RequestRefused
+from jobs.verbs.control import GroupUnknown, NodeUnknown, NoMain, RequestRefused
 from nodes.models import ClusterRequest
 
 

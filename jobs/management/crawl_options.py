@@ -8,13 +8,12 @@ from typing import Any, Self
 
 from django.db import transaction
 
-from jobs import connections, control
+from jobs.checks.job_options import Terms
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, open_output, parse_output
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import RepositoryKind
 from jobs.connectors.repository.web.kind import WEB
 from jobs.connectors.repository.web.urls import typed_without_userinfo
-from jobs.control import SeedWanted
 from jobs.lifecycle.job import Pause, Phase
 from jobs.lifecycle.period import Period
 from jobs.loops.oneshot import take_over_job
@@ -23,7 +22,8 @@ from jobs.management.standard_output import STANDARD_OUTPUT, connection_of
 from jobs.models import Job, OutputConnection, ThrottlePolicy
 from jobs.models.policy import MOST_BYTES, MOST_STARTS
 from jobs.queries.clock import read_clock
-from jobs.terms import Terms
+from jobs.verbs import connections, control
+from jobs.verbs.control import SeedWanted
 
 _MADE_BY = "crawl"
 _MOST_SECONDS = 86_400.0

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs import connections
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
@@ -14,6 +13,7 @@ from jobs.connectors.repository.filesystem.paths import path_of
 from jobs.connectors.repository.kind import Asked, BadIdentifier, RepositoryKind
 from jobs.connectors.repository.web.kind import WEB
 from jobs.models import RepositoryConnection
+from jobs.verbs import connections
 
 _MOST_NAME = 200
 

@@ -7,12 +7,12 @@ import psycopg
 from django.core.management.base import CommandError
 from django.db import connection
 
-from jobs.loops.database import database_dsn
-from jobs.schema import SchemaBehind, SchemaTooNew, require_current
+from jobs.management.schema import SchemaBehind, SchemaTooNew, require_current
 from jobs.settings.running import together, told
 from jobs.settings.table import NODE_TIMEOUT
-from nodes.connections import connect
-from nodes.session_check import SessionRefused, check_sessions
+from nodes.database.address import database_dsn
+from nodes.database.connections import connect
+from nodes.database.session_check import SessionRefused, check_sessions
 
 
 def look_at_the_database() -> None:

@@ -14,7 +14,7 @@ from jobs.lifecycle.job import Guard, Phase, RunEnd
 from jobs.loops.oneshot import Progress
 from jobs.management.exit_codes import ExitCode
 from jobs.models import Job
-from jobs.queries.seed_endings import SeedEnding
+from jobs.queries.jobs.seed_endings import SeedEnding
 
 # The reason of a run that ended although none of its seeds could be read.
 NO_SEED_READ: Final = "error:NO_SEED_READ"

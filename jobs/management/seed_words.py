@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from jobs.code_words import explain_code
 from jobs.models import SeedRedirect
-from jobs.queries.seed_endings import SeedEnding
+from jobs.queries.jobs.seed_endings import SeedEnding
+from jobs.words.codes import explain_code
 
 # Seeds that are named one by one.
 _NAMED: Final = 3

@@ -62,13 +62,13 @@ class BinState(models.Model):
 
     - `last_start_at`: the last start of a request, as far as turns have closed.
     - `not_before`: until when the read bytes are paid for at `paid_rate` bytes a second, if bytes are limited. The
-      earliest next start follows from the limits in force (`jobs/queue/opening.py`).
+      earliest next start follows from the limits in force (`jobs/queue/pace/opening.py`).
     - `open_turns` and `open_requests`: the turns that are handed out, and their requests.
     - `closed_at`: when a place last became free.
     - `starts` and `bytes_read`: totals of the closed turns. They show a rate, but are no audit: they lack the requests
       of lost workers.
     - `answer_seconds`: the recent time of a document of the bin, from its start to its end.
-    - `version`: grows with each turn (`jobs/queue/newest.py`).
+    - `version`: grows with each turn (`jobs/queue/sql/newest.py`).
     """
 
     bin = models.ForeignKey(Bin, on_delete=models.CASCADE, db_index=False, related_name="states")
@@ -128,7 +128,7 @@ class LaneState(models.Model):
     `ready_at` is the earliest moment at which it may hand out a document; null means dormant. `head` is a hint: no due
     document has a lower `seq`, unless stuffing finds too few and reads from the start. A lane that `is_ahead` has come
     to the front of the line and has more to give, so it does not queue again. `version` grows with each turn
-    (`jobs/queue/newest.py`). `seed` and `bin` are the lane's.
+    (`jobs/queue/sql/newest.py`). `seed` and `bin` are the lane's.
     """
 
     lane = models.ForeignKey(Lane, on_delete=models.CASCADE, db_index=False, related_name="states")

@@ -24,7 +24,7 @@ class QueueItem(models.Model):
     """
     A document of a job, found under the 128-bit hash of its identifier.
 
-    `seq` is set only when the document is due: class, then number (`jobs.queue.order`). `batch` is its claim. `version`
+    `seq` is set only when the document is due: class, then number (`jobs.queue.sql.order`). `batch` is its claim. `version`
     and `validators` describe the content of the outputs. `admitted_run` is the run in which it got its place in the
     job's budget. `check_time` is when it is due again: a pending document for a retry, a done document of a continuous
     job for its recrawl. `changed_at` is kept for such jobs. Foreign keys of this table are not enforced by the

@@ -1,4 +1,4 @@
-"""Gates: while one is closed, the documents that wait for it are not handed out (`jobs.queue.gates`)."""
+"""Gates: while one is closed, the documents that wait for it are not handed out (`jobs.queue.flushing.gates`)."""
 
 from django.db import models
 

@@ -1,4 +1,4 @@
-"""The distance of documents from the seeds: kept only for jobs that limit it (`jobs.queue.hops`)."""
+"""The distance of documents from the seeds: kept only for jobs that limit it (`jobs.queue.flushing.hops`)."""
 
 from django.db import models
 

@@ -1,4 +1,4 @@
-"""A job: what to crawl, how, and where the result goes. Its state changes only in `jobs.transitions`."""
+"""A job: what to crawl, how, and where the result goes. Its state changes only in `jobs.state.transitions`."""
 
 import datetime as dt
 import enum
@@ -76,7 +76,7 @@ class Job(models.Model):
     hop_mode = models.CharField(max_length=15, choices=_choices(HopMode), default=HopMode.ACCURATE)
     # Largest number of hops from a seed, by type of link.
     hop_limits = models.JSONField(default=dict, blank=True)
-    # True if a document of the job ever carried a value to a referenced one (`jobs.queue.carrying`).
+    # True if a document of the job ever carried a value to a referenced one (`jobs.queue.flushing.carrying`).
     carries = models.BooleanField(default=False, editable=False)
     # Limits above which the clean-up of a run asks first: a share of the job in percent (null: it never asks), or a
     # share of one host (null: hosts do not count). Both need a number of documents. It also asks if a seed is lost.

@@ -25,7 +25,7 @@ class RemovalQuestion(models.Model):
 
 class Restoration(models.Model):
     """
-    An operator's request to restore the removals of a run of a job (`jobs.queue.tombstones`).
+    An operator's request to restore the removals of a run of a job (`jobs.queue.removing.tombstones`).
 
     `since` and `cause` narrow it to removals since that time, or for that cause. `output_id` restores what an operator's order
     took out of this output, with run 0. `restored` counts restored documents.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from jobs.queries.coordination_looks import Look, look_at, shared_look_at
+from jobs.queries.cluster.coordination_looks import Look, look_at, shared_look_at
 from nodes.assignment.names import strategy_named
 from nodes.assignment.pools import StrategyRefused, WorkItem, share_out
 from nodes.coordination.names import checked

@@ -4,18 +4,16 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.queries.attention.lines import AttentionLine
-from jobs.queries.attention.sources import read_attention
-from jobs.queries.bin_lines import read_bin_lines
-from jobs.queries.bins import find_busiest
-from jobs.queries.counts import add_up
-from jobs.queries.job_facts import read_next_ready_at
-from jobs.queries.job_lines import JobLine, read_first_jobs
-from jobs.queries.latest_requests import read_latest_requests
+from jobs.queries.cluster.nodes import NodeLine, read_live_nodes
+from jobs.queries.documents.search_lag import read_search_lag
+from jobs.queries.hosts.latest_requests import read_latest_requests
+from jobs.queries.hosts.lines import read_bin_lines
+from jobs.queries.hosts.selection import find_busiest
+from jobs.queries.jobs.counts import add_up
+from jobs.queries.jobs.facts import read_next_ready_at
+from jobs.queries.jobs.lines import JobLine, read_first_jobs
 from jobs.queries.meter import add_histories, present
-from jobs.queries.nodes_page import NodeLine, read_live_nodes
-from jobs.queries.search_lag import read_search_lag
-from jobs.queue.counters import RunCounts
+from jobs.queue.counting.counters import RunCounts
 from jobs.verdicts.crawl import CrawlVerdict, judge_crawl
 from jobs.verdicts.jobs import HostOfJob
 from jobs.verdicts.requests import Requests
@@ -31,7 +29,6 @@ class OverviewPage:
     the oldest text was written that the search index lacks.
     """
 
-    attention: Sequence[AttentionLine]
     verdict: CrawlVerdict
     jobs: Sequence[JobLine]
     totals: RunCounts
@@ -53,7 +50,6 @@ def read_overview(*, now: dt.datetime) -> OverviewPage:
     hosts = read_bin_lines(find_busiest(), now=now) if free else []
     rate = present(history) if running else None
     return OverviewPage(
-        attention=read_attention(now=now),
         verdict=judge_crawl(
             [job.hold for job in running],
             hosts=[HostOfJob(line.verdict, line.known.queued, line.in_work) for line in hosts],

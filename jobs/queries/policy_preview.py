@@ -13,8 +13,8 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from jobs.models import Bin, BinLimit, Seed
-from jobs.queue.limits import BOUND, FACTS, Terms
-from jobs.queue.rows import named_rows
+from jobs.queue.pace.limits import BOUND, FACTS, Terms
+from jobs.queue.sql.rows import named_rows
 from jobs.throttling.limits import Limits, strictest
 from jobs.throttling.patterns import Patterns
 from jobs.throttling.policies import PolicyTerms, RuleTerms

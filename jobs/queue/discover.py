@@ -17,17 +17,17 @@ from jobs.connectors.repository.base import Reference
 from jobs.connectors.repository.kind import BinKind
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Scan
-from jobs.queue import hop_limits, hops
-from jobs.queue.addresses import put_below_addresses
-from jobs.queue.hold import GroupHeld
-from jobs.queue.hops import HopGraph
-from jobs.queue.order import FRESH
-from jobs.queue.retrying import retried
-from jobs.queue.rows import named_rows
-from jobs.queue.runnable import RUNNABLE
+from jobs.queue.flushing import hop_limits, hops
+from jobs.queue.flushing.hops import HopGraph
+from jobs.queue.offering.hold import GroupHeld
+from jobs.queue.pace.addresses import put_below_addresses
+from jobs.queue.sql.order import FRESH
+from jobs.queue.sql.retrying import retried
+from jobs.queue.sql.rows import named_rows
+from jobs.queue.sql.runnable import RUNNABLE
 from jobs.queue.wake import wake_lanes
-from nodes.fences import MAY_WRITE, FenceRefused
-from nodes.incarnation import remembered
+from nodes.membership.fences import MAY_WRITE, FenceRefused
+from nodes.membership.incarnation import remembered
 
 # Locks: the rows that it inserts, by name and by (seed, bin).
 _OPEN_BINS: Final[LiteralString] = """

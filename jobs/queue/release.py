@@ -14,16 +14,16 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.lifecycle.document import Action, Stage
-from jobs.queue.floor import LOWEST_BATCH, LOWEST_TURN
-from jobs.queue.newest import held_newest
-from jobs.queue.order import FRESH, KEPT
-from jobs.queue.retrying import retried
-from jobs.queue.rows import named_rows
-from jobs.queue.runnable import RUNNABLE
+from jobs.queue.sql.floor import LOWEST_BATCH, LOWEST_TURN
+from jobs.queue.sql.newest import held_newest
+from jobs.queue.sql.order import FRESH, KEPT
+from jobs.queue.sql.retrying import retried
+from jobs.queue.sql.rows import named_rows
+from jobs.queue.sql.runnable import RUNNABLE
 from jobs.queue.take import Claimed
 from jobs.queue.wake import Sweep, put_off_lanes, wake_lanes
 from jobs.throttling.pace import BYTES_WINDOW
-from nodes.fences import TermHeld, hold_node, hold_term
+from nodes.membership.fences import TermHeld, hold_node, hold_term
 
 # Losses with a worker after which a document ends as WORKER_LOST: two together with others, three alone.
 _LOSSES_AT_MOST: Final = 5

@@ -16,9 +16,9 @@ import psycopg
 
 from jobs.lifecycle.document import Stage
 from jobs.models.document import Outcome
-from jobs.queue.order import AGAIN
-from jobs.queue.retrying import retried
-from jobs.queue.rows import named_rows
+from jobs.queue.sql.order import AGAIN
+from jobs.queue.sql.retrying import retried
+from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import wake_job
 
 _AT_ONCE: Final = 1000

@@ -15,15 +15,15 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.connectors.repository.base import Document
-from jobs.queue.addresses import HOLDS_FOR_ADDRESSES
-from jobs.queue.carried import merged
-from jobs.queue.floor import LOWEST_BATCH
-from jobs.queue.newest import WAITING, newest
-from jobs.queue.opening import OPENING, opening
-from jobs.queue.rows import named_rows
+from jobs.queue.flushing.carried import merged
+from jobs.queue.pace.addresses import HOLDS_FOR_ADDRESSES
+from jobs.queue.pace.opening import OPENING, opening
+from jobs.queue.sql.floor import LOWEST_BATCH
+from jobs.queue.sql.newest import WAITING, newest
+from jobs.queue.sql.rows import named_rows
 from jobs.throttling.bins import LONGEST_PLAN
-from nodes.fences import MAY_WRITE, refused_node
-from nodes.incarnation import remembered
+from nodes.membership.fences import MAY_WRITE, refused_node
+from nodes.membership.incarnation import remembered
 
 # Time after which a sent batch is overdue.
 _DEADLINE: Final = dt.timedelta(minutes=10)

@@ -13,10 +13,10 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.lifecycle.job import Scan
-from jobs.queue.limits import open_lanes
-from jobs.queue.newest import SKIPPING, held_newest, newest
-from jobs.queue.order import FIRST_FRESH
-from jobs.queue.rows import named_rows
+from jobs.queue.pace.limits import open_lanes
+from jobs.queue.sql.newest import SKIPPING, held_newest, newest
+from jobs.queue.sql.order import FIRST_FRESH
+from jobs.queue.sql.rows import named_rows
 from jobs.throttling.bins import LONGEST_PLAN
 
 # A place before the first row of a table.

@@ -9,15 +9,26 @@ A name is compared with many patterns at a time. Most lists consist of exact nam
 looked up. Only the others are tried one by one, each in time linear in the name.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 _ANY: Final = "*"
+# The suffix of a pattern that matches a host at every port but the one of its scheme.
+EVERY_PORT: Final = ":*"
+_HAS_PORT: Final = re.compile(r":[^\]:]*$")
 
 
 def matches(pattern: str, name: str) -> bool:
     """True if the pattern matches this name."""
     return _is_everything(pattern) or _matches(pattern.lower(), name.lower())
+
+
+def patterns_of(pattern: str) -> list[str]:
+    """Return the patterns that match these hosts at the ports that are meant: a pattern without a port means every port."""
+    if pattern.endswith("*") or "/" in pattern or _HAS_PORT.search(pattern):
+        return [pattern]
+    return [pattern, pattern + EVERY_PORT]
 
 
 class Patterns:

@@ -8,12 +8,11 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from jobs import words
-from jobs.queries.cluster_page import CheckLine, ClusterPage, EventLine, GroupTile, Held, RequestLine
-from jobs.queries.coordination_looks import uses_zookeeper
-from jobs.queries.nodes_page import NodeLine
-from jobs.ui import failing_words
+from jobs.queries.cluster.coordination_looks import uses_zookeeper
+from jobs.queries.cluster.nodes import NodeLine
+from jobs.queries.cluster.page import CheckLine, ClusterPage, EventLine, GroupTile, Held, RequestLine
 from jobs.ui.screens import Record, node_row
+from jobs.words import failing_groups, formats
 
 # Sizes of tiles. The heaviest group of all has the largest.
 _SIZES: Final = 8
@@ -40,12 +39,12 @@ def cluster_screen(page: ClusterPage, *, now: dt.datetime) -> Record:
     main = next((node for node in page.managers if node.id == page.term.main), None)
     return {
         **_term(page, main, now=now),
-        "managers_count": words.number(page.totals.managers),
-        "workers_count": words.number(page.totals.workers),
-        "groups_count": words.number(page.totals.groups),
-        "batches_count": words.number(page.totals.batches),
-        "in_flight_count": words.number(page.totals.in_flight),
-        "troubles": [failing_words.row(group, now=now) for group in page.failing],
+        "managers_count": formats.number(page.totals.managers),
+        "workers_count": formats.number(page.totals.workers),
+        "groups_count": formats.number(page.totals.groups),
+        "batches_count": formats.number(page.totals.batches),
+        "in_flight_count": formats.number(page.totals.in_flight),
+        "troubles": [failing_groups.row(group, now=now) for group in page.failing],
         "managers": [
             _manager(node, page.held.get(node.id, Held()), heaviest=heaviest, now=now) for node in page.managers
         ],
@@ -64,7 +63,7 @@ def cluster_screen(page: ClusterPage, *, now: dt.datetime) -> Record:
 def _term(page: ClusterPage, main: NodeLine | None, *, now: dt.datetime) -> Record:
     if main is None:
         return {"main_name": _("No main manager"), "main_tone": "failed", "term": _what_makes_a_main(page)}
-    facts = {"term": words.number(page.term.term), "duration": words.duration(now - (page.term.since or now))}
+    facts = {"term": formats.number(page.term.term), "duration": formats.duration(now - (page.term.since or now))}
     late = main.is_silent(now=now)
     return {
         "main_name": main.name,
@@ -93,14 +92,14 @@ def _pulse(node: NodeLine, *, now: dt.datetime) -> Record:
 
 def _manager(node: NodeLine, held: Held, *, heaviest: float, now: dt.datetime) -> Record:
     hidden = held.in_all - len(held.groups)
-    groups = ngettext("%(n)s group", "%(n)s groups", held.in_all) % {"n": words.number(held.in_all)}
+    groups = ngettext("%(n)s group", "%(n)s groups", held.in_all) % {"n": formats.number(held.in_all)}
     return {
         **node_row(node, now=now),
         **_pulse(node, now=now),
         "crown": "working" if node.is_main else "",
         "load": _("%(groups)s, weight %(weight)s") % {"groups": groups, "weight": f"{held.weight:g}"},
         "groups": [_tile(tile, heaviest=heaviest) for tile in held.groups],
-        "hidden": _("and %(n)s groups of less weight") % {"n": words.number(hidden)} if hidden else "",
+        "hidden": _("and %(n)s groups of less weight") % {"n": formats.number(hidden)} if hidden else "",
         "drain_address": reverse("cluster-drain", args=[node.id]),
     }
 
@@ -110,16 +109,16 @@ def _worker(node: NodeLine, *, now: dt.datetime) -> Record:
     return {
         **node_row(node, now=now),
         **_pulse(node, now=now),
-        "in_flight": words.number(node.in_flight),
-        "batches": words.number(node.batches),
-        "flushed": words.number(int(flushed)),
+        "in_flight": formats.number(node.in_flight),
+        "batches": formats.number(node.batches),
+        "flushed": formats.number(int(flushed)),
         "tags": ", ".join(node.tags),
         "drain_address": reverse("cluster-drain", args=[node.id]),
     }
 
 
 def _more(hidden: int) -> str:
-    return _("and %(n)s more on the page “All nodes”") % {"n": words.number(hidden)} if hidden else ""
+    return _("and %(n)s more on the page “All nodes”") % {"n": formats.number(hidden)} if hidden else ""
 
 
 def _tile(tile: GroupTile, *, heaviest: float) -> Record:
@@ -145,7 +144,7 @@ def _moves_to(tile: GroupTile) -> str:
 def _past_term(event: EventLine, *, now: dt.datetime) -> Record:
     return {
         "key": str(event.id),
-        "at": words.moment(event.at, now=now),
+        "at": formats.moment(event.at, now=now),
         "term": str(event.detail.get("term", "")),
         "who": event.node or _("a deleted node"),
     }
@@ -154,7 +153,7 @@ def _past_term(event: EventLine, *, now: dt.datetime) -> Record:
 def _event(event: EventLine, *, now: dt.datetime) -> Record:
     return {
         "key": str(event.id),
-        "at": words.moment(event.at, now=now),
+        "at": formats.moment(event.at, now=now),
         "message": f"{event.node}: {event.message}" if event.kind in _UNNAMED else event.message,
         "tone": _TONES.get(event.kind, "quiet"),
     }
@@ -163,12 +162,12 @@ def _event(event: EventLine, *, now: dt.datetime) -> Record:
 def _request(request: RequestLine, *, now: dt.datetime) -> Record:
     kind = _("%(kind)s (dry run)") % {"kind": request.kind} if request.dry_run else request.kind
     moved = _("%(arrived)s of %(moves)s moved") % {
-        "arrived": words.number(request.arrived),
-        "moves": words.number(request.moves),
+        "arrived": formats.number(request.arrived),
+        "moves": formats.number(request.moves),
     }
     return {
         "key": str(request.id),
-        "at": words.moment(request.asked_at, now=now),
+        "at": formats.moment(request.asked_at, now=now),
         "kind": kind,
         "who": request.asked_by,
         "state": _("in progress") if request.state == "under way" else request.state,
@@ -194,7 +193,7 @@ def _check(check: CheckLine, *, now: dt.datetime) -> Record:
         "state": state,
         "tone": tone,
         "example": check.example,
-        "at": words.age(check.checked_at, now=now) if check.checked_at else "",
+        "at": formats.age(check.checked_at, now=now) if check.checked_at else "",
     }
 
 

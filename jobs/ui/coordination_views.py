@@ -11,19 +11,14 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from jobs import words
-from jobs.loops.database import database_dsn
 from jobs.queries.clock import read_clock
-from jobs.queries.coordination_looks import uses_zookeeper
-from jobs.queries.coordination_page import (
-    ClusterSight,
-    CoordinationPage,
-    read_coordination,
-    read_raw_tree,
-)
+from jobs.queries.cluster.coordination_looks import uses_zookeeper
+from jobs.queries.cluster.coordination_page import ClusterSight, CoordinationPage, read_coordination, read_raw_tree
 from jobs.ui.pages import page
+from jobs.words import formats
 from nodes.coordination.port import CoordinationError, LockSeen
 from nodes.coordination.raw_tree import Branch, NoSuchPath
+from nodes.database.address import database_dsn
 from nodes.models import Node
 
 _administrators = permission_required("nodes.control_cluster", raise_exception=True)
@@ -78,7 +73,7 @@ def _cluster(sight: ClusterSight, *, names: Mapping[str, str], now: dt.datetime)
     return {
         "main": names.get(sight.main, sight.main) or _("No main manager"),
         "has_main": bool(sight.main),
-        "term": words.number(sight.term),
+        "term": formats.number(sight.term),
         "members": [
             {
                 "node": line.node,
@@ -86,18 +81,18 @@ def _cluster(sight: ClusterSight, *, names: Mapping[str, str], now: dt.datetime)
                 "state": _("main") if line.is_main else _("gone") if line.is_gone else _("member"),
                 "tone": "working" if line.is_main else "failed" if line.is_gone else "indexed",
                 "jobs": ", ".join(line.jobs),
-                "items": words.number(line.items),
+                "items": formats.number(line.items),
             }
             for line in sight.members
         ],
         "pools": [
-            {"job": line.job, "items": words.number(line.items), "placed": words.number(line.placed)}
+            {"job": line.job, "items": formats.number(line.items), "placed": formats.number(line.placed)}
             for line in sight.pools
         ],
         "locks": [_lock(lock, names=names, now=now) for lock in sight.locks],
-        "more_members": words.more(sight.members_in_all - len(sight.members)),
-        "more_pools": words.more(sight.pools_in_all - len(sight.pools)),
-        "more_locks": words.more(sight.locks_in_all - len(sight.locks)),
+        "more_members": formats.more(sight.members_in_all - len(sight.members)),
+        "more_pools": formats.more(sight.pools_in_all - len(sight.pools)),
+        "more_locks": formats.more(sight.locks_in_all - len(sight.locks)),
     }
 
 
@@ -105,8 +100,8 @@ def _lock(lock: LockSeen, *, names: Mapping[str, str], now: dt.datetime) -> Mapp
     return {
         "item": f"{lock.item.job}/{lock.item.item}",
         "holder": names.get(lock.holder, lock.holder) or _("none (invalid lock data)"),
-        "since": words.moment(lock.since, now=now),
-        "remaining": _("expired") if lock.has_expired else words.duration(lock.remaining),
+        "since": formats.moment(lock.since, now=now),
+        "remaining": _("expired") if lock.has_expired else formats.duration(lock.remaining),
         "tone": "failed" if lock.has_expired else "indexed",
         "note": lock.note,
     }
@@ -114,16 +109,16 @@ def _lock(lock: LockSeen, *, names: Mapping[str, str], now: dt.datetime) -> Mapp
 
 def _branch(branch: Branch, *, now: dt.datetime) -> Mapping[str, Any]:
     return {
-        "size": words.size(branch.size),
-        "changed": words.moment(branch.changed_at, now=now),
-        "in_all": words.number(branch.in_all),
+        "size": formats.size(branch.size),
+        "changed": formats.moment(branch.changed_at, now=now),
+        "in_all": formats.number(branch.in_all),
         "twigs": [
             {
                 "name": twig.name,
                 "path": twig.path,
-                "size": words.size(twig.size),
-                "version": words.number(twig.version),
-                "changed": words.moment(twig.changed_at, now=now),
+                "size": formats.size(twig.size),
+                "version": formats.number(twig.version),
+                "changed": formats.moment(twig.changed_at, now=now),
                 "ephemeral": _("ephemeral (ends with its session)") if twig.is_ephemeral else "",
             }
             for twig in branch.twigs

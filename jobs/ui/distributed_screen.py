@@ -6,9 +6,9 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
-from jobs import words
 from jobs.queries.distributed_jobs import ItemOfJob, JobPage, JobSeen, JobsSeen, NodeOfJob, Switch
 from jobs.ui.screens import Record
+from jobs.words import formats
 from nodes.job_book import ALL, OTHERS
 
 
@@ -20,7 +20,7 @@ def distributed_screen(seen: JobsSeen, *, now: dt.datetime) -> Record:
         if seen.refusal
         else "",
         "jobs": [{**job_row(job, now=now), "address": _address(job.job, seen.cluster)} for job in seen.jobs],
-        "more": words.more(seen.jobs_in_all - len(seen.jobs)),
+        "more": formats.more(seen.jobs_in_all - len(seen.jobs)),
         "switches": [
             _switch(seen.all_jobs, job=ALL, name=_("All distributed jobs (overrides their own switches)"), now=now),
             _switch(seen.other_jobs, job=OTHERS, name=_("Distributed jobs without their own switch"), now=now),
@@ -37,7 +37,7 @@ def distributed_job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         else "",
         "nodes": [_node(node, now=now) for node in page.job.nodes],
         "pool": [_item(item, now=now) for item in page.items],
-        "more": words.more(page.items_in_all - len(page.items)),
+        "more": formats.more(page.items_in_all - len(page.items)),
     }
 
 
@@ -48,7 +48,7 @@ def job_row(job: JobSeen, *, now: dt.datetime) -> Record:
         state, tone = _("running"), "working"
     else:
         state, tone = _("stopped"), "quiet"
-    items, given = words.number(job.items), words.number(job.given)
+    items, given = formats.number(job.items), formats.number(job.given)
     return {
         "key": job.job,
         "name": job.job,
@@ -59,12 +59,12 @@ def job_row(job: JobSeen, *, now: dt.datetime) -> Record:
         "given": given,
         "shared": _("%(given)s of %(items)s assigned") % {"given": given, "items": items},
         "shared_tone": "failed" if job.given < job.items and not job.is_disabled else "",
-        "able": words.number(job.able),
-        "in_hand": words.number(job.in_hand),
-        "runs": words.number(job.runs),
-        "failures": words.number(job.failures),
+        "able": formats.number(job.able),
+        "in_hand": formats.number(job.in_hand),
+        "runs": formats.number(job.runs),
+        "failures": formats.number(job.failures),
         "failures_tone": "failed" if job.failures else "",
-        "last": words.moment(job.last_began_at, now=now),
+        "last": formats.moment(job.last_began_at, now=now),
         "next": _next_run(job.next_at, now=now),
         "problem": job.problem,
         "last_failure": job.last_failure,
@@ -78,23 +78,23 @@ def _node(node: NodeOfJob, *, now: dt.datetime) -> Record:
         "node": node.node,
         "state": _("member") if node.is_member else _("left"),
         "tone": "indexed" if node.is_member else "failed",
-        "items": words.number(node.items),
-        "in_hand": words.number(node.in_hand),
-        "runs": words.number(node.runs),
-        "failures": words.number(node.failures),
-        "last": words.moment(node.last_began_at, now=now),
-        "took": "" if node.last_seconds is None else words.duration(dt.timedelta(seconds=node.last_seconds)),
+        "items": formats.number(node.items),
+        "in_hand": formats.number(node.in_hand),
+        "runs": formats.number(node.runs),
+        "failures": formats.number(node.failures),
+        "last": formats.moment(node.last_began_at, now=now),
+        "took": "" if node.last_seconds is None else formats.duration(dt.timedelta(seconds=node.last_seconds)),
         "next": _next_run(node.next_at, now=now),
         "last_failure": node.last_failure,
-        "seen": words.age(node.seen_at, now=now),
+        "seen": formats.age(node.seen_at, now=now),
     }
 
 
 def _item(item: ItemOfJob, *, now: dt.datetime) -> Record:
     holder = since = remaining = tone = ""
     if lock := item.lock:
-        holder, since = lock.holder or _("invalid lock data"), words.moment(lock.since, now=now)
-        remaining = _("expired") if lock.has_expired else words.duration(lock.remaining)
+        holder, since = lock.holder or _("invalid lock data"), formats.moment(lock.since, now=now)
+        remaining = _("expired") if lock.has_expired else formats.duration(lock.remaining)
         tone = "failed" if lock.has_expired else "indexed"
     return {
         "key": item.item,
@@ -110,12 +110,12 @@ def _item(item: ItemOfJob, *, now: dt.datetime) -> Record:
 
 def _next_run(at: dt.datetime | None, *, now: dt.datetime) -> str:
     if at is None:
-        return words.UNKNOWN
-    return words.time_until(at, now=now) if at > now else _("now")
+        return formats.UNKNOWN
+    return formats.time_until(at, now=now) if at > now else _("now")
 
 
 def _lead(seen: JobsSeen) -> str:
-    facts = {"cluster": seen.cluster, "main": seen.main, "term": words.number(seen.term)}
+    facts = {"cluster": seen.cluster, "main": seen.main, "term": formats.number(seen.term)}
     if not seen.main:
         return (
             _("Distributed jobs of cluster %(cluster)s. Each item runs on one node. The cluster has no main node.")
@@ -166,4 +166,4 @@ def _wishes(*, is_disabled: bool, has_switch: bool) -> list[Record]:
 def _said(switch: Switch, *, now: dt.datetime) -> str:
     if switch.at is None:
         return ""
-    return _("%(who)s, %(when)s") % {"who": switch.by, "when": words.age(switch.at, now=now)}
+    return _("%(who)s, %(when)s") % {"who": switch.by, "when": formats.age(switch.at, now=now)}

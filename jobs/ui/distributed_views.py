@@ -10,18 +10,18 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from jobs import words
 from jobs.distributed_jobs import set_switch, wish_rebalance
-from jobs.loops.database import database_dsn
 from jobs.queries.clock import read_clock
 from jobs.queries.distributed_jobs import plan_sharing, read_distributed_job, read_distributed_jobs
 from jobs.ui.distributed_screen import distributed_job_screen, distributed_screen
 from jobs.ui.pages import name_of_who_may, page
 from jobs.ui.topics import distributed_topic
+from jobs.words import formats
 from nodes.assignment.names import DEFAULT, NoSuchStrategy
 from nodes.assignment.pools import StrategyRefused
 from nodes.coordination.names import BadName
 from nodes.coordination.port import CoordinationError
+from nodes.database.address import database_dsn
 from nodes.job_book import DEFAULT_CLUSTER
 
 # Requests of a form: to disable a job, to enable it, or to remove its switch (None).
@@ -99,12 +99,12 @@ def rebalance(request: HttpRequest) -> HttpResponse:
     else:
         context |= {
             "plan": made,
-            "moves_in_all": words.number(made.moves_in_all),
+            "moves_in_all": formats.number(made.moves_in_all),
             "loads": [
-                {"node": node, "before": words.number(made.before[node]), "after": words.number(made.after[node])}
+                {"node": node, "before": formats.number(made.before[node]), "after": formats.number(made.after[node])}
                 for node in made.before
             ],
-            "more": words.more(made.moves_in_all - len(made.moves)),
+            "more": formats.more(made.moves_in_all - len(made.moves)),
         }
     return render(request, "ui/distributed_plan.html", context)
 

@@ -8,17 +8,17 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from jobs import words
-from jobs.code_words import explain_code
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
-from jobs.queries.documents import DocumentLine, DocumentStory, HeldBy, LinkLine
-from jobs.queries.search import Hit, SearchPage
-from jobs.ui.explain import tell_story
+from jobs.queries.documents.lists import DocumentLine, DocumentStory, HeldBy, LinkLine
+from jobs.queries.documents.search import Hit, SearchPage
+from jobs.words import formats
+from jobs.words.codes import explain_code
+from jobs.words.explanations import tell_story
 
 
 def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object]:
-    state, tone = words.document_state(
+    state, tone = formats.document_state(
         stage=line.stage, outcome=line.outcome, code=line.code, is_of_this_run=line.is_of_this_run
     )
     return {
@@ -31,14 +31,14 @@ def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object
         "tone": tone,
         "code": line.code,
         "meaning": explain_code(line.code) if line.code else "",
-        "depth": words.number(line.depth),
-        "fetched": words.age(line.fetched_at, now=now) if line.fetched_at else "",
+        "depth": formats.number(line.depth),
+        "fetched": formats.age(line.fetched_at, now=now) if line.fetched_at else "",
     }
 
 
 def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, object]:
     item = story.item
-    state, tone = words.document_state(
+    state, tone = formats.document_state(
         stage=Stage(item.stage),
         outcome=Outcome(item.outcome),
         code=item.result_code,
@@ -59,8 +59,8 @@ def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, obje
         "facts": _facts(story, now=now),
         "held_by": [_held_row(held, now=now) for held in story.held_by],
         "links": [_link_row(link, job_id=story.job.pk) for link in story.links],
-        "links_in_all": words.number(story.links_in_all),
-        "links_hidden": words.number(story.links_in_all - len(story.links))
+        "links_in_all": formats.number(story.links_in_all),
+        "links_hidden": formats.number(story.links_in_all - len(story.links))
         if story.links_in_all > len(story.links)
         else "",
         "is_redirect": story.is_redirect,
@@ -70,27 +70,27 @@ def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, obje
 def _facts(story: DocumentStory, *, now: dt.datetime) -> list[tuple[str, str]]:
     item = story.item
     facts = [
-        (_("ManifoldCF's name"), item.manifoldcf_status or words.UNKNOWN),
+        (_("ManifoldCF's name"), item.manifoldcf_status or formats.UNKNOWN),
         (_("Run"), _("%(run)d (the job is in run %(present)d)") % {"run": item.run_no, "present": story.job.run_no}),
-        (_("Result code"), item.result_code or words.UNKNOWN),
-        (_("Last fetched"), words.moment(item.fetched_at, now=now)),
-        (_("Links from a seed"), words.number(item.depth)),
-        (_("Redirects on the path"), words.number(item.redirects)),
+        (_("Result code"), item.result_code or formats.UNKNOWN),
+        (_("Last fetched"), formats.moment(item.fetched_at, now=now)),
+        (_("Links from a seed"), formats.number(item.depth)),
+        (_("Redirects on the path"), formats.number(item.redirects)),
         *((_("Hops of type “%(type)s”") % {"type": name}, _hops(story, name)) for name in story.hops),
         *((_("Passed-on “%(name)s”") % {"name": name}, ", ".join(values)) for name, values in story.carried.items()),
         (_("Host"), story.host.name),
-        (_("Version"), item.version or words.UNKNOWN),
-        (_("Validators"), item.validators or words.UNKNOWN),
+        (_("Version"), item.version or formats.UNKNOWN),
+        (_("Validators"), item.validators or formats.UNKNOWN),
         (_("Key"), item.hash.hex),
     ]
-    return [(name, value) for name, value in facts if value != words.UNKNOWN]
+    return [(name, value) for name, value in facts if value != formats.UNKNOWN]
 
 
 def _hops(story: DocumentStory, link_type: str) -> str:
-    count, most = story.hops[link_type], words.number(story.job.hop_limits[link_type])
+    count, most = story.hops[link_type], formats.number(story.job.hop_limits[link_type])
     if count is None:
         return _("more than %(most)s") % {"most": most}
-    return _("%(n)s of at most %(most)s") % {"n": words.number(count), "most": most}
+    return _("%(n)s of at most %(most)s") % {"n": formats.number(count), "most": most}
 
 
 def _held_row(held: HeldBy, *, now: dt.datetime) -> Mapping[str, str]:
@@ -99,7 +99,7 @@ def _held_row(held: HeldBy, *, now: dt.datetime) -> Mapping[str, str]:
         "output": held.output,
         "says": _("stores nothing") if keeps_nothing else _("indexed") if held.version else _("not indexed"),
         "tone": "indexed" if held.version else "quiet",
-        "since": words.age(held.indexed_at, now=now) if held.indexed_at else "",
+        "since": formats.age(held.indexed_at, now=now) if held.indexed_at else "",
         "version": held.version,
     }
 
@@ -107,7 +107,7 @@ def _held_row(held: HeldBy, *, now: dt.datetime) -> Mapping[str, str]:
 def _link_row(link: LinkLine, *, job_id: int) -> Mapping[str, str]:
     if link.stage is None or link.outcome is None:
         return {"identifier": "", "address": "", "state": _("unknown to the job"), "tone": "quiet", "code": ""}
-    state, tone = words.document_state(
+    state, tone = formats.document_state(
         stage=link.stage, outcome=link.outcome, code=link.code, is_of_this_run=link.is_of_this_run
     )
     return {
@@ -131,7 +131,7 @@ def hit_row(hit: Hit, *, now: dt.datetime) -> Mapping[str, object]:
         "snippet": hit.snippet,
         "url": hit.url,
         "link": hit.url if hit.url.startswith(("http://", "https://")) else "",
-        "fetched": words.age(hit.fetched_at, now=now),
+        "fetched": formats.age(hit.fetched_at, now=now),
         "kind": hit.content_type,
         "documents_address": f"{reverse('documents')}?{urlencode({'address': hit.url})}",
     }
@@ -140,5 +140,5 @@ def hit_row(hit: Hit, *, now: dt.datetime) -> Mapping[str, object]:
 def found_in_words(page: SearchPage) -> str:
     """Return the number of results, in words."""
     if page.has_more:
-        return _("More than %(n)s documents") % {"n": words.number(page.total)}
-    return ngettext("%(n)s document", "%(n)s documents", page.total) % {"n": words.number(page.total)}
+        return _("More than %(n)s documents") % {"n": formats.number(page.total)}
+    return ngettext("%(n)s document", "%(n)s documents", page.total) % {"n": formats.number(page.total)}

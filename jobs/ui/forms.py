@@ -7,11 +7,11 @@ from django import forms
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
-from jobs.few_choices import offer_few
 from jobs.models import Job
-from jobs.queries.bins import STATES as HOST_STATES
-from jobs.queries.bins import BinFilter
-from jobs.queries.documents import STATES, DocumentFilter, DocumentKey
+from jobs.queries.documents.lists import STATES, DocumentFilter, DocumentKey
+from jobs.queries.few_choices import offer_few
+from jobs.queries.hosts.selection import STATES as HOST_STATES
+from jobs.queries.hosts.selection import BinFilter
 
 _STATE_WORDS = {
     "waiting": _("waiting"),

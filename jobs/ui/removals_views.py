@@ -10,17 +10,18 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from jobs import restoring, words
-from jobs.deleted_jobs import CannotComeBack
 from jobs.models import DeletedJob, Restoration
 from jobs.queries.clock import read_clock
-from jobs.queries.removals import COUNTED_AT_MOST, OutputRemovals, Question, RunRemovals, read_removals
-from jobs.restoring import NothingToRestore
-from jobs.runs import InvalidJob
+from jobs.queries.jobs.removals import COUNTED_AT_MOST, OutputRemovals, Question, RunRemovals, read_removals
 from jobs.settings.running import current
 from jobs.settings.table import KEEP_REMOVED
-from jobs.transitions import JobUnknown
+from jobs.state.deleted_jobs import CannotComeBack
+from jobs.state.runs import InvalidJob
+from jobs.state.transitions import JobUnknown
 from jobs.ui.pages import name_of_who_may, page
+from jobs.verbs import restoring
+from jobs.verbs.restoring import NothingToRestore
+from jobs.words import formats
 
 # Digits of a run's number, and deleted jobs on a page.
 _LONGEST: Final = 10
@@ -87,7 +88,7 @@ def restore(request: HttpRequest, job_id: int) -> HttpResponse:
 def deleted_jobs(request: HttpRequest) -> HttpResponse:
     now = read_clock()
     found = DeletedJob.objects.defer("rows").order_by("-deleted_at")[:_SHOWN]
-    rows = [{"id": one.pk, "name": one.name, "at": words.moment(one.deleted_at, now=now)} for one in found]
+    rows = [{"id": one.pk, "name": one.name, "at": formats.moment(one.deleted_at, now=now)} for one in found]
     return render(request, "ui/deleted_jobs.html", {"jobs": rows, "days": current()[KEEP_REMOVED]})
 
 
@@ -110,10 +111,10 @@ def _run_row(run: RunRemovals) -> dict[str, object]:
 
 
 def _counted(removed: RunRemovals | OutputRemovals) -> dict[str, object]:
-    counted = words.number(removed.documents)
+    counted = formats.number(removed.documents)
     return {
         "documents": _("at least %(n)s") % {"n": counted} if removed.documents >= COUNTED_AT_MOST else counted,
-        "at": words.moment(removed.last_at, now=read_clock()),
+        "at": formats.moment(removed.last_at, now=read_clock()),
     }
 
 
@@ -125,9 +126,9 @@ def _restoration_in_words(one: Restoration) -> str:
     facts = {
         "who": one.asked_by,
         "run": one.run_no,
-        "at": words.moment(one.asked_at, now=read_clock()),
-        "n": words.number(one.restored),
-        "unread": words.number(one.unread),
+        "at": formats.moment(one.asked_at, now=read_clock()),
+        "n": formats.number(one.restored),
+        "unread": formats.number(one.unread),
         "why": one.refused,
     }
     if one.output_id is None:
@@ -149,10 +150,10 @@ def _asked(question: Question) -> dict[str, object]:
     """Return the question in words."""
     now = read_clock()
     return {
-        "at": words.moment(question.asked_at, now=now),
-        "leaving": words.number(question.leaving),
-        "every": words.number(question.leaving + question.staying),
-        "share": words.share(question.leaving, question.leaving + question.staying),
+        "at": formats.moment(question.asked_at, now=now),
+        "leaving": formats.number(question.leaving),
+        "every": formats.number(question.leaving + question.staying),
+        "share": formats.share(question.leaving, question.leaving + question.staying),
         "parents": [
             {**parent, "became": _STATES.get(parent["state"], parent["state"])}
             for parent in (question.parents or question.seeds)

@@ -8,7 +8,7 @@ buttons to show, and the view checks the permission again.
 """
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from django.urls import reverse
@@ -16,22 +16,23 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from jobs import verdict_words, words
-from jobs.code_words import explain_code
+from jobs.attention.lines import AttentionLine
+from jobs.attention.rows import rows as rows_of_attention
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Guard, Phase
 from jobs.lifecycle.table import Transition
 from jobs.models import Outcome
-from jobs.queries.bin_lines import BinLine
-from jobs.queries.job_lines import JobLine
-from jobs.queries.job_page import CodeCount, EventLine, HostLine, JobPage
+from jobs.queries.cluster.nodes import NodeEventLine, NodeLine, NodesPage
+from jobs.queries.hosts.lines import BinLine
+from jobs.queries.jobs.lines import JobLine
+from jobs.queries.jobs.page import CodeCount, EventLine, HostLine, JobPage
 from jobs.queries.meter import MEAN_OF, STEP, STEPS
-from jobs.queries.nodes_page import NodeEventLine, NodeLine, NodesPage
 from jobs.queries.overview import OverviewPage
-from jobs.queue.counters import RunCounts
-from jobs.ui import attention_words, failing_words
-from jobs.ui.explain import explain_end
+from jobs.queue.counting.counters import RunCounts
 from jobs.verdicts.causes import Cause, Verdict, is_of_job
+from jobs.words import failing_groups, formats, verdicts
+from jobs.words.codes import explain_code
+from jobs.words.explanations import explain_end
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 
 Record = Mapping[str, object]
@@ -46,18 +47,18 @@ _OFTEN: Final = {"start", "pause", "resume", "abort"}
 _SHARES: Final = ("indexed", "unchanged", "excluded", "failed", "active")
 
 
-def overview_screen(page: OverviewPage, *, now: dt.datetime) -> Record:
+def overview_screen(page: OverviewPage, attention: Iterable[AttentionLine], *, now: dt.datetime) -> Record:
     return {
-        "attention": attention_words.rows(page.attention, now=now),
+        "attention": rows_of_attention(attention, now=now),
         **_headline(page, now=now),
         **_picture(page.history),
         **_counts(page.totals),
-        "rate": words.rate(page.rate if page.verdict.is_running else 0.0),
+        "rate": formats.rate(page.rate if page.verdict.is_running else 0.0),
         "rate_says": _("documents per second"),
         "states": _("Documents of the active runs") if page.verdict.is_running else _("Documents of the last runs"),
-        "jobs_running": words.number(sum(job.runs for job in page.jobs)),
-        "managers": words.number(sum(node.kind == NodeKind.MANAGER for node in page.nodes)),
-        "workers": words.number(sum(node.kind == NodeKind.WORKER for node in page.nodes)),
+        "jobs_running": formats.number(sum(job.runs for job in page.jobs)),
+        "managers": formats.number(sum(node.kind == NodeKind.MANAGER for node in page.nodes)),
+        "workers": formats.number(sum(node.kind == NodeKind.WORKER for node in page.nodes)),
         "search_lag": search_lag(page.search_behind_since, now=now),
         "jobs": [_job_row(job, now=now) for job in page.jobs],
         "nodes": [node_row(node, now=now) for node in page.nodes],
@@ -77,23 +78,21 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         **_picture(job.history),
         **_counts(job.counts),
         "says": " ".join(
-            filter(None, (_failed_seeds(job), verdict_words.sentence(page.verdict, now=now, line=_example(page))))
+            filter(None, (_failed_seeds(job), verdicts.sentence(page.verdict, now=now, line=_example(page))))
         ),
-        "remedy": _("Repair the cause, then start the job.")
-        if job.last_run_failed
-        else verdict_words.remedy(page.verdict),
+        "remedy": _("Repair the cause, then start the job.") if job.last_run_failed else verdicts.remedy(page.verdict),
         "since": _since(page.verdict, now=now),
-        "troubles": [failing_words.row(group, now=now) for group in page.failing],
+        "troubles": [failing_groups.row(group, now=now) for group in page.failing],
         "actions": [_button(row) for row in job.allowed if row.verb not in _ELSEWHERE],
         "questions": [{"key": "removals", "address": reverse("job-removals", args=[job.id])}]
         if job.state.guard == Guard.WAITING
         else [],
         "removals": [_button(row) for row in job.allowed if row.verb == "delete"],
-        "rate": words.rate(job.rate if job.runs else job.average),
+        "rate": formats.rate(job.rate if job.runs else job.average),
         "rate_says": _("documents per second") if job.runs else _("documents per second, on average"),
-        "size": words.size(job.counts.bytes),
+        "size": formats.size(job.counts.bytes),
         "left": _time_left(job),
-        "share": words.share(job.counts.processed, job.counts.processed + job.counts.waiting),
+        "share": formats.share(job.counts.processed, job.counts.processed + job.counts.waiting),
         "hosts_in_all": _known_hosts(page),
         "hosts_hidden": _hidden_hosts(page),
         "failing": [_code_row(job, code) for code in failing],
@@ -113,7 +112,7 @@ def _example(page: JobPage) -> BinLine | None:
 
 def _since(verdict: Verdict, *, now: dt.datetime) -> str:
     since = verdict.failing.failing_since if verdict.failing else verdict.since
-    return _("Since %(moment)s UTC.") % {"moment": words.moment(since, now=now)} if since else ""
+    return _("Since %(moment)s UTC.") % {"moment": formats.moment(since, now=now)} if since else ""
 
 
 def nodes_screen(page: NodesPage, *, now: dt.datetime) -> Record:
@@ -128,7 +127,7 @@ def search_lag(behind_since: dt.datetime | None, *, now: dt.datetime) -> str:
     """Return the lag of the search index behind the crawl."""
     if behind_since is None:
         return _("up to date")
-    return _("%(duration)s behind") % {"duration": words.duration(now - behind_since)}
+    return _("%(duration)s behind") % {"duration": formats.duration(now - behind_since)}
 
 
 # --- Parts of several pages ----------------------------------------------------------------------
@@ -144,15 +143,15 @@ def _counts(counts: RunCounts) -> Record:
         bar[f"{name}_at"], bar[f"{name}_width"] = f"{at:.1f}", f"{max(width, 4.0) if width else 0:.1f}"
         at += width
     return {
-        "processed": words.number(counts.processed),
-        "waiting": words.number(counts.pending),
-        "active": words.number(counts.active),
-        "indexed": words.number(counts.indexed),
-        "unchanged": words.number(counts.unchanged),
-        "failed": words.number(counts.failed),
-        "excluded": words.number(counts.excluded),
-        "deleted": words.number(counts.deleted),
-        "whole": words.number(whole),
+        "processed": formats.number(counts.processed),
+        "waiting": formats.number(counts.pending),
+        "active": formats.number(counts.active),
+        "indexed": formats.number(counts.indexed),
+        "unchanged": formats.number(counts.unchanged),
+        "failed": formats.number(counts.failed),
+        "excluded": formats.number(counts.excluded),
+        "deleted": formats.number(counts.deleted),
+        "whole": formats.number(whole),
         **bar,
     }
 
@@ -169,7 +168,7 @@ def _picture(history: Sequence[float | None]) -> Record:
         "line": " ".join(points),
         "area": " ".join([f"{first:.1f},{_HEIGHT}", *points, f"{last:.1f},{_HEIGHT}"]),
         "picture": _("the last %(span)s, at most %(peak)s (means of %(seconds)d s)")
-        % {"span": _span(known[0][0]), "peak": words.rate(peak), "seconds": MEAN_OF}
+        % {"span": _span(known[0][0]), "peak": formats.rate(peak), "seconds": MEAN_OF}
         if known
         else _("no rate is known yet"),
     }
@@ -178,7 +177,7 @@ def _picture(history: Sequence[float | None]) -> Record:
 def _span(first: int) -> str:
     """Return the time from a step of the picture until now."""
     span = dt.timedelta(seconds=(STEPS - first) * STEP)
-    return words.duration(span) if first else _("%(minutes)d minutes") % {"minutes": round(span.total_seconds() / 60)}
+    return formats.duration(span) if first else _("%(minutes)d minutes") % {"minutes": round(span.total_seconds() / 60)}
 
 
 def _job_row(job: JobLine, *, now: dt.datetime) -> dict[str, object]:
@@ -193,11 +192,11 @@ def _job_row(job: JobLine, *, now: dt.datetime) -> dict[str, object]:
         "manifoldcf": job.manifoldcf_status,
         "reason": _why(job, now=now),
         "run": _run_in_words(job, now=now),
-        "processed": words.number(counts.processed),
-        "waiting": words.number(counts.pending),
-        "failed": words.number(counts.failed),
-        "indexed": words.number(counts.indexed + counts.unchanged),
-        "rate": words.rate(job.rate),
+        "processed": formats.number(counts.processed),
+        "waiting": formats.number(counts.pending),
+        "failed": formats.number(counts.failed),
+        "indexed": formats.number(counts.indexed + counts.unchanged),
+        "rate": formats.rate(job.rate),
         "progress": str(counts.processed),
         "whole_amount": str(max(1, counts.processed + counts.waiting)),
         "actions": [_button(row) for row in job.allowed if row.verb in _OFTEN],
@@ -207,9 +206,9 @@ def _job_row(job: JobLine, *, now: dt.datetime) -> dict[str, object]:
 def _why(job: JobLine, *, now: dt.datetime) -> str:
     """Return the reason for which the job waits or fails, for a line of a list."""
     if job.hold is not None and job.hold.cause not in {Cause.STARTING, Cause.ENDING}:
-        return verdict_words.sentence(job.hold, now=now)
+        return verdicts.sentence(job.hold, now=now)
     if job.runs and job.latest.is_failing:
-        return verdict_words.failures(job.latest)
+        return verdicts.failures(job.latest)
     return job.reason or _failed_seeds(job)
 
 
@@ -239,11 +238,11 @@ def _button(row: Transition) -> Record:
 def _run_in_words(job: JobLine, *, now: dt.datetime) -> str:
     if not job.started_at:
         return _("never run")
-    facts = {"run": job.run_no, "started": words.moment(job.started_at, now=now), "end": explain_end(job.run_end)}
+    facts = {"run": job.run_no, "started": formats.moment(job.started_at, now=now), "end": explain_end(job.run_end)}
     if job.runs or not job.ended_at:
-        facts["duration"] = words.duration(now - job.started_at)
+        facts["duration"] = formats.duration(now - job.started_at)
         return _("run %(run)d, for %(duration)s") % facts
-    facts["duration"] = words.duration(job.ended_at - job.started_at)
+    facts["duration"] = formats.duration(job.ended_at - job.started_at)
     if not facts["end"]:
         return _("run %(run)d, started %(started)s, took %(duration)s") % facts
     return _("run %(run)d, started %(started)s, %(end)s after %(duration)s") % facts
@@ -255,20 +254,20 @@ def _run_in_words(job: JobLine, *, now: dt.datetime) -> str:
 def _headline(page: OverviewPage, *, now: dt.datetime) -> Record:
     """Return the verdict on the crawl: a headline, and the number of hosts by cause."""
     crawl = page.verdict
-    verdict, tone = crawl.verdict, verdict_words.tone(crawl.verdict)
+    verdict, tone = crawl.verdict, verdicts.tone(crawl.verdict)
     if not crawl.is_running:
         headline, detail = _("No job is running"), _("Start a job, or create one under Set-up.")
     elif verdict.cause in _STAND_STILL:
-        headline, detail = _("No progress"), verdict_words.sentence(verdict, now=now)
+        headline, detail = _("No progress"), verdicts.sentence(verdict, now=now)
     elif verdict.failing is not None:
-        headline, detail = _("Failing"), f"{verdict_words.failures(verdict.failing)} {_queue(page)}"
+        headline, detail = _("Failing"), f"{verdicts.failures(verdict.failing)} {_queue(page)}"
     elif crawl.is_moving:
         headline, tone, detail = _("Crawling"), "working", _queue(page)
     elif verdict.cause == Cause.NOT_DUE and not crawl.hosts:
-        headline, tone, detail = _("No document is due"), "waiting", verdict_words.sentence(verdict, now=now)
+        headline, tone, detail = _("No document is due"), "waiting", verdicts.sentence(verdict, now=now)
     elif is_of_job(verdict.cause):
-        brief = verdict_words.brief(verdict)
-        headline, detail = f"{brief[:1].upper()}{brief[1:]}", verdict_words.sentence(verdict, now=now)
+        brief = verdicts.brief(verdict)
+        headline, detail = f"{brief[:1].upper()}{brief[1:]}", verdicts.sentence(verdict, now=now)
     else:
         headline, tone, detail = _("Waiting"), "waiting", _queue(page)
     return {"headline": headline, "headline_detail": detail, "headline_tone": tone}
@@ -282,15 +281,15 @@ def _queue(page: OverviewPage) -> str:
     """Return the number of documents that wait and are in progress, and of hosts by cause."""
     crawl = page.verdict
     said = _("%(waiting)s waiting, %(active)s in progress.") % {
-        "waiting": words.number(page.totals.pending),
-        "active": words.number(page.totals.active),
+        "waiting": formats.number(page.totals.pending),
+        "active": formats.number(page.totals.active),
     }
-    hosts = [(number, verdict_words.cause_in_brief(cause)) for cause, number in (crawl.hosts or {}).items()]
+    hosts = [(number, verdicts.cause_in_brief(cause)) for cause, number in (crawl.hosts or {}).items()]
     if crawl.failing_hosts:
         hosts.insert(0, (crawl.failing_hosts, _("failing")))
     if not hosts:
         return said
-    listed = ", ".join(f"{words.number(number)} {brief}" for number, brief in hosts)
+    listed = ", ".join(f"{formats.number(number)} {brief}" for number, brief in hosts)
     return f"{said} {_('Hosts: %(hosts)s.') % {'hosts': listed}}"
 
 
@@ -299,18 +298,18 @@ def _queue(page: OverviewPage) -> str:
 
 def _time_left(job: JobLine) -> str:
     if not job.runs or job.hold is not None or not job.rate or not job.counts.waiting:
-        return words.UNKNOWN
-    return words.duration(dt.timedelta(seconds=job.counts.waiting / job.rate))
+        return formats.UNKNOWN
+    return formats.duration(dt.timedelta(seconds=job.counts.waiting / job.rate))
 
 
 def _code_row(job: JobLine, code: CodeCount) -> Record:
     return {
         "key": f"{code.outcome:d} {code.code}",
-        "code": code.code or words.UNKNOWN,
+        "code": code.code or formats.UNKNOWN,
         "meaning": explain_code(code.code),
         "outcome": str(code.outcome.label),
-        "tone": words.document_state(stage=Stage.DONE, outcome=code.outcome, code=code.code, is_of_this_run=True)[1],
-        "count": words.number(code.count),
+        "tone": formats.document_state(stage=Stage.DONE, outcome=code.outcome, code=code.code, is_of_this_run=True)[1],
+        "count": formats.number(code.count),
         "address": documents_address(job=job.id, code=code.code),
     }
 
@@ -326,35 +325,35 @@ def _host_row(job: JobLine, host: HostLine, *, now: dt.datetime) -> Record:
         "name": line.name,
         "address": reverse("host", args=[line.id]),
         "documents_address": documents_address(job=job.id, host=line.name),
-        "pending": words.number(host.pending),
-        "active": words.number(host.active),
-        "done": words.number(host.done),
-        "failed": words.number(host.failed),
+        "pending": formats.number(host.pending),
+        "active": formats.number(host.active),
+        "done": formats.number(host.done),
+        "failed": formats.number(host.failed),
         "failed_tone": "failed" if host.failed else "quiet",
-        "pace": verdict_words.allowed(line) if job.runs else "",
-        "waits": verdict_words.sentence(verdict, now=now, line=line) if is_asked else "",
-        "tone": verdict_words.tone(verdict) if is_asked else "quiet",
+        "pace": verdicts.allowed(line) if job.runs else "",
+        "waits": verdicts.sentence(verdict, now=now, line=line) if is_asked else "",
+        "tone": verdicts.tone(verdict) if is_asked else "quiet",
     }
 
 
 def _known_hosts(page: JobPage) -> str:
-    known = words.number(page.known_hosts)
+    known = formats.number(page.known_hosts)
     return _("at least %(n)s") % {"n": known} if page.are_more_hosts else known
 
 
 def _hidden_hosts(page: JobPage) -> str:
     hidden = page.known_hosts - len(page.hosts)
     if page.are_more_hosts:
-        return _("and at least %(n)s more hosts") % {"n": words.number(hidden)}
+        return _("and at least %(n)s more hosts") % {"n": formats.number(hidden)}
     if not hidden:
         return ""
-    return ngettext("and %(n)s more host", "and %(n)s more hosts", hidden) % {"n": words.number(hidden)}
+    return ngettext("and %(n)s more host", "and %(n)s more hosts", hidden) % {"n": formats.number(hidden)}
 
 
 def _event_row(event: EventLine, *, now: dt.datetime) -> Record:
     return {
         "key": str(event.id),
-        "at": words.moment(event.at, now=now),
+        "at": formats.moment(event.at, now=now),
         "who": event.made_by,
         "message": event.message,
     }
@@ -382,17 +381,17 @@ def node_row(node: NodeLine, *, now: dt.datetime) -> Record:
         "scope": "" if node.scope == CLUSTER_SCOPE else node.scope,
         "status": node.status,
         "tone": _node_tone(node, late=late),
-        "beat": words.age(node.heartbeat_at, now=now),
+        "beat": formats.age(node.heartbeat_at, now=now),
         "beat_tone": "failed" if late else "quiet",
-        "up": words.duration((node.stopped_at or now) - node.started_at),
-        "ended": words.moment(node.stopped_at, now=now),
+        "up": formats.duration((node.stopped_at or now) - node.started_at),
+        "ended": formats.moment(node.stopped_at, now=now),
         "reason": node.reason,
         "holds": _holds(node),
-        "claimed": words.number(node.claimed) if node.limit else "",
-        "limit": words.number(node.limit) if node.limit else "",
+        "claimed": formats.number(node.claimed) if node.limit else "",
+        "limit": formats.number(node.limit) if node.limit else "",
         "claimed_amount": str(node.claimed),
         "limit_amount": str(max(1, node.limit)),
-        "refused": words.number(node.refused_writes),
+        "refused": formats.number(node.refused_writes),
         "refused_tone": "failed" if node.refused_writes else "quiet",
     }
 
@@ -410,4 +409,4 @@ def _holds(node: NodeLine) -> str:
 
 
 def _node_event_row(event: NodeEventLine, *, now: dt.datetime) -> Record:
-    return {"key": str(event.id), "at": words.moment(event.at, now=now), "who": event.node, "message": event.message}
+    return {"key": str(event.id), "at": formats.moment(event.at, now=now), "who": event.node, "message": event.message}

@@ -15,11 +15,11 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods
 from rest_framework.exceptions import ParseError
 
-from jobs import words
 from jobs.queries.clock import read_clock
 from jobs.queries.settings_page import NodeSettings, SettingLine, SettingsPage, read_settings_page, read_version
 from jobs.settings.table import TABLE
 from jobs.ui.pages import page
+from jobs.words import formats
 from nodes.api.parsing import read_json
 from nodes.settings import versions
 from nodes.settings.declaration import InvalidSettings, as_document, known_part
@@ -128,7 +128,7 @@ def _show(
         "history": [
             {
                 "version": line.version,
-                "at": words.moment(line.at, now=now),
+                "at": formats.moment(line.at, now=now),
                 "who": line.made_by,
             }
             for line in found.history
@@ -143,7 +143,7 @@ def _lead(found: SettingsPage, *, now: dt.datetime) -> str:
     if not found.history:
         return _("No stored settings. Defaults apply unless overridden on the command line or in the environment.")
     last = found.history[0]
-    facts = {"version": last.version, "who": last.made_by, "at": words.moment(last.at, now=now)}
+    facts = {"version": last.version, "who": last.made_by, "at": formats.moment(last.at, now=now)}
     return _("Version %(version)d, stored by %(who)s, %(at)s.") % facts
 
 

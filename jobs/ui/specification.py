@@ -2,11 +2,11 @@
 
 from django.utils.translation import gettext as _
 
-from jobs import words
 from jobs.connectors.repository import registry
 from jobs.lifecycle.job import Kind, StartMethod
 from jobs.lifecycle.schedule_text import span_in_words, window_in_words
-from jobs.queries.job_page import JobSetUp, JobTimes
+from jobs.queries.jobs.page import JobSetUp, JobTimes
+from jobs.words import formats
 
 
 def describe(set_up: JobSetUp) -> list[tuple[str, str]]:
@@ -19,9 +19,9 @@ def describe(set_up: JobSetUp) -> list[tuple[str, str]]:
         if value not in (None, [], "")
     ]
     if set_up.max_documents is not None:
-        lines.append((_("Document limit per run"), words.number(set_up.max_documents)))
+        lines.append((_("Document limit per run"), formats.number(set_up.max_documents)))
     lines += [
-        (_("Hop limit for “%(type)s”") % {"type": link_type}, words.number(most))
+        (_("Hop limit for “%(type)s”") % {"type": link_type}, formats.number(most))
         for link_type, most in set_up.hop_limits.items()
     ]
     lines += _describe_times(set_up.when)

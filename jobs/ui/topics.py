@@ -3,21 +3,22 @@
 import datetime as dt
 import re
 
-from jobs.loops.database import database_dsn
-from jobs.queries.bin_lines import read_bin_lines
-from jobs.queries.bin_page import read_bin_page
-from jobs.queries.bins import find_busiest
+from jobs.attention.sources import read_attention
 from jobs.queries.clock import read_clock
-from jobs.queries.cluster_page import read_cluster_page
+from jobs.queries.cluster.nodes import read_nodes_page
+from jobs.queries.cluster.page import read_cluster_page
 from jobs.queries.distributed_jobs import read_distributed_job, read_distributed_jobs
-from jobs.queries.job_page import read_job_page
-from jobs.queries.nodes_page import read_nodes_page
+from jobs.queries.hosts.lines import read_bin_lines
+from jobs.queries.hosts.page import read_bin_page
+from jobs.queries.hosts.selection import find_busiest
+from jobs.queries.jobs.page import read_job_page
 from jobs.queries.overview import read_overview
-from jobs.ui.bins_screen import host_screen, hosts_screen
 from jobs.ui.cluster_screen import cluster_screen
 from jobs.ui.distributed_screen import distributed_job_screen, distributed_screen
+from jobs.ui.hosts_screen import host_screen, hosts_screen
 from jobs.ui.screens import Record, job_screen, nodes_screen, overview_screen
 from nodes.coordination.names import BadName
+from nodes.database.address import database_dsn
 
 _ONE = re.compile(r"(job|host)-([1-9][0-9]{0,17})")
 _NAME = "([a-zA-Z0-9._-]{1,120})"
@@ -59,7 +60,7 @@ def read_screen(name: str) -> Record:
     """
     at = read_clock()
     if name == "overview":
-        return overview_screen(read_overview(now=at), now=at)
+        return overview_screen(read_overview(now=at), read_attention(now=at), now=at)
     if name == "nodes":
         return nodes_screen(read_nodes_page(), now=at)
     if name == "cluster":

@@ -6,13 +6,15 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path, register_converter
 
 from jobs.ui import (
-    bins_views,
     cluster_views,
     coordination_views,
     distributed_views,
     removals_views,
     settings_views,
     views,
+)
+from jobs.ui import (
+    hosts_views as bins_views,
 )
 from jobs.ui.reports import views as reports
 

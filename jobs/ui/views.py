@@ -16,21 +16,23 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from jobs import control, words
-from jobs.control import InvalidJob, JobUnknown, TransitionRefused
+from jobs.attention.sources import read_attention
 from jobs.queries.clock import read_clock
-from jobs.queries.documents import DocumentList, FilterTooWide, list_documents, read_story
-from jobs.queries.job_page import read_job_page, read_set_up
-from jobs.queries.nodes_page import read_address_of_pages, read_nodes_page
+from jobs.queries.cluster.nodes import read_address_of_pages, read_nodes_page
+from jobs.queries.documents.lists import DocumentList, FilterTooWide, list_documents, read_story
+from jobs.queries.documents.search import BadQuery, SearchPage, SearchTooSlow
+from jobs.queries.documents.search import search as search_texts
+from jobs.queries.documents.search_lag import read_search_lag
+from jobs.queries.jobs.page import read_job_page, read_set_up
 from jobs.queries.overview import read_overview
-from jobs.queries.search import BadQuery, SearchPage, SearchTooSlow
-from jobs.queries.search import search as search_texts
-from jobs.queries.search_lag import read_search_lag
 from jobs.ui import document_rows, screens
 from jobs.ui.forms import DocumentFilterForm
 from jobs.ui.pages import page
 from jobs.ui.specification import describe
 from jobs.ui.topics import job_topic
+from jobs.verbs import control
+from jobs.verbs.control import InvalidJob, JobUnknown, TransitionRefused
+from jobs.words import formats
 
 _HITS_A_PAGE: Final = 20
 
@@ -39,7 +41,7 @@ _HITS_A_PAGE: Final = 20
 @require_safe
 def overview(request: HttpRequest) -> HttpResponse:
     now = read_clock()
-    screen = screens.overview_screen(read_overview(now=now), now=now)
+    screen = screens.overview_screen(read_overview(now=now), read_attention(now=now), now=now)
     return render(request, "ui/overview.html", {"screen": screen, "topic": "overview"})
 
 
@@ -105,7 +107,7 @@ def send_back(request: HttpRequest, job_id: int) -> HttpResponse:
         messages.success(
             request,
             _("Documents to be retried: %(count)s. If the job is not running, start it.")
-            % {"count": words.number(sent.documents)},
+            % {"count": formats.number(sent.documents)},
         )
     return redirect("job", job_id)
 

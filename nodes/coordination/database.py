@@ -24,7 +24,6 @@ import psycopg
 from psycopg.rows import namedtuple_row
 
 from nodes.assignment.pools import Shares, WorkItem
-from nodes.connections import Dsn, PatientConnection, connect
 from nodes.coordination.names import checked, checked_pools
 from nodes.coordination.participant import Participant, lock_held
 from nodes.coordination.port import (
@@ -38,7 +37,8 @@ from nodes.coordination.port import (
     Refused,
     Unreachable,
 )
-from nodes.trust import Clock, seconds_since_boot
+from nodes.database.connections import Dsn, PatientConnection, connect
+from nodes.life.trust import Clock, seconds_since_boot
 
 logger = logging.getLogger(__name__)
 

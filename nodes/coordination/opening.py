@@ -3,11 +3,11 @@
 import datetime as dt
 from typing import Final
 
-from nodes.connections import Dsn
 from nodes.coordination.database import DatabaseCoordination, DatabaseFloor
 from nodes.coordination.port import Coordination
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address
+from nodes.database.connections import Dsn
 
 DATABASE: Final = "DATABASE"
 ZOOKEEPER: Final = "ZOOKEEPER"

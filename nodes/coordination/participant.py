@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from nodes.assignment.pools import WorkItem
 from nodes.coordination.names import checked
 from nodes.coordination.port import ItemLock, NotMember, Office, Unreachable
-from nodes.trust import Clock, TrustWindow
+from nodes.life.trust import Clock, TrustWindow
 
 
 class Participant:

@@ -32,8 +32,8 @@ from nodes.coordination.port import (
     Outdated,
     Unreachable,
 )
+from nodes.life.trust import Clock, seconds_since_boot
 from nodes.metrics import of_nodes
-from nodes.trust import Clock, seconds_since_boot
 
 logger = logging.getLogger(__name__)
 

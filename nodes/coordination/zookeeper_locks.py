@@ -24,7 +24,7 @@ from nodes.coordination.participant import lock_held
 from nodes.coordination.paths import MARK, Tree, item_of_lock
 from nodes.coordination.port import ClusterState, ItemLock, LockSeen
 from nodes.coordination.zookeeper_session import UNREADABLE, Absent, Check, Conflict, Delete, Session, Set, Stat
-from nodes.trust import Clock
+from nodes.life.trust import Clock
 
 # Upper limits of a valid lease (seconds) and moment (milliseconds). A lock beyond them is garbage.
 _LONGEST: Final = 10 * 365 * 24 * 3600

@@ -22,7 +22,7 @@ from nodes.distributed.observer import Telling
 from nodes.distributed.schedule import Past, Schedule, next_start, paced_from, past_of_group, ran_elsewhere
 from nodes.distributed.sharing import split
 from nodes.distributed.tuning import Tuning
-from nodes.trust import seconds_since_boot
+from nodes.life.trust import seconds_since_boot
 
 logger = logging.getLogger(__name__)
 

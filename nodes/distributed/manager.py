@@ -26,7 +26,7 @@ from nodes.distributed.status import JobStatus, ManagerStatus
 from nodes.distributed.switches import Switches
 from nodes.distributed.tuning import Tuning
 from nodes.distributed.worker_part import WorkerPart
-from nodes.trust import seconds_since_boot
+from nodes.life.trust import seconds_since_boot
 
 logger = logging.getLogger(__name__)
 

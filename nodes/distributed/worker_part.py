@@ -21,7 +21,7 @@ from nodes.distributed.sharing import change_of
 from nodes.distributed.switches import Switches
 from nodes.distributed.tuning import Tuning
 from nodes.distributed.wakeup import WakeUp
-from nodes.trust import seconds_since_boot
+from nodes.life.trust import seconds_since_boot
 
 logger = logging.getLogger(__name__)
 

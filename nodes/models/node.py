@@ -18,7 +18,7 @@ _FINAL = sorted(status.value for status in FINAL_STATUSES)
 
 class Node(models.Model):
     """
-    One run of one process. `nodes.membership` writes the rows over plain connections, so every column that it may leave
+    One run of one process. `nodes.membership.members` writes the rows over plain connections, so every column that it may leave
     out has its default in the database.
     """
 

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from django.utils import timezone
 
-from jobs import control
+from jobs.verbs import control
 from tests.support.factories import make_job, make_output, make_policy
 from tests.support.metrics import free_port, scrape_when_up
 from tests.support.processes import QUICK_HEARTS, wait_for

@@ -14,7 +14,7 @@ from knox.models import AuthToken
 from schemathesis import engine
 from schemathesis.engine.events import NonFatalError, ScenarioFinished
 
-from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from tests.support.api import make_user, make_world
 from tests.support.processes import wait_for
 

@@ -6,7 +6,7 @@ import urllib.request
 
 import pytest
 
-from jobs import control
+from jobs.verbs import control
 from tests.support.api import make_job, token_client_of
 from tests.support.factories import make_policy
 from tests.support.processes import QUICK_HEARTS, skewed_by, wait_for

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from jobs import connections
 from jobs.connectors.repository.base import RetryLimit, ScheduleBounds
 from jobs.lifecycle.job import Kind
 from jobs.lifecycle.scan import Model
 from jobs.models import Job, OutputConnection, QueueItem
+from jobs.verbs import connections
 from tests.support.factories import make_output
 from tests.support.processes import held_by, wait_for
 
@@ -113,7 +113,7 @@ def test_a_source_that_names_all_changes_has_nothing_else_looked_at(daemons, wor
 def test_after_reset_seeding_such_a_source_is_read_whole(daemons, world):
     from django.utils import timezone
 
-    from jobs import control
+    from jobs.verbs import control
 
     world.put("a")
     world.put("b")
@@ -194,7 +194,7 @@ def test_what_an_output_does_not_let_go_is_tried_again_until_it_does(daemons, wo
 def test_a_new_output_of_a_job_gets_everything_at_the_next_run(daemons, world, tmp_path):
     from django.utils import timezone
 
-    from jobs import control
+    from jobs.verbs import control
 
     world.put("a", links=["b"])
     world.put("b")

@@ -6,8 +6,8 @@ from collections import Counter
 
 from django.utils import timezone
 
-from jobs import control
 from jobs.models import Job
+from jobs.verbs import control
 from tests.support.processes import QUICK_HEARTS, ended, held_by, read_lines, wait_for
 
 CLAIMED_AT_MOST = 256

@@ -5,9 +5,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from jobs import control
-from jobs.control import SeedWanted
 from jobs.models import RepositoryConnection
+from jobs.verbs import control
+from jobs.verbs.control import SeedWanted
 from tests.support.factories import NOON, make_output, make_policy
 from tests.support.processes import held_by
 

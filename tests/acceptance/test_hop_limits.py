@@ -3,9 +3,9 @@
 import pytest
 from django.utils import timezone
 
-from jobs import control
-from jobs.control import SeedWanted
 from jobs.models import HopCount, Job, Link, RepositoryConnection
+from jobs.verbs import control
+from jobs.verbs.control import SeedWanted
 from tests.support.factories import make_output
 from tests.support.processes import held_by, wait_for
 

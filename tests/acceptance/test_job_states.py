@@ -198,8 +198,8 @@ def window_that_closes_in(seconds):
 def test_a_window_starts_a_job_makes_it_wait_and_lets_it_go_on(walk):
     from django.utils import timezone
 
-    from jobs import control
     from jobs.lifecycle.schedule import Window
+    from jobs.verbs import control
 
     walk.make_job(start_method="window_inside", windows=[window_that_closes_in(15)], now=timezone.now())
     walk.world.put("a", links=["b"], waits_for="go")
@@ -229,8 +229,8 @@ def test_a_window_starts_a_job_makes_it_wait_and_lets_it_go_on(walk):
 def test_a_job_goes_on_when_its_next_window_opens(walk):
     from django.utils import timezone
 
-    from jobs import control
     from jobs.lifecycle.schedule import Window
+    from jobs.verbs import control
 
     walk.make_job(start_method="window_inside", windows=[window_that_closes_in(15)], now=timezone.now())
     walk.world.put("a", links=["b"], waits_for="go")

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from jobs import connections, control
-from jobs.control import SeedWanted
 from jobs.models import Job, RepositoryConnection
+from jobs.verbs import connections, control
+from jobs.verbs.control import SeedWanted
 from tests.support.factories import NOON, make_output, make_policy
 from tests.support.guarded import PAGES, PASSWORD, serve_guarded
 from tests.support.processes import held_by, wait_for

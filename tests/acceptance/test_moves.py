@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from django.utils import timezone
 
-from jobs import control
 from jobs.models import Job, ThrottleGroup
+from jobs.verbs import control
 from nodes.models import ClusterRequest
 from tests.support.factories import make_job, make_policy
 from tests.support.processes import held_by, wait_for

@@ -7,11 +7,11 @@ import psycopg
 from django.utils import timezone
 
 from crawlctl.demo.log import read_log
-from jobs import control, policies
 from jobs.lifecycle.document import Stage
-from jobs.loops.database import database_dsn
 from jobs.models import Job, LaneState, QueueItem, Turn
-from jobs.queue.stuff import stuff
+from jobs.queue.offering.stuff import stuff
+from jobs.verbs import control, policies
+from nodes.database.address import database_dsn
 from tests.chaos.checkers import fetches
 from tests.support.cluster import register_node
 from tests.support.factories import make_documents, make_job, make_lane, make_policy, make_running_job

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from jobs import channels
+from jobs.state import channels
 from tests.acceptance.test_daemons import assert_undisturbed, refetches
 from tests.support.daemons import TAKEOVER_BEATS, beats_to_takeover
 from tests.support.processes import PATIENCE, QUICK_HEARTS, Database, ended, held_by, wait_for

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from nodes.session_check import check_sessions
+from nodes.database.session_check import check_sessions
 from tests.acceptance.test_database_restarts import start_everything, start_job
 from tests.acceptance.test_older_databases import (
     assert_nothing_is_lost,

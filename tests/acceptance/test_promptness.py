@@ -7,10 +7,10 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from jobs import control, policies
 from jobs.lifecycle.job import Kind
 from jobs.lifecycle.schedule import Window
 from jobs.models import Activity, Job, JobEvent, LaneState
+from jobs.verbs import control, policies
 from tests.support.factories import make_job, make_output, make_policy
 from tests.support.processes import wait_for
 

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 import psycopg
 from django.utils import timezone
 
-from jobs import control, restoring
 from jobs.models import OutputConnection, Restoration
+from jobs.verbs import control, restoring
 from tests.support.processes import read_lines, wait_for
 
 # All columns that a removal changes. The seed is left out: the run that removes other documents reads it again.

@@ -8,11 +8,11 @@ from django.db.models import F
 from django.utils import timezone
 
 from crawlctl.demo.log import read_log
-from jobs import bins, deny_list, policies
+from jobs.checks.policies import RuleWanted
 from jobs.lifecycle.document import Stage
 from jobs.models import Batch, Bin, BinState, QueueItem
-from jobs.policy_checks import RuleWanted
-from jobs.queries.bin_lines import read_bin_lines
+from jobs.queries.hosts.lines import read_bin_lines
+from jobs.verbs import deny_list, hosts, policies
 from jobs.verdicts.causes import Cause
 from tests.chaos.checkers import fetches
 from tests.support.factories import make_bin, make_job, make_policy
@@ -34,7 +34,7 @@ def deny_host(site):
 
 
 def stop_host(site):
-    return bins.stop_named(host_of(site), reason="they called", made_by="ada", now=timezone.now())
+    return hosts.stop_named(host_of(site), reason="they called", made_by="ada", now=timezone.now())
 
 
 def waiting(job):
@@ -91,7 +91,7 @@ def test_outputs_keep_what_a_host_held_while_it_is_denied_and_stopped(cluster, s
     deny_list.allow_everywhere(host_of(site), made_by="ada")
     cluster.start_job(job)
     wait_for(lambda: waiting(job) > 0, saying="its seed waits for the host")
-    bins.go_on(stopped.pk, made_by="ada", now=timezone.now())
+    hosts.go_on(stopped.pk, made_by="ada", now=timezone.now())
     assert cluster.wait_for_end(job) == "finished"
     assert len(site.requests(since=asked)) >= 30
     assert held_by(cluster.output) == site.documents
@@ -109,7 +109,7 @@ def test_all_that_waits_is_read_at_once_when_a_back_off_of_an_hour_is_ended(clus
     wait_for(lambda: not BinState.objects.get(bin=bin_).open_turns, saying="nothing of it is handed out")
     asked = site.count_requests()
 
-    bins.end_back_off(bin_.pk, made_by="ada", now=timezone.now())
+    hosts.end_back_off(bin_.pk, made_by="ada", now=timezone.now())
 
     wait_for(lambda: site.count_requests() > asked, within=EFFECTIVE, saying="the host is asked again")
     assert cluster.wait_for_end(job) == "finished"
@@ -132,7 +132,7 @@ def test_what_was_offered_before_a_host_refused_waits_where_the_end_of_its_back_
     wait_for(lambda: Batch.objects.filter(worker__isnull=False).exists(), saying="the worker has taken them")
     wait_for(lambda: not BinState.objects.get(bin=bin_).open_turns, saying="and given them back")
     assert site.count_requests() == 0
-    bins.end_back_off(bin_.pk, made_by="ada", now=timezone.now())
+    hosts.end_back_off(bin_.pk, made_by="ada", now=timezone.now())
 
     wait_for(site.count_requests, within=EFFECTIVE, saying="the host is asked")
     assert cluster.wait_for_end(job) == "finished"

@@ -92,7 +92,7 @@ def _database(directory: Path) -> Iterator[Store]:
         os.environ.update(database.environment)
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
         django.setup()
-        from jobs.loops.database import database_dsn
+        from nodes.database.address import database_dsn
 
         dsn = database_dsn()
         asked = itertools.count(1)

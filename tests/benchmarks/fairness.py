@@ -134,8 +134,8 @@ def _crawl(site: _Site, *, first: int, bins: int, documents: int, seconds: float
     """Crawl `bins` small hosts from the number `first` on, and the large host, number 0, if `documents` is not 0."""
     from django.utils import timezone
 
-    from jobs import control
     from jobs.models import Job
+    from jobs.verbs import control
     from tests.support.factories import make_job, make_policy
 
     policy = make_policy(open_requests=2, min_gap=gap)
@@ -180,7 +180,7 @@ def _crawl(site: _Site, *, first: int, bins: int, documents: int, seconds: float
 def _fill(facts: dict[str, int], *, names: list[str], each: int) -> None:
     from django.db import connection
 
-    from nodes.connections import unhurried
+    from nodes.database.connections import unhurried
 
     with connection.cursor() as cursor, unhurried(connection.connection):
         cursor.execute(_FILL, facts | {"names": names, "each": each})

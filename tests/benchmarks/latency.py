@@ -114,8 +114,8 @@ def _crawl(site: _Chain) -> float:
     """Crawl the site, and return the seconds from its last answer to the end of the job."""
     from django.utils import timezone
 
-    from jobs import control
     from jobs.models import Job
+    from jobs.verbs import control
     from tests.support.factories import make_job, make_policy
 
     # Without a policy a host gets one request a second.

@@ -75,7 +75,7 @@ def _measure_rows() -> None:
     import psycopg
     from django.db import connection as django_connection
 
-    from jobs.loops.database import database_dsn
+    from nodes.database.address import database_dsn
 
     try:
         with psycopg.connect(database_dsn(), autocommit=True) as connection:
@@ -151,8 +151,8 @@ def _measure_gaps(directory: Path, *, environment: Mapping[str, str], moves: int
     from django.db import connection
     from django.utils import timezone
 
-    from jobs import control
     from jobs.models import Job
+    from jobs.verbs import control
     from tests.support.factories import make_job, make_policy
     from tests.support.processes import serve_site
 
@@ -201,9 +201,9 @@ def _measure_gaps(directory: Path, *, environment: Mapping[str, str], moves: int
 
 def _move(job: "Job") -> None:
     """Move the job's group to the other manager, and wait until it has arrived."""
-    from jobs import control
     from jobs.models import ThrottleGroup
     from jobs.queries.clock import read_clock
+    from jobs.verbs import control
     from nodes.models import Node
 
     group = ThrottleGroup.objects.get(policy__seeds__job=job)

@@ -61,9 +61,9 @@ def _measure(site: Site, *, documents: int, rounds: int) -> None:
     from django.db import connection
     from django.utils import timezone
 
-    from jobs import control
     from jobs.models import Job
-    from nodes.connections import unhurried
+    from jobs.verbs import control
+    from nodes.database.connections import unhurried
     from tests.support.factories import make_job, make_policy
 
     parts = urlsplit(site.start_url)

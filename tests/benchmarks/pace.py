@@ -112,8 +112,8 @@ def _measure_an_address(directory: Path, *, gap: float, environment: Mapping[str
     from django.utils import timezone
 
     from crawlctl.demo.log import read_log
-    from jobs import control
     from jobs.models import Job
+    from jobs.verbs import control
     from tests.support.factories import make_job, make_policy
     from tests.support.processes import serve_site
 
@@ -154,8 +154,8 @@ def _measure_a_total(directory: Path, *, gap: float, environment: Mapping[str, s
     from django.utils import timezone
 
     from crawlctl.demo.log import read_log
-    from jobs import control
     from jobs.models import Job
+    from jobs.verbs import control
     from tests.support.factories import make_job, make_policy
 
     log = directory / "site.log"
@@ -198,8 +198,8 @@ def _measure_bytes(
     from django.utils import timezone
 
     from crawlctl.demo.log import read_log
-    from jobs import control
     from jobs.models import Job
+    from jobs.verbs import control
     from tests.support.factories import make_job, make_policy
     from tests.support.processes import serve_site
 
@@ -234,7 +234,7 @@ def _start_jobs(host: str, urls: Sequence[str], *, gap: float, jobs: int) -> Non
     """Start `jobs` jobs, each with its own policy and its part of the pages. The strictest policy has the gap."""
     from django.utils import timezone
 
-    from jobs import control
+    from jobs.verbs import control
     from tests.support.factories import make_job, make_policy
 
     for number in range(jobs):

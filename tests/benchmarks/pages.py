@@ -100,8 +100,8 @@ def _measure_share(site: Site, web: psutil.Process, crawling: Sequence[psutil.Pr
     from django.db import connection
     from django.utils import timezone
 
-    from jobs import control
     from jobs.models import Job
+    from jobs.verbs import control
     from tests.support.factories import make_job, make_policy
 
     job = make_job("a site", urls=[site.start_url], policy=make_policy(open_requests=8), specification={"scope": "any"})

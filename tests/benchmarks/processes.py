@@ -154,8 +154,8 @@ def _watch(site: Site, measured: Mapping[str, Sequence[psutil.Process]]) -> _Cos
     from django.utils import timezone
 
     from crawlctl.demo.log import read_log
-    from jobs import control
     from jobs.models import Job
+    from jobs.verbs import control
     from tests.support.factories import make_job, make_policy
 
     policy = make_policy(site.start_url, open_requests=CONNECTIONS // HOSTS, min_gap=0.0)

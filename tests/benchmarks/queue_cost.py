@@ -139,7 +139,7 @@ class _Measurement:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-        from jobs.loops.database import database_dsn
+        from nodes.database.address import database_dsn
 
         with self._large_queue(None) as queue:
             pass
@@ -156,7 +156,7 @@ class _Measurement:
         from django.core.management import call_command
         from django.db import connection as django_connection
 
-        from jobs.loops.database import database_dsn
+        from nodes.database.address import database_dsn
         from tests.support.filled_queue import EVEN, FilledQueue
 
         documents = self._options.many if shape else self._options.few
@@ -173,7 +173,7 @@ class _Measurement:
         """Hold a snapshot of the database open, as a backup does."""
         import psycopg
 
-        from jobs.loops.database import database_dsn
+        from nodes.database.address import database_dsn
 
         with psycopg.connect(database_dsn()) as backup:
             backup.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

@@ -62,7 +62,7 @@ def _measure(*, large: int, rounds: int, removals: int) -> None:
     import psycopg
     from django.db import connection as django_connection
 
-    from jobs.loops.database import database_dsn
+    from nodes.database.address import database_dsn
 
     try:
         with psycopg.connect(database_dsn(), autocommit=True) as connection:
@@ -144,9 +144,9 @@ def _turns(cluster: _Cluster, *, documents: int, rounds: int) -> dict[str, float
     """Return the median seconds that each change of a job's state takes."""
     from django.utils import timezone
 
-    from jobs import control
     from jobs.lifecycle.document import Stage
     from jobs.lifecycle.job import Pause, Phase
+    from jobs.verbs import control
 
     job = cluster.make_job(documents, stage=int(Stage.DONE), run_no=1)
     turns: dict[str, tuple[Callable[..., Any], Callable[[Job], bool]]] = {
@@ -169,8 +169,8 @@ def _removals(cluster: _Cluster, *, documents: int) -> dict[str, float]:
     from jobs.lifecycle.document import Stage
     from jobs.lifecycle.job import Pause, Phase
     from jobs.models import Job
+    from jobs.queue.offering.stuff import stuff
     from jobs.queue.release import withdraw_of_stopped_jobs
-    from jobs.queue.stuff import stuff
 
     rates = {}
     job = cluster.make_job(documents, stage=int(Stage.PENDING), run_no=1)
@@ -200,9 +200,9 @@ def _removals(cluster: _Cluster, *, documents: int) -> dict[str, float]:
 
 
 def _remove_all(cluster: _Cluster, job: "Job") -> float:
-    from jobs.loops.outputs import JobOutputs
-    from jobs.queue.drop import drop
-    from jobs.queue.stuff_removals import stuff_removals
+    from jobs.loops.worker.outputs import JobOutputs
+    from jobs.queue.offering.stuff_removals import stuff_removals
+    from jobs.queue.removing.drop import drop
     from jobs.queue.take import take
     from tests.support.factories import facts_of
 

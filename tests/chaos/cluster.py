@@ -26,10 +26,10 @@ from django.db import connection as django_connection
 from django.utils import timezone
 from psycopg.rows import namedtuple_row
 
-from jobs import control
-from jobs.control import GroupUnknown, NodeUnknown
-from jobs.transitions import TransitionRefused
-from nodes.requests import NoMain, RequestRefused
+from jobs.state.transitions import TransitionRefused
+from jobs.verbs import control
+from jobs.verbs.control import GroupUnknown, NodeUnknown
+from nodes.membership.requests import NoMain, RequestRefused
 from tests.chaos.checkers import Freeze
 from tests.chaos.zones import search_path
 from tests.support.factories import make_job, make_output, make_policy

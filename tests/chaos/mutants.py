@@ -149,7 +149,7 @@ class Trial:
 
 def _a_failed_worker_flushes(trial):
     """Freeze a worker before a flush until it is failed. Wake it before its documents are released."""
-    trial.start(stops={"worker": "jobs.queue.flush:flush", "manager": "jobs.queue.release:_lose"})
+    trial.start(stops={"worker": "jobs.queue.flushing.flush:flush", "manager": "jobs.queue.release:_lose"})
     trial.crawl(gap=0, open_requests=4)
     (worker,), (main,) = trial.cluster.of_kind("worker"), trial.cluster.of_kind("manager")
     trial.freeze_at_stop(worker)

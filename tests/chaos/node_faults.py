@@ -113,10 +113,10 @@ def be_far_away(node, dice):
 # --- F3: between a check and its write -----------------------------------------------------------
 
 # Functions after a check and before its write. Most are called inside a transaction.
-OFFERS = ("jobs.duties.stuff:stuff_groups", "jobs.queue.stuff:_offer")
-JUDGEMENTS = ("jobs.queue.release:_lose", "nodes.membership:_fail")
-ELECTIONS = ("nodes.membership:elect", "nodes.membership:_remove_main")
-OUTCOMES = ("jobs.queue.flush:flush", "jobs.queue.flush:_find_loops", "jobs.queue.take:_claimed")
+OFFERS = ("jobs.duties.stuff:stuff_groups", "jobs.queue.offering.stuff:_offer")
+JUDGEMENTS = ("jobs.queue.release:_lose", "nodes.membership.members:_fail")
+ELECTIONS = ("nodes.membership.members:elect", "nodes.membership.members:_remove_main")
+OUTCOMES = ("jobs.queue.flushing.flush:flush", "jobs.queue.flushing.flush:_find_loops", "jobs.queue.take:_claimed")
 STOPS = {"manager": (*OFFERS, *JUDGEMENTS, *ELECTIONS), "worker": OUTCOMES}
 # Seconds in which a node must reach its stop.
 _COMES_WITHIN = 4 * TIMEOUT

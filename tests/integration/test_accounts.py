@@ -9,7 +9,7 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
 
-from crawlctl.accounts import ensure_administrator
+from crawlctl.access.accounts import ensure_administrator
 from jobs.settings.table import ADMIN_PASSWORD
 
 pytestmark = pytest.mark.django_db

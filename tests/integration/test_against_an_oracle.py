@@ -24,13 +24,13 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from jobs import control, restoring
 from jobs.connectors.repository.base import hash_of
 from jobs.lifecycle.job import Phase as JobPhase
 from jobs.lifecycle.job import RunEnd, Scan
 from jobs.lifecycle.scan import Model
 from jobs.loops.restoring import work_off
 from jobs.models import Job, OutputConnection, ThrottleGroup
+from jobs.verbs import control, restoring
 from nodes.models import ClusterRequest
 from tests.support.factories import make_output, make_policy
 from tests.support.scripted import World, name_of, url_of

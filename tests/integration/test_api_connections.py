@@ -2,7 +2,7 @@
 
 import pytest
 
-from crawlctl.roles import ADMINISTRATOR
+from crawlctl.access.roles import ADMINISTRATOR
 from jobs.lifecycle.job import Pause, Phase
 from jobs.models import Job, OutputConnection, RepositoryConnection, Session
 from tests.support.api import NOON, assert_problem, client_of, make_world, set_phase

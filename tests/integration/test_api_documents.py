@@ -3,7 +3,7 @@
 import pytest
 from django.db import connection
 
-from crawlctl.roles import VIEWER
+from crawlctl.access.roles import VIEWER
 from jobs.lifecycle.document import Stage
 from jobs.models import CounterDelta, Outcome, QueueItem
 from tests.support.api import assert_problem, client_of, document_id, make_documents, make_job, make_world, set_phase

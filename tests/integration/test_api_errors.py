@@ -7,10 +7,10 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
-from crawlctl.roles import ADMINISTRATOR, VIEWER
+from crawlctl.access.roles import ADMINISTRATOR, VIEWER
 from jobs.api.views import JobView
-from jobs.control import VERBS
 from jobs.models import Job, ThrottlePolicy
+from jobs.verbs.control import VERBS
 from tests.support.api import assert_problem, client_of, make_world
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ import threading
 import pytest
 from django.db import connections
 
-from crawlctl.roles import ADMINISTRATOR
+from crawlctl.access.roles import ADMINISTRATOR
 from jobs.duties.context import Pass
 from jobs.duties.housekeep import OLD_ANSWERS, forget_old_answers
 from jobs.models import OutputConnection

@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.lifecycle.job import TRANSITIONS, Pause, Phase
 from jobs.lifecycle.table import Owner
 from jobs.models import CounterDelta, Job, JobEvent, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy

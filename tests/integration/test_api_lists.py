@@ -2,7 +2,7 @@
 
 import pytest
 
-from crawlctl.roles import ADMINISTRATOR, VIEWER
+from crawlctl.access.roles import ADMINISTRATOR, VIEWER
 from jobs.connectors.repository.base import hash_of
 from jobs.models import OutputConnection, QueueItem
 from tests.support.api import assert_problem, client_of, make_documents, make_job, make_world

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from crawlctl.roles import VIEWER
+from crawlctl.access.roles import VIEWER
 from jobs.models import OutputConnection
 from nodes.models import MainTerm, Node, NodeEvent
 from tests.support.api import NOON, assert_problem, client_of, make_node

@@ -6,10 +6,10 @@ from django.contrib.auth.models import Permission
 from django.db import transaction
 from rest_framework.test import APIClient
 
-from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
-from jobs import channels
+from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.lifecycle.job import Phase
 from jobs.models import Bin, BinLimit, BinState, ThrottlePolicy
+from jobs.state import channels
 from jobs.throttling.windows import EVERY_DAY
 from tests.support.api import assert_problem, client_of, make_job, make_user, set_phase
 from tests.support.factories import make_bin, make_rule

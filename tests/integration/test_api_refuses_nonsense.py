@@ -14,7 +14,7 @@ import pytest
 from django.db import transaction
 from drf_spectacular.generators import SchemaGenerator
 
-from crawlctl.roles import ADMINISTRATOR
+from crawlctl.access.roles import ADMINISTRATOR
 from tests.support.api import client_of, document_id, make_world
 
 pytestmark = pytest.mark.django_db

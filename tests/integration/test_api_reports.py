@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import AsyncClient
 
-from crawlctl.roles import VIEWER
+from crawlctl.access.roles import VIEWER
 from jobs.models import Activity, QueueItem
 from tests.support.api import NOON, assert_problem, client_of, make_documents, make_job, make_user
 

@@ -5,8 +5,8 @@ import threading
 import pytest
 from django.db import connections
 
-from crawlctl import api
-from crawlctl.roles import ADMINISTRATOR, VIEWER
+from crawlctl.access.roles import ADMINISTRATOR, VIEWER
+from crawlctl.web import api
 from jobs.api.errors import NothingHere
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, Seed

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from crawlctl.roles import ADMINISTRATOR
+from crawlctl.access.roles import ADMINISTRATOR
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, ScheduleWindow, Seed, ThrottlePolicy
 from tests.support.api import assert_problem, client_of, make_job, set_phase

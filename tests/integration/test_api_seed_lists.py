@@ -5,14 +5,14 @@ import time
 import pytest
 from rest_framework.test import APIClient
 
-from crawlctl.roles import ADMINISTRATOR, OPERATOR
-from jobs import control
+from crawlctl.access.roles import ADMINISTRATOR, OPERATOR
 from jobs.duties.allocate import allocate_groups
 from jobs.duties.start import prepare_runs, seed_seeds
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, QueueItem, Seed
-from jobs.seed_lists import MOST_ADDRESSES
+from jobs.verbs import control
+from jobs.verbs.seed_lists import MOST_ADDRESSES
 from tests.support.api import assert_problem, client_of, make_job, set_phase, token_client_of
 from tests.support.stepping import Main
 

@@ -14,10 +14,10 @@ from django.utils import timezone
 from knox.models import AuthToken
 from rest_framework.test import APIClient
 
-from crawlctl import logins
+from crawlctl.access import logins
+from crawlctl.access.roles import VIEWER
+from crawlctl.access.tokens import MOST_OF_A_USER
 from crawlctl.models import LoginAttempt
-from crawlctl.roles import VIEWER
-from crawlctl.tokens import MOST_OF_A_USER
 from tests.support.api import PASSWORD, assert_problem, client_of, make_user
 
 pytestmark = pytest.mark.django_db

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs.queue.arrays import Hashes
+from jobs.queue.sql.arrays import Hashes
 
 pytestmark = pytest.mark.django_db
 

@@ -7,12 +7,12 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from jobs import bins
+from jobs.attention.sources import read_attention
 from jobs.lifecycle.document import Stage
 from jobs.models import Bin, Job, Outcome, ThrottleGroup
-from jobs.queries.attention.sources import read_attention
 from jobs.queries.overview import read_overview
 from jobs.ui.screens import overview_screen
+from jobs.verbs import hosts
 from nodes.models import Node
 from tests.support.api import client_of
 from tests.support.cluster import NOON, register_node
@@ -30,7 +30,7 @@ def lines_of(kind):
 
 def shown():
     now = timezone.now()
-    return overview_screen(read_overview(now=now), now=now)["attention"]
+    return overview_screen(read_overview(now=now), read_attention(now=now), now=now)["attention"]
 
 
 def status():
@@ -136,7 +136,7 @@ def count(running, lane, amount, *, stage=Stage.PENDING, outcome=0, code=""):
 def test_a_stopped_host_needs_attention_while_documents_wait_there(cluster):
     running = make_running_job(cluster[0])
     lane = make_lane(running.seed, "stopped.example")
-    bins.stop(lane.bin_id, reason="they asked us to", made_by="olga", now=NOON)
+    hosts.stop(lane.bin_id, reason="they asked us to", made_by="olga", now=NOON)
     assert kinds() == []
 
     count(running, lane, 3)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import psycopg
 
 from jobs.models import Batch, Job, Lane
-from jobs.queue.limits import read_limits
+from jobs.queue.pace.limits import read_limits
 from jobs.queue.release import withdraw
 from jobs.queue.wake import Sweep, put_off_lanes, wake_job, wake_lanes
 from tests.support.cluster import seconds

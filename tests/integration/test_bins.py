@@ -7,12 +7,12 @@ from django.db import connection as django_connection
 from django.test.utils import CaptureQueriesContext
 
 from jobs.models import Bin, BinState, CounterDelta, Job, LaneState, ThrottleGroup, ThrottlePolicy
-from jobs.queries import bin_lines, bin_waiting
-from jobs.queries.bin_lines import read_bin_lines
-from jobs.queries.bins import BinFilter, find_bins, find_busiest
-from jobs.queries.job_facts import read_next_ready_at
-from jobs.queue import hosts
-from jobs.queue.stuff import stuff
+from jobs.queries.hosts import lines, waiting
+from jobs.queries.hosts.lines import read_bin_lines
+from jobs.queries.hosts.selection import BinFilter, find_bins, find_busiest
+from jobs.queries.jobs.facts import read_next_ready_at
+from jobs.queue.offering.stuff import stuff
+from jobs.queue.pace import hosts
 from jobs.queue.take import take
 from jobs.throttling.sources import Origin
 from jobs.verdicts.causes import Cause
@@ -289,7 +289,7 @@ def test_of_very_many_bins_no_table_that_grows_with_them_is_read_from_end_to_end
         assert not _sequential(connection, statement) & grown, statement
     ids = find_busiest()
     assert len(ids) == 50
-    for query in (bin_lines._BINS, bin_waiting._WAITING):
+    for query in (lines._BINS, waiting._WAITING):
         cursor = connection.cursor()
         literal = query.replace("%(bins)s", "'{" + ",".join(map(str, ids)) + "}'").replace("%(policy)s", "NULL")
         literal = literal.replace("%(job)s", "NULL").replace("%(lane)s", "NULL")

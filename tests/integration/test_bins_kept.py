@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.models import Bin, LaneState
-from jobs.queue.stuff import stuff
+from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
 from jobs.throttling.keepers import keepers_of
 from nodes.models import Node

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jobs.connectors.repository.base import Ending
 from jobs.lifecycle.document import Stage
 from jobs.models import CarryDown, QueueItem
-from jobs.queue.flush import flush
+from jobs.queue.flushing.flush import flush
 from tests.integration.test_hop_limits import Crawl, assert_counts_are_exact, begin_anew, name_of
 from tests.support.cluster import NOON
 from tests.support.factories import hash_of, make_reference, make_result

@@ -3,9 +3,9 @@
 import pytest
 
 from jobs.models import Bin, BinState, Counter, CounterDelta, LaneState, Turn
-from jobs.queue.close import ClosedTurn, close_turns
-from jobs.queue.counters import fold
-from jobs.queue.stuff import stuff
+from jobs.queue.counting.counters import fold
+from jobs.queue.offering.stuff import stuff
+from jobs.queue.pace.close import ClosedTurn, close_turns
 from jobs.queue.take import take
 from tests.support.cluster import NOON, elect_main
 from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_running_job

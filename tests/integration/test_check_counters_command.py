@@ -7,7 +7,7 @@ from django.core.management import CommandError, call_command
 
 from jobs.lifecycle.document import Stage
 from jobs.models import CounterDelta, JobCounter, Outcome, QueueItem
-from jobs.queue.counter_repair import repair_lanes
+from jobs.queue.counting.repair import repair_lanes
 from tests.support.cluster import register_node
 from tests.support.factories import count_folded, make_documents, make_lane, make_running_job
 

@@ -13,9 +13,9 @@ from django.utils import timezone
 from jobs.duties.allocate import allocate_groups, retire_groups
 from jobs.duties.requests import answer_requests
 from jobs.models import InvariantCheck, Job, ThrottleGroup, ThrottlePolicy
-from jobs.queries.cluster_page import read_cluster_page
+from jobs.queries.cluster.page import read_cluster_page
 from jobs.ui.cluster_screen import cluster_screen
-from nodes import membership
+from nodes.membership import members
 from nodes.models import ClusterRequest, Node, NodeEvent
 from tests.support.api import make_node, make_user
 from tests.support.cluster import NOON
@@ -59,7 +59,7 @@ class Cluster:
 @pytest.fixture
 def cluster(connection, monkeypatch):
     # Pages do not wait for an answer, because the test steps the main.
-    monkeypatch.setattr("nodes.requests._PATIENCE", 0.0)
+    monkeypatch.setattr("nodes.membership.requests._PATIENCE", 0.0)
     return Cluster(connection)
 
 
@@ -206,8 +206,8 @@ def test_names_are_shown_as_they_are(cluster):
 
 def test_a_rebalance_shows_its_plan_before_anything_moves(cluster, monkeypatch):
     # The main answers at the first look of the page.
-    monkeypatch.setattr("nodes.requests._PATIENCE", 5.0)
-    monkeypatch.setattr("nodes.requests.time.sleep", lambda _seconds: cluster.main.step(answer_requests))
+    monkeypatch.setattr("nodes.membership.requests._PATIENCE", 5.0)
+    monkeypatch.setattr("nodes.membership.requests.time.sleep", lambda _seconds: cluster.main.step(answer_requests))
     client = visitor()
 
     plan = client.post("/cluster/rebalance/").content.decode()
@@ -253,8 +253,8 @@ def test_a_node_says_what_it_holds_before_it_is_drained(cluster):
 
 
 def test_who_gets_which_group_is_seen_before_a_manager_is_drained(cluster, monkeypatch):
-    monkeypatch.setattr("nodes.requests._PATIENCE", 5.0)
-    monkeypatch.setattr("nodes.requests.time.sleep", lambda _seconds: cluster.main.step(answer_requests))
+    monkeypatch.setattr("nodes.membership.requests._PATIENCE", 5.0)
+    monkeypatch.setattr("nodes.membership.requests.time.sleep", lambda _seconds: cluster.main.step(answer_requests))
     client = visitor()
     address = f"/cluster/nodes/{cluster.main.id}/drain/"
     assert "Preview" in client.get(address).content.decode()
@@ -268,8 +268,8 @@ def test_who_gets_which_group_is_seen_before_a_manager_is_drained(cluster, monke
 
 
 def test_what_the_cluster_cannot_do_is_said(cluster):
-    membership.stop(cluster.connection, node_id=cluster.main.id, reason="a test")
-    membership.stop(cluster.connection, node_id=cluster.other.id, reason="a test")
+    members.stop(cluster.connection, node_id=cluster.main.id, reason="a test")
+    members.stop(cluster.connection, node_id=cluster.other.id, reason="a test")
 
     page = visitor().post("/cluster/rebalance/", follow=True).content.decode()
 

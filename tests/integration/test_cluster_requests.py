@@ -10,13 +10,13 @@ from django.core.management import CommandError, call_command
 from django.db import connection as django_connection
 from django.test.utils import CaptureQueriesContext
 
-from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.duties.allocate import allocate_groups
 from jobs.duties.hand_over import hand_over_groups
 from jobs.duties.requests import answer_requests
 from jobs.models import Job, ThrottleGroup
-from nodes import membership
-from nodes.fences import FenceRefused
+from nodes.membership import members
+from nodes.membership.fences import FenceRefused
 from nodes.models import ClusterRequest, Node
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON, events_of, register_node, status_of
@@ -30,7 +30,7 @@ REQUESTS = "/api/v1/cluster/requests/"
 @pytest.fixture
 def cluster(dsn, connection, monkeypatch):
     """Yield a main that can answer within milliseconds from another thread, as its process would."""
-    monkeypatch.setattr("nodes.requests._LOOK", 0.01)
+    monkeypatch.setattr("nodes.membership.requests._LOOK", 0.01)
     made = _Cluster(connection)
     yield made
     made.stop()
@@ -76,7 +76,7 @@ def some_group():
 @pytest.fixture
 def impatient(monkeypatch):
     """Let requests return without a wait for their answer."""
-    monkeypatch.setattr("nodes.requests._PATIENCE", 0.0)
+    monkeypatch.setattr("nodes.membership.requests._PATIENCE", 0.0)
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_what_has_ended_can_be_asked_again(cluster, administrator, impatient):
 
 
 def test_without_a_main_nothing_is_asked(cluster, administrator):
-    membership.resign(cluster.connection, term=cluster.main.term)
+    members.resign(cluster.connection, term=cluster.main.term)
 
     assert_problem(administrator.post(REBALANCE, {}, format="json"), 503, "no_main")
 
@@ -190,7 +190,7 @@ def test_without_a_main_nothing_is_asked(cluster, administrator):
 
 def test_an_old_main_answers_nothing(cluster, administrator, impatient):
     administrator.post(REBALANCE, {}, format="json")
-    membership.resign(cluster.connection, term=cluster.main.term)
+    members.resign(cluster.connection, term=cluster.main.term)
 
     with pytest.raises(FenceRefused, match="term fence"):
         cluster.main.step(answer_requests)
@@ -244,7 +244,7 @@ def _failed(cluster):
 
 
 def _draining(cluster):
-    membership.begin_draining(cluster.connection, node_id=cluster.other.id, reason="")
+    members.begin_draining(cluster.connection, node_id=cluster.other.id, reason="")
     return cluster.other.id
 
 
@@ -306,7 +306,7 @@ def test_a_node_is_drained_and_the_request_ends_with_it(cluster, administrator, 
     assert status_of(cluster.connection, node.id) == "draining"
     assert administrator.get(address).json()["state"] == "under way"
 
-    membership.stop(cluster.connection, node_id=node.id, reason="drained")
+    members.stop(cluster.connection, node_id=node.id, reason="drained")
     cluster.main.step(answer_requests)
     assert administrator.get(address).json()["state"] == "done"
 
@@ -326,7 +326,7 @@ def test_who_would_get_what_is_told_before_a_manager_is_drained(cluster, adminis
 
 
 def test_the_only_manager_is_not_drained(cluster, administrator):
-    membership.stop(cluster.connection, node_id=cluster.other.id, reason="")
+    members.stop(cluster.connection, node_id=cluster.other.id, reason="")
     cluster.answer()
 
     problem = assert_problem(administrator.post(f"/api/v1/nodes/{cluster.main.id}/drain/"), 409, "refused")
@@ -366,7 +366,7 @@ def test_a_command_says_what_is_not_there(cluster, command, arguments, code):
 
 
 def test_a_command_says_that_there_is_no_main(cluster):
-    membership.resign(cluster.connection, term=cluster.main.term)
+    members.resign(cluster.connection, term=cluster.main.term)
 
     with pytest.raises(CommandError, match="no main now"):
         run("rebalance")

@@ -9,19 +9,19 @@ import psycopg
 import pytest
 from django.db import connections as connections_of_django
 
-from jobs import connections
-from jobs.connections import InvalidConnection
+from jobs.attention.jobs import held_jobs
 from jobs.connectors.output.base import Entry, OutputError
 from jobs.connectors.output.registry import open_output
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
 from jobs.connectors.repository.kind import Asked, Seeding, SeedingFailed
 from jobs.duties.connectors import watch_connectors
-from jobs.loops.database import database_dsn
 from jobs.management.crawl_options import _outputs, _refuse_outside
 from jobs.management.crawl_sources import CrawlRefused
 from jobs.models import Job, OutputConnection, RepositoryConnection
-from jobs.queries.attention.jobs import held_jobs
 from jobs.settings.table import FILE_ROOTS, OUTPUT_ROOT
+from jobs.verbs import connections
+from jobs.verbs.connections import InvalidConnection
+from nodes.database.address import database_dsn
 from nodes.models import NodeEvent
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON

@@ -5,7 +5,7 @@ import uuid
 import psycopg
 import pytest
 
-from nodes.connections import connect, settings_of_node, unhurried
+from nodes.database.connections import connect, settings_of_node, unhurried
 from tests.benchmarks.databases import forget_statements, read_statements
 from tests.support.cluster import TIMEOUT
 from tests.support.debian import debian_server

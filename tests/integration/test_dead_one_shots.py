@@ -2,13 +2,13 @@
 
 import pytest
 
-from jobs import control
 from jobs.duties.failover import interrupt_dead_one_shots
 from jobs.duties.finish import end_runs
 from jobs.lifecycle.job import Pause, Phase
 from jobs.models import Job
-from nodes import membership
+from jobs.verbs import control
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.membership import members
 from tests.support.cluster import register_node
 from tests.support.factories import make_job
 from tests.support.stepping import Main
@@ -23,7 +23,7 @@ def main(connection):
 def job(main, connection):
     """Return a job in the scope of a one-shot, with a node that has stopped."""
     node = register_node(connection, "manager", scope="one-shot")
-    membership.stop(connection, node_id=node.id, reason="asked to stop")
+    members.stop(connection, node_id=node.id, reason="asked to stop")
     return make_job(node_scope="one-shot")
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from crawlctl.roles import OPERATOR
-from jobs import control
+from crawlctl.access.roles import OPERATOR
+from jobs.attention.sources import read_attention
 from jobs.lifecycle.job import Guard, RunEnd
 from jobs.models import JobEvent, RemovalQuestion
-from jobs.queries.attention.sources import read_attention
+from jobs.verbs import control
 from tests.support.api import client_of
 from tests.support.guarded_site import GuardedSite
 

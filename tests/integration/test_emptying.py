@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.test import TransactionTestCase
 
-from crawlctl.roles import ROLES, VIEWER
+from crawlctl.access.roles import ROLES, VIEWER
 from jobs.models import Job, ThrottlePolicy
 from tests.support.emptying import LARGE, Emptying
 from tests.support.factories import make_job, make_policy

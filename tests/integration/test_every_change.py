@@ -8,9 +8,9 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
-from crawlctl.accounts import FIRST_START, ensure_administrator
-from crawlctl.adminsite import site
-from crawlctl.roles import ADMINISTRATOR
+from crawlctl.access.accounts import FIRST_START, ensure_administrator
+from crawlctl.access.adminsite import site
+from crawlctl.access.roles import ADMINISTRATOR
 from jobs.models import Job, JobEvent
 from nodes.models import ClusterRequest, NodeEvent
 from tests.integration.test_roles import OPERATIONS, address
@@ -29,7 +29,7 @@ each_change_of_a_thing = pytest.mark.parametrize("name", sorted(name for name in
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """Let requests to the cluster return without a wait, since the main of these tests never answers."""
-    monkeypatch.setattr("nodes.requests._PATIENCE", 0)
+    monkeypatch.setattr("nodes.membership.requests._PATIENCE", 0)
 
 
 class Asking:

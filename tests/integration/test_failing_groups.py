@@ -7,8 +7,8 @@ from django.utils import timezone
 from jobs.duties import stuff as duty
 from jobs.duties.stuff import stuff_groups
 from jobs.models import Batch, ThrottleGroup
-from jobs.queries.cluster_page import read_cluster_page
-from jobs.queries.job_page import read_job_page
+from jobs.queries.cluster.page import read_cluster_page
+from jobs.queries.jobs.page import read_job_page
 from jobs.ui.cluster_screen import cluster_screen
 from jobs.ui.screens import job_screen
 from tests.support.api import client_of

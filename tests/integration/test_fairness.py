@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.loops.bin_queue import BinQueue, PacedBin
-from jobs.queue.close import close_turns
-from jobs.queue.flush import flush
-from jobs.queue.stuff import stuff
+from jobs.loops.worker.host_queue import BinQueue, PacedBin
+from jobs.queue.flushing.flush import flush
+from jobs.queue.offering.stuff import stuff
+from jobs.queue.pace.close import close_turns
 from jobs.queue.take import take
 from tests.support.cluster import NOON, register_node, seconds
 from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_result, make_running_job

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.models import Batch, Floor
-from jobs.queue.floor import LOWEST_BATCH, raise_floor
+from jobs.queue.sql.floor import LOWEST_BATCH, raise_floor
 from tests.support.cluster import register_node
 from tests.support.factories import make_policy, make_running_job
 from tests.support.waiting import wait_until

@@ -2,10 +2,10 @@
 
 import pytest
 
+from jobs.attention.disks import disks_without_room
 from jobs.duties.disks import say_which_disks_lack_room
 from jobs.models import Job
-from jobs.queries.attention.disks import disks_without_room
-from nodes import membership
+from nodes.membership import members
 from tests.support.cluster import NOON, register_node
 from tests.support.factories import make_policy, make_running_job
 from tests.support.stepping import Main
@@ -25,7 +25,7 @@ def job(main):
 
 def says(connection, worker, disk):
     """Let the worker beat, and report the disks without room."""
-    membership.beat(connection, node_id=worker.id, progress={"disk": disk})
+    members.beat(connection, node_id=worker.id, progress={"disk": disk})
 
 
 def reason_of(main, job):

@@ -4,7 +4,6 @@ import uuid
 
 import pytest
 
-from jobs import control
 from jobs.connectors.repository.base import Ending
 from jobs.duties.context import Pass
 from jobs.duties.failover import open_gates
@@ -12,10 +11,11 @@ from jobs.duties.finish import end_runs
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Gate, GatedDocument, Job, LaneState, QueueItem
-from jobs.queue.flush import flush
-from jobs.queue.gates import open_gate, shut
-from nodes import membership
-from nodes.fences import FenceRefused
+from jobs.queue.flushing.flush import flush
+from jobs.queue.flushing.gates import open_gate, shut
+from jobs.verbs import control
+from nodes.membership import members
+from nodes.membership.fences import FenceRefused
 from nodes.models import Node
 from tests.integration.test_queue_flush import OneWorker, document
 from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
@@ -82,7 +82,7 @@ def test_no_gate_is_shut_for_a_job_that_must_not_go_on(crawl):
 
 
 def test_a_worker_that_was_marked_failed_shuts_no_gate(crawl):
-    membership.mark_failed(crawl.connection, verdict=fall_silent(crawl.connection, crawl.worker), term=crawl.term)
+    members.mark_failed(crawl.connection, verdict=fall_silent(crawl.connection, crawl.worker), term=crawl.term)
 
     with pytest.raises(FenceRefused, match="node fence"):
         shut_for(crawl)
@@ -97,9 +97,9 @@ def test_gates_of_nodes_that_are_no_more_open(crawl, end):
     assert open_gates(one_pass(crawl)) == 0
 
     if end == "failed":
-        membership.mark_failed(crawl.connection, verdict=fall_silent(crawl.connection, other), term=crawl.term)
+        members.mark_failed(crawl.connection, verdict=fall_silent(crawl.connection, other), term=crawl.term)
     elif end == "stopped":
-        membership.stop(crawl.connection, node_id=other.id, reason="a test")
+        members.stop(crawl.connection, node_id=other.id, reason="a test")
     else:
         Node.objects.filter(pk=other.id).delete()
 

@@ -7,8 +7,6 @@ from django.db import connection as django_connection
 from django.db import transaction
 from django.utils import timezone
 
-from jobs import control
-from jobs.control import SeedWanted
 from jobs.duties import allocate
 from jobs.duties.allocate import allocate_groups, join_groups, retire_groups
 from jobs.duties.groups import look
@@ -16,14 +14,16 @@ from jobs.duties.hand_over import hand_over_groups
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Batch, BinLimit, BinState, Job, QueueItem, Seed, ThrottleGroup
-from jobs.queue.flush import flush
-from jobs.queue.hold import GroupHeld
-from jobs.queue.stuff import stuff
+from jobs.queue.flushing.flush import flush
+from jobs.queue.offering.hold import GroupHeld
+from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
 from jobs.settings.table import BALANCE
-from nodes import membership
+from jobs.verbs import control
+from jobs.verbs.control import SeedWanted
 from nodes.decisions.hand_over import let_go
-from nodes.fences import FenceRefused
+from nodes.membership import members
+from nodes.membership.fences import FenceRefused
 from tests.support.cluster import NOON, TIMEOUT, events_of, fall_silent, register_node, seconds
 from tests.support.factories import facts_of, make_documents, make_job, make_lane, make_policy, make_result
 from tests.support.rival import Rival
@@ -143,7 +143,7 @@ def test_a_failed_managers_groups_go_to_all_the_others(main, connection):
     run_jobs(6)
     main.step(allocate_groups)
 
-    membership.mark_failed(connection, verdict=fall_silent(connection, one.node), term=main.term)
+    members.mark_failed(connection, verdict=fall_silent(connection, one.node), term=main.term)
     main.step(allocate_groups)
 
     assert owners() == {main.id: 3, two.id: 3}
@@ -159,7 +159,7 @@ def test_whoever_is_given_groups_can_read_that_in_the_journal(main, connection):
 
 def test_an_old_main_gives_nothing(main, connection):
     run_jobs(1)
-    membership.resign(connection, term=main.term)
+    members.resign(connection, term=main.term)
 
     with pytest.raises(FenceRefused, match="term fence"):
         main.step(allocate_groups)
@@ -289,7 +289,7 @@ def test_the_groups_of_an_owner_that_died_in_the_middle_of_a_move_arrive_all_the
     begin_move(main, other)
     ThrottleGroup.objects.update(owner=owner.id)
 
-    membership.mark_failed(connection, verdict=fall_silent(connection, owner.node), term=main.term)
+    members.mark_failed(connection, verdict=fall_silent(connection, owner.node), term=main.term)
     main.step(allocate_groups)
 
     assert owners() == {other.id: 1}
@@ -331,7 +331,7 @@ def test_of_the_owner_who_lets_go_and_the_main_who_takes_back_one_writes(main, c
 def test_a_group_that_was_bound_for_a_manager_that_is_gone_finds_another(main, connection):
     other = Manager(connection)
     begin_move(main, other)
-    membership.mark_failed(connection, verdict=fall_silent(connection, other.node), term=main.term)
+    members.mark_failed(connection, verdict=fall_silent(connection, other.node), term=main.term)
 
     main.step(hand_over_groups, allocate_groups)
 
@@ -343,7 +343,7 @@ def test_a_draining_manager_hands_over_all_that_it_holds(main, connection):
     run_jobs(4)
     main.step(allocate_groups)
 
-    membership.begin_draining(connection, node_id=leaving.id, reason="asked to stop")
+    members.begin_draining(connection, node_id=leaving.id, reason="asked to stop")
     main.step(allocate_groups)
     leaving.step(hand_over_groups)
 

@@ -8,10 +8,10 @@ import time
 import psycopg
 import pytest
 
-from nodes import membership
-from nodes.connections import connect
+from nodes.database.connections import connect
 from nodes.decisions.judge import FailureCause, MarkFailed
-from nodes.heartbeat import Heart
+from nodes.membership import members
+from nodes.membership.heartbeat import Heart
 from tests.support.cluster import elect_main, register_node, seconds, status_of
 from tests.support.waiting import wait_until
 
@@ -83,7 +83,7 @@ def test_it_says_when_the_node_was_marked_failed(connection, worker, heart):
     wait_until(lambda: heart.trust.may_begin)
     verdict = MarkFailed(node_id=worker.id, scope="cluster", cause=FailureCause.PROCESS_GONE, reason="in this test")
 
-    membership.mark_failed(connection, verdict=verdict, term=term)
+    members.mark_failed(connection, verdict=verdict, term=term)
 
     assert heart.failed.wait(timeout=10)
     assert not heart.trust.may_begin
@@ -123,7 +123,7 @@ def test_a_node_that_stopped_itself_has_not_failed(connection, worker, heart):
     heart.start()
     wait_until(lambda: heart.is_steady(seconds(0.2)))
 
-    membership.stop(connection, node_id=worker.id, reason="asked to")
+    members.stop(connection, node_id=worker.id, reason="asked to")
 
     wait_until(lambda: not heart.is_steady(seconds(0.2)))
     assert not heart.failed.is_set()

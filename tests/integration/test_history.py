@@ -5,19 +5,19 @@ import time
 
 import pytest
 
-from jobs import notifications
-from jobs.connections import clear_history
 from jobs.connectors.repository.base import Ending, Record
 from jobs.duties.context import Pass
 from jobs.duties.history import clear_histories, keep_history
 from jobs.lifecycle.activity import OF_TRANSITIONS
 from jobs.lifecycle.job import TRANSITIONS, Pause, Phase, RunEnd
 from jobs.models import Activity, Job, RepositoryConnection
-from jobs.queue.drop import drop
-from jobs.queue.flush import flush
-from jobs.queue.history import Departure
+from jobs.queue import notifications
+from jobs.queue.flushing.flush import flush
+from jobs.queue.flushing.history import Departure
+from jobs.queue.removing.drop import drop
 from jobs.settings.table import KEEP_HISTORY
-from jobs.transitions import make_transition
+from jobs.state.transitions import make_transition
+from jobs.verbs.connections import clear_history
 from tests.integration.test_queue_flush import OneWorker
 from tests.support.cluster import NOON, elect_main, register_node, seconds
 from tests.support.factories import (

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.models import HopCount, Link
-from jobs.queue.hops import HopGraph, HopRules
-from jobs.queue.rows import named_rows
+from jobs.queue.flushing.hops import HopGraph, HopRules
+from jobs.queue.sql.rows import named_rows
 from tests.support.factories import hash_of
 
 NAMES = "abcdefgh"

@@ -8,7 +8,7 @@ from jobs.connectors.repository.base import Ending
 from jobs.connectors.repository.web.kind import HOSTS
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
-from jobs.loops.outputs import JobOutputs
+from jobs.loops.worker.outputs import JobOutputs
 from jobs.models import (
     Batch,
     Bin,
@@ -25,14 +25,14 @@ from jobs.models import (
     QueueItem,
     Turn,
 )
-from jobs.queue.close import ClosedTurn, close_turns
 from jobs.queue.discover import discover_seeds
-from jobs.queue.drop import drop
-from jobs.queue.flush import flush
-from jobs.queue.hops import rules_of
+from jobs.queue.flushing.flush import flush
+from jobs.queue.flushing.hops import rules_of
+from jobs.queue.offering.stuff import stuff
+from jobs.queue.offering.stuff_removals import stuff_outside, stuff_removals
+from jobs.queue.pace.close import ClosedTurn, close_turns
 from jobs.queue.release import give_back
-from jobs.queue.stuff import stuff
-from jobs.queue.stuff_removals import stuff_outside, stuff_removals
+from jobs.queue.removing.drop import drop
 from jobs.queue.take import take
 from tests.integration.test_hop_counts import LINK_TYPES, NAMES, SEEDS, SITES, chooser, reached
 from tests.integration.test_queue_counters import COUNTED, IN_THE_TABLE

@@ -3,8 +3,8 @@
 import pytest
 from django.core.management import CommandError, call_command
 
-from jobs import deny_list
 from jobs.models import Bin
+from jobs.verbs import deny_list
 from nodes.models import NodeEvent
 from tests.support.factories import make_bin
 

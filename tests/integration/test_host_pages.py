@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from jobs.lifecycle.job import Phase
 from jobs.models import Activity, Bin, BinState, CounterDelta, Job, QueueItem, ThrottlePolicy
-from jobs.queries.bin_lines import read_bin_lines
-from jobs.queries.bin_page import read_bin_page
-from jobs.ui.bins_screen import host_row
+from jobs.queries.hosts.lines import read_bin_lines
+from jobs.queries.hosts.page import read_bin_page
+from jobs.ui.hosts_screen import host_row
 from jobs.ui.topics import TopicUnknown, host_topic, is_topic, read_screen
 from nodes.models import NodeEvent
 from tests.support.api import make_user, set_phase

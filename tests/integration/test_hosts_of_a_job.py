@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Batch, CounterDelta, Outcome, Turn
-from jobs.queries.job_page import read_job_page
+from jobs.queries.jobs.page import read_job_page
 from jobs.ui.screens import job_screen
 from tests.integration.test_what_is_read import Reader
 from tests.support.cluster import NOON, register_node, seconds

@@ -7,7 +7,7 @@ import pytest
 from jobs.duties.context import Pass
 from jobs.duties.housekeep import forget_old_nodes
 from jobs.models import Job
-from nodes import membership
+from nodes.membership import members
 from nodes.models import ClusterRequest, MainTerm, Node, NodeEvent
 from tests.support.cluster import elect_main, register_node, seconds, status_of
 from tests.support.factories import make_group, make_job
@@ -31,8 +31,8 @@ def main(connection):
 
 
 def end(connection, node):
-    membership.begin_draining(connection, node_id=node.id, reason="asked to stop")
-    membership.stop(connection, node_id=node.id, reason="asked to stop")
+    members.begin_draining(connection, node_id=node.id, reason="asked to stop")
+    members.stop(connection, node_id=node.id, reason="asked to stop")
 
 
 def names():

@@ -8,10 +8,10 @@ import psycopg
 import pytest
 from psycopg.pq import TransactionStatus
 
-from jobs.queue.transaction import implicit_transaction
-from nodes import membership
-from nodes.connections import connect
-from nodes.fences import FenceRefused, hold_node
+from jobs.queue.sql.transaction import implicit_transaction
+from nodes.database.connections import connect
+from nodes.membership import members
+from nodes.membership.fences import FenceRefused, hold_node
 from tests.support.cluster import elect_main, fall_silent, register_node, seconds, status_of
 
 BUMP = "UPDATE nodes_node SET capacity = %s WHERE id = %s"
@@ -125,7 +125,7 @@ def test_a_fence_that_it_holds_is_held_until_its_end(mine, others, node):
 
 
 def test_a_shut_fence_rolls_back_what_was_written_before_it(mine, others, node):
-    membership.stop(others, node_id=node.id, reason="asked to")
+    members.stop(others, node_id=node.id, reason="asked to")
     with pytest.raises(FenceRefused):
         bump_and(lambda _cursor: hold_node(mine, node.id), mine, node)
     assert capacity_of(others, node) == 1
@@ -138,7 +138,7 @@ def test_what_a_frozen_process_holds_ends_with_the_mark_of_its_node(dsn, others)
 
     def wake_up_failed(cursor):
         hold_node(work, frozen.id)
-        assert membership.mark_failed(others, verdict=verdict, term=term)
+        assert members.mark_failed(others, verdict=verdict, term=term)
         assert status_of(others, frozen.id) == "failed"
         cursor.execute(BUMP, [3, frozen.id])
 

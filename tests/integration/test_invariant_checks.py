@@ -10,9 +10,9 @@ from jobs.duties.check import ASTRAY, check_invariants
 from jobs.duties.context import Pass
 from jobs.lifecycle.document import Stage
 from jobs.models import Batch, Bin, BinState, CounterDelta, InvariantCheck, ThrottleGroup
-from jobs.queue.stuff import stuff
+from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
-from nodes.fences import FenceRefused, TermHeld
+from nodes.membership.fences import FenceRefused, TermHeld
 from nodes.models import Node
 from tests.support.cluster import NOON, elect_main, register_node
 from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_running_job

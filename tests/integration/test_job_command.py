@@ -3,10 +3,10 @@
 import pytest
 from django.core.management import CommandError, call_command
 
-from jobs import control
 from jobs.lifecycle.job import TRANSITIONS, Phase
 from jobs.lifecycle.table import Owner
 from jobs.models import Job, JobEvent
+from jobs.verbs import control
 from tests.support.factories import make_job
 
 # The command closes the database connection after it checks the tables.

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.loops.worker_jobs import JobTable, read_job
+from jobs.loops.worker.jobs import JobTable, read_job
 from jobs.models import Job
 from tests.support.cluster import register_node
 from tests.support.factories import make_running_job

@@ -4,9 +4,9 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
-from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
-from jobs.changes import differences, in_words
+from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.models import JobEvent
+from jobs.state.changes import differences, in_words
 from nodes.models import NodeEvent
 from tests.support.api import client_of, make_user, make_world
 

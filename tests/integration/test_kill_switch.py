@@ -4,14 +4,15 @@ The kill switch of hosts: a stop makes documents wait, a denial ends them. Witho
 
 import pytest
 
-from jobs import bins, deny_list
-from jobs.bins import BinRefused, HostsUnknown, InvalidBin
 from jobs.connectors.repository.web.kind import HOSTS
 from jobs.models import Bin, DenialReason
-from jobs.queries.bin_lines import read_bin_lines
+from jobs.queries.hosts.lines import read_bin_lines
 from jobs.queue.discover import open_lanes
-from jobs.queue.stuff import stuff
+from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
+from jobs.verbs import deny_list
+from jobs.verbs import hosts as bins
+from jobs.verbs.hosts import BinRefused, HostsUnknown, InvalidBin
 from jobs.verdicts.causes import Cause
 from tests.support.cluster import NOON, register_node
 from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_running_job

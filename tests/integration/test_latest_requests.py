@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.models import Activity, Job
-from jobs.queries.latest_requests import read_latest_requests
+from jobs.queries.hosts.latest_requests import read_latest_requests
 from tests.support.cluster import NOON
 from tests.support.factories import make_running_job
 from tests.support.stepping import Manager
@@ -90,8 +90,8 @@ HISTORIES = st.lists(
 @given(history=HISTORIES, older=st.integers(0, 40), most=st.integers(1, 60))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_counted_are_the_newest_requests_without_a_gap(running, monkeypatch, history, older, most):
-    monkeypatch.setattr("jobs.queries.latest_requests._ROWS", older)
-    monkeypatch.setattr("jobs.queries.latest_requests._MOST_ROWS", most)
+    monkeypatch.setattr("jobs.queries.hosts.latest_requests._ROWS", older)
+    monkeypatch.setattr("jobs.queries.hosts.latest_requests._MOST_ROWS", most)
     Activity.objects.all().delete()
     Activity.objects.bulk_create(request(running, host, code, ago=ago) for host, code, ago in history)
 

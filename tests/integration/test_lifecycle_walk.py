@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 from django.db import IntegrityError, transaction
 
-from jobs import control
 from jobs.lifecycle.job import SITUATIONS, TRANSITIONS, Guard, JobState, Pause, Phase, StopRequest, Window, situation_of
 from jobs.models import Job, JobEvent
-from jobs.transitions import JobUnknown, TransitionRefused, make_transition
+from jobs.state.transitions import JobUnknown, TransitionRefused, make_transition
+from jobs.verbs import control
 from tests.support.cluster import NOON
 from tests.support.factories import make_job
 

@@ -21,10 +21,10 @@ from crawlctl.live import bridge as bridge_module
 from crawlctl.live import judging
 from crawlctl.live.bridge import stop_bridge
 from crawlctl.live.consumers import NOT_ALLOWED, NOT_LOGGED_IN, TOO_BIG, TOO_MUCH
-from jobs import control
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import CounterDelta, Job
+from jobs.verbs import control
 from tests.support.api import make_job, make_user, set_phase
 from tests.support.waiting import wait_until
 

@@ -15,15 +15,15 @@ from jobs.duties.context import Pass
 from jobs.loops.database import WorkConnection
 from jobs.models import Batch, QueueItem, Seed, ThrottleGroup
 from jobs.queue import release
-from jobs.queue.flush import flush
-from jobs.queue.stuff import stuff
+from jobs.queue.flushing.flush import flush
+from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
-from nodes import membership
-from nodes.connections import PatientConnection, connect, unhurried
+from nodes.database.connections import PatientConnection, connect, unhurried
 from nodes.decisions.elect import elect
-from nodes.heartbeat import Heart
-from nodes.identity import NodeIdentity
+from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import NodeKind
+from nodes.membership import members
+from nodes.membership.heartbeat import Heart
 from tests.support.cluster import NOON, TIMEOUT, elect_main, events_of, seconds, status_of
 from tests.support.factories import facts_of, make_documents, make_lane, make_policy, make_result, make_running_job
 from tests.support.proxy import SYNC, Direction, Proxy
@@ -79,7 +79,7 @@ def take_all(connection, worker):
 def test_a_node_whose_entry_was_not_answered_is_entered_once_and_works(proxy, work, connection, identity, unanswered):
     lost = proxy.lose_answer(unanswered)
 
-    work.run(lambda mine: membership.join(mine, identity=identity))
+    work.run(lambda mine: members.join(mine, identity=identity))
 
     assert lost.done()
     assert status_of(connection, identity.id) == "running"
@@ -88,14 +88,14 @@ def test_a_node_whose_entry_was_not_answered_is_entered_once_and_works(proxy, wo
 
 def test_a_main_whose_election_was_not_answered_finds_itself_main_in_that_term(proxy, work, connection):
     me = NodeIdentity.of_this_process(kind=NodeKind.MANAGER, scope="cluster", name="here", timeout=TIMEOUT)
-    membership.join(connection, identity=me)
+    members.join(connection, identity=me)
     lost = proxy.lose_answer(b"COMMIT")
 
     def keep_office(mine):
-        cluster = membership.look(mine, scope="cluster", me=me)
+        cluster = members.look(mine, scope="cluster", me=me)
         wish = elect(cluster, beat=seconds(1), is_steady=lambda _duration: True)
         if wish is not None:
-            membership.elect(mine, node_id=me.id, scope=wish.scope, seen_term=wish.seen_term)
+            members.elect(mine, node_id=me.id, scope=wish.scope, seen_term=wish.seen_term)
         return cluster
 
     cluster = work.run(keep_office)

@@ -12,15 +12,15 @@ import pytest
 from django.test import Client
 from psycopg.rows import namedtuple_row
 
-from crawlctl.roles import ADMINISTRATOR, VIEWER
-from jobs import connections
+from crawlctl.access.roles import ADMINISTRATOR, VIEWER
+from jobs.attention.outputs import outputs_that_lost_lines
 from jobs.connectors.output.lost_lines import DIRECTORY, memory_of
 from jobs.connectors.repository.base import Ending
-from jobs.loops.outputs import JobOutputs
+from jobs.loops.worker.outputs import JobOutputs
 from jobs.management.standard_output import DocumentStream
 from jobs.models import LostLines
-from jobs.queries.attention.outputs import outputs_that_lost_lines
 from jobs.queries.clock import read_clock
+from jobs.verbs import connections
 from tests.integration.test_outputs import (
     NOON,
     OTHER_PAGE,

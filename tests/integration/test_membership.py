@@ -8,12 +8,12 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from nodes import membership
 from nodes.decisions.elect import elect, take_over
 from nodes.decisions.judge import FailureCause, judge
-from nodes.fences import FenceRefused, TermHeld, count_refused, hold_node, hold_term
-from nodes.identity import NodeIdentity
+from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import FINAL_STATUSES, TRANSITIONS, NodeKind, NodeStatus
+from nodes.membership import members
+from nodes.membership.fences import FenceRefused, TermHeld, count_refused, hold_node, hold_term
 from tests.support.cluster import (
     BEAT,
     TIMEOUT,
@@ -54,11 +54,11 @@ def put_into(connection, status: str):
 def test_a_node_registers_works_drains_and_stops_and_the_journal_says_so(connection):
     node = identity_here()
 
-    membership.register(connection, identity=node)
+    members.register(connection, identity=node)
     assert status_of(connection, node.id) == "starting"
-    assert membership.begin_work(connection, node_id=node.id)
-    assert membership.begin_draining(connection, node_id=node.id, reason="asked to stop")
-    assert membership.stop(connection, node_id=node.id, reason="asked to stop")
+    assert members.begin_work(connection, node_id=node.id)
+    assert members.begin_draining(connection, node_id=node.id, reason="asked to stop")
+    assert members.stop(connection, node_id=node.id, reason="asked to stop")
 
     assert status_of(connection, node.id) == "stopped"
     assert events_of(connection, node.id) == ["registered", "running", "draining", "stopped"]
@@ -75,10 +75,10 @@ def test_a_second_process_with_the_same_id_is_refused_and_the_first_is_untouched
 
 def test_a_beat_tells_what_has_become_of_the_node_and_who_is_main(connection):
     node = register_node(connection)
-    before = membership.beat(connection, node_id=node.id, progress={"in_flight": 3})
+    before = members.beat(connection, node_id=node.id, progress={"in_flight": 3})
     elect_main(connection, node)
 
-    after = membership.beat(connection, node_id=node.id, progress={"in_flight": 4})
+    after = members.beat(connection, node_id=node.id, progress={"in_flight": 4})
 
     assert (before.status, before.is_fit, before.term, before.main_id) == ("running", True, 0, None)
     assert (after.status, after.is_fit, after.term, after.main_id) == ("running", True, 1, node.id)
@@ -91,9 +91,9 @@ def test_a_beat_tells_what_has_become_of_the_node_and_who_is_main(connection):
 def test_the_beat_of_a_failed_node_counts_for_nothing(connection):
     main, worker = register_node(connection), register_node(connection, "worker")
     verdict = fall_silent(connection, worker)
-    membership.mark_failed(connection, verdict=verdict, term=elect_main(connection, main))
+    members.mark_failed(connection, verdict=verdict, term=elect_main(connection, main))
 
-    beat = membership.beat(connection, node_id=worker.id, progress={})
+    beat = members.beat(connection, node_id=worker.id, progress={})
 
     assert (beat.status, beat.is_fit, beat.main_id) == ("failed", False, main.id)
     assert connection.execute(
@@ -102,7 +102,7 @@ def test_the_beat_of_a_failed_node_counts_for_nothing(connection):
 
 
 def test_the_beat_of_a_node_that_the_database_does_not_know_is_not_fit(connection):
-    beat = membership.beat(connection, node_id=uuid4(), progress={})
+    beat = members.beat(connection, node_id=uuid4(), progress={})
 
     assert (beat.status, beat.is_fit) == (None, False)
 
@@ -111,7 +111,7 @@ def test_a_main_that_stops_leaves_its_office_with_the_same_commit(connection):
     node = register_node(connection)
     term = elect_main(connection, node)
 
-    membership.stop(connection, node_id=node.id, reason="asked to")
+    members.stop(connection, node_id=node.id, reason="asked to")
 
     with pytest.raises(FenceRefused), connection.transaction():
         hold_term(connection, term)
@@ -131,20 +131,20 @@ def test_refused_writes_are_counted_also_on_the_row_of_a_failed_node(connection)
 
 
 def begin_work(connection, node):
-    return membership.begin_work(connection, node_id=node.id)
+    return members.begin_work(connection, node_id=node.id)
 
 
 def begin_draining(connection, node):
-    return membership.begin_draining(connection, node_id=node.id, reason="")
+    return members.begin_draining(connection, node_id=node.id, reason="")
 
 
 def stop(connection, node):
-    return membership.stop(connection, node_id=node.id, reason="")
+    return members.stop(connection, node_id=node.id, reason="")
 
 
 def mark_failed(connection, node):
     term = elect_main(connection, register_node(connection))
-    return membership.mark_failed(connection, verdict=fall_silent(connection, node), term=term)
+    return members.mark_failed(connection, verdict=fall_silent(connection, node), term=term)
 
 
 def elect_another(connection, node):
@@ -154,13 +154,13 @@ def elect_another(connection, node):
     """
     connection.execute("UPDATE nodes_mainterm SET main_id = %s, term = 1", [node.id])
     heir, verdict = register_node(connection), fall_silent(connection, node)
-    membership.elect(connection, node_id=heir.id, scope="cluster", seen_term=1, replaces=verdict)
+    members.elect(connection, node_id=heir.id, scope="cluster", seen_term=1, replaces=verdict)
     return "marked_failed" in events_of(connection, node.id)
 
 
 def drain(connection, node):
     term = elect_main(connection, register_node(connection))
-    return membership.drain(connection, node_id=node.id, term=term, reason="asked by somebody")
+    return members.drain(connection, node_id=node.id, term=term, reason="asked by somebody")
 
 
 MOVES = {
@@ -220,15 +220,15 @@ def test_no_statement_whatever_lowers_a_term(connection):
 
 def test_a_look_sees_live_nodes_by_age_and_the_main_on_record_even_if_it_has_ended(connection):
     main, me = register_node(connection), identity_here()
-    membership.register(connection, identity=me)
+    members.register(connection, identity=me)
     worker, stopped = register_node(connection, "worker"), register_node(connection, "worker")
     register_node(connection, scope="crawl:1")
     elect_main(connection, main)
     for node in (main, stopped):
-        membership.stop(connection, node_id=node.id, reason="")
+        members.stop(connection, node_id=node.id, reason="")
     fall_silent(connection, worker)
 
-    seen = membership.look(connection, scope="cluster", me=me)
+    seen = members.look(connection, scope="cluster", me=me)
 
     assert [node.id for node in seen.nodes] == [main.id, me.id, worker.id]
     assert (seen.term.term, seen.term.main_id, seen.term.is_vacant) == (1, main.id, True)
@@ -237,7 +237,7 @@ def test_a_look_sees_live_nodes_by_age_and_the_main_on_record_even_if_it_has_end
 
 
 def test_a_scope_that_nobody_has_opened_looks_empty(connection):
-    seen = membership.look(connection, scope="crawl:nobody", me=identity_here())
+    seen = members.look(connection, scope="crawl:nobody", me=identity_here())
 
     assert (seen.nodes, seen.term.term, seen.term.is_vacant) == ((), 0, True)
 
@@ -255,9 +255,9 @@ def test_a_look_notices_that_a_process_of_this_machine_is_gone_and_nothing_of_ot
         process_start=me.process_start + 10**9,
     )
     child.communicate()
-    membership.register(connection, identity=me)
+    members.register(connection, identity=me)
 
-    seen = membership.look(connection, scope="cluster", me=me)
+    seen = members.look(connection, scope="cluster", me=me)
 
     assert {node.id: node.same_machine_process_gone for node in seen.nodes} == {
         elsewhere.id: False,
@@ -275,7 +275,7 @@ def test_only_scopes_without_a_live_manager_are_orphaned(connection):
     register_node(connection, "worker")
     fall_silent(connection, dead)
 
-    orphans = membership.look_at_orphaned_scopes(connection, me=me)
+    orphans = members.look_at_orphaned_scopes(connection, me=me)
 
     assert [node.id for node in orphans] == [dead.id, worker.id]
 
@@ -286,35 +286,33 @@ def test_only_scopes_without_a_live_manager_are_orphaned(connection):
 def test_managers_that_look_and_act_in_turn_end_with_one_main(connection):
     managers = [identity_here(name=name) for name in ("first", "second", "third")]
     for manager in managers:
-        membership.register(connection, identity=manager)
-        membership.begin_work(connection, node_id=manager.id)
+        members.register(connection, identity=manager)
+        members.begin_work(connection, node_id=manager.id)
 
     held = []
     for manager in reversed(managers):
         action = elect(
-            membership.look(connection, scope="cluster", me=manager), beat=BEAT, is_steady=steady_for(seconds(0))
+            members.look(connection, scope="cluster", me=manager), beat=BEAT, is_steady=steady_for(seconds(0))
         )
         if action is not None:
-            held.append(
-                membership.elect(connection, node_id=manager.id, scope=action.scope, seen_term=action.seen_term)
-            )
+            held.append(members.elect(connection, node_id=manager.id, scope=action.scope, seen_term=action.seen_term))
 
     assert held == [TermHeld(scope="cluster", term=1, main_id=managers[0].id)]
 
 
 def test_the_main_of_the_cluster_fails_the_nodes_of_a_dead_one_shot_and_voids_its_term(connection):
     me = identity_here()
-    membership.register(connection, identity=me)
-    membership.begin_work(connection, node_id=me.id)
+    members.register(connection, identity=me)
+    members.begin_work(connection, node_id=me.id)
     mine = elect_main(connection, me)
     one_shot = register_node(connection, scope="crawl:1")
     its_term = elect_main(connection, one_shot)
     fall_silent(connection, one_shot)
 
-    cluster = membership.look(connection, scope="cluster", me=me)
-    orphans = membership.look_at_orphaned_scopes(connection, me=me)
+    cluster = members.look(connection, scope="cluster", me=me)
+    orphans = members.look_at_orphaned_scopes(connection, me=me)
     for verdict in judge(cluster, is_steady=steady_for(TIMEOUT), orphans=orphans):
-        membership.mark_failed(connection, verdict=verdict, term=mine)
+        members.mark_failed(connection, verdict=verdict, term=mine)
 
     assert status_of(connection, one_shot.id) == "failed"
     with pytest.raises(FenceRefused), connection.transaction():
@@ -325,19 +323,19 @@ def test_who_resumes_a_one_shot_becomes_main_of_its_scope_and_fails_what_is_left
     me, dead = identity_here(scope="crawl:2"), register_node(connection, scope="crawl:1")
     left_behind = register_node(connection, "worker", scope="crawl:1")
     elect_main(connection, dead)
-    membership.register(connection, identity=me)
-    membership.begin_work(connection, node_id=me.id)
+    members.register(connection, identity=me)
+    members.begin_work(connection, node_id=me.id)
     for node in (dead, left_behind):
         fall_silent(connection, node)
 
-    action = take_over(membership.look(connection, scope="crawl:1", me=me), is_steady=steady_for(TIMEOUT))
+    action = take_over(members.look(connection, scope="crawl:1", me=me), is_steady=steady_for(TIMEOUT))
     assert action is not None
-    held = membership.elect(
+    held = members.elect(
         connection, node_id=me.id, scope="crawl:1", seen_term=action.seen_term, replaces=action.replaces
     )
     assert held is not None
-    for verdict in judge(membership.look(connection, scope="crawl:1", me=me), is_steady=steady_for(TIMEOUT)):
+    for verdict in judge(members.look(connection, scope="crawl:1", me=me), is_steady=steady_for(TIMEOUT)):
         assert verdict.cause == FailureCause.SILENT
-        membership.mark_failed(connection, verdict=verdict, term=held)
+        members.mark_failed(connection, verdict=verdict, term=held)
 
     assert [status_of(connection, node.id) for node in (dead, left_behind)] == ["failed", "failed"]

@@ -10,11 +10,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext, override_settings
 from rest_framework.test import APIClient
 
-from crawlctl.roles import VIEWER
+from crawlctl.access.roles import VIEWER
+from jobs.api import cluster_figures
 from jobs.lifecycle.document import Stage
 from jobs.metrics.table import shown_by
 from jobs.models import InvariantCheck, Job, JobCounter
-from jobs.queries import cluster_figures
 from jobs.queries.clock import read_clock
 from nodes.metrics.figures import Level, Process
 from tests.support.api import NOON, client_of, make_node, make_world, token_client_of

@@ -8,9 +8,9 @@ from psycopg.rows import namedtuple_row
 
 from jobs.connectors.repository.base import Ending
 from jobs.lifecycle.document import Stage
-from jobs.loops.worker_jobs import JobTable, read_job
+from jobs.loops.worker.jobs import JobTable, read_job
 from jobs.models import Job, OutLinks, QueueItem
-from jobs.queue.stored_links import read_stored_links
+from jobs.queue.flushing.stored_links import read_stored_links
 from tests.integration.test_queue_flush import OneWorker
 from tests.support.factories import facts_of, hash_of, make_documents, make_result
 

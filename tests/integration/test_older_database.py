@@ -4,15 +4,15 @@ import pytest
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Batch, QueueItem, Turn
-from jobs.queue.close import ClosedTurn, Pace, close_turns
-from jobs.queue.flush import flush
-from jobs.queue.outcomes import Result
-from jobs.queue.stuff import stuff
+from jobs.queue.flushing.flush import flush
+from jobs.queue.flushing.outcomes import Result
+from jobs.queue.offering.stuff import stuff
+from jobs.queue.pace.close import ClosedTurn, Pace, close_turns
 from jobs.queue.take import take
-from nodes import membership
-from nodes.fences import FenceRefused, hold_node, hold_term
-from nodes.heartbeat import Heart
-from nodes.incarnation import remember, remembered
+from nodes.membership import members
+from nodes.membership.fences import FenceRefused, hold_node, hold_term
+from nodes.membership.heartbeat import Heart
+from nodes.membership.incarnation import remember, remembered
 from tests.support.cluster import NOON, elect_main, register_node, seconds
 from tests.support.factories import facts_of, make_documents, make_lane, make_outcome, make_policy, make_running_job
 from tests.support.waiting import wait_until
@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 
 def beat(connection, node, *, times=1):
     for _ in range(times):
-        last = membership.beat(connection, node_id=node.id, progress={})
+        last = members.beat(connection, node_id=node.id, progress={})
     return last
 
 

@@ -4,7 +4,7 @@ Pages and the API only record the orders of operators, and managers carry them o
 
 import pytest
 
-from crawlctl.roles import ADMINISTRATOR
+from crawlctl.access.roles import ADMINISTRATOR
 from jobs.lifecycle.job import Pause, Phase
 from jobs.models import Job, QueueItem
 from tests.support.api import client_of, make_documents, make_job, set_phase

@@ -11,11 +11,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from jobs import connections
 from jobs.connectors.output.base import OutputError
 from jobs.connectors.repository.base import Content, Document, Ending, Outcome
 from jobs.lifecycle.document import Stage
-from jobs.loops.outputs import JobOutputs
+from jobs.loops.worker.outputs import JobOutputs
 from jobs.models import (
     Batch,
     CounterDelta,
@@ -30,11 +29,12 @@ from jobs.models import (
     ThrottleGroup,
 )
 from jobs.queue import take
-from jobs.queue.drop import Dropped, drop
-from jobs.queue.flush import flush
-from jobs.queue.outcomes import JobFacts, Result
+from jobs.queue.flushing.flush import flush
+from jobs.queue.flushing.outcomes import JobFacts, Result
+from jobs.queue.removing.drop import Dropped, drop
 from jobs.queue.take import Claimed
-from nodes.fences import FenceRefused
+from jobs.verbs import connections
+from nodes.membership.fences import FenceRefused
 from tests.support.cluster import register_node
 from tests.support.factories import make_lane
 from tests.support.waiting import wait_until

@@ -8,14 +8,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from crawlctl.roles import ADMINISTRATOR, OPERATOR
-from jobs import connections, control
+from crawlctl.access.roles import ADMINISTRATOR, OPERATOR
 from jobs.connectors.output.registry import open_output
-from jobs.control import SeedWanted
 from jobs.models import Activity, IndexedDocument, Job, OutputConnection
-from jobs.queue import orphans
-from jobs.queue.clear_output import clear_some
-from jobs.queue.orphans import drop_orphans
+from jobs.queue.removing import orphans
+from jobs.queue.removing.clear_output import clear_some
+from jobs.queue.removing.orphans import drop_orphans
+from jobs.verbs import connections, control
+from jobs.verbs.control import SeedWanted
 from tests.integration.test_outputs import (
     NOON,
     OTHER_PAGE,

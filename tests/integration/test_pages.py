@@ -12,7 +12,6 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 from jobs.connectors.repository.base import hash_of
-from jobs.control import VERBS
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import TRANSITIONS, Pause, Phase
 from jobs.models import (
@@ -31,7 +30,8 @@ from jobs.models import (
     QueueItem,
     Seed,
 )
-from jobs.queries.documents import STATES
+from jobs.queries.documents.lists import STATES
+from jobs.verbs.control import VERBS
 from nodes.models import MainTerm, Node
 from tests.support.api import NOON, make_documents, make_job, make_node, make_user, set_phase
 from tests.support.factories import make_lane

@@ -6,10 +6,10 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
-from jobs import policies
+from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from jobs.checks.policies import RuleWanted
 from jobs.models import BinLimit, ThrottlePolicy
-from jobs.policy_checks import RuleWanted
+from jobs.verbs import policies
 from tests.support.api import make_job, make_user
 from tests.support.factories import make_bin
 

@@ -10,18 +10,18 @@ import pytest
 from jobs.connectors.repository.base import Ending
 from jobs.connectors.repository.web.kind import WEB
 from jobs.lifecycle.document import Stage
-from jobs.loops.outputs import JobOutputs
+from jobs.loops.worker.outputs import JobOutputs
 from jobs.models import Bin, Job, LaneState
-from jobs.queue.close import ClosedTurn, Pace, close_turns
-from jobs.queue.counters import RunCounts, fold, forget, read_run
+from jobs.queue.counting.counters import RunCounts, fold, forget, read_run
 from jobs.queue.discover import discover_seeds
-from jobs.queue.drop import drop
-from jobs.queue.flush import flush
+from jobs.queue.flushing.flush import flush
+from jobs.queue.offering.stuff import stuff
+from jobs.queue.offering.stuff_removals import stuff_removals
+from jobs.queue.pace.close import ClosedTurn, Pace, close_turns
 from jobs.queue.release import give_back, release_of_lost_workers, withdraw
-from jobs.queue.stuff import stuff
-from jobs.queue.stuff_removals import stuff_removals
+from jobs.queue.removing.drop import drop
 from jobs.queue.take import take
-from nodes import membership
+from nodes.membership import members
 from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
 from tests.support.factories import (
     facts_of,
@@ -183,7 +183,7 @@ class Walk:
     def _lose(self):
         index = self.draw.randrange(2)
         lost = self.workers[index]
-        membership.mark_failed(self.connection, verdict=fall_silent(self.connection, lost), term=self.term)
+        members.mark_failed(self.connection, verdict=fall_silent(self.connection, lost), term=self.term)
         release_of_lost_workers(self.connection, scope="cluster", term=self.term, now=self.now)
         del self.claims[lost.id], self.open_turns[lost.id]
         self.workers[index] = register_node(self.connection, "worker")

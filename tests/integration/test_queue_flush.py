@@ -6,10 +6,10 @@ from jobs.connectors.repository.base import Ending, RetryLimit
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, LaneState, Outcome, OutLinks, QueueItem
-from jobs.queue.close import ClosedTurn, close_turns
-from jobs.queue.flush import flush
-from jobs.queue.order import FIRST_FRESH
-from jobs.queue.stuff import stuff
+from jobs.queue.flushing.flush import flush
+from jobs.queue.offering.stuff import stuff
+from jobs.queue.pace.close import ClosedTurn, close_turns
+from jobs.queue.sql.order import FIRST_FRESH
 from jobs.queue.take import take
 from tests.support.cluster import NOON, register_node, seconds
 from tests.support.factories import (

@@ -7,13 +7,13 @@ import pytest
 
 from jobs.connectors.repository.kind import BinKind
 from jobs.lifecycle.document import Stage
-from jobs.queue import transaction
 from jobs.queue.discover import open_lanes
-from jobs.queue.end_back_off import go_on_without_back_off
-from jobs.queue.flush import flush
-from jobs.queue.stuff import stuff
+from jobs.queue.flushing.flush import flush
+from jobs.queue.offering.stuff import stuff
+from jobs.queue.pace.end_back_off import go_on_without_back_off
+from jobs.queue.sql import transaction
+from jobs.queue.sql.transaction import WaitingCursor
 from jobs.queue.take import take
-from jobs.queue.transaction import WaitingCursor
 from jobs.queue.wake import Sweep
 from tests.support.cluster import NOON, register_node, seconds
 from tests.support.factories import make_lane, make_policy, make_result, make_running_job

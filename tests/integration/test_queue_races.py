@@ -10,13 +10,12 @@ import pytest
 from django.db import connection as django_connection
 from django.utils import timezone
 
-from jobs import control
 from jobs.connectors.repository.base import Ending
 from jobs.duties.context import Pass
 from jobs.duties.finish import JOBS_AT_REST, _move
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
-from jobs.loops.outputs import JobOutputs
+from jobs.loops.worker.outputs import JobOutputs
 from jobs.models import (
     Batch,
     Bin,
@@ -29,17 +28,18 @@ from jobs.models import (
     QueueItem,
     Turn,
 )
-from jobs.queue.close import ClosedTurn, Pace, close_turns
-from jobs.queue.drop import drop
-from jobs.queue.flush import flush
+from jobs.queue.flushing.flush import flush
+from jobs.queue.offering.stuff import stuff
+from jobs.queue.offering.stuff_removals import stuff_removals
+from jobs.queue.pace.close import ClosedTurn, Pace, close_turns
 from jobs.queue.release import give_back, release_of_lost_workers
-from jobs.queue.rows import named_rows
-from jobs.queue.stuff import stuff
-from jobs.queue.stuff_removals import stuff_removals
+from jobs.queue.removing.drop import drop
+from jobs.queue.sql.rows import named_rows
 from jobs.queue.take import take
 from jobs.throttling.bins import DOCUMENTS_A_TURN, LOST_PLACE
-from nodes import membership
-from nodes.fences import FenceRefused
+from jobs.verbs import control
+from nodes.membership import members
+from nodes.membership.fences import FenceRefused
 from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
 from tests.support.factories import (
     facts_of,
@@ -113,7 +113,7 @@ def test_marking_a_node_failed_waits_for_its_stuffing(connection, other_connecti
     with connection.transaction():
         assert stuff_all(connection, running).documents == 3
         # A mark ends the known sessions of its node first. This session is not among them.
-        rival.waits_in(membership.mark_failed, other_connection, verdict=verdict, term=term)
+        rival.waits_in(members.mark_failed, other_connection, verdict=verdict, term=term)
 
     assert rival.result()
     assert stages() == [Stage.ACTIVE] * 3
@@ -444,7 +444,7 @@ def test_an_outcome_of_a_failed_worker_changes_nothing_even_when_another_has_the
     make_documents(lane, ["late"])
     stuff_all(connection, writing)
     (lost,) = take_all(connection, worker)
-    membership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+    members.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
     assert release_of_lost_workers(connection, scope="cluster", term=term, now=NOON) == 1
     stuff_all(connection, writing)
     heir = register_node(connection, "worker")

@@ -9,8 +9,8 @@ from rest_framework.response import Response
 from rest_framework.test import APIClient, APIRequestFactory, force_authenticate
 from rest_framework.views import APIView
 
-from crawlctl.roles import ADMINISTRATOR, OPERATOR, ROLES, VIEWER, write_roles
-from jobs.control import VERBS
+from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, ROLES, VIEWER, write_roles
+from jobs.verbs.control import VERBS
 from tests.support.api import assert_problem, client_of, document_id, make_user, make_world, token_client_of
 
 pytestmark = pytest.mark.django_db

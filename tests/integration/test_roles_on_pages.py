@@ -4,9 +4,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from jobs.control import VERBS
 from jobs.models import OutputConnection, RepositoryConnection, ThrottlePolicy
 from jobs.ui.urls import urlpatterns
+from jobs.verbs.control import VERBS
 from tests.integration.test_roles import ADMINISTRATOR, ANYBODY, IN_RISING_ORDER, LEAST_ROLE, OPERATOR, VIEWER
 from tests.support.api import make_user, make_world
 

@@ -10,8 +10,8 @@ from jobs.connectors.output.search import SearchConfiguration, SearchOutput
 from jobs.connectors.repository.base import Content
 from jobs.duties.index import index_waiting_texts
 from jobs.models import OutputConnection, SearchDocument
-from jobs.queries import search as search_query
-from jobs.queries.search import BadQuery, SearchTooSlow, Segment, search
+from jobs.queries.documents import search as search_query
+from jobs.queries.documents.search import BadQuery, SearchTooSlow, Segment, search
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from crawlctl.roles import OPERATOR, VIEWER
-from jobs import control
+from crawlctl.access.roles import OPERATOR, VIEWER
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, JobEvent, Outcome, QueueItem
 from jobs.queue.send_back import send_back
+from jobs.verbs import control
 from tests.integration.test_queue_flush import OneWorker
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON

@@ -7,8 +7,8 @@ import pytest
 from django.core.management.base import CommandError
 
 from jobs.management import database
-from nodes.connections import settings_of_node
-from nodes.session_check import SessionRefused, check_sessions
+from nodes.database.connections import settings_of_node
+from nodes.database.session_check import SessionRefused, check_sessions
 from tests.support.cluster import TIMEOUT
 from tests.support.proxy import Proxy
 

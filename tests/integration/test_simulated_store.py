@@ -20,16 +20,16 @@ from django.utils import timezone
 from jobs.duties.groups import Sight, begin_moves, give, hand_over
 from jobs.lifecycle.job import Phase
 from jobs.models import Seed, ThrottleGroup
-from jobs.queue.hold import GroupHeld, hold
-from jobs.queue.rows import named_rows
-from nodes import membership
+from jobs.queue.offering.hold import GroupHeld, hold
+from jobs.queue.sql.rows import named_rows
 from nodes.assignment.evenly import evenly
 from nodes.decisions.allocate import Give
 from nodes.decisions.hand_over import LetGo, Release, TakeBack
 from nodes.decisions.judge import FailureCause, MarkFailed
-from nodes.fences import FenceRefused, TermHeld, hold_node, hold_term
-from nodes.identity import NodeIdentity
+from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import NodeKind
+from nodes.membership import members
+from nodes.membership.fences import FenceRefused, TermHeld, hold_node, hold_term
 from tests.simulation.checks import Witness
 from tests.simulation.store import GroupRow, NodeTaken, Store
 from tests.support.cluster import ELSEWHERE, seconds
@@ -84,22 +84,22 @@ class InPostgres:
     def register(self, *, node_id: UUID, kind: NodeKind, scope: str, timeout: dt.timedelta) -> None:
         identity = NodeIdentity(id=node_id, kind=kind, scope=scope, name="n", timeout=timeout, **ELSEWHERE)
         try:
-            membership.register(self._connection, identity=identity)
+            members.register(self._connection, identity=identity)
         except psycopg.errors.UniqueViolation:
             raise NodeTaken(node_id) from None
 
     def beat(self, *, node_id: UUID) -> object:
-        beat = membership.beat(self._connection, node_id=node_id, progress={})
+        beat = members.beat(self._connection, node_id=node_id, progress={})
         return beat.status, beat.term, beat.main_id
 
     def begin_work(self, *, node_id: UUID) -> object:
-        return membership.begin_work(self._connection, node_id=node_id)
+        return members.begin_work(self._connection, node_id=node_id)
 
     def begin_draining(self, *, node_id: UUID) -> object:
-        return membership.begin_draining(self._connection, node_id=node_id, reason="")
+        return members.begin_draining(self._connection, node_id=node_id, reason="")
 
     def stop(self, *, node_id: UUID) -> object:
-        return membership.stop(self._connection, node_id=node_id, reason="")
+        return members.stop(self._connection, node_id=node_id, reason="")
 
     def fall_silent(self, *, node_id: UUID) -> None:
         self._connection.execute(
@@ -108,13 +108,13 @@ class InPostgres:
         )
 
     def elect(self, **facts: Any) -> object:
-        return membership.elect(self._connection, **facts)
+        return members.elect(self._connection, **facts)
 
     def resign(self, *, term: TermHeld) -> object:
-        return membership.resign(self._connection, term=term)
+        return members.resign(self._connection, term=term)
 
     def mark_failed(self, *, verdict: MarkFailed, term: TermHeld) -> object:
-        return membership.mark_failed(self._connection, verdict=verdict, term=term)
+        return members.mark_failed(self._connection, verdict=verdict, term=term)
 
     def hold_node(self, node_id: UUID) -> None:
         with self._connection.transaction():
@@ -163,7 +163,7 @@ class InPostgres:
             "SELECT owner_id, epoch, state, destination_id FROM jobs_throttlegroup WHERE id = ANY(%s) ORDER BY id",
             (self._groups,),
         ).fetchall()
-        return _summary(membership.look(self._connection, scope=scope, me=me), groups)
+        return _summary(members.look(self._connection, scope=scope, me=me), groups)
 
 
 class _AllAsItShouldBe(dict[UUID, Any]):

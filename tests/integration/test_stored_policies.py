@@ -7,12 +7,12 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.db import connection as django_connection
 
-from jobs import policies
 from jobs.models import Seed, ThrottlePolicy
-from jobs.queue.policies import read_policies
-from jobs.queue.rows import named_rows
+from jobs.queue.pace.read_policies import read_policies
+from jobs.queue.sql.rows import named_rows
 from jobs.throttling.policies import Numbers, PolicyTerms, RuleTerms
 from jobs.throttling.windows import ALWAYS, Window
+from jobs.verbs import policies
 from tests.support.factories import make_job, make_policy, make_rule
 from tests.support.rival import Rival
 

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from django.db import connection as django_connection
 
-from crawlctl.roles import ADMINISTRATOR, OPERATOR
+from crawlctl.access.roles import ADMINISTRATOR, OPERATOR
 from jobs.settings import running
 from jobs.settings.table import CLAIMED, HEARTBEAT_INTERVAL, NODE_TIMEOUT, TABLE
 from nodes.models import Node, NodeEvent, SettingsVersion

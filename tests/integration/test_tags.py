@@ -2,15 +2,15 @@
 
 import pytest
 
-from jobs import control
-from jobs.control import InvalidJob, SeedWanted
 from jobs.duties.failover import release_lost_documents
 from jobs.duties.tags import say_which_tags_lack
 from jobs.lifecycle.document import Stage
 from jobs.models import Batch, Job, QueueItem, Seed
-from jobs.queue.stuff import stuff
+from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
-from nodes import membership
+from jobs.verbs import control
+from jobs.verbs.control import InvalidJob, SeedWanted
+from nodes.membership import members
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON, register_node
 from tests.support.factories import make_documents, make_job, make_lane, make_policy, make_running_job
@@ -102,7 +102,7 @@ def test_what_was_offered_comes_back_when_the_last_worker_with_the_tag_has_gone(
     tagged = worker(connection, "inside")
     offer(running, connection)
 
-    membership.stop(connection, node_id=tagged.id, reason="")
+    members.stop(connection, node_id=tagged.id, reason="")
     main.step(release_lost_documents)
 
     assert Batch.objects.get().state == "released"

@@ -8,22 +8,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs import bins, policies
 from jobs.lifecycle.document import Stage
 from jobs.models import Bin, BinLimit, BinState, Lane, LaneState, QueueItem, ThrottlePolicy, ThrottleRule, Turn
 from jobs.models.policy import BinPlacing
-from jobs.queue import addresses, hosts
-from jobs.queue.close import ClosedTurn, Pace, Use, close_turns
-from jobs.queue.limits import read_limits, rebind_bins
-from jobs.queue.opening import opening, opens_at
+from jobs.queue.offering.stuff import stuff
+from jobs.queue.pace import addresses, hosts
+from jobs.queue.pace.close import ClosedTurn, Pace, Use, close_turns
+from jobs.queue.pace.limits import read_limits, rebind_bins
+from jobs.queue.pace.opening import opening, opens_at
 from jobs.queue.release import release_of_lost_workers
-from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from jobs.queue.wake import Sweep
 from jobs.throttling.back_off import CURVE
 from jobs.throttling.limits import UNTIL_GO_ON, Limits
-from nodes import membership
-from nodes.fences import FenceRefused
+from jobs.verbs import hosts as bins
+from jobs.verbs import policies
+from nodes.membership import members
+from nodes.membership.fences import FenceRefused
 from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
 from tests.support.factories import (
     make_bin,
@@ -442,10 +443,10 @@ def test_who_becomes_main_in_between_goes_on_with_those_that_are_left(connection
     policies.change(known.seed.policy_id, per_address=True, everywhere=True)
     first = elect_main(connection, manager)
     addresses.place_some(connection, term=first)
-    membership.resign(connection, term=first)
+    members.resign(connection, term=first)
 
     heir = register_node(connection, "manager")
-    second = membership.elect(connection, node_id=heir.id, scope=heir.scope, seen_term=first.term)
+    second = members.elect(connection, node_id=heir.id, scope=heir.scope, seen_term=first.term)
 
     with pytest.raises(FenceRefused):
         addresses.place_some(connection, term=first)
@@ -515,7 +516,7 @@ def test_what_a_lost_worker_had_of_parents_comes_back(connection, manager, worke
     stuff_all(connection, running)
     take_turns(connection, worker)
 
-    membership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+    members.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
     release_of_lost_workers(connection, scope=term.scope, term=term, now=NOON)
 
     total = BinState.objects.get(bin__namespace=Bin.POLICY)
@@ -535,7 +536,7 @@ def test_what_a_lost_worker_has_read_keeps_its_host_for_a_window_whatever_the_li
     take_turns(connection, worker)
     BinState.objects.update(not_before=LONG_AGO, paid_rate=1000)
 
-    membership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+    members.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
     release_of_lost_workers(connection, scope=term.scope, term=term, now=NOON)
 
     state = BinState.objects.get()

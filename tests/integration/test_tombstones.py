@@ -9,15 +9,15 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db.models import F
 
-from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
-from jobs import connections, control, restoring
+from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.connectors.output.registry import open_output
 from jobs.lifecycle.job import Guard, Kind, Phase, RunEnd
 from jobs.loops.restoring import work_off
 from jobs.models import IndexedDocument, Job, OutLinks, OutputConnection, QueueItem, Restoration, SearchDocument
-from jobs.queue.clear_output import clear_some
-from jobs.queue.orphans import drop_orphans
-from jobs.restoring import CannotComeBack, NothingToRestore
+from jobs.queue.removing.clear_output import clear_some
+from jobs.queue.removing.orphans import drop_orphans
+from jobs.verbs import connections, control, restoring
+from jobs.verbs.restoring import CannotComeBack, NothingToRestore
 from tests.integration.test_against_an_oracle import UNSOUND
 from tests.support.api import client_of, make_user
 from tests.support.cluster import NOON, seconds
@@ -205,7 +205,7 @@ def test_what_was_read_again_meanwhile_stays_as_it_is(site):
 
 
 def test_a_restoration_that_is_cut_off_goes_on(site, monkeypatch):
-    monkeypatch.setattr("jobs.queue.restore._AT_ONCE", 4)
+    monkeypatch.setattr("jobs.queue.removing.restore._AT_ONCE", 4)
     site.world.remove("root")
     site.run()
     wanted = restoring.restore(site.job_id, made_by="operator", now=NOON)
@@ -297,7 +297,7 @@ def restore_output(site, output):
 
 @pytest.mark.parametrize("at_once", [7, 500])
 def test_an_output_that_was_cleared_comes_back_byte_by_byte(site, file, monkeypatch, at_once):
-    monkeypatch.setattr("jobs.queue.clear_output._AT_ONCE", at_once)
+    monkeypatch.setattr("jobs.queue.removing.clear_output._AT_ONCE", at_once)
     before, lines, asked = Photograph(site), read_lines(file), len(site.world.log())
     other = OutputConnection.objects.get(connector="jsonl")
     for output in (site.search, other):
@@ -324,7 +324,7 @@ def test_an_output_that_was_cleared_comes_back_byte_by_byte(site, file, monkeypa
 
 
 def test_a_restore_ends_a_clearing_that_is_under_way(site, monkeypatch):
-    monkeypatch.setattr("jobs.queue.clear_output._AT_ONCE", 7)
+    monkeypatch.setattr("jobs.queue.removing.clear_output._AT_ONCE", 7)
     clear(site, site.search)
     clear_some(site.cluster.connection, opens=open_output, apart_from=frozenset())
     assert len(site.held) == 24

@@ -5,7 +5,6 @@ from collections import Counter
 import pytest
 from django.db import connection as django_connection
 
-from jobs import control
 from jobs.duties.allocate import allocate_groups
 from jobs.duties.finish import end_runs
 from jobs.duties.pass_on import pass_on
@@ -14,6 +13,7 @@ from jobs.duties.start import prepare_runs, seed_seeds
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, Outcome
+from jobs.verbs import control
 from tests.support.cluster import seconds
 from tests.support.factories import make_documents, make_job, make_lane
 from tests.support.stepping import Main

@@ -9,13 +9,13 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from jobs.attention.sources import read_attention
+from jobs.checks.job_options import store_windows
 from jobs.connectors.repository.base import hash_of
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.schedule import Window
 from jobs.models import Activity, BinState, Counter, Job, JobCounter, JobEvent, Outcome, QueueItem
-from jobs.queries.attention.sources import read_attention
-from jobs.queries.job_page import read_job_page
-from jobs.terms import store_windows
+from jobs.queries.jobs.page import read_job_page
 from jobs.ui.topics import host_topic, job_topic, read_screen
 from nodes.models import Node
 from tests.support.api import client_of
@@ -343,7 +343,7 @@ def test_page_api_and_command_show_a_missed_window(crawl):
 
 
 def test_the_picture_keeps_what_happened_when_nothing_runs_any_more(crawl, monkeypatch):
-    monkeypatch.setattr("jobs.queries.job_lines.METER.history", lambda _job: [None] * 58 + [40.0, 20.0])
+    monkeypatch.setattr("jobs.queries.jobs.lines.METER.history", lambda _job: [None] * 58 + [40.0, 20.0])
     Job.objects.update(phase="inactive", run_end="finished", ended_at=timezone.now())
 
     overview = read_screen("overview")
@@ -353,7 +353,7 @@ def test_the_picture_keeps_what_happened_when_nothing_runs_any_more(crawl, monke
 
 
 def test_the_headline_is_at_most_what_the_picture_says_is_the_highest(crawl, monkeypatch):
-    monkeypatch.setattr("jobs.queries.job_lines.METER.history", lambda _job: [None] * 58 + [1.0, 2.8])
+    monkeypatch.setattr("jobs.queries.jobs.lines.METER.history", lambda _job: [None] * 58 + [1.0, 2.8])
 
     overview = read_screen("overview")
 

@@ -25,7 +25,7 @@ from jobs.duties.windows import SCHEDULED_JOBS
 from jobs.loops.loop import calls
 from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
 from jobs.models import Job, QueueItem
-from jobs.queries import documents
+from jobs.queries.documents import lists as documents
 from nodes.lifecycle import CLUSTER_SCOPE
 from tests.support.addresses import addresses
 from tests.support.api import client_of

@@ -4,14 +4,14 @@ import datetime as dt
 
 import pytest
 
-from jobs import control
+from jobs.attention.schedules import missed_schedules
 from jobs.duties.finish import end_runs
 from jobs.duties.pass_on import pass_on
 from jobs.duties.windows import SCHEDULED_JOBS, mind_windows
 from jobs.lifecycle.job import Phase
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, JobEvent
-from jobs.queries.attention.schedules import missed_schedules
+from jobs.verbs import control
 from nodes.lifecycle import CLUSTER_SCOPE
 from tests.support.cluster import NOON
 from tests.support.factories import make_job

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.loops.worker import Worker
 from jobs.models import Batch, BinState
-from jobs.queue.stuff import stuff
+from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
 from jobs.settings.running import current
 from tests.support.cluster import NOON, register_node

@@ -10,8 +10,8 @@ from typing import Protocol
 from uuid import UUID
 
 from nodes.decisions.judge import PATIENCE, FailureCause, MarkFailed
-from nodes.fences import TermHeld
 from nodes.lifecycle import FINAL_STATUSES, NodeStatus
+from nodes.membership.fences import TermHeld
 
 # Least ratio of true time to the database's time. The database's clock may be a little fast.
 _CLOCKS_AGREE = 0.95

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from nodes.fences import FenceRefused
+from nodes.membership.fences import FenceRefused
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.store import MustWait, NodeTaken
 

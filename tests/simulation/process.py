@@ -21,10 +21,10 @@ from nodes.decisions.hand_over import Release, TakeBack, let_go
 from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen
 from nodes.decisions.judge import judge
 from nodes.decisions.snapshot import ClusterSeen
-from nodes.fences import FenceRefused, TermHeld
+from nodes.life.pulse import Pulse
+from nodes.life.trust import TrustWindow
 from nodes.lifecycle import NodeKind
-from nodes.pulse import Pulse
-from nodes.trust import TrustWindow
+from nodes.membership.fences import FenceRefused, TermHeld
 from tests.simulation.checks import Witness
 from tests.simulation.ensemble import Ensemble, Seated
 from tests.simulation.line import REFUSALS, Line, Question, Unreachable

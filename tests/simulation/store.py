@@ -1,5 +1,5 @@
 """
-The tables of a cluster in memory, with the guarded writes of `nodes.membership` and `jobs.duties.groups`.
+The tables of a cluster in memory, with the guarded writes of `nodes.membership.members` and `jobs.duties.groups`.
 
 Each method is one transaction and happens at one moment, except for writes of the crawl (`begin_write` and `commit`):
 these take a while, and hold their fences meanwhile. A method that would wait for a lock in the database raises
@@ -17,9 +17,9 @@ from nodes.decisions.hand_over import LetGo, Release, TakeBack
 from nodes.decisions.items import ItemSeen, ItemState, item_sources_of
 from nodes.decisions.judge import PATIENCE, FailureCause, MarkFailed
 from nodes.decisions.snapshot import ClusterSeen, NodeSeen, TermSeen
-from nodes.fences import FenceRefused, TermHeld
 from nodes.lifecycle import FINAL_STATUSES, LIVE_STATUSES, WORKING_STATUSES, NodeKind, NodeStatus, sources_of
-from nodes.membership import Beat
+from nodes.membership.fences import FenceRefused, TermHeld
+from nodes.membership.members import Beat
 from tests.simulation.checks import Witness
 from tests.simulation.rules import Rules
 

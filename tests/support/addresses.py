@@ -8,8 +8,8 @@ import psycopg
 from django.urls import get_resolver
 
 from jobs.lifecycle.document import Stage
-from jobs.queries.bins import STATES as STATES_OF_HOSTS
-from jobs.queries.documents import STATES
+from jobs.queries.documents.lists import STATES
+from jobs.queries.hosts.selection import STATES as STATES_OF_HOSTS
 
 _VARIABLE: Final = re.compile(r"<[^>]*>|\(\?P<\w+>(?:[^()]|\([^()]*\))*\)")
 

@@ -8,8 +8,6 @@ from django.contrib.auth.models import Group, User
 from knox.models import AuthToken
 from rest_framework.test import APIClient
 
-from jobs import control
-from jobs.control import SeedWanted
 from jobs.lifecycle.document import Stage
 from jobs.models import (
     IndexedDocument,
@@ -21,6 +19,8 @@ from jobs.models import (
     ThrottleGroup,
     ThrottlePolicy,
 )
+from jobs.verbs import control
+from jobs.verbs.control import SeedWanted
 from nodes.models import ClusterRequest, Node, NodeEvent
 from tests.support.factories import make_lane
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 from django.db import connection
 from django.utils import timezone
 
-from jobs import deny_list
-from jobs.deleted_jobs import bury
 from jobs.lifecycle.job import Guard, Pause, Phase, RunEnd
 from jobs.models import Bin, Outcome, OutputConnection, QueueItem, RepositoryConnection
-from jobs.queue import tombstones
+from jobs.queue.removing import tombstones
+from jobs.state.deleted_jobs import bury
+from jobs.verbs import deny_list
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import MainTerm, Node
 from tests.support.api import NOON, make_job, make_node, set_phase

@@ -6,12 +6,12 @@ from uuid import UUID, uuid4
 
 import psycopg
 
-from nodes import membership
 from nodes.decisions.judge import FailureCause, MarkFailed, Steadiness
 from nodes.decisions.snapshot import ClusterSeen, NodeSeen, TermSeen
-from nodes.fences import TermHeld
-from nodes.identity import NodeIdentity
+from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
+from nodes.membership import members
+from nodes.membership.fences import TermHeld
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
 BEAT = dt.timedelta(seconds=2)
@@ -68,14 +68,14 @@ def register_node(connection: psycopg.Connection[Any], kind: str = "manager", **
         **ELSEWHERE,
     }
     identity = NodeIdentity(**{**usual, **facts})
-    membership.register(connection, identity=identity)
-    membership.begin_work(connection, node_id=identity.id)
+    members.register(connection, identity=identity)
+    members.begin_work(connection, node_id=identity.id)
     return identity
 
 
 def elect_main(connection: psycopg.Connection[Any], node: NodeIdentity) -> TermHeld:
     """Make the node the first main manager of its scope."""
-    held = membership.elect(connection, node_id=node.id, scope=node.scope, seen_term=0)
+    held = members.elect(connection, node_id=node.id, scope=node.scope, seen_term=0)
     assert held is not None
     return held
 

@@ -2,8 +2,8 @@
 
 from django.utils import timezone
 
-from jobs import control
 from jobs.models import Job
+from jobs.verbs import control
 from tests.support.factories import make_job, make_output, make_policy
 from tests.support.processes import QUICK_HEARTS, wait_for
 

@@ -1,5 +1,5 @@
 """
-Rows for tests, made as the program makes them: jobs through `jobs.control`, the rest by the ORM.
+Rows for tests, made as the program makes them: jobs through `jobs.verbs.control`, the rest by the ORM.
 
 Everything has a default, so a test names only its subject.
 """
@@ -12,9 +12,7 @@ from functools import cached_property
 from django.db import transaction
 from django.db.models import F
 
-from jobs import control
 from jobs.connectors.repository.base import Content, Ending, Outcome, Reference
-from jobs.control import SeedWanted
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import (
@@ -35,11 +33,13 @@ from jobs.models import (
     ThrottlePolicy,
     ThrottleRule,
 )
-from jobs.queue.hold import GroupHeld
-from jobs.queue.order import FIRST_FRESH
-from jobs.queue.outcomes import JobFacts, Result
+from jobs.queue.flushing.outcomes import JobFacts, Result
+from jobs.queue.offering.hold import GroupHeld
+from jobs.queue.sql.order import FIRST_FRESH
 from jobs.throttling.windows import EVERY_DAY
-from nodes.identity import NodeIdentity
+from jobs.verbs import control
+from jobs.verbs.control import SeedWanted
+from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE
 from tests.support.cluster import NOON
 

@@ -16,14 +16,14 @@ from jobs.connectors.repository.base import Reference
 from jobs.loops.loop import calls
 from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
 from jobs.models import Job
-from jobs.queue.close import ClosedTurn, close_turns
-from jobs.queue.counters import fold
-from jobs.queue.floor import raise_floor
-from jobs.queue.flush import Flushed, flush
-from jobs.queue.front import Front
-from jobs.queue.hold import GroupHeld, Stuffed
-from jobs.queue.outcomes import JobFacts, Result
-from jobs.queue.stuff import stuff
+from jobs.queue.counting.counters import fold
+from jobs.queue.flushing.flush import Flushed, flush
+from jobs.queue.flushing.outcomes import JobFacts, Result
+from jobs.queue.offering.front import Front
+from jobs.queue.offering.hold import GroupHeld, Stuffed
+from jobs.queue.offering.stuff import stuff
+from jobs.queue.pace.close import ClosedTurn, close_turns
+from jobs.queue.sql.floor import raise_floor
 from jobs.queue.take import Taken, take
 from jobs.queue.wake import Sweep
 from tests.support.cluster import elect_main, register_node

@@ -1,8 +1,8 @@
 """A site of a scripted source whose pages a job keeps in a search output. Runs of the job are stepped by hand."""
 
-from jobs import control
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, OutputConnection, SearchDocument
+from jobs.verbs import control
 from tests.support.scripted import name_of
 from tests.support.stepped_cluster import SteppedCluster
 

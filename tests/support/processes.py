@@ -30,7 +30,7 @@ from psycopg.rows import namedtuple_row
 from crawlctl.demo.expectation import compare, expect_first_crawl
 from crawlctl.demo.log import read_log
 from crawlctl.demo.plan import Revision, SitePlan, Trap
-from jobs.loops.database import database_dsn
+from nodes.database.address import database_dsn
 from tests.support import forking
 from tests.support.forking import ROOT
 from tests.support.lifetimes import ENDS_WITH_PYTEST
@@ -97,7 +97,7 @@ class Database:
 
     @contextmanager
     def as_django(self):
-        """Let the ORM and `jobs.control` of this process use this database."""
+        """Let the ORM and `jobs.verbs.control` of this process use this database."""
         before = django_connection.settings_dict["NAME"]
         django_connection.close()
         django_connection.settings_dict["NAME"] = self.name

@@ -224,8 +224,8 @@ class World:
 
     def make_job(self, name: str = "scripted", *, seeds: list[str], model: Model = Model.ALL, **facts: Any) -> Any:
         """Return a stopped job that begins with these documents. Facts are those of `control.create_job`."""
-        from jobs import control
-        from jobs.control import SeedWanted
+        from jobs.verbs import control
+        from jobs.verbs.control import SeedWanted
         from tests.support.factories import NOON, make_output
 
         # These sites have a few pages, so the delete guard would ask at each change.

@@ -15,18 +15,18 @@ import uuid
 
 from jobs.connectors.repository.base import Activity
 from jobs.duties.context import Pass
-from jobs.loops.batches import BatchesInHand
-from jobs.loops.bin_queue import BinQueue, PacedBin
 from jobs.loops.loop import calls
 from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
-from jobs.loops.worker_jobs import JobTable, read_job
-from jobs.loops.writing import Ended, ToWrite, Writer
+from jobs.loops.worker.batches import BatchesInHand
+from jobs.loops.worker.host_queue import BinQueue, PacedBin
+from jobs.loops.worker.jobs import JobTable, read_job
+from jobs.loops.worker.writing import Ended, ToWrite, Writer
 from jobs.queue import release
-from jobs.queue.hold import GroupHeld
+from jobs.queue.offering.hold import GroupHeld
 from jobs.queue.take import take
-from nodes import membership
-from nodes.fences import FenceRefused
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.membership import members
+from nodes.membership.fences import FenceRefused
 from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
 from tests.support.free_pace import FreePace
 
@@ -86,7 +86,7 @@ class SteppedCluster:
         verdict = fall_silent(self.connection, manager.identity)
         others = [other for other in self.managers if other is not manager]
         if manager is self.main:
-            self.term = membership.elect(
+            self.term = members.elect(
                 self.connection,
                 node_id=others[0].identity.id,
                 scope=CLUSTER_SCOPE,
@@ -95,17 +95,17 @@ class SteppedCluster:
             )
             assert self.term is not None
         else:
-            assert membership.mark_failed(self.connection, verdict=verdict, term=self.term)
+            assert members.mark_failed(self.connection, verdict=verdict, term=self.term)
         self.managers = [*others, SteppedManager(self)]
         self.ghosts.append(manager)
 
     def drain_manager(self, manager):
         """Ask a manager to stop. Its office and its groups go to others before it notices."""
         self.managers = [other for other in self.managers if other is not manager]
-        membership.begin_draining(self.connection, node_id=manager.identity.id, reason="asked to stop")
+        members.begin_draining(self.connection, node_id=manager.identity.id, reason="asked to stop")
         if manager.identity.id == self.term.main_id:
-            membership.resign(self.connection, term=self.term)
-            self.term = membership.elect(
+            members.resign(self.connection, term=self.term)
+            self.term = members.elect(
                 self.connection, node_id=self.managers[0].identity.id, scope=CLUSTER_SCOPE, seen_term=self.term.term
             )
             assert self.term is not None
@@ -114,7 +114,7 @@ class SteppedCluster:
 
     def fail_worker(self, worker):
         """Let a worker fall silent, and mark it as failed with all that it holds."""
-        assert membership.mark_failed(
+        assert members.mark_failed(
             self.connection, verdict=fall_silent(self.connection, worker.identity), term=self.term
         )
         self.workers = [SteppedWorker(self) if other is worker else other for other in self.workers]

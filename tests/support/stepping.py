@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from jobs.duties.context import Pass
-from jobs.queue.hold import GroupHeld
-from nodes.fences import TermHeld
+from jobs.queue.offering.hold import GroupHeld
+from nodes.membership.fences import TermHeld
 from tests.support.cluster import NOON, elect_main, register_node, seconds
 
 

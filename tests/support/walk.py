@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from rest_framework.test import APIClient
 
-from crawlctl.roles import ADMINISTRATOR
+from crawlctl.access.roles import ADMINISTRATOR
 from jobs.models import Job
 from tests.support.api import assert_problem, make_user
 from tests.support.processes import wait_for

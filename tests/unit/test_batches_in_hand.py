@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.loops.batches import BatchesInHand
+from jobs.loops.worker.batches import BatchesInHand
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from jobs.loops.bin_queue import BinQueue, PacedBin
-from jobs.queue.close import Pace, Use
+from jobs.loops.worker.host_queue import BinQueue, PacedBin
+from jobs.queue.pace.close import Pace, Use
 from jobs.queue.take import PaceTaken, TurnTaken
 from jobs.throttling.limits import Limits
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.queries.coordination_looks import SharedLooks
+from jobs.queries.cluster.coordination_looks import SharedLooks
 from nodes.coordination.port import Unreachable
 
 

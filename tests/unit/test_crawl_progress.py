@@ -2,7 +2,7 @@
 
 from jobs.loops.oneshot import Progress
 from jobs.management.progress import Bar
-from jobs.queue.counters import RunCounts
+from jobs.queue.counting.counters import RunCounts
 
 
 def test_without_a_terminal_progress_is_a_line_every_half_minute(capsys):

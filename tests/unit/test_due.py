@@ -2,7 +2,7 @@
 
 import asyncio
 
-from jobs.loops.due import Due
+from jobs.loops.worker.due import Due
 
 
 def test_the_earliest_of_several_wishes_counts() -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from nodes.effort import Effort, Waiting
+from nodes.life.effort import Effort, Waiting
 from tests.support.cluster import seconds
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from jobs.queue import front
-from jobs.queue.front import Front
+from jobs.queue.offering import front
+from jobs.queue.offering.front import Front
 from tests.support.cluster import NOON, seconds
 
 GROUP, SEED, ANOTHER = 1, 10, 11

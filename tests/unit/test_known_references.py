@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.loops.known import KnownReferences
-from jobs.queue.outcomes import JobFacts
+from jobs.loops.worker.known import KnownReferences
+from jobs.queue.flushing.outcomes import JobFacts
 
 JOB = JobFacts(id=7, run_no=3, repository=1, tracks_depth=True, max_depth=None, has_budget=False, outputs=())
 NEXT_RUN = dataclasses.replace(JOB, run_no=4)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.queue.limits import Terms
+from jobs.queue.pace.limits import Terms
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
 from jobs.throttling.policies import Numbers, PolicyTerms, RuleTerms
 from jobs.throttling.sources import Origin, Source, decisive, of_policy, of_robots

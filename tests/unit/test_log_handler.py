@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlctl.log_handler import LogHandler, why_unwritable
+from crawlctl.logs.handler import LogHandler, why_unwritable
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from crawlctl.json_lines import JsonLines
-from nodes import log_facts
+from crawlctl.logs.json_lines import JsonLines
+from nodes.life import log_facts
 
 ROOT = Path(__file__).resolve().parents[2]
 
 PROGRAM = """
 import asyncio, logging, os, warnings
-from crawlctl import logs
-from nodes.log_facts import set_document, set_node
+from crawlctl.logs import configuration as logs
+from nodes.life.log_facts import set_document, set_node
 logs.configure(level="INFO", as_json=True)
 set_node(name="w1", node_id="7")
 async def process(url):

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from nodes import identity
-from nodes.identity import NodeIdentity, is_process_gone
+from nodes.life import identity
+from nodes.life.identity import NodeIdentity, is_process_gone
 from nodes.lifecycle import NodeKind
 from tests.support.cluster import TIMEOUT
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.loops.bin_queue import PacedBin, _pace_of
-from jobs.queue.opening import opens_at
+from jobs.loops.worker.host_queue import PacedBin, _pace_of
+from jobs.queue.pace.opening import opens_at
 from jobs.throttling.limits import Limits
 from jobs.throttling.pace import LONGEST_OWED, Cadence, seconds_owed
 from tests.support.cluster import NOON, seconds

@@ -5,7 +5,7 @@ import pytest
 from django.db import OperationalError
 
 from crawlctl.postgres.backend.base import EmbeddedDatabaseAway
-from nodes.outage import outage
+from nodes.database.outage import outage
 
 
 def wrapped(error):

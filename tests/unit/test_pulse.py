@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodes.pulse import Pulse
+from nodes.life.pulse import Pulse
 from tests.support.cluster import seconds
 
 INTERVAL, TIMEOUT = 2.0, 10.0

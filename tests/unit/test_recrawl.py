@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jobs.connectors.repository.base import ScheduleBounds
 from jobs.lifecycle.document import Action
-from jobs.queue.recrawl import Intervals
+from jobs.queue.flushing.recrawl import Intervals
 
 NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 HOUR, DAY = dt.timedelta(hours=1), dt.timedelta(days=1)

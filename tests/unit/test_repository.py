@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from jobs.code_words import explain_code
 from jobs.lifecycle import diagram
 from jobs.settings import manual
 from jobs.settings.table import TABLE
+from jobs.words.codes import explain_code
 from tests.benchmarks import strategies
 
 ROOT = Path(__file__).resolve().parents[2]

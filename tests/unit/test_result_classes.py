@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from jobs import code_words, words
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.queries.reports.document_states import Status
-from jobs.ui.reports.words import STATUS_TONES, activity_tone, status_tone
 from jobs.verdicts.results import ResultClass, class_of, is_failure
+from jobs.words import codes, formats
+from jobs.words.reports import STATUS_TONES, activity_tone, status_tone
 
 CSS = (Path(__file__).resolve().parents[2] / "static" / "css" / "crawlctl.css").read_text()
 
@@ -38,7 +38,7 @@ def test_a_code_has_one_class(code, expected):
 
 
 def test_every_code_that_is_explained_has_a_class():
-    assert {code for code in code_words._CODES if class_of(code) == ResultClass.NONE} == set()
+    assert {code for code in codes._CODES if class_of(code) == ResultClass.NONE} == set()
 
 
 def test_gone_and_excluded_documents_are_no_failures_of_their_host():
@@ -48,7 +48,9 @@ def test_gone_and_excluded_documents_are_no_failures_of_their_host():
 
 @pytest.mark.parametrize("code", ["404", "ROBOTS", "DENIED", "500", "200", "304"])
 def test_documents_reports_and_charts_give_a_result_the_same_colour(code):
-    _, of_a_document = words.document_state(stage=Stage.DONE, outcome=Outcome.EXCLUDED, code=code, is_of_this_run=True)
+    _, of_a_document = formats.document_state(
+        stage=Stage.DONE, outcome=Outcome.EXCLUDED, code=code, is_of_this_run=True
+    )
 
     assert of_a_document == status_tone(Status.INACTIVE, code) == class_of(code)
 
@@ -60,7 +62,7 @@ def test_excluded_and_gone_documents_are_not_green(code):
 
 def test_an_unknown_code_has_the_colour_of_its_outcome():
     states = [
-        words.document_state(stage=Stage.DONE, outcome=outcome, code="ANOTHER", is_of_this_run=True)[1]
+        formats.document_state(stage=Stage.DONE, outcome=outcome, code="ANOTHER", is_of_this_run=True)[1]
         for outcome in (Outcome.INDEXED, Outcome.FAILED)
     ]
 

@@ -1,7 +1,7 @@
 """Proves that workers read no faster than the search index can follow."""
 
 from jobs.duties.index import Indexed
-from jobs.loops.backlog import Backlog
+from jobs.loops.worker.backlog import Backlog
 
 
 def behind(seconds):

@@ -1,6 +1,6 @@
 """Proves how a worker divides its bins: active ones are checked again and again, idle ones are only remembered."""
 
-from jobs.loops.served_bins import ServedBins
+from jobs.loops.worker.served_hosts import ServedBins
 from jobs.queue.take import PaceTaken, TurnTaken
 
 HOST = 7

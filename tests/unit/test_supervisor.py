@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from crawlctl.supervisor import Service, ServiceEnded, Supervisor
+from crawlctl.processes.supervisor import Service, ServiceEnded, Supervisor
 
 PATIENCE = 20  # seconds
 ROOT = Path(__file__).resolve().parents[2]
@@ -147,7 +147,7 @@ def test_services_end_with_a_supervisor_that_is_killed(diary):
     program = """
 import sys, time
 from pathlib import Path
-from crawlctl.supervisor import Service, Supervisor
+from crawlctl.processes.supervisor import Service, Supervisor
 supervisor = Supervisor(say=print)
 for name in ("site", "worker"):
     supervisor.start(Service(name=name, command=(sys.executable, "-c", sys.argv[1], sys.argv[2], name), directory=Path()))

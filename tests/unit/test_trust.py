@@ -1,6 +1,6 @@
 """Proves until when a node may begin and hold requests while the database does not confirm its heartbeats."""
 
-from nodes.trust import TrustWindow, seconds_since_boot
+from nodes.life.trust import TrustWindow, seconds_since_boot
 from tests.support.cluster import seconds
 
 

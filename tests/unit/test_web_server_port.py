@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from crawlctl.sockets import BadAddress, listen_on
+from crawlctl.web.sockets import BadAddress, listen_on
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import time
 import pytest
 import uvloop
 
-from jobs.loops.bin_queue import BinQueue, PacedBin
 from jobs.loops.worker.document_pace import DocumentPace
+from jobs.loops.worker.host_queue import BinQueue, PacedBin
 from jobs.loops.worker.results import results_wait
 from jobs.queue.take import PaceTaken, TurnTaken
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.contrib.auth.management.commands import changepassword
 
-from crawlctl.accounts import users_journaled
+from crawlctl.access.accounts import users_journaled
 
 
 class Command(changepassword.Command):

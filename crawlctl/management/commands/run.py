@@ -9,11 +9,12 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
-from crawlctl import services, sockets
-from crawlctl.accounts import ensure_administrator
-from crawlctl.log_handler import say_on_standard_output, why_unwritable
-from crawlctl.startup import make_database_ready
-from crawlctl.supervisor import StopRequest, Supervisor
+from crawlctl.access.accounts import ensure_administrator
+from crawlctl.logs.handler import say_on_standard_output, why_unwritable
+from crawlctl.processes import services
+from crawlctl.processes.startup import make_database_ready
+from crawlctl.processes.supervisor import StopRequest, Supervisor
+from crawlctl.web import sockets
 from jobs.management.database import look_at_sessions
 from jobs.management.metrics_option import add_metrics_options, options_of_others
 from jobs.settings.running import current

@@ -9,9 +9,10 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from crawlctl import services, sockets
-from crawlctl.beside import run_beside
-from crawlctl.sockets import BadAddress
+from crawlctl.processes import services
+from crawlctl.processes.beside import run_beside
+from crawlctl.web import sockets
+from crawlctl.web.sockets import BadAddress
 from jobs.loops import daemons
 from jobs.loops.distributed import JobsOfThisProcess, name_of_this_process
 from jobs.loops.manager import ManagerFailed

@@ -7,10 +7,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from crawlctl import sockets, webserver
+from crawlctl.web import server, sockets
+from jobs.api.cluster_figures import refresh_cluster_figures
 from jobs.management.database import look_at_the_database
 from jobs.management.metrics_option import add_metrics_options, metrics_shown
-from jobs.queries.cluster_figures import refresh_cluster_figures
 from jobs.settings.running import current
 from jobs.settings.table import PORT
 from nodes.metrics.figures import Process
@@ -54,7 +54,7 @@ class Command(BaseCommand):
             metrics_shown(Process.WEB, address=metrics_address, port=metrics_port, refresh=_look_at_the_cluster),
             self._listener(host, port) if fd is None else socket.socket(fileno=fd) as listener,
         ):
-            webserver.serve(listener, host=host, attached=attached)
+            server.serve(listener, host=host, attached=attached)
 
     def _listener(self, host: str, port: int | None) -> socket.socket:
         try:

@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from crawlctl.postgres import lifetime
 from crawlctl.postgres.errors import EmbeddedPostgresError
-from nodes.connections import PatientConnection, open_session
+from nodes.database.connections import PatientConnection, open_session
 
 # Time in which an idle connection has to answer before it counts as lost (seconds).
 _IDLE_PATIENCE: Final = 3.0

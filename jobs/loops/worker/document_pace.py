@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from jobs.loops.bin_queue import PacedBin
+from jobs.loops.worker.host_queue import PacedBin
 
 # Seconds after which a waiting request checks again whether its limits have changed.
 _LONGEST_SLEEP: Final = 1.0

@@ -9,7 +9,7 @@ from functools import partial
 from jobs.connectors.output.base import OutputError
 from jobs.loops.worker.serving import Serving
 from jobs.loops.worker.state import WorkerState
-from jobs.loops.writing import ToWrite, Written
+from jobs.loops.worker.writing import ToWrite, Written
 from jobs.metrics import crawl
 from jobs.queue.take import Claimed
 

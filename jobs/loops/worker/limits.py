@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
-from jobs.loops.bin_queue import BinQueue
+from jobs.loops.worker.host_queue import BinQueue
 from jobs.loops.worker.serving import Serving
 from jobs.loops.worker.state import WorkerState
-from jobs.queue.limits import InForce, read_limits
+from jobs.queue.pace.limits import InForce, read_limits
 
 
 class Limits:

@@ -6,17 +6,17 @@ import time
 from functools import partial
 
 from jobs.connectors.repository.base import Activity
-from jobs.loops.bin_queue import BinQueue, OpenTurn
-from jobs.loops.sharing import SharedByWorkers
 from jobs.loops.worker.document_pace import DocumentPace
+from jobs.loops.worker.host_queue import BinQueue, OpenTurn
+from jobs.loops.worker.jobs import JobAtWork
 from jobs.loops.worker.results import results_wait
 from jobs.loops.worker.serving import Serving
+from jobs.loops.worker.sharing import SharedByWorkers
 from jobs.loops.worker.state import WorkerState
-from jobs.loops.worker_jobs import JobAtWork
-from jobs.loops.writing import Ended
-from jobs.queue.addresses import keep_address
+from jobs.loops.worker.writing import Ended
+from jobs.queue.pace.addresses import keep_address
 from jobs.queue.take import Claimed
-from nodes.log_facts import set_document
+from nodes.life.log_facts import set_document
 
 logger = logging.getLogger(__name__)
 

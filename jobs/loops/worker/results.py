@@ -5,9 +5,9 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from jobs.loops.due import Due
-from jobs.loops.writing import Ended, ToWrite
-from jobs.queue.close import ClosedTurn
+from jobs.loops.worker.due import Due
+from jobs.loops.worker.writing import Ended, ToWrite
+from jobs.queue.pace.close import ClosedTurn
 from jobs.queue.take import Claimed
 
 # Results that trigger a flush.

@@ -6,10 +6,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from jobs.connectors.repository.base import Activity
-from jobs.loops.bin_queue import BinQueue, OpenTurn, PacedBin
+from jobs.loops.worker.host_queue import BinQueue, OpenTurn, PacedBin
+from jobs.loops.worker.jobs import JobAtWork
 from jobs.loops.worker.state import WorkerState
-from jobs.loops.worker_jobs import JobAtWork
-from jobs.loops.writing import Ended
+from jobs.loops.worker.writing import Ended
 from jobs.metrics import crawl
 from jobs.queue.take import Claimed, TurnTaken
 from jobs.throttling.bins import LONGEST_PLAN

@@ -4,17 +4,17 @@ import asyncio
 from dataclasses import dataclass, field
 from functools import partial
 
-from jobs.loops.backlog import Backlog
-from jobs.loops.batches import BatchesInHand
 from jobs.loops.database import DatabaseClock, DatabaseThread
 from jobs.loops.node import Node
-from jobs.loops.served_bins import ServedBins
+from jobs.loops.worker.backlog import Backlog
+from jobs.loops.worker.batches import BatchesInHand
+from jobs.loops.worker.jobs import JobAtWork, JobTable, read_job
 from jobs.loops.worker.results import Results
+from jobs.loops.worker.served_hosts import ServedBins
 from jobs.loops.worker.settings import WorkerSettings
-from jobs.loops.worker_jobs import JobAtWork, JobTable, read_job
-from jobs.loops.writing import Writer, stop_job
+from jobs.loops.worker.writing import Writer, stop_job
 from jobs.queue.take import Claimed
-from nodes.identity import NodeIdentity
+from nodes.life.identity import NodeIdentity
 
 
 @dataclass(slots=True, kw_only=True)

@@ -7,15 +7,15 @@ from typing import Any, Final
 import psycopg
 
 from jobs.duties.index import index_waiting_texts
-from jobs.loops.backlog import MORE_TEXTS_AT_ONCE
-from jobs.loops.clearing import clear_outputs
-from jobs.loops.telling import tell_outputs
+from jobs.loops.worker.backlog import MORE_TEXTS_AT_ONCE
+from jobs.loops.worker.clearing import clear_outputs
 from jobs.loops.worker.limits import Limits
 from jobs.loops.worker.serving import Serving
 from jobs.loops.worker.settings import WorkerSettings
 from jobs.loops.worker.state import WorkerState
+from jobs.loops.worker.telling import tell_outputs
 from jobs.queue import release
-from jobs.queue.runnable import RUNNABLE
+from jobs.queue.sql.runnable import RUNNABLE
 
 # Seconds between two checks for texts to index, after a check that found few.
 _INDEX_POLL: Final = 0.5

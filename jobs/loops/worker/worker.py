@@ -5,7 +5,6 @@ import logging
 
 import psycopg
 
-from jobs import channels
 from jobs.loops.database import DatabaseClock, DatabaseThread
 from jobs.loops.disk import FreeDisk
 from jobs.loops.node import Node
@@ -18,13 +17,14 @@ from jobs.loops.worker.settings import WorkerFailed, WorkerSettings
 from jobs.loops.worker.state import WorkerState
 from jobs.loops.worker.taking import Taking
 from jobs.loops.worker.upkeep import Upkeep
-from jobs.loops.writing import Writer
+from jobs.loops.worker.writing import Writer
 from jobs.metrics import crawl
-from nodes.connections import Dsn
+from jobs.state import channels
 from nodes.coordination.port import Coordination
-from nodes.fences import FenceRefused
-from nodes.identity import NodeIdentity
+from nodes.database.connections import Dsn
+from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.membership.fences import FenceRefused
 from nodes.settings.effective import Effective
 
 logger = logging.getLogger(__name__)

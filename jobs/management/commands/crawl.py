@@ -11,9 +11,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from jobs.attention.outputs import say_lost_lines
 from jobs.connectors.output.base import OutputError
 from jobs.connectors.schema import BadSpecification
-from jobs.control import InvalidJob
 from jobs.lifecycle.job import Guard, Phase
 from jobs.loops.manager import ManagerFailed
 from jobs.loops.oneshot import JobBusy, OneShot, Progress, WorkersDie
@@ -22,12 +22,12 @@ from jobs.management.crawl_sources import CrawlRefused
 from jobs.management.exit_codes import ExitCode
 from jobs.management.metrics_option import add_metrics_options, metrics_shown, options_of_others
 from jobs.management.progress import NO_SEED_READ, Bar, summary
+from jobs.management.schema import SchemaTooNew, make_ready
 from jobs.management.seed_words import say_redirects, say_unread
 from jobs.management.standard_output import DocumentStream
 from jobs.models import Job, LostLines
-from jobs.queries.attention.outputs import say_lost_lines
-from jobs.queries.seed_endings import read_new_hosts, read_refused_redirects, read_seed_endings
-from jobs.schema import SchemaTooNew, make_ready
+from jobs.queries.jobs.seed_endings import read_new_hosts, read_refused_redirects, read_seed_endings
+from jobs.verbs.control import InvalidJob
 from nodes.metrics.figures import Process
 
 _SCOPES = ("host", "domain", "prefix", "any")

@@ -7,12 +7,13 @@ from typing import Any, Final, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs import bins, deny_list, verdict_words
-from jobs.bins import BinRefused, BinUnknown, HostsUnknown, InvalidBin
 from jobs.management.database import look_at_the_database
-from jobs.policies import InvalidPolicy, PolicyNotAllowed, PolicyUnknown
-from jobs.queries.bin_lines import BinLine, read_bin_lines
 from jobs.queries.clock import read_clock
+from jobs.queries.hosts.lines import BinLine, read_bin_lines
+from jobs.verbs import deny_list, hosts
+from jobs.verbs.hosts import BinRefused, BinUnknown, HostsUnknown, InvalidBin
+from jobs.verbs.policies import InvalidPolicy, PolicyNotAllowed, PolicyUnknown
+from jobs.words import verdicts
 
 _T = TypeVar("_T")
 
@@ -47,11 +48,11 @@ class Command(BaseCommand):
             raise CommandError("--reason and --confirm need the action stop or deny.", returncode=2)
         made_by = getpass.getuser()
         if verb == "stop":
-            _do(lambda: bins.stop_named(name, reason=reason or "", confirm=confirm, made_by=made_by, now=read_clock()))
+            _do(lambda: hosts.stop_named(name, reason=reason or "", confirm=confirm, made_by=made_by, now=read_clock()))
         elif verb == "go-on":
-            _do(lambda: bins.go_on(bins.find_named(name).pk, made_by=made_by, now=read_clock()))
+            _do(lambda: hosts.go_on(hosts.find_named(name).pk, made_by=made_by, now=read_clock()))
         elif verb == "end-back-off":
-            _do(lambda: bins.end_back_off(bins.find_named(name).pk, made_by=made_by, now=read_clock()))
+            _do(lambda: hosts.end_back_off(hosts.find_named(name).pk, made_by=made_by, now=read_clock()))
         elif verb == "deny":
             _do(lambda: deny_list.deny(name, reason=reason or "", confirm=confirm, made_by=made_by, now=read_clock()))
         elif verb == "allow":
@@ -59,7 +60,7 @@ class Command(BaseCommand):
         if verb in _ARE_PATTERNS:
             self._tell_what_is_denied()
         else:
-            found = _do(lambda: bins.find_named(name))
+            found = _do(lambda: hosts.find_named(name))
             for line in read_bin_lines([found.pk], now=read_clock()):
                 self.stdout.write(_how_it_stands(line))
 
@@ -91,4 +92,4 @@ def _do(wish: Callable[[], _T]) -> _T:
 
 def _how_it_stands(line: BinLine) -> str:
     counts = f"{line.in_work} documents in progress, {line.waiting} waiting"
-    return f"{line.name}: {verdict_words.brief(line.verdict)}, {counts}. {verdict_words.sentence_of_host(line, now=line.read_at)}"
+    return f"{line.name}: {verdicts.brief(line.verdict)}, {counts}. {verdicts.sentence_of_host(line, now=line.read_at)}"

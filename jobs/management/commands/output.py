@@ -1,8 +1,8 @@
 """`manage.py output NAME VERB`: the actions of an output's page."""
 
-from jobs import connections
 from jobs.management.connection_verbs import ConnectionCommand
 from jobs.models import OutputConnection
+from jobs.verbs import connections
 
 
 class Command(ConnectionCommand):

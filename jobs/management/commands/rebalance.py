@@ -6,10 +6,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from jobs import control
 from jobs.management.cluster_requests import ask, lines_about
 from jobs.management.database import look_at_the_database
 from jobs.queries.clock import read_clock
+from jobs.verbs import control
 
 
 class Command(BaseCommand):

@@ -1,8 +1,8 @@
 """`manage.py repository NAME VERB`: the actions of a repository's page."""
 
-from jobs import connections
 from jobs.management.connection_verbs import ConnectionCommand
 from jobs.models import RepositoryConnection
+from jobs.verbs import connections
 
 
 class Command(ConnectionCommand):

@@ -7,13 +7,13 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.dateparse import parse_datetime
 
-from jobs import restoring
 from jobs.loops.restoring import work_off
 from jobs.management.database import look_at_the_database
 from jobs.models import Job, OutputConnection, Restoration
 from jobs.queries.clock import read_clock
-from jobs.restoring import CannotComeBack, NothingToRestore
-from jobs.runs import InvalidJob
+from jobs.state.runs import InvalidJob
+from jobs.verbs import restoring
+from jobs.verbs.restoring import CannotComeBack, NothingToRestore
 
 
 class Command(BaseCommand):

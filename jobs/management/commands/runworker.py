@@ -11,7 +11,7 @@ from jobs.loops.worker import WorkerFailed
 from jobs.management.database import look_at_sessions, look_at_the_database
 from jobs.management.metrics_option import add_metrics_options, metrics_shown
 from jobs.management.settings_option import add_settings_option
-from nodes.identity import TAG
+from nodes.life.identity import TAG
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.metrics.figures import Process
 

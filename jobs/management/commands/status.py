@@ -8,9 +8,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
+from jobs.attention.lines import AttentionLine
+from jobs.attention.sources import read_attention
 from jobs.management.database import look_at_the_database
-from jobs.queries.attention.lines import AttentionLine
-from jobs.queries.attention.sources import read_attention
 from jobs.queries.clock import read_clock
 from jobs.queries.moment import Moment
 

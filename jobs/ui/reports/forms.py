@@ -9,15 +9,15 @@ from django import forms
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
-from jobs.few_choices import offer_few
 from jobs.models import Job, RepositoryConnection
+from jobs.queries.few_choices import offer_few
 from jobs.queries.reports.busiest import LONGEST_INTERVAL, SHORTEST_INTERVAL, USUAL_INTERVAL
 from jobs.queries.reports.classes import EVERYTHING, ITSELF
 from jobs.queries.reports.document_filter import DocumentsAsked
 from jobs.queries.reports.document_states import State, Status
 from jobs.queries.reports.history_filter import HistoryFilter, list_activities
 from jobs.queries.reports.simple_history import SORTS
-from jobs.ui.reports.words import STATES, STATUSES
+from jobs.words.reports import STATES, STATUSES
 
 _STRETCHES: Final = {
     "1": _("the last hour"),

@@ -13,8 +13,6 @@ from typing import Any, Final
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from jobs import words
-from jobs.code_words import explain_code
 from jobs.lifecycle.document import Action
 from jobs.queries.reports.busiest import BusyLine, Measure
 from jobs.queries.reports.document_states import Status
@@ -22,8 +20,10 @@ from jobs.queries.reports.document_status import DocumentStatusLine
 from jobs.queries.reports.histogram import HistogramLine
 from jobs.queries.reports.queue_status import QueueLine
 from jobs.queries.reports.simple_history import HistoryLine, Timeline
-from jobs.ui.reports.words import STATES, STATUS_TONES, STATUSES, activity_tone, status_tone
 from jobs.verdicts.results import class_of
+from jobs.words import formats
+from jobs.words.codes import explain_code
+from jobs.words.reports import STATES, STATUS_TONES, STATUSES, activity_tone, status_tone
 
 Cell = Mapping[str, str]
 Chart = Mapping[str, Any]
@@ -37,7 +37,7 @@ def _cell(text: str, **more: str) -> Cell:
 
 
 def _number(value: int | None) -> Cell:
-    return _cell(words.UNKNOWN if value is None else words.number(value), kind="n")
+    return _cell(formats.UNKNOWN if value is None else formats.number(value), kind="n")
 
 
 def _named(identifier_class: str) -> str:
@@ -58,9 +58,11 @@ HISTORY_COLUMNS: Final = (
 
 
 def history_row(line: HistoryLine, *, now: dt.datetime) -> list[Cell]:
-    took = words.UNKNOWN if line.seconds is None else _("%(ms)s ms") % {"ms": words.number(round(1000 * line.seconds))}
+    took = (
+        formats.UNKNOWN if line.seconds is None else _("%(ms)s ms") % {"ms": formats.number(round(1000 * line.seconds))}
+    )
     return [
-        _cell(words.moment(line.started_at, now=now), kind="when", title=line.started_at.isoformat()),
+        _cell(formats.moment(line.started_at, now=now), kind="when", title=line.started_at.isoformat()),
         _cell(line.activity),
         _cell(line.identifier, kind="title address"),
         _cell(line.result_code, tone=class_of(line.result_code), title=explain_code(line.result_code)),
@@ -86,12 +88,12 @@ def timeline_chart(timeline: Timeline) -> Chart:
 
 
 def busy_row(line: BusyLine, *, measure: Measure, now: dt.datetime) -> list[Cell]:
-    amount = words.number(line.amount) if measure == Measure.EVENTS else words.size(line.amount)
-    pace = f"{line.per_minute:,.1f}" if measure == Measure.EVENTS else words.size(round(line.per_minute))
+    amount = formats.number(line.amount) if measure == Measure.EVENTS else formats.size(line.amount)
+    pace = f"{line.per_minute:,.1f}" if measure == Measure.EVENTS else formats.size(round(line.per_minute))
     return [
         _cell(_named(line.identifier_class), kind="title address"),
-        _cell(words.moment(line.began_at, now=now), kind="when"),
-        _cell(words.moment(line.ended_at, now=now), kind="when"),
+        _cell(formats.moment(line.began_at, now=now), kind="when"),
+        _cell(formats.moment(line.ended_at, now=now), kind="when"),
         _cell(amount, kind="n"),
         _cell(pace, kind="n"),
     ]
@@ -111,7 +113,7 @@ def histogram_row(line: HistogramLine) -> list[Cell]:
     return [
         _cell(_named(line.identifier_class), kind="title address"),
         _cell(
-            line.result_class or words.UNKNOWN,
+            line.result_class or formats.UNKNOWN,
             tone=class_of(line.result_class),
             title=explain_code(line.result_class),
         ),
@@ -127,7 +129,7 @@ def histogram_chart(lines: Sequence[HistogramLine]) -> Chart:
         "labels": [_named(name) for name in classes],
         "series": [
             {
-                "label": result or words.UNKNOWN,
+                "label": result or formats.UNKNOWN,
                 "values": [amounts.get((name, result), 0) for name in classes],
                 "tone": class_of(result),
             }
@@ -148,7 +150,7 @@ def document_row(line: DocumentStatusLine, *, now: dt.datetime) -> list[Cell]:
         _cell(line.job, address=reverse("job", args=[line.job_id])),
         _cell(str(STATES[line.state])),
         _cell(str(STATUSES[line.status]), pill=status_tone(line.status, line.result_code)),
-        _cell(words.moment(line.scheduled_at, now=now) if line.scheduled_at else "", kind="when"),
+        _cell(formats.moment(line.scheduled_at, now=now) if line.scheduled_at else "", kind="when"),
         _cell(action[line.action] if line.action is not None else ""),
         _cell(_retries(line), kind="n"),
         _cell(_failing(line, now=now)),
@@ -159,15 +161,15 @@ def _retries(line: DocumentStatusLine) -> str:
     if not line.retry_count:
         return ""
     if line.retry_limit is None:
-        return words.number(line.retry_count)
+        return formats.number(line.retry_count)
     return _("%(n)d of %(most)d") % {"n": line.retry_count, "most": line.retry_limit}
 
 
 def _failing(line: DocumentStatusLine, *, now: dt.datetime) -> str:
-    since = words.age(line.failing_since, now=now) if line.failing_since else ""
+    since = formats.age(line.failing_since, now=now) if line.failing_since else ""
     if line.retry_until is None:
         return since
-    return _("%(since)s, until %(until)s") % {"since": since, "until": words.moment(line.retry_until, now=now)}
+    return _("%(since)s, until %(until)s") % {"since": since, "until": formats.moment(line.retry_until, now=now)}
 
 
 def queue_row(line: QueueLine) -> list[Cell]:

@@ -33,7 +33,7 @@ from jobs.ui.reports.forms import (
     SimpleHistoryForm,
 )
 from jobs.ui.reports.screens import Cell, Chart
-from jobs.ui.reports.words import STATUSES
+from jobs.words.reports import STATUSES
 
 _LINES_A_PAGE: Final = 50
 _STEPS: Final = 60

@@ -36,7 +36,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
     def exec_module(self, module):
         super().exec_module(module)
-        if module.__name__ == "nodes.identity" and "machine" in _ORDERS:
+        if module.__name__ == "nodes.life.identity" and "machine" in _ORDERS:
             module._boot_id = lambda: _ORDERS["machine"]
         for point, file in _ORDERS.get("stops", {}).items():
             place, _, name = point.partition(":")

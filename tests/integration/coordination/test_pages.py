@@ -92,7 +92,7 @@ def test_a_cluster_that_is_not_there_is_said_to_be_none(settings, bench):
 
 
 def test_a_store_that_is_away_is_said_to_be(settings, monkeypatch):
-    monkeypatch.setattr("jobs.queries.coordination_page.LOOK_TIMEOUT", seconds(0.5))
+    monkeypatch.setattr("jobs.queries.cluster.coordination_page.LOOK_TIMEOUT", seconds(0.5))
     settings.CRAWLCTL_COORDINATION, settings.CRAWLCTL_ZOOKEEPER = "ZOOKEEPER", "127.0.0.1:1"
     client = visitor()
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from django.utils import timezone
 
 from crawlctl.demo.log import read_log
-from jobs import control
-from jobs.control import GroupUnknown, NodeUnknown
 from jobs.models import Job
-from nodes.requests import NoMain, RequestRefused
+from jobs.verbs import control
+from jobs.verbs.control import GroupUnknown, NodeUnknown
+from nodes.membership.requests import NoMain, RequestRefused
 from tests.chaos.checkers import fetches
 from tests.chaos.cluster import give_precedence
 from tests.support.factories import make_job, make_policy

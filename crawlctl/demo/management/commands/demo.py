@@ -16,21 +16,21 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import InterfaceError, OperationalError, connection
 from rich.console import Console
 
-from crawlctl import sockets
-from crawlctl.accounts import ensure_administrator
+from crawlctl.access.accounts import ensure_administrator
 from crawlctl.demo import job as demo_job
 from crawlctl.demo.cluster import DemoCluster
 from crawlctl.demo.expectation import Report, compare, expect_first_crawl
 from crawlctl.demo.plan import SitePlan
 from crawlctl.demo.table import show_end
-from crawlctl.startup import make_database_ready
-from crawlctl.supervisor import ServiceEnded, StopRequest, Supervisor
+from crawlctl.processes.startup import make_database_ready
+from crawlctl.processes.supervisor import ServiceEnded, StopRequest, Supervisor
+from crawlctl.web import sockets
 from jobs.lifecycle.job import Phase
 from jobs.loops.oneshot import Progress
 from jobs.management.progress import Bar
 from jobs.models import Job
 from jobs.queries.clock import read_clock
-from jobs.queries.counts import count_present_runs
+from jobs.queries.jobs.counts import count_present_runs
 from jobs.settings.running import current
 from jobs.settings.table import NODE_TIMEOUT, PORT
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind, NodeStatus

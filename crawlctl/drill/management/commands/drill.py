@@ -16,9 +16,9 @@ from crawlctl.drill.faults import Fault, NoVictim, Whom
 from crawlctl.drill.models import Drill
 from crawlctl.drill.observation import Report
 from crawlctl.drill.sandbox import SandboxFailed, sandbox
-from crawlctl.startup import make_database_ready
-from crawlctl.supervisor import ServiceEnded
-from jobs.loops.database import database_dsn
+from crawlctl.processes.startup import make_database_ready
+from crawlctl.processes.supervisor import ServiceEnded
+from nodes.database.address import database_dsn
 
 _SHOWN: Final = 20
 _LONGEST: Final = 3600.0

@@ -1,0 +1,85 @@
+"""Users in the journal, and the first administrator account, so that a new installation has a login."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ImproperlyConfigured
+from django.db import IntegrityError, transaction
+from django.db.models.signals import post_save, pre_save
+from django.utils.crypto import get_random_string
+
+from jobs.settings.running import current
+from jobs.settings.table import ADMIN_PASSWORD
+from jobs.state.changes import as_secret, record_change
+
+_NAME = "admin"
+_LENGTH = 20
+_SHORTEST = 8
+# Author of the first administrator in the journal.
+FIRST_START: Final = "the first start"
+
+
+def user_facts(user: User) -> dict[str, Any]:
+    """Return the stored fields of a user. A digest stands for the password, so that a change of it shows."""
+    facts = ("username", "is_active", "is_superuser", "first_name", "last_name", "email")
+    roles = sorted(user.groups.values_list("name", flat=True))
+    return {**{name: getattr(user, name) for name in facts}, "roles": roles, "password": as_secret(user.password)}
+
+
+def journal_user(user: User, *, before: dict[str, Any], after: dict[str, Any], made_by: str) -> None:
+    """Write a line about a user into the journal: a creation, a change or a deletion."""
+    record_change(f"user {user.get_username()}", before=before, after=after, made_by=made_by)
+
+
+@contextmanager
+def users_journaled(*, made_by: str) -> Iterator[None]:
+    """Write a line into the journal for each user that the block saves: for commands of Django, which write none."""
+    stored: dict[str, dict[str, Any]] = {}
+
+    def look(instance: User, **_: object) -> None:
+        found = User.objects.filter(pk=instance.pk).first()
+        stored[instance.username] = user_facts(found) if found else {}
+
+    def journal(instance: User, **_: object) -> None:
+        before = stored.pop(instance.username)
+        journal_user(instance, before=before, after=user_facts(instance), made_by=made_by)
+
+    pre_save.connect(look, sender=User)
+    post_save.connect(journal, sender=User)
+    try:
+        yield
+    finally:
+        pre_save.disconnect(look, sender=User)
+        post_save.disconnect(journal, sender=User)
+
+
+def ensure_administrator() -> str:
+    """
+    Create the administrator if there is none, and return the line that says how to log in.
+
+    The first start creates the account with the password of CRAWLCTL_ADMIN_PASSWORD, or with a generated one, which
+    appears in the returned line only. Later starts leave the password alone.
+
+    Raises:
+        ImproperlyConfigured: this is the first start, and CRAWLCTL_ADMIN_PASSWORD is too short.
+    """
+    given: str = current()[ADMIN_PASSWORD]
+    if User.objects.filter(username=_NAME).exists():
+        return (
+            f"administrator: {_NAME} (with the password of the first start or a later one; "
+            f"to set another: manage.py changepassword {_NAME})"
+        )
+    if given and len(given) < _SHORTEST:
+        raise ImproperlyConfigured(
+            f"CRAWLCTL_ADMIN_PASSWORD has {len(given)} characters: write {_SHORTEST} at least, or leave it out to have one made."
+        )
+    password = given or get_random_string(_LENGTH)
+    try:
+        with transaction.atomic(), users_journaled(made_by=FIRST_START):
+            User.objects.create_superuser(_NAME, password=password)
+    except IntegrityError:
+        # Another process created the account at the same moment.
+        return ensure_administrator()
+    return f"administrator: {_NAME} password: {'that of CRAWLCTL_ADMIN_PASSWORD' if given else password}"

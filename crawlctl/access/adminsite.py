@@ -1,0 +1,125 @@
+"""
+The set-up pages: django-unfold's admin, open to every user with a role, within the permissions of that role.
+
+Every table is registered here, in one place, and not by import: the composition root decides what the set-up pages
+show.
+"""
+
+from typing import Any
+
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import User
+from django.contrib.auth.views import redirect_to_login
+from django.db.models import QuerySet
+from django.forms import ModelForm
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.sites import UnfoldAdminSite
+
+from crawlctl.access.accounts import journal_user, user_facts
+from jobs.admin import JobAdmin, OutputConnectionAdmin, RepositoryConnectionAdmin, ThrottlePolicyAdmin
+from jobs.admin.lists import BoundedList
+from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
+
+
+class SetUpSite(UnfoldAdminSite):  # type: ignore[misc]
+    """The admin without a login page of its own: users log in on the page of the web interface."""
+
+    site_title = _("crawlctl set-up")
+    index_title = _("Set-up")
+
+    def has_permission(self, request: HttpRequest) -> bool:
+        """True for users who may view jobs. The permissions of each model decide the rest."""
+        return request.user.is_active and request.user.has_perm("jobs.view_job")
+
+    def index(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
+        """Redirect to the jobs. The side bar has the rest."""
+        return redirect("admin:jobs_job_changelist")
+
+    def login(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
+        if request.user.is_authenticated and self.has_permission(request):
+            return redirect("admin:index")
+        return redirect_to_login(request.GET.get("next", reverse("admin:index")), reverse("login"))
+
+
+class UserAdmin(DjangoUserAdmin, BoundedList):  # type: ignore[type-arg, misc]
+    """Users and their roles. A role is a group. This page assigns no single permissions."""
+
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    list_display = ("username", "roles", "is_active", "is_superuser", "last_login")
+    list_filter = ("groups", "is_active")
+    sortable_by = ("username",)  # type: ignore[misc]
+    fieldsets = (
+        (None, {"fields": ("username", "password")}),
+        (_("Roles"), {"fields": ("groups", "is_superuser", "is_active")}),
+        (_("Who it is"), {"fields": ("first_name", "last_name", "email")}),
+    )
+    filter_horizontal = ()
+
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
+        """Return `is_superuser` as read-only for others: only superusers make superusers."""
+        return () if request.user.is_superuser else ("is_superuser",)
+
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        allowed: bool = super().has_change_permission(request, obj)
+        return allowed and (obj is None or request.user.is_superuser or not obj.is_superuser)
+
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        allowed: bool = super().has_delete_permission(request, obj)
+        return allowed and (obj is None or request.user.is_superuser or not obj.is_superuser)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        found: QuerySet[User] = super().get_queryset(request)
+        return found.prefetch_related("groups")
+
+    # --- The journal ---------------------------------------------------------------------------
+
+    def save_model(self, request: HttpRequest, obj: User, form: "ModelForm[User]", change: bool) -> None:  # noqa: FBT001 (Django's)
+        # The roles are stored after this call. The journal is written when Django writes its own log.
+        request.facts_before = user_facts(User.objects.get(pk=obj.pk)) if change else {}  # type: ignore[attr-defined]
+        super().save_model(request, obj, form, change)
+
+    def log_addition(self, request: HttpRequest, obj: User, message: Any) -> Any:  # noqa: ANN401 (Django's)
+        _journal(request, obj, before={}, after=user_facts(obj))
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: User, message: Any) -> Any:  # noqa: ANN401 (Django's)
+        """Write the journal as well. The page that sets a password stores nothing else and saves no model."""
+        after = user_facts(User.objects.get(pk=obj.pk))
+        before = getattr(request, "facts_before", {**after, "password": None})
+        _journal(request, obj, before=before, after=after)
+        return super().log_change(request, obj, message)
+
+    def delete_model(self, request: HttpRequest, obj: User) -> None:
+        _journal(request, obj, before=user_facts(obj), after={})
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        for user in queryset:
+            _journal(request, user, before=user_facts(user), after={})
+        super().delete_queryset(request, queryset)
+
+    def roles(self, user: User) -> str:
+        return ", ".join(sorted(group.name for group in user.groups.all())) or "—"
+
+
+def _journal(request: HttpRequest, user: User, *, before: dict[str, Any], after: dict[str, Any]) -> None:
+    journal_user(user, before=before, after=after, made_by=request.user.get_username())
+
+
+def may_see_users(request: HttpRequest) -> bool:
+    """True if the side bar offers the users to this visitor."""
+    return request.user.has_perm("auth.view_user")
+
+
+site = SetUpSite()
+site.register(Job, JobAdmin)
+site.register(ThrottlePolicy, ThrottlePolicyAdmin)
+site.register(RepositoryConnection, RepositoryConnectionAdmin)
+site.register(OutputConnection, OutputConnectionAdmin)
+site.register(User, UserAdmin)

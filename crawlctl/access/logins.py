@@ -1,0 +1,111 @@
+"""
+Limits for guessing passwords: shared by the pages and the API, and kept in the database for all processes.
+
+An attempt is admitted and counted before its password is checked, under a lock of the address that makes it. So
+concurrent attempts are counted one after the other, and exactly those above the limit are refused. A correct password
+removes the counted attempts for its name.
+
+A name is closed only for the address that guesses it. Otherwise an attacker could lock an administrator out. An
+attacker with many addresses may guess more often. Only a long password helps against that.
+"""
+
+import datetime as dt
+from typing import Any, Final, LiteralString
+
+from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db import connection, transaction
+from django.db.models import Count, Min, Q
+from django.http import HttpRequest
+from django.utils.crypto import salted_hmac
+
+from crawlctl.models import LoginAttempt
+from jobs.queries.clock import read_clock
+
+WINDOW: Final = dt.timedelta(minutes=5)
+# Wrong passwords within the window, for one name and for all names of an address.
+MOST_OF_A_NAME: Final = 10
+MOST_OF_AN_ADDRESS: Final = 50
+
+# One attempt of an address is counted at a time, until its transaction commits.
+_LOCK_ADDRESS: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtextextended('login of ' || %s, 0))"
+
+# Where a request keeps the seconds that its refused attempt must wait. Headers cannot set this key.
+_WAIT: Final = "crawlctl.login_wait"
+
+
+class GuardedBackend(ModelBackend):
+    """
+    Django's own users and permissions, behind the limit. An attempt above it is refused with its password unchecked.
+    """
+
+    def authenticate(
+        self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
+    ) -> User | None:
+        if username is None or password is None or "\0" in username:
+            return None
+        name, address = _digest(username), _address_of(request)
+        if wait := _count_attempt(name, address):
+            if request is not None:
+                request.META[_WAIT] = wait
+            raise PermissionDenied
+        user = super().authenticate(request, username=username, password=password, **kwargs)
+        if user is not None:
+            LoginAttempt.objects.filter(name=name, address=address).delete()
+        return user
+
+
+def seconds_to_wait(request: HttpRequest) -> int:
+    """Return how long the refused attempt of this request must wait; 0 if its password was checked."""
+    return int(request.META.get(_WAIT, 0))
+
+
+@transaction.atomic
+def _count_attempt(name: str, address: str) -> int:
+    """
+    Count this attempt and return 0, or return the seconds until the next one is admitted.
+
+    An attempt that is refused is not counted, so it does not lengthen the wait.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK_ADDRESS, [address])
+    # Read the clock after the lock, so that attempts are dated in the order in which they are counted.
+    now = read_clock()
+    _delete_old(now)
+    wait = _seconds_to_wait(name, address, now=now)
+    if not wait:
+        LoginAttempt.objects.create(name=name, address=address, at=now)
+    return wait
+
+
+def _delete_old(now: dt.datetime) -> None:
+    # Another address may delete the same rows at this moment: skip them, so that no two wait for each other.
+    old = LoginAttempt.objects.select_for_update(skip_locked=True).filter(at__lte=now - WINDOW)
+    LoginAttempt.objects.filter(pk__in=old.values("pk")).delete()
+
+
+def _seconds_to_wait(name: str, address: str, *, now: dt.datetime) -> int:
+    counted = LoginAttempt.objects.filter(address=address, at__gt=now - WINDOW).aggregate(
+        of_name=Count("id", filter=Q(name=name)),
+        of_address=Count("id"),
+        first_of_name=Min("at", filter=Q(name=name)),
+        first=Min("at"),
+    )
+    if counted["of_address"] >= MOST_OF_AN_ADDRESS:
+        return _seconds_until(counted["first"] + WINDOW, now)
+    if counted["of_name"] >= MOST_OF_A_NAME:
+        return _seconds_until(counted["first_of_name"] + WINDOW, now)
+    return 0
+
+
+def _address_of(request: HttpRequest | None) -> str:
+    return str(request.META.get("REMOTE_ADDR", ""))[:100] if request is not None else ""
+
+
+def _digest(username: str) -> str:
+    return salted_hmac("crawlctl.access.logins", username.casefold(), algorithm="sha256").hexdigest()
+
+
+def _seconds_until(moment: dt.datetime, now: dt.datetime) -> int:
+    return max(1, int((moment - now).total_seconds()) + 1)

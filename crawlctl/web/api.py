@@ -1,0 +1,98 @@
+"""The addresses of the REST API below /api/v1/, and their views."""
+
+from typing import Any
+
+from django.urls import path, re_path, register_converter
+from django.urls.resolvers import URLPattern, URLResolver
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.routers import SimpleRouter
+
+from crawlctl.access.tokens import TokenView
+from jobs.api.attention import AttentionView
+from jobs.api.cluster import ClusterRequestView, DrainView, GroupView, RebalanceView
+from jobs.api.coordination import CoordinationView
+from jobs.api.distributed_jobs import DistributedJobsView, DistributedJobView, RebalanceJobsView, SwitchView
+from jobs.api.documents import DocumentView
+from jobs.api.downloads import DownloadKindConverter
+from jobs.api.errors import NothingHere
+from jobs.api.hosts import AllowView, BinView, DenyListView
+from jobs.api.policies import PolicyView
+from jobs.api.removals import DeletedJobView
+from jobs.api.reports.views import (
+    BandwidthView,
+    BusyView,
+    DocumentDownloadView,
+    DocumentStatusView,
+    HistogramView,
+    HistoryView,
+    QueueDownloadView,
+    QueueStatusView,
+)
+from jobs.api.search import SearchView
+from jobs.api.seeds import SeedView
+from jobs.api.settings import SettingsVersionView, SettingsView
+from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView
+from nodes.api.views import NodeEventView, NodeView
+
+
+class DocsView(SpectacularSwaggerSplitView):
+    """The API's description as a page on which it can be tried. Its scripts are files of their package."""
+
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+        finished = super().finalize_response(request, response, *args, **kwargs)
+        # As narrow as the policy of our own pages (`crawlctl.web.security`), except for the parts of Swagger UI.
+        finished.headers["Content-Security-Policy"] = (
+            "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+            "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+        )
+        return finished
+
+
+register_converter(DownloadKindConverter, "download")
+
+_router = SimpleRouter()
+_router.register("jobs", JobView, basename="job")
+_router.register("deleted-jobs", DeletedJobView, basename="deleted-job")
+_router.register("seeds", SeedView, basename="seed")
+_router.register("job-events", JobEventView, basename="job-event")
+_router.register("policies", PolicyView, basename="policy")
+_router.register("repositories", RepositoryView, basename="repository")
+_router.register("outputs", OutputView, basename="output")
+_router.register("documents", DocumentView, basename="document")
+_router.register("bins", BinView, basename="bin")
+_router.register("groups", GroupView, basename="group")
+_router.register("cluster/requests", ClusterRequestView, basename="cluster-request")
+_router.register("nodes", NodeView, basename="node")
+_router.register("settings/versions", SettingsVersionView, basename="settings-version")
+_router.register("node-events", NodeEventView, basename="node-event")
+
+app_name = "api"
+urlpatterns: list[URLPattern | URLResolver] = [
+    *_router.urls,
+    path("attention/", AttentionView.as_view(), name="attention"),
+    path("cluster/coordination/", CoordinationView.as_view(), name="coordination"),
+    path("cluster/rebalance/", RebalanceView.as_view(), name="cluster-rebalance"),
+    path("deny-list/", DenyListView.as_view(), name="deny-list"),
+    path("deny-list/remove/", AllowView.as_view(), name="deny-list-remove"),
+    path("distributed-jobs/", DistributedJobsView.as_view(), name="distributed-jobs"),
+    path("distributed-jobs/jobs/<str:job>/", DistributedJobView.as_view(), name="distributed-job"),
+    path("distributed-jobs/rebalance/", RebalanceJobsView.as_view(), name="distributed-jobs-rebalance"),
+    path("distributed-jobs/switch/", SwitchView.as_view(), name="distributed-jobs-switch"),
+    path("nodes/<uuid:pk>/drain/", DrainView.as_view(), name="node-drain"),
+    path("reports/history/", HistoryView.as_view(), name="report-history"),
+    path("reports/activity/", BusyView.as_view(), name="report-activity"),
+    path("reports/bandwidth/", BandwidthView.as_view(), name="report-bandwidth"),
+    path("reports/results/", HistogramView.as_view(), name="report-results"),
+    path("reports/documents/", DocumentStatusView.as_view(), name="report-documents"),
+    path("reports/documents/<download:kind>/", DocumentDownloadView.as_view(), name="report-documents-download"),
+    path("reports/queue/", QueueStatusView.as_view(), name="report-queue"),
+    path("reports/queue/<download:kind>/", QueueDownloadView.as_view(), name="report-queue-download"),
+    path("search/", SearchView.as_view(), name="search"),
+    path("settings/", SettingsView.as_view(), name="settings"),
+    path("token/", TokenView.as_view(), name="token"),
+    path("schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("docs/", DocsView.as_view(url_name="api:schema"), name="docs"),
+    re_path("", NothingHere.as_view()),
+]

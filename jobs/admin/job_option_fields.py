@@ -1,0 +1,152 @@
+"""Form fields of a job's kind, intervals, schedule and hop limits."""
+
+import datetime as dt
+from typing import Any, Final
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from jobs.checks.job_options import GUARD, INTERVALS
+from jobs.lifecycle.schedule import Window
+from jobs.lifecycle.schedule_text import parse_span, parse_window, span_in_words, window_in_words
+from jobs.models import Job
+
+# Columns of a job in its form, in addition to the windows.
+TERMS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method")
+
+
+class SpanField(forms.CharField):
+    """A duration such as `1 d 12 h`; empty is None."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, widget=UnfoldAdminTextInputWidget, **kwargs)
+
+    def prepare_value(self, value: object) -> object:
+        return span_in_words(value) if isinstance(value, dt.timedelta) else value
+
+    def to_python(self, value: str | dt.timedelta | None) -> dt.timedelta | None:  # type: ignore[override]
+        if isinstance(value, dt.timedelta):
+            # The stored value, in a field that cannot be changed now.
+            return value
+        try:
+            return parse_span(value) if value and value.strip() else None
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+
+    def has_changed(self, initial: dt.timedelta | None, data: str | None) -> bool:
+        try:
+            return initial != self.to_python(data)
+        except ValidationError:
+            return True
+
+
+class _LinesField(forms.CharField):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}), **kwargs)
+
+    def has_changed(self, initial: object, data: str | None) -> bool:
+        try:
+            return initial != self.to_python(data)
+        except ValidationError:
+            return True
+
+
+class WindowsField(_LinesField):
+    """Windows, one a line."""
+
+    def prepare_value(self, value: object) -> object:
+        return "\n".join(map(window_in_words, value)) if isinstance(value, list | tuple) else value
+
+    def to_python(self, value: str | None) -> list[Window]:  # type: ignore[override]
+        try:
+            return [parse_window(line) for line in (value or "").splitlines() if line.strip()]
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+
+
+class HopLimitsField(_LinesField):
+    """The hop limits by type of link, one a line: `link 3`."""
+
+    def prepare_value(self, value: object) -> object:
+        return "\n".join(f"{kind} {most}" for kind, most in value.items()) if isinstance(value, dict) else value
+
+    def to_python(self, value: str | dict[str, int] | None) -> dict[str, int]:  # type: ignore[override]
+        if isinstance(value, dict):
+            return value
+        limits = {}
+        for line in filter(str.strip, (value or "").splitlines()):
+            link_type, _space, most = line.strip().rpartition(" ")
+            if not link_type or not most.isdecimal():
+                raise ValidationError(
+                    _("“%(line)s” is invalid. Write a link type and a number, such as “link 3”.") % {"line": line}
+                )
+            limits[link_type.strip()] = int(most)
+        return limits
+
+
+class TermsForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The part of a job's form with its times and limits."""
+
+    recrawl_after = SpanField(
+        label=_("Recrawl interval"),
+        help_text=_(
+            "For continuous jobs, such as 90 s, 15 min, 8 h or 1 d 12 h. If empty, documents are not crawled again."
+        ),
+    )
+    recrawl_at_most = SpanField(
+        label=_("Maximum recrawl interval"), help_text=_("Upper bound for documents that rarely change.")
+    )
+    expire_after = SpanField(
+        label=_("Document expiration"),
+        help_text=_(
+            "Time since the last processing, or since the date in its feed or file. If empty, documents do not expire."
+        ),
+    )
+    reseed_after = SpanField(label=_("Reseed interval"), help_text=_("If empty, the job reads its seeds once per run."))
+    hop_limits = HopLimitsField(
+        label=_("Hop limits"),
+        help_text=_("Maximum hops from a seed: one link type per line, such as “link 3”. If empty, no limit applies."),
+    )
+    guard_documents = forms.IntegerField(
+        label=_("Approval threshold (documents removed)"),
+        help_text=_("Fewer removals need no approval, unless a seed is lost."),
+        required=False,
+        initial=lambda: Job().guard_documents,
+        min_value=0,
+        max_value=2**31 - 1,
+        widget=UnfoldAdminIntegerFieldWidget,
+    )
+    windows = WindowsField(
+        label=_("Windows"),
+        help_text=_(
+            "One window per line, such as “days of week 1-5; hours 22; open 8 h; zone Europe/Berlin; minimal”."
+        ),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.fields["windows"].initial = [window.times for window in self.instance.windows.all()]
+
+    def wanted_terms(self) -> dict[str, Any]:
+        """Return the values of a valid form, as `control` takes them."""
+        values = self.cleaned_data
+        said = {name: values[name] for name in ("windows", *TERMS)}
+        # A form of an older page lacks these fields: they keep their values.
+        unsaid = [name for name in GUARD if self.fields[name].disabled or self._is_omitted(name)]
+        return {name: value for name, value in said.items() if name not in unsaid}
+
+    def clean_guard_documents(self) -> int:
+        given: int | None = self.cleaned_data["guard_documents"]
+        if given is not None:
+            return given
+        if not self._is_omitted("guard_documents"):
+            raise ValidationError(_("Write a whole number, 0 or greater."))
+        stored: int = self.instance.guard_documents
+        return stored
+
+    def _is_omitted(self, name: str) -> bool:
+        widget = self.fields[name].widget
+        return bool(widget.value_omitted_from_data(self.data, self.files, self.add_prefix(name)))

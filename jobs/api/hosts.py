@@ -1,0 +1,431 @@
+"""Bins (hosts): what each is asked for and may be, and what limits it; stopping and denying them, for the whole cluster."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Collate
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs.api.policies import LimitsSerializer
+from jobs.models import Bin, Turn
+from jobs.queries.clock import read_clock
+from jobs.queries.hosts.limits import LimitLines, SourceLine
+from jobs.queries.hosts.lines import BinLine, ParentLine, read_bin_lines, said_by_of
+from jobs.queries.hosts.page import LaneLine, Refusal, read_bin_page
+from jobs.verbs import deny_list, hosts
+from jobs.verbs.deny_list import Denial
+from jobs.verbs.hosts import MAY_STOP, BinUnknown
+from jobs.verbs.policies import EVERYWHERE
+from jobs.verdicts.causes import Cause
+from jobs.words import verdicts
+from nodes.api.base import ContractView, created
+from nodes.api.paging import ListingView
+from nodes.api.strict import Nothing, PageQuery, StrictSerializer, read_body
+
+_ID: Final = "[0-9]{1,18}"
+_LAST: Final = "\U0010ffff"
+_STATES: Final = {
+    "open": Q(pk__in=Turn.objects.filter(closed_at=None).values("bin_id")),
+    "backing_off": Q(back_off_level__gt=0),
+    "stopped": Q(stopped_at__isnull=False),
+}
+
+
+class SourceSerializer(serializers.Serializer[SourceLine]):
+    """Source of a limit."""
+
+    origin = serializers.CharField(
+        source="source.origin",
+        help_text="`policy`, `robots` (crawl-delay), `usual` (the default without a policy), or `stop`.",
+    )
+    policy = serializers.IntegerField(source="source.policy", allow_null=True)
+    policy_name = serializers.CharField(source="policy", allow_blank=True)
+    rule = serializers.IntegerField(
+        source="source.rule",
+        allow_null=True,
+        help_text="Number of the policy's rule, from 1. Null if the limit is that of the policy itself.",
+    )
+    since = serializers.DateTimeField(allow_null=True, help_text="Null if it is unknown.")
+    until = serializers.DateTimeField(
+        source="source.until", allow_null=True, help_text="Next moment at which a rule of the policy begins or ends."
+    )
+
+
+class SaidBySerializer(serializers.Serializer[LimitLines]):
+    """Source of each limit. Null where no limit applies."""
+
+    denied = SourceSerializer(allow_null=True)
+    open_requests = SourceSerializer(source="requests", allow_null=True)
+    gap = SourceSerializer(allow_null=True)
+    bytes_per_second = SourceSerializer(allow_null=True)
+
+
+class ParentSerializer(serializers.Serializer[ParentLine]):
+    """Hosts that share limits: all at one IP address, or all of a policy, or the whole cluster."""
+
+    kind = serializers.CharField(source="namespace", help_text="`address` or `policy`.")
+    name = serializers.CharField()
+    holds_everywhere = serializers.BooleanField(source="is_everywhere")
+    limits = LimitsSerializer()
+    said_by = SaidBySerializer()
+    open_requests = serializers.IntegerField(help_text="Open requests of all these hosts together.")
+    starts_per_second = serializers.FloatField(allow_null=True)
+    bytes_per_second = serializers.FloatField(allow_null=True)
+    next_start_at = serializers.DateTimeField(source="opens_at", allow_null=True)
+
+
+class StopSerializer(serializers.Serializer[BinLine | Bin]):
+    """Stop of a host, with its author and reason."""
+
+    at = serializers.DateTimeField(source="stopped_at")
+    by = serializers.CharField(source="stopped_by")
+    reason = serializers.CharField(source="stopped_why")
+
+
+class BackOffSerializer(serializers.Serializer[BinLine]):
+    """Back-off of a host: its level and its end."""
+
+    level = serializers.IntegerField(source="back_off_level")
+    until = serializers.DateTimeField(source="back_off_until", allow_null=True)
+    since = serializers.DateTimeField(source="backing_off_since", allow_null=True)
+
+
+class LimitedBySerializer(serializers.Serializer[BinLine]):
+    """Limit that a host has reached at this moment."""
+
+    cause = serializers.ChoiceField([cause.value for cause in Cause], source="verdict.cause")
+    said_by = serializers.SerializerMethodField(help_text="Source of the limit. Null if the cause is not a limit.")
+    shared_with = serializers.CharField(
+        source="parent.name",
+        default=None,
+        allow_null=True,
+        help_text=("Address, policy or cluster that shares the limit. Null if the limit is not shared."),
+    )
+    since = serializers.DateTimeField(source="limited_since", allow_null=True)
+    until = serializers.DateTimeField(source="verdict.until", allow_null=True)
+    is_failing = serializers.SerializerMethodField(help_text="True if most of its latest requests failed.")
+    sentence = serializers.SerializerMethodField(help_text="Cause in words, with the failures.")
+    remedy = serializers.SerializerMethodField(help_text="Change that would end it. Empty if no action is needed.")
+
+    def get_is_failing(self, line: BinLine) -> bool:
+        return line.verdict.failing is not None
+
+    def get_sentence(self, line: BinLine) -> str:
+        return verdicts.sentence_of_host(line, now=line.read_at)
+
+    def get_remedy(self, line: BinLine) -> str:
+        return verdicts.remedy(line.verdict)
+
+    @extend_schema_field(SourceSerializer(allow_null=True))
+    def get_said_by(self, line: BinLine) -> Any:  # noqa: ANN401 (a record, or none)
+        said_by = said_by_of(line, line.verdict)
+        return SourceSerializer(said_by).data if said_by else None
+
+
+class BinSerializer(serializers.Serializer[BinLine]):
+    """Host, or another unit of politeness of its connector. Rates are recent. Null means not known yet."""
+
+    id = serializers.IntegerField()
+    kind = serializers.CharField(source="namespace", help_text="Connector of the source: `web`, `filesystem`, …")
+    name = serializers.CharField()
+    limits = LimitsSerializer()
+    said_by = SaidBySerializer()
+    limited_by = LimitedBySerializer(source="*")
+    allowed_starts_per_second = serializers.FloatField(allow_null=True, help_text="Null if there is no limit.")
+    starts_per_second = serializers.FloatField(allow_null=True)
+    bytes_per_second = serializers.FloatField(allow_null=True)
+    open_requests = serializers.IntegerField(
+        allow_null=True,
+        help_text="Open requests, as of the workers' last heartbeats. Null if no worker has reported them.",
+    )
+    lent_requests = serializers.IntegerField(source="lent", help_text="Maximum number of open requests.")
+    in_work = serializers.IntegerField(help_text="Documents in progress.")
+    waiting = serializers.IntegerField(help_text="Waiting documents of running jobs.")
+    next_start_at = serializers.DateTimeField(
+        allow_null=True, help_text="Null if a request is in progress, or if no document waits."
+    )
+    back_off = serializers.SerializerMethodField()
+    stopped = serializers.SerializerMethodField()
+    parents = ParentSerializer(many=True)
+
+    @extend_schema_field(BackOffSerializer(allow_null=True))
+    def get_back_off(self, line: BinLine) -> Any:  # noqa: ANN401 (a record, or none)
+        return BackOffSerializer(line).data if line.back_off_level else None
+
+    @extend_schema_field(StopSerializer(allow_null=True))
+    def get_stopped(self, line: BinLine) -> Any:  # noqa: ANN401 (a record, or none)
+        return StopSerializer(line).data if line.stopped_at else None
+
+
+class LaneSerializer(serializers.Serializer[LaneLine]):
+    """Documents of one seed that wait for the host or are in progress there."""
+
+    id = serializers.IntegerField()
+    job = serializers.IntegerField(source="job_id")
+    job_name = serializers.CharField()
+    seed = serializers.CharField(help_text="First address of the seed.")
+    priority = serializers.IntegerField()
+    waiting = serializers.IntegerField()
+    in_work = serializers.IntegerField()
+    served_at = serializers.DateTimeField(allow_null=True)
+    ready_at = serializers.DateTimeField(allow_null=True)
+    owner = serializers.CharField(allow_blank=True, help_text="Manager that hands out the documents.")
+
+
+class RefusalSerializer(serializers.Serializer[Refusal]):
+    """Answer 429 or 503 of the host."""
+
+    at = serializers.DateTimeField()
+    address = serializers.CharField()
+    code = serializers.CharField()
+
+
+class BinPageSerializer(BinSerializer):
+    """Return one host with the seeds that wait for it."""
+
+    history = serializers.ListField(
+        child=serializers.FloatField(allow_null=True),
+        help_text="Request starts per second in steps of 5 s, the newest last. Null if the step was not measured.",
+    )
+    lanes = LaneSerializer(many=True, help_text="Waiting seeds, the next in line first (at most 20).")
+    refusals = RefusalSerializer(many=True, help_text="Latest 429 and 503 answers, from the newest history entries.")
+
+
+class BinQuery(PageQuery):
+    name = serializers.CharField(required=False, max_length=300, help_text="Beginning of the host's name.")
+    state = serializers.ChoiceField(
+        list(_STATES), required=False, help_text="`open`: the host has documents in progress."
+    )
+    limit = serializers.IntegerField(min_value=1, max_value=200, default=50, help_text="Hosts per page.")
+
+
+class ReasonSerializer(StrictSerializer):
+    """Reason for the stop of a host."""
+
+    reason = serializers.CharField(help_text="Reason, shown with the stop or the denial.")
+
+
+class _ConfirmedSerializer(ReasonSerializer):
+    confirm = serializers.BooleanField(
+        default=False,
+        help_text="True to stop or deny hosts that no crawl has reached. Without it, such a request gets 409, `unknown_hosts`.",
+    )
+
+
+class StopByNameSerializer(_ConfirmedSerializer):
+    """Host to stop."""
+
+    name = serializers.CharField(
+        help_text="Name of a web host, or an address there. Without a port, it means every port of the host."
+    )
+
+
+class BinView(ListingView):
+    http_method_names = ["get", "head", "options", "post"]
+    permissions_needed = {
+        "list": "jobs.view_bin",
+        "retrieve": "jobs.view_bin",
+        "stop": MAY_STOP,
+        "stop_by_name": MAY_STOP,
+        "go_on": MAY_STOP,
+        "end_back_off": EVERYWHERE,
+    }
+    queryset = Bin.objects.exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
+    serializer_class = BinSerializer
+    # A back-off changes by itself while the host is crawled.
+    tagged_fields = ("stopped",)
+    query_class = BinQuery
+    lookup_value_regex = _ID
+
+    def lock_and_read_tag(self) -> str | None:
+        if "pk" not in self.kwargs:
+            return None
+        found = get_object_or_404(self.get_queryset().select_for_update(no_key=True), pk=self.kwargs["pk"])
+        return self.tag_of_shown({"stopped": StopSerializer(found).data if found.stopped_at else None})
+
+    def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
+        if name := query.get("name"):
+            # As the index has it.
+            queryset = queryset.annotate(begins=Collate("name", "C")).filter(begins__gte=name, begins__lt=name + _LAST)
+        return queryset.filter(_STATES[query["state"]]) if "state" in query else queryset
+
+    def paginate_queryset(self, queryset: QuerySet[Any] | Sequence[Any]) -> list[Any]:
+        rows: Sequence[Any] = super().paginate_queryset(queryset) or ()
+        return read_bin_lines([row.pk for row in rows], now=read_clock())
+
+    @extend_schema(
+        description="List hosts and the limits of each, oldest first. (The path says bins: the general term of all sources.)",
+        parameters=[BinQuery],
+    )
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return super().list(request, *args, **kwargs)
+
+    @extend_schema(description="Return one host with the seeds that wait for it.", responses=BinPageSerializer)
+    def retrieve(self, request: Request, pk: str) -> Response:
+        found = read_bin_page(int(pk), now=read_clock())
+        if found is None:
+            raise BinUnknown(int(pk))
+        others = {
+            "history": found.bin.history,
+            "lanes": [LaneSerializer(lane).data for lane in found.lanes],
+            "refusals": [RefusalSerializer(refusal).data for refusal in found.refusals],
+        }
+        return Response(BinSerializer(found.bin).data | others)
+
+    @extend_schema(
+        operation_id="bins_stop",
+        description=(
+            "Stop a host. Within 5 seconds, no node sends it requests, and open ones are closed. Its documents wait until it is "
+            "released. Outputs keep their content. A name without a port means every port."
+        ),
+        request=ReasonSerializer,
+        responses=BinPageSerializer,
+    )
+    @action(detail=True, methods=["post"])
+    def stop(self, request: Request, pk: str) -> Response:
+        wanted = read_body(ReasonSerializer, request)
+        hosts.stop(int(pk), **wanted, made_by=_name(request), now=read_clock())
+        return self.retrieve(request, pk)
+
+    @extend_schema(
+        operation_id="bins_stop_by_name",
+        description="Stop a web host by its name. A host that no crawl has reached needs `confirm`.",
+        request=StopByNameSerializer,
+        responses=BinPageSerializer,
+    )
+    @action(detail=False, methods=["post"], url_path="stop", url_name="stop-by-name")
+    def stop_by_name(self, request: Request) -> Response:
+        facts = read_body(StopByNameSerializer, request)
+        stopped = hosts.stop_named(facts.pop("name"), **facts, made_by=_name(request), now=read_clock())
+        return self.retrieve(request, str(stopped.pk))
+
+    @extend_schema(
+        operation_id="bins_go_on",
+        description="Release a stopped host. Requests resume within its limits.",
+        request=Nothing,
+        responses=BinPageSerializer,
+    )
+    @action(detail=True, methods=["post"], url_path="go-on")
+    def go_on(self, request: Request, pk: str) -> Response:
+        read_body(Nothing, request)
+        hosts.go_on(int(pk), made_by=_name(request), now=read_clock())
+        return self.retrieve(request, pk)
+
+    @extend_schema(
+        operation_id="bins_end_back_off",
+        description=(
+            "End the back-off of a host. Within 5 seconds, all nodes resume requests at the full rate. Documents that wait for a "
+            "retry there are due at once."
+        ),
+        request=Nothing,
+        responses=BinPageSerializer,
+    )
+    @action(detail=True, methods=["post"], url_path="end-back-off")
+    def end_back_off(self, request: Request, pk: str) -> Response:
+        read_body(Nothing, request)
+        hosts.end_back_off(int(pk), made_by=_name(request), now=read_clock())
+        return self.retrieve(request, pk)
+
+
+# --- The deny list -------------------------------------------------------------------------------
+
+
+class DenialSerializer(serializers.Serializer[Denial]):
+    """Rule that denies the hosts of a pattern, of a policy that applies everywhere."""
+
+    pattern = serializers.CharField(allow_blank=True, help_text="Host pattern. If empty, all hosts match.")
+    policy = serializers.IntegerField(source="policy_id")
+    policy_name = serializers.CharField(source="policy")
+    rule = serializers.IntegerField(help_text="From 1.")
+    is_always = serializers.BooleanField(
+        help_text="True if the denial holds at all times. Otherwise it holds at the times of the rule."
+    )
+    reason = serializers.CharField(
+        help_text="User who denied the hosts. Empty if the rule was made with the form of the policy."
+    )
+    denied_by = serializers.CharField()
+    denied_at = serializers.DateTimeField(allow_null=True)
+
+
+class DenyListSerializer(serializers.Serializer[Any]):
+    denials = DenialSerializer(many=True)
+
+
+_PATTERN: Final = "Host pattern, such as `www.example.com` or `*.example.com` (not example.com itself). Without a port, it means every port."
+
+
+class DenySerializer(_ConfirmedSerializer):
+    """Hosts to deny."""
+
+    pattern = serializers.CharField(help_text=_PATTERN)
+
+
+class AllowSerializer(StrictSerializer):
+    """Denial to remove."""
+
+    pattern = serializers.CharField(help_text=_PATTERN)
+    policy = serializers.IntegerField(help_text="Policy with the denial.")
+
+
+class _OfDenyList(ContractView):
+    """The deny list is one thing, and its ETag covers all of it."""
+
+    tagged_fields = ("denials",)
+
+    def lock_and_read_tag(self) -> str | None:
+        return self.tag_of_shown(_deny_list(lock=True).data)
+
+
+class DenyListView(_OfDenyList):
+    permissions_needed = {"get": "jobs.view_throttlepolicy", "post": MAY_STOP}
+    http_method_names = ["get", "head", "options", "post"]
+
+    @extend_schema(
+        operation_id="deny_list",
+        description="List the denials of policies that apply everywhere.",
+        responses=DenyListSerializer,
+    )
+    def get(self, request: Request) -> Response:
+        return _deny_list()
+
+    @extend_schema(
+        operation_id="deny_list_add",
+        description="Deny hosts for all jobs, and return the whole list. Their documents end as DENIED. Outputs keep their content.",
+        request=DenySerializer,
+        responses={201: DenyListSerializer},
+    )
+    def post(self, request: Request) -> Response:
+        facts = read_body(DenySerializer, request)
+        deny_list.deny(facts.pop("pattern"), **facts, made_by=_name(request), now=read_clock())
+        return created(_deny_list().data, at=reverse("api:deny-list"), request=request)
+
+
+class AllowView(_OfDenyList):
+    permissions_needed = {"post": MAY_STOP}
+
+    @extend_schema(
+        operation_id="deny_list_remove",
+        description="Remove hosts from the deny list, and return the whole list.",
+        request=AllowSerializer,
+        responses=DenyListSerializer,
+    )
+    def post(self, request: Request) -> Response:
+        wanted = read_body(AllowSerializer, request)
+        policy, pattern = wanted["policy"], wanted["pattern"]
+        deny_list.allow(policy, pattern=pattern, made_by=_name(request), everywhere=request.user.has_perm(EVERYWHERE))
+        return _deny_list()
+
+
+def _deny_list(*, lock: bool = False) -> Response:
+    return Response(DenyListSerializer({"denials": deny_list.denials(lock=lock)}).data)
+
+
+def _name(request: Request) -> str:
+    return str(request.user.get_username())

@@ -1,0 +1,107 @@
+"""How a job's kind, intervals, hop limits and schedule are shown and given."""
+
+from typing import Any, Final
+
+from rest_framework import serializers
+
+from jobs.api.fields import ObjectField, SecondsField
+from jobs.checks.job_options import GUARD, INTERVALS, MOST_WINDOWS
+from jobs.lifecycle.job import HopMode, Kind, StartMethod
+from jobs.lifecycle.schedule import Window
+from jobs.models.schedule import FIELDS
+from nodes.api.strict import StrictSerializer
+
+# The fields of a job that `TermsFields` brings, in the order in which they are shown.
+TERMS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method", "windows")
+
+
+def _numbers(name: str, help_text: str) -> "serializers.ListField":
+    least, most = FIELDS[name]
+    return serializers.ListField(
+        child=serializers.IntegerField(min_value=least, max_value=most),
+        max_length=most - least + 1,
+        default=list,
+        help_text=help_text,
+    )
+
+
+class WindowSerializer(StrictSerializer):
+    """A window opens wherever the clock of its time zone shows what it names; what is left empty is any."""
+
+    days_of_week = _numbers("days_of_week", "1 is Monday, 7 Sunday.")
+    days_of_month = _numbers("days_of_month", "From 1.")
+    months = _numbers("months", "From 1.")
+    years = _numbers("years", "")
+    hours = _numbers("hours", "Hours of the opening. If empty, midnight, or every hour if minutes are given.")
+    minutes = _numbers("minutes", "None: 0.")
+    time_zone = serializers.CharField(default="UTC", max_length=60, help_text="Time zone, such as Europe/Berlin.")
+    duration = SecondsField(
+        allow_null=True,
+        default=None,
+        help_text="Duration in seconds. If null, the window starts the job and never pauses it.",
+    )
+    minimal = serializers.BooleanField(default=False, help_text="True if the runs that it starts are minimal.")
+
+
+def _interval(help_text: str) -> SecondsField:
+    return SecondsField(
+        allow_null=True, default=None, help_text=f"For continuous jobs, in seconds. If null, {help_text}"
+    )
+
+
+class TermsFields(serializers.Serializer[Any]):
+    """When a job runs, how often it comes back to a document, and how far it follows links."""
+
+    kind = serializers.ChoiceField(
+        [kind.value for kind in Kind],
+        default=Kind.ONCE,
+        help_text="A run of `once` ends. A `continuous` job keeps recrawling.",
+    )
+    recrawl_after = _interval("documents are not crawled again.")
+    recrawl_at_most = _interval("the interval has no upper bound.")
+    expire_after = _interval(
+        "documents do not expire. The time counts from the last processing, or from the date in a feed or file."
+    )
+    reseed_after = _interval("seeds are read once per run.")
+    hop_mode = serializers.ChoiceField([mode.value for mode in HopMode], default=HopMode.ACCURATE)
+    hop_limits = ObjectField(default=dict, help_text="Maximum hops from a seed, by link type.")
+    guard_percent = serializers.IntegerField(
+        min_value=0,
+        max_value=100,
+        allow_null=True,
+        default=5,
+        help_text="The clean-up of a run waits for approval above this share of the job's documents; null: never.",
+    )
+    guard_host_percent = serializers.IntegerField(
+        min_value=0,
+        max_value=100,
+        allow_null=True,
+        default=50,
+        help_text="The clean-up also waits above this share of the job's documents on one host; null: hosts do not count.",
+    )
+    guard_documents = serializers.IntegerField(
+        min_value=0,
+        max_value=2**31 - 1,
+        default=20,
+        help_text="Both shares count only if more documents than this would be removed, from the job or from the host.",
+    )
+    guard_seeds = serializers.BooleanField(
+        default=True,
+        help_text="The clean-up also waits if a seed answers 404 or the like, or lost its links and takes most of its host or of the job along.",
+    )
+    start_method = serializers.ChoiceField(
+        [method.value for method in StartMethod], default=StartMethod.MANUAL, help_text="Effect of the windows."
+    )
+    windows: serializers.ListSerializer[Any] = serializers.ListSerializer(
+        child=WindowSerializer(), default=list, max_length=MOST_WINDOWS
+    )
+
+    def validate_windows(self, windows: list[dict[str, Any]]) -> list[Window]:
+        return [_window(said) for said in windows]
+
+
+def _window(said: dict[str, Any]) -> Window:
+    # Where a part of the job is changed, a window is still given whole: what it leaves out is as in a new one.
+    numbers: dict[str, Any] = {name: tuple(sorted(set(said.get(name, ())))) for name in FIELDS}
+    others = {name: value for name, value in said.items() if name not in FIELDS}
+    return Window(**numbers, **others)

@@ -1,0 +1,118 @@
+"""Hosts that an operator stopped, and documents that a denial kept from being read."""
+
+import datetime as dt
+from typing import Final
+
+from django.db import connection
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from jobs.attention.lines import SHOWN, AttentionLine, Severity
+from jobs.lifecycle.document import Stage
+from jobs.models import Outcome
+from jobs.queue.sql.floor import LOWEST_DELTA
+
+# Lanes of one stopped host that are examined.
+_LANES: Final = 200
+# Stopped hosts that are read, at most.
+_STOPPED: Final = 50
+
+# Counters give the state of each lane, so no document is read. A document of a denied host ends as DENIED.
+_STOPPED_HOSTS: Final = f"""
+SELECT bin.id, bin.name, bin.stopped_at, bin.stopped_by, bin.stopped_why,
+       sum(counted.amount) FILTER (WHERE counted.stage <> {Stage.DONE:d})::bigint AS waiting,
+       sum(counted.amount) FILTER (WHERE counted.stage = {Stage.DONE:d})::bigint AS denied
+  FROM (SELECT * FROM jobs_bin WHERE stopped_at IS NOT NULL ORDER BY id LIMIT {_STOPPED}) AS bin
+ CROSS JOIN LATERAL (SELECT id, seed_id FROM jobs_lane WHERE bin_id = bin.id LIMIT {_LANES}) AS lane
+  JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+  JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase <> 'inactive'
+ CROSS JOIN LATERAL (
+       SELECT stage, code, amount FROM jobs_counter AS counter
+        WHERE counter.job_id = job.id AND counter.run_no = job.run_no AND counter.lane_id = lane.id AND measure = 'stage'
+        UNION ALL
+       SELECT stage, code, amount FROM jobs_counterdelta AS delta
+        WHERE delta.job_id = job.id AND delta.run_no = job.run_no AND delta.lane_id = lane.id AND delta.id >= {LOWEST_DELTA}
+          AND measure = 'stage') AS counted
+ WHERE counted.stage IN ({Stage.PENDING:d}, {Stage.ACTIVE:d}) OR counted.stage = {Stage.DONE:d} AND counted.code = 'DENIED'
+ GROUP BY bin.id, bin.name, bin.stopped_at, bin.stopped_by, bin.stopped_why
+HAVING sum(counted.amount) > 0
+ ORDER BY bin.stopped_at, bin.id LIMIT {SHOWN}
+"""
+_DENIED: Final = f"""
+SELECT job.id, job.name, job.started_at, sum(amount)::bigint AS denied
+  FROM jobs_job AS job
+ CROSS JOIN LATERAL (
+       SELECT amount FROM jobs_jobcounter AS counter
+        WHERE counter.job_id = job.id AND counter.run_no = job.run_no AND measure = 'stage' AND stage = {Stage.DONE:d}
+          AND outcome IN ({Outcome.EXCLUDED:d}, {Outcome.FAILED:d}) AND code = 'DENIED'
+        UNION ALL
+       SELECT amount FROM jobs_counterdelta AS delta
+        WHERE delta.job_id = job.id AND delta.run_no = job.run_no AND measure = 'stage' AND stage = {Stage.DONE:d}
+          AND outcome IN ({Outcome.EXCLUDED:d}, {Outcome.FAILED:d}) AND code = 'DENIED' AND delta.id >= {LOWEST_DELTA}) AS counted
+ WHERE job.phase <> 'inactive'
+ GROUP BY job.id, job.name, job.started_at
+HAVING sum(amount) > 0
+ ORDER BY denied DESC, job.id LIMIT {SHOWN}
+"""
+
+
+def stopped_hosts(_now: dt.datetime) -> list[AttentionLine]:
+    """Return a line for each stopped host with documents of running jobs that wait there, or ended as DENIED."""
+    with connection.cursor() as cursor:
+        cursor.execute(_STOPPED_HOSTS)
+        rows = cursor.fetchall()
+    return [
+        AttentionLine(
+            kind="host_stopped",
+            key=str(id_),
+            subject=name,
+            sentence=_(
+                "%(who)s stopped %(host)s: %(why)s. %(documents)s Release the host when the reason no longer applies."
+            )
+            % {"who": who, "host": name, "why": why.rstrip("."), "documents": _documents(waiting or 0, denied or 0)},
+            since=stopped_at,
+            link=reverse("host", args=[id_]),
+            severity=Severity.WARNING,
+        )
+        for id_, name, stopped_at, who, why, waiting, denied in rows
+    ]
+
+
+def denied_documents(_now: dt.datetime) -> list[AttentionLine]:
+    """Return a line for each running job with documents that ended as DENIED in this run."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DENIED)
+        rows = cursor.fetchall()
+    return [
+        AttentionLine(
+            kind="documents_denied",
+            key=str(id_),
+            subject=name,
+            sentence=ngettext(
+                "%(n)s document of job %(job)s was not read: its host is denied or stopped.",
+                "%(n)s documents of job %(job)s were not read: their hosts are denied or stopped.",
+                denied,
+            )
+            % {"n": f"{denied:,}", "job": name},
+            since=started_at,
+            link=f"{reverse('documents')}?{urlencode({'job': id_, 'code': 'DENIED'})}",
+            severity=Severity.WARNING,
+        )
+        for id_, name, started_at, denied in rows
+    ]
+
+
+def _documents(waiting: int, denied: int) -> str:
+    said = []
+    if waiting:
+        said.append(
+            ngettext("%(n)s document waits there.", "%(n)s documents wait there.", waiting) % {"n": f"{waiting:,}"}
+        )
+    if denied:
+        said.append(
+            ngettext("%(n)s document ended as DENIED.", "%(n)s documents ended as DENIED.", denied)
+            % {"n": f"{denied:,}"}
+        )
+    return " ".join(said)

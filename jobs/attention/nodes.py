@@ -1,0 +1,119 @@
+"""Nodes that failed and were not replaced, silent nodes, and a cluster without a manager or worker."""
+
+import datetime as dt
+import uuid
+from typing import Final, NamedTuple
+
+from django.db import connection
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from jobs.attention.lines import SHOWN, AttentionLine
+from jobs.lifecycle.job import Phase
+from jobs.models import Job
+from jobs.queries.cluster.nodes import NodeLine, read_live_nodes
+from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
+
+# Time for which a failed node that was not replaced is listed.
+_LISTED: Final = dt.timedelta(days=1)
+# Failed nodes that are examined, the last ones first.
+_LOOKED_AT: Final = 100
+
+_ENDED: Final = """
+SELECT id, kind, name, host, status, reason, started_at, stopped_at FROM nodes_node
+ WHERE status IN ('failed', 'stopped') AND stopped_at > %(after)s AND scope = %(scope)s
+ ORDER BY stopped_at DESC, id LIMIT %(looked_at)s
+"""
+
+
+class _Ended(NamedTuple):
+    id: uuid.UUID
+    kind: str
+    name: str
+    host: str
+    status: str
+    reason: str
+    started_at: dt.datetime
+    stopped_at: dt.datetime
+
+
+def lost_nodes(now: dt.datetime) -> list[AttentionLine]:
+    """
+    Return a line for each node that failed and was not replaced.
+
+    A node of the same kind and name that started later on the same machine has replaced it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_ENDED, {"after": now - _LISTED, "scope": CLUSTER_SCOPE, "looked_at": _LOOKED_AT})
+        ended = [_Ended(*row) for row in cursor.fetchall()]
+    newest: dict[tuple[str, str, str], dt.datetime] = {}
+    known: list[_Ended | NodeLine] = [*ended, *_of_the_cluster()]
+    for node in known:
+        place = (node.kind, node.name, node.host)
+        newest[place] = max(node.started_at, newest.get(place, node.started_at))
+    return [
+        AttentionLine(
+            kind="node_lost",
+            key=str(lost.id),
+            subject=lost.name,
+            sentence=_(
+                "The %(kind)s %(name)s on %(host)s failed: %(why)s. Its documents went back to the queue. "
+                "Start it again, or see its log."
+            )
+            % {
+                "kind": _kind(lost.kind),
+                "name": lost.name,
+                "host": lost.host,
+                "why": lost.reason.rstrip(".") or _("no reason is known"),
+            },
+            since=lost.stopped_at,
+            link=reverse("nodes"),
+        )
+        for lost in ended
+        if lost.status == NodeStatus.FAILED and lost.started_at == newest[lost.kind, lost.name, lost.host]
+    ][:SHOWN]
+
+
+def silent_nodes(now: dt.datetime) -> list[AttentionLine]:
+    """
+    Return a line for each live node that is silent for its timeout, but that no main manager has marked failed yet.
+    """
+    return [
+        AttentionLine(
+            kind="node_silent",
+            key=str(node.id),
+            subject=node.name,
+            sentence=_("The %(kind)s %(name)s on %(host)s sends no heartbeats. Check its process and its machine.")
+            % {"kind": _kind(node.kind), "name": node.name, "host": node.host},
+            since=node.heartbeat_at,
+            link=reverse("nodes"),
+        )
+        for node in _of_the_cluster()
+        if node.is_silent(now=now)
+    ][:SHOWN]
+
+
+def no_main_manager(now: dt.datetime) -> list[AttentionLine]:
+    """Return a line for a missing manager, and for a missing worker, if jobs of the cluster run."""
+    if not Job.objects.filter(node_scope=CLUSTER_SCOPE).exclude(phase=Phase.INACTIVE).exists():
+        return []
+    kinds = {node.kind for node in _of_the_cluster() if not node.is_silent(now=now)}
+    wanted = (
+        (NodeKind.MANAGER, _("No job makes progress: no manager is running. Start one with “manage.py runmanager”.")),
+        (NodeKind.WORKER, _("No job makes progress: no worker is running. Start one with “manage.py runworker”.")),
+    )
+    return [
+        AttentionLine(
+            kind=f"no_{kind}", key=kind, subject=_kind(kind), sentence=sentence, since=None, link=reverse("nodes")
+        )
+        for kind, sentence in wanted
+        if kind not in kinds
+    ]
+
+
+def _of_the_cluster() -> list[NodeLine]:
+    return [node for node in read_live_nodes() if node.scope == CLUSTER_SCOPE]
+
+
+def _kind(kind: str) -> str:
+    return _("manager") if kind == NodeKind.MANAGER else _("worker")

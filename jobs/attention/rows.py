@@ -1,0 +1,24 @@
+"""The attention list on the overview."""
+
+import datetime as dt
+from collections.abc import Iterable
+
+from django.utils.translation import gettext as _
+
+from jobs.attention.lines import AttentionLine
+from jobs.words import formats
+
+
+def rows(lines: Iterable[AttentionLine], *, now: dt.datetime) -> list[dict[str, str]]:
+    """Return a row for each line, in their order."""
+    return [_row(line, now=now) for line in lines]
+
+
+def _row(line: AttentionLine, *, now: dt.datetime) -> dict[str, str]:
+    return {
+        "key": f"{line.kind} {line.key}",
+        "says": line.sentence,
+        "since": _("Since %(moment)s UTC.") % {"moment": formats.moment(line.since, now=now)} if line.since else "",
+        "address": line.link,
+        "subject": line.subject,
+    }

@@ -1,0 +1,42 @@
+"""The functions that find lines of the attention list, and the list that they make together."""
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from jobs.attention.disks import disks_without_room
+from jobs.attention.groups import failing_groups
+from jobs.attention.guard import removals_that_wait
+from jobs.attention.hosts import denied_documents, stopped_hosts
+from jobs.attention.jobs import failing_hosts, failing_jobs, held_jobs, late_outputs
+from jobs.attention.lines import AttentionLine, Severity
+from jobs.attention.nodes import lost_nodes, no_main_manager, silent_nodes
+from jobs.attention.outputs import outputs_that_lost_lines
+from jobs.attention.schedules import missed_schedules
+
+# Each function takes the present moment and returns lines, at most `lines.SHOWN` and one that counts the rest. An
+# open overview calls all of them once a second: a function reads active rows, or an index, but no documents.
+SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
+    no_main_manager,
+    silent_nodes,
+    lost_nodes,
+    disks_without_room,
+    failing_groups,
+    failing_jobs,
+    failing_hosts,
+    held_jobs,
+    late_outputs,
+    outputs_that_lost_lines,
+    missed_schedules,
+    stopped_hosts,
+    denied_documents,
+    removals_that_wait,
+)
+
+_RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+def read_attention(*, now: dt.datetime) -> list[AttentionLine]:
+    """Return all lines of the attention list: critical lines first, then in the order of the sources."""
+    lines = [line for source in SOURCES for line in source(now)]
+    return sorted(lines, key=lambda line: _RANK[line.severity])

@@ -1,0 +1,338 @@
+"""Checks of throttle policies: errors, and warnings about valid fields that are probably not meant."""
+
+import datetime as dt
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ada_url import idna_to_ascii
+
+from jobs.checks.job_options import time_zones
+from jobs.lifecycle.period import Period
+from jobs.models.policy import LONGEST_GAP, MOST_BYTES, MOST_REQUESTS, MOST_STARTS, MOST_TOTAL_REQUESTS, ThrottlePolicy
+from jobs.throttling.limits import gap_of
+from jobs.throttling.patterns import Patterns
+from jobs.throttling.windows import EVERY_DAY, Window, covering, parts_of_the_week
+
+MOST_RULES: Final = 2_000
+LONGEST_PATTERN: Final = 300
+_LONGEST_NAME: Final = 200
+_LABEL: Final = re.compile(r"[^.:]+")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleWanted:
+    """A rule as input of operations: see `ThrottleRule`. Days of a week are ISO's."""
+
+    pattern: str = ""
+    days: tuple[int, ...] = EVERY_DAY
+    from_time: dt.time | None = None
+    to_time: dt.time | None = None
+    open_requests: int | None = None
+    min_gap: float | None = None
+    starts: int | None = None
+    period: str = ""
+    bytes_per_second: int | None = None
+    total_open_requests: int | None = None
+    total_starts: int | None = None
+    total_period: str = ""
+    total_bytes_per_second: int | None = None
+    denies: bool = False
+
+    @property
+    def times(self) -> tuple[frozenset[int], dt.time | None, dt.time | None]:
+        return frozenset(self.days), self.from_time, self.to_time
+
+    @property
+    def is_always_open(self) -> bool:
+        return self.times == (frozenset(EVERY_DAY), None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The result of a check: problems by field (`rules.0.starts`), and warnings about valid fields."""
+
+    problems: Mapping[str, list[str]] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+
+
+Said = ThrottlePolicy | RuleWanted
+
+
+def check(
+    policy: ThrottlePolicy, rules: Sequence[RuleWanted], *, unlimited: bool, was_unlimited: bool = False
+) -> Checked:
+    """
+    Check a policy before it is stored, and return its problems or its warnings.
+
+    A policy, or a rule, that only open requests limit needs `unlimited`, unless the policy `was_unlimited` before. A
+    policy with a pace cannot be `unlimited`.
+
+    The check accepts any valid name: the caller checks whether it is taken.
+    """
+    problems = {**_check_name(policy), **_check_numbers(policy)}
+    if policy.time_zone not in time_zones():
+        problems["time_zone"] = [f"There is no time zone {policy.time_zone!r}; write one like Europe/Berlin."]
+    if len(rules) > MOST_RULES:
+        problems["rules"] = [
+            f"A policy can have at most {MOST_RULES:,} rules, and this one has {len(rules):,}. Remove some."
+        ]
+        return Checked(problems)
+    for place, rule in enumerate(rules):
+        found = {**_check_numbers(rule), **_check_rule(rule)}
+        problems.update((f"rules.{place}.{name}" if name else f"rules.{place}", said) for name, said in found.items())
+    if not problems:
+        problems.update(_never_reached(rules))
+    if not problems and unlimited:
+        problems.update(_paced(policy, rules))
+    elif not problems and not was_unlimited:
+        problems.update(_unlimited(policy, rules))
+    return Checked(problems) if problems else Checked(warnings=list(_warnings(policy, rules)))
+
+
+def _check_name(policy: ThrottlePolicy) -> dict[str, list[str]]:
+    if policy.name.strip() and len(policy.name) <= _LONGEST_NAME and policy.name.isprintable():
+        return {}
+    return {"name": [f"The name of a policy needs 1 to {_LONGEST_NAME} printable characters, not only blanks."]}
+
+
+# --- Numbers ---------------------------------------------------------------------------------------
+
+# Name and maximum of each field. The minimum is one.
+_COUNTS: Final = {
+    "open_requests": ("open requests", MOST_REQUESTS),
+    "starts": ("starts", MOST_STARTS),
+    "bytes_per_second": ("bytes a second", MOST_BYTES),
+    "total_open_requests": ("open requests", MOST_TOTAL_REQUESTS),
+    "total_starts": ("starts", MOST_STARTS),
+    "total_bytes_per_second": ("bytes a second", MOST_BYTES),
+}
+
+
+def _check_numbers(said: Said) -> dict[str, list[str]]:
+    problems = {}
+    for name, (what, most) in _COUNTS.items():
+        number = getattr(said, name)
+        if number is not None and not 1 <= number <= most:
+            problems[name] = [
+                f"{number} {what} is no limit; write a whole number from 1 to {most}."
+                + (" To fetch nothing, write a rule that denies." if number == 0 else "")
+            ]
+    # A condition that refuses NaN too.
+    if said.min_gap is not None and not 0 <= said.min_gap <= LONGEST_GAP:
+        problems["min_gap"] = [f"{said.min_gap} is no gap; write seconds from 0 to {LONGEST_GAP:g}."]
+    return {**problems, **_check_rate(said, "starts", "period"), **_check_rate(said, "total_starts", "total_period")}
+
+
+def _check_rate(said: Said, starts: str, period: str) -> dict[str, list[str]]:
+    number, word = getattr(said, starts), getattr(said, period)
+    words = ", ".join(Period)
+    if word and word not in list(Period):
+        return {period: [f"{word!r} is no period; there are: {words}."]}
+    if number is not None and not word:
+        return {period: [f"{number} starts in what time? Write one of: {words}."]}
+    if number is None and word:
+        return {starts: [f"How many starts a {word}? Write a whole number from 1, or leave the period out, too."]}
+    return {}
+
+
+# --- Rules -----------------------------------------------------------------------------------------
+
+
+def _check_rule(rule: RuleWanted) -> dict[str, list[str]]:
+    return {**_check_pattern(rule.pattern), **_check_times(rule), **_check_what_it_says(rule)}
+
+
+def _check_pattern(pattern: str) -> dict[str, list[str]]:
+    why = why_no_pattern(pattern)
+    return {"pattern": [why]} if why else {}
+
+
+def why_no_pattern(pattern: str) -> str:
+    """Return why a stored pattern is invalid; "" for a valid one."""
+    is_address = "://" in pattern or ("/" in pattern and not pattern.startswith(("/", "*")))
+    is_name = pattern.isprintable() and not is_address and not set(" ?") & set(pattern) and not pattern.endswith(".")
+    if len(pattern) > LONGEST_PATTERN or not is_name:
+        return (
+            f"{pattern[:80]!r} cannot be the name of a host: write one like www.example.com, with its port where that is "
+            "not the usual one, with * for any characters, and without a scheme or a path."
+        )
+    if not pattern.isascii() and "/" not in pattern:
+        return (
+            f"{pattern[:80]!r} would match nothing: names of hosts are kept in ASCII. A part between two dots may be in any "
+            "letters where it has no *; beside one write it as it is kept, such as xn--*."
+        )
+    return ""
+
+
+def _check_times(rule: RuleWanted) -> dict[str, list[str]]:
+    problems = {}
+    if not rule.days:
+        problems["days"] = ["It names no day, so it would never hold; leave the days out for every day."]
+    elif not set(rule.days) <= set(EVERY_DAY):
+        problems["days"] = ["Days are numbers from 1, which is Monday, to 7."]
+    if (rule.from_time is None) != (rule.to_time is None):
+        missing = "from_time" if rule.from_time is None else "to_time"
+        problems[missing] = ["A time of day has a beginning and an end; leave out both for the whole day."]
+    elif rule.from_time is not None and rule.from_time == rule.to_time:
+        problems["to_time"] = ["It ends where it begins, so it would never hold; leave out both for the whole day."]
+    return problems
+
+
+def _check_what_it_says(rule: RuleWanted) -> dict[str, list[str]]:
+    numbers = [name for name in (*_COUNTS, "min_gap") if getattr(rule, name) is not None]
+    totals = [name for name in numbers if name.startswith("total_")]
+    if rule.denies and numbers:
+        return {"denies": [f"Nothing is fetched where it denies: leave out {', '.join(numbers)}, or let it not deny."]}
+    if not rule.denies and not numbers:
+        return {"": ["It changes nothing: let it name a limit, or deny."]}
+    if totals and not is_everything(rule.pattern):
+        return {
+            totals[0]: [
+                "A total limits all hosts of the policy together, so only a rule with an empty pattern can have one."
+            ]
+        }
+    return {}
+
+
+def is_everything(pattern: str) -> bool:
+    """True if the pattern means every bin."""
+    return not pattern.strip("*")
+
+
+def as_kept(pattern: str) -> str:
+    """
+    Return a typed pattern in its stored form: "" for every bin, otherwise as bins are named.
+
+    Names of hosts are stored in ASCII (`xn--…`), and roots of files, which have a slash, as they are. A label with a
+    star cannot be converted to ASCII, and stays.
+    """
+    pattern = pattern.strip()
+    if is_everything(pattern):
+        return ""
+    if "/" in pattern:
+        return pattern
+    return _LABEL.sub(lambda label: _in_ascii(label[0]), pattern)
+
+
+def _in_ascii(label: str) -> str:
+    if label.isascii() or "*" in label or not label.isprintable():
+        return label
+    return idna_to_ascii(label).decode() or label
+
+
+def _never_reached(rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
+    """Return the problems of rules without effect: the rules before them cover all their bins at all times."""
+    problems = {}
+    patterns = Patterns(rule.pattern for rule in rules)
+    times = parts_of_the_week([Window(rule.days, rule.from_time, rule.to_time) for rule in rules])
+    for place, rule in enumerate(rules):
+        # If a pattern matches another one, with the other's stars taken as letters, it matches all bins of the other.
+        wider = [other for other in dict.fromkeys(patterns.places_of(rule.pattern)) if other < place]
+        found = covering(times[place], [times[other] for other in wider])
+        hiding = [wider[other] for other in found or ()]
+        if hiding and not _says_nothing_else(rule, [rules[other] for other in hiding]):
+            problems[f"rules.{place}"] = [_that_it_never_holds(hiding)]
+    return problems
+
+
+def _says_nothing_else(rule: RuleWanted, hiding: Sequence[RuleWanted]) -> bool:
+    """True if only lists of denied hosts overlap, such as a host and its domain: either rule denies it."""
+    is_named_twice = any(other.pattern.lower() == rule.pattern.lower() for other in hiding)
+    return rule.denies and all(other.denies for other in hiding) and not is_named_twice
+
+
+def _that_it_never_holds(hiding: Sequence[int]) -> str:
+    if len(hiding) == 1:
+        who, which = f"rule {hiding[0] + 1} matches", "that one, or take one of them out"
+    else:
+        who, which = f"rules {', '.join(str(place + 1) for place in hiding)} together match", "these, or take it out"
+    return (
+        f"It never holds: {who} all that it does at all of its times, and the first that matches holds. "
+        f"Put it before {which}."
+    )
+
+
+# --- What is legal, and should be meant ------------------------------------------------------------
+
+
+def is_unlimited(policy: ThrottlePolicy, rule: RuleWanted | None = None) -> bool:
+    """True if bins have no pace: only open requests limit them, but no gap, rate or bytes."""
+    if rule is not None and rule.denies:
+        return False
+    return _gap(policy, rule) == 0 and not _first(policy, rule, "bytes_per_second")
+
+
+def _unlimited(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
+    how = "set a gap, starts per period or bytes per second, or set unlimited to true"
+    if is_unlimited(policy):
+        return {"unlimited": [f"Nothing would limit the rate of requests to its hosts: {how}."]}
+    return {
+        f"rules.{place}.min_gap": [f"Nothing would limit the rate of requests to its hosts: {how}."]
+        for place, rule in enumerate(rules)
+        if is_unlimited(policy, rule)
+    }
+
+
+def _paced(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
+    """Return the problem of a policy that is called unlimited although it and its rules pace their hosts."""
+    if any(is_unlimited(policy, rule) for rule in (None, *rules)):
+        return {}
+    what = f"a gap of {policy.min_gap:g} s" if policy.min_gap else "a rate" if policy.starts else "a limit of bytes"
+    return {
+        "unlimited": [f"The policy has {what}, so it is not unlimited: remove that limit, or set unlimited to false."]
+    }
+
+
+def _warnings(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> Iterator[str]:
+    yield from _warnings_of(policy, None, "")
+    for place, rule in enumerate(rules, start=1):
+        if not rule.denies:
+            yield from _warnings_of(policy, rule, f"Rule {place}: ")
+        elif rule.is_always_open and is_everything(rule.pattern) and all(other.denies for other in rules[:place]):
+            yield f"Rule {place} denies every host at all times."
+
+
+def _warnings_of(policy: ThrottlePolicy, rule: RuleWanted | None, where: str) -> Iterator[str]:
+    gap, rate_gap = _min_gap(policy, rule), _rate_gap(policy, rule, "")
+    said_here = rule or policy
+    if rate_gap and gap > rate_gap and said_here.starts is not None:
+        yield (
+            f"{where}{said_here.starts} starts a {said_here.period} are one every {rate_gap:g} s, and the least gap is "
+            f"{gap:g} s: the gap holds."
+        )
+    for name, what in (("open_requests", "open requests"), ("bytes_per_second", "bytes a second")):
+        each, total = _first(policy, rule, name), _first(policy, rule, f"total_{name}")
+        if each is not None and total is not None and total < each and _names(rule, name):
+            yield f"{where}All bins together have {total} {what}, so that one never has {each}."
+    total_gap = _rate_gap(policy, rule, "total_")
+    if total_gap > _gap(policy, rule) and (_names(rule, "starts") or _names(rule, "min_gap")):
+        gap_of_each = _gap(policy, rule)
+        pace = f"one every {gap_of_each:g} s" if gap_of_each else "any number"
+        yield f"{where}All bins together get a start every {total_gap:g} s, so that one of them never gets {pace}."
+
+
+def _names(rule: RuleWanted | None, name: str) -> bool:
+    """True if the rule (or the policy, without a rule) sets this limit or its total."""
+    return rule is None or getattr(rule, name) is not None or getattr(rule, f"total_{name}", None) is not None
+
+
+def _first(policy: ThrottlePolicy, rule: RuleWanted | None, name: str) -> int | None:
+    said = None if rule is None else getattr(rule, name)
+    number: int | None = getattr(policy, name) if said is None else said
+    return number
+
+
+def _min_gap(policy: ThrottlePolicy, rule: RuleWanted | None) -> float:
+    return policy.min_gap if rule is None or rule.min_gap is None else rule.min_gap
+
+
+def _rate_gap(policy: ThrottlePolicy, rule: RuleWanted | None, prefix: str) -> float:
+    said: Said = policy if rule is None or getattr(rule, f"{prefix}starts") is None else rule
+    starts, period = getattr(said, f"{prefix}starts"), getattr(said, f"{prefix}period")
+    return gap_of(starts, Period(period)) if starts else 0.0
+
+
+def _gap(policy: ThrottlePolicy, rule: RuleWanted | None) -> float:
+    return max(_min_gap(policy, rule), _rate_gap(policy, rule, ""))

@@ -1,0 +1,59 @@
+"""Metrics of a worker's writes: counted once for each flush, not for each document."""
+
+from collections.abc import Sequence
+
+from jobs.connectors.repository.base import Ending
+from jobs.lifecycle.activity import ActivityName
+from jobs.metrics import crawl
+from jobs.queue.flushing.flush import Flushed
+from jobs.queue.pace.close import ClosedTurn
+from jobs.queue.removing.drop import Dropped
+from nodes.metrics import of_nodes
+
+
+def count_flush(flushed: Flushed, *, seconds: float) -> None:
+    """Count the outcomes that one flush wrote; outcomes without a claim do not count."""
+    crawl.FLUSHES.observe(seconds)
+    crawl.OFFERED_REFERENCES.add(len(flushed.named))
+    of_nodes.REFUSED_WRITES.add(flushed.refused, "claim")
+    # One pass over the results, indexed by number: the hash of an enumeration is computed in Python.
+    endings = [0] * (max(Ending) + 1)
+    fetches: list[float] = []
+    bytes_read = added = back_offs = 0
+    for result in flushed.counted:
+        outcome = result.outcome
+        endings[outcome.ending] += 1
+        added += len(result.job.outputs) if outcome.ending == Ending.INDEXED else 0
+        back_offs += outcome.back_off is not None
+        for record in outcome.records:
+            if record.activity == ActivityName.FETCH:
+                fetches.append(record.seconds)
+                bytes_read += record.bytes
+    for ending in Ending:
+        if endings[ending]:
+            crawl.DOCUMENTS.add(endings[ending], ending.name.lower())
+    crawl.FETCHES.observe_all(fetches)
+    crawl.FETCHED_BYTES.add(bytes_read)
+    crawl.BACK_OFFS.add(back_offs)
+    crawl.OUTPUTS.add(added, "added")
+    crawl.OUTPUTS.add(flushed.departed, "removed")
+
+
+def count_closed(turns: Sequence[ClosedTurn], *, batches: int) -> None:
+    """Count closed turns, their requests to hosts, and ended batches."""
+    crawl.CLOSED_TURNS.add(len(turns))
+    crawl.STARTS.add(sum(turn.use.starts for turn in turns))
+    crawl.ENDED_BATCHES.add(batches)
+
+
+def count_given_back(returned: int, *, refused: int) -> None:
+    """Count documents that returned to the queue, and documents whose claim was lost."""
+    crawl.GIVEN_BACK.add(returned)
+    of_nodes.REFUSED_WRITES.add(refused, "claim")
+
+
+def count_dropped(dropped: Dropped) -> None:
+    """Count documents that left the queue, and the outputs."""
+    crawl.REMOVED.add(dropped.dropped)
+    crawl.OUTPUTS.add(dropped.removed, "removed")
+    of_nodes.REFUSED_WRITES.add(dropped.refused, "claim")

@@ -1,0 +1,168 @@
+"""The jobs of a worker's documents: their connectors, outputs and facts for the flush."""
+
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.connectors.repository import registry
+from jobs.connectors.repository.kind import (
+    Asked,
+    BinKind,
+    Database,
+    RepositoryConnector,
+    RepositoryKind,
+    Runtime,
+    Selective,
+)
+from jobs.connectors.repository.missing import MISSING_BINS, MissingRuntime
+from jobs.lifecycle.job import Scan
+from jobs.queue.flushing.hops import rules_of
+from jobs.queue.flushing.outcomes import JobFacts
+from jobs.queue.flushing.recrawl import Intervals
+from jobs.queue.sql.rows import named_rows
+from jobs.queue.take import Claimed
+
+logger = logging.getLogger(__name__)
+
+_MOST_JOBS: Final = 200
+
+_READ: Final[LiteralString] = """
+SELECT job.id, job.run_no, job.repository_id, job.specification, job.specification_version, job.seeds_version,
+       job.max_documents IS NOT NULL AS has_budget,
+       CASE WHEN job.kind = 'continuous' THEN ARRAY[job.recrawl_after, job.recrawl_at_most, job.expire_after] END AS intervals,
+       job.hop_limits, job.hop_mode, job.scan, repository.connector, repository.configuration, repository.is_confined, repository.name AS connection,
+       coalesce(extract(epoch FROM clock_timestamp() - job.started_at), 0)::float AS running_for,
+       coalesce((SELECT array_agg(url) FROM jobs_seed AS seed CROSS JOIN LATERAL unnest(seed.urls) AS url
+                  WHERE seed.job_id = job.id AND seed.removed_at IS NULL), '{}') AS seeds,
+       coalesce((SELECT jsonb_agg(jsonb_build_array(source, target)) FROM jobs_seedredirect AS seen
+                  WHERE seen.job_id = job.id AND seen.is_followed), '[]') AS redirects,
+       coalesce((SELECT array_agg(output.id ORDER BY output.id)
+                   FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
+                  WHERE link.job_id = job.id AND output.connector <> 'null'), '{}') AS outputs
+  FROM jobs_job AS job JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
+ WHERE job.id = %(job)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JobAtWork:
+    """A job as of one version of its specification and one of its seeds."""
+
+    facts: JobFacts
+    # The name of its repository connection.
+    connection: str
+    bins: BinKind
+    runtime: Runtime
+    connector: RepositoryConnector
+    seeds_version: int
+    # Start of its run on this process's clock: facts about the source from before it are ignored.
+    began_at: float
+
+    @property
+    def configuration(self) -> str:
+        return self.facts.configuration
+
+
+JobRow = Any
+
+
+def read_job(connection: psycopg.Connection[Any], *, job_id: int) -> JobRow | None:
+    """Return the facts about a job that the worker needs; None if it no longer exists."""
+    with named_rows(connection) as cursor:
+        return cursor.execute(_READ, {"job": job_id}).fetchone()
+
+
+class JobTable:
+    """
+    The newest known versions of this worker's jobs, by (job, run). The number is bounded; the oldest are dropped
+    first.
+
+    An edit of a job's connection or seeds applies to documents that this worker has already claimed. The table also
+    has the objects that all jobs with one kind of source share. Created and closed inside the running event loop.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[tuple[int, int], JobAtWork] = {}
+        self._runtimes: dict[str, Runtime] = {}
+
+    def find(self, claimed: Claimed) -> JobAtWork | None:
+        """Return the job of a claim; None if this worker knows no version, or only one that is older than the claim."""
+        job = self._jobs.get((claimed.job_id, claimed.run_no))
+        if job is None or job.facts.specification_version < claimed.specification_version:
+            return None
+        return job if job.seeds_version >= claimed.seeds_version else None
+
+    def knows(self, job_id: int) -> bool:
+        return any(known == job_id for known, _ in self._jobs)
+
+    def add(self, row: JobRow) -> None:
+        """Set up a job's connector from the row of `read_job`; if that fails, its documents are retried later."""
+        asked = Asked(
+            configuration=row.configuration,
+            specification=row.specification,
+            seeds=row.seeds,
+            redirects=[(source, target) for source, target in row.redirects],
+            is_confined=row.is_confined,
+        )
+        bins = MISSING_BINS
+        link_types: tuple[str, ...] = ()
+        try:
+            kind = registry.find(row.connector)
+            link_types = kind.link_types
+            bins, runtime = kind.bins, self._runtime(kind)
+            connector = runtime.open(asked)
+        except (registry.UnknownConnector, ValueError) as error:
+            logger.error("this worker cannot process job %d: %s", row.id, error)  # noqa: TRY400 (its sentence says it all)
+            runtime = MissingRuntime()
+            connector = runtime.open(asked)
+        self._jobs[row.id, row.run_no] = JobAtWork(
+            facts=JobFacts(
+                id=row.id,
+                run_no=row.run_no,
+                repository=row.repository_id,
+                tracks_depth=connector.max_depth is not None,
+                max_depth=connector.max_depth,
+                has_budget=row.has_budget,
+                outputs=tuple(row.outputs),
+                hops=rules_of(hop_limits=row.hop_limits, hop_mode=row.hop_mode),
+                link_type=next(iter(link_types), "link"),
+                is_full_scan=row.scan == Scan.FULL,
+                intervals=None if row.intervals is None else Intervals(*row.intervals),
+                specification_version=row.specification_version,
+                admits=connector.admits if isinstance(connector, Selective) else None,
+            ),
+            connection=row.connection,
+            bins=bins,
+            runtime=runtime,
+            connector=connector,
+            seeds_version=row.seeds_version,
+            began_at=time.monotonic() - row.running_for,
+        )
+        while len(self._jobs) > _MOST_JOBS:
+            del self._jobs[next(iter(self._jobs))]
+
+    async def prepare(self, claims: Iterable[Claimed], database: Database) -> None:
+        """Pass facts from other workers about these documents to each kind of source."""
+        by_runtime: dict[int, tuple[Runtime, dict[str, float]]] = {}
+        for claimed in claims:
+            job = self.find(claimed)
+            if job is not None:
+                _, documents = by_runtime.setdefault(id(job.runtime), (job.runtime, {}))
+                identifier = claimed.document.identifier
+                documents[identifier] = max(job.began_at, documents.get(identifier, job.began_at))
+        for runtime, documents in by_runtime.values():
+            await runtime.prepare(documents, database)
+
+    async def close(self) -> None:
+        for runtime in self._runtimes.values():
+            await runtime.close()
+
+    def _runtime(self, kind: RepositoryKind) -> Runtime:
+        """Return the object that the jobs of a kind share, created at first use."""
+        if kind.name not in self._runtimes:
+            self._runtimes[kind.name] = kind.runtime()
+        return self._runtimes[kind.name]

@@ -1,0 +1,141 @@
+"""
+A cache of references that a worker wrote lately: they need not be sent to the database again.
+
+97 of 100 links of a site are repeats. The cache is bounded and belongs to the process. It is written only after the
+commit, so its content is durable. Only the database's thread uses it.
+
+It stores whole hashes, so two never collide. They are packed, since a set of strings would need eight times the
+memory; the most frequent ones are also in a dictionary. When the young half of the cache is full, it becomes the old
+one. Only references of the old half that are requested again are kept: frequent link targets stay for the whole run.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from jobs.queue.flushing.outcomes import JobFacts
+
+# References of each half of the cache: both halves need some ten MiB.
+_OF_A_HALF: Final = 250_000
+_AT_HAND: Final = 50_000
+
+# A hash is searched among the hashes with the same first digits: some sixty, when a half is full.
+_SHARED_DIGITS: Final = 3
+# A record: the rest of the hash, the number of its run, the depth.
+_RUN_BYTES: Final = 3
+_DEPTH_BYTES: Final = 2
+_DEEPEST: Final = (1 << 8 * _DEPTH_BYTES) - 1
+
+_Run = tuple[int, int]
+
+
+class KnownReferences:
+    """Hashes by job and run, each with the smallest depth that was written."""
+
+    def __init__(self, *, of_a_half: int = _OF_A_HALF, at_hand: int = _AT_HAND) -> None:
+        self._of_a_half, self._most_at_hand = of_a_half, at_hand
+        self._young, self._old = _Half(), _Half()
+        self._at_hand: dict[_Run, dict[str, int]] = {}
+        self._size_at_hand = 0
+
+    def holds(self, job: JobFacts, hash_: str, depth: int) -> bool:
+        """True if the reference was written in this run, with no greater depth if depth matters."""
+        # In a job with hop limits, the effect of a reference depends on its source.
+        if job.hops is not None or job.loses_documents:
+            return False
+        run = (job.id, job.run_no)
+        at_hand = self._at_hand.get(run)
+        written = at_hand.get(hash_) if at_hand is not None else None
+        if written is None:
+            written = self._recall(run, hash_)
+        return written is not None and (not job.tracks_depth or written <= depth)
+
+    def add(self, named: Iterable[tuple[JobFacts, str, int]]) -> None:
+        """Add the references of a committed flush: (job, hash, depth)."""
+        for job, hash_, depth in named:
+            self._note((job.id, job.run_no), hash_, depth)
+
+    def _recall(self, run: _Run, hash_: str) -> int | None:
+        written = self._young.find(run, hash_)
+        if written is None:
+            written = self._old.find(run, hash_)
+            if written is None:
+                return None
+            self._put(run, hash_, written)
+        self._hand(run, hash_, written)
+        return written
+
+    def _note(self, run: _Run, hash_: str, depth: int) -> None:
+        depth = min(depth, _DEEPEST)
+        self._put(run, hash_, depth)
+        # A page has just named it, so the next pages probably do too.
+        self._hand(run, hash_, depth)
+
+    def _put(self, run: _Run, hash_: str, depth: int) -> None:
+        if self._young.size >= self._of_a_half:
+            self._young, self._old = _Half(), self._young
+            # A reference that is requested again must be found in the old half, so that the young one gets it.
+            self._clear_at_hand()
+        self._young.put(run, hash_, depth)
+
+    def _hand(self, run: _Run, hash_: str, depth: int) -> None:
+        if self._size_at_hand >= self._most_at_hand:
+            self._clear_at_hand()
+        at_hand = self._at_hand.setdefault(run, {})
+        at_hand[hash_] = min(depth, at_hand.get(hash_, depth))
+        self._size_at_hand += 1
+
+    def _clear_at_hand(self) -> None:
+        self._at_hand.clear()
+        self._size_at_hand = 0
+
+
+class _Half:
+    """Hashes and their depths, packed."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._buckets = [b""] * 16**_SHARED_DIGITS
+        self._runs: dict[_Run, bytes] = {}
+
+    def find(self, run: _Run, hash_: str) -> int | None:
+        """Return the depth of a hash; None if it is not there."""
+        number = self._runs.get(run)
+        if number is None:
+            return None
+        key = _rest_of(hash_) + number
+        bucket = self._buckets[int(hash_[:_SHARED_DIGITS], 16)]
+        at = _place_of(key, bucket)
+        if at < 0:
+            return None
+        return int.from_bytes(bucket[at + len(key) : at + len(key) + _DEPTH_BYTES])
+
+    def put(self, run: _Run, hash_: str, depth: int) -> None:
+        """Store a hash with this depth, or keep its smaller one."""
+        number = self._runs.get(run)
+        if number is None:
+            number = self._runs[run] = len(self._runs).to_bytes(_RUN_BYTES)
+        key = _rest_of(hash_) + number
+        place = int(hash_[:_SHARED_DIGITS], 16)
+        bucket = self._buckets[place]
+        at = _place_of(key, bucket)
+        if at < 0:
+            self._buckets[place] = bucket + key + depth.to_bytes(_DEPTH_BYTES)
+            self.size += 1
+        else:
+            end = at + len(key)
+            nearest = min(bucket[end : end + _DEPTH_BYTES], depth.to_bytes(_DEPTH_BYTES))
+            self._buckets[place] = bucket[:end] + nearest + bucket[end + _DEPTH_BYTES :]
+
+
+def _rest_of(hash_: str) -> bytes:
+    # Two digits make a byte: one digit of the bucket is stored all the same.
+    return bytes.fromhex(hash_[_SHARED_DIGITS - _SHARED_DIGITS % 2 :])
+
+
+def _place_of(key: bytes, bucket: bytes) -> int:
+    """Return the place of the record with this key; -1 if there is none."""
+    at = bucket.find(key)
+    while at > 0 and at % (len(key) + _DEPTH_BYTES):
+        # The same bytes, by chance, across two records.
+        at = bucket.find(key, at + 1)
+    return at

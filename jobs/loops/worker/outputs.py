@@ -1,0 +1,287 @@
+"""
+The effects of documents on the outputs of their jobs: writes to the outputs, and their records.
+
+`IndexedDocument` records which version of a document each output has. Its row is the lock under which the last holder
+of a document is decided. Jobs may share an output, and a document that one job no longer finds stays as long as
+another one has it. A transaction locks all the rows that it needs in the order of (output, hash), after the rows of
+the queue. The other holders of a document are read in a later statement, since the snapshot of a statement is older
+than its lock wait.
+
+Unchanged documents are not written here. The worker processed such a document as unchanged because every output had
+exactly that version, and no other job can remove it while this one holds it.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.connectors.output.base import Entry, NoticesLoss, Output, OutputError, WritesFile
+from jobs.connectors.output.registry import open_output
+from jobs.connectors.repository.base import Ending
+from jobs.connectors.schema import BadSpecification
+from jobs.queue.flushing.flush import OutputWriter
+from jobs.queue.flushing.history import Departure
+from jobs.queue.flushing.outcomes import JobFacts, Result
+from jobs.queue.removing import tombstones
+from jobs.queue.take import Claimed
+from jobs.settings.running import current
+from jobs.settings.table import KEEP_REMOVED
+
+# An output, and the hash of a document in it.
+Key = tuple[int, str]
+
+_CONNECTIONS: Final[LiteralString] = """
+SELECT id, connector, configuration, is_confined FROM jobs_outputconnection WHERE id = ANY(%(ids)s)
+"""
+
+# Locks: IndexedDocument by (output, hash), existing rows.
+_HOLD: Final[LiteralString] = """
+SELECT held.output_id, held.hash
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS wanted(output_id, hash)
+  JOIN jobs_indexeddocument AS held ON held.output_id = wanted.output_id AND held.hash = wanted.hash
+ ORDER BY held.output_id, held.hash
+   FOR NO KEY UPDATE OF held
+"""
+
+# Documents that another job keeps in the same output, except documents that leave it in this transaction.
+_KEPT: Final[LiteralString] = """
+SELECT DISTINCT wanted.output_id, wanted.hash
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS wanted(output_id, hash)
+  JOIN jobs_queueitem AS item ON item.hash = wanted.hash AND item.indexed_before
+  JOIN jobs_job_outputs AS link ON link.job_id = item.job_id AND link.outputconnection_id = wanted.output_id
+ WHERE (item.hash, item.job_id) NOT IN (SELECT * FROM unnest(%(leaving_hashes)s::uuid[], %(leaving_jobs)s::bigint[]))
+"""
+
+# Documents that an output may have according to their job, although no record says so: their claim was lost with its
+# worker. Later changes of the document do not matter.
+_PERHAPS_HELD: Final[LiteralString] = """
+SELECT item.hash, item.job_id
+  FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS leaving(hash, job_id)
+  JOIN jobs_queueitem AS item ON item.hash = leaving.hash AND item.job_id = leaving.job_id
+ WHERE item.indexed_before
+"""
+
+# Locks: IndexedDocument by (output, hash).
+_RECORD: Final[LiteralString] = """
+INSERT INTO jobs_indexeddocument (output_id, hash, version, indexed_at)
+SELECT output_id, hash, version, %(now)s
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(versions)s::text[]) AS added(output_id, hash, version)
+ ORDER BY output_id, hash
+ON CONFLICT (output_id, hash) DO UPDATE SET version = excluded.version, indexed_at = excluded.indexed_at
+"""
+
+# Locks: none more, the rows are held.
+_FORGET: Final[LiteralString] = """
+DELETE FROM jobs_indexeddocument AS held
+ USING unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS gone(output_id, hash)
+ WHERE held.output_id = gone.output_id AND held.hash = gone.hash
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaving:
+    """A document without a text for its job."""
+
+    hash: str
+    url: str
+    job: JobFacts
+    lane_id: int
+
+    @property
+    def keys(self) -> list[Key]:
+        return [(output, self.hash) for output in self.job.outputs]
+
+
+class JobOutputs(OutputWriter):
+    """
+    Writes to the outputs of the documents' jobs.
+
+    Connections are read at their first use, and again when a job has a newer version of its specification. A change
+    of a connection gives a newer version to each of its jobs.
+    """
+
+    def __init__(self) -> None:
+        self._opened: dict[int, Output] = {}
+        self._versions: dict[int, int] = {}
+        # The run in which the outputs of each job were checked.
+        self._runs: dict[int, int] = {}
+
+    def write(self, cursor: psycopg.Cursor[Any], *, results: Sequence[Result], now: dt.datetime) -> Sequence[Departure]:
+        """
+        Write the results of these documents; return the documents that left an output.
+
+        A document that failed stays in its outputs unless its source reported its removal.
+
+        Raises:
+            OutputError: an output refused them; the transaction must be rolled back.
+        """
+        self._notice_changes((result.claimed, result.job) for result in results)
+        self._notice_losses(cursor, (result.job for result in results))
+        added: dict[Key, Entry] = {}
+        leaving: list[_Leaving] = []
+        for result in results:
+            document, outcome = result.claimed.document, result.outcome
+            if outcome.ending == Ending.INDEXED and outcome.content is not None:
+                entry = Entry(document.hash, document.identifier, outcome.content, outcome.version, now)
+                added.update(((output, document.hash), entry) for output in result.job.outputs)
+            elif outcome.removes:
+                leaving.append(_Leaving(document.hash, document.identifier, result.job, result.claimed.lane_id))
+        return self._apply(cursor, added=added, leaving=leaving, now=now)
+
+    def remove(
+        self,
+        cursor: psycopg.Cursor[Any],
+        *,
+        claims: Sequence[Claimed],
+        jobs: Mapping[int, JobFacts],
+        now: dt.datetime,
+    ) -> Sequence[Departure]:
+        """
+        Remove documents from the outputs of their jobs; return the documents that left an output.
+
+        Raises:
+            OutputError: an output refused the removal; the transaction must be rolled back.
+        """
+        self._notice_changes((claim, jobs[claim.job_id]) for claim in claims)
+        leaving = [
+            _Leaving(claim.document.hash, claim.document.identifier, jobs[claim.job_id], claim.lane_id)
+            for claim in claims
+        ]
+        return self._apply(cursor, added={}, leaving=leaving, now=now)
+
+    def _apply(
+        self, cursor: psycopg.Cursor[Any], *, added: dict[Key, Entry], leaving: list[_Leaving], now: dt.datetime
+    ) -> Sequence[Departure]:
+        # A document that this flush adds stays.
+        candidates = {key for document in leaving for key in document.keys} - added.keys()
+        if not added and not candidates:
+            return ()
+        self._open(cursor, {output for output, _ in added.keys() | candidates})
+        gone: set[Key] = set()
+        corrected: set[Key] = set()
+        if candidates:
+            held = _keys(cursor, _HOLD, added.keys() | candidates)
+            free = candidates - self._kept(cursor, candidates, leaving)
+            gone = free & held
+            corrected = self._perhaps_logged(cursor, free - held, leaving)
+            self._bury(cursor, leaving, held=held & candidates, gone=gone, now=now)
+        if added:
+            facts = _columns(added)
+            versions = [added[key].version for key in sorted(added)]
+            cursor.execute(_RECORD, {**facts, "versions": versions, "now": now})
+        if gone:
+            cursor.execute(_FORGET, _columns(gone))
+        urls = {document.hash: document.url for document in leaving}
+        removed = {key: Entry(key[1], urls[key[1]], None, "", now) for key in gone | corrected}
+        self._tell(cursor, added=added, removed=removed)
+        return [
+            Departure(document.job.id, document.lane_id, output, document.hash, document.url)
+            for document in leaving
+            for output, key in document.keys
+            if (output, key) in gone
+        ]
+
+    def files(self) -> list[Path]:
+        """Return the files of this machine that the outputs in use write."""
+        return [output.path for output in self._opened.values() if isinstance(output, WritesFile)]
+
+    def _bury(
+        self, cursor: psycopg.Cursor[Any], leaving: list[_Leaving], *, held: set[Key], gone: set[Key], now: dt.datetime
+    ) -> None:
+        """Keep removed texts for the days of the setting, also if another job keeps the document in the output."""
+        if not held or not current()[KEEP_REMOVED]:
+            return
+        tombstones.bury(
+            cursor,
+            [
+                tombstones.Removed(document.job.id, document.job.run_no, key[0], key[1], key in gone)
+                for document in leaving
+                for key in document.keys
+                if key in held
+            ],
+            now=now,
+        )
+
+    def _notice_changes(self, claims: Iterable[tuple[Claimed, JobFacts]]) -> None:
+        newer: dict[int, int] = {}
+        for claim, job in claims:
+            # A document that was claimed before an edit may come back after it.
+            version = max(claim.specification_version, job.specification_version)
+            if version > max(self._versions.get(job.id, -1), newer.get(job.id, -1)):
+                newer[job.id] = version
+        if newer:
+            self._opened.clear()
+            self._versions.update(newer)
+
+    def _notice_losses(self, cursor: psycopg.Cursor[Any], jobs: Iterable[JobFacts]) -> None:
+        """Check the outputs of each job once a run: a run without changes writes nothing to them."""
+        for job in {job.id: job for job in jobs}.values():
+            if self._runs.get(job.id) == job.run_no:
+                continue
+            self._runs[job.id] = job.run_no
+            # An output that cannot be used refuses its documents later, with a reason.
+            with suppress(OutputError):
+                self._open(cursor, set(job.outputs))
+            for output in [self._opened[output] for output in job.outputs if output in self._opened]:
+                if isinstance(output, NoticesLoss):
+                    output.notice_loss(cursor)
+
+    def _open(self, cursor: psycopg.Cursor[Any], ids: set[int]) -> None:
+        unknown = sorted(ids - self._opened.keys())
+        if not unknown:
+            return
+        for row in cursor.execute(_CONNECTIONS, {"ids": unknown}).fetchall():
+            try:
+                self._opened[row.id] = open_output(row)
+            except BadSpecification as error:
+                raise OutputError(f"Output connection {row.id} cannot be used: {error}.") from error
+        for missing in ids - self._opened.keys():
+            raise OutputError(f"Output connection {missing} is not there any more.")
+
+    def _kept(self, cursor: psycopg.Cursor[Any], candidates: set[Key], leaving: list[_Leaving]) -> set[Key]:
+        facts: dict[str, list[Any]] = {
+            "leaving_hashes": [document.hash for document in leaving],
+            "leaving_jobs": [document.job.id for document in leaving],
+        }
+        return _keys(cursor, _KEPT, candidates, **facts)
+
+    def _perhaps_logged(self, cursor: psycopg.Cursor[Any], absent: set[Key], leaving: list[_Leaving]) -> set[Key]:
+        """
+        Return documents without a record that a log may still contain: its writer died between the line and the
+        commit.
+        """
+        logged = {key for key in absent if not self._opened[key[0]].is_transactional}
+        documents = [document for document in leaving if not logged.isdisjoint(document.keys)]
+        if not documents:
+            return set()
+        facts = {
+            "hashes": [document.hash for document in documents],
+            "jobs": [document.job.id for document in documents],
+        }
+        perhaps = {row.hash.hex for row in cursor.execute(_PERHAPS_HELD, facts)}
+        return {key for key in logged if key[1] in perhaps}
+
+    def _tell(self, cursor: psycopg.Cursor[Any], *, added: Mapping[Key, Entry], removed: Mapping[Key, Entry]) -> None:
+        # Outputs that cannot be rolled back come last: all other possible errors have happened before.
+        told = sorted({output for output, _ in added.keys() | removed.keys()})
+        for output in sorted((self._opened[key] for key in told), key=lambda output: not output.is_transactional):
+            given = [entry for (target, _), entry in added.items() if target == output.id]
+            taken = [entry for (target, _), entry in removed.items() if target == output.id]
+            if given:
+                output.add_or_replace(cursor, given)
+            if taken:
+                output.remove(cursor, taken)
+
+
+def _columns(keys: Iterable[Key]) -> dict[str, list[Any]]:
+    ordered = sorted(keys)
+    return {"outputs": [output for output, _ in ordered], "hashes": [key for _, key in ordered]}
+
+
+def _keys(cursor: psycopg.Cursor[Any], statement: LiteralString, keys: Iterable[Key], **more: list[Any]) -> set[Key]:
+    return {(row.output_id, row.hash.hex) for row in cursor.execute(statement, {**_columns(keys), **more})}

@@ -1,0 +1,57 @@
+"""
+The bins that a worker serves, and recently served bins, whose paces it still knows.
+
+A crawl of many hosts with a document each has thousands of recently served bins. So regular work covers active bins
+only: while a loop over all of them runs, no request can leave.
+"""
+
+from jobs.loops.worker.host_queue import BinQueue, PacedBin
+
+
+class ServedBins:
+    """Bins by their id: active from `serve` until they have no more work, then kept until they are forgotten."""
+
+    def __init__(self) -> None:
+        self._at_work: dict[int, BinQueue] = {}
+        self._resting: dict[int, BinQueue] = {}
+
+    def __len__(self) -> int:
+        return len(self._at_work) + len(self._resting)
+
+    @property
+    def at_work(self) -> list[BinQueue]:
+        """Return a copy of the list of bins with turns or open requests: a change may let a bin rest."""
+        return list(self._at_work.values())
+
+    @property
+    def waiting(self) -> int:
+        """Return how many documents wait in all bins."""
+        return sum(len(queue.waiting) for queue in self._at_work.values())
+
+    @property
+    def open_documents(self) -> dict[str, int]:
+        """Return the begun documents that have not ended, for each bin with any, by the id of the bin."""
+        return {str(bin_id): queue.in_flight for bin_id, queue in self._at_work.items() if queue.in_flight}
+
+    def find(self, bin_id: int) -> BinQueue | None:
+        """Return the bin if it is active."""
+        return self._at_work.get(bin_id)
+
+    def serve(self, bin_id: int) -> BinQueue:
+        """Return the bin, made active for a coming turn."""
+        queue = self.find(bin_id)
+        if queue is None:
+            queue = self._resting.pop(bin_id) if bin_id in self._resting else BinQueue(PacedBin(bin_id))
+            self._at_work[bin_id] = queue
+        return queue
+
+    def let_rest(self, queue: BinQueue) -> None:
+        """Move the bin to the recently served ones if it has no work."""
+        if queue.is_idle and self.find(queue.bin_id) is queue:
+            self._resting[queue.bin_id] = self._at_work.pop(queue.bin_id)
+
+    def forget(self, *, before: float) -> None:
+        """Drop recently served bins whose last request began before that moment of the loop's clock."""
+        self._resting = {
+            bin_id: queue for bin_id, queue in self._resting.items() if (queue.last_start or 0.0) >= before
+        }

@@ -1,0 +1,277 @@
+"""
+The writes of a worker: the flush, and the short transactions around it, in the database's thread.
+
+Each of them may run again from its start on a new connection: the claim fence counts an outcome once, and the other
+writes are idempotent.
+"""
+
+import datetime as dt
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import psycopg
+from django.db import connection as django_connection
+
+from jobs.connectors.repository.base import Outcome
+from jobs.connectors.repository.kind import BinKind
+from jobs.lifecycle.job import RunEnd
+from jobs.loops.database import DatabaseClock
+from jobs.loops.disk import FreeDisk
+from jobs.loops.worker.counting import count_closed, count_dropped, count_flush, count_given_back
+from jobs.loops.worker.jobs import JobAtWork
+from jobs.loops.worker.known import KnownReferences
+from jobs.loops.worker.outputs import JobOutputs
+from jobs.queries.clock import read_clock
+from jobs.queue import discover, release, wake
+from jobs.queue.flushing import flush
+from jobs.queue.flushing.outcomes import JobFacts, Result
+from jobs.queue.pace import close, hosts
+from jobs.queue.removing import drop
+from jobs.queue.take import Claimed
+from jobs.state import channels
+from jobs.state.transitions import JobUnknown, TransitionRefused, make_transition
+from nodes.life.identity import NodeIdentity
+
+logger = logging.getLogger(__name__)
+
+# Shortest time between wake-ups (seconds), which are merged. Only idle workers send them, so there are few under
+# load.
+_SECONDS_BETWEEN_WAKE_UPS: Final = 0.02
+# Possible difference of the database's time in two processes: each reads it with some delay.
+_CLOCKS_DIFFER: Final = dt.timedelta(milliseconds=50)
+_LANES_HELD: Final = 100_000
+# Delay of the next attempt after an output refused a removal.
+_REMOVED_AGAIN: Final = dt.timedelta(seconds=10)
+_SAY_WHY: Final = "UPDATE jobs_job SET reason = %s WHERE id = %s"
+_SAY_NO_MORE: Final = "UPDATE jobs_job SET reason = '' WHERE id = %s AND reason = %s"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A claimed document and its outcome; `is_trial` if it tested whether its bin's back-off can end."""
+
+    claimed: Claimed
+    job: JobAtWork
+    outcome: Outcome
+    is_trial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToWrite:
+    """
+    The results since the last write. `runs_out` is true if the worker has little left to do, so that managers must be
+    notified of free places at once.
+    """
+
+    ended: Sequence[Ended] = ()
+    given_back: Sequence[Claimed] = ()
+    closed: Sequence[close.ClosedTurn] = ()
+    done_batches: Sequence[int] = ()
+    runs_out: bool = True
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.ended or self.given_back or self.closed or self.done_batches)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The number of written outcomes and returned documents, and of lost claims."""
+
+    flushed: int = 0
+    refused: int = 0
+
+
+@dataclass(slots=True)
+class Writer:
+    """The writes of one worker. Only the database's thread calls it, except for `expect_unknown` and `is_unknown`."""
+
+    me: NodeIdentity
+    clock: DatabaseClock
+    keeps_history: bool = True
+    disk: FreeDisk = field(default_factory=FreeDisk)
+    _known: KnownReferences = field(default_factory=KnownReferences)
+    _outputs: JobOutputs = field(default_factory=JobOutputs)
+    _lanes: dict[tuple[int, str], int] = field(default_factory=dict)
+    _unknown_lanes: set[int] = field(default_factory=set)
+    # Jobs whose last removal an output refused, with the reason.
+    _refused: dict[int, str] = field(default_factory=dict)
+    _woken_at: float = 0.0
+    _owes_wake_up: bool = False
+
+    def expect_unknown(self, lane_id: int) -> None:
+        """
+        Record that the requests of this bin's source are still unknown: the first outcome of the lane reveals them.
+        """
+        self._unknown_lanes.add(lane_id)
+
+    def is_unknown(self, lane_id: int) -> bool:
+        """True if the first outcome of this lane's host is still awaited, or not yet stored."""
+        return lane_id in self._unknown_lanes
+
+    def write(self, connection: psycopg.Connection[Any], given: ToWrite) -> Written:
+        """
+        Flush outcomes, release documents, close turns, and wake the managers that wait for that.
+
+        Raises:
+            OutputError: an output refused; nothing of the flush was written.
+            FenceRefused: the worker was marked failed.
+        """
+        now = self.clock.now(connection)
+        flushed = self._flush(connection, given.ended, now=now) if given.ended else flush.Flushed()
+        returned = release.give_back(connection, worker=self.me.id, claims=given.given_back, now=now)
+        woken = close.close_turns(
+            connection,
+            worker=self.me.id,
+            turns=given.closed,
+            batches=given.done_batches,
+            filled=flushed.lanes,
+            ripening=flushed.waiting_lanes,
+            # A notified manager scans at once, and its clock may be behind this one.
+            now=now - _CLOCKS_DIFFER,
+        )
+        count_given_back(returned, refused=len(given.given_back) - returned)
+        count_closed(given.closed, batches=len(given.done_batches))
+        # Managers scan by themselves some times a second: only an idle worker notifies them.
+        self._owes_wake_up = self._owes_wake_up or (bool(flushed.lanes or woken or returned) and given.runs_out)
+        self._wake_managers(connection)
+        return Written(flushed=flushed.written, refused=flushed.refused + len(given.given_back) - returned)
+
+    def remove(
+        self, connection: psycopg.Connection[Any], *, claims: Sequence[Claimed], jobs: dict[int, JobFacts]
+    ) -> None:
+        """
+        Remove documents from the outputs and from the queue.
+
+        Raises:
+            OutputError: an output refused; nothing was removed.
+            FenceRefused: the worker was marked failed.
+        """
+        now = self.clock.now(connection)
+        dropped = drop.drop(
+            connection,
+            worker=self.me.id,
+            claims=claims,
+            jobs=jobs,
+            outputs=self._outputs,
+            keeps_history=self.keeps_history,
+            now=now,
+        )
+        count_dropped(dropped)
+        close.close_turns(connection, worker=self.me.id, filled=dropped.lanes, now=now)
+        for job_id in self._refused.keys() & jobs.keys():
+            connection.execute(_SAY_NO_MORE, (job_id, self._refused.pop(job_id)))
+        self._owes_wake_up = True
+        self._wake_managers(connection)
+
+    def put_off(self, connection: psycopg.Connection[Any], *, claims: Sequence[Claimed], reason: str) -> None:
+        """
+        Release documents whose removal an output refused, for a later attempt, and show the reason.
+
+        Raises:
+            FenceRefused: the worker was marked failed.
+        """
+        release.put_off(connection, worker=self.me.id, claims=claims, until=self.clock.now(connection) + _REMOVED_AGAIN)
+        job_id = claims[0].job_id
+        if self._refused.get(job_id) != reason:
+            self._refused[job_id] = reason
+            connection.execute(_SAY_WHY, (reason, job_id))
+
+    def _flush(self, connection: psycopg.Connection[Any], ended: Sequence[Ended], *, now: dt.datetime) -> flush.Flushed:
+        lanes = self._open_lanes(connection, ended)
+        began_at = time.monotonic()
+        flushed = flush.flush(
+            connection,
+            worker=self.me.id,
+            results=[Result(one.claimed, one.job.facts, one.outcome, lanes) for one in ended],
+            outputs=self._outputs,
+            is_known=self._known.holds,
+            keeps_history=self.keeps_history,
+            now=now,
+        )
+        self.disk.writes_to(self._outputs.files())
+        count_flush(flushed, seconds=time.monotonic() - began_at)
+        self._known.add(flushed.named)
+        for job_id, reason in flushed.failing_jobs.items():
+            abort_job(job_id, reason=reason)
+        self._tell_of_hosts(connection, ended)
+        return flushed
+
+    def _open_lanes(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> dict[tuple[int, str], int]:
+        """Return the lanes of all references of the documents; insert missing bins and lanes."""
+        wanted = self._absent_lanes(ended)
+        if wanted and len(self._lanes) > _LANES_HELD:
+            self._lanes.clear()
+            wanted = self._absent_lanes(ended)
+        for bins, lanes in wanted.items():
+            self._lanes |= discover.open_lanes(connection, bins=bins, wanted=lanes)
+        return self._lanes
+
+    def _absent_lanes(self, ended: Sequence[Ended]) -> dict[BinKind, set[tuple[int, str]]]:
+        """Return the referenced (seed, bin name) pairs that are not known here, by the kind of their bins."""
+        absent: dict[BinKind, set[tuple[int, str]]] = {}
+        for one in ended:
+            named = {reference.bin for reference in one.outcome.references or ()}
+            lanes = {(one.claimed.seed_id, name) for name in named}
+            if not lanes <= self._lanes.keys():
+                absent.setdefault(one.job.bins, set()).update(lanes - self._lanes.keys())
+        return absent
+
+    def _tell_of_hosts(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> None:
+        """Store the facts that sources gave about themselves: robots.txt, crawl-delay, Retry-After."""
+        runtimes = {id(one.job.runtime): one.job.runtime for one in ended}
+        has_news = {key: runtime.store(connection) for key, runtime in runtimes.items()}
+        told: dict[int, hosts.HostTold] = {}
+        answered: set[int] = set()
+        for one in ended:
+            lane_id, outcome, identifier = one.claimed.lane_id, one.outcome, one.claimed.document.identifier
+            if outcome.back_off is not None:
+                hosts.back_off(connection, lane_id=lane_id, asked=outcome.back_off or None)
+                continue
+            if one.is_trial and outcome.requested:
+                answered.add(lane_id)
+            is_told = has_news[id(one.job.runtime)](identifier)
+            if is_told or lane_id in self._unknown_lanes:
+                delay = one.job.connector.interval_of(identifier)
+                interval = delay or (0.0 if is_told else None)
+                told[lane_id] = hosts.HostTold(lane_id, interval, one.job.runtime.address_of(identifier))
+        hosts.calm(connection, lanes=answered)
+        hosts.know(connection, told=list(told.values()))
+        self._unknown_lanes -= told.keys()
+
+    def _wake_managers(self, connection: psycopg.Connection[Any]) -> None:
+        if self._owes_wake_up and time.monotonic() - self._woken_at >= _SECONDS_BETWEEN_WAKE_UPS:
+            self._woken_at, self._owes_wake_up = time.monotonic(), False
+            wake.notify(connection, channels.STUFF, self.me.scope)
+
+
+def stop_job(job_id: int, *, reason: str) -> None:
+    """Pause a job with a reason, or end its run if it cannot be paused any more."""
+    _ask(job_id, "pause", "abort", reason=reason)
+
+
+def abort_job(job_id: int, *, reason: str) -> None:
+    """End a job's run with an error; the reason of the first worker stays."""
+    _ask(job_id, "abort", reason=reason, facts={"run_end": RunEnd.ERROR})
+
+
+def _ask(job_id: int, *names: str, reason: str, facts: Mapping[str, object] | None = None) -> None:
+    """Make the first of these transitions that is legal."""
+    try:
+        for name in names:
+            try:
+                make_transition(job_id, name, made_by="worker", now=read_clock(), facts=facts, reason=reason)
+            except TransitionRefused as refused:
+                if "resume" in refused.allowed:
+                    # Another worker was faster.
+                    return
+                continue
+            return
+    except JobUnknown:
+        return
+    finally:
+        # This is rare, so a daemon does not keep Django's connection for it.
+        django_connection.close()

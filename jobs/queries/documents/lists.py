@@ -1,0 +1,390 @@
+"""Lists of documents by filters, a page at a time; and the story of one document."""
+
+import datetime as dt
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db import connection, transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Collate
+from django.db.utils import OperationalError
+from psycopg.errors import QueryCanceled
+
+from jobs.connectors.repository import registry
+from jobs.connectors.repository.base import Carried, hash_of
+from jobs.connectors.repository.kind import BadIdentifier
+from jobs.connectors.repository.web.urls import bin_of, canonical
+from jobs.lifecycle.document import Stage
+from jobs.models import (
+    Bin,
+    CarryDown,
+    HopCount,
+    IndexedDocument,
+    Job,
+    Lane,
+    Outcome,
+    OutLinks,
+    QueueItem,
+)
+from jobs.queries.documents.verdict import judge_item
+from jobs.queries.hosts.lines import BinLine, read_bin_lines
+from jobs.queue.flushing.carried import merged
+from jobs.verdicts.causes import Verdict
+
+_A_PAGE: Final = 50
+_LINKS_SHOWN: Final = 50
+# Milliseconds after which a list is given up: a filter that few of very many documents pass may have to read all.
+_PATIENCE: Final = 5000
+
+# States to filter by, as conditions on the table. `job` is the document's job.
+STATES: Final = {
+    "waiting": f"item.stage = {Stage.PENDING:d} AND item.run_no = job.run_no",
+    "working": f"item.stage IN ({Stage.ACTIVE:d}, {Stage.BEING_CLEANED:d}, {Stage.BEING_DELETED:d})",
+    "indexed": f"item.stage = {Stage.DONE:d} AND item.outcome = {Outcome.INDEXED:d} AND item.run_no = job.run_no",
+    "unchanged": f"item.stage = {Stage.DONE:d} AND item.outcome = {Outcome.UNCHANGED:d} AND item.run_no = job.run_no",
+    "failed": f"item.stage = {Stage.DONE:d} AND item.outcome = {Outcome.FAILED:d} AND item.run_no = job.run_no",
+    "excluded": f"item.stage = {Stage.DONE:d} AND item.outcome = {Outcome.EXCLUDED:d} AND item.run_no = job.run_no",
+    "far": f"item.stage = {Stage.HOPCOUNT_REMOVED:d} AND item.run_no = job.run_no",
+    "earlier": f"item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d}) AND item.run_no < job.run_no",
+}
+
+# Claimed documents have an index of their own.
+_CLAIMED: Final = "item.batch_id IS NOT NULL"
+
+# In the order of the primary key: the next page is a look-up, not a count. Conditions are added from constants;
+# values are parameters.
+_LIST: Final = """
+SELECT item.hash, item.job_id, job.name, item.identifier, bin.name, item.stage, item.outcome,
+       item.run_no = job.run_no, item.result_code, item.depth, item.fetched_at, item.failures
+  FROM jobs_queueitem AS item
+  JOIN jobs_job AS job ON job.id = item.job_id
+  JOIN jobs_lane AS lane ON lane.id = item.lane_id
+  JOIN jobs_bin AS bin ON bin.id = lane.bin_id
+ WHERE {conditions}
+ ORDER BY item.hash, item.job_id
+ LIMIT %(limit)s
+"""
+# The counters know states without documents: a list of these reads no documents. The columns of counters have the
+# same names as a document's, so the same condition works on both.
+_IS_COUNTED: Final = """
+(EXISTS (SELECT FROM jobs_jobcounter AS item JOIN jobs_job AS job ON job.id = item.job_id
+          WHERE item.measure = 'stage' AND item.amount > 0 AND {state} AND (%(job)s::bigint IS NULL OR item.job_id = %(job)s))
+ OR EXISTS (SELECT FROM jobs_counterdelta AS item JOIN jobs_job AS job ON job.id = item.job_id
+             WHERE item.measure = 'stage' AND item.amount > 0 AND {state} AND (%(job)s::bigint IS NULL OR item.job_id = %(job)s)))
+"""
+# Documents of few lanes are found by these. Only with a list of lanes can the planner estimate their documents, and
+# weigh their index against the order of keys. A job with more lanes has enough documents for the order of keys.
+_FEW_LANES: Final = 1_000
+_LANES: Final = "item.lane_id = ANY(%(lanes)s)"
+_LANES_OF: Final = """
+SELECT lane.id FROM jobs_lane AS lane {joined} WHERE {conditions} LIMIT %(limit)s
+"""
+_OF_JOB: Final = ("JOIN jobs_seed AS seed ON seed.id = lane.seed_id", "seed.job_id = %(job)s")
+_OF_HOST: Final = (
+    "JOIN jobs_bin AS bin ON bin.id = lane.bin_id",
+    """bin.namespace NOT IN ('address', 'policy') AND bin.name COLLATE "C" = %(host)s""",
+)
+_HOST: Final = f"item.lane_id IN (SELECT lane.id FROM jobs_lane AS lane {_OF_HOST[0]} WHERE {_OF_HOST[1]})"
+# No index has result codes. But the counters of jobs have the outcomes of each code. Failed and excluded documents
+# have an index of their own, and most documents with other outcomes have the same code.
+_CODE: Final = "item.result_code = %(code)s AND item.outcome IN ({outcomes})"
+_OUTCOMES_OF_CODE: Final = f"""
+SELECT outcome
+  FROM generate_series({Outcome.INDEXED:d}, {Outcome.EXCLUDED:d}) AS outcome
+ WHERE EXISTS (SELECT FROM jobs_jobcounter
+                WHERE stage = {Stage.DONE:d} AND outcome = outcome.outcome AND code = %(code)s AND measure = 'stage' AND amount > 0
+                  AND (%(job)s::bigint IS NULL OR job_id = %(job)s))
+    OR EXISTS (SELECT FROM jobs_counterdelta
+                WHERE stage = {Stage.DONE:d} AND outcome = outcome.outcome AND code = %(code)s AND measure = 'stage' AND amount > 0
+                  AND (%(job)s::bigint IS NULL OR job_id = %(job)s))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentKey:
+    """The last document before the next page of a list."""
+
+    hash: uuid.UUID
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFilter:
+    """The documents to list; an empty field is no condition. `state` is a key of STATES."""
+
+    job_id: int | None = None
+    state: str = ""
+    host: str = ""
+    code: str = ""
+    address: str = ""
+    after: DocumentKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentLine:
+    hash: uuid.UUID
+    job_id: int
+    job_name: str
+    identifier: str
+    host: str
+    stage: Stage
+    outcome: Outcome
+    is_of_this_run: bool
+    code: str
+    depth: int
+    fetched_at: dt.datetime | None
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentList:
+    """One page; `next_key` is where the next one begins, None at the end."""
+
+    lines: Sequence[DocumentLine]
+    next_key: DocumentKey | None
+
+
+class FilterTooWide(Exception):
+    """The list would have to read too many documents."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"Too many documents to look through in {_PATIENCE // 1000} seconds. Choose a job or a host as well."
+        )
+
+
+def list_documents(wanted: DocumentFilter) -> DocumentList:
+    """
+    Return a page of the documents that pass the filter, in the order of their keys.
+
+    Raises:
+        FilterTooWide: it would take too long.
+    """
+    conditions, values = _conditions(wanted)
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_PATIENCE)])
+            with keeping_to_keys(is_of_few="lanes" in values or _CLAIMED in conditions):
+                cursor.execute(_LIST.format(conditions=" AND ".join(conditions)), values)
+                rows = cursor.fetchall()
+    except OperationalError as error:
+        if isinstance(error.__cause__, QueryCanceled):
+            raise FilterTooWide from None
+        raise
+    lines = [
+        DocumentLine(hash_, job, name, identifier, host, Stage(stage), Outcome(outcome), current, *rest)
+        for hash_, job, name, identifier, host, stage, outcome, current, *rest in rows[:_A_PAGE]
+    ]
+    more = len(rows) > _A_PAGE
+    return DocumentList(lines, DocumentKey(lines[-1].hash, lines[-1].job_id) if more else None)
+
+
+def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
+    conditions = ["true"]
+    values: dict[str, Any] = {"limit": _A_PAGE + 1, "job": wanted.job_id}
+    if wanted.job_id is not None:
+        conditions.append("item.job_id = %(job)s")
+    if wanted.state:
+        conditions += [STATES[wanted.state], _IS_COUNTED.format(state=STATES[wanted.state])]
+        if wanted.state == "working":
+            conditions.append(_CLAIMED)
+    lanes = few_lanes(job_id=wanted.job_id, host=wanted.host)
+    if lanes is not None:
+        conditions.append(_LANES)
+        values["lanes"] = lanes
+    elif wanted.host:
+        conditions.append(_HOST)
+        values["host"] = wanted.host
+    if wanted.code:
+        outcomes = outcomes_of_code(wanted.code, job_id=wanted.job_id)
+        conditions.append(_CODE.format(outcomes=", ".join(map(str, outcomes))) if outcomes else "false")
+        values["code"] = wanted.code
+    if wanted.address:
+        conditions.append("item.hash = ANY(%(addresses)s::uuid[])")
+        values["addresses"] = [hash_of(meant) for meant in registry.identifiers_meant(wanted.address)]
+    if wanted.after:
+        conditions.append("(item.hash, item.job_id) > (%(after_hash)s, %(after_job)s)")
+        values |= {"after_hash": wanted.after.hash, "after_job": wanted.after.job_id}
+    return conditions, values
+
+
+def hashes_of(address: str) -> list[str]:
+    """Return the keys of documents with this address: as it is written, and as the web connector writes it."""
+    try:
+        written = {address, canonical(address)}
+    except BadIdentifier:
+        written = {address}
+    return sorted(hash_of(identifier) for identifier in written)
+
+
+def host_of(beginning: str) -> str:
+    """Return the host of addresses with this beginning; "" if the beginning names no host in full."""
+    scheme, _, rest = beginning.partition("://")
+    if scheme not in {"http", "https"} or "/" not in rest:
+        return ""
+    try:
+        return bin_of(canonical(beginning))
+    except BadIdentifier:
+        return ""
+
+
+def few_lanes(*, job_id: int | None, host: str) -> list[int] | None:
+    """Return the lanes that may have documents of a job or host; None if there are many, or without a job and host."""
+    asked = [one for one, is_asked in ((_OF_JOB, job_id is not None), (_OF_HOST, bool(host))) if is_asked]
+    if not asked:
+        return None
+    statement = _LANES_OF.format(
+        joined=" ".join(joined for joined, _ in asked), conditions=" AND ".join(condition for _, condition in asked)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"job": job_id, "host": host, "limit": _FEW_LANES + 1})
+        lanes = [row[0] for row in cursor.fetchall()]
+    return lanes if len(lanes) <= _FEW_LANES else None
+
+
+def lanes_of_host(host: str) -> QuerySet[Lane]:
+    """Return the lanes of a host, however many; the index of hosts' names needs exactly this condition."""
+    of_hosts = Lane.objects.exclude(bin__namespace__in=[Bin.ADDRESS, Bin.POLICY])
+    return of_hosts.alias(host=Collate("bin__name", "C")).filter(host=host)
+
+
+@contextmanager
+def keeping_to_keys(*, is_of_few: bool) -> Iterator[None]:
+    """
+    Read a list in the order of keys, from an index, except for lists of few lanes or of claimed documents.
+
+    It needs a transaction. The planner assumes that the properties of documents are independent, and would rather
+    sort all documents if it expects few results.
+    """
+    switch = "SELECT set_config('enable_sort', %(to)s, true), set_config('enable_seqscan', %(to)s, true)"
+    with connection.cursor() as cursor:
+        cursor.execute(switch, {"to": "on" if is_of_few else "off"})
+        yield
+        cursor.execute(switch, {"to": "on"})
+
+
+def outcomes_of_code(code: str, *, job_id: int | None) -> list[int]:
+    """Return the outcomes with which documents of all jobs, or of one, ended with this result code."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OUTCOMES_OF_CODE, {"code": code, "job": job_id})
+        return [row[0] for row in cursor.fetchall()]
+
+
+# --- The story of one document -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBy:
+    """The document in one output; `version` is '' if the output does not have it."""
+
+    output: str
+    connector: str
+    version: str
+    indexed_at: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLine:
+    """A link target; `identifier` is '' if the job does not know it."""
+
+    hash: uuid.UUID
+    identifier: str
+    stage: Stage | None
+    outcome: Outcome | None
+    code: str
+    is_of_this_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentStory:
+    """All facts about one document, to find out why it is, or is not, in the index."""
+
+    item: QueueItem
+    job: Job
+    host: BinLine
+    worker: str
+    held_by: Sequence[HeldBy]
+    links: Sequence[LinkLine]
+    links_in_all: int
+    is_redirect: bool
+    # Hops from a seed for each limited type of link; None is more than the limit.
+    hops: Mapping[str, int | None]
+    # The values that its parents pass to it.
+    carried: Carried
+    # The reason why the document has not ended in this run; None if it has ended, or is not of this run.
+    verdict: Verdict | None
+
+    @property
+    def is_of_this_run(self) -> bool:
+        return self.item.run_no == self.job.run_no
+
+    @property
+    def is_held(self) -> bool:
+        return any(held.version for held in self.held_by)
+
+
+def read_story(*, job_id: int, document: uuid.UUID, now: dt.datetime) -> DocumentStory | None:
+    """Read all facts about one document; None if the job does not know it."""
+    item = QueueItem.objects.select_related("job", "lane", "batch__worker").filter(job_id=job_id, hash=document).first()
+    if item is None:
+        return None
+    host = read_bin_lines([item.lane.bin_id], now=now)[0]
+    held = {
+        row.output_id: row for row in IndexedDocument.objects.filter(hash=document, output__in=item.job.outputs.all())
+    }
+    out = OutLinks.objects.filter(job_id=job_id, hash=document).first()
+    targets = list(out.targets) if out else []
+    return DocumentStory(
+        item=item,
+        job=item.job,
+        host=host,
+        worker=item.batch.worker.name if item.batch and item.batch.worker else "",
+        held_by=[
+            HeldBy(output.name, output.connector, held[output.pk].version, held[output.pk].indexed_at)
+            if output.pk in held
+            else HeldBy(output.name, output.connector, "", None)
+            for output in item.job.outputs.all()
+        ],
+        links=_read_links(item.job, targets[:_LINKS_SHOWN]),
+        links_in_all=len(targets),
+        is_redirect=out.is_redirect if out else False,
+        hops=_read_hops(item.job, document),
+        carried=_read_carried(item.job, document),
+        verdict=judge_item(item, host, now=now),
+    )
+
+
+def _read_hops(job: Job, document: uuid.UUID) -> Mapping[str, int | None]:
+    if not job.hop_limits:
+        return {}
+    counts = {row.link_type: row.distance for row in HopCount.objects.filter(job=job, hash=document)}
+    return {
+        link_type: counts[link_type] if counts.get(link_type, most + 1) <= most else None
+        for link_type, most in sorted(job.hop_limits.items())
+    }
+
+
+def _read_carried(job: Job, document: uuid.UUID) -> Carried:
+    if not job.carries:
+        return {}
+    return merged(CarryDown.objects.filter(job=job, child=document).values_list("carried", flat=True)) or {}
+
+
+def _read_links(job: Job, targets: Sequence[uuid.UUID]) -> list[LinkLine]:
+    known = {item.hash: item for item in QueueItem.objects.filter(job=job, hash__in=targets)}
+    return [
+        LinkLine(
+            target,
+            item.identifier,
+            Stage(item.stage),
+            Outcome(item.outcome),
+            item.result_code,
+            item.run_no == job.run_no,
+        )
+        if (item := known.get(target))
+        else LinkLine(target, "", None, None, "")
+        for target in targets
+    ]

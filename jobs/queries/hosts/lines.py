@@ -1,0 +1,315 @@
+"""
+Bins as lines of a list: their limits, rates, waiting documents and verdicts at one moment.
+
+Rates come from the counts that closing turns store with the bin (`BinState.starts`, `BinState.bytes_read`). This
+process reads them with each list and remembers them, so rates need no writes and no questions to workers. They are as
+of the last turn that closed, seconds ago while a bin is served. Only the bins of the list are read.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+from django.db import connection
+
+from jobs.models import Bin
+from jobs.queries.hosts.latest_requests import LatestRequests, read_latest_requests
+from jobs.queries.hosts.limits import LimitLines, PolicyNames, SourceLine
+from jobs.queries.hosts.open_documents import OpenDocuments, read_open_documents
+from jobs.queries.hosts.selection import find_busiest
+from jobs.queries.hosts.waiting import WITHOUT_LANES, read_waiting
+from jobs.queries.meter import BYTES, STARTS
+from jobs.queries.moment import kept
+from jobs.queue.pace.limits import BOUND, FACTS, Terms
+from jobs.queue.pace.opening import OPENING, opens_at
+from jobs.queue.sql.newest import newest
+from jobs.queue.sql.rows import named_rows
+from jobs.throttling.bins import is_limited
+from jobs.throttling.limits import Limits
+from jobs.throttling.sources import Origin
+from jobs.verdicts.causes import Cause, Verdict
+from jobs.verdicts.hosts import Above, Known, judge_host
+from jobs.verdicts.requests import Requests
+
+# Least number of gaps in the period of a bin's rate: one start more or less must not show.
+_GAPS: Final = 10
+_BINS: Final[LiteralString] = f"""
+SELECT {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
+       bin.stopped_why, state.closed_at, state.starts, state.bytes_read, state.open_turns, state.open_requests, bin.is_known,
+       bin.parent_id
+  FROM jobs_bin AS bin
+ CROSS JOIN LATERAL {newest("*", of="bin", number="bin.id")} AS state {BOUND}
+ WHERE bin.id = ANY(%(bins)s)
+"""
+_TOTALS: Final[LiteralString] = """
+SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(policies)s)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ParentLine:
+    """The parent of a bin: an address, or all bins of a policy (of the cluster, if the policy holds everywhere)."""
+
+    id: int
+    namespace: str
+    name: str
+    limits: Limits
+    said_by: LimitLines
+    open_requests: int
+    opens_at: dt.datetime | None
+    is_everywhere: bool
+    starts_per_second: float | None
+    bytes_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BinLine:
+    """
+    A bin at one moment.
+
+    `in_work` documents are handed out, and `waiting` ones are pending in active jobs. `lent` is the number of
+    requests that workers may have open there, and `open_requests` the number that they have, None if no worker
+    reported it. `known` is the input of the verdict, and `latest` the latest requests. `next_start_at` is None while
+    the bin is served, or if no document waits for it.
+    """
+
+    read_at: dt.datetime
+    id: int
+    namespace: str
+    name: str
+    limits: Limits
+    said_by: LimitLines
+    verdict: Verdict
+    known: Known
+    latest: Requests
+    parents: Sequence[ParentLine]
+    lent: int
+    open_requests: int | None
+    in_work: int
+    waiting: int
+    next_start_at: dt.datetime | None
+    back_off_level: int
+    back_off_until: dt.datetime | None
+    backing_off_since: dt.datetime | None
+    stopped_at: dt.datetime | None
+    stopped_by: str
+    stopped_why: str
+    starts_per_second: float | None
+    bytes_per_second: float | None
+    history: Sequence[float | None]
+
+    def parent_of(self, verdict: Verdict) -> ParentLine | None:
+        """Return the parent that a verdict on the bin, or on its documents, names."""
+        return next((above for above in self.parents if above.id == verdict.parent), None)
+
+    @property
+    def allowed_starts_per_second(self) -> float | None:
+        """Return the allowed rate of starts; None if only the host's answers limit it."""
+        if self.limits.denied or self.limits.closed_until is not None:
+            return 0.0
+        return 1 / self.limits.gap if self.limits.gap else None
+
+    @property
+    def limited_since(self) -> dt.datetime | None:
+        """Return since when the cause of its verdict exists, as far as that is known."""
+        return _since(self)
+
+
+def read_bin_lines(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
+    """Read these bins, in this order, without bins that no longer exist."""
+    known: dict[int, BinLine] = kept("bins")
+    known.update((line.id, line) for line in _read([id_ for id_ in ids if id_ not in known], now=now))
+    return [known[id_] for id_ in ids if id_ in known]
+
+
+def observe_busiest_bins(*, now: dt.datetime) -> None:
+    """Record the counts of the busiest bins, for the rates that a page shows next."""
+    read_bin_lines(find_busiest(), now=now)
+
+
+def _read(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
+    if not ids:
+        return []
+    connection.ensure_connection()
+    with named_rows(connection.connection) as cursor:
+        rows = {row.id: row for row in cursor.execute(_BINS, {"bins": list(ids), "policy": None})}
+        terms = Terms.read(cursor, list(rows.values()), now=now)
+        above = _read_above(cursor, rows.values(), terms)
+        waiting = read_waiting(cursor, ids)
+    latest, open_ = read_latest_requests(now=now), read_open_documents()
+    for row in (*rows.values(), *above.values()):
+        _observe(row, now=now)
+    policies = PolicyNames.of(rows.values(), above.values())
+    parents = {row.id: _parent_line(row, terms, policies) for row in above.values()}
+    return [
+        _line(
+            rows[id_],
+            terms,
+            policies.lines(terms.sources_of(rows[id_])),
+            _parents_of(rows[id_], terms, above, parents),
+            waiting.get(id_),
+            latest,
+            open_,
+            now=now,
+        )
+        for id_ in ids
+        if id_ in rows
+    ]
+
+
+def _read_above(cursor: Any, rows: Iterable[Any], terms: Terms) -> dict[int, Any]:
+    """Return the parents of these bins, by id."""
+    rows = list(rows)
+    policies = sorted({policy for row in rows for policy in terms.totals_above(row)})
+    ids = {row.parent_id for row in rows if row.parent_id is not None}
+    if policies:
+        ids |= {row.id for row in cursor.execute(_TOTALS, {"policies": [str(policy) for policy in policies]})}
+    if not ids:
+        return {}
+    return {row.id: row for row in cursor.execute(_BINS, {"bins": sorted(ids), "policy": None})}
+
+
+def _parents_of(row: Any, terms: Terms, above: Mapping[int, Any], lines: Mapping[int, ParentLine]) -> list[ParentLine]:
+    totals = {str(policy) for policy in terms.totals_above(row)}
+    return [
+        lines[id_]
+        for id_, other in above.items()
+        if id_ == row.parent_id or (other.namespace == Bin.POLICY and other.name in totals)
+    ]
+
+
+def _observe(row: Any, *, now: dt.datetime) -> None:
+    if row.open_turns and row.closed_at is None:
+        # The counts of its first turn are not known yet.
+        return
+    age = (now - row.closed_at).total_seconds() if row.open_turns else 0.0
+    STARTS.observe(row.id, row.starts, age=age)
+    BYTES.observe(row.id, row.bytes_read, age=age)
+
+
+def _parent_line(row: Any, terms: Terms, policies: PolicyNames) -> ParentLine:
+    known = policies.by_id.get(int(row.name)) if row.namespace == Bin.POLICY else None
+    limits = terms.of_bin(row)
+    return ParentLine(
+        id=row.id,
+        namespace=row.namespace,
+        name=known[0] if known else row.name,
+        limits=limits,
+        said_by=policies.lines(terms.sources_of(row)),
+        # Each turn of a limited parent may have all of them: its worker counts.
+        open_requests=min(row.open_requests, limits.requests) if is_limited(limits) else row.open_requests,
+        opens_at=_opens_at(row, limits),
+        is_everywhere=bool(known and known[2]),
+        starts_per_second=STARTS.rate(row.id),
+        bytes_per_second=BYTES.rate(row.id),
+    )
+
+
+def _line(
+    row: Any,
+    terms: Terms,
+    said_by: LimitLines,
+    parents: Sequence[ParentLine],
+    waits: Any | None,
+    latest: LatestRequests,
+    open_: OpenDocuments,
+    *,
+    now: dt.datetime,
+) -> BinLine:
+    limits = terms.of_bin(row)
+    waiting = WITHOUT_LANES if waits is None else waits._asdict()
+    over = _GAPS * limits.gap
+    starts, read = STARTS.rate(row.id, over=over), BYTES.rate(row.id, over=over)
+    known = Known(
+        limits=limits,
+        is_stopped=row.stopped_at is not None,
+        open_turns=row.open_turns,
+        lent=row.open_requests,
+        not_before=opens_at(row, limits),
+        back_off_until=row.back_off_until,
+        back_off_level=row.back_off_level,
+        starts_per_second=starts,
+        bytes_per_second=read,
+        above=[Above(one.id, one.limits, one.open_requests, one.opens_at, one.starts_per_second) for one in parents],
+        is_known=row.is_known,
+        workers_are_full=open_.are_full,
+        asks_for_delay=said_by.gap is not None and said_by.gap.source.origin == Origin.ROBOTS,
+        open_now=open_.at(row.id),
+        changed_at=said_by.gap.since if said_by.gap else None,
+        latest=latest.of(row.name),
+        **{name: waiting[name] for name in WITHOUT_LANES},
+    )
+    return BinLine(
+        read_at=now,
+        id=row.id,
+        namespace=row.namespace,
+        name=row.name,
+        limits=limits,
+        said_by=said_by,
+        verdict=judge_host(known, now=now),
+        known=known,
+        latest=known.latest,
+        parents=parents,
+        lent=row.open_requests,
+        open_requests=known.open_now,
+        in_work=waiting["in_work"],
+        waiting=waiting["waiting"],
+        next_start_at=_next_start(row, waiting, limits, now=now),
+        back_off_level=row.back_off_level,
+        back_off_until=row.back_off_until,
+        backing_off_since=row.backing_off_since if row.back_off_level else None,
+        stopped_at=row.stopped_at,
+        stopped_by=row.stopped_by,
+        stopped_why=row.stopped_why,
+        starts_per_second=starts,
+        bytes_per_second=read,
+        history=STARTS.history(row.id),
+    )
+
+
+def _next_start(row: Any, waiting: Mapping[str, Any], limits: Limits, *, now: dt.datetime) -> dt.datetime | None:
+    if row.open_turns or limits.denied or row.stopped_at or not waiting["waiting"] or waiting["ready_at"] is None:
+        return None
+    ready_at: dt.datetime = waiting["ready_at"]
+    return max(now, ready_at, _opens_at(row, limits) or now)
+
+
+def _opens_at(row: Any, limits: Limits) -> dt.datetime | None:
+    moments = [moment for moment in (opens_at(row, limits), row.back_off_until, limits.closed_until) if moment]
+    latest: dt.datetime | None = max(moments, default=None)
+    return latest
+
+
+def _since(line: BinLine) -> dt.datetime | None:
+    if line.verdict.failing is not None:
+        return line.verdict.failing.failing_since
+    if line.verdict.since is not None:
+        return line.verdict.since
+    match line.verdict.cause:
+        case Cause.STOPPED:
+            return line.stopped_at
+        case Cause.BACK_OFF | Cause.TRIAL:
+            return line.backing_off_since
+        case _:
+            said_by = said_by_of(line, line.verdict)
+            return said_by.since if said_by else None
+
+
+def said_by_of(line: BinLine, verdict: Verdict) -> SourceLine | None:
+    """Return the source of the limit that a verdict on the bin, or on its documents, names; None if it names none."""
+    parent = line.parent_of(verdict)
+    limits = parent.said_by if parent else line.said_by
+    match verdict.cause:
+        case Cause.DENIED | Cause.STOPPED | Cause.CLOSED:
+            return limits.denied
+        case Cause.GAP | Cause.CRAWL_DELAY | Cause.RAMPING:
+            return limits.gap
+        case Cause.BYTES:
+            return limits.bytes_per_second
+        case Cause.REQUESTS:
+            return limits.requests
+        case Cause.PARENT:
+            return limits.gap or limits.bytes_per_second or limits.requests
+        case _:
+            return None

@@ -1,0 +1,37 @@
+"""Documents that workers are processing, by host, and whether the workers could take more."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jobs.queries.cluster.nodes import read_live_nodes
+from jobs.queries.moment import once_a_moment
+from nodes.lifecycle import NodeKind
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDocuments:
+    """
+    Documents that workers are processing, as of their last heartbeats.
+
+    `by_bin` is None if no live worker has reported. `are_full` if every worker has reached its limit of claims.
+    """
+
+    by_bin: Mapping[str, int] | None
+    are_full: bool
+
+    def at(self, bin_id: int) -> int | None:
+        """Return how many documents of one bin are being processed; None if no worker has reported."""
+        return None if self.by_bin is None else self.by_bin.get(str(bin_id), 0)
+
+
+@once_a_moment
+def read_open_documents() -> OpenDocuments:
+    workers = [node for node in read_live_nodes() if node.kind == NodeKind.WORKER]
+    told = [open_ for node in workers if isinstance(open_ := node.progress.get("open"), dict)]
+    by_bin: dict[str, int] = {}
+    for open_ in told:
+        for bin_id, documents in open_.items():
+            by_bin[bin_id] = by_bin.get(bin_id, 0) + documents
+    return OpenDocuments(
+        by_bin if told else None, bool(workers) and all(node.claimed >= node.limit > 0 for node in workers)
+    )

@@ -1,0 +1,136 @@
+"""The further content of a bin's page: the lanes that wait for it, and the latest refusals of its host."""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db import connection
+
+from jobs.lifecycle.document import Stage
+from jobs.models import Bin
+from jobs.queries.hosts.lines import BinLine, read_bin_lines
+from jobs.queue.sql.floor import LOWEST_DELTA
+from jobs.queue.sql.newest import newest
+from jobs.queue.sql.runnable import RUNNABLE
+
+_LANES_SHOWN: Final = 20
+_REFUSALS_SHOWN: Final = 10
+# Newest history entries of a job's source that are searched: the history has no index of hosts.
+_LOOKED_THROUGH: Final = 5_000
+_LATELY: Final = dt.timedelta(hours=1)
+
+# In the order in which they get a place of the bin: by the priority of their job, then the least recently served
+# first.
+_LANES: Final = f"""
+SELECT lane.id, job.id, job.name, seed.urls[1], job.priority, lane.served_at, lane.ready_at, node.name, {RUNNABLE},
+       seed.tag, sum(counted.amount) FILTER (WHERE counted.stage = {Stage.PENDING:d}),
+       sum(counted.amount) FILTER (WHERE counted.stage = {Stage.ACTIVE:d})
+  FROM (SELECT lane.id, lane.seed_id, state.served_at, state.ready_at
+          FROM jobs_lane AS lane CROSS JOIN LATERAL {newest("served_at, ready_at", of="lane", number="lane.id")} AS state
+         WHERE lane.bin_id = %(bin)s ORDER BY state.ready_at NULLS LAST LIMIT 200) AS lane
+  JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+  JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
+  LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
+  LEFT JOIN nodes_node AS node ON node.id = held.owner_id
+ CROSS JOIN LATERAL (
+       SELECT stage, amount FROM jobs_counter AS counter
+        WHERE counter.job_id = job.id AND counter.run_no = job.run_no AND counter.lane_id = lane.id AND measure = 'stage'
+        UNION ALL
+       SELECT stage, amount FROM jobs_counterdelta AS delta
+        WHERE delta.job_id = job.id AND delta.run_no = job.run_no AND delta.lane_id = lane.id AND delta.id >= {LOWEST_DELTA}
+          AND measure = 'stage') AS counted
+ WHERE counted.stage IN ({Stage.PENDING:d}, {Stage.ACTIVE:d})
+ GROUP BY lane.id, job.id, seed.id, lane.served_at, lane.ready_at, node.name
+HAVING sum(counted.amount) > 0
+ ORDER BY {RUNNABLE} DESC, job.priority, lane.served_at NULLS FIRST, lane.id
+ LIMIT %(shown)s
+"""
+_REFUSALS: Final = """
+SELECT newest.started_at, newest.entity, newest.result_code
+  FROM (SELECT DISTINCT job.repository_id AS id
+          FROM (SELECT seed_id FROM jobs_lane WHERE bin_id = %(bin)s LIMIT 200) AS lane
+          JOIN jobs_seed AS seed ON seed.id = lane.seed_id JOIN jobs_job AS job ON job.id = seed.job_id) AS repository
+ CROSS JOIN LATERAL (
+       SELECT started_at, entity, result_code FROM jobs_activity
+        WHERE repository_id = repository.id AND started_at > %(since)s
+        ORDER BY started_at DESC LIMIT %(looked_through)s) AS newest
+ WHERE newest.result_code IN ('429', '503')
+   AND (starts_with(newest.entity, %(http)s) OR starts_with(newest.entity, %(https)s))
+ ORDER BY newest.started_at DESC
+ LIMIT %(shown)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLine:
+    """
+    Documents of one seed that wait for the bin or are in progress there. `owner` is the manager that hands them out.
+    """
+
+    id: int
+    job_id: int
+    job_name: str
+    seed: str
+    priority: int
+    served_at: dt.datetime | None
+    ready_at: dt.datetime | None
+    owner: str
+    may_run: bool
+    tag: str
+    waiting: int
+    in_work: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A response by which the host refused a request because of the load (429 or 503)."""
+
+    at: dt.datetime
+    address: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class BinPage:
+    bin: BinLine
+    # The next one to be served first.
+    lanes: Sequence[LaneLine]
+    # The newest first, from the searched entries of the history only.
+    refusals: Sequence[Refusal]
+
+
+def read_bin_page(bin_id: int, *, now: dt.datetime) -> BinPage | None:
+    """Read the page of a bin of a connector; None if it does not exist."""
+    found = read_bin_lines([bin_id], now=now)
+    if not found or found[0].namespace in {Bin.ADDRESS, Bin.POLICY}:
+        return None
+    (line,) = found
+    return BinPage(line, _read_lanes(bin_id), _read_refusals(line, now=now))
+
+
+def _read_lanes(bin_id: int) -> list[LaneLine]:
+    rows = _rows(_LANES, {"bin": bin_id, "shown": _LANES_SHOWN})
+    return [
+        LaneLine(id_, job, name, seed or "", priority, served, ready, owner or "", runs, tag, waiting or 0, active or 0)
+        for id_, job, name, seed, priority, served, ready, owner, runs, tag, waiting, active in rows
+    ]
+
+
+def _read_refusals(line: BinLine, *, now: dt.datetime) -> list[Refusal]:
+    facts = {
+        "bin": line.id,
+        "since": now - _LATELY,
+        "looked_through": _LOOKED_THROUGH,
+        "http": f"http://{line.name}/",
+        "https": f"https://{line.name}/",
+        "shown": _REFUSALS_SHOWN,
+    }
+    return [Refusal(*row) for row in _rows(_REFUSALS, facts)]
+
+
+def _rows(query: str, facts: dict[str, Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(query, facts)
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found

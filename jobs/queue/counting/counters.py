@@ -1,0 +1,144 @@
+"""
+Exact counts of documents without hot rows.
+
+A process that moves documents appends deltas in the same transaction. About once a second the main manager folds them
+into the counts of lanes and of jobs. A count is the sum of the folded rows and the deltas in one snapshot.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.lifecycle.document import Stage
+from jobs.queue.sql.floor import LOWEST_DELTA
+from jobs.queue.sql.retrying import retried
+from jobs.queue.sql.rows import named_rows
+from nodes.membership.fences import TERM_FENCE, TermHeld
+
+_FOLDED_AT_ONCE: Final = 20_000
+
+# True if unfolded deltas may exist. A scan of the table would read dead rows of folded deltas before vacuum.
+COUNTS_TO_FOLD: Final[LiteralString] = f"(SELECT last_value FROM jobs_counterdelta_id_seq) >= {LOWEST_DELTA}"
+
+# Locks: MainTerm SHARE (the term fence), the deltas that it deletes; then Counter and JobCounter rows, each in the
+# order of their keys. Only main managers write these; those of several scopes may fold at the same time.
+_FOLD: Final[LiteralString] = f"""
+WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
+    DELETE FROM jobs_counterdelta
+     WHERE id IN (SELECT id FROM jobs_counterdelta WHERE EXISTS (SELECT FROM term) AND id >= {LOWEST_DELTA}
+                   ORDER BY id LIMIT {_FOLDED_AT_ONCE} FOR UPDATE SKIP LOCKED)
+    RETURNING job_id, lane_id, run_no, measure, stage, outcome, code, amount
+), folded AS (
+    INSERT INTO jobs_counter (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+    SELECT job_id, lane_id, run_no, measure, stage, outcome, code, sum(amount)
+      FROM taken GROUP BY job_id, run_no, lane_id, measure, stage, outcome, code
+    HAVING sum(amount) <> 0
+     ORDER BY job_id, run_no, lane_id, measure, stage, outcome, code
+    ON CONFLICT (job_id, run_no, lane_id, measure, stage, outcome, code)
+    DO UPDATE SET amount = jobs_counter.amount + excluded.amount
+    RETURNING 1
+), added_up AS (
+    INSERT INTO jobs_jobcounter (job_id, run_no, measure, stage, outcome, code, amount)
+    SELECT job_id, run_no, measure, stage, outcome, code, sum(amount)
+      FROM taken GROUP BY job_id, run_no, measure, stage, outcome, code
+    HAVING sum(amount) <> 0
+     ORDER BY job_id, run_no, measure, stage, outcome, code
+    ON CONFLICT (job_id, run_no, measure, stage, outcome, code)
+    DO UPDATE SET amount = jobs_jobcounter.amount + excluded.amount
+)
+SELECT (SELECT count(*) FROM term), (SELECT count(*) FROM folded)
+"""
+
+_READ: Final[LiteralString] = f"""
+SELECT measure, stage, outcome, code, sum(amount)::bigint AS amount
+  FROM (SELECT measure, stage, outcome, code, amount FROM jobs_jobcounter WHERE job_id = %(job)s AND run_no = %(run)s
+         UNION ALL
+        SELECT measure, stage, outcome, code, amount FROM jobs_counterdelta
+          WHERE job_id = %(job)s AND run_no = %(run)s AND id >= {LOWEST_DELTA}) AS both_
+ GROUP BY measure, stage, outcome, code
+HAVING sum(amount) <> 0
+"""
+
+
+_FORGET: Final[tuple[LiteralString, ...]] = (
+    "DELETE FROM jobs_counter WHERE job_id = %(job)s",
+    "DELETE FROM jobs_jobcounter WHERE job_id = %(job)s",
+    "DELETE FROM jobs_counterdelta WHERE job_id = %(job)s",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """
+    Counts of the documents of one run. `codes` counts ended documents by result code.
+
+    `offered` counts references that workers sent to the database: once for each identifier and worker, and again
+    after a worker evicted one from its memory (`jobs.loops.worker.known`).
+    """
+
+    pending: int = 0
+    active: int = 0
+    indexed: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    excluded: int = 0
+    deleted: int = 0
+    bytes: int = 0
+    offered: int = 0
+    codes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def processed(self) -> int:
+        """Return the number of documents that ended in this run."""
+        return self.indexed + self.unchanged + self.failed + self.excluded
+
+    @property
+    def waiting(self) -> int:
+        return self.pending + self.active
+
+
+@retried
+def fold(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
+    """
+    Fold deltas into counters; return how many counters were written.
+
+    Raises:
+        FenceRefused: another node is the main manager.
+    """
+    row = connection.execute(_FOLD, term.as_facts()).fetchone()
+    assert row is not None
+    if not row[0]:
+        raise term.refused()
+    return int(row[1])
+
+
+def forget(connection: psycopg.Connection[Any], *, job_id: int) -> None:
+    """Delete all counts of a job."""
+    for statement in _FORGET:
+        connection.execute(statement, {"job": job_id})
+
+
+def read_run(connection: psycopg.Connection[Any], *, job_id: int, run_no: int) -> RunCounts:
+    """Return the present counts of one run of a job."""
+    with named_rows(connection) as cursor:
+        rows = cursor.execute(_READ, {"job": job_id, "run": run_no}).fetchall()
+    by_stage = {stage: sum(r.amount for r in rows if r.measure == "stage" and r.stage == stage) for stage in Stage}
+    ended = [row for row in rows if row.measure == "stage" and row.stage == Stage.DONE]
+    by_outcome = {outcome: sum(r.amount for r in ended if r.outcome == outcome) for outcome in range(5)}
+    codes: dict[str, int] = {}
+    for row in ended:
+        codes[row.code] = codes.get(row.code, 0) + row.amount
+    events = {row.measure: row.amount for row in rows if row.measure != "stage"}
+    return RunCounts(
+        pending=by_stage[Stage.PENDING],
+        active=by_stage[Stage.ACTIVE],
+        indexed=by_outcome[1],
+        unchanged=by_outcome[2],
+        failed=by_outcome[3],
+        excluded=by_outcome[4],
+        deleted=events.get("deleted", 0),
+        bytes=events.get("bytes", 0),
+        offered=events.get("offered", 0),
+        codes=dict(sorted(codes.items())),
+    )

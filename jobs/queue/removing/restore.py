@@ -1,0 +1,321 @@
+"""
+Restoration of a run's removals: rows of the queue, links, records and texts, a chunk at a time, without a request.
+
+An operator requests it (`Restoration`), and any worker or command does it. Each chunk is one transaction that deletes
+its tombstones, so a document is restored once, even if a process is killed. A document that was read again meanwhile
+stays as it is.
+"""
+
+import datetime as dt
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.connectors.output.base import Entry, Output, OutputError, Recalls
+from jobs.connectors.output.registry import StoredOutput
+from jobs.connectors.repository import registry
+from jobs.connectors.repository.base import Content, Ending
+from jobs.connectors.repository.missing import MISSING_BINS
+from jobs.connectors.schema import BadSpecification
+from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Kind, Phase
+from jobs.queue.discover import open_lanes
+from jobs.queue.flushing.recrawl import Intervals
+from jobs.queue.sql.retrying import retried
+from jobs.queue.sql.rows import named_rows
+from jobs.queue.wake import wake_job
+
+# Documents of a chunk.
+_AT_ONCE: Final = 500
+
+# A cheap test before the claim, since a restoration is rare.
+_IS_THERE: Final[LiteralString] = "SELECT EXISTS (SELECT FROM jobs_restoration WHERE ended_at IS NULL)"
+# Locks: Restoration, skipping one that another process works on.
+_CLAIM: Final[LiteralString] = """
+SELECT id, job_id, run_no, since, cause, output_id, restored FROM jobs_restoration
+ WHERE ended_at IS NULL AND id <> ALL(%(apart_from)s)
+ ORDER BY id LIMIT 1
+   FOR NO KEY UPDATE SKIP LOCKED
+"""
+# Locks: Job.
+_JOB: Final[LiteralString] = """
+SELECT job.id, job.run_no, job.phase, job.kind, job.recrawl_after, job.expire_after, repository.connector,
+       job.hop_limits <> '{}' OR job.carries AS reads_whole, clock_timestamp() AS now,
+       ARRAY(SELECT outputconnection_id FROM jobs_job_outputs AS link WHERE link.job_id = job.id) AS outputs
+  FROM jobs_job AS job JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
+ WHERE job.id = %(job)s AND job.phase NOT IN ('ready_for_delete', 'delete_starting_up', 'deleting', 'ready_for_delete_notify',
+                                              'notifying_of_deletion')
+   FOR SHARE OF job
+"""
+# All tombstones of the next documents. For a document that was removed twice, the newest one applies.
+_NEXT: Final[LiteralString] = """
+SELECT DISTINCT ON (stone.hash, stone.output_id) stone.*
+  FROM jobs_tombstone AS stone
+ WHERE stone.job_id = %(job)s AND stone.run_no = %(run)s AND (%(output)s::bigint IS NULL OR stone.output_id = %(output)s)
+   AND stone.hash IN (SELECT hash FROM jobs_tombstone
+                       WHERE job_id = %(job)s AND run_no = %(run)s AND (%(output)s::bigint IS NULL OR output_id = %(output)s)
+                         AND (%(since)s::timestamptz IS NULL OR removed_at >= %(since)s) AND (%(cause)s = '' OR cause = %(cause)s)
+                       ORDER BY hash LIMIT %(most)s)
+ ORDER BY stone.hash, stone.output_id, stone.removed_at DESC
+"""
+_LANES: Final[LiteralString] = "SELECT id FROM jobs_lane WHERE id = ANY(%(lanes)s)"
+_SEEDS: Final[LiteralString] = "SELECT id FROM jobs_seed WHERE job_id = %(job)s ORDER BY id"
+# Locks: QueueItem by hash.
+_HOLD: Final[LiteralString] = """
+SELECT item.hash FROM jobs_queueitem AS item
+ WHERE item.job_id = %(job)s AND item.hash = ANY(%(hashes)s::uuid[])
+ ORDER BY item.hash
+   FOR NO KEY UPDATE
+"""
+# A row that exists belongs to a document that its source or hop limits removed: it stays in its run, and gets its
+# links back.
+# Locks: the rows that it inserts, by hash; the others are held.
+_PUT_BACK: Final[LiteralString] = f"""
+WITH stone AS MATERIALIZED (
+    SELECT DISTINCT ON (stone.hash) stone.*, given.lane_id AS lane
+      FROM unnest(%(hashes)s::uuid[], %(lanes)s::bigint[]) AS given(hash, lane_id)
+      JOIN jobs_tombstone AS stone ON stone.hash = given.hash AND stone.job_id = %(job)s AND stone.run_no = %(run)s
+           AND (%(output)s::bigint IS NULL OR stone.output_id = %(output)s)
+     ORDER BY stone.hash, stone.removed_at DESC
+), absent AS (
+    INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, action, depth, redirects,
+                                outcome, result_code, version, validators, fetched_at, changed_at, check_time)
+    SELECT hash, %(job)s, lane, identifier, {Stage.DONE:d}, true, false, least(item_run, %(job_run)s), %(action)s, depth, redirects,
+           CASE WHEN outcome = 0 THEN {Ending.UNCHANGED:d} ELSE outcome END, result_code,
+           CASE WHEN %(reads_whole)s THEN '' ELSE version END, CASE WHEN %(reads_whole)s THEN '' ELSE validators END,
+           fetched_at, changed_at, %(check_time)s::timestamptz
+      FROM stone ORDER BY hash
+    ON CONFLICT (hash, job_id) DO NOTHING
+    RETURNING hash, lane_id, run_no, outcome, result_code
+), outside AS (
+    SELECT item.hash, item.lane_id, item.run_no, item.outcome, item.result_code
+      FROM stone JOIN jobs_queueitem AS item ON item.hash = stone.hash AND item.job_id = %(job)s
+     WHERE item.stage = {Stage.HOPCOUNT_REMOVED:d} AND NOT item.indexed_before
+), again AS (
+    UPDATE jobs_queueitem AS item
+       SET indexed_before = true, validators = '', version = CASE WHEN %(reads_whole)s THEN '' ELSE stone.version END,
+           stage = CASE WHEN item.stage = {Stage.HOPCOUNT_REMOVED:d} THEN {Stage.DONE:d} ELSE item.stage END
+      FROM stone
+     WHERE item.hash = stone.hash AND item.job_id = %(job)s AND NOT item.indexed_before
+    RETURNING item.hash
+), counted AS (
+    INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+    SELECT %(job)s, lane_id, run_no, 'stage', {Stage.DONE:d}, outcome, result_code, count(*)
+      FROM (SELECT * FROM absent UNION ALL SELECT * FROM outside) AS put GROUP BY lane_id, run_no, outcome, result_code
+     UNION ALL
+    SELECT %(job)s, lane_id, run_no, 'stage', {Stage.HOPCOUNT_REMOVED:d}, 0, '', -count(*) FROM outside GROUP BY lane_id, run_no
+), linked AS (
+    INSERT INTO jobs_outlinks AS links (hash, job_id, targets, is_redirect)
+    SELECT hash, %(job)s, targets, is_redirect FROM stone
+     WHERE targets IS NOT NULL AND hash IN (SELECT hash FROM absent UNION ALL SELECT hash FROM again)
+    ON CONFLICT (hash, job_id) DO UPDATE SET targets = excluded.targets, is_redirect = excluded.is_redirect, lost = NULL
+     WHERE links.targets = '{{}}'
+)
+SELECT hash FROM absent UNION ALL SELECT hash FROM again
+"""
+# Locks: the rows that it inserts, by (output, hash). A document that an output has again is newer, and stays.
+_RECORD: Final[LiteralString] = """
+INSERT INTO jobs_indexeddocument (output_id, hash, version, indexed_at)
+SELECT output_id, hash, version, %(now)s
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(versions)s::text[]) AS added(output_id, hash, version)
+ ORDER BY output_id, hash
+ON CONFLICT (output_id, hash) DO NOTHING
+RETURNING output_id, hash
+"""
+_FORGET: Final[LiteralString] = """
+DELETE FROM jobs_tombstone
+ WHERE job_id = %(job)s AND run_no = %(run)s AND hash = ANY(%(hashes)s::uuid[])
+   AND (%(output)s::bigint IS NULL OR output_id = %(output)s)
+"""
+# An operator's order about an output does not change the rows of documents.
+_HELD_AGAIN: Final[LiteralString] = """
+SELECT hash FROM jobs_indexeddocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[])
+"""
+_OUTPUTS: Final[LiteralString] = (
+    "SELECT id, connector, configuration, is_confined FROM jobs_outputconnection WHERE id = ANY(%(outputs)s)"
+)
+_GO_ON: Final[LiteralString] = """
+UPDATE jobs_restoration SET restored = restored + %(restored)s, unread = unread + %(unread)s, refused = '' WHERE id = %(id)s
+"""
+_END: Final[LiteralString] = """
+UPDATE jobs_restoration SET ended_at = clock_timestamp(), refused = %(why)s WHERE id = %(id)s
+"""
+_REFUSED: Final[LiteralString] = "UPDATE jobs_restoration SET refused = %(why)s WHERE id = %(id)s"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """
+    The result of one chunk. `restoration` is None if there is none to do; `refused` is why this one cannot continue
+    now.
+    """
+
+    restoration: int | None = None
+    documents: int = 0
+    refused: str = ""
+
+
+@retried
+def restore_some(
+    connection: psycopg.Connection[Any],
+    *,
+    opens: Callable[[StoredOutput], Output],
+    apart_from: frozenset[int] = frozenset(),
+) -> Restored:
+    """Restore the next documents of a restoration that an operator requested, but not of one of `apart_from`."""
+    row = connection.execute(_IS_THERE).fetchone()
+    if row is None or not row[0]:
+        return Restored()
+    wanted: Any = None
+    try:
+        with connection.transaction(), named_rows(connection) as cursor:
+            wanted = cursor.execute(_CLAIM, {"apart_from": list(apart_from)}).fetchone()
+            if wanted is None:
+                return Restored()
+            return _restore(connection, cursor, wanted, opens)
+    except (OutputError, BadSpecification) as refused:
+        connection.execute(_REFUSED, {"id": wanted.id, "why": str(refused)})
+        return Restored(wanted.id, refused=str(refused))
+
+
+def _restore(
+    connection: psycopg.Connection[Any],
+    cursor: psycopg.Cursor[Any],
+    wanted: Any,
+    opens: Callable[[StoredOutput], Output],
+) -> Restored:
+    job: Any = cursor.execute(_JOB, {"job": wanted.job_id}).fetchone()
+    if job is None:
+        cursor.execute(_END, {"id": wanted.id, "why": f"There is no job {wanted.job_id}, or it is being deleted."})
+        return Restored(wanted.id)
+    if job.phase == Phase.SHUTTING_DOWN:
+        # The running removal would remove the restored documents again.
+        return Restored(wanted.id, refused="The job removes documents just now; this begins when it has ended.")
+    of_run = {"job": job.id, "run": wanted.run_no, "output": wanted.output_id, "now": job.now}
+    stones = cursor.execute(
+        _NEXT, {**of_run, "since": wanted.since, "cause": wanted.cause, "most": _AT_ONCE}
+    ).fetchall()
+    if not stones:
+        cursor.execute(_END, {"id": wanted.id, "why": ""})
+        if job.phase == Phase.ACTIVE:
+            wake_job(connection, job_id=job.id, now=job.now)
+        return Restored(wanted.id)
+    lanes = _lanes_of(connection, cursor, job, stones)
+    hashes = list(lanes)
+    cursor.execute(_HOLD, {**of_run, "hashes": hashes})
+    put_back = {
+        row.hash
+        for row in cursor.execute(
+            _PUT_BACK,
+            {
+                **of_run,
+                "hashes": hashes,
+                "lanes": list(lanes.values()),
+                "job_run": job.run_no,
+                "reads_whole": job.reads_whole,
+                **_next_look(job),
+            },
+        )
+    }
+    if wanted.output_id is not None:
+        put_back = set(hashes) - {row.hash for row in cursor.execute(_HELD_AGAIN, {**of_run, "hashes": hashes})}
+    left = [
+        stone for stone in stones if stone.hash in put_back and stone.left_output and stone.output_id in job.outputs
+    ]
+    written = _write(cursor, left, opens, now=job.now)
+    cursor.execute(_FORGET, {**of_run, "hashes": hashes})
+    unread = len({stone.hash for stone in left} - written)
+    cursor.execute(_GO_ON, {"id": wanted.id, "restored": len(put_back) - unread, "unread": unread})
+    return Restored(wanted.id, len(put_back))
+
+
+def _next_look(job: Any) -> dict[str, object]:
+    """Return the time and kind of the next action for a restored document of a continuous job."""
+    intervals = Intervals(job.recrawl_after, None, job.expire_after) if job.kind == Kind.CONTINUOUS else Intervals()
+    check_time, action = intervals.next_look(now=job.now, changed_at=job.now)
+    return {"check_time": check_time, "action": int(action)}
+
+
+def _lanes_of(
+    connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any], job: Any, stones: Sequence[Any]
+) -> dict[uuid.UUID, int]:
+    """Return the lane of each document, in the order of hashes. The lanes of a deleted job are created again."""
+    there = {row.id for row in cursor.execute(_LANES, {"lanes": [stone.lane_id for stone in stones]})}
+    lost = [stone for stone in stones if stone.lane_id not in there]
+    made: dict[tuple[int, str], int] = {}
+    seeds = [row.id for row in cursor.execute(_SEEDS, {"job": job.id})] if lost else []
+    if lost:
+        kind = registry.installed().get(job.connector)
+        wanted = {(stone.seed_id if stone.seed_id in seeds else seeds[0], stone.bin_name) for stone in lost}
+        made = open_lanes(connection, bins=kind.bins if kind else MISSING_BINS, wanted=wanted)
+    lanes = {}
+    for stone in stones:
+        if stone.lane_id in there:
+            lanes[stone.hash] = stone.lane_id
+        else:
+            lanes[stone.hash] = made[stone.seed_id if stone.seed_id in seeds else seeds[0], stone.bin_name]
+    return lanes
+
+
+def _write(
+    cursor: psycopg.Cursor[Any], stones: Sequence[Any], opens: Callable[[StoredOutput], Output], *, now: dt.datetime
+) -> set[uuid.UUID]:
+    """Give each output its removed texts; return the documents whose outputs all have their texts now."""
+    texts = {stone.hash: stone for stone in stones if stone.text is not None}
+    stored = cursor.execute(_OUTPUTS, {"outputs": list({stone.output_id for stone in stones})}).fetchall()
+    # Outputs that cannot be rolled back come last, as in a flush.
+    outputs = sorted(map(opens, stored), key=lambda output: not output.is_transactional)
+    given = {
+        output.id: _entries(output, [stone for stone in stones if stone.output_id == output.id], texts)
+        for output in outputs
+    }
+    recorded = _record(cursor, given, now=now)
+    for output in outputs:
+        entries = [entry for entry, _ in given[output.id] if (output.id, entry.hash) in recorded]
+        if entries:
+            output.add_or_replace(cursor, entries)
+    missing = {(stone.output_id, stone.hash.hex) for stone in stones}
+    missing -= {(output, entry.hash) for output, entries in given.items() for entry, _ in entries}
+    return {stone.hash for stone in stones} - {uuid.UUID(hash_) for _, hash_ in missing}
+
+
+def _entries(output: Output, stones: Sequence[Any], texts: Mapping[uuid.UUID, Any]) -> list[tuple[Entry, str]]:
+    """Return the documents that this output gets again, each with its recorded version."""
+    versions = {stone.hash.hex: stone.version for stone in stones}
+    # A log has its own lines; the text of another output may differ from these.
+    recalled = (
+        output.recall({stone.hash.hex: stone.identifier for stone in stones}) if isinstance(output, Recalls) else ()
+    )
+    entries = {entry.hash: entry for entry in recalled}
+    for stone in stones:
+        if stone.hash.hex not in entries and stone.hash in texts:
+            entries[stone.hash.hex] = _entry_of(stone, texts[stone.hash])
+    return [(entry, versions[hash_]) for hash_, entry in entries.items()]
+
+
+def _entry_of(stone: Any, text: Any) -> Entry:
+    content = Content(
+        url=stone.identifier,
+        title=text.title,
+        description=text.description,
+        text=text.text,
+        content_type=text.content_type,
+        language=text.language,
+    )
+    return Entry(stone.hash.hex, stone.identifier, content, stone.version, text.text_fetched_at)
+
+
+def _record(
+    cursor: psycopg.Cursor[Any], given: Mapping[int, Iterable[tuple[Entry, str]]], *, now: dt.datetime
+) -> set[tuple[int, str]]:
+    rows = sorted((output, entry.hash, version) for output, entries in given.items() for entry, version in entries)
+    facts = {
+        "now": now,
+        "outputs": [output for output, _, _ in rows],
+        "hashes": [hash_ for _, hash_, _ in rows],
+        "versions": [version for _, _, version in rows],
+    }
+    return {(row.output_id, row.hash.hex) for row in cursor.execute(_RECORD, facts)}

@@ -1,0 +1,84 @@
+"""
+Tombstones: documents that a job's removals took out of outputs, kept for some days so that they can be restored.
+
+A removal writes its tombstones in its own transaction (`bury`). They have the row of the queue, its links, and the
+text of each output that stores texts in this database. A restoration (`jobs.queue.removing.restore`) puts all of that back,
+without a request.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.lifecycle.document import Action, Stage
+
+# The run number of removals that an operator ordered for an output.
+NO_RUN: Final = 0
+CLEARED: Final = "output cleared"
+TAKEN_AWAY: Final = "output taken away"
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """
+    A document of a job that is being removed from one output. `leaves` if no other job keeps it there.
+
+    `cause` is set if an operator ordered the removal for the output. No run removes it then: `run_no` is `NO_RUN`.
+    """
+
+    job_id: int
+    run_no: int
+    output_id: int
+    hash: str
+    leaves: bool
+    cause: str = ""
+
+
+# Locks: none more, the rows of QueueItem and IndexedDocument are held. Executed before they change.
+_BURY: Final[LiteralString] = f"""
+INSERT INTO jobs_tombstone (removed_at, job_id, run_no, output_id, hash, cause, seed_id, lane_id, bin_name, identifier, item_run,
+                            depth, redirects, outcome, result_code, version, validators, fetched_at, changed_at,
+                            targets, is_redirect, left_output,
+                            title, description, text, content_type, language, text_fetched_at)
+SELECT %(now)s, gone.job_id, gone.run_no, gone.output_id, gone.hash,
+       CASE WHEN gone.cause <> '' THEN gone.cause
+            WHEN item.stage = {Stage.BEING_DELETED:d} THEN 'job deleted'
+            WHEN item.stage = {Stage.BEING_CLEANED:d} AND item.action = {Action.LEAVE:d} THEN 'too many hops'
+            WHEN item.stage = {Stage.BEING_CLEANED:d} THEN 'not reached'
+            WHEN item.action = {Action.EXPIRE:d} THEN 'expired'
+            ELSE 'source' END,
+       lane.seed_id, lane.id, bin.name, item.identifier, item.run_no,
+       item.depth, item.redirects, item.outcome, item.result_code, held.version, item.validators, item.fetched_at, item.changed_at,
+       link.targets, link.is_redirect, gone.leaves,
+       found.title, found.description, found.text, found.content_type, found.language, found.fetched_at
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(jobs)s::bigint[], %(runs)s::int[], %(leave)s::bool[], %(causes)s::text[])
+       AS gone(output_id, hash, job_id, run_no, leaves, cause)
+  JOIN jobs_queueitem AS item ON item.hash = gone.hash AND item.job_id = gone.job_id AND item.indexed_before
+  JOIN jobs_indexeddocument AS held ON held.output_id = gone.output_id AND held.hash = gone.hash
+  JOIN jobs_lane AS lane ON lane.id = item.lane_id
+  JOIN jobs_bin AS bin ON bin.id = lane.bin_id
+  LEFT JOIN jobs_outlinks AS link ON link.hash = gone.hash AND link.job_id = gone.job_id
+  LEFT JOIN jobs_searchdocument AS found ON found.output_id = gone.output_id AND found.hash = gone.hash AND gone.leaves
+"""
+
+
+def bury(cursor: psycopg.Cursor[Any], removed: Sequence[Removed], *, now: dt.datetime) -> None:
+    """
+    Store tombstones of documents that leave these outputs. Call it in the transaction of the removal, before any
+    change.
+    """
+    cursor.execute(
+        _BURY,
+        {
+            "now": now,
+            "outputs": [one.output_id for one in removed],
+            "hashes": [one.hash for one in removed],
+            "jobs": [one.job_id for one in removed],
+            "runs": [one.run_no for one in removed],
+            "leave": [one.leaves for one in removed],
+            "causes": [one.cause for one in removed],
+        },
+    )

@@ -1,0 +1,133 @@
+"""
+The only place where a job's state changes.
+
+Each change is a row of the lifecycle's table. The job's row is locked from the check to the write, so of two
+concurrent attempts one succeeds and the other is refused. A process that works for the job holds the same row shared
+in its own transactions (`jobs.queue.offering.stuff`). So once a change has committed, no process can hand out work by the old
+state.
+"""
+
+import datetime as dt
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db import connection, transaction
+
+from jobs.lifecycle.activity import OF_TRANSITIONS
+from jobs.lifecycle.job import TRANSITIONS, JobState, allowed_transitions, is_possible, situation_of
+from jobs.lifecycle.table import Owner
+from jobs.models import Job
+from jobs.state import channels, journal
+from jobs.state.deleted_jobs import bury
+from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.membership.fences import TermHeld, hold_term
+
+logger: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """A transition that was made, with the states before and after it."""
+
+    job: Job
+    name: str
+    before: JobState
+    after: JobState
+
+
+class TransitionRefused(Exception):
+    """The transition is not possible from the job's state."""
+
+    def __init__(self, job: Job, name: str) -> None:
+        self.job_id, self.name, self.state = job.pk, name, job.status
+        self.allowed = [row.verb for row in allowed_transitions(job.state, owner=Owner.OPERATOR)]
+        now_possible = ", ".join(self.allowed) or "none (the job continues by itself)"
+        super().__init__(f"Job {job.name} cannot {name} while it is “{job.status}”. Possible now: {now_possible}.")
+
+
+class JobUnknown(Exception):
+    """The job does not exist."""
+
+    def __init__(self, job_id: int) -> None:
+        self.job_id = job_id
+        super().__init__(f"Job {job_id} does not exist.")
+
+
+def make_transition(
+    job_id: int,
+    name: str,
+    *,
+    made_by: str,
+    now: dt.datetime,
+    facts: Mapping[str, Any] | None = None,
+    reason: str = "",
+    term: TermHeld | None = None,
+) -> StateChange:
+    """
+    Make a transition of the lifecycle's table, record it, and return it.
+
+    `facts` are other columns of the job that change with it. `reason` is shown beside its status; without one the
+    status has no reason, unless the row keeps the old one. A main manager passes its `term`, which is its fence.
+
+    Raises:
+        FenceRefused: the term is no longer the main manager's.
+        TransitionRefused: the transition is not possible from the job's state.
+        JobUnknown: the job does not exist.
+    """
+    with transaction.atomic():
+        job = _hold(job_id, name, term=term)
+        row, before = TRANSITIONS[name], job.state
+        # Its schedule may have another result in the new state.
+        changes = {"schedule_due_at": None, **row.becomes_from(situation_of(before)), **(facts or {})}
+        if reason or not row.keeps_reason:
+            changes["reason"] = reason
+        for column, value in changes.items():
+            setattr(job, column, value)
+        job.save(update_fields=list(changes))
+        _tell(job, name, reason=reason, code=str(changes.get("run_end", "")), made_by=made_by, now=now)
+    return StateChange(job=job, name=name, before=before, after=job.state)
+
+
+def drop_job(job_id: int, *, made_by: str, now: dt.datetime, term: TermHeld) -> None:
+    """
+    Delete the row of a job of which nothing else is left: the last row of its lifecycle.
+
+    Raises:
+        FenceRefused, TransitionRefused, JobUnknown: as above.
+    """
+    with transaction.atomic():
+        job = _hold(job_id, "go", term=term)
+        _tell(job, "go", reason="", code="", made_by=made_by, now=now)
+        bury(job, now=now)
+        job.delete()
+
+
+def _hold(job_id: int, name: str, *, term: TermHeld | None) -> Job:
+    """Lock a job in a state from which this transition is possible."""
+    if term is not None:
+        hold_term(connection.connection, term)
+    job = Job.objects.select_for_update(no_key=True).filter(pk=job_id).first()
+    if job is None:
+        raise JobUnknown(job_id)
+    if not is_possible(TRANSITIONS[name], job.state):
+        raise TransitionRefused(job, name)
+    return job
+
+
+def _tell(job: Job, name: str, *, reason: str, code: str, made_by: str, now: dt.datetime) -> None:
+    """Write the change into the journal and the history, and notify the processes that work for the job."""
+    says = TRANSITIONS[name].says
+    message = f"{says}: {reason}" if reason else says
+    journal.record(job, kind=name.replace(" ", "_"), message=message, made_by=made_by, now=now)
+    if activity := OF_TRANSITIONS.get(name):
+        journal.remember(job, activity=activity, code=code, description=reason, now=now)
+    if job.node_scope == CLUSTER_SCOPE:
+        # A one-shot command prints the states of its job itself.
+        facts = {"job": job.pk, "run": job.run_no}
+        sentence = f"{message} ({code})" if code else message
+        transaction.on_commit(lambda: logger.info("job %s: %s", job.name, sentence, extra=facts))
+    # Inside the transaction, since it is rare and must arrive at once.
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, str(job.pk)))

@@ -1,0 +1,175 @@
+"""The pages of hosts, and the actions of operators on them: each page first describes the effect of an action."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from jobs.queries.clock import read_clock
+from jobs.queries.hosts.lines import read_bin_lines
+from jobs.queries.hosts.page import BinPage, read_bin_page
+from jobs.queries.hosts.selection import BinFilter, find_bins, find_busiest, find_denied
+from jobs.ui.forms import HostFilterForm
+from jobs.ui.hosts_screen import host_screen, hosts_screen
+from jobs.ui.pages import name_of_who_may, page
+from jobs.ui.topics import host_topic
+from jobs.verbs import deny_list
+from jobs.verbs import hosts as bins
+from jobs.verbs.hosts import MAY_STOP, BinRefused, BinUnknown, HostsUnknown, InvalidBin
+from jobs.verbs.policies import EVERYWHERE, InvalidPolicy, PolicyNotAllowed, PolicyUnknown
+
+
+@page
+@require_safe
+def hosts(request: HttpRequest) -> HttpResponse:
+    """Show the busiest hosts, live; or the hosts of a name or a state, page by page."""
+    now = read_clock()
+    form = HostFilterForm(request.GET)
+    wanted = form.as_filter() if form.is_valid() else None
+    context: dict[str, Any] = {"form": form, "may_stop": request.user.has_perm(MAY_STOP)}
+    if wanted is None or form.is_of_the_busiest:
+        ids = find_busiest()
+        context["topic"] = "hosts"
+    else:
+        found = find_bins(wanted)
+        ids = list(found.ids)
+        if found.next_key is not None:
+            context["next_query"] = urlencode({**form.as_query(), "after": str(found.next_key)})
+        context["first_query"] = urlencode(form.as_query()) if wanted.after is not None else ""
+    context["screen"] = hosts_screen(read_bin_lines(ids, now=now), now=now)
+    return render(request, "ui/hosts.html", context)
+
+
+@page
+@require_safe
+def host(request: HttpRequest, bin_id: int) -> HttpResponse:
+    now = read_clock()
+    found = _find(bin_id)
+    context = {
+        "screen": host_screen(found, now=now),
+        "host": found.bin,
+        "may_stop": request.user.has_perm(MAY_STOP),
+        "may_end_back_off": request.user.has_perm(EVERYWHERE),
+        "topic": host_topic(bin_id),
+    }
+    return render(request, "ui/host.html", context)
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def stop(request: HttpRequest, bin_id: int) -> HttpResponse:
+    """Describe the effect of a stop; on POST with a reason, stop the host."""
+    name = name_of_who_may(request, MAY_STOP)
+    found = _find(bin_id)
+    asked = {"reason": request.POST.get("reason", "")}
+    problems: dict[str, list[str]] = {}
+    if request.method == "POST":
+        try:
+            bins.stop(bin_id, reason=asked["reason"], made_by=name, now=read_clock())
+        except BinRefused as refused:
+            messages.warning(request, str(refused))
+            return redirect("host", bin_id)
+        except InvalidBin as invalid:
+            problems = invalid.problems
+        else:
+            messages.success(request, _("%(host)s is stopped.") % {"host": found.bin.name})
+            return redirect("host", bin_id)
+    return render(request, "ui/host_stop.html", {"host": found.bin, "asked": asked, "problems": problems})
+
+
+@page
+@require_POST
+def go_on(request: HttpRequest, bin_id: int) -> HttpResponse:
+    """Release a stopped host."""
+    name = name_of_who_may(request, MAY_STOP)
+    try:
+        found = bins.go_on(bin_id, made_by=name, now=read_clock())
+    except BinUnknown as unknown:
+        raise Http404(str(unknown)) from None
+    except BinRefused as refused:
+        messages.warning(request, str(refused))
+    else:
+        messages.success(request, _("%(host)s is released.") % {"host": found.name})
+    return redirect("host", bin_id)
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def end_back_off(request: HttpRequest, bin_id: int) -> HttpResponse:
+    """Describe the effect; on POST, end the back-off of a host, so that it gets requests again at once."""
+    name = name_of_who_may(request, EVERYWHERE)
+    found = _find(bin_id)
+    now = read_clock()
+    if request.method != "POST" and found.bin.back_off_level:
+        return render(request, "ui/host_end_back_off.html", {"host": found.bin, "screen": host_screen(found, now=now)})
+    if request.method != "POST":
+        messages.warning(request, _("%(host)s is not backing off.") % {"host": found.bin.name})
+        return redirect("host", bin_id)
+    try:
+        bins.end_back_off(bin_id, made_by=name, now=now)
+    except BinRefused as refused:
+        messages.warning(request, str(refused))
+    else:
+        messages.success(
+            request,
+            _("The back-off of %(host)s has ended. Requests resume at the full rate.") % {"host": found.bin.name},
+        )
+    return redirect("host", bin_id)
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def denied(request: HttpRequest) -> HttpResponse:
+    """
+    Show stopped and denied hosts. On POST: show the hosts that a pattern matches; or execute `stop`, `deny` or `allow`.
+    """
+    now = read_clock()
+    context: dict[str, Any] = {"may_stop": request.user.has_perm(MAY_STOP)}
+    if request.method == "POST":
+        name = name_of_who_may(request, MAY_STOP)
+        pattern, reason = request.POST.get("pattern", "").strip(), request.POST.get("reason", "")
+        confirm = "confirm" in request.POST
+        context.update(pattern=pattern, reason=reason)
+        try:
+            if "allow" in request.POST:
+                everywhere = request.user.has_perm(EVERYWHERE)
+                deny_list.allow(_number(request, "policy"), pattern=pattern, made_by=name, everywhere=everywhere)
+                messages.success(request, _("%(pattern)s is no longer denied.") % {"pattern": pattern})
+                return redirect("hosts-denied")
+            if "deny" in request.POST:
+                deny_list.deny(pattern, reason=reason, confirm=confirm, made_by=name, now=now)
+                messages.success(request, _("%(pattern)s is denied.") % {"pattern": pattern})
+                return redirect("hosts-denied")
+            if "stop" in request.POST:
+                stopped = bins.stop_named(pattern, reason=reason, confirm=confirm, made_by=name, now=now)
+                messages.success(request, _("%(host)s is stopped.") % {"host": stopped.name})
+                return redirect("host", stopped.pk)
+            context["meant"] = find_denied(deny_list.pattern_meant(pattern))
+        except HostsUnknown as unknown:
+            context.update(problem=str(unknown), asks_back=True)
+        except (InvalidBin, InvalidPolicy, BinRefused, PolicyNotAllowed, PolicyUnknown) as refused:
+            context["problem"] = str(refused)
+    stopped_hosts = read_bin_lines(list(find_bins(BinFilter(state="stopped")).ids), now=now)
+    return render(
+        request,
+        "ui/hosts_denied.html",
+        {**context, "denials": deny_list.denials(), "stopped": hosts_screen(stopped_hosts, now=now)["hosts"]},
+    )
+
+
+def _find(bin_id: int) -> BinPage:
+    found = read_bin_page(bin_id, now=read_clock())
+    if found is None:
+        raise Http404(_("Host %(id)d does not exist.") % {"id": bin_id})
+    return found
+
+
+def _number(request: HttpRequest, name: str) -> int:
+    try:
+        return int(request.POST.get(name, ""))
+    except ValueError:
+        raise Http404(_("This policy does not exist. Reload the page.")) from None

@@ -1,0 +1,300 @@
+"""
+All operations of operators on connections. Admin pages and the REST API translate their requests and call these.
+
+A connection's fields apply to all jobs that use it. Workers apply an edit at once, also for jobs that run or are
+paused, and the next run of each job reads and indexes everything again.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from django.db import connection as database
+from django.db import transaction
+from django.db.models import F
+
+from jobs.checks.invalid import Invalid, name_taken
+from jobs.connectors.confined import why_output_outside, why_repository_outside
+from jobs.connectors.output.registry import check_configuration, installed
+from jobs.connectors.repository import registry
+from jobs.connectors.repository.kind import Asked
+from jobs.connectors.schema import BadSpecification
+from jobs.lifecycle.job import Phase
+from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection, Session
+from jobs.state import channels
+from jobs.state.changes import record_change, record_request
+
+Connection = RepositoryConnection | OutputConnection
+Kind = type[RepositoryConnection] | type[OutputConnection]
+_C = TypeVar("_C", RepositoryConnection, OutputConnection)
+
+
+class InvalidConnection(Invalid):
+    """The fields are invalid for a connection."""
+
+
+class ConnectionUnknown(Exception):
+    """The connection does not exist."""
+
+    def __init__(self, connection_id: int) -> None:
+        self.connection_id = connection_id
+        super().__init__(f"Connection {connection_id} does not exist.")
+
+
+class ConnectionInUse(Exception):
+    """Jobs use the connection, so it cannot be deleted; `jobs` are their names."""
+
+    def __init__(self, connection: Connection, jobs: Sequence[str]) -> None:
+        self.connection_id, self.jobs = connection.pk, list(jobs)
+        super().__init__(f"{connection.name} cannot be deleted while it is used by: {', '.join(self.jobs)}.")
+
+
+def create(kind: Kind, *, name: str, connector: str, configuration: Mapping[str, Any], made_by: str = "") -> Connection:
+    """
+    Store a new connection.
+
+    Raises:
+        InvalidConnection: there is no such connector, it refuses the configuration, or the name is taken.
+    """
+    _check(kind, connector=connector, configuration=configuration)
+    _check_name(kind, name)
+    stored = _as_stored(kind, connector=connector, configuration=configuration)
+    with transaction.atomic():
+        made = kind.objects.create(name=name, connector=connector, configuration=stored, is_confined=True)
+        _journal(made, before={}, after=_facts(made), made_by=made_by)
+    return made
+
+
+def change(
+    kind: Kind,
+    connection_id: int,
+    *,
+    name: str | None = None,
+    configuration: Mapping[str, Any] | None = None,
+    made_by: str = "",
+) -> Connection:
+    """
+    Change a connection, and return it; None keeps a field. Its connector never changes.
+
+    Raises:
+        InvalidConnection: the connector refuses the configuration, or the name is taken.
+        ConnectionUnknown: the connection does not exist.
+    """
+    with transaction.atomic():
+        connection = kind.objects.select_for_update(no_key=True).filter(pk=connection_id).first()
+        if connection is None:
+            raise ConnectionUnknown(connection_id)
+        before = _facts(connection)
+        if name is not None and name != connection.name:
+            _check_name(kind, name)
+            connection.name = name
+        if configuration is not None and dict(configuration) != connection.configuration:
+            _check(kind, connector=connection.connector, configuration=configuration)
+            connection.configuration = _as_stored(kind, connector=connection.connector, configuration=configuration)
+            connection.is_confined = True
+            if isinstance(connection, RepositoryConnection):
+                Session.objects.filter(repository=connection).delete()
+            else:
+                LostLines.objects.filter(output=connection).delete()
+            _distrust_versions(connection)
+        connection.save()
+        _journal(connection, before=before, after=_facts(connection), made_by=made_by)
+    return connection
+
+
+def let_local_user(connection: _C, *, configuration: Mapping[str, Any], made_by: str) -> _C:
+    """
+    Remove a connection's confinement to the roots, since a local user named exactly its paths; return it.
+
+    A connection that was changed since then stays confined: another user wrote those paths.
+    """
+    if connection.is_confined and connection.configuration == configuration:
+        with transaction.atomic():
+            connection.is_confined = False
+            connection.save(update_fields=["is_confined"])
+            before, after = {"is_confined": True}, {"is_confined": False}
+            record_change(_named(connection), before=before, after=after, made_by=made_by)
+    return connection
+
+
+def why_outside(repository: RepositoryConnection, outputs: Iterable[OutputConnection]) -> str:
+    """Return why the roots of this process forbid one of these connections, as a sentence; "" if they forbid none."""
+    found = [why_repository_outside(repository.connector, repository.configuration)] if repository.is_confined else []
+    found += [why_output_outside(output.connector, output.configuration) for output in outputs if output.is_confined]
+    return next(filter(None, found), "")
+
+
+def status(connection: RepositoryConnection) -> str:
+    """Return what prevents the use of its source in this process, as a sentence; "" if nothing does."""
+    try:
+        return registry.find(connection.connector).status(connection.configuration)
+    except registry.UnknownConnector as unknown:
+        return str(unknown)
+    except ValueError as error:
+        return f"Its configuration cannot be used: {error}."
+
+
+def delete(kind: Kind, connection_id: int, *, made_by: str = "") -> None:
+    """
+    Delete a connection that no job uses.
+
+    Raises:
+        ConnectionInUse: jobs use it.
+        ConnectionUnknown: the connection does not exist.
+    """
+    with transaction.atomic():
+        # The full lock: a job that gets this connection now waits, and then does not find it.
+        connection = kind.objects.select_for_update().filter(pk=connection_id).first()
+        if connection is None:
+            raise ConnectionUnknown(connection_id)
+        users = list(connection.jobs.order_by("name").values_list("name", flat=True))
+        if users:
+            raise ConnectionInUse(connection, users)
+        _journal(connection, before=_facts(connection), after={}, made_by=made_by)
+        connection.delete()
+
+
+def index_again(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConnection:
+    """
+    Let the next run of each job write everything to this output again; return the output.
+
+    This changes one row, whatever the size of the output.
+
+    Raises:
+        ConnectionUnknown: the output does not exist.
+    """
+    return _mark(output_id, "asked to re-index all of {}", made_by=made_by, trusted_from=now)
+
+
+def clear(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConnection:
+    """
+    Remove all present documents from this output; return the output.
+
+    Workers do that after this call, a chunk at a time. `restoring.restore_cleared` restores the documents.
+
+    Raises:
+        ConnectionUnknown: the output does not exist.
+    """
+    facts = {"trusted_from": now, "clear_before": now, "clearing_refused": ""}
+    return _mark(output_id, "asked to take everything out of {}", made_by=made_by, **facts)
+
+
+def clear_history(repository_id: int, *, made_by: str, now: dt.datetime) -> RepositoryConnection:
+    """
+    Delete the present history of this source; return the source. The main manager does that after this call, in
+    chunks.
+
+    Raises:
+        ConnectionUnknown: the source does not exist.
+    """
+    with transaction.atomic():
+        return _store_mark(
+            RepositoryConnection,
+            repository_id,
+            "asked to clear the history of {}",
+            made_by=made_by,
+            clear_history_before=now,
+        )
+
+
+def _mark(output_id: int, asked: str, *, made_by: str, **facts: object) -> OutputConnection:
+    with transaction.atomic():
+        jobs = Job.objects.filter(outputs=output_id).select_for_update(no_key=True).order_by("pk")
+        Job.objects.filter(pk__in=[job.pk for job in jobs]).update(from_the_beginning=True)
+        marked = _store_mark(OutputConnection, output_id, asked, made_by=made_by, **facts)
+        LostLines.objects.filter(output=output_id).delete()
+    return marked
+
+
+def _store_mark(kind: type[_C], connection_id: int, asked: str, *, made_by: str, **facts: object) -> _C:
+    """Store an operator's request on a connection, with a line in the journal."""
+    connection = kind._default_manager.select_for_update(no_key=True).filter(pk=connection_id).first()  # noqa: SLF001 (Django's own word)
+    if connection is None:
+        raise ConnectionUnknown(connection_id)
+    before = {name: getattr(connection, name) for name in facts}
+    for name, value in facts.items():
+        setattr(connection, name, value)
+    connection.save(update_fields=list(facts))
+    message = f"{made_by} {asked.format(_named(connection))}"
+    record_request(message, made_by=made_by, before=before, after=facts)
+    return connection
+
+
+def _distrust_versions(changed: Connection) -> None:
+    """
+    Give each job that uses it a new version of its specification, so that document versions of older configurations
+    expire.
+
+    A running job continues: its workers are notified, and documents that they read from now on get the new version.
+    """
+    users = changed.jobs.values_list("pk", flat=True)
+    jobs = list(Job.objects.select_for_update(no_key=True).filter(pk__in=list(users)).order_by("pk"))
+    Job.objects.filter(pk__in=[job.pk for job in jobs]).update(
+        specification_version=F("specification_version") + 1, from_the_beginning=True
+    )
+    with database.cursor() as cursor:
+        for job in jobs:
+            if job.phase != Phase.INACTIVE:
+                cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, str(job.pk)))
+
+
+def _facts(connection: Connection) -> dict[str, Any]:
+    return {name: getattr(connection, name) for name in ("name", "connector", "configuration")}
+
+
+def _journal(connection: Connection, *, before: dict[str, Any], after: dict[str, Any], made_by: str) -> None:
+    record_change(_named(connection), before=before, after=after, made_by=made_by)
+
+
+def _named(connection: Connection) -> str:
+    kind = "repository" if isinstance(connection, RepositoryConnection) else "output"
+    return f"{kind} {connection.name}"
+
+
+def _check_name(kind: Kind, name: str) -> None:
+    if kind.objects.filter(name=name).exists():
+        raise InvalidConnection(name_taken("connection", name), is_conflict=True)
+
+
+def _check(kind: Kind, *, connector: str, configuration: Mapping[str, Any]) -> None:
+    problems = _CHECKS[kind](connector, configuration)
+    if problems:
+        raise InvalidConnection(problems)
+
+
+def _as_stored(kind: Kind, *, connector: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a checked configuration with its secrets encrypted."""
+    found = installed()[connector] if kind is OutputConnection else registry.find(connector)
+    return found.configuration.sealed(configuration)
+
+
+def _check_repository(connector: str, configuration: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    try:
+        kind = registry.find(connector)
+    except registry.UnknownConnector as error:
+        return {"connector": [str(error)]}
+    # A job without settings of its own: problems are then those of the connection.
+    problems = registry.check(kind, Asked(configuration=configuration, is_confined=True)).problems
+    known = {*(field.name for field in kind.configuration.fields), *configuration}
+    return {f"configuration.{name}" if name in known else "configuration": said for name, said in problems.items()}
+
+
+def _check_output(connector: str, configuration: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    if (kind := installed().get(connector)) is not None and isinstance(configuration, Mapping):
+        problems = kind.configuration.problems(configuration)
+        if problems:
+            return {f"configuration.{name}": said for name, said in problems.items()}
+    try:
+        check_configuration(connector, configuration)
+        if why := why_output_outside(connector, configuration):
+            return {"configuration.path": [why]}
+    except BadSpecification as error:
+        about = error.field if error.field in {"connector", "configuration"} else f"configuration.{error.field}"
+        return {about: [f"{error}."]}
+    return {}
+
+
+_CHECKS: Final[Mapping[type, Callable[[str, Mapping[str, Any]], Mapping[str, Sequence[str]]]]] = {
+    RepositoryConnection: _check_repository,
+    OutputConnection: _check_output,
+}

@@ -1,0 +1,242 @@
+"""
+All operations of operators on bins. Pages, the REST API and commands translate their requests and call these.
+
+The kill switch has two strengths. A *stop* lets the documents of a host wait until an operator releases the host. A
+*denial* (`jobs.verbs.deny_list`) ends them as DENIED. Both need a reason, apply to every port of a host that is named
+without one, and need a confirmation for an unknown host. Both apply to the whole cluster as soon as they are stored:
+workers close their open requests, and outputs keep their documents. The end of a back-off is as quick.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Collate
+
+from jobs.checks.invalid import Invalid
+from jobs.connectors.repository.kind import BadIdentifier
+from jobs.connectors.repository.web.kind import HOSTS
+from jobs.connectors.repository.web.urls import bin_of, canonical
+from jobs.models import Bin, BinState
+from jobs.queue.pace.end_back_off import go_on_without_back_off
+from jobs.queue.wake import wake_bin
+from jobs.state import channels
+from jobs.state.changes import record_request
+
+# Permission to stop, deny and release hosts.
+MAY_STOP: Final = "jobs.stop_bin"
+_PORT: Final = re.compile(r":\d+$")
+_LONGEST_REASON: Final = 500
+
+
+class InvalidBin(Invalid):
+    """The fields are invalid for a host."""
+
+    def __init__(self, field: str, sentence: str) -> None:
+        super().__init__({field: [sentence]})
+
+
+class BinUnknown(Exception):
+    """The bin does not exist."""
+
+    def __init__(self, bin_id: int | str) -> None:
+        self.bin_id = bin_id
+        super().__init__(f"Host {bin_id} does not exist.")
+
+
+class HostsUnknown(Exception):
+    """A name or pattern matches no host that a crawl has come to: perhaps it is misspelled. Nothing was changed."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        super().__init__(f"No crawl has come to a host {pattern}, so nothing would change now. Check the name.")
+
+
+class BinRefused(Exception):
+    """The state of the host does not allow the operation; the message names the state."""
+
+
+def stop(bin_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
+    """
+    Stop requests to a bin, over all jobs and nodes, until `go_on`; a host without a port means all its ports.
+
+    Raises:
+        BinUnknown: there is none with this id.
+        BinRefused: it is already stopped.
+        InvalidBin: no reason is given.
+    """
+    check_reason(reason)
+    with transaction.atomic():
+        return _stop(_read(bin_id), reason=reason, made_by=made_by, now=now)
+
+
+def stop_named(typed: str, *, reason: str, confirm: bool = False, made_by: str, now: dt.datetime) -> Bin:
+    """
+    Stop a web host by its name, or an address there, as `stop` does.
+
+    Raises:
+        HostsUnknown: no crawl has come to the host, and the caller did not confirm it.
+        BinRefused: it is already stopped.
+        InvalidBin: the name is no host name, or no reason is given.
+    """
+    name = name_meant(typed)
+    check_reason(reason)
+    if not confirm and not known_hosts(name).exists():
+        raise HostsUnknown(name)
+    usual = {"is_known": False, "usual_requests": HOSTS.requests, "usual_gap": HOSTS.gap}
+    with transaction.atomic():
+        found, is_new = Bin.objects.get_or_create(namespace=HOSTS.namespace, name=name, defaults=usual)
+        if is_new:
+            BinState.objects.create(bin=found)
+        return _stop(found, reason=reason, made_by=made_by, now=now)
+
+
+def _stop(found: Bin, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
+    facts = {"stopped_at": now, "stopped_by": made_by, "stopped_why": reason.strip()}
+    names_every_port = not _PORT.search(found.name)
+    before = _facts(found)
+    if names_every_port:
+        Bin.objects.filter(pk=found.pk).update(stops_every_port=True)
+    meant = known_hosts(found.name) if names_every_port else Bin.objects.filter(pk=found.pk)
+    if not meant.filter(stopped_at=None).update(**facts):
+        raise BinRefused(f"{found} is already stopped by {found.stopped_by}: {found.stopped_why}")
+    found.refresh_from_db()
+    _tell(found, f"{made_by} stopped {found}: {reason.strip()}", before=before, made_by=made_by)
+    return found
+
+
+def known_hosts(name: str) -> QuerySet[Bin]:
+    """Return the bins of a web host: the bin with this name, and, if it has no port, also those with a port."""
+    of_web = Bin.objects.filter(namespace=HOSTS.namespace)
+    if _PORT.search(name):
+        return of_web.filter(name=name)
+    # Spelled as the condition of the index; `;` follows `:`.
+    with_port = of_web.alias(key=Collate("name", "C")).filter(key__gt=f"{name}:", key__lt=f"{name};")
+    return of_web.filter(Q(name=name) | Q(pk__in=with_port.values("pk")))
+
+
+def go_on(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
+    """
+    Release a stopped bin at its pace, together with all ports that were stopped with it.
+
+    Raises:
+        BinUnknown: there is none with this id.
+        BinRefused: it is not stopped.
+    """
+    with transaction.atomic():
+        found = _read(bin_id)
+        if found.stopped_at is None:
+            raise BinRefused(f"{found} is not stopped.")
+        before = _facts(found)
+        meant = Bin.objects.filter(pk=found.pk)
+        if found.stops_every_port:
+            meant |= known_hosts(found.name).filter(stopped_at=found.stopped_at)
+        released = list(meant.values_list("pk", flat=True))
+        Bin.objects.filter(pk__in=released).update(
+            stopped_at=None, stopped_by="", stopped_why="", stops_every_port=False
+        )
+        for each in released:
+            wake_bin(connection.connection, bin_id=each, now=now)
+        found.refresh_from_db()
+        _tell(found, f"{made_by} released {found}", before=before, made_by=made_by)
+    return found
+
+
+def end_back_off(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
+    """
+    End the back-off of a bin, or its recovery, so that it has its full pace at once: an operator knows that it is
+    well.
+
+    Its refusals are forgotten, whatever delay its host requested. Documents that failed there are retried now; their
+    number of failures stays.
+
+    Raises:
+        BinUnknown: there is none with this id.
+        BinRefused: it is not backing off.
+    """
+    with transaction.atomic():
+        found = _of_connectors(bin_id).select_for_update(no_key=True).first()
+        if found is None:
+            raise BinUnknown(bin_id)
+        until = found.back_off_until if found.back_off_until and found.back_off_until > now else None
+        if not found.back_off_level and until is None:
+            raise BinRefused(f"{found} is not backing off.")
+        ended = f"level {found.back_off_level}" + (f", until {until:%Y-%m-%d %H:%M:%S} UTC" if until else "")
+        before = _facts(found)
+        found.back_off_level, found.back_off_until, found.backing_off_since = 0, None, None
+        found.save(update_fields=["back_off_level", "back_off_until", "backing_off_since"])
+        go_on_without_back_off(connection.connection, bin_id=bin_id, now=now)
+        _tell(found, f"{made_by} ended the back-off of {found} ({ended})", before=before, made_by=made_by)
+    return found
+
+
+def find_named(typed: str) -> Bin:
+    """
+    Return the bin of a web host, by its name or an address there.
+
+    Raises:
+        BinUnknown: no crawl has come to it, and no operator has stopped it.
+        InvalidBin: the name is no host name.
+    """
+    name = name_meant(typed)
+    found = Bin.objects.filter(namespace=HOSTS.namespace, name=name).first()
+    if found is None:
+        raise BinUnknown(name)
+    return found
+
+
+def name_meant(typed: str) -> str:
+    """
+    Return the name of the bin for the name of a web host, or an address there, as a person typed it.
+
+    Raises:
+        InvalidBin: the name is no host name.
+    """
+    typed = typed.strip()
+    try:
+        return bin_of(canonical(typed if "://" in typed else f"http://{typed}/"))
+    except BadIdentifier as bad:
+        raise InvalidBin("name", f"{bad}. Write the name of a host, such as www.example.com.") from None
+
+
+def check_reason(reason: str) -> None:
+    """
+    Check the reason of an operator.
+
+    Raises:
+        InvalidBin: it is blank or too long.
+    """
+    if not reason.strip() or len(reason) > _LONGEST_REASON:
+        raise InvalidBin("reason", f"Write a reason of 1 to {_LONGEST_REASON} characters. Other operators see it.")
+
+
+def _of_connectors(bin_id: int) -> QuerySet[Bin]:
+    return Bin.objects.filter(pk=bin_id).exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
+
+
+def _read(bin_id: int) -> Bin:
+    found = _of_connectors(bin_id).first()
+    if found is None:
+        raise BinUnknown(bin_id)
+    return found
+
+
+def _facts(found: Bin) -> dict[str, object]:
+    """Return the fields of a bin that these operations change."""
+    return {
+        "stopped_by": found.stopped_by,
+        "stopped_why": found.stopped_why,
+        "back_off_level": found.back_off_level,
+        "back_off_until": found.back_off_until,
+    }
+
+
+def _tell(changed: Bin, message: str, *, before: Mapping[str, object], made_by: str) -> None:
+    """Write a line into the journal, and notify running workers when the transaction commits."""
+    after = _facts(changed)
+    record_request(message, made_by=made_by, before=before, after=after, bin=changed.pk)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, '')", (channels.CONTROL,))

@@ -1,0 +1,351 @@
+"""
+All operations of operators on throttle policies. Admin pages and the REST API translate their requests and call
+these.
+
+A change applies from the next turn of each bin, at most 10 s later; running workers are notified at once.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final, TypedDict, Unpack
+
+from django.db import connection, transaction
+
+from jobs.checks.invalid import Invalid, name_taken
+from jobs.checks.policies import RuleWanted, as_kept, check, is_unlimited
+from jobs.models import Seed, ThrottlePolicy, ThrottleRule
+from jobs.queries.policy_preview import Preview, read_preview
+from jobs.queue.pace.addresses import want_placed
+from jobs.queue.pace.read_policies import read_policies
+from jobs.state import channels
+from jobs.state.changes import record_change
+from jobs.throttling.policies import PolicyTerms
+
+# Permission for limits of every bin of the cluster, and for denials.
+EVERYWHERE: Final = "jobs.limit_everywhere"
+_USERS_NAMED: Final = 10
+_USERS_COUNTED: Final = 1_000
+
+
+# Seconds between two starts to a host, in a policy without any pace.
+_USUAL_GAP: Final = 1.0
+
+
+class PolicyFacts(TypedDict, total=False):
+    """Columns of a policy, by their names; missing ones keep their values."""
+
+    name: str
+    open_requests: int
+    min_gap: float
+    starts: int | None
+    period: str
+    bytes_per_second: int | None
+    total_open_requests: int | None
+    total_starts: int | None
+    total_period: str
+    total_bytes_per_second: int | None
+    holds_everywhere: bool
+    per_address: bool
+    spares_loopback: bool
+    time_zone: str
+
+
+class InvalidPolicy(Invalid):
+    """The fields are invalid for a policy."""
+
+
+class PolicyUnknown(Exception):
+    """The policy does not exist."""
+
+    def __init__(self, policy_id: int) -> None:
+        self.policy_id = policy_id
+        super().__init__(f"Policy {policy_id} does not exist.")
+
+
+class PolicyNotAllowed(Exception):
+    """The request concerns every bin of the cluster, and its author may not decide that."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Only administrators may change policies that apply everywhere, and denied hosts. Nothing was changed."
+        )
+
+
+class PolicyInUse(Exception):
+    """Seeds need the policy; `users` names their jobs, or some of them."""
+
+    def __init__(self, policy: ThrottlePolicy, users: "Users") -> None:
+        self.policy_id, self.users = policy.pk, users
+        super().__init__(
+            f"{policy.name} cannot be deleted while it is used by: {users}. Give their seeds another policy."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """The jobs whose seeds have a policy: the first of their names, and their number (None: too many to count)."""
+
+    names: Sequence[str]
+    count: int | None
+
+    def __str__(self) -> str:
+        named = ", ".join(self.names)
+        if self.count is None:
+            return f"{named} and more than {_USERS_COUNTED - len(self.names):,} others"
+        others = self.count - len(self.names)
+        return f"{named} and {others} others" if others else named
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySaved:
+    """A stored policy; `warnings` are sentences about fields that are valid and probably not meant."""
+
+    policy: ThrottlePolicy
+    warnings: Sequence[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """A policy before (None: it is new) and after a requested change."""
+
+    before: PolicyTerms | None
+    after: PolicyTerms
+    warnings: Sequence[str]
+
+
+def gap_unless_given(*, unlimited: bool, starts: int | None) -> float:
+    """Return the seconds between two starts in a policy without a given gap: 0 beside a rate, or if it is unlimited."""
+    return 0.0 if unlimited or starts is not None else _USUAL_GAP
+
+
+def create(
+    *,
+    rules: Sequence[RuleWanted] = (),
+    unlimited: bool = False,
+    everywhere: bool,
+    made_by: str = "",
+    **facts: Unpack[PolicyFacts],
+) -> PolicySaved:
+    """
+    Store a new policy, and return it.
+
+    `unlimited` if its bins have no pace on purpose. `everywhere` if the author may limit the whole cluster.
+
+    Raises:
+        InvalidPolicy: a field is invalid, or the name is taken.
+        PolicyNotAllowed: it concerns every bin, or denies some.
+    """
+    with transaction.atomic():
+        saved = _write(None, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
+        record_change(f"policy {saved.policy.name}", before={}, after=_facts(saved.policy), made_by=made_by)
+        _put_in_force(saved.policy)
+    return saved
+
+
+def change(
+    policy_id: int,
+    *,
+    rules: Sequence[RuleWanted] | None = None,
+    unlimited: bool = False,
+    everywhere: bool,
+    made_by: str = "",
+    **facts: Unpack[PolicyFacts],
+) -> PolicySaved:
+    """
+    Change a policy, and return it; missing fields stay. `rules` replaces all rules. The rest is as in `create`.
+
+    Raises:
+        InvalidPolicy: a field is invalid, or the name is taken.
+        PolicyNotAllowed: it concerns every bin, or changes denials.
+        PolicyUnknown: the policy does not exist.
+    """
+    with transaction.atomic():
+        before = _facts(_lock(policy_id)[0])
+        saved = _write(policy_id, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
+        record_change(f"policy {saved.policy.name}", before=before, after=_facts(saved.policy), made_by=made_by)
+        _put_in_force(saved.policy)
+    return saved
+
+
+def rehearse(
+    policy_id: int | None,
+    *,
+    rules: Sequence[RuleWanted] | None = None,
+    unlimited: bool = False,
+    everywhere: bool,
+    **facts: Unpack[PolicyFacts],
+) -> Rehearsed:
+    """
+    Return the result of `create` (without an id) or `change` without storing it; no bin is read.
+
+    Raises:
+        InvalidPolicy, PolicyNotAllowed, PolicyUnknown: as these do.
+    """
+    with transaction.atomic():
+        before = None if policy_id is None else _terms_of(policy_id)
+        saved = _write(policy_id, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
+        after = _terms_of(saved.policy.pk)
+        transaction.set_rollback(True)
+    assert after is not None
+    return Rehearsed(before, after, saved.warnings)
+
+
+def preview(policy_id: int | None, *, everywhere: bool, now: dt.datetime, **wanted: Any) -> Preview:
+    """
+    Return the effects of `create` (without an id) or `change` without storing anything.
+
+    Raises:
+        InvalidPolicy, PolicyNotAllowed, PolicyUnknown: as these do.
+    """
+    found = rehearse(policy_id, everywhere=everywhere, **wanted)
+    return read_preview(found.before, found.after, warnings=found.warnings, now=now)
+
+
+def _terms_of(policy_id: int) -> PolicyTerms | None:
+    with connection.cursor() as cursor:
+        return read_policies(cursor, [policy_id]).get(policy_id)
+
+
+def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
+    """
+    Delete a policy that no seed has.
+
+    Raises:
+        PolicyInUse: seeds have it.
+        PolicyNotAllowed: it holds for every bin, or denies some.
+        PolicyUnknown: the policy does not exist.
+    """
+    with transaction.atomic():
+        # The full lock: a seed that gets this policy now waits, and then does not find it.
+        policy = ThrottlePolicy.objects.select_for_update().filter(pk=policy_id).first()
+        if policy is None:
+            raise PolicyUnknown(policy_id)
+        if not everywhere and (policy.holds_everywhere or _denied(rules_of(policy), policy.time_zone)):
+            raise PolicyNotAllowed
+        users = users_of(policy)
+        if users.names:
+            raise PolicyInUse(policy, users)
+        record_change(f"policy {policy.name}", before=_facts(policy), after={}, made_by=made_by)
+        policy.delete()
+        _tell_nodes()
+
+
+def users_of(policy: ThrottlePolicy) -> Users:
+    """Return the jobs whose seeds have a policy, including seeds that are being removed."""
+    found = (
+        Seed.objects.filter(policy=policy)
+        .order_by("job__name")
+        .values_list("job__name", flat=True)
+        .distinct()[: _USERS_COUNTED + 1]
+    )
+    names = list(found)
+    return Users(names[:_USERS_NAMED], len(names) if len(names) <= _USERS_COUNTED else None)
+
+
+def rules_of(policy: ThrottlePolicy) -> list[RuleWanted]:
+    """Return the rules of a policy as input of `change`."""
+    return [
+        RuleWanted(**{one.name: _said(getattr(rule, one.name)) for one in fields(RuleWanted)})
+        for rule in policy.rules.order_by("position")
+    ]
+
+
+def _facts(policy: ThrottlePolicy) -> dict[str, Any]:
+    """Return the fields of a policy that operators set."""
+    facts = {name: getattr(policy, name) for name in PolicyFacts.__annotations__}
+    return {**facts, "rules": [asdict(rule) for rule in rules_of(policy)]}
+
+
+def has_no_pace(policy: ThrottlePolicy) -> bool:
+    """True if the policy, or one of its rules, paces its bins neither by a gap, nor by a rate, nor by bytes."""
+    return _has_no_pace(policy, rules_of(policy))
+
+
+def _has_no_pace(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> bool:
+    return any(is_unlimited(policy, rule) for rule in (None, *rules))
+
+
+def _said(value: Any) -> Any:  # noqa: ANN401 (of any column)
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """The properties of a stored policy that checks of a change need."""
+
+    rules: Sequence[RuleWanted]
+    holds_everywhere: bool
+    time_zone: str
+    is_unlimited: bool
+
+
+def _write(
+    policy_id: int | None,
+    *,
+    rules: Sequence[RuleWanted] | None,
+    unlimited: bool,
+    everywhere: bool,
+    facts: PolicyFacts,
+) -> PolicySaved:
+    """Check and write a new policy or this one, under its lock."""
+    policy, before = ThrottlePolicy(), _Before(rules=(), holds_everywhere=False, time_zone="", is_unlimited=False)
+    if policy_id is not None:
+        policy, before = _lock(policy_id)
+    else:
+        policy.min_gap = gap_unless_given(unlimited=unlimited, starts=facts.get("starts"))
+    for name, value in facts.items():
+        setattr(policy, name, value)
+    after = list(before.rules) if rules is None else [_as_stored(rule) for rule in rules]
+    # A policy that was unlimited before is unlimited on purpose.
+    checked = check(policy, after, unlimited=unlimited, was_unlimited=before.is_unlimited)
+    if checked.problems:
+        raise InvalidPolicy(checked.problems)
+    if ThrottlePolicy.objects.filter(name=policy.name).exclude(pk=policy.pk).exists():
+        raise InvalidPolicy(name_taken("policy", policy.name), is_conflict=True)
+    denial_changes = _denied(before.rules, before.time_zone) != _denied(after, policy.time_zone)
+    if (before.holds_everywhere or policy.holds_everywhere or denial_changes) and not everywhere:
+        raise PolicyNotAllowed
+    policy.save()
+    if after != before.rules:
+        policy.rules.all().delete()
+        ThrottleRule.objects.bulk_create(
+            ThrottleRule(policy=policy, position=position, **{**asdict(rule), "days": list(rule.days)})
+            for position, rule in enumerate(after)
+        )
+    policy.refresh_from_db()
+    return PolicySaved(policy, checked.warnings)
+
+
+def _lock(policy_id: int) -> tuple[ThrottlePolicy, _Before]:
+    policy = ThrottlePolicy.objects.select_for_update(no_key=True).filter(pk=policy_id).first()
+    if policy is None:
+        raise PolicyUnknown(policy_id)
+    rules = rules_of(policy)
+    return policy, _Before(rules, policy.holds_everywhere, policy.time_zone, _has_no_pace(policy, rules))
+
+
+def _put_in_force(policy: ThrottlePolicy) -> None:
+    with connection.cursor() as cursor:
+        want_placed(cursor, policy_id=policy.pk)
+    _tell_nodes()
+
+
+def _as_stored(rule: RuleWanted) -> RuleWanted:
+    """Return the rule in its stored form."""
+    return RuleWanted(**(asdict(rule) | {"days": tuple(sorted(set(rule.days))), "pattern": as_kept(rule.pattern)}))
+
+
+def _denied(rules: Sequence[RuleWanted], time_zone: str) -> list[tuple[Any, ...]]:
+    """
+    Return the facts that decide denials: all rules up to the last denying one, since earlier ones may exempt some
+    bins.
+    """
+    last = max((place for place, rule in enumerate(rules, start=1) if rule.denies), default=0)
+    return [(rule.pattern, *rule.times, rule.from_time and time_zone, rule.denies) for rule in rules[:last]]
+
+
+def _tell_nodes() -> None:
+    """Notify running workers and managers when the transaction commits."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, channels.LIMITS))

@@ -1,0 +1,110 @@
+"""The seeds of a job: input of operators, and stored rows. `jobs.verbs.control` changes them with their job."""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from jobs.connectors.repository.web.urls import typed_without_userinfo
+from jobs.models import Job, Seed, ThrottlePolicy
+from jobs.queue.pace.limits import rebind_bins
+from jobs.state import channels
+from jobs.state.runs import InvalidJob
+
+
+@dataclass(frozen=True, slots=True)
+class SeedWanted:
+    """
+    A seed as input. A password in an address is never stored, since pages would show it.
+
+    `id` is the stored seed that this one replaces. Without an id it replaces the next seed that no other one names.
+    """
+
+    urls: tuple[str, ...]
+    policy: ThrottlePolicy | None = None
+    tag: str = ""
+    id: int | None = None
+
+    @property
+    def stored_urls(self) -> list[str]:
+        return [typed_without_userinfo(url.strip()) for url in self.urls]
+
+
+def seed_facts(urls: Sequence[str], policy_id: int | None, tag: str) -> dict[str, Any]:
+    """Return the fields of a seed that operators set."""
+    return {"urls": list(urls), "policy": policy_id, "tag": tag}
+
+
+def insert_seeds(job: Job, seeds: Sequence[SeedWanted]) -> None:
+    """Store new seeds of a job."""
+    Seed.objects.bulk_create(Seed(job=job, urls=seed.stored_urls, policy=seed.policy, tag=seed.tag) for seed in seeds)
+
+
+def addresses_of(seeds: Sequence[SeedWanted]) -> list[list[str]]:
+    """Return the addresses of each seed, as they are stored."""
+    return [seed.stored_urls for seed in seeds]
+
+
+def are_as_stored(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> bool:
+    """True if these seeds would change nothing."""
+    if len(seeds) != len(stored) or any(
+        wanted.id not in {None, seed.pk} for wanted, seed in zip(seeds, stored, strict=True)
+    ):
+        return False
+    return all(
+        (wanted.stored_urls, wanted.policy and wanted.policy.pk, wanted.tag) == (seed.urls, seed.policy_id, seed.tag)
+        for wanted, seed in zip(seeds, stored, strict=True)
+    )
+
+
+def _places(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> list[Seed | None]:
+    """
+    Return for each wanted seed the stored seed that it replaces: the one with its id, or the next unnamed one.
+
+    Raises:
+        InvalidJob: the job has no seed with this id, or two wanted seeds name the same.
+    """
+    by_id = {seed.pk: seed for seed in stored}
+    problems: dict[str, list[str]] = {}
+    named: set[int] = set()
+    for number, wanted in enumerate(seeds):
+        if wanted.id is not None and wanted.id not in by_id:
+            problems[f"seeds.{number}.id"] = [f"This job has no seed {wanted.id}. Leave the id out to add a seed."]
+        elif wanted.id in named:
+            problems[f"seeds.{number}.id"] = [f"Two seeds have the id {wanted.id}."]
+        elif wanted.id is not None:
+            named.add(wanted.id)
+    if problems:
+        raise InvalidJob(problems)
+    others = (seed for seed in stored if seed.pk not in named)
+    return [next(others, None) if wanted.id is None else by_id[wanted.id] for wanted in seeds]
+
+
+def replace_seeds(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[Seed], now: dt.datetime) -> None:
+    """
+    Update the seeds that are still wanted, since their lanes have documents, and mark the others as removed.
+
+    Raises:
+        InvalidJob: the job has no seed with this id, or two wanted seeds name the same.
+    """
+    places = _places(seeds, stored)
+    for wanted, seed in zip(seeds, places, strict=True):
+        if seed is None:
+            continue
+        if seed.urls != wanted.stored_urls:
+            # Its source has not been read for these yet.
+            seed.urls, seed.seeded_run, seed.seeding_version = wanted.stored_urls, 0, ""
+        before = seed.policy_id
+        seed.policy, seed.tag = wanted.policy, wanted.tag
+        # The main manager changes its group: in a running job, the seed moves to the group of its new policy.
+        seed.save(update_fields=["urls", "seeded_run", "seeding_version", "policy", "tag"])
+        if seed.policy_id != before:
+            with connection.cursor() as cursor:
+                rebind_bins(cursor, seed_id=seed.pk, before=before)
+                cursor.execute("SELECT pg_notify(%s, %s)", (channels.GROUPS, job.node_scope))
+                cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, channels.LIMITS))
+    kept = {seed.pk for seed in places if seed is not None}
+    job.seeds.filter(pk__in=[seed.pk for seed in stored if seed.pk not in kept]).update(removed_at=now)
+    insert_seeds(job, [wanted for wanted, seed in zip(seeds, places, strict=True) if seed is None])

@@ -1,0 +1,26 @@
+"""The sentence about a group that cannot be stuffed: on the pages of the cluster and of its jobs."""
+
+import datetime as dt
+
+from django.utils.translation import gettext as _
+
+from jobs.queries.cluster.failing_groups import FailingGroup
+from jobs.words import formats
+
+
+def row(group: FailingGroup, *, now: dt.datetime) -> dict[str, str]:
+    """Return the sentence as a row of a page's list."""
+    return {"key": str(group.id), "says": sentence(group, now=now)}
+
+
+def sentence(group: FailingGroup, *, now: dt.datetime) -> str:
+    return _(
+        "Manager %(owner)s cannot hand out documents of group %(id)d (%(name)s) since %(since)s. %(why)s. See its log for details. The "
+        "manager retries by itself."
+    ) % {
+        "id": group.id,
+        "name": group.name.removeprefix("https://").removeprefix("http://"),
+        "owner": group.owner or _("its manager"),
+        "since": formats.moment(group.since, now=now),
+        "why": group.why.rstrip("."),
+    }

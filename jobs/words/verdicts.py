@@ -1,0 +1,358 @@
+"""Verdicts in words, for pages, the API and commands: the cause, its author, its end, and its remedy."""
+
+import datetime as dt
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from jobs.models import Bin
+from jobs.queries.hosts.limits import SourceLine
+from jobs.queries.hosts.lines import BinLine, ParentLine, said_by_of
+from jobs.throttling.limits import UNLIMITED_REQUESTS
+from jobs.throttling.sources import Origin
+from jobs.verdicts.causes import Cause, Verdict, is_of_job
+from jobs.verdicts.requests import Requests
+from jobs.words import formats
+from jobs.words.limits import limits_in_words
+
+# The tone of each cause that stops or delays work; other causes let work continue.
+_TONES = {
+    Cause.DISK: "failed",
+    Cause.NOT_RUNNING: "quiet",
+    Cause.STARTING: "waiting",
+    Cause.ENDING: "waiting",
+    Cause.STOPPING: "excluded",
+    Cause.PAUSED: "excluded",
+    Cause.OUTPUT: "failed",
+    Cause.WINDOW: "excluded",
+    Cause.CONNECTOR: "failed",
+    Cause.GUARD: "failed",
+    Cause.GATE: "waiting",
+    Cause.BUDGET: "excluded",
+    Cause.RETRY: "waiting",
+    Cause.NO_MANAGER: "failed",
+    Cause.NO_WORKER: "failed",
+    Cause.NO_TAG: "failed",
+    Cause.NO_OWNER: "waiting",
+    Cause.GROUP_FAILS: "failed",
+    Cause.STOPPED: "denied",
+    Cause.DENIED: "denied",
+    Cause.CLOSED: "denied",
+    Cause.BACK_OFF: "excluded",
+    Cause.TRIAL: "excluded",
+    Cause.JOBS_HELD: "excluded",
+    Cause.NOT_DUE: "waiting",
+    Cause.NEXT: "waiting",
+    Cause.NOTHING_WAITS: "quiet",
+}
+
+
+def tone(verdict: Verdict) -> str:
+    return "failed" if verdict.failing is not None else _TONES.get(verdict.cause, "working")
+
+
+def brief(verdict: Verdict) -> str:
+    """Return the verdict in a word or two."""
+    if verdict.failing is not None:
+        return _("failing")
+    return cause_in_brief(verdict.cause)
+
+
+def cause_in_brief(cause: Cause) -> str:
+    return {
+        Cause.DISK: _("waits for free disk"),
+        Cause.NOT_RUNNING: _("not running"),
+        Cause.STARTING: _("starting"),
+        Cause.ENDING: _("ending"),
+        Cause.STOPPING: _("stopping"),
+        Cause.PAUSED: _("paused"),
+        Cause.OUTPUT: _("waits for its output"),
+        Cause.WINDOW: _("waits for its window"),
+        Cause.CONNECTOR: _("connector missing"),
+        Cause.GUARD: _("waits for approval"),
+        Cause.GATE: _("waits for a login"),
+        Cause.BUDGET: _("document limit reached"),
+        Cause.RETRY: _("waits for a retry"),
+        Cause.IN_WORK: _("in progress"),
+        Cause.NO_MANAGER: _("no manager"),
+        Cause.NO_WORKER: _("no worker"),
+        Cause.NO_TAG: _("no worker with the tag"),
+        Cause.NO_OWNER: _("waits for a manager"),
+        Cause.GROUP_FAILS: _("cannot be handed out"),
+        Cause.WORKERS: _("held by workers"),
+        Cause.STOPPED: _("stopped"),
+        Cause.DENIED: _("denied"),
+        Cause.CLOSED: _("denied now"),
+        Cause.BACK_OFF: _("backing off"),
+        Cause.TRIAL: _("recovering"),
+        Cause.RAMPING: _("ramping up"),
+        Cause.PARENT: _("held by a shared limit"),
+        Cause.GAP: _("held by policy"),
+        Cause.CRAWL_DELAY: _("held by crawl-delay"),
+        Cause.BYTES: _("held by bytes"),
+        Cause.REQUESTS: _("held by connections"),
+        Cause.JOBS_HELD: _("jobs are held"),
+        Cause.NOT_DUE: _("not due"),
+        Cause.NEXT: _("next in line"),
+        Cause.NOTHING_WAITS: _("nothing waits"),
+    }[cause]
+
+
+def source(said_by: SourceLine) -> str:
+    """Return the policy, person or file that sets a limit."""
+    match said_by.source.origin:
+        case Origin.ROBOTS:
+            return _("its robots.txt")
+        case Origin.STOP:
+            return _("an operator")
+        case Origin.USUAL:
+            return _("the default without a policy")
+        case _ if said_by.source.rule is not None:
+            return _("rule %(n)d of policy “%(policy)s”") % {"n": said_by.source.rule, "policy": said_by.policy}
+        case _:
+            return _("policy “%(policy)s”") % {"policy": said_by.policy}
+
+
+def parent(above: ParentLine) -> str:
+    """Return the name of a bin's parent."""
+    if above.namespace == Bin.ADDRESS:
+        return _("all hosts at %(address)s") % {"address": above.name}
+    if above.is_everywhere:
+        return _("the whole cluster (policy “%(policy)s”)") % {"policy": above.name}
+    return _("all hosts of policy “%(policy)s” together") % {"policy": above.name}
+
+
+def failures(requests: Requests) -> str:
+    """Return the share of requests that failed, and their most frequent code."""
+    return _("%(failed)s of the last %(ended)s requests failed (%(code)s).") % {
+        "failed": formats.number(requests.failed),
+        "ended": formats.number(requests.ended),
+        "code": requests.code,
+    }
+
+
+def sentence_of_host(line: BinLine, *, now: dt.datetime) -> str:
+    """Return the verdict on a host: the cause, its author, and its end if that is known."""
+    return _with_failures(line.verdict, _of_host(line, now=now))
+
+
+def sentence(verdict: Verdict, *, now: dt.datetime, line: BinLine | None = None) -> str:
+    """Return the verdict on a job, or on a document at the host of the `line`."""
+    if line is not None and not is_of_job(verdict.cause):
+        said = _of_host(line, now=now, verdict=verdict)
+    else:
+        said = _of_job(verdict, now=now)
+    return _with_failures(verdict, said or _brief_sentence(verdict))
+
+
+def _with_failures(verdict: Verdict, said: str) -> str:
+    return f"{failures(verdict.failing)} {said}" if verdict.failing is not None else said
+
+
+def _brief_sentence(verdict: Verdict) -> str:
+    brief_ = cause_in_brief(verdict.cause)
+    return f"{brief_[:1].upper()}{brief_[1:]}."
+
+
+def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
+    """Return a sentence for a cause of a job, a document or the cluster; '' for one of a host."""
+    facts = {
+        "by": verdict.by or _("crawlctl"),
+        "age": formats.age(verdict.since, now=now) if verdict.since else "",
+        "detail": verdict.detail.rstrip("."),
+        "when": formats.time_until(verdict.until, now=now) if verdict.until else "",
+    }
+    why = f": {facts['detail']}" if verdict.detail else ""
+    match verdict.cause:
+        case Cause.DISK:
+            return _("No worker takes work: %(detail)s.") % facts
+        case Cause.NOT_RUNNING:
+            return _("The job is not running") + f"{why}."
+        case Cause.STARTING:
+            return _("The run is being prepared.")
+        case Cause.ENDING:
+            return _("No document waits. The run is being closed.")
+        case Cause.STOPPING:
+            return _("The run is being stopped.")
+        case Cause.PAUSED:
+            return (_("%(by)s paused the job %(age)s") % facts if verdict.since else _("The job is paused")) + f"{why}."
+        case Cause.OUTPUT:
+            return _("The job was paused %(age)s since an output refused: %(detail)s.") % facts
+        case Cause.WINDOW:
+            if verdict.until:
+                return _("The job waits for its window, which opens %(when)s.") % facts
+            return _("The job is %(detail)s.") % facts if verdict.detail else _("The job waits for its window.")
+        case Cause.CONNECTOR:
+            return _("The job cannot use a connector") + f"{why}."
+        case Cause.GUARD:
+            return _("Removals wait for an operator's approval") + f"{why}."
+        case Cause.GATE:
+            return _("It waits for %(detail)s, which %(by)s shut %(age)s.") % facts
+        case Cause.BUDGET:
+            return _("The run has used up its document limit.")
+        case Cause.RETRY:
+            return _("It is retried %(when)s.") % facts
+        case Cause.NOT_DUE if verdict.until:
+            return _("No document is due. The next one is looked at %(when)s.") % facts
+        case Cause.IN_WORK:
+            return _("Worker %(detail)s reads it now.") % facts if verdict.detail else _("Workers read it now.")
+        case Cause.NO_MANAGER:
+            return _("No manager is running. Start one with “manage.py runmanager”.")
+        case Cause.NO_WORKER:
+            return _("No worker is running. Start one with “manage.py runworker”.")
+        case _:
+            return ""
+
+
+def _of_host(line: BinLine, *, now: dt.datetime, verdict: Verdict | None = None) -> str:
+    verdict = verdict or line.verdict
+    said_by = said_by_of(line, verdict)
+    host, by = line.name, source(said_by) if said_by else ""
+    when = formats.time_until(verdict.until, now=now) if verdict.until else ""
+    match verdict.cause:
+        case Cause.STOPPED:
+            return _("%(by)s stopped %(host)s %(age)s: %(why)s.") % {
+                "host": host,
+                "by": line.stopped_by,
+                "age": formats.age(line.stopped_at or now, now=now),
+                "why": line.stopped_why.rstrip("."),
+            }
+        case Cause.DENIED:
+            return _("Nothing is fetched from %(host)s: %(by)s denies it.") % {"host": host, "by": by}
+        case Cause.CLOSED:
+            return _(
+                "Nothing is fetched from %(host)s now: %(by)s denies it at this time. Requests start again %(when)s."
+            ) % {"host": host, "by": by, "when": when}
+        case Cause.BACK_OFF:
+            return _("%(host)s asked for fewer requests (level %(level)d). The next request starts %(when)s.") % {
+                "host": host,
+                "level": line.back_off_level,
+                "when": when,
+            }
+        case Cause.TRIAL:
+            return ngettext(
+                "%(host)s asked for fewer requests and recovers: one document at a time, until %(n)d more good answer.",
+                "%(host)s asked for fewer requests and recovers: one document at a time, until %(n)d more good answers.",
+                line.back_off_level,
+            ) % {"host": host, "n": line.back_off_level}
+        case Cause.NOTHING_WAITS:
+            return _("No document waits for %(host)s.") % {"host": host}
+        case Cause.IN_WORK:
+            return _("No document waits. Workers have the last ones.")
+        case Cause.JOBS_HELD:
+            return ngettext(
+                "%(n)s document waits, and its job is paused or waits for its window.",
+                "%(n)s documents wait, and their jobs are paused or wait for their windows.",
+                line.waiting,
+            ) % {"n": formats.number(line.waiting)}
+        case Cause.NO_WORKER:
+            return _("No live worker may have documents of %(host)s. Start one with “manage.py runworker”.") % {
+                "host": host
+            }
+        case Cause.NO_TAG:
+            return _("No live worker has the tag “%(tag)s”. Start one with “manage.py runworker --tag %(tag)s”.") % {
+                "tag": verdict.detail
+            }
+        case Cause.NO_OWNER:
+            return _("No manager has the seeds of these documents yet.")
+        case Cause.GROUP_FAILS:
+            return _("The manager cannot hand out documents of %(host)s: %(why)s.") % {
+                "host": host,
+                "why": verdict.detail.rstrip("."),
+            }
+        case Cause.WORKERS:
+            return (
+                _("All workers are busy. Start more workers, or let each claim more.")
+                if line.known.workers_are_full
+                else _("The workers read as fast as they can; no limit is reached.")
+            )
+        case Cause.NOT_DUE:
+            said = _("The documents of %(host)s are due %(when)s.") if when else _("No document of %(host)s is due.")
+            return said % {"host": host, "when": when}
+        case Cause.RAMPING:
+            return (
+                _("The first request to %(host)s reads robots.txt. The pace begins after that.")
+                if not line.known.is_known
+                else _("Requests to %(host)s speed up: %(by)s allows one start every %(gap)s s.")
+            ) % {"host": host, "gap": f"{line.limits.gap:.4g}", "by": by}
+        case Cause.PARENT:
+            above = line.parent_of(verdict)
+            assert above is not None
+            return _("%(host)s shares %(limits)s with %(parent)s.") % {
+                "host": host,
+                "limits": limits_in_words(above.limits),
+                "parent": parent(above),
+            }
+        case Cause.GAP | Cause.CRAWL_DELAY:
+            return _("At most one start every %(gap)s s: %(by)s.") % {"gap": f"{line.limits.gap:.4g}", "by": by}
+        case Cause.BYTES:
+            most = formats.size(int(line.limits.bytes_per_second or 0))
+            return _("At most %(bytes)s a second: %(by)s.") % {"bytes": most, "by": by}
+        case Cause.REQUESTS:
+            return _connections(verdict, by=by)
+        case Cause.NEXT:
+            return _("The next document of %(host)s is handed out within seconds.") % {"host": host}
+        case _:
+            return _of_job(verdict, now=now)
+
+
+def _connections(verdict: Verdict, *, by: str) -> str:
+    facts = {"n": verdict.places, "by": by}
+    if verdict.busy is not None:
+        facts["busy"] = min(verdict.busy, verdict.places or verdict.busy)
+        said = _("%(busy)s of %(n)s connections are busy") % facts
+    else:
+        said = _("At most %(n)s open requests") % facts
+    if verdict.seconds:
+        said += _("; an answer takes %(seconds)s s") % {"seconds": f"{verdict.seconds:.2g}"}
+    return f"{said}: {by}." if by else f"{said}."
+
+
+def remedy(verdict: Verdict) -> str:
+    """Return the step that would change it; '' if none is needed."""
+    if verdict.failing is not None:
+        return _("Check that the host works. Pause the job, or stop the host, while it does not.")
+    return {
+        Cause.DISK: _("Free disk space. Crawling continues by itself."),
+        Cause.NOT_RUNNING: _("Start the job."),
+        Cause.PAUSED: _("Resume the job."),
+        Cause.OUTPUT: _("Repair the output, then resume the job."),
+        Cause.WINDOW: _("Change the windows of the job to continue it now."),
+        Cause.CONNECTOR: _("Install the connector."),
+        Cause.GUARD: _("Allow or refuse the removals."),
+        Cause.BUDGET: _("Raise the document limit of the job."),
+        Cause.NO_MANAGER: _("Start a manager."),
+        Cause.NO_WORKER: _("Start a worker."),
+        Cause.NO_TAG: _("Start a worker with this tag, or take the tag from the seed."),
+        Cause.GROUP_FAILS: _("See the log of the manager."),
+        Cause.WORKERS: _("Start more workers."),
+        Cause.STOPPED: _("Release the host."),
+        Cause.DENIED: _("Take the rule that denies it out of the policy."),
+        Cause.CLOSED: _("Change the times of the rule that denies it."),
+        Cause.BACK_OFF: _("End the back-off if the host works."),
+        Cause.TRIAL: _("End the back-off if the host works."),
+        Cause.PARENT: _("Raise the shared limit."),
+        Cause.GAP: _("Raise the rate, or lower the gap, of the policy."),
+        Cause.BYTES: _("Raise the bytes a second of the policy."),
+        Cause.REQUESTS: _("Raise the open requests of the policy."),
+    }.get(verdict.cause, "")
+
+
+def allowed(line: BinLine) -> str:
+    """Return the limits of a host, short."""
+    return limits_in_words(line.limits)
+
+
+def requests(number: int) -> str:
+    return _("any number") if number >= UNLIMITED_REQUESTS else formats.number(number)
+
+
+def open_requests(line: BinLine) -> str:
+    """Return the number of requests that are open there now."""
+    return formats.UNKNOWN if line.open_requests is None else formats.number(line.open_requests)
+
+
+def next_start(line: BinLine, *, now: dt.datetime) -> str:
+    if line.next_start_at is not None:
+        return formats.time_until(line.next_start_at, now=now)
+    return _("in progress") if line.in_work or (line.waiting and line.known.open_turns) else formats.UNKNOWN

@@ -1,0 +1,247 @@
+"""
+Connections to the database: their names, their limits at the server, and the limits of waits on this side.
+
+A daemon that dies, freezes or is cut off may hold locks that others wait for. Each session therefore carries the id of
+its node, so that other nodes can end it. Its limits are fractions of the node's timeout: a wait for a lock ends before
+the wait could keep the node from judging the holder of the lock.
+
+Conversely, a server may die, or a line may be cut, without a sign at this end. TCP notices most of that (keepalives,
+user timeout). The rest, such as a proxy that still answers for the server, is ended by a limit on this side: a wait for
+a statement lasts little longer than the server itself would let the statement run.
+"""
+
+import datetime as dt
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.abc import PQGen
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import Row
+
+from nodes.database.poolers import refuse_shared_session
+from nodes.life.effort import Waiting
+from nodes.metrics import of_nodes
+
+_T = TypeVar("_T")
+_LIMITS_IN_USE: Final = """
+SELECT name, current_setting(name)
+  FROM unnest(ARRAY['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout']) AS name
+"""
+# Connection string of the database, or a function that returns it: an embedded server may have to be started first.
+Dsn = str | Callable[[], str]
+# Predicate: True if a wait for an answer ends after this time (seconds).
+GivesUp = Callable[[float], bool]
+
+# Interval between two checks whether a wait should end (seconds).
+_LOOK: Final = 0.1
+# Time that a statement may take longer here than at the server.
+_WAY: Final = dt.timedelta(seconds=2)
+# Executions after which a statement is prepared. Daemons execute the same large statements repeatedly, and the server
+# parses and plans an unprepared statement each time. Only a statement executed once gains nothing.
+_PREPARED_AFTER: Final = 1
+
+
+class PatientConnection(psycopg.Connection[Row]):
+    """A connection that ends each wait for an answer after a limit. After such a wait the connection is closed."""
+
+    gives_up: GivesUp = staticmethod(lambda _waited: False)
+
+    def wait(self, gen: PQGen[_T], interval: float = _LOOK, timeout: float | None = None) -> _T:
+        if timeout is not None:
+            # A call with a timeout waits for notifications, not for an answer.
+            return super().wait(gen, interval, timeout)
+        try:
+            with Waiting():
+                return super().wait(self._patiently(gen), interval)
+        except psycopg.Error:
+            # If the preparation of a statement was interrupted, for example by a lock timeout, the driver still takes
+            # the statement for prepared. Each later execution would fail.
+            self._prepared.clear()
+            raise
+
+    def _patiently(self, gen: PQGen[_T]) -> PQGen[_T]:
+        began_at = time.monotonic()
+        try:
+            state = next(gen)
+            while True:
+                is_ready = yield state
+                waited = time.monotonic() - began_at
+                if not is_ready and self.gives_up(waited):
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(f"the database has not answered for {waited:.1f} s: given up")
+                state = gen.send(is_ready)
+        except StopIteration as answered:
+            return answered.value  # type: ignore[no-any-return]
+
+
+@contextmanager
+def unhurried(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Suspend the limits on statements and lock waits inside the block: migrations take their time."""
+    assert isinstance(connection, PatientConnection)
+    limits = connection.execute(_LIMITS_IN_USE).fetchall()
+    gives_up = connection.gives_up
+    connection.gives_up = lambda _waited: False
+    connection.execute(_assignment_of({name: 0 for name, _value in limits}))
+    try:
+        yield
+    finally:
+        connection.gives_up = gives_up
+        if not connection.closed:
+            connection.execute(_assignment_of(dict(limits)))
+
+
+def connect(
+    dsn: Dsn,
+    *,
+    node_id: UUID | str,
+    purpose: str,
+    timeout: dt.timedelta,
+    gives_up: GivesUp = lambda _waited: False,
+) -> PatientConnection[Any]:
+    """
+    Return a new connection of the node, in autocommit, for one purpose (work, beat, listen).
+
+    A `dsn` that is a function is called each time. `timeout` is the node's own. `gives_up` may end a wait for an answer
+    before its limit. The caller closes the connection.
+
+    Raises:
+        psycopg.OperationalError: the database cannot be reached within half the timeout.
+    """
+    with Waiting():
+        given = conninfo_to_dict(dsn() if callable(dsn) else dsn)
+    mine = session_of_node(node_id=node_id, purpose=purpose, timeout=timeout)
+    patience = patience_of_node(timeout, purpose=purpose).total_seconds()
+    with Waiting():
+        connection = open_session(
+            {**given, **mine, "prepare_threshold": _PREPARED_AFTER},
+            settings=settings_of_node(timeout),
+            gives_up=lambda waited: waited > patience or gives_up(waited),
+        )
+    of_nodes.CONNECTS.add(1, purpose)
+    return connection
+
+
+def open_session(
+    parameters: Mapping[str, Any], *, settings: Mapping[str, str | int], gives_up: GivesUp
+) -> PatientConnection[Any]:
+    """
+    Return a new connection, in autocommit, whose session has these settings of the server.
+
+    The settings are sent after connecting: a pooler such as PgBouncer refuses them as startup options.
+
+    Raises:
+        SharedSession: a pooler shares sessions among its clients.
+        psycopg.OperationalError: the database cannot be reached.
+    """
+
+    def opened() -> PatientConnection[Any]:
+        made = PatientConnection.connect(**{**parameters, "autocommit": True})
+        made.gives_up = gives_up
+        return made
+
+    connection = opened()
+    try:
+        # Settings that are sent to a shared session would change the sessions of other clients.
+        refuse_shared_session(connection, opened)
+        connection.execute(_assignment_of(settings))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _assignment_of(settings: Mapping[str, str | int]) -> sql.Composed:
+    """Return one statement that gives the session these settings: each SET would be a statement of its own."""
+    calls = [sql.SQL("set_config({}, {}, false)").format(name, str(value)) for name, value in settings.items()]
+    return sql.SQL("SELECT {}").format(sql.SQL(", ").join(calls))
+
+
+def patience_of_node(timeout: dt.timedelta, *, purpose: str) -> dt.timedelta:
+    """
+    Return the limit of a wait for an answer.
+
+    For a beat it is half the timeout, which is left after connecting. For other purposes it is a little more than the
+    server's limit for a statement.
+    """
+    return timeout / 2 if purpose == "beat" else 3 * timeout + _WAY
+
+
+def session_of_node(*, node_id: UUID | str, purpose: str, timeout: dt.timedelta) -> dict[str, Any]:
+    """
+    Return the parameters of a node's session, for libpq. Its settings come after connecting.
+
+    The session's name begins with the node's id: `nodes.membership.members` finds all sessions of a node by it.
+    """
+    return {"application_name": f"{node_id} {purpose}", **_limits_of_node(timeout).parameters()}
+
+
+def settings_of_node(timeout: dt.timedelta) -> Mapping[str, str | int]:
+    """Return the server settings of a node's session, with their values as the server prints them."""
+    return _limits_of_node(timeout).settings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """
+    Limits of a session, on both sides.
+
+    `unheard_for` is the time for which a line may be silent unexpectedly before either side takes the other for dead.
+    """
+
+    connect_within: dt.timedelta
+    unheard_for: dt.timedelta
+    statement: dt.timedelta
+    lock: dt.timedelta
+    idle_in_transaction: dt.timedelta
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the session's parameters for libpq."""
+        return {
+            "connect_timeout": round(self.connect_within.total_seconds()),
+            "keepalives": 1,
+            **{f"keepalives_{name}": value for name, value in _KEEPALIVES.items()},
+            "tcp_user_timeout": _milliseconds(self.unheard_for),
+        }
+
+    def settings(self) -> Mapping[str, str | int]:
+        """Return the settings that the session asks of the server, by name."""
+        return {
+            # The fences rest on this: a statement that waited for a lock sees what was committed during the wait.
+            "default_transaction_isolation": "read committed",
+            "TimeZone": "UTC",
+            # Ends a transaction that its client abandoned before its locks can outlive its node. It does not end a
+            # statement that runs without BEGIN: that ends with the node's sessions, once the node is marked failed.
+            "idle_in_transaction_session_timeout": _milliseconds(self.idle_in_transaction),
+            "lock_timeout": _milliseconds(self.lock),
+            "statement_timeout": _milliseconds(self.statement),
+            # The server's side of the same: it drops a client whose machine no longer answers.
+            **{f"tcp_keepalives_{name}": value for name, value in _KEEPALIVES.items()},
+            "tcp_user_timeout": _milliseconds(self.unheard_for),
+        }
+
+
+def _limits_of_node(timeout: dt.timedelta) -> Limits:
+    return Limits(
+        # libpq raises shorter connect timeouts to two seconds.
+        connect_within=max(dt.timedelta(seconds=2), timeout / 2),
+        unheard_for=timeout / 2,
+        statement=3 * timeout,
+        # The holder of a lock that is held for longer may be frozen, and the waiting node may have to judge it.
+        lock=timeout / 2,
+        idle_in_transaction=timeout / 2,
+    )
+
+
+# Keepalives in seconds: the first probe of a silent line after two, then one each second. After three unanswered probes
+# the line counts as dead.
+_KEEPALIVES: Final = {"idle": 2, "interval": 1, "count": 3}
+
+
+def _milliseconds(duration: dt.timedelta) -> int:
+    return round(duration / dt.timedelta(milliseconds=1))

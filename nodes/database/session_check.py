@@ -1,0 +1,77 @@
+"""
+Checks before a process becomes a node: its sessions have the limits that it asks for, and the server has room.
+
+A pooler between the process and the server may hand out sessions with other limits. Then a process that froze in a
+transaction could block an election for good. A full server might accept a node's first connection and refuse the one
+that it beats on.
+"""
+
+import datetime as dt
+import logging
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+import psycopg
+
+from nodes.database.connections import connect, settings_of_node
+
+# Connections of a node: for its work, its beats, and its notifications. A manager has one more at times.
+CONNECTIONS_OF_A_NODE: Final = 3
+
+_SETTINGS: Final = "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)"
+# Free connections for users that are not superusers, including the one of this session.
+_ROOM: Final = """
+SELECT current_setting('max_connections')::int AS most,
+       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+       - coalesce(current_setting('reserved_connections', true), '0')::int
+       - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int + 1 AS room
+"""
+
+
+logger = logging.getLogger(__name__)
+
+
+class SessionRefused(Exception):
+    """The database does not give what a node needs. Nothing was done."""
+
+
+def check_sessions(dsn: str, *, timeout: dt.timedelta, nodes: int) -> None:
+    """
+    Check that the sessions of this number of nodes with this timeout would get their settings, and have room.
+
+    Raises:
+        SessionRefused: they would not. The message says what to do.
+        psycopg.OperationalError: the database cannot be reached.
+    """
+    with connect(dsn, node_id=uuid.uuid4(), purpose="check", timeout=timeout) as connection:
+        _refuse_other_settings(connection, settings_of_node(timeout))
+        _warn_of_a_volatile_server(connection)
+        _refuse_full_server(connection, needed=nodes * CONNECTIONS_OF_A_NODE)
+
+
+def _refuse_other_settings(connection: psycopg.Connection[Any], wanted: Mapping[str, str | int]) -> None:
+    ((is_local,),) = connection.execute("SELECT inet_server_addr() IS NULL").fetchall()
+    found = dict(connection.execute(_SETTINGS, [list(wanted)]).fetchall())
+    for name, value in wanted.items():
+        # Keepalives cannot be set on a connection over a Unix socket.
+        if found[name] != str(value) and not (is_local and name.startswith("tcp_")):
+            raise SessionRefused(
+                f"The database did not take over what this session asked for: {name} is {found[name]}, not {value}. "
+                "Let DATABASE_URL lead to PostgreSQL itself, or to a pooler that gives each client a session of its own."
+            )
+
+
+def _warn_of_a_volatile_server(connection: psycopg.Connection[Any]) -> None:
+    ((fsync,),) = connection.execute("SELECT current_setting('fsync')").fetchall()
+    if fsync == "off":
+        logger.warning("the database may be lost with its machine: fsync is off")
+
+
+def _refuse_full_server(connection: psycopg.Connection[Any], *, needed: int) -> None:
+    ((most, room),) = connection.execute(_ROOM).fetchall()
+    if room < needed:
+        raise SessionRefused(
+            f"The database has room for {room} more of its {most} connections, and {needed} are needed "
+            f"({CONNECTIONS_OF_A_NODE} for each manager and worker): raise max_connections, or start fewer."
+        )

@@ -1,0 +1,195 @@
+"""
+The heartbeat of a node: a thread that beats for as long as the process makes progress.
+
+It beats on a connection of its own, so that a slow statement of the work delays no beat. `nodes.life.pulse` decides when the
+thread beats, and what follows from a beat that was counted or missed.
+"""
+
+import datetime as dt
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from nodes.database.connections import Dsn, connect
+from nodes.life.effort import Effort
+from nodes.life.pulse import Pulse
+from nodes.life.trust import Clock, TrustWindow, seconds_since_boot
+from nodes.lifecycle import NodeStatus
+from nodes.membership import members
+from nodes.membership.members import Beat
+from nodes.metrics import of_nodes
+
+# Time that a thread may compute without completing a pass before it counts as hanging (in timeouts).
+_TIMEOUTS_OF_COMPUTING = 10
+# Time that a thread may hang before the process is ended (in timeouts). After the first timeout the node falls silent.
+# After the second it has been marked failed, and nothing that it holds open is of use.
+_TIMEOUTS_OF_HANGING = 2
+
+logger = logging.getLogger(__name__)
+
+
+def exit_at_once() -> None:
+    """End this process whatever its other threads do. Its claims are released as for any lost node."""
+    os._exit(1)
+
+
+class Heart:
+    """
+    Beats for one node. The work loop calls `progress` in every pass, and may read the rest at any time.
+
+    `failed` is set once the database refuses the node's beats: the node is failed, or the database went back in time.
+    The process must then exit, and `why` is the reason as a sentence. `drains` is set once the database reports that
+    the node drains. `term` and `main_id` are those of the node's scope at the last counted beat, and `settings_version`
+    is the newest version of the stored settings.
+    """
+
+    def __init__(
+        self,
+        *,
+        dsn: Dsn,
+        node_id: UUID,
+        interval: dt.timedelta,
+        timeout: dt.timedelta,
+        give_up: dt.timedelta,
+        abandon: Callable[[], None] = lambda: None,
+        clock: Clock = seconds_since_boot,
+    ) -> None:
+        """
+        `timeout` is the one that the node registered with. `give_up` is the longest outage of the database that the
+        process waits out. `abandon` is called when the work hangs for good: only this thread is left to end the
+        process.
+        """
+        self._dsn = dsn
+        self._node_id = node_id
+        self._interval = interval.total_seconds()
+        self._timeout = timeout
+        self._abandon = abandon
+        self._clock = clock
+        self._pulse = Pulse(interval=interval, timeout=timeout, give_up=give_up, clock=clock)
+        self._thread = threading.Thread(target=self._run, name=f"heart of {node_id}", daemon=True)
+        self._stopping = threading.Event()
+        # Used by the heartbeat thread only.
+        self._connection: psycopg.Connection[Any] | None = None
+        self._hangs_since: float | None = None
+        # Guards the facts, which the work loop writes and the heartbeat reads.
+        self._lock = threading.Lock()
+        self._facts: dict[str, object] = {}
+        self._computes_at_most = _TIMEOUTS_OF_COMPUTING * timeout
+        self._loop = Effort(computes_at_most=self._computes_at_most, clock=clock)
+        self._efforts = [self._loop]
+        self.failed = threading.Event()
+        self.why = ""
+        self.drains = threading.Event()
+        self.term = 0
+        self.main_id: UUID | None = None
+        self.settings_version = 0
+
+    def start(self) -> None:
+        of_nodes.BEAT_AGE.follow(self.trust.age)
+        of_nodes.TRUSTED.follow(lambda: self.trust.may_begin)
+        of_nodes.TERM.follow(lambda: self.term)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and its connection. Do not wait for a beat that hangs at the database."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=self._interval)
+
+    def progress(self, **facts: object) -> None:
+        """Note that the work loop completed a pass. `facts` replace those of the same name on the node's page."""
+        self._loop.goes_round()
+        with self._lock:
+            self._facts.update(facts)
+
+    def mind_another_thread(self) -> Effort:
+        """Return the effort of another thread, whose hanging stops the beats as well. Call this before the start."""
+        effort = Effort(computes_at_most=self._computes_at_most, clock=self._clock)
+        effort.rests()
+        self._efforts.append(effort)
+        return effort
+
+    def adjust(self, *, interval: dt.timedelta, give_up: dt.timedelta) -> None:
+        """Use another interval from the next beat on. The timeout stays: other nodes judge this node by it."""
+        self._pulse.adjust(interval=interval, give_up=give_up)
+
+    @property
+    def trust(self) -> TrustWindow:
+        """Return the window in which the node may act."""
+        return self._pulse.trust
+
+    def is_steady(self, duration: dt.timedelta) -> bool:
+        """True if the node has beaten for this time without a gap, and so may judge other nodes."""
+        return self._pulse.is_steady(duration)
+
+    @property
+    def has_given_up(self) -> bool:
+        """True if the database was away for so long that the process should exit."""
+        return self._pulse.has_given_up
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            if all(effort.was_made() for effort in self._efforts):
+                self._pulse.progress()
+            if self._pulse.is_work_stuck:
+                if self._hangs_for_good():
+                    logger.critical("the work of node %s hangs: its process is given up", self._node_id)
+                    self._abandon()
+                    break
+                logger.error("the work of node %s makes no progress, so it sends no heartbeat", self._node_id)
+                of_nodes.BEATS.add(1, "skipped")
+                pause = self._pulse.skipped()
+                continue
+            self._hangs_since = None
+            began_at = self._clock()
+            try:
+                beat = self._beat()
+            except psycopg.Error as error:
+                logger.warning("node %s cannot send a heartbeat: %s", self._node_id, error)
+                self._disconnect()
+                of_nodes.BEATS.add(1, "missed")
+                pause = self._pulse.missed()
+                continue
+            if not beat.is_fit:
+                self._end(beat)
+                break
+            of_nodes.BEATS.add(1, "counted")
+            with self._lock:
+                self.term, self.main_id = beat.term, beat.main_id
+                self.settings_version = beat.settings_version
+            if beat.status == NodeStatus.DRAINING:
+                self.drains.set()
+            pause = self._pulse.counted(began_at=began_at)
+        self._disconnect()
+
+    def _hangs_for_good(self) -> bool:
+        now = self._clock()
+        if self._hangs_since is None:
+            self._hangs_since = now
+        return now - self._hangs_since > (_TIMEOUTS_OF_HANGING * self._timeout).total_seconds()
+
+    def _beat(self) -> Beat:
+        if self._connection is None:
+            self._connection = connect(self._dsn, node_id=self._node_id, purpose="beat", timeout=self._timeout)
+        with self._lock:
+            facts = dict(self._facts)
+        return members.beat(self._connection, node_id=self._node_id, progress=facts)
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _end(self, beat: Beat) -> None:
+        """Note that no beat will count any more, and demand the exit of the process unless the node stopped itself."""
+        self._pulse.ended()
+        if beat.status != NodeStatus.STOPPED:
+            logger.error("node %s has to exit: %s", self._node_id, beat.refusal)
+            self.why = beat.refusal
+            self.failed.set()
