@@ -19,7 +19,7 @@ from jobs.queue.wake import notify
 from jobs.state import channels
 from nodes.decisions.allocate import drain, rebalance
 from nodes.decisions.hand_over import MoveRefused, Release, move
-from nodes.membership import members
+from nodes.membership import leadership
 from nodes.membership.fences import hold_term
 from nodes.membership.journal import record
 
@@ -141,7 +141,7 @@ def _drain(at: Pass, request: Any) -> tuple[dict[str, Any] | None, bool]:
         moves = drain(items=sight.items, managers=sight.managers, strategy=sight.strategy, node=node.id)
         return _plan(at, sight, moves), False
     # The groups of a draining manager move as usual: the request ends when the node ends.
-    members.drain(at.connection, node_id=node.id, term=at.office, reason=f"drained by {request.asked_by}")
+    leadership.drain(at.connection, node_id=node.id, term=at.office, reason=f"drained by {request.asked_by}")
     return None, True
 
 

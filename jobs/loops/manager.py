@@ -68,7 +68,7 @@ from nodes.decisions.judge import judge
 from nodes.decisions.snapshot import ClusterSeen
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE
-from nodes.membership import members
+from nodes.membership import leadership, snapshot
 from nodes.membership.fences import FenceRefused, TermHeld
 from nodes.metrics import of_nodes
 from nodes.settings.effective import Effective
@@ -362,7 +362,7 @@ class Manager:
 
     def _keep_office(self, connection: psycopg.Connection[Any]) -> None:
         """Check the term of the main manager; take or give up the term, and judge the nodes as its holder."""
-        cluster = members.look(connection, scope=self._me.scope, me=self._me, present=self._seat.present)
+        cluster = snapshot.look(connection, scope=self._me.scope, me=self._me, present=self._seat.present)
         self._misses_somebody = any(
             node.is_absent and node.is_live and node.heartbeat_age > node.timeout / 2 for node in cluster.nodes
         )
@@ -370,7 +370,7 @@ class Manager:
         decision = elect(cluster, beat=self._node.heartbeat, is_steady=self._heart.is_steady, is_chosen=is_chosen)
         match decision:
             case Elect():
-                self._term = members.elect(
+                self._term = leadership.elect(
                     connection,
                     node_id=self._me.id,
                     scope=decision.scope,
@@ -382,7 +382,9 @@ class Manager:
                     of_nodes.MARKED_FAILED.add(decision.replaces is not None)
                 self._main.hasten()
             case Resign():
-                members.resign(connection, term=TermHeld(scope=decision.scope, term=decision.term, main_id=self._me.id))
+                leadership.resign(
+                    connection, term=TermHeld(scope=decision.scope, term=decision.term, main_id=self._me.id)
+                )
                 self._term = None
             case None:
                 self._term = self._term_in(cluster)
@@ -399,9 +401,9 @@ class Manager:
 
     def _judge(self, connection: psycopg.Connection[Any], cluster: ClusterSeen) -> None:
         assert self._term is not None
-        orphans = members.look_at_orphaned_scopes(connection, me=self._me) if self._me.scope == CLUSTER_SCOPE else ()
+        orphans = snapshot.look_at_orphaned_scopes(connection, me=self._me) if self._me.scope == CLUSTER_SCOPE else ()
         for verdict in judge(cluster, is_steady=self._heart.is_steady, orphans=orphans):
-            if members.mark_failed(connection, verdict=verdict, term=self._term):
+            if leadership.mark_failed(connection, verdict=verdict, term=self._term):
                 logger.warning("marked %s failed: %s", verdict.node_id, verdict.reason)
                 of_nodes.MARKED_FAILED.add()
                 self._main.hasten()

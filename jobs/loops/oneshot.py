@@ -42,7 +42,7 @@ from nodes.decisions.judge import judge
 from nodes.decisions.snapshot import NodeSeen
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
-from nodes.membership import members
+from nodes.membership import leadership, members, snapshot
 
 _PROGRESS: Final = 0.5
 # Interval of checks of the job (seconds), in case that a notification of a change was lost.
@@ -239,7 +239,7 @@ def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, sa
     began_at = time.monotonic()
     told = False
     while True:
-        cluster = members.look(connection, scope=job.node_scope, me=me)
+        cluster = snapshot.look(connection, scope=job.node_scope, me=me)
         left = [node for node in cluster.nodes if not node.has_ended]
         alive = next((node for node in left if node.is_live), None)
         if alive is not None and alive.heartbeat_age < alive.timeout / 2:
@@ -265,15 +265,17 @@ def _judge_scope(connection: psycopg.Connection[Any], *, scope: str, me: NodeIde
     def is_steady(duration: dt.timedelta) -> bool:
         return waited >= duration
 
-    cluster = members.look(connection, scope=scope, me=me)
+    cluster = snapshot.look(connection, scope=scope, me=me)
     wish = take_over(cluster, is_steady=is_steady)
     if wish is None:
         return
-    term = members.elect(connection, node_id=me.id, scope=wish.scope, seen_term=wish.seen_term, replaces=wish.replaces)
+    term = leadership.elect(
+        connection, node_id=me.id, scope=wish.scope, seen_term=wish.seen_term, replaces=wish.replaces
+    )
     if term is None:
         return
-    for verdict in judge(members.look(connection, scope=scope, me=me), is_steady=is_steady):
-        members.mark_failed(connection, verdict=verdict, term=term)
+    for verdict in judge(snapshot.look(connection, scope=scope, me=me), is_steady=is_steady):
+        leadership.mark_failed(connection, verdict=verdict, term=term)
     now = read_clock()
     release.release_of_lost_workers(connection, scope=scope, term=term, now=now)
     offered = connection.execute(
@@ -287,7 +289,7 @@ def _live_nodes(connection: psycopg.Connection[Any], job: Job) -> list[NodeSeen]
     me = NodeIdentity.of_this_process(
         kind=NodeKind.MANAGER, scope=job.node_scope, name="crawl", timeout=current()[NODE_TIMEOUT]
     )
-    return [node for node in members.look(connection, scope=job.node_scope, me=me).nodes if node.is_live]
+    return [node for node in snapshot.look(connection, scope=job.node_scope, me=me).nodes if node.is_live]
 
 
 def _name_of(connection: psycopg.Connection[Any], node: NodeSeen) -> str:

@@ -176,7 +176,7 @@ def session_of_node(*, node_id: UUID | str, purpose: str, timeout: dt.timedelta)
     """
     Return the parameters of a node's session, for libpq. Its settings come after connecting.
 
-    The session's name begins with the node's id: `nodes.membership.members` finds all sessions of a node by it.
+    The session's name begins with the node's id: `nodes.membership.rows` finds all sessions of a node by it.
     """
     return {"application_name": f"{node_id} {purpose}", **_limits_of_node(timeout).parameters()}
 

@@ -153,7 +153,7 @@ class _Bench:
         from django.utils import timezone
 
         from jobs.queue.release import release_of_lost_workers
-        from nodes.membership import members
+        from nodes.membership import leadership
         from tests.support.cluster import elect_main, fall_silent, register_node
         from tests.support.factories import make_lane, make_running_job
 
@@ -166,7 +166,7 @@ class _Bench:
             facts |= {"manager": manager.id, "worker": worker.id, "size": _BATCH, "batches": -(-documents // _BATCH)}
             connection.execute(_CLAIMED, facts)
             connection.execute("VACUUM ANALYZE jobs_queueitem, jobs_batch")
-            members.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+            leadership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
             began_at = time.perf_counter()
             returned = release_of_lost_workers(connection, scope="cluster", term=term, now=timezone.now())
             took = time.perf_counter() - began_at

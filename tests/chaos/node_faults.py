@@ -114,8 +114,8 @@ def be_far_away(node, dice):
 
 # Functions after a check and before its write. Most are called inside a transaction.
 OFFERS = ("jobs.duties.stuff:stuff_groups", "jobs.queue.offering.stuff:_offer")
-JUDGEMENTS = ("jobs.queue.release:_lose", "nodes.membership.members:_fail")
-ELECTIONS = ("nodes.membership.members:elect", "nodes.membership.members:_remove_main")
+JUDGEMENTS = ("jobs.queue.release:_lose", "nodes.membership.leadership:_fail")
+ELECTIONS = ("nodes.membership.leadership:elect", "nodes.membership.leadership:_remove_main")
 OUTCOMES = ("jobs.queue.flushing.flush:flush", "jobs.queue.flushing.flush:_find_loops", "jobs.queue.take:_claimed")
 STOPS = {"manager": (*OFFERS, *JUDGEMENTS, *ELECTIONS), "worker": OUTCOMES}
 # Seconds in which a node must reach its stop.

@@ -9,7 +9,7 @@ import pytest
 
 from nodes.database.connections import connect
 from nodes.decisions.judge import FailureCause, MarkFailed
-from nodes.membership import members
+from nodes.membership import leadership, members
 from nodes.membership.fences import FenceRefused, TermHeld, hold_node, hold_term
 from tests.support.cluster import TIMEOUT, elect_main, events_of, fall_silent, register_node, seconds, status_of
 from tests.support.waiting import wait_until
@@ -105,7 +105,7 @@ def test_a_mark_waits_for_the_writer_that_holds_the_node_fence_and_refuses_the_n
     term, verdict = elect_main(connection, main), fall_silent(connection, worker)
 
     with cluster.transaction(holding=lambda writer: hold_node(writer, worker.id)):
-        marking = cluster.start(members.mark_failed, verdict=verdict, term=term)
+        marking = cluster.start(leadership.mark_failed, verdict=verdict, term=term)
         assert status_of(connection, worker.id) == "running"
 
     assert marking.result() is True
@@ -120,7 +120,7 @@ def test_a_writer_that_waited_for_the_mark_is_refused(cluster, connection):
     main, worker = register_node(connection), register_node(connection, "worker")
     term, verdict = elect_main(connection, main), fall_silent(connection, worker)
 
-    with cluster.transaction(holding=lambda judge: members.mark_failed(judge, verdict=verdict, term=term)):
+    with cluster.transaction(holding=lambda judge: leadership.mark_failed(judge, verdict=verdict, term=term)):
         writing = cluster.start(hold_node_in_transaction, node_id=worker.id)
 
     with pytest.raises(FenceRefused):
@@ -138,7 +138,7 @@ def test_a_beat_that_waited_for_the_mark_hears_of_it(cluster, connection):
     main, worker = register_node(connection), register_node(connection, "worker")
     term, verdict = elect_main(connection, main), fall_silent(connection, worker)
 
-    with cluster.transaction(holding=lambda judge: members.mark_failed(judge, verdict=verdict, term=term)):
+    with cluster.transaction(holding=lambda judge: leadership.mark_failed(judge, verdict=verdict, term=term)):
         beating = cluster.start(members.beat, node_id=worker.id, progress={})
 
     assert beating.result().status == "failed"
@@ -149,7 +149,7 @@ def test_a_node_that_speaks_while_its_mark_waits_is_not_failed(cluster, connecti
     term, verdict = elect_main(connection, main), fall_silent(connection, worker)
 
     with cluster.transaction(holding=lambda other: members.beat(other, node_id=worker.id, progress={})):
-        marking = cluster.start(members.mark_failed, verdict=verdict, term=term)
+        marking = cluster.start(leadership.mark_failed, verdict=verdict, term=term)
 
     assert marking.result() is False
     assert status_of(connection, worker.id) == "running"
@@ -164,7 +164,7 @@ def test_a_frozen_transaction_of_the_node_does_not_hold_the_mark_up(cluster, con
     connection.execute("UPDATE nodes_node SET heartbeat_at = heartbeat_at - interval '2 h' WHERE id = %s", [worker.id])
     verdict = MarkFailed(node_id=worker.id, scope="cluster", cause=FailureCause.SILENT, reason="silent")
 
-    assert members.mark_failed(connection, verdict=verdict, term=term)
+    assert leadership.mark_failed(connection, verdict=verdict, term=term)
 
     with pytest.raises(psycopg.OperationalError):
         frozen.execute("COMMIT")
@@ -197,9 +197,9 @@ def test_two_managers_that_elect_at_once_get_one_main(cluster, connection):
     first, second = register_node(connection), register_node(connection)
 
     with cluster.transaction(
-        holding=lambda other: members.elect(other, node_id=first.id, scope="cluster", seen_term=0)
+        holding=lambda other: leadership.elect(other, node_id=first.id, scope="cluster", seen_term=0)
     ):
-        electing = cluster.start(members.elect, node_id=second.id, scope="cluster", seen_term=0)
+        electing = cluster.start(leadership.elect, node_id=second.id, scope="cluster", seen_term=0)
 
     assert electing.result() is None
     assert connection.execute("SELECT main_id, term FROM nodes_mainterm").fetchone() == (first.id, 1)
@@ -209,7 +209,7 @@ def test_the_winner_marks_the_old_main_failed_in_the_same_transaction(cluster, c
     old, new = register_node(connection), register_node(connection)
     old_term, verdict = elect_main(connection, old), fall_silent(connection, old)
 
-    held = members.elect(connection, node_id=new.id, scope="cluster", seen_term=1, replaces=verdict)
+    held = leadership.elect(connection, node_id=new.id, scope="cluster", seen_term=1, replaces=verdict)
 
     assert held == TermHeld(scope="cluster", term=2, main_id=new.id)
     assert events_of(connection, old.id)[-1] == "marked_failed"
@@ -232,8 +232,8 @@ def test_an_election_waits_for_the_writes_of_the_old_main_that_are_under_way(clu
     of_worker, of_old = fall_silent(connection, worker), fall_silent(connection, old)
 
     with cluster.transaction(holding=lambda writer: hold_node(writer, worker.id)):
-        marking = cluster.start(members.mark_failed, verdict=of_worker, term=old_term)
-        electing = cluster.start(members.elect, node_id=new.id, scope="cluster", seen_term=1, replaces=of_old)
+        marking = cluster.start(leadership.mark_failed, verdict=of_worker, term=old_term)
+        electing = cluster.start(leadership.elect, node_id=new.id, scope="cluster", seen_term=1, replaces=of_old)
         assert not marking.is_over
 
     assert marking.result() is True
@@ -250,9 +250,9 @@ def test_a_write_of_the_old_main_that_waited_for_the_election_is_refused(cluster
     of_worker, of_old = fall_silent(connection, worker), fall_silent(connection, old)
 
     with cluster.transaction(
-        holding=lambda other: members.elect(other, node_id=new.id, scope="cluster", seen_term=1, replaces=of_old)
+        holding=lambda other: leadership.elect(other, node_id=new.id, scope="cluster", seen_term=1, replaces=of_old)
     ):
-        marking = cluster.start(members.mark_failed, verdict=of_worker, term=old_term)
+        marking = cluster.start(leadership.mark_failed, verdict=of_worker, term=old_term)
 
     with pytest.raises(FenceRefused):
         marking.result()
@@ -270,7 +270,7 @@ def test_who_is_missed_elsewhere_is_failed_by_the_silence_that_the_database_find
             " WHERE id = %s",
             [share, missed.id],
         )
-        return members.mark_failed(connection, verdict=verdict, term=term)
+        return leadership.mark_failed(connection, verdict=verdict, term=term)
 
     assert not silent_for(0.5)
     assert status_of(connection, missed.id) == "running"
@@ -283,7 +283,7 @@ def test_a_silent_main_that_speaks_while_it_is_being_replaced_stays_main(cluster
     term, verdict = elect_main(connection, old), fall_silent(connection, old)
 
     with cluster.transaction(holding=lambda other: members.beat(other, node_id=old.id, progress={})):
-        electing = cluster.start(members.elect, node_id=new.id, scope="cluster", seen_term=1, replaces=verdict)
+        electing = cluster.start(leadership.elect, node_id=new.id, scope="cluster", seen_term=1, replaces=verdict)
 
     assert electing.result() is None
     hold_term_in_transaction(connection, term=term)
@@ -292,11 +292,11 @@ def test_a_silent_main_that_speaks_while_it_is_being_replaced_stays_main(cluster
 def test_a_manager_that_was_marked_failed_cannot_elect_itself(connection):
     main, failed = register_node(connection), register_node(connection)
     term = elect_main(connection, main)
-    members.mark_failed(connection, verdict=fall_silent(connection, failed), term=term)
-    members.resign(connection, term=term)
+    leadership.mark_failed(connection, verdict=fall_silent(connection, failed), term=term)
+    leadership.resign(connection, term=term)
 
     with pytest.raises(FenceRefused):
-        members.elect(connection, node_id=failed.id, scope="cluster", seen_term=1)
+        leadership.elect(connection, node_id=failed.id, scope="cluster", seen_term=1)
 
     assert connection.execute("SELECT term, resigned FROM nodes_mainterm").fetchone() == (1, True)
 
@@ -305,18 +305,18 @@ def test_a_live_main_is_never_replaced_by_who_names_nobody(connection):
     main, other = register_node(connection), register_node(connection)
     elect_main(connection, main)
 
-    assert members.elect(connection, node_id=other.id, scope="cluster", seen_term=1) is None
+    assert leadership.elect(connection, node_id=other.id, scope="cluster", seen_term=1) is None
 
 
 def test_an_old_main_fails_nobody_and_cuts_no_session(cluster, connection):
     old, new, worker = register_node(connection), register_node(connection), register_node(connection, "worker")
     old_term = elect_main(connection, old)
-    members.resign(connection, term=old_term)
-    members.elect(connection, node_id=new.id, scope="cluster", seen_term=1)
+    leadership.resign(connection, term=old_term)
+    leadership.elect(connection, node_id=new.id, scope="cluster", seen_term=1)
     session, verdict = cluster.open_as(worker), fall_silent(connection, worker)
 
     with pytest.raises(FenceRefused):
-        members.mark_failed(connection, verdict=verdict, term=old_term)
+        leadership.mark_failed(connection, verdict=verdict, term=old_term)
 
     assert session.execute("SELECT 1").fetchone() == (1,)
 
@@ -324,8 +324,8 @@ def test_an_old_main_fails_nobody_and_cuts_no_session(cluster, connection):
 def test_a_term_ends_with_its_resignation_and_can_be_resigned_once(connection):
     term = elect_main(connection, register_node(connection))
 
-    assert members.resign(connection, term=term) is True
-    assert members.resign(connection, term=term) is False
+    assert leadership.resign(connection, term=term) is True
+    assert leadership.resign(connection, term=term) is False
 
     with pytest.raises(FenceRefused):
         hold_term_in_transaction(connection, term=term)

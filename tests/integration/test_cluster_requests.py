@@ -15,7 +15,7 @@ from jobs.duties.allocate import allocate_groups
 from jobs.duties.hand_over import hand_over_groups
 from jobs.duties.requests import answer_requests
 from jobs.models import Job, ThrottleGroup
-from nodes.membership import members
+from nodes.membership import leadership, members
 from nodes.membership.fences import FenceRefused
 from nodes.models import ClusterRequest, Node
 from tests.support.api import assert_problem, client_of
@@ -181,7 +181,7 @@ def test_what_has_ended_can_be_asked_again(cluster, administrator, impatient):
 
 
 def test_without_a_main_nothing_is_asked(cluster, administrator):
-    members.resign(cluster.connection, term=cluster.main.term)
+    leadership.resign(cluster.connection, term=cluster.main.term)
 
     assert_problem(administrator.post(REBALANCE, {}, format="json"), 503, "no_main")
 
@@ -190,7 +190,7 @@ def test_without_a_main_nothing_is_asked(cluster, administrator):
 
 def test_an_old_main_answers_nothing(cluster, administrator, impatient):
     administrator.post(REBALANCE, {}, format="json")
-    members.resign(cluster.connection, term=cluster.main.term)
+    leadership.resign(cluster.connection, term=cluster.main.term)
 
     with pytest.raises(FenceRefused, match="term fence"):
         cluster.main.step(answer_requests)
@@ -366,7 +366,7 @@ def test_a_command_says_what_is_not_there(cluster, command, arguments, code):
 
 
 def test_a_command_says_that_there_is_no_main(cluster):
-    members.resign(cluster.connection, term=cluster.main.term)
+    leadership.resign(cluster.connection, term=cluster.main.term)
 
     with pytest.raises(CommandError, match="no main now"):
         run("rebalance")

@@ -14,7 +14,7 @@ from jobs.models import Gate, GatedDocument, Job, LaneState, QueueItem
 from jobs.queue.flushing.flush import flush
 from jobs.queue.flushing.gates import open_gate, shut
 from jobs.verbs import control
-from nodes.membership import members
+from nodes.membership import leadership, members
 from nodes.membership.fences import FenceRefused
 from nodes.models import Node
 from tests.integration.test_queue_flush import OneWorker, document
@@ -82,7 +82,7 @@ def test_no_gate_is_shut_for_a_job_that_must_not_go_on(crawl):
 
 
 def test_a_worker_that_was_marked_failed_shuts_no_gate(crawl):
-    members.mark_failed(crawl.connection, verdict=fall_silent(crawl.connection, crawl.worker), term=crawl.term)
+    leadership.mark_failed(crawl.connection, verdict=fall_silent(crawl.connection, crawl.worker), term=crawl.term)
 
     with pytest.raises(FenceRefused, match="node fence"):
         shut_for(crawl)
@@ -97,7 +97,7 @@ def test_gates_of_nodes_that_are_no_more_open(crawl, end):
     assert open_gates(one_pass(crawl)) == 0
 
     if end == "failed":
-        members.mark_failed(crawl.connection, verdict=fall_silent(crawl.connection, other), term=crawl.term)
+        leadership.mark_failed(crawl.connection, verdict=fall_silent(crawl.connection, other), term=crawl.term)
     elif end == "stopped":
         members.stop(crawl.connection, node_id=other.id, reason="a test")
     else:

@@ -22,7 +22,7 @@ from jobs.settings.table import BALANCE
 from jobs.verbs import control
 from jobs.verbs.control import SeedWanted
 from nodes.decisions.hand_over import let_go
-from nodes.membership import members
+from nodes.membership import leadership, members
 from nodes.membership.fences import FenceRefused
 from tests.support.cluster import NOON, TIMEOUT, events_of, fall_silent, register_node, seconds
 from tests.support.factories import facts_of, make_documents, make_job, make_lane, make_policy, make_result
@@ -143,7 +143,7 @@ def test_a_failed_managers_groups_go_to_all_the_others(main, connection):
     run_jobs(6)
     main.step(allocate_groups)
 
-    members.mark_failed(connection, verdict=fall_silent(connection, one.node), term=main.term)
+    leadership.mark_failed(connection, verdict=fall_silent(connection, one.node), term=main.term)
     main.step(allocate_groups)
 
     assert owners() == {main.id: 3, two.id: 3}
@@ -159,7 +159,7 @@ def test_whoever_is_given_groups_can_read_that_in_the_journal(main, connection):
 
 def test_an_old_main_gives_nothing(main, connection):
     run_jobs(1)
-    members.resign(connection, term=main.term)
+    leadership.resign(connection, term=main.term)
 
     with pytest.raises(FenceRefused, match="term fence"):
         main.step(allocate_groups)
@@ -289,7 +289,7 @@ def test_the_groups_of_an_owner_that_died_in_the_middle_of_a_move_arrive_all_the
     begin_move(main, other)
     ThrottleGroup.objects.update(owner=owner.id)
 
-    members.mark_failed(connection, verdict=fall_silent(connection, owner.node), term=main.term)
+    leadership.mark_failed(connection, verdict=fall_silent(connection, owner.node), term=main.term)
     main.step(allocate_groups)
 
     assert owners() == {other.id: 1}
@@ -331,7 +331,7 @@ def test_of_the_owner_who_lets_go_and_the_main_who_takes_back_one_writes(main, c
 def test_a_group_that_was_bound_for_a_manager_that_is_gone_finds_another(main, connection):
     other = Manager(connection)
     begin_move(main, other)
-    members.mark_failed(connection, verdict=fall_silent(connection, other.node), term=main.term)
+    leadership.mark_failed(connection, verdict=fall_silent(connection, other.node), term=main.term)
 
     main.step(hand_over_groups, allocate_groups)
 

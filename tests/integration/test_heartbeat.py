@@ -10,7 +10,7 @@ import pytest
 
 from nodes.database.connections import connect
 from nodes.decisions.judge import FailureCause, MarkFailed
-from nodes.membership import members
+from nodes.membership import leadership, members
 from nodes.membership.heartbeat import Heart
 from tests.support.cluster import elect_main, register_node, seconds, status_of
 from tests.support.waiting import wait_until
@@ -83,7 +83,7 @@ def test_it_says_when_the_node_was_marked_failed(connection, worker, heart):
     wait_until(lambda: heart.trust.may_begin)
     verdict = MarkFailed(node_id=worker.id, scope="cluster", cause=FailureCause.PROCESS_GONE, reason="in this test")
 
-    members.mark_failed(connection, verdict=verdict, term=term)
+    leadership.mark_failed(connection, verdict=verdict, term=term)
 
     assert heart.failed.wait(timeout=10)
     assert not heart.trust.may_begin

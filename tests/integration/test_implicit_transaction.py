@@ -10,7 +10,7 @@ from psycopg.pq import TransactionStatus
 
 from jobs.queue.sql.transaction import implicit_transaction
 from nodes.database.connections import connect
-from nodes.membership import members
+from nodes.membership import leadership, members
 from nodes.membership.fences import FenceRefused, hold_node
 from tests.support.cluster import elect_main, fall_silent, register_node, seconds, status_of
 
@@ -138,7 +138,7 @@ def test_what_a_frozen_process_holds_ends_with_the_mark_of_its_node(dsn, others)
 
     def wake_up_failed(cursor):
         hold_node(work, frozen.id)
-        assert members.mark_failed(others, verdict=verdict, term=term)
+        assert leadership.mark_failed(others, verdict=verdict, term=term)
         assert status_of(others, frozen.id) == "failed"
         cursor.execute(BUMP, [3, frozen.id])
 

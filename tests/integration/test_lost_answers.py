@@ -22,7 +22,7 @@ from nodes.database.connections import PatientConnection, connect, unhurried
 from nodes.decisions.elect import elect
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import NodeKind
-from nodes.membership import members
+from nodes.membership import leadership, members, snapshot
 from nodes.membership.heartbeat import Heart
 from tests.support.cluster import NOON, TIMEOUT, elect_main, events_of, seconds, status_of
 from tests.support.factories import facts_of, make_documents, make_lane, make_policy, make_result, make_running_job
@@ -92,10 +92,10 @@ def test_a_main_whose_election_was_not_answered_finds_itself_main_in_that_term(p
     lost = proxy.lose_answer(b"COMMIT")
 
     def keep_office(mine):
-        cluster = members.look(mine, scope="cluster", me=me)
+        cluster = snapshot.look(mine, scope="cluster", me=me)
         wish = elect(cluster, beat=seconds(1), is_steady=lambda _duration: True)
         if wish is not None:
-            members.elect(mine, node_id=me.id, scope=wish.scope, seen_term=wish.seen_term)
+            leadership.elect(mine, node_id=me.id, scope=wish.scope, seen_term=wish.seen_term)
         return cluster
 
     cluster = work.run(keep_office)

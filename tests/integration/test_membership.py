@@ -12,7 +12,7 @@ from nodes.decisions.elect import elect, take_over
 from nodes.decisions.judge import FailureCause, judge
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import FINAL_STATUSES, TRANSITIONS, NodeKind, NodeStatus
-from nodes.membership import members
+from nodes.membership import leadership, members, snapshot
 from nodes.membership.fences import FenceRefused, TermHeld, count_refused, hold_node, hold_term
 from tests.support.cluster import (
     BEAT,
@@ -91,7 +91,7 @@ def test_a_beat_tells_what_has_become_of_the_node_and_who_is_main(connection):
 def test_the_beat_of_a_failed_node_counts_for_nothing(connection):
     main, worker = register_node(connection), register_node(connection, "worker")
     verdict = fall_silent(connection, worker)
-    members.mark_failed(connection, verdict=verdict, term=elect_main(connection, main))
+    leadership.mark_failed(connection, verdict=verdict, term=elect_main(connection, main))
 
     beat = members.beat(connection, node_id=worker.id, progress={})
 
@@ -144,7 +144,7 @@ def stop(connection, node):
 
 def mark_failed(connection, node):
     term = elect_main(connection, register_node(connection))
-    return members.mark_failed(connection, verdict=fall_silent(connection, node), term=term)
+    return leadership.mark_failed(connection, verdict=fall_silent(connection, node), term=term)
 
 
 def elect_another(connection, node):
@@ -154,13 +154,13 @@ def elect_another(connection, node):
     """
     connection.execute("UPDATE nodes_mainterm SET main_id = %s, term = 1", [node.id])
     heir, verdict = register_node(connection), fall_silent(connection, node)
-    members.elect(connection, node_id=heir.id, scope="cluster", seen_term=1, replaces=verdict)
+    leadership.elect(connection, node_id=heir.id, scope="cluster", seen_term=1, replaces=verdict)
     return "marked_failed" in events_of(connection, node.id)
 
 
 def drain(connection, node):
     term = elect_main(connection, register_node(connection))
-    return members.drain(connection, node_id=node.id, term=term, reason="asked by somebody")
+    return leadership.drain(connection, node_id=node.id, term=term, reason="asked by somebody")
 
 
 MOVES = {
@@ -228,7 +228,7 @@ def test_a_look_sees_live_nodes_by_age_and_the_main_on_record_even_if_it_has_end
         members.stop(connection, node_id=node.id, reason="")
     fall_silent(connection, worker)
 
-    seen = members.look(connection, scope="cluster", me=me)
+    seen = snapshot.look(connection, scope="cluster", me=me)
 
     assert [node.id for node in seen.nodes] == [main.id, me.id, worker.id]
     assert (seen.term.term, seen.term.main_id, seen.term.is_vacant) == (1, main.id, True)
@@ -237,7 +237,7 @@ def test_a_look_sees_live_nodes_by_age_and_the_main_on_record_even_if_it_has_end
 
 
 def test_a_scope_that_nobody_has_opened_looks_empty(connection):
-    seen = members.look(connection, scope="crawl:nobody", me=identity_here())
+    seen = snapshot.look(connection, scope="crawl:nobody", me=identity_here())
 
     assert (seen.nodes, seen.term.term, seen.term.is_vacant) == ((), 0, True)
 
@@ -257,7 +257,7 @@ def test_a_look_notices_that_a_process_of_this_machine_is_gone_and_nothing_of_ot
     child.communicate()
     members.register(connection, identity=me)
 
-    seen = members.look(connection, scope="cluster", me=me)
+    seen = snapshot.look(connection, scope="cluster", me=me)
 
     assert {node.id: node.same_machine_process_gone for node in seen.nodes} == {
         elsewhere.id: False,
@@ -275,7 +275,7 @@ def test_only_scopes_without_a_live_manager_are_orphaned(connection):
     register_node(connection, "worker")
     fall_silent(connection, dead)
 
-    orphans = members.look_at_orphaned_scopes(connection, me=me)
+    orphans = snapshot.look_at_orphaned_scopes(connection, me=me)
 
     assert [node.id for node in orphans] == [dead.id, worker.id]
 
@@ -292,10 +292,12 @@ def test_managers_that_look_and_act_in_turn_end_with_one_main(connection):
     held = []
     for manager in reversed(managers):
         action = elect(
-            members.look(connection, scope="cluster", me=manager), beat=BEAT, is_steady=steady_for(seconds(0))
+            snapshot.look(connection, scope="cluster", me=manager), beat=BEAT, is_steady=steady_for(seconds(0))
         )
         if action is not None:
-            held.append(members.elect(connection, node_id=manager.id, scope=action.scope, seen_term=action.seen_term))
+            held.append(
+                leadership.elect(connection, node_id=manager.id, scope=action.scope, seen_term=action.seen_term)
+            )
 
     assert held == [TermHeld(scope="cluster", term=1, main_id=managers[0].id)]
 
@@ -309,10 +311,10 @@ def test_the_main_of_the_cluster_fails_the_nodes_of_a_dead_one_shot_and_voids_it
     its_term = elect_main(connection, one_shot)
     fall_silent(connection, one_shot)
 
-    cluster = members.look(connection, scope="cluster", me=me)
-    orphans = members.look_at_orphaned_scopes(connection, me=me)
+    cluster = snapshot.look(connection, scope="cluster", me=me)
+    orphans = snapshot.look_at_orphaned_scopes(connection, me=me)
     for verdict in judge(cluster, is_steady=steady_for(TIMEOUT), orphans=orphans):
-        members.mark_failed(connection, verdict=verdict, term=mine)
+        leadership.mark_failed(connection, verdict=verdict, term=mine)
 
     assert status_of(connection, one_shot.id) == "failed"
     with pytest.raises(FenceRefused), connection.transaction():
@@ -328,14 +330,14 @@ def test_who_resumes_a_one_shot_becomes_main_of_its_scope_and_fails_what_is_left
     for node in (dead, left_behind):
         fall_silent(connection, node)
 
-    action = take_over(members.look(connection, scope="crawl:1", me=me), is_steady=steady_for(TIMEOUT))
+    action = take_over(snapshot.look(connection, scope="crawl:1", me=me), is_steady=steady_for(TIMEOUT))
     assert action is not None
-    held = members.elect(
+    held = leadership.elect(
         connection, node_id=me.id, scope="crawl:1", seen_term=action.seen_term, replaces=action.replaces
     )
     assert held is not None
-    for verdict in judge(members.look(connection, scope="crawl:1", me=me), is_steady=steady_for(TIMEOUT)):
+    for verdict in judge(snapshot.look(connection, scope="crawl:1", me=me), is_steady=steady_for(TIMEOUT)):
         assert verdict.cause == FailureCause.SILENT
-        members.mark_failed(connection, verdict=verdict, term=held)
+        leadership.mark_failed(connection, verdict=verdict, term=held)
 
     assert [status_of(connection, node.id) for node in (dead, left_behind)] == ["failed", "failed"]

@@ -21,7 +21,7 @@ from jobs.queue.pace.close import ClosedTurn, Pace, close_turns
 from jobs.queue.release import give_back, release_of_lost_workers, withdraw
 from jobs.queue.removing.drop import drop
 from jobs.queue.take import take
-from nodes.membership import members
+from nodes.membership import leadership
 from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
 from tests.support.factories import (
     facts_of,
@@ -183,7 +183,7 @@ class Walk:
     def _lose(self):
         index = self.draw.randrange(2)
         lost = self.workers[index]
-        members.mark_failed(self.connection, verdict=fall_silent(self.connection, lost), term=self.term)
+        leadership.mark_failed(self.connection, verdict=fall_silent(self.connection, lost), term=self.term)
         release_of_lost_workers(self.connection, scope="cluster", term=self.term, now=self.now)
         del self.claims[lost.id], self.open_turns[lost.id]
         self.workers[index] = register_node(self.connection, "worker")

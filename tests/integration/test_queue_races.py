@@ -38,7 +38,7 @@ from jobs.queue.sql.rows import named_rows
 from jobs.queue.take import take
 from jobs.throttling.bins import DOCUMENTS_A_TURN, LOST_PLACE
 from jobs.verbs import control
-from nodes.membership import members
+from nodes.membership import leadership
 from nodes.membership.fences import FenceRefused
 from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
 from tests.support.factories import (
@@ -113,7 +113,7 @@ def test_marking_a_node_failed_waits_for_its_stuffing(connection, other_connecti
     with connection.transaction():
         assert stuff_all(connection, running).documents == 3
         # A mark ends the known sessions of its node first. This session is not among them.
-        rival.waits_in(members.mark_failed, other_connection, verdict=verdict, term=term)
+        rival.waits_in(leadership.mark_failed, other_connection, verdict=verdict, term=term)
 
     assert rival.result()
     assert stages() == [Stage.ACTIVE] * 3
@@ -444,7 +444,7 @@ def test_an_outcome_of_a_failed_worker_changes_nothing_even_when_another_has_the
     make_documents(lane, ["late"])
     stuff_all(connection, writing)
     (lost,) = take_all(connection, worker)
-    members.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+    leadership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
     assert release_of_lost_workers(connection, scope="cluster", term=term, now=NOON) == 1
     stuff_all(connection, writing)
     heir = register_node(connection, "worker")

@@ -13,7 +13,7 @@ from jobs.queue.flushing.recrawl import Intervals
 from jobs.queue.offering.stuff_removals import stuff_expired, stuff_removals
 from jobs.queue.removing.drop import drop
 from jobs.queue.take import take
-from nodes.membership import members
+from nodes.membership import leadership
 from tests.integration.test_queue_flush import OneWorker, document
 from tests.support.cluster import NOON, elect_main, fall_silent, seconds
 from tests.support.factories import make_documents
@@ -244,7 +244,7 @@ def test_an_expiry_that_is_lost_with_its_worker_is_done_by_another(crawl, connec
     late = NOON + seconds(61)
     expire(crawl, now=late)
     take_removals(crawl, now=late)
-    members.mark_failed(connection, verdict=fall_silent(connection, crawl.worker), term=crawl.term)
+    leadership.mark_failed(connection, verdict=fall_silent(connection, crawl.worker), term=crawl.term)
 
     release.release_of_lost_workers(connection, scope="cluster", term=crawl.term, now=late)
 

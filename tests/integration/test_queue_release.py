@@ -11,7 +11,7 @@ from jobs.queue.pace.close import ClosedTurn, Pace, close_turns
 from jobs.queue.release import give_back, give_back_batches, release_of_lost_workers, withdraw_kept_in_vain
 from jobs.queue.take import take
 from jobs.throttling.bins import DOCUMENTS_A_TURN
-from nodes.membership import members
+from nodes.membership import leadership
 from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
 from tests.support.factories import (
     make_documents,
@@ -50,7 +50,7 @@ def take_all(connection, worker):
 def release_after_its_death(connection, worker):
     main = register_node(connection, "manager")
     term = elect_main(connection, main)
-    members.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+    leadership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
     return release_of_lost_workers(connection, scope="cluster", term=term, now=NOON)
 
 
@@ -77,7 +77,7 @@ def test_a_main_that_has_given_enough_back_leaves_the_rest_for_its_next_pass(con
     held = Batch.objects.filter(state="sent").count()
     assert held > 1
     term = elect_main(connection, register_node(connection, "manager"))
-    members.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+    leadership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
 
     passes = [
         release_of_lost_workers(connection, scope="cluster", term=term, now=NOON, enough=1) for _ in range(held + 1)
@@ -89,7 +89,7 @@ def test_a_main_that_has_given_enough_back_leaves_the_rest_for_its_next_pass(con
 
 def test_a_worker_that_was_marked_failed_closes_no_turn_and_ends_no_batch(connection, worker, taken):
     term = elect_main(connection, register_node(connection, "manager"))
-    members.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+    leadership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
     before = places()
 
     close_turns(
@@ -142,7 +142,7 @@ def test_what_a_worker_found_is_handed_out_when_it_died_before_it_could_tell(con
     claimed = taken.turns[0].documents[0]
     result = make_result(claimed, running.facts, lanes=[found], names=[make_reference("new", host="b.example")])
     flush(connection, worker=worker.id, results=[result], now=NOON)
-    members.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+    leadership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
 
     release_of_lost_workers(connection, scope=worker.scope, term=term, now=NOON)
 
@@ -169,7 +169,7 @@ def test_documents_that_were_lost_with_their_workers_are_handed_out_alone_and_at
         stuff_all(connection, running)
         worker = register_node(connection, "worker")
         handed_out.append(take_all(connection, worker).documents)
-        members.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+        leadership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
         release_of_lost_workers(connection, scope="cluster", term=term, now=NOON)
 
     assert handed_out == [3, 3, *9 * [1]]
@@ -190,7 +190,7 @@ def test_a_document_that_was_lost_is_read_whole_and_written_only_if_it_changed(c
         worker = register_node(connection, "worker")
         document = take_all(connection, worker).turns[0].documents[0].document
         known.append((document.version, document.validators))
-        members.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+        leadership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
         release_of_lost_workers(connection, scope="cluster", term=term, now=NOON)
 
     assert known == [("1:v1", "etag"), ("1:v1", "")]

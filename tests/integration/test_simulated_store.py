@@ -28,7 +28,7 @@ from nodes.decisions.hand_over import LetGo, Release, TakeBack
 from nodes.decisions.judge import FailureCause, MarkFailed
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import NodeKind
-from nodes.membership import members
+from nodes.membership import leadership, members, snapshot
 from nodes.membership.fences import FenceRefused, TermHeld, hold_node, hold_term
 from tests.simulation.checks import Witness
 from tests.simulation.store import GroupRow, NodeTaken, Store
@@ -108,13 +108,13 @@ class InPostgres:
         )
 
     def elect(self, **facts: Any) -> object:
-        return members.elect(self._connection, **facts)
+        return leadership.elect(self._connection, **facts)
 
     def resign(self, *, term: TermHeld) -> object:
-        return members.resign(self._connection, term=term)
+        return leadership.resign(self._connection, term=term)
 
     def mark_failed(self, *, verdict: MarkFailed, term: TermHeld) -> object:
-        return members.mark_failed(self._connection, verdict=verdict, term=term)
+        return leadership.mark_failed(self._connection, verdict=verdict, term=term)
 
     def hold_node(self, node_id: UUID) -> None:
         with self._connection.transaction():
@@ -163,7 +163,7 @@ class InPostgres:
             "SELECT owner_id, epoch, state, destination_id FROM jobs_throttlegroup WHERE id = ANY(%s) ORDER BY id",
             (self._groups,),
         ).fetchall()
-        return _summary(members.look(self._connection, scope=scope, me=me), groups)
+        return _summary(snapshot.look(self._connection, scope=scope, me=me), groups)
 
 
 class _AllAsItShouldBe(dict[UUID, Any]):

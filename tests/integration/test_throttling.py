@@ -23,7 +23,7 @@ from jobs.throttling.back_off import CURVE
 from jobs.throttling.limits import UNTIL_GO_ON, Limits
 from jobs.verbs import hosts as bins
 from jobs.verbs import policies
-from nodes.membership import members
+from nodes.membership import leadership
 from nodes.membership.fences import FenceRefused
 from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
 from tests.support.factories import (
@@ -443,10 +443,10 @@ def test_who_becomes_main_in_between_goes_on_with_those_that_are_left(connection
     policies.change(known.seed.policy_id, per_address=True, everywhere=True)
     first = elect_main(connection, manager)
     addresses.place_some(connection, term=first)
-    members.resign(connection, term=first)
+    leadership.resign(connection, term=first)
 
     heir = register_node(connection, "manager")
-    second = members.elect(connection, node_id=heir.id, scope=heir.scope, seen_term=first.term)
+    second = leadership.elect(connection, node_id=heir.id, scope=heir.scope, seen_term=first.term)
 
     with pytest.raises(FenceRefused):
         addresses.place_some(connection, term=first)
@@ -516,7 +516,7 @@ def test_what_a_lost_worker_had_of_parents_comes_back(connection, manager, worke
     stuff_all(connection, running)
     take_turns(connection, worker)
 
-    members.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+    leadership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
     release_of_lost_workers(connection, scope=term.scope, term=term, now=NOON)
 
     total = BinState.objects.get(bin__namespace=Bin.POLICY)
@@ -536,7 +536,7 @@ def test_what_a_lost_worker_has_read_keeps_its_host_for_a_window_whatever_the_li
     take_turns(connection, worker)
     BinState.objects.update(not_before=LONG_AGO, paid_rate=1000)
 
-    members.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+    leadership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
     release_of_lost_workers(connection, scope=term.scope, term=term, now=NOON)
 
     state = BinState.objects.get()

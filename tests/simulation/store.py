@@ -1,5 +1,5 @@
 """
-The tables of a cluster in memory, with the guarded writes of `nodes.membership.members` and `jobs.duties.groups`.
+The tables of a cluster in memory, with the guarded writes of `nodes.membership` and `jobs.duties.groups`.
 
 Each method is one transaction and happens at one moment, except for writes of the crawl (`begin_write` and `commit`):
 these take a while, and hold their fences meanwhile. A method that would wait for a lock in the database raises

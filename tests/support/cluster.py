@@ -10,7 +10,7 @@ from nodes.decisions.judge import FailureCause, MarkFailed, Steadiness
 from nodes.decisions.snapshot import ClusterSeen, NodeSeen, TermSeen
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
-from nodes.membership import members
+from nodes.membership import leadership, members
 from nodes.membership.fences import TermHeld
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
@@ -75,7 +75,7 @@ def register_node(connection: psycopg.Connection[Any], kind: str = "manager", **
 
 def elect_main(connection: psycopg.Connection[Any], node: NodeIdentity) -> TermHeld:
     """Make the node the first main manager of its scope."""
-    held = members.elect(connection, node_id=node.id, scope=node.scope, seen_term=0)
+    held = leadership.elect(connection, node_id=node.id, scope=node.scope, seen_term=0)
     assert held is not None
     return held
 

@@ -25,7 +25,7 @@ from jobs.queue import release
 from jobs.queue.offering.hold import GroupHeld
 from jobs.queue.take import take
 from nodes.lifecycle import CLUSTER_SCOPE
-from nodes.membership import members
+from nodes.membership import leadership, members
 from nodes.membership.fences import FenceRefused
 from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
 from tests.support.free_pace import FreePace
@@ -86,7 +86,7 @@ class SteppedCluster:
         verdict = fall_silent(self.connection, manager.identity)
         others = [other for other in self.managers if other is not manager]
         if manager is self.main:
-            self.term = members.elect(
+            self.term = leadership.elect(
                 self.connection,
                 node_id=others[0].identity.id,
                 scope=CLUSTER_SCOPE,
@@ -95,7 +95,7 @@ class SteppedCluster:
             )
             assert self.term is not None
         else:
-            assert members.mark_failed(self.connection, verdict=verdict, term=self.term)
+            assert leadership.mark_failed(self.connection, verdict=verdict, term=self.term)
         self.managers = [*others, SteppedManager(self)]
         self.ghosts.append(manager)
 
@@ -104,8 +104,8 @@ class SteppedCluster:
         self.managers = [other for other in self.managers if other is not manager]
         members.begin_draining(self.connection, node_id=manager.identity.id, reason="asked to stop")
         if manager.identity.id == self.term.main_id:
-            members.resign(self.connection, term=self.term)
-            self.term = members.elect(
+            leadership.resign(self.connection, term=self.term)
+            self.term = leadership.elect(
                 self.connection, node_id=self.managers[0].identity.id, scope=CLUSTER_SCOPE, seen_term=self.term.term
             )
             assert self.term is not None
@@ -114,7 +114,7 @@ class SteppedCluster:
 
     def fail_worker(self, worker):
         """Let a worker fall silent, and mark it as failed with all that it holds."""
-        assert members.mark_failed(
+        assert leadership.mark_failed(
             self.connection, verdict=fall_silent(self.connection, worker.identity), term=self.term
         )
         self.workers = [SteppedWorker(self) if other is worker else other for other in self.workers]
