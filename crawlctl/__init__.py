@@ -1,0 +1,3 @@
+"""The composition root of crawlctl."""
+
+__version__ = "0.1.0"

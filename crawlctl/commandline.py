@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import BaseCommand, CommandParser, ManagementUtility, get_commands
 from django.db import OperationalError
 
+from crawlctl import __version__
 from crawlctl.logs.json_lines import speak_json
 from crawlctl.postgres.errors import EmbeddedPostgresError
 from jobs.settings.table import TABLE
@@ -29,13 +30,16 @@ _NEW_OBJECTS = 5_000
 
 class _Utility(ManagementUtility):
     """
-    Django's utility, which also ends the loading phase that `manage.py` began: without garbage collection or Ctrl-C.
+    Django's utility, which also ends the loading phase of `crawlctl.__main__`: without garbage collection or Ctrl-C.
     """
 
     def fetch_command(self, subcommand: str) -> BaseCommand:
+        if self.settings_exception is not None:
+            # Django would go on with its own commands, and report ours as unknown.
+            raise self.settings_exception
         if subcommand not in get_commands():
             near = difflib.get_close_matches(subcommand, get_commands(), n=1)
-            hint = f"Did you mean {near[0]}?" if near else "manage.py help lists them."
+            hint = f"Did you mean {near[0]}?" if near else "crawlctl help lists them."
             _refuse(f"Unknown command {subcommand!r}. {hint}")
         command = _OneLine.of(super().fetch_command(subcommand))
         # Loaded modules stay until the end: no collection in a daemon's life needs to visit them again.
@@ -84,6 +88,10 @@ def run(arguments: Sequence[str]) -> None:
     Raises:
         SystemExit: 2 with a sentence on stderr, for an unusable setting or database.
     """
+    if arguments[1:] in (["--version"], ["version"]):
+        # Django would print its own version.
+        sys.stdout.write(f"{__version__}\n")
+        return
     speak_json(arguments)
     # A process that another command started has the same environment, and that command has already warned.
     if "--attached" not in arguments:

@@ -2,15 +2,15 @@
 Django's settings, built once from the environment. The variables are declared in `jobs.settings.table`.
 
 Safe outside DEBUG: no default secret key there, no default password anywhere. Without any setting crawlctl serves one
-machine: an embedded PostgreSQL under `var/` and a key of its own beside it.
+machine: an embedded PostgreSQL and a key of its own, in the directory of `VAR_DIR`.
 """
 
 import os
-import tomllib
 from pathlib import Path
 
 from django.urls import reverse_lazy
 
+from crawlctl import __version__, places
 from crawlctl.access.secret import key_of_this_machine
 from crawlctl.logs import configuration as logs
 from crawlctl.postgres.settings import database_from_url
@@ -21,7 +21,9 @@ from jobs.settings import table
 from nodes.settings.declaration import read_environment
 from nodes.settings.effective import Effective
 
-BASE_DIR = Path(__file__).resolve().parent.parent
+BASE_DIR = places.BASE
+# The command line that starts one of our commands in a new process.
+CRAWLCTL_PROGRAM = places.PROGRAM
 
 # The values of the environment, by path. Running processes add stored settings and the command line:
 # `jobs.settings.running` has the effective values.
@@ -30,12 +32,17 @@ _given = Effective(table=table.TABLE, environment=CRAWLCTL_ENVIRONMENT)
 
 # Directory of everything that crawlctl writes on this machine: the embedded database, its key, logs. Tests have a
 # server of their own, so that no test can touch an operator's crawl.
-VAR_DIR = Path(_given[table.VAR] or (BASE_DIR / "var" / "test" if "PYTEST_VERSION" in os.environ else BASE_DIR / "var"))
+# Absolute, because the processes of a machine may have different current directories.
+VAR_DIR = (
+    Path(_given[table.VAR])
+    if _given[table.VAR]
+    else places.default_data_directory(os.environ) / ("test" if "PYTEST_VERSION" in os.environ else "")
+).absolute()
 
 DEBUG = _given[table.DEBUG]
 
-# Output of `make docs`: the documentation belongs to the program, not to the data of this machine.
-DOCUMENTATION_DIR = BASE_DIR / "var" / "docs"
+# The compiled documentation belongs to the program, not to the data of this machine.
+DOCUMENTATION_DIR = places.DOCUMENTATION
 
 # Signs sessions and tokens. Machines that share a database must share it.
 SECRET_KEY = _given[table.SECRET_KEY] or key_of_this_machine(VAR_DIR)
@@ -102,7 +109,7 @@ ASGI_APPLICATION = "crawlctl.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [places.TEMPLATES],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -135,7 +142,7 @@ USE_I18N = False
 USE_TZ = True
 
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [places.STATIC]
 # Served from the packages themselves: no collecting step between a clone and a page.
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
@@ -268,7 +275,7 @@ CRAWLCTL_ZOOKEEPER_CREDENTIALS = _given[table.ZOOKEEPER_CREDENTIALS]
 CRAWLCTL_METRICS_TOKEN = _given[table.METRICS_TOKEN]
 # File whose modification time is that of the last backup.
 CRAWLCTL_BACKUP_FILE = _given[table.BACKUP_FILE]
-process.show(version=tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"], directory=VAR_DIR)
+process.show(version=__version__, directory=VAR_DIR)
 
 # --- Installed plugins -------------------------------------------------------------------------
 

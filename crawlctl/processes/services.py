@@ -1,7 +1,6 @@
 """The processes of crawlctl, as services of a supervisor."""
 
 import socket
-import sys
 from pathlib import Path
 
 from django.conf import settings
@@ -44,6 +43,5 @@ def _node(kind: str, number: int, *, scope: str, log: Path | None, metrics: tupl
 def _daemon(
     name: str, *arguments: str, log: Path | None, metrics: tuple[str, ...], keeps: tuple[int, ...] = ()
 ) -> Service:
-    directory = Path(settings.BASE_DIR)
-    command = (sys.executable, str(directory / "manage.py"), *arguments, *metrics, "--attached")
-    return Service(name=name, command=command, directory=directory, log=log, keeps=keeps)
+    command = (*settings.CRAWLCTL_PROGRAM, *arguments, *metrics, "--attached")
+    return Service(name=name, command=command, log=log, keeps=keeps)

@@ -35,12 +35,12 @@ class Service:
     A program to run, and how.
 
     Its output goes to the end of `log`, or to our standard error. If it `announces`, `Supervisor.announcement` reads
-    its standard output instead. `keeps` are descriptors that it inherits.
+    its standard output instead. `keeps` are descriptors that it inherits. Without a `directory`, it starts in ours.
     """
 
     name: str
     command: tuple[str, ...]
-    directory: Path
+    directory: Path | None = None
     log: Path | None = None
     announces: bool = False
     restarts: bool = True

@@ -9,13 +9,11 @@ import datetime as dt
 import os
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import psycopg
@@ -191,8 +189,7 @@ class OneShot:
         return Progress(counts, time.monotonic() - self._began_at)
 
     def _start_worker(self, number: int) -> "subprocess.Popen[bytes]":
-        manage = Path(settings.BASE_DIR) / "manage.py"
-        command = [sys.executable, str(manage), "runworker", "--attached", "--scope", self.scope, "--name", "crawl"]
+        command = [*settings.CRAWLCTL_PROGRAM, "runworker", "--attached", "--scope", self.scope, "--name", "crawl"]
         command += self.told[number] if self.told else ()
         # A separate session: the terminal's Ctrl-C is for this process, which ends its workers in order. Their log
         # lines about single documents would disturb the progress bar; the summary counts these documents.

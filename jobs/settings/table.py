@@ -330,7 +330,7 @@ VAR: Final = Setting(
     environment="CRAWLCTL_VAR",
     kind=Text(),
     default="",
-    meaning="Directory of the embedded database and the generated key. If empty, it is var in the program's directory.",
+    meaning="Directory of the embedded database and the generated key. If empty, it is `var` in a clone, and `~/.local/share/crawlctl` for an installed program.",
 )
 FREE_DISK: Final = Setting(
     path="process.free_disk",

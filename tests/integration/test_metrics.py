@@ -2,7 +2,6 @@
 
 import os
 import time
-import tomllib
 
 import pytest
 from django.conf import settings
@@ -10,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext, override_settings
 from rest_framework.test import APIClient
 
+from crawlctl import __version__
 from crawlctl.access.roles import VIEWER
 from jobs.api import cluster_figures
 from jobs.lifecycle.document import Stage
@@ -123,10 +123,9 @@ def test_documents_of_paused_jobs_do_not_wait_to_be_moved():
 
 
 def test_the_size_of_the_database_the_free_disk_and_the_version_are_shown():
-    version = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text())["project"]["version"]
 
     assert shown_of("crawlctl_cluster_database_bytes")[()] > 1_000_000
-    assert shown_of("crawlctl_build_info") == {(version,): 1}
+    assert shown_of("crawlctl_build_info") == {(__version__,): 1}
     assert shown_of("crawlctl_disk_free_bytes")[str(settings.VAR_DIR),] > 0
 
 

@@ -1,11 +1,15 @@
 """Proves how a command starts: its garbage collection, and its report of unknown variables."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
+from crawlctl import __version__, places
 from crawlctl.commandline import unknown_variables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,9 +41,9 @@ def test_a_variable_that_is_no_setting_is_named_with_the_nearest():
     ("arguments", "says"),
     [
         (["serv"], "Unknown command 'serv'. Did you mean serve?"),
-        (["drill", "kill", "nobody"], "manage.py drill: error: argument whom: invalid choice: 'nobody'"),
-        (["drain", "no-node"], "manage.py drain: error: argument node: invalid UUID value: 'no-node'"),
-        (["move", "7", "--to", "x"], "manage.py move: error: argument --to: invalid UUID value: 'x'"),
+        (["drill", "kill", "moon"], "crawlctl drill: error: argument whom: invalid choice: 'moon'"),
+        (["drain", "no-node"], "crawlctl drain: error: argument node: invalid UUID value: 'no-node'"),
+        (["move", "7", "--to", "x"], "crawlctl move: error: argument --to: invalid UUID value: 'x'"),
     ],
 )
 def test_a_command_names_what_it_does_not_know_in_one_line(arguments, says):
@@ -50,3 +54,35 @@ def test_a_command_names_what_it_does_not_know_in_one_line(arguments, says):
     assert asked.returncode == 2
     assert asked.stderr.startswith(says)
     assert asked.stderr.count("\n") == 1
+
+
+def test_a_command_with_an_unusable_setting_names_the_setting():
+    environment = {**os.environ, "DATABASE_URL": "mysql://here"}
+    asked = subprocess.run(
+        [sys.executable, "manage.py", "serve"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert asked.returncode == 2
+    assert asked.stderr.startswith("DATABASE_URL must begin with postgresql://")
+
+
+@pytest.mark.parametrize("word", ["--version", "version"])
+def test_the_version_is_that_of_crawlctl(word):
+    asked = subprocess.run([sys.executable, "manage.py", word], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert asked.stdout == f"{__version__}\n"
+
+
+@pytest.mark.parametrize(("given", "directory"), [("/data", "/data/crawlctl"), ("data", "~/.local/share/crawlctl")])
+def test_an_installed_program_writes_among_the_data_of_its_user(given, directory, monkeypatch):
+    monkeypatch.setattr(places, "_IS_INSTALLED", True)
+
+    assert places.default_data_directory({"XDG_DATA_HOME": given}) == Path(directory).expanduser()
+
+
+def test_an_installed_program_without_a_home_names_the_setting(monkeypatch):
+    monkeypatch.setattr(places, "_IS_INSTALLED", True)
+    monkeypatch.setattr(Path, "home", mock.Mock(side_effect=RuntimeError))
+
+    with pytest.raises(ImproperlyConfigured, match="Set CRAWLCTL_VAR"):
+        places.default_data_directory({})

@@ -1,0 +1,152 @@
+"""Proves that the wheel, installed outside of the clone, gives a complete `crawlctl` command."""
+
+import http.server
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from tests.support.processes import ENDS_WITH_PYTEST, wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.debian("chromium")
+
+PASSWORD = "a long phrase of the administrator"
+
+
+def pip(*arguments):
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """Build the wheel, install it with the pinned packages into an empty environment, and return the command."""
+    directory = tmp_path / "installed"
+    pip("wheel", "--no-build-isolation", "--no-deps", "--wheel-dir", directory, ROOT)
+    environment = directory / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    (wheel,) = directory.glob("*.whl")
+    into = ("--python", environment / "bin" / "python")
+    pip(*into, "install", "--no-compile", "--require-hashes", "-r", ROOT / "requirements.txt")
+    pip(*into, "install", "--no-deps", wheel)
+    # The wheel declares the packages that it needs, and the pinned ones suffice.
+    pip(*into, "check")
+    return environment / "bin" / "crawlctl"
+
+
+@pytest.fixture
+def user(installed, tmp_path):
+    """Return a user of the command, with a home and a project directory that has modules with our names."""
+    project = tmp_path / "project"
+    for name in ("crawlctl", "jobs", "nodes"):
+        (project / name).mkdir(parents=True)
+        (project / name / "__init__.py").write_text("raise RuntimeError('this is no module of crawlctl')")
+    return User(installed, home=tmp_path / "home", project=project)
+
+
+class User:
+    def __init__(self, command, *, home, project):
+        self.command, self.home, self.project = command, home, project
+        home.mkdir()
+
+    @property
+    def environment(self):
+        kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LANG") if name in os.environ}
+        return {**kept, "HOME": str(self.home), "CRAWLCTL_ADMIN_PASSWORD": PASSWORD}
+
+    def run(self, *arguments):
+        return subprocess.run(
+            [self.command, *arguments],
+            cwd=self.project,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    @contextmanager
+    def running(self, *arguments):
+        """Run a command until the block ends. Yield the file of its output."""
+        said = self.project / "said"
+        with said.open("w") as output:
+            process = subprocess.Popen(
+                [*ENDS_WITH_PYTEST, self.command, *arguments],
+                cwd=self.project,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            yield said
+        finally:
+            process.terminate()
+            process.wait(60)
+        assert process.returncode == 0, said.read_text()
+
+
+@pytest.fixture
+def page(tmp_path):
+    """Serve one page on loopback, and return its address."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "index.html").write_text("<title>Hello</title><p>One page.")
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=site)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def crawl_it(user, page):
+    crawl = user.run("crawl", page, "--allow-private-networks", "--output", "jsonl:pages.jsonl", "--json")
+
+    assert crawl.returncode == 0, crawl.stderr
+    assert json.loads(crawl.stdout)["counts"]["indexed"] == 1
+    (line,) = map(json.loads, (user.project / "pages.jsonl").read_text().splitlines())
+    assert (line["url"], line["title"]) == (page, "Hello")
+    assert (user.home / ".local" / "share" / "crawlctl" / "secret-key").exists()
+    assert not (user.project / "var").exists()
+
+
+def open_the_help(address, chromium):
+    """Log in and open a page of the help. Return the addresses that were answered with an error."""
+    missing = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        visit = browser.new_page(base_url=address)
+        visit.on("response", lambda answer: missing.append(answer.url) if answer.status >= 400 else None)
+        visit.goto("/")
+        visit.get_by_label("Username").fill("admin")
+        visit.get_by_label("Password").fill(PASSWORD)
+        visit.get_by_role("button", name="Log in").click()
+        expect(visit.get_by_role("heading", level=1)).to_be_visible()
+        visit.get_by_role("link", name="Help").click()
+        visit.get_by_role("link", name="Operating", exact=True).first.click()
+        expect(visit.get_by_role("heading", level=1)).to_contain_text("Operating")
+        # Only the compiled documentation has a search.
+        expect(visit.get_by_role("search")).to_be_visible()
+        browser.close()
+    return missing
+
+
+# One test, because the installation takes most of its time.
+def test_an_installed_crawlctl_crawls_and_shows_its_help(user, page, chromium):
+    crawl_it(user, page)
+    with user.running("run", "--workers", "1") as said:
+        address = wait_for(lambda: re.search(r"http://127\.0\.0\.1:\d+", said.read_text()), saying="it serves")[0]
+        missing = open_the_help(address, chromium)
+
+    assert missing == []
+    assert "Traceback" not in said.read_text()
