@@ -531,7 +531,7 @@ async def test_a_defect_while_reading_ends_the_document_and_is_logged(fetcher, m
     def broken(*_args, **_more):
         raise RecursionError
 
-    monkeypatch.setattr("jobs.connectors.repository.web.connector.read_page", broken)
+    monkeypatch.setattr("jobs.connectors.repository.web.reading.read_page", broken)
     with caplog.at_level(logging.ERROR):
         outcome = await outcome_of(fetcher, answer(PAGE))
 

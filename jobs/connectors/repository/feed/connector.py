@@ -24,9 +24,11 @@ from typing import Final, Self
 from jobs.connectors.repository.base import Activity, Document, ScheduleBounds, hash_of
 from jobs.connectors.repository.feed.reading import Feed, NotRead, read_feed
 from jobs.connectors.repository.kind import Pace
-from jobs.connectors.repository.web.connector import WebConnector, conditions_of, validators_of
+from jobs.connectors.repository.web.connector import WebConnector
 from jobs.connectors.repository.web.fetch import Response
+from jobs.connectors.repository.web.retry import retry_or_fail
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
+from jobs.connectors.repository.web.validators import conditions_of, validators_of
 
 # Name of the carried value from a feed to its entries: their dates, as the feed gives them.
 _PUBLISHED: Final = "published"
@@ -71,7 +73,7 @@ class FeedConnector(WebConnector):
             feed = await asyncio.to_thread(read)
         except NotRead as unread:
             if unread.code == "BROKEN_FEED":
-                self._retry_or_fail(unread.code, document, activity)
+                retry_or_fail(unread.code, document, activity, limits=self._limits)
             else:
                 activity.failed(code=unread.code)
             return

@@ -25,29 +25,28 @@ The version of a document is that of its content for an output (title, descripti
 which only a counter in a script has changed is unchanged.
 """
 
-import json
 import logging
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Self
+from typing import Final
 
-from jobs.connectors.repository.base import Activity, Content, Document, RetryLimit, hash_of
+from jobs.connectors.repository.base import Activity, Document, hash_of
 from jobs.connectors.repository.kind import Pace
-from jobs.connectors.repository.shared import SeedRedirect, Session
-from jobs.connectors.repository.web.cookies import Cookies
+from jobs.connectors.repository.shared import SeedRedirect
 from jobs.connectors.repository.web.fetch import Fetcher, Fetches, FetchFailed, IsWanted, Response
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.links import LinkTable
-from jobs.connectors.repository.web.login import Login, LoginFailed, LoginInterrupted, log_in
-from jobs.connectors.repository.web.page import RobotsWishes, read_page, wishes_of_headers
+from jobs.connectors.repository.web.login import Login
+from jobs.connectors.repository.web.reading import PageReader
 from jobs.connectors.repository.web.recording import RecordedFetches
-from jobs.connectors.repository.web.retry import retry_after_of
-from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable
+from jobs.connectors.repository.web.retry import back_off, retry_or_fail
+from jobs.connectors.repository.web.robots import RobotsTable
+from jobs.connectors.repository.web.robots_check import RobotsCheck
+from jobs.connectors.repository.web.sessions import KnownSession, Sessions
 from jobs.connectors.repository.web.specification import WebSpecification
-from jobs.connectors.repository.web.text import Kind, decoded, kind_of, media_type
+from jobs.connectors.repository.web.text import Kind, kind_of
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, origin_of
+from jobs.connectors.repository.web.validators import conditions_of, validators_of
 
 logger = logging.getLogger(__name__)
 
@@ -55,11 +54,9 @@ _ACCEPT: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,text/pla
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _GONE: Final = frozenset({404, 410})
 _BUSY: Final = frozenset({429, 503})
-_NO_CONTENT: Final = frozenset({204, 205})
 # Failures that may pass by themselves. TLS is not among them: only a person can repair a certificate.
 _PASSING_STATUSES: Final = frozenset({408, 425})
 _PASSING_FAILURES: Final = frozenset({"DNS", "REFUSED", "RESET", "INCOMPLETE", "DEADLINE", "PROTOCOL"})
-_MOST_VALIDATOR: Final = 1024
 
 
 class WebConnector:
@@ -83,12 +80,16 @@ class WebConnector:
         self._limits = limits
         self._scope = specification.scope_around_seeds()
         self._index_rules = specification.index_rules()
-        self._links = LinkTable(admits=self._scope.admits, is_near=self._scope.is_near, limits=limits)
+        self._reader = PageReader(
+            LinkTable(admits=self._scope.admits, is_near=self._scope.is_near, limits=limits),
+            robots_name=specification.robots_name_asked,
+            limits=limits,
+        )
         self._seeds = frozenset(canonical(seed) for seed in specification.seeds)
         self._robots_name = specification.robots_name_asked
         self._headers = {"User-Agent": specification.user_agent}
-        # The last session that this worker knew, by the name of the login.
-        self._sessions: dict[str, _KnownSession] = {}
+        self._robots_check = RobotsCheck(robots, specification)
+        self._sessions = Sessions(user_agent=specification.user_agent, limits=limits)
 
     @property
     def max_depth(self) -> int | None:
@@ -109,7 +110,7 @@ class WebConnector:
             return
         try:
             fetcher = RecordedFetches(self._fetcher, activity, pace, seconds=self._limits.document_seconds)
-            if not await self._may_ask(document, activity, pace, fetcher):
+            if not await self._robots_check.allows(document, activity, pace, fetcher):
                 return
             asked = await self._ask_logged_in(document, activity, pace, fetcher)
             if asked is None:
@@ -145,41 +146,6 @@ class WebConnector:
                 redirects |= {redirect.source: redirect.target for redirect in followed}
         self._scope.follow(redirects.items())
 
-    async def _may_ask(self, document: Document, activity: Activity, pace: Pace, fetcher: Fetches) -> bool:
-        """True if robots.txt allows a request for the document. Otherwise its ending has been reported."""
-        origin = origin_of(document.identifier)
-        try:
-            answer = await self._robots.ask(origin, fetcher=fetcher, headers=self._headers, pace=pace)
-        except FetchFailed as failure:
-            if failure.code != "TOO_SLOW":
-                raise
-            # The document itself was not requested. A slow robots.txt is retried, like one that does not arrive.
-            raise FetchFailed("DEADLINE", f"robots.txt: {failure.detail}") from failure
-        if answer.kind is RobotsKind.UNREACHABLE:
-            self._wait_for_robots(answer, origin, document, activity)
-            return False
-        try:
-            allowed = self._robots.rules(origin, name=self._robots_name).allows(document.identifier)
-        except Exception:
-            # The site's rules are unknown, so the document is not requested.
-            logger.exception("defect while reading robots.txt of %s", origin)
-            activity.failed(code="PROTOCOL")
-            return False
-        if not allowed:
-            activity.no_document(code="ROBOTS")
-        return allowed
-
-    def _wait_for_robots(self, answer: RobotsAnswer, origin: str, document: Document, activity: Activity) -> None:
-        waited = max(document.failing_for, self._robots.unreachable_for(origin))
-        left = self._specification.robots_wait - waited
-        if left <= 0:
-            activity.out_of_reach(code="ROBOTS_UNREACHABLE")
-            return
-        after = max(answer.retry_after or 0.0, float(2 ** min(document.failures, 4)))
-        after = max(min(after, left), 1.0)
-        activity.back_off(after)
-        activity.retry_later(code="ROBOTS_UNREACHABLE", after=after)
-
     async def _ask_logged_in(
         self, document: Document, activity: Activity, pace: Pace, fetcher: Fetches
     ) -> tuple[Response, bool] | None:
@@ -189,7 +155,7 @@ class WebConnector:
         login = next((login for login in self._specification.logins if login.guards(document.identifier)), None)
         if login is None:
             return await self._ask(document, activity, pace, fetcher)
-        session = await self._session_of(login, activity)
+        session = await self._sessions.known(login, activity)
         while True:
             asked = await self._ask(document, activity, pace, fetcher, login=login, session=session)
             if not login.is_asked_for(document.identifier, asked[0]):
@@ -197,62 +163,9 @@ class WebConnector:
             if session is not None and session.is_own:
                 activity.failed(code="LOGIN")
                 return None
-            session = await self._another_session(login, session, document, activity, pace, fetcher)
+            session = await self._sessions.another(login, session, document, activity, pace, fetcher)
             if session is None:
                 return None
-
-    async def _session_of(self, login: Login, activity: Activity) -> "_KnownSession | None":
-        if login.name not in self._sessions:
-            assert activity.shared is not None
-            stored = await activity.shared.session(login.name)
-            if stored is None:
-                return None
-            self._sessions[login.name] = _KnownSession.of(stored)
-        return self._sessions[login.name]
-
-    async def _another_session(
-        self,
-        login: Login,
-        refused: "_KnownSession | None",
-        document: Document,
-        activity: Activity,
-        pace: Pace,
-        fetcher: Fetches,
-    ) -> "_KnownSession | None":
-        """
-        Return a session other than the `refused` one. Log in if no other worker has done so meanwhile.
-
-        Return None if the document has to wait: for another worker's login, or for a person after a failed login. Its
-        ending has been reported then.
-        """
-        shared = activity.shared
-        assert shared is not None
-        async with shared.shut(f"login {login.name}") as gate:
-            if not gate.is_mine:
-                activity.wait_for(gate.name, code="LOGIN")
-                return None
-            stored = await shared.session(login.name)
-            if stored is not None and (refused is None or stored.number != refused.number):
-                self._sessions[login.name] = _KnownSession.of(stored)
-                return self._sessions[login.name]
-            began = time.monotonic()
-            activity.record("begin login sequence", began=began, seconds=0.0, entity=login.name, result_code="OK")
-            try:
-                cookies = await log_in(login, document.identifier, fetcher=fetcher, headers=self._headers, pace=pace)
-            except LoginFailed as failed:
-                _record_end(activity, login, began=began, code="FAILED", description=str(failed))
-                # Before the gate opens, so that no other document repeats the failed login.
-                await shared.pause_job(f"{shared.connection}: the login {login.name} failed: {failed}")
-                activity.wait_for(gate.name, code="LOGIN")
-                return None
-            except LoginInterrupted as interrupted:
-                _record_end(activity, login, began=began, code=interrupted.code)
-                self._retry_or_fail(interrupted.code, document, activity)
-                return None
-            _record_end(activity, login, began=began, code="OK")
-            made = _KnownSession.of(await shared.keep_session(login.name, cookies.stored()))
-            self._sessions[login.name] = made
-            return replace(made, is_own=True)
 
     async def _ask(
         self,
@@ -262,7 +175,7 @@ class WebConnector:
         fetcher: Fetches,
         *,
         login: Login | None = None,
-        session: "_KnownSession | None" = None,
+        session: KnownSession | None = None,
     ) -> tuple[Response, bool]:
         """Return the response to a request for the document, and whether the request was conditional."""
         headers = {**self._headers, "Accept": self._accept_of(document)}
@@ -294,7 +207,7 @@ class WebConnector:
 
     def _end_without_response(self, code: str, document: Document, activity: Activity) -> None:
         if code in _PASSING_FAILURES:
-            self._retry_or_fail(code, document, activity)
+            retry_or_fail(code, document, activity, limits=self._limits)
         else:
             activity.failed(code=code)
 
@@ -314,31 +227,14 @@ class WebConnector:
         elif status in _GONE:
             activity.delete(code=str(status))
         elif status in _BUSY:
-            self._back_off(response, document, activity)
+            back_off(response, document, activity, limits=self._limits)
         elif status in _PASSING_STATUSES or 500 <= status < 600:
-            self._retry_or_fail(str(status), document, activity)
+            retry_or_fail(str(status), document, activity, limits=self._limits)
         else:
             activity.failed(code=str(status))
 
     def _end_not_modified(self, response: Response, document: Document, activity: Activity) -> None:
         activity.unchanged(code="304", validators=validators_of(response) or None, read=False)
-
-    def _retry_or_fail(self, code: str, document: Document, activity: Activity) -> None:
-        delays = self._limits.retry_delays
-        if document.failures < len(delays):
-            activity.retry_later(code=code, after=delays[document.failures], limit=RetryLimit(attempts=len(delays) + 1))
-        else:
-            activity.failed(code=code)
-
-    def _back_off(self, response: Response, document: Document, activity: Activity) -> None:
-        code = str(response.status)
-        asked = retry_after_of(response.headers, most=self._limits.longest_retry_after)
-        activity.back_off(asked)
-        if document.failures + 1 >= self._limits.back_off_attempts:
-            activity.failed(code=code)
-            return
-        after = float(2**document.failures) if asked is None else asked
-        activity.retry_later(code=code, after=after, limit=RetryLimit(attempts=self._limits.back_off_attempts))
 
     async def _end_redirect(self, response: Response, document: Document, activity: Activity) -> None:
         try:
@@ -374,129 +270,34 @@ class WebConnector:
         return is_followed
 
     async def _end_success(self, response: Response, document: Document, activity: Activity) -> None:
-        status = response.status
-        if status == 206:
-            self._retry_or_fail("INCOMPLETE", document, activity)
+        if response.status == 206:
+            retry_or_fail("INCOMPLETE", document, activity, limits=self._limits)
             return
-        content_type = response.headers.get("Content-Type", "")
-        name = media_type(content_type)
-        kind = kind_of(content_type, response.body) if status not in _NO_CONTENT else Kind.OTHER
-        if kind is Kind.OTHER or not response.whole:
+        page = self._reader.read(response, document, follows_links=not self._is_at_the_end(document))
+        if page is None:
             activity.no_document(code="NOT_TEXT")
             return
-        text = decoded(response.body, content_type)
-        wishes = (
-            wishes_of_headers(response.robots_tags, robots_name=self._robots_name)
-            if response.robots_tags
-            else RobotsWishes()
-        )
-        if kind is Kind.HTML:
-            content, wishes = self._read_html(
-                text, document, activity, content_type=name if "/" in name else "text/html", wishes=wishes
-            )
-        else:
-            content = Content(
-                url=document.identifier,
-                title="",
-                description="",
-                text=text.strip(),
-                content_type=name if "/" in name else "text/plain",
-                language="",
-            )
-        if wishes.noindex:
+        activity.reference_all(page.references)
+        if page.wishes.noindex:
             activity.no_document(code="NOINDEX")
             return
-        if (refused := self._index_rules.why_not(content, length=len(response.body))) is not None:
+        if (refused := self._index_rules.why_not(page.content, length=len(response.body))) is not None:
             activity.no_document(code=refused)
             return
-        version = activity.version_of(content.fingerprint)
+        version = activity.version_of(page.content.fingerprint)
         validators = validators_of(response)
         if activity.needs_indexing(version):
-            activity.ingest(content, code=str(status), version=version, validators=validators)
+            activity.ingest(page.content, code=str(response.status), version=version, validators=validators)
         else:
             activity.unchanged(code="OK_UNCHANGED", validators=validators, read=True)
-
-    def _read_html(
-        self, text: str, document: Document, activity: Activity, *, content_type: str, wishes: RobotsWishes
-    ) -> tuple[Content, RobotsWishes]:
-        """Return the content of a page. Its links are reported to the activity, if they count."""
-        page = read_page(text, robots_name=self._robots_name)
-        wishes = wishes.joined(page.wishes)
-        if not wishes.nofollow and not self._is_at_the_end(document):
-            references = self._links.references(page.links, base=self._base_of(page.base, document))
-            references.pop(document.hash, None)
-            activity.reference_all(references)
-        content = Content(
-            url=document.identifier,
-            title=page.title,
-            description=page.description,
-            text=page.text,
-            content_type=content_type,
-            language=page.language,
-        )
-        return content, wishes
 
     def _is_at_the_end(self, document: Document) -> bool:
         most = self._specification.max_depth
         return most is not None and document.depth >= most
 
-    def _base_of(self, href: str | None, document: Document) -> str:
-        """Return the base of the page's relative links. A base that is not a web address is ignored."""
-        if href is None:
-            return document.identifier
-        try:
-            return canonical(href, document.identifier, limits=self._limits)
-        except BadUrl:
-            return document.identifier
-
-
-@dataclass(frozen=True, slots=True)
-class _KnownSession:
-    """A session as a worker knows it; `is_own` if this document has created it."""
-
-    number: int
-    cookies: Cookies
-    is_own: bool = False
-
-    @classmethod
-    def of(cls, stored: Session) -> Self:
-        return cls(stored.number, Cookies.read(stored.value))
-
-    def headers_for(self, url: str) -> dict[str, str]:
-        sent = self.cookies.header_for(url)
-        return {"Cookie": sent} if sent else {}
-
-
-def _record_end(activity: Activity, login: Login, *, began: float, code: str, description: str = "") -> None:
-    activity.record(
-        "end login sequence",
-        began=began,
-        seconds=time.monotonic() - began,
-        entity=login.name,
-        result_code=code,
-        result_description=description,
-    )
-
 
 def _is_text(_status: int, headers: Mapping[str, str], first: bytes) -> bool:
     return kind_of(headers.get("Content-Type", ""), first) is not Kind.OTHER
-
-
-def validators_of(response: Response) -> str:
-    """Return the validators for a later request, as JSON; '' if the server gave none."""
-    given = {
-        name: value
-        for name in ("ETag", "Last-Modified")
-        if (value := response.headers.get(name)) and value.isascii() and len(value) <= _MOST_VALIDATOR
-    }
-    return json.dumps(given) if given else ""
-
-
-def conditions_of(validators: str) -> dict[str, str]:
-    """Return the headers that request the document only if it changed since a response with these validators."""
-    given = json.loads(validators)
-    asked = {"If-None-Match": given.get("ETag"), "If-Modified-Since": given.get("Last-Modified")}
-    return {name: value for name, value in asked.items() if value}
 
 
 def _location_of(response: Response) -> str:

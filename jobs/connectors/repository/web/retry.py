@@ -1,8 +1,33 @@
-"""The header Retry-After: the wait that a server demands."""
+"""Retries: after failures that may pass by themselves, and after the wait that a server demands (Retry-After)."""
 
 import datetime as dt
 import email.utils
 from collections.abc import Mapping
+
+from jobs.connectors.repository.base import Activity, Document, RetryLimit
+from jobs.connectors.repository.web.fetch import Response
+from jobs.connectors.repository.web.limits import Limits
+
+
+def retry_or_fail(code: str, document: Document, activity: Activity, *, limits: Limits) -> None:
+    """Let the document be read again after the next of the delays, or fail it after the last one."""
+    delays = limits.retry_delays
+    if document.failures < len(delays):
+        activity.retry_later(code=code, after=delays[document.failures], limit=RetryLimit(attempts=len(delays) + 1))
+    else:
+        activity.failed(code=code)
+
+
+def back_off(response: Response, document: Document, activity: Activity, *, limits: Limits) -> None:
+    """Let the host wait as long as its answer demands, and read the document again or fail it."""
+    code = str(response.status)
+    demanded = retry_after_of(response.headers, most=limits.longest_retry_after)
+    activity.back_off(demanded)
+    if document.failures + 1 >= limits.back_off_attempts:
+        activity.failed(code=code)
+        return
+    after = float(2**document.failures) if demanded is None else demanded
+    activity.retry_later(code=code, after=after, limit=RetryLimit(attempts=limits.back_off_attempts))
 
 
 def retry_after_of(headers: Mapping[str, str], *, most: float) -> float | None:

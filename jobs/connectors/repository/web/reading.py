@@ -1,0 +1,81 @@
+"""A successful response as content for the outputs, with its links and the wishes of its author about robots."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from jobs.connectors.repository.base import Content, Document, Reference
+from jobs.connectors.repository.web.fetch import Response
+from jobs.connectors.repository.web.limits import Limits
+from jobs.connectors.repository.web.links import LinkTable
+from jobs.connectors.repository.web.page import RobotsWishes, read_page, wishes_of_headers
+from jobs.connectors.repository.web.text import Kind, decoded, kind_of, media_type
+from jobs.connectors.repository.web.urls import BadUrl, canonical
+
+_NO_CONTENT: Final = frozenset({204, 205})
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPage:
+    """`references` are the links that count, by hash: none under nofollow, and none of a plain text."""
+
+    content: Content
+    wishes: RobotsWishes
+    references: Mapping[str, Reference] = field(default_factory=dict)
+
+
+class PageReader:
+    """Reads the pages of one job."""
+
+    def __init__(self, links: LinkTable, *, robots_name: str, limits: Limits) -> None:
+        self._links = links
+        self._robots_name = robots_name
+        self._limits = limits
+
+    def read(self, response: Response, document: Document, *, follows_links: bool) -> ReadPage | None:
+        """Return the page of a response 2xx; None if it is not text, or not whole."""
+        content_type = response.headers.get("Content-Type", "")
+        kind = kind_of(content_type, response.body) if response.status not in _NO_CONTENT else Kind.OTHER
+        if kind is Kind.OTHER or not response.whole:
+            return None
+        name = media_type(content_type)
+        text = decoded(response.body, content_type)
+        wishes = (
+            wishes_of_headers(response.robots_tags, robots_name=self._robots_name)
+            if response.robots_tags
+            else RobotsWishes()
+        )
+        if kind is not Kind.HTML:
+            content = Content(
+                url=document.identifier,
+                title="",
+                description="",
+                text=text.strip(),
+                content_type=name if "/" in name else "text/plain",
+                language="",
+            )
+            return ReadPage(content, wishes)
+        page = read_page(text, robots_name=self._robots_name)
+        wishes = wishes.joined(page.wishes)
+        references: dict[str, Reference] = {}
+        if follows_links and not wishes.nofollow:
+            references = self._links.references(page.links, base=self._base_of(page.base, document))
+            references.pop(document.hash, None)
+        content = Content(
+            url=document.identifier,
+            title=page.title,
+            description=page.description,
+            text=page.text,
+            content_type=name if "/" in name else "text/html",
+            language=page.language,
+        )
+        return ReadPage(content, wishes, references)
+
+    def _base_of(self, href: str | None, document: Document) -> str:
+        """Return the base of the page's relative links. A base that is not a web address is ignored."""
+        if href is None:
+            return document.identifier
+        try:
+            return canonical(href, document.identifier, limits=self._limits)
+        except BadUrl:
+            return document.identifier
