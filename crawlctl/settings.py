@@ -18,6 +18,7 @@ from jobs.lifecycle.job import Kind
 from jobs.lifecycle.period import Period
 from jobs.metrics import process
 from jobs.settings import table
+from nodes.settings import of_nodes
 from nodes.settings.declaration import read_environment
 from nodes.settings.effective import Effective
 
@@ -25,10 +26,12 @@ BASE_DIR = places.BASE
 # The command line that starts one of our commands in a new process.
 CRAWLCTL_PROGRAM = places.PROGRAM
 
+# The table of all settings.
+CRAWLCTL_SETTINGS = table.TABLE
 # The values of the environment, by path. Running processes add stored settings and the command line:
-# `jobs.settings.running` has the effective values.
-CRAWLCTL_ENVIRONMENT = read_environment(table.TABLE, os.environ)
-_given = Effective(table=table.TABLE, environment=CRAWLCTL_ENVIRONMENT)
+# `nodes.settings.running` has the effective values.
+CRAWLCTL_ENVIRONMENT = read_environment(CRAWLCTL_SETTINGS, os.environ)
+_given = Effective(table=CRAWLCTL_SETTINGS, environment=CRAWLCTL_ENVIRONMENT)
 
 # Directory of everything that crawlctl writes on this machine: the embedded database, its key, logs. Tests have a
 # server of their own, so that no test can touch an operator's crawl.
@@ -122,7 +125,7 @@ TEMPLATES = [
 ]
 
 # Without DATABASE_URL an embedded PostgreSQL runs below VAR_DIR while any process uses it.
-DATABASES = {"default": database_from_url(_given[table.DATABASE_URL], var_dir=VAR_DIR)}
+DATABASES = {"default": database_from_url(_given[of_nodes.DATABASE_URL], var_dir=VAR_DIR)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_PASSWORD_VALIDATORS = [
@@ -265,9 +268,9 @@ SPECTACULAR_SETTINGS = {
 
 # --- Coordination ------------------------------------------------------------------------------
 
-CRAWLCTL_COORDINATION = _given[table.COORDINATION]
-CRAWLCTL_ZOOKEEPER = _given[table.ZOOKEEPER]
-CRAWLCTL_ZOOKEEPER_CREDENTIALS = _given[table.ZOOKEEPER_CREDENTIALS]
+CRAWLCTL_COORDINATION = _given[of_nodes.COORDINATION]
+CRAWLCTL_ZOOKEEPER = _given[of_nodes.ZOOKEEPER]
+CRAWLCTL_ZOOKEEPER_CREDENTIALS = _given[of_nodes.ZOOKEEPER_CREDENTIALS]
 
 # --- Metrics -----------------------------------------------------------------------------------
 

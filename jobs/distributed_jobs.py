@@ -9,9 +9,9 @@ import datetime as dt
 
 from django.db import connection, transaction
 
-from jobs.state.changes import record_request
 from nodes.coordination.names import checked
 from nodes.job_book import ALL, OTHERS
+from nodes.membership.changes import record_request
 from nodes.models import DistributedJobSwitch, DistributedJobWish
 
 

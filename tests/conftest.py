@@ -112,7 +112,7 @@ def django_db_modify_db_settings(
 @pytest.fixture(autouse=True)
 def no_stored_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the stored settings that the process of a test has applied."""
-    monkeypatch.setattr("jobs.settings.running._process.taken_up", None)
+    monkeypatch.setattr("nodes.settings.running._process.taken_up", None)
 
 
 @pytest.fixture(autouse=True)

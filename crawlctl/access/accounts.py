@@ -10,9 +10,9 @@ from django.db import IntegrityError, transaction
 from django.db.models.signals import post_save, pre_save
 from django.utils.crypto import get_random_string
 
-from jobs.settings.running import current
 from jobs.settings.table import ADMIN_PASSWORD
-from jobs.state.changes import as_secret, record_change
+from nodes.membership.changes import as_secret, record_change
+from nodes.settings.running import current
 
 _NAME = "admin"
 _LENGTH = 20

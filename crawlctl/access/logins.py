@@ -21,7 +21,7 @@ from django.http import HttpRequest
 from django.utils.crypto import salted_hmac
 
 from crawlctl.models import LoginAttempt
-from jobs.queries.clock import read_clock
+from nodes.database.clock import read_clock
 
 WINDOW: Final = dt.timedelta(minutes=5)
 # Wrong passwords within the window, for one name and for all names of an address.

@@ -17,9 +17,9 @@ from django.conf import settings
 from crawlctl.demo.plan import SitePlan
 from crawlctl.processes import services
 from crawlctl.processes.supervisor import Service, Supervisor
-from jobs.settings.running import current
 from jobs.settings.table import DRAIN_TIMEOUT
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.settings.running import current
 
 _SEED: Final = 1
 _SITE: Final = "synthetic-site"

@@ -10,9 +10,9 @@ from crawlctl.drill.faults import Fault, Victim, Whom, again_and_again, choose, 
 from crawlctl.drill.models import Drill
 from crawlctl.drill.observation import Observation, OutageObservation, Report, Request, judge_requests
 from crawlctl.drill.sandbox import GAP, Sandbox
-from jobs.settings.running import current
-from jobs.settings.table import HEARTBEAT_INTERVAL, NODE_TIMEOUT
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_TIMEOUT
+from nodes.settings.running import current
 
 # Time for all expected events (in timeouts).
 _PATIENCE: Final = 6

@@ -25,8 +25,8 @@ from crawlctl.drill.observation import Request
 from crawlctl.processes.supervisor import Supervisor
 from jobs.duties.housekeep import forget_scope
 from jobs.models import Job
-from jobs.queries.clock import read_clock
 from jobs.verbs import control
+from nodes.database.clock import read_clock
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
 from nodes.models import Node
 

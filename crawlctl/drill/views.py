@@ -8,9 +8,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from crawlctl.drill.models import Drill
-from jobs.queries.clock import read_clock
 from jobs.ui.pages import page
-from jobs.words import formats
+from nodes.database.clock import read_clock
+from nodes.web import formats
 
 _SHOWN: Final = 50
 

@@ -25,14 +25,14 @@ from psycopg.abc import PQGen
 
 from crawlctl.live.changes import changes
 from crawlctl.live.judging import Judge
-from jobs.queries.clock import read_clock
 from jobs.queries.hosts.lines import observe_busiest_bins
 from jobs.queries.jobs.lines import observe_rates
-from jobs.queries.moment import Moment
 from jobs.state import channels
-from jobs.ui.screens import Record
 from jobs.ui.topics import TopicUnknown, read_screen
 from nodes.database.address import database_dsn
+from nodes.database.clock import read_clock
+from nodes.database.moment import Moment
+from nodes.web.screens import Record
 
 _T = TypeVar("_T")
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeGuard
 
-from jobs.ui.screens import Record
+from nodes.web.screens import Record
 
 
 def changes(before: Record, after: Record) -> Record:

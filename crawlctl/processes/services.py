@@ -6,8 +6,8 @@ from pathlib import Path
 from django.conf import settings
 
 from crawlctl.processes.supervisor import Service
-from jobs.management.metrics_option import NO_METRICS
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.management.metrics_option import NO_METRICS
 
 
 def manager(

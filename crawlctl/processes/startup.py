@@ -4,7 +4,7 @@ from django.core.management.base import CommandError
 from django.db import Error as DatabaseError
 
 from crawlctl.postgres.errors import EmbeddedPostgresError
-from jobs.management.schema import SchemaTooNew, make_ready
+from nodes.database.schema import SchemaTooNew, make_ready
 
 
 def make_database_ready() -> None:

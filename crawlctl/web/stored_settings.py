@@ -6,8 +6,8 @@ from collections.abc import Callable
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 
-from jobs.settings.running import current, follow_newest
-from jobs.settings.table import HEARTBEAT_INTERVAL
+from nodes.settings.of_nodes import HEARTBEAT_INTERVAL
+from nodes.settings.running import current, follow_newest
 
 
 class FollowStoredSettings:

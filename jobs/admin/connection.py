@@ -25,9 +25,9 @@ from jobs.attention.outputs import say_lost_lines
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, installed
 from jobs.connectors.repository import registry
 from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection
-from jobs.queries.clock import read_clock
 from jobs.verbs import connections, restoring
 from jobs.verbs.connections import ConnectionInUse, InvalidConnection, Kind
+from nodes.database.clock import read_clock
 
 # Jobs of a connection that the list names.
 _JOBS_SHOWN: Final = 5

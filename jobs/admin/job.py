@@ -24,10 +24,10 @@ from jobs.connectors.repository.kind import RepositoryKind
 from jobs.lifecycle.job import TRANSITIONS, Phase
 from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
-from jobs.queries.clock import read_clock
 from jobs.queries.few_choices import offer_few
 from jobs.verbs import control
 from jobs.verbs.control import InvalidJob, JobUnknown, TransitionRefused
+from nodes.database.clock import read_clock
 
 
 class SeedInline(StackedInline):  # type: ignore[misc]

@@ -22,10 +22,10 @@ from jobs.admin.rehearsal import rehearsal
 from jobs.connectors.repository.registry import UnknownConnector, check_specification
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, Seed
-from jobs.queries.clock import read_clock
 from jobs.queries.few_choices import offer_few
 from jobs.verbs import control
 from jobs.verbs.control import InvalidJob, SeedWanted
+from nodes.database.clock import read_clock
 
 # Limits of seeds and addresses in a form.
 _MOST_SEEDS: Final = 50

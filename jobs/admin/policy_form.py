@@ -24,11 +24,11 @@ from unfold.widgets import (
 from jobs.admin.drawn import Lines
 from jobs.checks.policies import RuleWanted
 from jobs.models import ThrottlePolicy, ThrottleRule
-from jobs.queries.clock import read_clock
 from jobs.queries.policy_preview import Preview
 from jobs.throttling.windows import EVERY_DAY
 from jobs.verbs import policies
 from jobs.verbs.policies import InvalidPolicy, PolicyNotAllowed
+from nodes.database.clock import read_clock
 
 PREVIEW: Final = "_preview"
 EACH: Final = ("open_requests", "min_gap", "starts", "period", "bytes_per_second")

@@ -9,10 +9,10 @@ from rest_framework.response import Response
 
 from jobs.attention.lines import AttentionLine, Severity
 from jobs.attention.sources import read_attention
-from jobs.queries.clock import read_clock
-from jobs.queries.moment import Moment
 from nodes.api.base import ContractView
 from nodes.api.strict import Nothing, read_query
+from nodes.database.clock import read_clock
+from nodes.database.moment import Moment
 
 
 class AttentionLineSerializer(serializers.Serializer[AttentionLine]):

@@ -14,13 +14,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.models import ThrottleGroup
-from jobs.queries.clock import read_clock
 from jobs.queries.cluster.requests import PlanInBrief, progress_of, read_plans
 from jobs.verbs import control
 from nodes.api.base import ContractView
 from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, PageQuery, StrictSerializer, read_body
 from nodes.api.views import NodeView
+from nodes.database.clock import read_clock
 from nodes.decisions.items import ItemState
 from nodes.models import ClusterRequest, Node
 

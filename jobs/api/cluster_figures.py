@@ -13,9 +13,9 @@ from jobs.attention.sources import read_attention
 from jobs.lifecycle.job import Guard, Pause, Phase, Window
 from jobs.metrics import cluster
 from jobs.models import InvariantCheck, Job
-from jobs.queries.clock import read_clock
 from jobs.queries.documents.search_lag import read_search_lag
 from jobs.queries.jobs.counts import add_up, count_present_runs
+from nodes.database.clock import read_clock
 from nodes.decisions.items import ItemState
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind
 

@@ -9,7 +9,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.distributed_jobs import DistributedJobUnknown, lock_switches, read_switches, set_switch, wish_rebalance
-from jobs.queries.clock import read_clock
 from jobs.queries.distributed_jobs import (
     ItemOfJob,
     JobSeen,
@@ -23,6 +22,7 @@ from nodes.api.strict import StrictSerializer, read_body, read_query
 from nodes.assignment.names import DEFAULT
 from nodes.coordination.port import LockSeen
 from nodes.database.address import database_dsn
+from nodes.database.clock import read_clock
 from nodes.job_book import ALL, DEFAULT_CLUSTER, OTHERS
 
 # What a switch may be of, by the words of the API.

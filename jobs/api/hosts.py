@@ -15,7 +15,6 @@ from rest_framework.response import Response
 
 from jobs.api.policies import LimitsSerializer
 from jobs.models import Bin, Turn
-from jobs.queries.clock import read_clock
 from jobs.queries.hosts.limits import LimitLines, SourceLine
 from jobs.queries.hosts.lines import BinLine, ParentLine, read_bin_lines, said_by_of
 from jobs.queries.hosts.page import LaneLine, Refusal, read_bin_page
@@ -28,6 +27,7 @@ from jobs.words import verdicts
 from nodes.api.base import ContractView, created
 from nodes.api.paging import ListingView
 from nodes.api.strict import Nothing, PageQuery, StrictSerializer, read_body
+from nodes.database.clock import read_clock
 
 _ID: Final = "[0-9]{1,18}"
 _LAST: Final = "\U0010ffff"

@@ -15,7 +15,6 @@ from jobs.api.serializers import StrictModelSerializer
 from jobs.checks.policies import RuleWanted
 from jobs.lifecycle.period import Period
 from jobs.models import ThrottlePolicy, ThrottleRule
-from jobs.queries.clock import read_clock
 from jobs.queries.policy_preview import BinChange, Counted, Preview, Reach
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
 from jobs.throttling.windows import EVERY_DAY
@@ -24,6 +23,7 @@ from jobs.verbs.policies import EVERYWHERE
 from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import NamedQuery, StrictSerializer
+from nodes.database.clock import read_clock
 
 _ID: Final = "[0-9]{1,19}"
 # Of each policy in a list; there may be two thousand.

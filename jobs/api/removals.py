@@ -9,10 +9,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.models import DeletedJob, Restoration
-from jobs.queries.clock import read_clock
 from jobs.verbs import restoring
 from nodes.api.paging import ListingView
 from nodes.api.strict import Nothing, StrictSerializer, read_body
+from nodes.database.clock import read_clock
 
 
 class _HostSerializer(serializers.Serializer[Any]):

@@ -23,10 +23,10 @@ from jobs.api.serializers import (
     SeedSerializer,
 )
 from jobs.models import Job, Seed
-from jobs.queries.clock import read_clock
 from jobs.verbs.seed_lists import change_addresses
 from nodes.api.paging import ListingView
 from nodes.api.parsing import TextParser
+from nodes.database.clock import read_clock
 
 # Addresses of each seed that a list over jobs shows: a seed may have very many.
 _ADDRESSES_SHOWN: Final = 20

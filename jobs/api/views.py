@@ -28,7 +28,6 @@ from jobs.api.serializers import (
     SentBackSerializer,
 )
 from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, Seed
-from jobs.queries.clock import read_clock
 from jobs.queries.jobs.removals import read_removals
 from jobs.queries.jobs.seeds import read_first_seeds
 from jobs.queue.counting.counters import read_run
@@ -37,6 +36,7 @@ from jobs.verbs import connections, control, restoring
 from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import NamedQuery, Nothing, read_body
+from nodes.database.clock import read_clock
 
 _ID = "[0-9]{1,19}"
 _LIVE_SEEDS = Prefetch("seeds", Seed.objects.filter(removed_at=None))

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from jobs.attention.lines import SHOWN, AttentionLine
 from jobs.models import LostLines
-from jobs.words.formats import size
+from nodes.web.formats import size
 
 _KIND: Final = "lines_lost"
 

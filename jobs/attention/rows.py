@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from django.utils.translation import gettext as _
 
 from jobs.attention.lines import AttentionLine
-from jobs.words import formats
+from nodes.web import formats
 
 
 def rows(lines: Iterable[AttentionLine], *, now: dt.datetime) -> list[dict[str, str]]:

@@ -47,6 +47,6 @@ def why_not_read(directories: Sequence[bytes]) -> str:
 
 def _setting(setting: Setting[Any]) -> Any:  # noqa: ANN401 (each setting's own)
     # The import loads the models, and a program that only writes JSON lines may have none.
-    from jobs.settings.running import current  # noqa: PLC0415
+    from nodes.settings.running import current  # noqa: PLC0415
 
     return current()[setting]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from django.utils.functional import Promise
 
-from jobs.connectors.sealing import Unreadable, can_open, seal, unseal
+from nodes.database.sealing import Unreadable, can_open, seal, unseal
 
 
 class BadSpecification(ValueError):

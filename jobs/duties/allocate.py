@@ -15,12 +15,12 @@ from jobs.duties.groups import RUNNING, begin_moves, give, look, unsent_batches,
 from jobs.queue import release
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import notify
-from jobs.settings.running import current
-from jobs.settings.table import NODE_TIMEOUT
 from jobs.state import channels
 from nodes.decisions.allocate import Give, allocate
 from nodes.decisions.hand_over import Release, TakeBack
 from nodes.membership.fences import hold_term
+from nodes.settings.of_nodes import NODE_TIMEOUT
+from nodes.settings.running import current
 
 # Jobs, and seeds, that one pass examines at most.
 _AT_ONCE: Final = 1000

@@ -18,10 +18,10 @@ from jobs.connectors.output.registry import installed as outputs_installed
 from jobs.connectors.output.registry import is_installed as output_is_installed
 from jobs.connectors.repository.registry import find as find_repository
 from jobs.connectors.repository.registry import is_installed as repository_is_installed
-from jobs.connectors.sealing import MARK
 from jobs.duties.context import Pass
 from jobs.duties.moves import move, say_why
 from jobs.queue.sql.rows import named_rows
+from nodes.database.sealing import MARK
 
 # Jobs that run, and jobs that lacked a connector at the last check: each by an index of its own.
 WATCHED_JOBS: Final[LiteralString] = """

@@ -17,7 +17,6 @@ import psycopg
 
 from jobs.queue.sql.floor import LOWEST_BATCH
 from jobs.queue.sql.rows import named_rows
-from jobs.settings.running import current
 from jobs.settings.table import BALANCE
 from nodes.assignment.evenly import evenly
 from nodes.assignment.strategy import Strategy
@@ -27,6 +26,7 @@ from nodes.decisions.hand_over import LetGo, Release, TakeBack
 from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen, item_sources_of
 from nodes.lifecycle import NodeStatus
 from nodes.membership.journal import record
+from nodes.settings.running import current
 
 # Phases in which a job has work for the owners of its seeds' groups: its seeds run.
 RUNNING: Final[LiteralString] = (

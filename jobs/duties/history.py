@@ -4,9 +4,9 @@ from typing import Final, LiteralString
 
 from jobs.duties.context import Pass
 from jobs.duties.days import keep_days
-from jobs.settings.running import current
 from jobs.settings.table import KEEP_HISTORY
 from nodes.membership.fences import hold_term
+from nodes.settings.running import current
 
 HISTORIES_TO_CLEAR: Final[LiteralString] = (
     "SELECT id, clear_history_before FROM jobs_repositoryconnection WHERE clear_history_before IS NOT NULL"

@@ -4,9 +4,9 @@ from typing import Final, LiteralString
 
 from jobs.duties.context import Pass
 from jobs.duties.days import keep_days
-from jobs.settings.running import current
 from jobs.settings.table import KEEP_REMOVED
 from nodes.membership.fences import hold_term
+from nodes.settings.running import current
 
 _FORGET: Final[tuple[LiteralString, ...]] = (
     "DELETE FROM jobs_deletedjob WHERE deleted_at < %(now)s - %(days)s * interval '1 day'",

@@ -21,16 +21,7 @@ from jobs.loops.database import WorkConnection, name_djangos_sessions
 from jobs.loops.manager import Manager, ManagerFailed
 from jobs.loops.open_files import raise_the_limit_of_open_files
 from jobs.loops.worker import Worker, WorkerFailed
-from jobs.settings.running import start_with, told
-from jobs.settings.table import (
-    CLAIMED,
-    COORDINATION,
-    HEARTBEAT_INTERVAL,
-    NODE_GIVE_UP,
-    NODE_TIMEOUT,
-    ZOOKEEPER,
-    ZOOKEEPER_CREDENTIALS,
-)
+from jobs.settings.table import CLAIMED
 from nodes.coordination import seat
 from nodes.coordination.opening import DATABASE, open_coordination
 from nodes.coordination.port import Coordination, CoordinationError
@@ -42,6 +33,15 @@ from nodes.life.log_facts import set_node
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 from nodes.metrics import of_nodes
 from nodes.settings.effective import Effective
+from nodes.settings.of_nodes import (
+    COORDINATION,
+    HEARTBEAT_INTERVAL,
+    NODE_GIVE_UP,
+    NODE_TIMEOUT,
+    ZOOKEEPER,
+    ZOOKEEPER_CREDENTIALS,
+)
+from nodes.settings.running import start_with, told
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,6 @@ import psycopg
 from django.conf import settings
 from django.db import close_old_connections
 
-from jobs.settings.running import current, told
-from jobs.settings.table import DATABASE_URL, NODE_TIMEOUT
 from nodes.assignment.names import strategy_named
 from nodes.coordination.opening import ZOOKEEPER, open_coordination
 from nodes.coordination.port import Coordination
@@ -26,6 +24,8 @@ from nodes.distributed import DistributedJob, DistributedJobManager, Observer, T
 from nodes.distributed.counting import CountingObserver, show_standing
 from nodes.job_book import ForgetSilentNodes, JobBook
 from nodes.life.attachment import call_when_orphaned
+from nodes.settings.of_nodes import DATABASE_URL, NODE_TIMEOUT
+from nodes.settings.running import current, told
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,6 @@ from typing import Any, Final, Protocol
 import psycopg
 
 from jobs.loops.database import Ear, WorkConnection
-from jobs.settings import running
-from jobs.settings.table import HEARTBEAT_INTERVAL, NODE_GIVE_UP
 from nodes.coordination.port import Coordination
 from nodes.coordination.seat import KeptSeat, Seat
 from nodes.database.connections import Dsn
@@ -16,8 +14,9 @@ from nodes.life.identity import NodeIdentity
 from nodes.membership import members
 from nodes.membership.fences import count_refused
 from nodes.membership.heartbeat import Heart, exit_at_once
-from nodes.settings import versions
+from nodes.settings import running, versions
 from nodes.settings.effective import Effective
+from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_GIVE_UP
 
 # Seconds that a stopping node waits for a database that does not answer.
 _LAST_WAIT: Final = 3.0

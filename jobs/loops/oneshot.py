@@ -27,20 +27,21 @@ from jobs.lifecycle.job import Pause, Phase
 from jobs.loops.daemons import make_manager
 from jobs.loops.manager import Manager
 from jobs.models import Job
-from jobs.queries.clock import read_clock
 from jobs.queue import release
 from jobs.queue.counting import counters
 from jobs.queue.counting.counters import RunCounts
-from jobs.settings.running import current
-from jobs.settings.table import DRAIN_TIMEOUT, NODE_TIMEOUT
+from jobs.settings.table import DRAIN_TIMEOUT
 from jobs.verbs import control
 from nodes.database.address import database_dsn
+from nodes.database.clock import read_clock
 from nodes.decisions.elect import take_over
 from nodes.decisions.judge import judge
 from nodes.decisions.snapshot import NodeSeen
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 from nodes.membership import leadership, members, snapshot
+from nodes.settings.of_nodes import NODE_TIMEOUT
+from nodes.settings.running import current
 
 _PROGRESS: Final = 0.5
 # Interval of checks of the job (seconds), in case that a notification of a change was lost.

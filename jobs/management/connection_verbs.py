@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs.management.database import look_at_the_database
-from jobs.queries.clock import read_clock
 from jobs.verbs.connections import Connection, ConnectionUnknown, Kind
+from nodes.database.clock import read_clock
+from nodes.management.database import look_at_the_database
 
 
 class ConnectionCommand(BaseCommand):

@@ -21,9 +21,9 @@ from jobs.management.crawl_sources import CrawlRefused, kind_of, read_fields, re
 from jobs.management.standard_output import STANDARD_OUTPUT, connection_of
 from jobs.models import Job, OutputConnection, ThrottlePolicy
 from jobs.models.policy import MOST_BYTES, MOST_STARTS
-from jobs.queries.clock import read_clock
 from jobs.verbs import connections, control
 from jobs.verbs.control import SeedWanted
+from nodes.database.clock import read_clock
 
 _MADE_BY = "crawl"
 _MOST_SECONDS = 86_400.0

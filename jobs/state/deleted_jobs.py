@@ -14,9 +14,9 @@ from django.db import transaction
 
 from jobs.lifecycle.job import JobState
 from jobs.models import DeletedJob, Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy, ThrottleRule
-from jobs.settings.running import current
 from jobs.settings.table import KEEP_REMOVED
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.settings.running import current
 
 # Fields of a run that is over, and of nodes of that time.
 _AT_REST: Final[dict[str, Any]] = {

@@ -5,8 +5,8 @@ from typing import Any
 
 from jobs.lifecycle.activity import ActivityName
 from jobs.models import Activity, Job, JobEvent
-from jobs.settings.running import current
 from jobs.settings.table import KEEP_HISTORY
+from nodes.settings.running import current
 
 
 def record(

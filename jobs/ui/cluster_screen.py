@@ -1,4 +1,4 @@
-"""The page of the cluster in words; see `jobs.ui.screens` for the structure of a screen."""
+"""The page of the cluster in words; see `nodes.web.screens` for the structure of a screen."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -11,8 +11,10 @@ from django.utils.translation import ngettext
 from jobs.queries.cluster.coordination_looks import uses_zookeeper
 from jobs.queries.cluster.nodes import NodeLine
 from jobs.queries.cluster.page import CheckLine, ClusterPage, EventLine, GroupTile, Held, RequestLine
-from jobs.ui.screens import Record, node_row
-from jobs.words import failing_groups, formats
+from jobs.ui.screens import node_row
+from jobs.words import failing_groups
+from nodes.web import formats
+from nodes.web.screens import Record
 
 # Sizes of tiles. The heaviest group of all has the largest.
 _SIZES: Final = 8

@@ -11,15 +11,16 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from jobs.queries.clock import read_clock
 from jobs.queries.cluster.page import read_cluster_page, read_group, read_node_of_the_cluster
 from jobs.ui.cluster_screen import cluster_screen
-from jobs.ui.pages import name_of_who_may, page
+from jobs.ui.pages import page
 from jobs.verbs import control
 from jobs.verbs.control import GroupUnknown, NodeUnknown
+from nodes.database.clock import read_clock
 from nodes.lifecycle import NodeKind
 from nodes.membership.requests import NoMain, RequestRefused
 from nodes.models import ClusterRequest
+from nodes.web.pages import name_of_who_may
 
 
 @page

@@ -11,15 +11,15 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from jobs.queries.clock import read_clock
 from jobs.queries.cluster.coordination_looks import uses_zookeeper
 from jobs.queries.cluster.coordination_page import ClusterSight, CoordinationPage, read_coordination, read_raw_tree
 from jobs.ui.pages import page
-from jobs.words import formats
 from nodes.coordination.port import CoordinationError, LockSeen
 from nodes.coordination.raw_tree import Branch, NoSuchPath
 from nodes.database.address import database_dsn
+from nodes.database.clock import read_clock
 from nodes.models import Node
+from nodes.web import formats
 
 _administrators = permission_required("nodes.control_cluster", raise_exception=True)
 

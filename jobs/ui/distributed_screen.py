@@ -1,4 +1,4 @@
-"""The pages of distributed jobs in words; see `jobs.ui.screens` for the structure of a screen."""
+"""The pages of distributed jobs in words; see `nodes.web.screens` for the structure of a screen."""
 
 import datetime as dt
 
@@ -7,9 +7,9 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
 from jobs.queries.distributed_jobs import ItemOfJob, JobPage, JobSeen, JobsSeen, NodeOfJob, Switch
-from jobs.ui.screens import Record
-from jobs.words import formats
 from nodes.job_book import ALL, OTHERS
+from nodes.web import formats
+from nodes.web.screens import Record
 
 
 def distributed_screen(seen: JobsSeen, *, now: dt.datetime) -> Record:

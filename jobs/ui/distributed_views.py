@@ -11,18 +11,19 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from jobs.distributed_jobs import set_switch, wish_rebalance
-from jobs.queries.clock import read_clock
 from jobs.queries.distributed_jobs import plan_sharing, read_distributed_job, read_distributed_jobs
 from jobs.ui.distributed_screen import distributed_job_screen, distributed_screen
-from jobs.ui.pages import name_of_who_may, page
+from jobs.ui.pages import page
 from jobs.ui.topics import distributed_topic
-from jobs.words import formats
 from nodes.assignment.names import DEFAULT, NoSuchStrategy
 from nodes.assignment.pools import StrategyRefused
 from nodes.coordination.names import BadName
 from nodes.coordination.port import CoordinationError
 from nodes.database.address import database_dsn
+from nodes.database.clock import read_clock
 from nodes.job_book import DEFAULT_CLUSTER
+from nodes.web import formats
+from nodes.web.pages import name_of_who_may
 
 # Requests of a form: to disable a job, to enable it, or to remove its switch (None).
 _WISHES: Final = {"disable": True, "enable": False, "follow": None}

@@ -12,13 +12,14 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.queries.documents.lists import DocumentLine, DocumentStory, HeldBy, LinkLine
 from jobs.queries.documents.search import Hit, SearchPage
-from jobs.words import formats
 from jobs.words.codes import explain_code
+from jobs.words.documents import document_state
 from jobs.words.explanations import tell_story
+from nodes.web import formats
 
 
 def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object]:
-    state, tone = formats.document_state(
+    state, tone = document_state(
         stage=line.stage, outcome=line.outcome, code=line.code, is_of_this_run=line.is_of_this_run
     )
     return {
@@ -38,7 +39,7 @@ def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object
 
 def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, object]:
     item = story.item
-    state, tone = formats.document_state(
+    state, tone = document_state(
         stage=Stage(item.stage),
         outcome=Outcome(item.outcome),
         code=item.result_code,
@@ -107,7 +108,7 @@ def _held_row(held: HeldBy, *, now: dt.datetime) -> Mapping[str, str]:
 def _link_row(link: LinkLine, *, job_id: int) -> Mapping[str, str]:
     if link.stage is None or link.outcome is None:
         return {"identifier": "", "address": "", "state": _("unknown to the job"), "tone": "quiet", "code": ""}
-    state, tone = formats.document_state(
+    state, tone = document_state(
         stage=link.stage, outcome=link.outcome, code=link.code, is_of_this_run=link.is_of_this_run
     )
     return {

@@ -1,4 +1,4 @@
-"""The pages of hosts in words; see `jobs.ui.screens` for the structure of a screen."""
+"""The pages of hosts in words; see `nodes.web.screens` for the structure of a screen."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -12,10 +12,12 @@ from jobs.queries.hosts.lines import BinLine, ParentLine
 from jobs.queries.hosts.page import BinPage, LaneLine, Refusal
 from jobs.queries.meter import STEP, STEPS
 from jobs.throttling.sources import Origin
-from jobs.ui.screens import Record, documents_address
-from jobs.words import formats, verdicts
+from jobs.ui.screens import documents_address
+from jobs.words import verdicts
 from jobs.words.codes import explain_code
 from jobs.words.limits import limits_in_words
+from nodes.web import formats
+from nodes.web.screens import Record
 
 # Coordinates of a row's small picture, and of a page's large one. The style stretches them.
 _SPARK: Final = (60, 16)

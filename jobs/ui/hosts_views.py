@@ -9,18 +9,19 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from jobs.queries.clock import read_clock
 from jobs.queries.hosts.lines import read_bin_lines
 from jobs.queries.hosts.page import BinPage, read_bin_page
 from jobs.queries.hosts.selection import BinFilter, find_bins, find_busiest, find_denied
 from jobs.ui.forms import HostFilterForm
 from jobs.ui.hosts_screen import host_screen, hosts_screen
-from jobs.ui.pages import name_of_who_may, page
+from jobs.ui.pages import page
 from jobs.ui.topics import host_topic
 from jobs.verbs import deny_list
 from jobs.verbs import hosts as bins
 from jobs.verbs.hosts import MAY_STOP, BinRefused, BinUnknown, HostsUnknown, InvalidBin
 from jobs.verbs.policies import EVERYWHERE, InvalidPolicy, PolicyNotAllowed, PolicyUnknown
+from nodes.database.clock import read_clock
+from nodes.web.pages import name_of_who_may
 
 
 @page

@@ -1,43 +1,7 @@
-"""The conditions of every page: the login, and the permissions to see it and to use its actions."""
+"""The condition of every page of the crawl: the permission to view jobs."""
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, Final
+from typing import Final
 
-from django.contrib.auth.decorators import login_required, permission_required
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.utils.translation import gettext as _
+from nodes.web.pages import page_for
 
-from jobs.queries.moment import Moment
-
-# Requests that change nothing, so that everything read stays valid until their answer.
-_SAFE: Final = frozenset({"GET", "HEAD"})
-
-
-def page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponseBase]:
-    """
-    Return the view for users with a role. Others are led to the login, or refused. A page reads each fact only once.
-    """
-
-    @wraps(view)
-    def at_one_moment(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if request.method not in _SAFE:
-            return view(request, *args, **kwargs)
-        with Moment().present():
-            return view(request, *args, **kwargs)
-
-    return login_required(permission_required("jobs.view_job", raise_exception=True)(at_one_moment))
-
-
-def name_of_who_may(request: HttpRequest, permission: str) -> str:
-    """
-    Return the user's name, for an action that needs this permission beyond that of seeing the page.
-
-    Raises:
-        PermissionDenied: the user lacks the permission.
-    """
-    user: Any = request.user
-    if not user.has_perm(permission):
-        raise PermissionDenied(_("Your role does not permit this action. Ask an administrator."))
-    return str(user.get_username())
+page: Final = page_for("jobs.view_job")

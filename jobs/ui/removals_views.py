@@ -11,17 +11,18 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from jobs.models import DeletedJob, Restoration
-from jobs.queries.clock import read_clock
 from jobs.queries.jobs.removals import COUNTED_AT_MOST, OutputRemovals, Question, RunRemovals, read_removals
-from jobs.settings.running import current
 from jobs.settings.table import KEEP_REMOVED
 from jobs.state.deleted_jobs import CannotComeBack
 from jobs.state.runs import InvalidJob
 from jobs.state.transitions import JobUnknown
-from jobs.ui.pages import name_of_who_may, page
+from jobs.ui.pages import page
 from jobs.verbs import restoring
 from jobs.verbs.restoring import NothingToRestore
-from jobs.words import formats
+from nodes.database.clock import read_clock
+from nodes.settings.running import current
+from nodes.web import formats
+from nodes.web.pages import name_of_who_may
 
 # Digits of a run's number, and deleted jobs on a page.
 _LONGEST: Final = 10

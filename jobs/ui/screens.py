@@ -1,14 +1,7 @@
-"""
-Pages in words: the text that a template prints, and that an open page receives.
-
-A screen is a record: names with a text, or with a list of records that have a `key`. A template shows a text in an
-element with that name in `data-cell` (or binds it to an attribute), a list in one with `data-list`.
-`static/js/screen.js` puts a newer screen in its place. Screens do not depend on the visitor: the template decides which
-buttons to show, and the view checks the permission again.
-"""
+"""The pages of the crawl in words; see `nodes.web.screens` for the structure of a screen."""
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from django.urls import reverse
@@ -30,12 +23,13 @@ from jobs.queries.meter import MEAN_OF, STEP, STEPS
 from jobs.queries.overview import OverviewPage
 from jobs.queue.counting.counters import RunCounts
 from jobs.verdicts.causes import Cause, Verdict, is_of_job
-from jobs.words import failing_groups, formats, verdicts
+from jobs.words import failing_groups, verdicts
 from jobs.words.codes import explain_code
+from jobs.words.documents import document_state
 from jobs.words.explanations import explain_end
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
-
-Record = Mapping[str, object]
+from nodes.web import formats
+from nodes.web.screens import Record
 
 # Coordinates of the picture of rates. The style stretches them.
 _WIDTH: Final = 300
@@ -308,7 +302,7 @@ def _code_row(job: JobLine, code: CodeCount) -> Record:
         "code": code.code or formats.UNKNOWN,
         "meaning": explain_code(code.code),
         "outcome": str(code.outcome.label),
-        "tone": formats.document_state(stage=Stage.DONE, outcome=code.outcome, code=code.code, is_of_this_run=True)[1],
+        "tone": document_state(stage=Stage.DONE, outcome=code.outcome, code=code.code, is_of_this_run=True)[1],
         "count": formats.number(code.count),
         "address": documents_address(job=job.id, code=code.code),
     }

@@ -15,16 +15,16 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods
 from rest_framework.exceptions import ParseError
 
-from jobs.queries.clock import read_clock
 from jobs.queries.settings_page import NodeSettings, SettingLine, SettingsPage, read_settings_page, read_version
 from jobs.settings.table import TABLE
 from jobs.ui.pages import page
-from jobs.words import formats
 from nodes.api.parsing import read_json
+from nodes.database.clock import read_clock
 from nodes.settings import versions
 from nodes.settings.declaration import InvalidSettings, as_document, known_part
 from nodes.settings.effective import Source
 from nodes.settings.versions import Change, SettingsChanged
+from nodes.web import formats
 
 # Longest settings JSON (characters), more than all settings at their longest.
 _LONGEST_DOCUMENT = 64 * 1024

@@ -6,7 +6,7 @@ from jobs.connectors.repository import registry
 from jobs.lifecycle.job import Kind, StartMethod
 from jobs.lifecycle.schedule_text import span_in_words, window_in_words
 from jobs.queries.jobs.page import JobSetUp, JobTimes
-from jobs.words import formats
+from nodes.web import formats
 
 
 def describe(set_up: JobSetUp) -> list[tuple[str, str]]:

@@ -4,7 +4,6 @@ import datetime as dt
 import re
 
 from jobs.attention.sources import read_attention
-from jobs.queries.clock import read_clock
 from jobs.queries.cluster.nodes import read_nodes_page
 from jobs.queries.cluster.page import read_cluster_page
 from jobs.queries.distributed_jobs import read_distributed_job, read_distributed_jobs
@@ -16,9 +15,11 @@ from jobs.queries.overview import read_overview
 from jobs.ui.cluster_screen import cluster_screen
 from jobs.ui.distributed_screen import distributed_job_screen, distributed_screen
 from jobs.ui.hosts_screen import host_screen, hosts_screen
-from jobs.ui.screens import Record, job_screen, nodes_screen, overview_screen
+from jobs.ui.screens import job_screen, nodes_screen, overview_screen
 from nodes.coordination.names import BadName
 from nodes.database.address import database_dsn
+from nodes.database.clock import read_clock
+from nodes.web.screens import Record
 
 _ONE = re.compile(r"(job|host)-([1-9][0-9]{0,17})")
 _NAME = "([a-zA-Z0-9._-]{1,120})"

@@ -17,7 +17,6 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from jobs.attention.sources import read_attention
-from jobs.queries.clock import read_clock
 from jobs.queries.cluster.nodes import read_address_of_pages, read_nodes_page
 from jobs.queries.documents.lists import DocumentList, FilterTooWide, list_documents, read_story
 from jobs.queries.documents.search import BadQuery, SearchPage, SearchTooSlow
@@ -32,7 +31,8 @@ from jobs.ui.specification import describe
 from jobs.ui.topics import job_topic
 from jobs.verbs import control
 from jobs.verbs.control import InvalidJob, JobUnknown, TransitionRefused
-from jobs.words import formats
+from nodes.database.clock import read_clock
+from nodes.web import formats
 
 _HITS_A_PAGE: Final = 20
 

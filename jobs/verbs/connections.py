@@ -22,7 +22,7 @@ from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection, Session
 from jobs.state import channels
-from jobs.state.changes import record_change, record_request
+from nodes.membership.changes import record_change, record_request
 
 Connection = RepositoryConnection | OutputConnection
 Kind = type[RepositoryConnection] | type[OutputConnection]

@@ -24,12 +24,12 @@ from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottleGro
 from jobs.queue.send_back import SentBack, send_back
 from jobs.queue.wake import wake_job
 from jobs.state import channels, journal
-from jobs.state.changes import differences, in_words
 from jobs.state.runs import InvalidJob, ask_for_run
 from jobs.state.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
 from jobs.verbs.seeds import SeedWanted, addresses_of, are_as_stored, insert_seeds, replace_seeds, seed_facts
 from nodes.life.identity import TAG
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.membership.changes import differences, in_words
 from nodes.membership.requests import NoMain, RequestRefused, ask
 from nodes.models import ClusterRequest, Node
 

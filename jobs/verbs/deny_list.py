@@ -16,10 +16,10 @@ from django.db import transaction
 from jobs.checks.policies import RuleWanted, as_kept, why_no_pattern
 from jobs.models import Bin, DenialReason, ThrottlePolicy, ThrottleRule
 from jobs.models.policy import MOST_REQUESTS
-from jobs.state.changes import record_request
 from jobs.throttling.patterns import EVERY_PORT, patterns_of
 from jobs.verbs import policies
 from jobs.verbs.hosts import BinRefused, HostsUnknown, InvalidBin, check_reason
+from nodes.membership.changes import record_request
 
 # The policy that gets the rules for denied patterns. Other policies that hold everywhere may deny too.
 DENY_LIST: Final = "Deny list"

@@ -24,7 +24,7 @@ from jobs.models import Bin, BinState
 from jobs.queue.pace.end_back_off import go_on_without_back_off
 from jobs.queue.wake import wake_bin
 from jobs.state import channels
-from jobs.state.changes import record_request
+from nodes.membership.changes import record_request
 
 # Permission to stop, deny and release hosts.
 MAY_STOP: Final = "jobs.stop_bin"

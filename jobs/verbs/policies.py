@@ -19,8 +19,8 @@ from jobs.queries.policy_preview import Preview, read_preview
 from jobs.queue.pace.addresses import want_placed
 from jobs.queue.pace.read_policies import read_policies
 from jobs.state import channels
-from jobs.state.changes import record_change
 from jobs.throttling.policies import PolicyTerms
+from nodes.membership.changes import record_change
 
 # Permission for limits of every bin of the cluster, and for denials.
 EVERYWHERE: Final = "jobs.limit_everywhere"

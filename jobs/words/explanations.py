@@ -13,8 +13,9 @@ from jobs.lifecycle.job import Phase, RunEnd
 from jobs.models import Outcome
 from jobs.queries.documents.lists import DocumentStory
 from jobs.verdicts.causes import Verdict, is_of_job
-from jobs.words import formats, verdicts
+from jobs.words import verdicts
 from jobs.words.codes import explain_code
+from nodes.web import formats
 
 _ENDS: Final[Mapping[str, str | Promise]] = {
     RunEnd.FINISHED: gettext_lazy("finished"),

@@ -5,7 +5,7 @@ import datetime as dt
 from django.utils.translation import gettext as _
 
 from jobs.queries.cluster.failing_groups import FailingGroup
-from jobs.words import formats
+from nodes.web import formats
 
 
 def row(group: FailingGroup, *, now: dt.datetime) -> dict[str, str]:

@@ -12,8 +12,8 @@ from jobs.throttling.limits import UNLIMITED_REQUESTS
 from jobs.throttling.sources import Origin
 from jobs.verdicts.causes import Cause, Verdict, is_of_job
 from jobs.verdicts.requests import Requests
-from jobs.words import formats
 from jobs.words.limits import limits_in_words
+from nodes.web import formats
 
 # The tone of each cause that stops or delays work; other causes let work continue.
 _TONES = {

@@ -12,7 +12,6 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from nodes.metrics.figures import Count, Figure, Level, Spread
-from nodes.metrics.of_distributed_jobs import figures_of_jobs
 
 _LAST_PORT: Final = 65_535
 
@@ -26,23 +25,38 @@ class FiguresCollector(Collector):
     A collector of these figures, for a registry of the Prometheus library, including that of an embedding application.
     """
 
-    def __init__(self, figures: Iterable[Figure], *, refresh: Callable[[], None] = lambda: None) -> None:
-        """`refresh` is called before each reading."""
-        self._figures, self._refresh = tuple(figures), refresh
+    def __init__(
+        self,
+        figures: Iterable[Figure],
+        *,
+        more: Callable[[], Iterable[Figure]] = tuple,
+        refresh: Callable[[], None] = lambda: None,
+    ) -> None:
+        """
+        `refresh` is called before each reading, and then `more`. It returns figures that exist only once something was
+        counted.
+        """
+        self._figures, self._more, self._refresh = tuple(figures), more, refresh
 
     def collect(self) -> Iterator[Metric]:
         self._refresh()
-        for figure in (*self._figures, *figures_of_jobs()):
+        for figure in (*self._figures, *self._more()):
             yield _family(figure)
 
 
-def registry_of(figures: Iterable[Figure], *, refresh: Callable[[], None] = lambda: None) -> CollectorRegistry:
+def registry_of(
+    figures: Iterable[Figure],
+    *,
+    more: Callable[[], Iterable[Figure]] = tuple,
+    refresh: Callable[[], None] = lambda: None,
+) -> CollectorRegistry:
     """
-    Return a registry of these figures and those of the process: memory, CPU, files. `refresh` is called before each
-    reading.
+    Return a registry of these figures and those of the process: memory, CPU, files.
+
+    `more` and `refresh` are those of `FiguresCollector`.
     """
     registry = CollectorRegistry()
-    registry.register(FiguresCollector(figures, refresh=refresh))
+    registry.register(FiguresCollector(figures, more=more, refresh=refresh))
     ProcessCollector(registry=registry)
     return registry
 

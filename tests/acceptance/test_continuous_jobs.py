@@ -156,7 +156,7 @@ def test_a_document_that_failed_often_enough_may_end_the_run_with_the_reason(dae
 
 
 def test_an_output_is_cleared_by_a_worker_and_the_next_run_brings_everything_back(daemons, world):
-    from jobs.queries.clock import read_clock
+    from nodes.database.clock import read_clock
 
     world.put("a", links=["b"])
     world.put("b")

@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from crawlctl.access.roles import ADMINISTRATOR
 from jobs.models import Job, OutputConnection, RepositoryConnection
-from jobs.queries.clock import read_clock
 from jobs.verbs import connections, control
 from jobs.verbs.control import SeedWanted
+from nodes.database.clock import read_clock
 from tests.support.api import client_of
 from tests.support.factories import NOON, make_output
 from tests.support.processes import ended, held_by, read_lines, wait_for

@@ -202,8 +202,8 @@ def _measure_gaps(directory: Path, *, environment: Mapping[str, str], moves: int
 def _move(job: "Job") -> None:
     """Move the job's group to the other manager, and wait until it has arrived."""
     from jobs.models import ThrottleGroup
-    from jobs.queries.clock import read_clock
     from jobs.verbs import control
+    from nodes.database.clock import read_clock
     from nodes.models import Node
 
     group = ThrottleGroup.objects.get(policy__seeds__job=job)

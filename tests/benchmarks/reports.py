@@ -76,7 +76,7 @@ def _fill(rows: int) -> dt.datetime:
     from django.db import connection
 
     from jobs.models import RepositoryConnection
-    from jobs.queries.clock import read_clock
+    from nodes.database.clock import read_clock
 
     now = read_clock()
     sources = [RepositoryConnection.objects.create(name=name).pk for name in ("web", "files", "feeds")]

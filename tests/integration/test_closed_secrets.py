@@ -3,9 +3,9 @@
 import pytest
 
 from jobs.attention.jobs import held_jobs
-from jobs.connectors.sealing import can_open, seal
 from jobs.duties.connectors import watch_connectors
 from jobs.models import Job, RepositoryConnection
+from nodes.database.sealing import can_open, seal
 from tests.support.cluster import NOON
 from tests.support.factories import make_policy, make_running_job
 from tests.support.stepping import Main

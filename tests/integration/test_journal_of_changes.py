@@ -6,7 +6,7 @@ from django.test import Client
 
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.models import JobEvent
-from jobs.state.changes import differences, in_words
+from nodes.membership.changes import differences, in_words
 from nodes.models import NodeEvent
 from tests.support.api import client_of, make_user, make_world
 

@@ -19,8 +19,8 @@ from jobs.connectors.repository.base import Ending
 from jobs.loops.worker.outputs import JobOutputs
 from jobs.management.standard_output import DocumentStream
 from jobs.models import LostLines
-from jobs.queries.clock import read_clock
 from jobs.verbs import connections
+from nodes.database.clock import read_clock
 from tests.integration.test_outputs import (
     NOON,
     OTHER_PAGE,

@@ -15,7 +15,7 @@ from jobs.api import cluster_figures
 from jobs.lifecycle.document import Stage
 from jobs.metrics.table import shown_by
 from jobs.models import InvariantCheck, Job, JobCounter
-from jobs.queries.clock import read_clock
+from nodes.database.clock import read_clock
 from nodes.metrics.figures import Level, Process
 from tests.support.api import NOON, client_of, make_node, make_world, token_client_of
 from tests.support.factories import make_job

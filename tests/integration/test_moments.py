@@ -6,8 +6,8 @@ import pytest
 from django.db import connection as django_connection
 from django.test.utils import CaptureQueriesContext
 
-from jobs.queries.moment import Moment
 from jobs.ui.topics import read_screen
+from nodes.database.moment import Moment
 from tests.support.api import make_job
 from tests.support.factories import make_running_job
 from tests.support.stepping import Manager

@@ -6,9 +6,9 @@ import psycopg
 import pytest
 from django.core.management.base import CommandError
 
-from jobs.management import database
 from nodes.database.connections import settings_of_node
 from nodes.database.session_check import SessionRefused, check_sessions
+from nodes.management import database
 from tests.support.cluster import TIMEOUT
 from tests.support.proxy import Proxy
 

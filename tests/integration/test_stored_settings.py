@@ -8,12 +8,12 @@ import pytest
 from django.db import connection as django_connection
 
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR
-from jobs.settings import running
-from jobs.settings.table import CLAIMED, HEARTBEAT_INTERVAL, NODE_TIMEOUT, TABLE
+from jobs.settings.table import CLAIMED, TABLE
 from nodes.models import Node, NodeEvent, SettingsVersion
-from nodes.settings import versions
+from nodes.settings import running, versions
 from nodes.settings.declaration import InvalidSettings
 from nodes.settings.effective import Effective
+from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_TIMEOUT
 from nodes.settings.versions import SettingsChanged
 from tests.support.api import assert_problem, client_of, make_node
 

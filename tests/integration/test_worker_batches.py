@@ -8,7 +8,7 @@ from jobs.loops.worker import Worker
 from jobs.models import Batch, BinState
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
-from jobs.settings.running import current
+from nodes.settings.running import current
 from tests.support.cluster import NOON, register_node
 from tests.support.factories import make_documents, make_lane, make_policy, make_running_job
 

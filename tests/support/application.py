@@ -21,7 +21,7 @@ from types import SimpleNamespace
 
 from nodes.distributed import DistributedJob, Schedule
 from nodes.distributed.counting import CountingObserver, show_standing
-from nodes.metrics.of_distributed_jobs import FIGURES
+from nodes.metrics.of_distributed_jobs import FIGURES, figures_of_jobs
 from nodes.metrics.prometheus import registry_of, render
 from tests.support import behaviour
 
@@ -140,7 +140,7 @@ class Application:
         return getattr(self._parts["manager"], name)()
 
     def metrics(self):
-        return render(registry_of(FIGURES))[0].decode()
+        return render(registry_of(FIGURES, more=figures_of_jobs))[0].decode()
 
     def hear(self):
         """Answer nothing. The answer arrives after all earlier reports."""

@@ -9,7 +9,8 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.queries.reports.document_states import Status
 from jobs.verdicts.results import ResultClass, class_of, is_failure
-from jobs.words import codes, formats
+from jobs.words import codes
+from jobs.words.documents import document_state
 from jobs.words.reports import STATUS_TONES, activity_tone, status_tone
 
 CSS = (Path(__file__).resolve().parents[2] / "static" / "css" / "crawlctl.css").read_text()
@@ -48,9 +49,7 @@ def test_gone_and_excluded_documents_are_no_failures_of_their_host():
 
 @pytest.mark.parametrize("code", ["404", "ROBOTS", "DENIED", "500", "200", "304"])
 def test_documents_reports_and_charts_give_a_result_the_same_colour(code):
-    _, of_a_document = formats.document_state(
-        stage=Stage.DONE, outcome=Outcome.EXCLUDED, code=code, is_of_this_run=True
-    )
+    _, of_a_document = document_state(stage=Stage.DONE, outcome=Outcome.EXCLUDED, code=code, is_of_this_run=True)
 
     assert of_a_document == status_tone(Status.INACTIVE, code) == class_of(code)
 
@@ -62,7 +61,7 @@ def test_excluded_and_gone_documents_are_not_green(code):
 
 def test_an_unknown_code_has_the_colour_of_its_outcome():
     states = [
-        formats.document_state(stage=Stage.DONE, outcome=outcome, code="ANOTHER", is_of_this_run=True)[1]
+        document_state(stage=Stage.DONE, outcome=outcome, code="ANOTHER", is_of_this_run=True)[1]
         for outcome in (Outcome.INDEXED, Outcome.FAILED)
     ]
 

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from jobs.settings import table
-from jobs.settings.table import CLAIMED, HEARTBEAT_INTERVAL, NODE_TIMEOUT, TABLE, TELLS_OUTPUTS
+from jobs.settings.table import CLAIMED, TABLE, TELLS_OUTPUTS
 from nodes.settings.declaration import (
     InvalidSettings,
     Setting,
@@ -16,6 +16,7 @@ from nodes.settings.declaration import (
     read_options,
 )
 from nodes.settings.effective import Effective, Source
+from nodes.settings.of_nodes import DATABASE_URL, HEARTBEAT_INTERVAL, NODE_TIMEOUT, ZOOKEEPER_CREDENTIALS
 
 
 def seconds(value):
@@ -54,7 +55,7 @@ def test_defaults_go_together():
 
 
 def test_secrets_are_said_by_the_environment_only():
-    for secret in (table.SECRET_KEY, table.ADMIN_PASSWORD, table.DATABASE_URL, table.ZOOKEEPER_CREDENTIALS):
+    for secret in (table.SECRET_KEY, table.ADMIN_PASSWORD, DATABASE_URL, ZOOKEEPER_CREDENTIALS):
         assert not secret.can_be_stored
 
 

@@ -9,7 +9,7 @@ from jobs.connectors.repository.web.kind import WEB, specification_of
 from jobs.connectors.repository.web.login import LoginFailed, log_in
 from jobs.connectors.repository.web.specification import CONFIGURATION
 from jobs.connectors.schema import BadSpecification
-from jobs.connectors.sealing import seal, unseal
+from nodes.database.sealing import seal, unseal
 from tests.support.free_pace import FreePace
 
 LOGIN = {"name": "door", "pages": "/in/", "page": "/login$", "hosts": ["a.example"]}

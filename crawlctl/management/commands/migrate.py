@@ -7,8 +7,8 @@ from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import connections
 
-from jobs.management.schema import NodesBeat, SchemaTooNew, refuse_newer, refuse_while_nodes_beat
 from nodes.database.connections import unhurried
+from nodes.database.schema import NodesBeat, SchemaTooNew, refuse_newer, refuse_while_nodes_beat
 
 
 class Command(migrate.Command):

@@ -15,10 +15,10 @@ from crawlctl.processes import services
 from crawlctl.processes.startup import make_database_ready
 from crawlctl.processes.supervisor import StopRequest, Supervisor
 from crawlctl.web import sockets
-from jobs.management.database import look_at_sessions
-from jobs.management.metrics_option import add_metrics_options, options_of_others
-from jobs.settings.running import current
 from jobs.settings.table import DRAIN_TIMEOUT, PORT
+from nodes.management.database import look_at_sessions
+from nodes.management.metrics_option import add_metrics_options, options_of_others
+from nodes.settings.running import current
 
 _TICK = 0.1
 # Seconds between two checks of the log.

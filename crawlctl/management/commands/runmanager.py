@@ -16,16 +16,18 @@ from crawlctl.web.sockets import BadAddress
 from jobs.loops import daemons
 from jobs.loops.distributed import JobsOfThisProcess, name_of_this_process
 from jobs.loops.manager import ManagerFailed
-from jobs.management.database import look_at_sessions, look_at_the_database
 from jobs.management.distributed_jobs import refusals_of_jobs
-from jobs.management.metrics_option import add_metrics_options, metrics_shown
-from jobs.management.settings_option import add_settings_option
+from jobs.metrics.table import shown_by
 from nodes.assignment.names import DEFAULT
 from nodes.distributed import Tuning
 from nodes.distributed.discovery import jobs_added
 from nodes.job_book import DEFAULT_CLUSTER
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.management.database import look_at_sessions, look_at_the_database
+from nodes.management.metrics_option import add_metrics_options, metrics_shown
+from nodes.management.settings_option import add_settings_option
 from nodes.metrics.figures import Process
+from nodes.metrics.of_distributed_jobs import figures_of_jobs
 
 # Time that a stopping manager waits for runs of distributed jobs; shorter than that of runjobs.
 _RUNS_END_WITHIN: Final = dt.timedelta(seconds=10)
@@ -74,7 +76,11 @@ class Command(BaseCommand):
             look_at_the_database()
             look_at_sessions(nodes=2 if jobs else 1, options=settings_said)
         with ExitStack() as ends_with_us:
-            ends_with_us.enter_context(metrics_shown(Process.MANAGER, address=metrics_address, port=metrics_port))
+            ends_with_us.enter_context(
+                metrics_shown(
+                    shown_by(Process.MANAGER), address=metrics_address, port=metrics_port, more=figures_of_jobs
+                )
+            )
             address = self._serve_beside(http, ends_with_us) if http else ""
             if jobs:
                 ends_with_us.enter_context(_distributed_jobs(settings_said))

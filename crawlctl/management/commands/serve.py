@@ -9,11 +9,12 @@ from django.db import connection
 
 from crawlctl.web import server, sockets
 from jobs.api.cluster_figures import refresh_cluster_figures
-from jobs.management.database import look_at_the_database
-from jobs.management.metrics_option import add_metrics_options, metrics_shown
-from jobs.settings.running import current
+from jobs.metrics.table import shown_by
 from jobs.settings.table import PORT
+from nodes.management.database import look_at_the_database
+from nodes.management.metrics_option import add_metrics_options, metrics_shown
 from nodes.metrics.figures import Process
+from nodes.settings.running import current
 
 
 class Command(BaseCommand):
@@ -51,7 +52,9 @@ class Command(BaseCommand):
             # The parent of an attached process has already checked.
             look_at_the_database()
         with (
-            metrics_shown(Process.WEB, address=metrics_address, port=metrics_port, refresh=_look_at_the_cluster),
+            metrics_shown(
+                shown_by(Process.WEB), address=metrics_address, port=metrics_port, refresh=_look_at_the_cluster
+            ),
             self._listener(host, port) if fd is None else socket.socket(fileno=fd) as listener,
         ):
             server.serve(listener, host=host, attached=attached)

@@ -5,7 +5,6 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from jobs.api.fields import HIGHEST_ID
-from jobs.queries.clock import read_clock
 from jobs.queries.reports.busiest import LONGEST_INTERVAL, SHORTEST_INTERVAL, USUAL_INTERVAL
 from jobs.queries.reports.classes import EVERYTHING, ITSELF
 from jobs.queries.reports.document_filter import DocumentsAsked
@@ -13,6 +12,7 @@ from jobs.queries.reports.document_states import State, Status
 from jobs.queries.reports.history_filter import USUAL_STRETCH, HistoryFilter
 from jobs.queries.reports.simple_history import SORTS
 from nodes.api.strict import PageQuery, StrictSerializer
+from nodes.database.clock import read_clock
 
 _MOST_NAMED: Final = 1_000
 # Together they are shorter than the longest address that a web server takes.

@@ -29,8 +29,8 @@ from jobs.queue.flushing.history import Departure
 from jobs.queue.flushing.outcomes import JobFacts, Result
 from jobs.queue.removing import tombstones
 from jobs.queue.take import Claimed
-from jobs.settings.running import current
 from jobs.settings.table import KEEP_REMOVED
+from nodes.settings.running import current
 
 # An output, and the hash of a document in it.
 Key = tuple[int, str]

@@ -10,6 +10,7 @@ from jobs.models import Batch
 from jobs.settings import table
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings.effective import Effective
+from nodes.settings.of_nodes import HEARTBEAT_INTERVAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ class WorkerSettings:
             keeps_strictly=effective[table.KEEPS_BINS_STRICTLY],
             flush_after=effective[table.FLUSH_AFTER],
             drain_timeout=effective[table.DRAIN_TIMEOUT],
-            heartbeat=effective[table.HEARTBEAT_INTERVAL],
+            heartbeat=effective[HEARTBEAT_INTERVAL],
             keeps_history=effective[table.KEEP_HISTORY] > 0,
             free_disk=effective[table.FREE_DISK],
         )

@@ -12,10 +12,10 @@ import psycopg
 from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.kind import Database
 from jobs.connectors.repository.shared import SeedRedirect, Session, ShutGate
-from jobs.connectors.sealing import Unreadable, seal, unseal
 from jobs.queue import wake
 from jobs.queue.flushing import gates
 from jobs.state import channels
+from nodes.database.sealing import Unreadable, seal, unseal
 from nodes.life.identity import NodeIdentity
 
 _READ: Final[LiteralString] = (

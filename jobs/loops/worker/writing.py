@@ -24,7 +24,6 @@ from jobs.loops.worker.counting import count_closed, count_dropped, count_flush,
 from jobs.loops.worker.jobs import JobAtWork
 from jobs.loops.worker.known import KnownReferences
 from jobs.loops.worker.outputs import JobOutputs
-from jobs.queries.clock import read_clock
 from jobs.queue import discover, release, wake
 from jobs.queue.flushing import flush
 from jobs.queue.flushing.outcomes import JobFacts, Result
@@ -33,6 +32,7 @@ from jobs.queue.removing import drop
 from jobs.queue.take import Claimed
 from jobs.state import channels
 from jobs.state.transitions import JobUnknown, TransitionRefused, make_transition
+from nodes.database.clock import read_clock
 from nodes.life.identity import NodeIdentity
 
 logger = logging.getLogger(__name__)

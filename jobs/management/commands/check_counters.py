@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs.management.database import look_at_the_database
 from jobs.models import Job
 from jobs.queries.jobs.counter_check import Difference, WrongSum, compare_counters, find_wrong_sums, repair_counters
+from nodes.management.database import look_at_the_database
 
 # Of each job; the others are counted.
 _SHOWN: Final = 20

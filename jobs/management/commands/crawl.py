@@ -20,14 +20,15 @@ from jobs.loops.oneshot import JobBusy, OneShot, Progress, WorkersDie
 from jobs.management.crawl_options import CrawlOptions, prepare_job
 from jobs.management.crawl_sources import CrawlRefused
 from jobs.management.exit_codes import ExitCode
-from jobs.management.metrics_option import add_metrics_options, metrics_shown, options_of_others
 from jobs.management.progress import NO_SEED_READ, Bar, summary
-from jobs.management.schema import SchemaTooNew, make_ready
 from jobs.management.seed_words import say_redirects, say_unread
 from jobs.management.standard_output import DocumentStream
+from jobs.metrics.table import shown_by
 from jobs.models import Job, LostLines
 from jobs.queries.jobs.seed_endings import read_new_hosts, read_refused_redirects, read_seed_endings
 from jobs.verbs.control import InvalidJob
+from nodes.database.schema import SchemaTooNew, make_ready
+from nodes.management.metrics_option import add_metrics_options, metrics_shown, options_of_others
 from nodes.metrics.figures import Process
 
 _SCOPES = ("host", "domain", "prefix", "any")
@@ -108,7 +109,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **given: Any) -> None:
         port, address = given["metrics_port"], given["metrics_address"]
-        with metrics_shown(Process.MANAGER, address=address, port=port):
+        with metrics_shown(shown_by(Process.MANAGER), address=address, port=port):
             try:
                 workers = _workers(given["workers"])
                 told = options_of_others(port and port + 1, address=address, number=workers)

@@ -7,10 +7,10 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.distributed_jobs import set_switch, wish_rebalance
-from jobs.management.database import look_at_the_database
-from jobs.queries.clock import read_clock
 from nodes.coordination.names import BadName
+from nodes.database.clock import read_clock
 from nodes.job_book import ALL, DEFAULT_CLUSTER, OTHERS
+from nodes.management.database import look_at_the_database
 
 _SWITCHES: Final = {"disable": True, "enable": False, "reset": None}
 

@@ -8,9 +8,9 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from jobs.management.cluster_requests import ask, lines_about
-from jobs.management.database import look_at_the_database
-from jobs.queries.clock import read_clock
 from jobs.verbs import control
+from nodes.database.clock import read_clock
+from nodes.management.database import look_at_the_database
 
 
 class Command(BaseCommand):

@@ -7,13 +7,13 @@ from typing import Any, Final, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs.management.database import look_at_the_database
-from jobs.queries.clock import read_clock
 from jobs.queries.hosts.lines import BinLine, read_bin_lines
 from jobs.verbs import deny_list, hosts
 from jobs.verbs.hosts import BinRefused, BinUnknown, HostsUnknown, InvalidBin
 from jobs.verbs.policies import InvalidPolicy, PolicyNotAllowed, PolicyUnknown
 from jobs.words import verdicts
+from nodes.database.clock import read_clock
+from nodes.management.database import look_at_the_database
 
 _T = TypeVar("_T")
 

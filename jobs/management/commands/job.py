@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs.management.database import look_at_the_database
 from jobs.models import Job
-from jobs.queries.clock import read_clock
 from jobs.verbs import control
 from jobs.verbs.control import InvalidJob, JobUnknown, TransitionRefused
+from nodes.database.clock import read_clock
+from nodes.management.database import look_at_the_database
 
 # The verb that returns a number, and no state.
 _SEND_BACK: Final = "send-back"

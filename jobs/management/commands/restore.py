@@ -8,12 +8,12 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.dateparse import parse_datetime
 
 from jobs.loops.restoring import work_off
-from jobs.management.database import look_at_the_database
 from jobs.models import Job, OutputConnection, Restoration
-from jobs.queries.clock import read_clock
 from jobs.state.runs import InvalidJob
 from jobs.verbs import restoring
 from jobs.verbs.restoring import CannotComeBack, NothingToRestore
+from nodes.database.clock import read_clock
+from nodes.management.database import look_at_the_database
 
 
 class Command(BaseCommand):

@@ -8,16 +8,18 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from jobs.loops.distributed import JobsOfThisProcess, name_of_this_process, run_jobs
-from jobs.management.database import look_at_the_database
 from jobs.management.distributed_jobs import refusals_of_jobs
-from jobs.management.metrics_option import add_metrics_options, metrics_shown
-from jobs.management.settings_option import add_settings_option
+from jobs.metrics.table import shown_by
 from nodes.assignment.names import DEFAULT
 from nodes.coordination.opening import ZOOKEEPER
 from nodes.distributed import Tuning
 from nodes.distributed.discovery import jobs_added
 from nodes.job_book import DEFAULT_CLUSTER
+from nodes.management.database import look_at_the_database
+from nodes.management.metrics_option import add_metrics_options, metrics_shown
+from nodes.management.settings_option import add_settings_option
 from nodes.metrics.figures import Process
+from nodes.metrics.of_distributed_jobs import figures_of_jobs
 
 
 class Command(BaseCommand):
@@ -69,7 +71,10 @@ class Command(BaseCommand):
     ) -> None:
         if settings.CRAWLCTL_COORDINATION != ZOOKEEPER:
             look_at_the_database()
-        with refusals_of_jobs(), metrics_shown(Process.JOBS, address=metrics_address, port=metrics_port):
+        with (
+            refusals_of_jobs(),
+            metrics_shown(shown_by(Process.JOBS), address=metrics_address, port=metrics_port, more=figures_of_jobs),
+        ):
             jobs = JobsOfThisProcess(
                 jobs_added(named=settings.CRAWLCTL_DISTRIBUTED_JOBS),
                 cluster=cluster,

@@ -8,11 +8,12 @@ from django.core.management.base import BaseCommand, CommandError
 
 from jobs.loops import daemons
 from jobs.loops.worker import WorkerFailed
-from jobs.management.database import look_at_sessions, look_at_the_database
-from jobs.management.metrics_option import add_metrics_options, metrics_shown
-from jobs.management.settings_option import add_settings_option
+from jobs.metrics.table import shown_by
 from nodes.life.identity import TAG
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.management.database import look_at_sessions, look_at_the_database
+from nodes.management.metrics_option import add_metrics_options, metrics_shown
+from nodes.management.settings_option import add_settings_option
 from nodes.metrics.figures import Process
 
 
@@ -57,7 +58,7 @@ class Command(BaseCommand):
             look_at_the_database()
             look_at_sessions(nodes=1, options=settings_said)
         try:
-            with metrics_shown(Process.WORKER, address=metrics_address, port=metrics_port):
+            with metrics_shown(shown_by(Process.WORKER), address=metrics_address, port=metrics_port):
                 daemons.run_worker(name=name, tags=tuple(tags), scope=scope, options=settings_said, attached=attached)
         except WorkerFailed as failed:
             raise CommandError(f"The worker ends: {failed}", returncode=1) from failed

@@ -10,10 +10,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from rest_framework.exceptions import ParseError
 
-from jobs.management.database import look_at_the_database
 from jobs.queries.settings_page import read_settings_page
 from jobs.settings.table import TABLE
 from nodes.api.parsing import read_json
+from nodes.management.database import look_at_the_database
 from nodes.settings import versions
 from nodes.settings.declaration import InvalidSettings
 

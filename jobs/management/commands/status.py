@@ -10,9 +10,9 @@ from django.core.serializers.json import DjangoJSONEncoder
 
 from jobs.attention.lines import AttentionLine
 from jobs.attention.sources import read_attention
-from jobs.management.database import look_at_the_database
-from jobs.queries.clock import read_clock
-from jobs.queries.moment import Moment
+from nodes.database.clock import read_clock
+from nodes.database.moment import Moment
+from nodes.management.database import look_at_the_database
 
 
 class Command(BaseCommand):

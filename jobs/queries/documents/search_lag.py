@@ -4,8 +4,8 @@ import datetime as dt
 from typing import Final
 
 from jobs.models import SearchDocument
-from jobs.queries.moment import once_a_moment
 from jobs.queries.standing import Standing
+from nodes.database.moment import once_a_moment
 
 _NOT_FOUND_YET: Final = Standing(
     lambda: SearchDocument.objects.filter(vector=None).order_by("written_at").values_list("written_at")[:1]

@@ -20,7 +20,6 @@ from jobs.queries.hosts.open_documents import OpenDocuments, read_open_documents
 from jobs.queries.hosts.selection import find_busiest
 from jobs.queries.hosts.waiting import WITHOUT_LANES, read_waiting
 from jobs.queries.meter import BYTES, STARTS
-from jobs.queries.moment import kept
 from jobs.queue.pace.limits import BOUND, FACTS, Terms
 from jobs.queue.pace.opening import OPENING, opens_at
 from jobs.queue.sql.newest import newest
@@ -31,6 +30,7 @@ from jobs.throttling.sources import Origin
 from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.requests import Requests
+from nodes.database.moment import kept
 
 # Least number of gaps in the period of a bin's rate: one start more or less must not show.
 _GAPS: Final = 10

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobs.queries.cluster.nodes import read_live_nodes
-from jobs.queries.moment import once_a_moment
+from nodes.database.moment import once_a_moment
 from nodes.lifecycle import NodeKind
 
 

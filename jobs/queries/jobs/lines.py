@@ -17,12 +17,12 @@ from jobs.queries.jobs.counts import count_present_runs
 from jobs.queries.jobs.facts import is_held, job_seen, read_changes, read_cluster
 from jobs.queries.jobs.failed_seeds import read_failed_seeds
 from jobs.queries.meter import METER, STEP, STEPS, present, smoothed
-from jobs.queries.moment import kept, once_a_moment
 from jobs.queries.standing import Standing
 from jobs.queue.counting.counters import RunCounts
 from jobs.verdicts.causes import Verdict
 from jobs.verdicts.jobs import hold_of
 from jobs.verdicts.requests import Requests
+from nodes.database.moment import kept, once_a_moment
 
 # Jobs on the first page: running jobs, then jobs that ran last.
 _JOBS_SHOWN: Final = 50

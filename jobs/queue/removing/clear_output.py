@@ -16,8 +16,8 @@ from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.activity import ActivityName
 from jobs.queue.removing import tombstones
 from jobs.queue.sql.rows import named_rows
-from jobs.settings.running import current
 from jobs.settings.table import KEEP_REMOVED
+from nodes.settings.running import current
 
 _AT_ONCE: Final = 500
 

@@ -21,9 +21,9 @@ from jobs.queries.reports.histogram import HistogramLine
 from jobs.queries.reports.queue_status import QueueLine
 from jobs.queries.reports.simple_history import HistoryLine, Timeline
 from jobs.verdicts.results import class_of
-from jobs.words import formats
 from jobs.words.codes import explain_code
 from jobs.words.reports import STATES, STATUS_TONES, STATUSES, activity_tone, status_tone
+from nodes.web import formats
 
 Cell = Mapping[str, str]
 Chart = Mapping[str, Any]

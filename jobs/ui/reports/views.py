@@ -14,7 +14,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
-from jobs.queries.clock import read_clock
 from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
 from jobs.queries.reports.busiest import Measure, read_busiest
 from jobs.queries.reports.document_states import Status
@@ -34,6 +33,7 @@ from jobs.ui.reports.forms import (
 )
 from jobs.ui.reports.screens import Cell, Chart
 from jobs.words.reports import STATUSES
+from nodes.database.clock import read_clock
 
 _LINES_A_PAGE: Final = 50
 _STEPS: Final = 60

@@ -29,12 +29,13 @@ from jobs.lifecycle.job import Phase
 from jobs.loops.oneshot import Progress
 from jobs.management.progress import Bar
 from jobs.models import Job
-from jobs.queries.clock import read_clock
 from jobs.queries.jobs.counts import count_present_runs
-from jobs.settings.running import current
-from jobs.settings.table import NODE_TIMEOUT, PORT
+from jobs.settings.table import PORT
+from nodes.database.clock import read_clock
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind, NodeStatus
 from nodes.models import Node
+from nodes.settings.of_nodes import NODE_TIMEOUT
+from nodes.settings.running import current
 
 _TICK: Final = 0.1
 # Interval of reading the progress from the database (seconds).

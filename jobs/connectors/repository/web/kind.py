@@ -13,8 +13,8 @@ from jobs.connectors.repository.web.specification import CONFIGURATION, SCHEMA, 
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.scan import Model
-from jobs.settings.running import current
 from jobs.settings.table import ROBOTS_NAME, USER_AGENT
+from nodes.settings.running import current
 
 # The first document of a host waits for its robots.txt, which may demand a delay.
 HOSTS: Final = BinKind(namespace="web", asks_first=True, requests=2, gap=1.0)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.core.serializers.json import DjangoJSONEncoder
 
-from jobs.connectors.sealing import MARK, is_sealed
+from nodes.database.sealing import MARK, is_sealed
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import NodeEvent
 

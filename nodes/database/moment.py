@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 _T = TypeVar("_T")
 _Kept = dict[str, dict[Any, Any]]
 
-_PRESENT: Final[ContextVar[_Kept | None]] = ContextVar("what was read at this moment", default=None)
+_PRESENT: Final[ContextVar[_Kept | None]] = ContextVar("readings of this moment", default=None)
 
 
 class Moment:

@@ -4,7 +4,7 @@ import datetime as dt
 
 from django.db import connection
 
-from jobs.queries.moment import once_a_moment
+from nodes.database.moment import once_a_moment
 
 
 @once_a_moment

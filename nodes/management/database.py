@@ -1,4 +1,4 @@
-"""What the command of a daemon or of the web server makes sure of before it begins."""
+"""The checks of the database by the command of a daemon, of the web server, or of an operator."""
 
 import uuid
 from collections.abc import Sequence
@@ -7,21 +7,21 @@ import psycopg
 from django.core.management.base import CommandError
 from django.db import connection
 
-from jobs.management.schema import SchemaBehind, SchemaTooNew, require_current
-from jobs.settings.running import together, told
-from jobs.settings.table import NODE_TIMEOUT
 from nodes.database.address import database_dsn
 from nodes.database.connections import connect
+from nodes.database.schema import SchemaBehind, SchemaTooNew, require_current
 from nodes.database.session_check import SessionRefused, check_sessions
+from nodes.settings.of_nodes import NODE_TIMEOUT
+from nodes.settings.running import together, told
 
 
 def look_at_the_database() -> None:
     """
-    The database can be reached and has this program's tables.
+    Check that the database answers and has this program's tables.
 
     Raises:
-        CommandError: its tables are others.
-        django.db.OperationalError: it cannot be reached.
+        CommandError: its tables have another version.
+        django.db.OperationalError: it does not answer.
     """
     try:
         require_current()
@@ -33,11 +33,11 @@ def look_at_the_database() -> None:
 
 def look_at_sessions(*, nodes: int, options: Sequence[str] = ()) -> None:
     """
-    The database gives so many nodes the sessions that they ask for; `options` are settings of their command line.
+    Check that the database accepts the sessions of this number of nodes; `options` are settings of their command line.
 
     Raises:
-        CommandError: it does not, or cannot be reached; the sentence says what to do.
-        InvalidSettings, SettingError: the options, or what they come to with what is stored, cannot be.
+        CommandError: it refuses them, or does not answer; the message says what to do.
+        InvalidSettings, SettingError: the options are invalid, or contradict the stored settings.
     """
     dsn, given = database_dsn(), told(options)
     try:

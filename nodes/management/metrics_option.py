@@ -1,24 +1,23 @@
-"""The options by which a process is told where to show its metrics, and the showing of them."""
+"""The options for the address of a process's metrics, and their export there."""
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from django.core.management.base import CommandError
 
-from jobs.metrics import table
-from jobs.settings.running import current
-from jobs.settings.table import METRICS_ADDRESS, METRICS_PORT
-from nodes.metrics.figures import Process
+from nodes.metrics.figures import Figure
 from nodes.metrics.prometheus import CannotServe, look_at, registry_of, served
+from nodes.settings.of_nodes import METRICS_ADDRESS, METRICS_PORT
+from nodes.settings.running import current
 
-# What a process that shows none is told, whatever the environment says: it is of the one that started it.
+# Options of a process without exported metrics. They override the environment of the process that started it.
 NO_METRICS: Final = ("--metrics-port", "0")
 
 
 def add_metrics_options(parser: argparse.ArgumentParser, *, of: str = "this process") -> None:
-    """Offer `--metrics-port` and `--metrics-address`; `of` says whose metrics are shown there."""
+    """Offer `--metrics-port` and `--metrics-address`; `of` names the process for the help text."""
     parser.add_argument(
         "--metrics-port",
         type=int,
@@ -36,10 +35,10 @@ def add_metrics_options(parser: argparse.ArgumentParser, *, of: str = "this proc
 
 def options_of_others(first: int, *, address: str, number: int) -> tuple[tuple[str, ...], ...]:
     """
-    What so many processes that this one starts are told: to show their metrics at `first` and the ports after it.
+    Return the options of `number` processes that this one starts: they export their metrics at `first` and the next ports.
 
     Raises:
-        CommandError: one of them is taken, or cannot be.
+        CommandError: one of the ports is taken or invalid.
     """
     if not first:
         return (NO_METRICS,) * number
@@ -54,18 +53,25 @@ def options_of_others(first: int, *, address: str, number: int) -> tuple[tuple[s
 
 @contextmanager
 def metrics_shown(
-    process: Process, *, address: str, port: int, refresh: Callable[[], None] = lambda: None
+    figures: Iterable[Figure],
+    *,
+    address: str,
+    port: int,
+    more: Callable[[], Iterable[Figure]] = tuple,
+    refresh: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
     """
-    Show what this process counts while the block runs; nothing if `port` is 0.
+    Export these figures while the block runs; nothing if `port` is 0.
+
+    `more` returns figures that exist only once something was counted. `refresh` is called before each reading.
 
     Raises:
-        CommandError: nobody can listen there.
+        CommandError: the process cannot listen there.
     """
     if not port:
         yield
         return
-    registry = registry_of(table.shown_by(process), refresh=refresh)
+    registry = registry_of(figures, more=more, refresh=refresh)
     try:
         with served(registry, address=address, port=port):
             yield

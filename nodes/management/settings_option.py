@@ -1,10 +1,10 @@
-"""The option by which the command line of a daemon says settings."""
+"""The option for settings on the command line of a daemon."""
 
 import argparse
 
 
 def add_settings_option(parser: argparse.ArgumentParser) -> None:
-    """Offer `--set PATH=VALUE`; what was said is in `settings_said`."""
+    """Offer `--set PATH=VALUE`. The values are in `settings_said`."""
     parser.add_argument(
         "--set",
         action="append",

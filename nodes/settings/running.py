@@ -6,7 +6,6 @@ from typing import Any
 import psycopg
 from django.conf import settings
 
-from jobs.settings.table import TABLE
 from nodes.settings import versions
 from nodes.settings.declaration import read_options
 from nodes.settings.effective import Effective
@@ -23,7 +22,7 @@ _process = _Process()
 
 def current() -> Effective:
     """Return the settings of this process; only those of its environment before it has used stored settings."""
-    return _process.taken_up or Effective(table=TABLE, environment=settings.CRAWLCTL_ENVIRONMENT)
+    return _process.taken_up or Effective(table=settings.CRAWLCTL_SETTINGS, environment=settings.CRAWLCTL_ENVIRONMENT)
 
 
 def told(options: Iterable[str]) -> Effective:
@@ -33,7 +32,8 @@ def told(options: Iterable[str]) -> Effective:
     Raises:
         InvalidSettings, SettingError: an option names an unknown setting or has an invalid value.
     """
-    return Effective(table=TABLE, command_line=read_options(TABLE, options), environment=settings.CRAWLCTL_ENVIRONMENT)
+    table = settings.CRAWLCTL_SETTINGS
+    return Effective(table=table, command_line=read_options(table, options), environment=settings.CRAWLCTL_ENVIRONMENT)
 
 
 def together(given: Effective, connection: psycopg.Connection[Any]) -> Effective:
@@ -43,7 +43,7 @@ def together(given: Effective, connection: psycopg.Connection[Any]) -> Effective
     Raises:
         InvalidSettings: the two contradict each other.
     """
-    stored = versions.read_newest(connection, table=TABLE)
+    stored = versions.read_newest(connection, table=settings.CRAWLCTL_SETTINGS)
     started = given.starting_with(stored.said, version=stored.version)
     started.check()
     return started
@@ -62,12 +62,12 @@ def start_with(given: Effective, connection: psycopg.Connection[Any]) -> Effecti
 
 def take_up_newest(connection: psycopg.Connection[Any]) -> Effective:
     """Use the newest stored settings, as far as a running process can. Return the effective settings."""
-    return _take_up(versions.read_newest(connection, table=TABLE))
+    return _take_up(versions.read_newest(connection, table=settings.CRAWLCTL_SETTINGS))
 
 
 def follow_newest() -> None:
     """Use the newest stored settings in a process that is no node, read over Django's connection."""
-    stored = versions.newest(TABLE)
+    stored = versions.newest(settings.CRAWLCTL_SETTINGS)
     if stored.version != current().version:
         _take_up(stored)
 

@@ -1,0 +1,1 @@
+"""Options and checks that the commands of several applications have."""
