@@ -73,6 +73,7 @@ INSTALLED_APPS = [
     "crawlctl.drill.apps.DrillConfig",
     "jobs.apps.JobsConfig",
     "nodes.apps.NodesConfig",
+    "nodes.distributed.apps.DistributedConfig",
     "nodes.tasks.apps.TasksConfig",
     "unfold",
     # Without its search for admin modules: our site registers its models, and daemons show no pages.

@@ -25,14 +25,15 @@ from psycopg.abc import PQGen
 
 from crawlctl.live.changes import changes
 from crawlctl.live.judging import Judge
+from crawlctl.live.topics import read_screen
 from jobs.queries.hosts.lines import observe_busiest_bins
 from jobs.queries.jobs.lines import observe_rates
 from jobs.state import channels
-from jobs.ui.topics import TopicUnknown, read_screen
 from nodes.database.address import database_dsn
 from nodes.database.clock import read_clock
 from nodes.database.moment import Moment
 from nodes.web.screens import Record
+from nodes.web.topics import TopicUnknown
 
 _T = TypeVar("_T")
 

@@ -22,7 +22,7 @@ from django.db import Error as DatabaseError
 
 from crawlctl.live.bridge import Bridge, bridge
 from crawlctl.live.judging import NOT_ALLOWED, NOT_LOGGED_IN
-from jobs.ui.topics import is_topic
+from crawlctl.live.topics import is_topic
 
 # Close codes: those of HTTP plus 4000, and the socket's own.
 TOO_MUCH: Final = 4429

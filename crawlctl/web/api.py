@@ -13,7 +13,6 @@ from crawlctl.access.tokens import TokenView
 from jobs.api.attention import AttentionView
 from jobs.api.cluster import ClusterRequestView, DrainView, GroupView, RebalanceView
 from jobs.api.coordination import CoordinationView
-from jobs.api.distributed_jobs import DistributedJobsView, DistributedJobView, RebalanceJobsView, SwitchView
 from jobs.api.documents import DocumentView
 from jobs.api.downloads import DownloadKindConverter
 from jobs.api.errors import NothingHere
@@ -35,6 +34,7 @@ from jobs.api.seeds import SeedView
 from jobs.api.settings import SettingsVersionView, SettingsView
 from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView
 from nodes.api.views import NodeEventView, NodeView
+from nodes.distributed.api import DistributedJobsView, DistributedJobView, RebalanceJobsView, SwitchView
 
 
 class DocsView(SpectacularSwaggerSplitView):

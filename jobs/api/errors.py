@@ -23,7 +23,6 @@ from rest_framework.views import APIView, set_rollback
 
 from jobs.checks.invalid import Invalid
 from jobs.connectors.repository.registry import UnknownConnector
-from jobs.distributed_jobs import DistributedJobUnknown
 from jobs.queries.documents.search import SearchTooSlow
 from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
 from jobs.state.deleted_jobs import CannotComeBack
@@ -39,6 +38,7 @@ from nodes.assignment.pools import StrategyRefused
 from nodes.coordination.names import BadName
 from nodes.coordination.port import CoordinationError
 from nodes.database.outage import outage
+from nodes.distributed.verbs import DistributedJobUnknown
 from nodes.settings.declaration import InvalidSettings
 from nodes.settings.versions import SettingsChanged
 

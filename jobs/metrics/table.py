@@ -3,7 +3,8 @@
 from typing import Final
 
 from jobs.metrics import cluster, crawl, process
-from nodes.metrics import of_distributed_jobs, of_nodes
+from nodes.distributed.engine import metrics as of_distributed_jobs
+from nodes.metrics import of_nodes
 from nodes.metrics.figures import Figure, Process
 
 # The figures below each heading of docs/metrics.md.

@@ -8,11 +8,11 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from jobs.queries.cluster.coordination_looks import uses_zookeeper
 from jobs.queries.cluster.nodes import NodeLine
 from jobs.queries.cluster.page import CheckLine, ClusterPage, EventLine, GroupTile, Held, RequestLine
 from jobs.ui.screens import node_row
 from jobs.words import failing_groups
+from nodes.distributed.looks import uses_zookeeper
 from nodes.web import formats
 from nodes.web.screens import Record
 

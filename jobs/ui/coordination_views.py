@@ -11,13 +11,13 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from jobs.queries.cluster.coordination_looks import uses_zookeeper
 from jobs.queries.cluster.coordination_page import ClusterSight, CoordinationPage, read_coordination, read_raw_tree
 from jobs.ui.pages import page
 from nodes.coordination.port import CoordinationError, LockSeen
 from nodes.coordination.raw_tree import Branch, NoSuchPath
 from nodes.database.address import database_dsn
 from nodes.database.clock import read_clock
+from nodes.distributed.looks import uses_zookeeper
 from nodes.models import Node
 from nodes.web import formats
 

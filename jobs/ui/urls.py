@@ -5,14 +5,7 @@ import uuid
 from django.contrib.auth.views import LogoutView
 from django.urls import path, register_converter
 
-from jobs.ui import (
-    cluster_views,
-    coordination_views,
-    distributed_views,
-    removals_views,
-    settings_views,
-    views,
-)
+from jobs.ui import cluster_views, coordination_views, removals_views, settings_views, views
 from jobs.ui import (
     hosts_views as bins_views,
 )
@@ -54,10 +47,6 @@ urlpatterns = [
     path("cluster/", cluster_views.cluster, name="cluster"),
     path("cluster/coordination/", coordination_views.coordination, name="coordination"),
     path("cluster/coordination/tree/", coordination_views.tree, name="coordination-tree"),
-    path("cluster/jobs/", distributed_views.distributed_jobs, name="distributed-jobs"),
-    path("cluster/jobs/rebalance/", distributed_views.rebalance, name="distributed-rebalance"),
-    path("cluster/jobs/switch/", distributed_views.switch, name="distributed-switch"),
-    path("cluster/jobs/job/<str:job>/", distributed_views.distributed_job, name="distributed-job"),
     path("cluster/rebalance/", cluster_views.rebalance, name="cluster-rebalance"),
     path("cluster/groups/<int:group_id>/", cluster_views.group, name="cluster-group"),
     path("cluster/nodes/<uuid:node_id>/drain/", cluster_views.drain, name="cluster-drain"),

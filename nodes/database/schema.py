@@ -8,7 +8,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from nodes.database.connections import unhurried
 
-_OURS = frozenset({"jobs", "nodes", "crawlctl"})
+_OURS = frozenset({"jobs", "nodes", "distributed", "crawlctl"})
 
 
 class SchemaTooNew(Exception):

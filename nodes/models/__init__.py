@@ -1,7 +1,6 @@
 """Nodes, main managers, the journal, requests to the cluster, and the tables of coordination."""
 
 from nodes.models.coordination import CoordinationCluster, CoordinationMember, ItemLock, WorkPool, WorkShare
-from nodes.models.distributed import DistributedJobOnNode, DistributedJobSwitch, DistributedJobWish
 from nodes.models.event import NodeEvent
 from nodes.models.kept_answer import KeptAnswer
 from nodes.models.node import Node
@@ -13,9 +12,6 @@ __all__ = [
     "ClusterRequest",
     "CoordinationCluster",
     "CoordinationMember",
-    "DistributedJobOnNode",
-    "DistributedJobSwitch",
-    "DistributedJobWish",
     "ItemLock",
     "KeptAnswer",
     "MainTerm",

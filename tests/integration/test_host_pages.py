@@ -11,8 +11,9 @@ from jobs.models import Activity, Bin, BinState, CounterDelta, Job, QueueItem, T
 from jobs.queries.hosts.lines import read_bin_lines
 from jobs.queries.hosts.page import read_bin_page
 from jobs.ui.hosts_screen import host_row
-from jobs.ui.topics import TopicUnknown, host_topic, is_topic, read_screen
+from jobs.ui.topics import host_topic, is_topic, read_screen
 from nodes.models import NodeEvent
+from nodes.web.topics import TopicUnknown
 from tests.support.api import make_user, set_phase
 from tests.support.cluster import NOON, register_node, seconds
 from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job

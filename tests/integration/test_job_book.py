@@ -6,10 +6,10 @@ import psycopg
 import pytest
 
 from nodes.distributed import JobContext, Switches
-from nodes.distributed.execution import JobRuns
-from nodes.distributed.status import JobStatus, ManagerStatus
-from nodes.job_book import ALL, OTHERS, ForgetSilentNodes, JobBook
-from nodes.models import DistributedJobOnNode, DistributedJobSwitch, DistributedJobWish
+from nodes.distributed.book import ALL, OTHERS, ForgetSilentNodes, JobBook
+from nodes.distributed.engine.execution import JobRuns
+from nodes.distributed.engine.status import JobStatus, ManagerStatus
+from nodes.distributed.models import DistributedJobOnNode, DistributedJobSwitch, DistributedJobWish
 from tests.support.cluster import NOON, TIMEOUT
 
 

@@ -12,7 +12,7 @@ from tests.support.cluster import fall_silent, register_node
 @pytest.fixture
 def behind(connection):
     """Make the newest migration look unapplied, and record it again after the test."""
-    newest = MigrationRecorder.Migration.objects.filter(app="nodes").latest("id")
+    newest = MigrationRecorder.Migration.objects.filter(app="distributed").latest("id")
     newest.delete()
     yield newest
     if not MigrationRecorder.Migration.objects.filter(app=newest.app, name=newest.name).exists():

@@ -5,13 +5,15 @@ from django.test import Client
 from django.urls import reverse
 
 from jobs.models import OutputConnection, RepositoryConnection, ThrottlePolicy
-from jobs.ui.urls import urlpatterns
+from jobs.ui import urls as of_the_crawl
 from jobs.verbs.control import VERBS
+from nodes.distributed.pages import urls as of_distributed_jobs
 from tests.integration.test_roles import ADMINISTRATOR, ANYBODY, IN_RISING_ORDER, LEAST_ROLE, OPERATOR, VIEWER
 from tests.support.api import make_user, make_world
 
 pytestmark = pytest.mark.django_db
 
+PAGES = [*of_the_crawl.urlpatterns, *of_distributed_jobs.urlpatterns]
 # Operations of the API that make the same change as a page, by page.
 CHANGES = {
     "cluster-drain": "nodes_drain",
@@ -43,7 +45,7 @@ ONLY_CHANGE = {
 }
 # Each user may log out.
 FOR_EVERY_USER = {"logout"}
-NAMES = sorted({pattern.name for pattern in urlpatterns} - FOR_EVERY_USER | {"drills"})
+NAMES = sorted({pattern.name for pattern in PAGES} - FOR_EVERY_USER | {"drills"})
 # The forms of the set-up. A button deletes a job instead, because its documents must leave the outputs first.
 FORMS = {
     ("job", "add"): "jobs_create",
@@ -76,7 +78,7 @@ def address(name, world):
         "document_hash": world.document.hash,
         "job": "reports",
     }
-    (pattern,) = (known for known in urlpatterns if known.name == name)
+    (pattern,) = (known for known in PAGES if known.name == name)
     return reverse(name, kwargs={name: values[name] for name in pattern.pattern.converters})
 
 

@@ -20,8 +20,8 @@ from multiprocessing.connection import Connection
 from types import SimpleNamespace
 
 from nodes.distributed import DistributedJob, Schedule
-from nodes.distributed.counting import CountingObserver, show_standing
-from nodes.metrics.of_distributed_jobs import FIGURES, figures_of_jobs
+from nodes.distributed.engine.counting import CountingObserver, show_standing
+from nodes.distributed.engine.metrics import FIGURES, figures_of_jobs
 from nodes.metrics.prometheus import registry_of, render
 from tests.support import behaviour
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from jobs.queries.cluster.coordination_looks import SharedLooks
 from nodes.coordination.port import Unreachable
+from nodes.distributed.looks import SharedLooks
 
 
 class Store:

@@ -15,16 +15,16 @@ from nodes.distributed import (
     Schedule,
     Switches,
     Tuning,
-    execution,
     one_thread,
     thread_per_item,
     threads,
 )
-from nodes.distributed.execution import JobOnNode, Surroundings
-from nodes.distributed.job import by_id
-from nodes.distributed.observer import Observer, Telling, Work
-from nodes.distributed.pools import KnownPool
-from nodes.distributed.sharing import change_of, split
+from nodes.distributed.engine import execution
+from nodes.distributed.engine.execution import JobOnNode, Surroundings
+from nodes.distributed.engine.job import by_id
+from nodes.distributed.engine.observer import Observer, Telling, Work
+from nodes.distributed.engine.pools import KnownPool
+from nodes.distributed.engine.sharing import change_of, split
 from tests.support.waiting import wait_until
 
 ITEMS = st.frozensets(st.text("abc", min_size=1, max_size=5), max_size=30)

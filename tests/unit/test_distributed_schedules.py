@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.distributed.schedule import Past, Schedule, back_off, next_start, past_of_group, ran_elsewhere
+from nodes.distributed.engine.schedule import Past, Schedule, back_off, next_start, past_of_group, ran_elsewhere
 
 BEGUN = 1000.0
 SECOND = dt.timedelta(seconds=1)

@@ -14,20 +14,20 @@ from crawlctl.processes.beside import run_beside
 from crawlctl.web import sockets
 from crawlctl.web.sockets import BadAddress
 from jobs.loops import daemons
-from jobs.loops.distributed import JobsOfThisProcess, name_of_this_process
 from jobs.loops.manager import ManagerFailed
-from jobs.management.distributed_jobs import refusals_of_jobs
 from jobs.metrics.table import shown_by
 from nodes.assignment.names import DEFAULT
 from nodes.distributed import Tuning
-from nodes.distributed.discovery import jobs_added
-from nodes.job_book import DEFAULT_CLUSTER
+from nodes.distributed.book import DEFAULT_CLUSTER
+from nodes.distributed.engine.discovery import jobs_added
+from nodes.distributed.engine.metrics import figures_of_jobs
+from nodes.distributed.management.refusals import refusals_of_jobs
+from nodes.distributed.process import JobsOfThisProcess, name_of_this_process
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.management.database import look_at_sessions, look_at_the_database
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
 from nodes.management.settings_option import add_settings_option
 from nodes.metrics.figures import Process
-from nodes.metrics.of_distributed_jobs import figures_of_jobs
 
 # Time that a stopping manager waits for runs of distributed jobs; shorter than that of runjobs.
 _RUNS_END_WITHIN: Final = dt.timedelta(seconds=10)

@@ -7,12 +7,12 @@ from typing import Final
 
 from django.conf import settings
 
-from jobs.queries.cluster.coordination_looks import LOOK_TIMEOUT, shared_look_at, uses_zookeeper
 from nodes.coordination import seat
 from nodes.coordination.names import BadName
 from nodes.coordination.port import ClusterState, CoordinationError, LockSeen
 from nodes.coordination.raw_tree import Branch, read_branch
 from nodes.coordination.zookeeper_session import Address
+from nodes.distributed.looks import LOOK_TIMEOUT, shared_look_at, uses_zookeeper
 from nodes.models import CoordinationCluster
 
 # Lines of members, jobs and locks, at most, each.

@@ -57,7 +57,7 @@ def test_start_and_end_are_logged(fleet, caplog):
         fleet.start("a", fleet.job("mails"))
         fleet.close("a")
 
-    said = [line.message for line in caplog.records if line.name == "nodes.distributed.manager"]
+    said = [line.message for line in caplog.records if line.name == "nodes.distributed.engine.manager"]
     assert said == [
         "starting the distributed jobs of node a",
         "the distributed jobs of node a are started: mails",

@@ -6,10 +6,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from jobs.ui.topics import TopicUnknown, distributed_topic, is_topic, read_screen
 from nodes.assignment.pools import WorkItem
-from nodes.job_book import ALL, OTHERS
-from nodes.models import DistributedJobOnNode, DistributedJobSwitch, DistributedJobWish
+from nodes.distributed.book import ALL, OTHERS
+from nodes.distributed.models import DistributedJobOnNode, DistributedJobSwitch, DistributedJobWish
+from nodes.distributed.pages.topics import distributed_topic, is_topic, read_screen
+from nodes.web.topics import TopicUnknown
 from tests.integration.coordination.conftest import ZooKeeperBench
 from tests.support.api import assert_problem, client_of, make_user
 
@@ -160,7 +161,7 @@ def test_there_is_no_plan_for_a_cluster_that_nobody_is_in(settings, bench):
 
     shown = visitor("administrator").get("/cluster/jobs/rebalance/", {"cluster": "another-one"}).content.decode()
 
-    assert "nobody has been in the cluster another-one yet" in shown
+    assert "no node has joined the cluster another-one yet" in shown
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,33 @@
+"""The topics of all applications that an open page can follow."""
+
+from collections.abc import Callable
+from typing import Final
+
+from jobs.ui import topics as of_the_crawl
+from nodes.distributed.pages import topics as of_distributed_jobs
+from nodes.web.screens import Record
+from nodes.web.topics import TopicUnknown
+
+# Each application's test of a name, and its reader of a screen.
+_APPLICATIONS: Final[tuple[tuple[Callable[[str], bool], Callable[[str], Record]], ...]] = (
+    (of_the_crawl.is_topic, of_the_crawl.read_screen),
+    (of_distributed_jobs.is_topic, of_distributed_jobs.read_screen),
+)
+
+
+def is_topic(name: str) -> bool:
+    """True if a page could follow a topic of this name, whether or not its object exists."""
+    return any(is_known(name) for is_known, _read in _APPLICATIONS)
+
+
+def read_screen(name: str) -> Record:
+    """
+    Return the present screen of this topic.
+
+    Raises:
+        TopicUnknown: the topic is unknown, or its object no longer exists.
+    """
+    for is_known, read in _APPLICATIONS:
+        if is_known(name):
+            return read(name)
+    raise TopicUnknown(name)

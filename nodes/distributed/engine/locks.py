@@ -1,0 +1,215 @@
+"""
+The locks of the items that a node runs: taken before a run, extended during it, released after it.
+
+A lock is extended when a third of its lease has passed. That fails if the store does not answer or another node has the
+lock. Then the run is told to stop: at once if another node has the lock, else a sixth of the lease before its end, so
+that the run can end in time. A separate thread watches for that moment. It never calls the store, which may hang.
+"""
+
+import datetime as dt
+import logging
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import UUID
+
+from nodes.assignment.pools import WorkItem
+from nodes.coordination.port import Coordination, CoordinationError, ItemLock, LockSeen
+from nodes.distributed.engine.observer import Telling, Work
+
+logger = logging.getLogger(__name__)
+
+# Fractions of a lease: the rest at which it is extended, the rest at which a run must stop, and the check interval.
+_PROLONGED_AT: Final = 2 / 3
+_ENDED_AT: Final = 1 / 6
+_LOOKED_AT: Final = 1 / 12
+
+
+@dataclass(slots=True)
+class _Held:
+    lock: ItemLock
+    stop: Callable[[], None]
+    is_told: bool = False
+
+
+class HeldLocks:
+    """The locks of one node. Any thread may take and release."""
+
+    def __init__(self, coordination: Coordination, *, lease: Callable[[], dt.timedelta], observer: Telling) -> None:
+        self._coordination = coordination
+        self._lease = lease
+        self._observer = observer
+        self._lock = threading.Lock()
+        self._held: dict[UUID, _Held] = {}
+        # Locks whose release had no answer: no other node could take them before their lease is over.
+        self._owed: dict[UUID, ItemLock] = {}
+        self._closing = threading.Event()
+        self._threads = [
+            threading.Thread(target=turn, name=f"{name} of {coordination.node}", daemon=True)
+            for turn, name in ((self._prolong_again_and_again, "prolonging"), (self._watch_leases, "leases"))
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """
+        Extend no lock any more. Locks of running items stay until their lease is over, because a run may still be
+        working.
+        """
+        self._closing.set()
+        for thread in self._threads:
+            thread.join()
+        self._give_back_what_is_owed()
+        with self._lock:
+            left = sorted(held.lock.item for held in self._held.values())
+        for item in left:
+            logger.warning("item %s/%s is still claimed: it stays locked until its lease ends", item.job, item.item)
+
+    def take(
+        self, items: Collection[WorkItem], *, wanted: Callable[[], bool], stop: Callable[[], None]
+    ) -> "Grip | LockSeen | None":
+        """
+        Take the locks of all these items, or of none: then return the first lock that another node has.
+
+        `stop` is called if one of them cannot be held any longer. Return None if `wanted` turns false meanwhile.
+
+        Raises:
+            CoordinationError: the store does not answer, or refuses us.
+        """
+        grip = Grip(self)
+        try:
+            for item in sorted(items):
+                if not wanted():
+                    grip.let_go()
+                    return None
+                taken = self._coordination.acquire(item, lease=self._lease())
+                if isinstance(taken, LockSeen):
+                    grip.let_go()
+                    return taken
+                with self._lock:
+                    self._held[taken.token] = _Held(taken, stop)
+                grip.tokens.append(taken.token)
+        except BaseException:
+            grip.let_go()
+            raise
+        return grip
+
+    def remaining(self, tokens: Collection[UUID]) -> dt.timedelta:
+        """Return for how long all of these are certainly held."""
+        with self._lock:
+            locks = [self._held[token].lock if token in self._held else None for token in tokens]
+        return min((dt.timedelta() if lock is None else lock.remaining() for lock in locks), default=dt.timedelta())
+
+    def paced_from(self, tokens: Collection[UUID]) -> dict[str, float]:
+        """Return, by item, the moment from which its pace counts. Items that have not run are left out."""
+        with self._lock:
+            locks = [self._held[token].lock for token in tokens if token in self._held]
+        return {lock.item.item: lock.paced_from for lock in locks if lock.paced_from is not None}
+
+    def pace_from(self, tokens: Collection[UUID], moment: float) -> None:
+        """Let the pace of these items count from this moment, for the node that takes them next."""
+        with self._lock:
+            for token in tokens:
+                if token in self._held:
+                    held = self._held[token]
+                    held.lock = replace(held.lock, paced_from=moment)
+
+    def give_back(self, tokens: Collection[UUID]) -> None:
+        """Release these locks. If the store does not answer, release them as soon as it does."""
+        with self._lock:
+            for token in tokens:
+                held = self._held.pop(token, None)
+                if held is not None:
+                    self._owed[token] = held.lock
+        self._give_back_what_is_owed(tokens)
+
+    def _give_back_what_is_owed(self, tokens: Collection[UUID] | None = None) -> None:
+        """Release all pending locks, or these. Stop at the first that gets no answer."""
+        with self._lock:
+            owed = [token for token in self._owed if tokens is None or token in tokens]
+        for token in owed:
+            with self._lock:
+                lock = self._owed.pop(token, None)
+            if lock is None:
+                continue
+            try:
+                if not self._coordination.release(lock):
+                    name = f"{lock.item.job}/{lock.item.item}"
+                    logger.warning("item %s was returned too late: its lock had expired", name)
+            except CoordinationError:
+                if lock.remaining():
+                    with self._lock:
+                        self._owed[token] = lock
+                    return
+
+    # --- Threads ---------------------------------------------------------------------------------
+
+    def _prolong_again_and_again(self) -> None:
+        while not self._closing.wait(self._lease().total_seconds() * _LOOKED_AT):
+            try:
+                self._give_back_what_is_owed()
+                self._prolong()
+            except CoordinationError as error:
+                logger.warning("node %s cannot renew its locks: %s", self._coordination.node, error)
+
+    def _prolong(self) -> None:
+        with self._lock:
+            held = list(self._held.values())
+        due = [one for one in held if one.lock.remaining() < self._lease() * _PROLONGED_AT]
+        if not due:
+            return
+        with self._observer.work(Work.PROLONG_LOCKS):
+            for one in due:
+                longer = self._coordination.prolong(one.lock, lease=self._lease())
+                if longer is not None:
+                    with self._lock:
+                        one.lock = replace(longer, paced_from=one.lock.paced_from)
+                elif self._is_held(one):
+                    self._tell(one)
+
+    def _watch_leases(self) -> None:
+        while not self._closing.wait(self._lease().total_seconds() * _LOOKED_AT / 2):
+            with self._lock:
+                held = list(self._held.values())
+            for one in held:
+                if one.lock.remaining() < self._lease() * _ENDED_AT and self._is_held(one):
+                    self._tell(one)
+
+    def _is_held(self, one: _Held) -> bool:
+        with self._lock:
+            return self._held.get(one.lock.token) is one
+
+    def _tell(self, one: _Held) -> None:
+        with self._lock:
+            was_told, one.is_told = one.is_told, True
+        if not was_told:
+            item = one.lock.item
+            logger.warning("the lock of item %s/%s is lost: its run has to stop", item.job, item.item)
+            self._observer.lock_lost(item)
+            one.stop()
+
+
+class Grip:
+    """The locks of one run."""
+
+    def __init__(self, locks: HeldLocks) -> None:
+        self._locks = locks
+        self.tokens: list[UUID] = []
+
+    def remaining(self) -> dt.timedelta:
+        """Return for how long all of them are certainly held."""
+        return self._locks.remaining(self.tokens)
+
+    def paced_from(self) -> dict[str, float]:
+        """Return, by item, the moment from which its pace counts. Items that have not run are left out."""
+        return self._locks.paced_from(self.tokens)
+
+    def pace_from(self, moment: float) -> None:
+        """Let the pace of the items count from this moment."""
+        self._locks.pace_from(self.tokens, moment)
+
+    def let_go(self) -> None:
+        self._locks.give_back(self.tokens)

@@ -1,0 +1,159 @@
+"""
+The work of the main node: it assigns the items of all jobs, and removes pools of jobs that no node can execute.
+
+Every node is a candidate. The main node reads the cluster when a watch wakes it, and also at intervals, because a
+wake-up may be lost. Several wake-ups at once count as one. If nothing has changed since the last read, it decides
+nothing.
+"""
+
+import datetime as dt
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from nodes.assignment.pools import PoolStrategy, StrategyRefused, share_out
+from nodes.coordination.port import ClusterState, Coordination, CoordinationError, NotMain, NotMember, Office, Outdated
+from nodes.distributed.engine.observer import Telling, Work
+from nodes.distributed.engine.switches import Switches
+from nodes.distributed.engine.tuning import Tuning
+from nodes.distributed.engine.wakeup import WakeUp
+from nodes.life.trust import seconds_since_boot
+
+logger = logging.getLogger(__name__)
+
+# Attempts to make a plan after others changed the cluster, before the next interval.
+_TRIES: Final = 3
+
+
+class MainPart:
+    """A thread. `step` is one pass of it."""
+
+    def __init__(
+        self,
+        coordination: Coordination,
+        *,
+        strategy: PoolStrategy,
+        tuning: Callable[[], Tuning],
+        switches: Callable[[], Switches],
+        observer: Telling,
+        look_every: dt.timedelta,
+    ) -> None:
+        self._coordination = coordination
+        self._strategy = strategy
+        self._tuning = tuning
+        self._switches = switches
+        self._observer = observer
+        self._look_every = look_every.total_seconds()
+        self._cleaned_at = seconds_since_boot()
+        self._balanced: object = None
+        self._is_asked = threading.Event()
+        # The reason why the strategy's plan was invalid, while it is.
+        self.refusal = ""
+        self._wake_up = WakeUp()
+        self._thread = threading.Thread(target=self._run, name=f"main part of {coordination.node}", daemon=True)
+
+    def wake(self) -> None:
+        self._wake_up.wake()
+
+    def rebalance(self) -> None:
+        """Redistribute all items, even if nothing has changed since the last time."""
+        self._is_asked.set()
+        self.wake()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread, and give up the leadership."""
+        self._wake_up.close()
+        if self._thread.ident is not None:
+            self._thread.join()
+        try:
+            self._coordination.resign()
+        except CoordinationError as error:
+            logger.warning("node %s could not resign: %s", self._coordination.node, error)
+
+    def _run(self) -> None:
+        while not self._wake_up.is_closing:
+            try:
+                self.step()
+            except CoordinationError as error:
+                logger.warning("node %s cannot look after its cluster: %s", self._coordination.node, error)
+            except Exception:
+                logger.exception("looking after the cluster of node %s failed", self._coordination.node)
+            self._wake_up.wait(self._look_every)
+
+    def step(self) -> None:
+        """
+        Execute one pass of the main node's work, if this node leads.
+
+        Raises:
+            CoordinationError: the store does not answer.
+        """
+        try:
+            office = self._coordination.campaign()
+            if office is None:
+                self._balanced, self.refusal = None, ""
+                return
+            self._rebalance(office)
+            if seconds_since_boot() - self._cleaned_at >= self._tuning().clean_every.total_seconds():
+                self._clean(office)
+        except (NotMain, NotMember) as error:
+            # The worker's part joins again. The new main node does the rest.
+            logger.info("%s", error)
+
+    def _rebalance(self, office: Office) -> None:
+        if self._is_asked.is_set():
+            self._is_asked.clear()
+            self._balanced = None
+        for _try in range(_TRIES):
+            seen = self._coordination.look()
+            disabled = frozenset(job for job in seen.pools if self._switches().forbid(job))
+            sight = (seen.versions, frozenset(seen.members), seen.gone, disabled)
+            if sight == self._balanced:
+                return
+            try:
+                with self._observer.work(Work.REBALANCE):
+                    moved = self._share_out(seen, disabled, office)
+            except Outdated:
+                continue
+            if moved is not None:
+                self._balanced = sight
+            return
+        logger.info("the cluster of node %s changes faster than it is shared out; it is tried again", office.main)
+
+    def _share_out(self, seen: ClusterState, disabled: frozenset[str], office: Office) -> int | None:
+        """Return how many items moved; None without a valid plan."""
+        try:
+            shares = share_out(self._strategy, seen.situation(disabled=disabled))
+        except StrategyRefused as refused:
+            self._refuse(str(refused))
+            return None
+        except Exception as error:
+            logger.exception("the strategy failed")
+            self._refuse(f"the strategy failed: {type(error).__name__}: {error}")
+            return None
+        self.refusal = ""
+        moved = self._coordination.assign(shares, seen=seen, office=office)
+        if moved:
+            logger.info("%d items came to another node", moved)
+        self._observer.rebalanced(moved=moved)
+        return moved
+
+    def _refuse(self, why: str) -> None:
+        if why != self.refusal:
+            logger.error("items stay where they were: %s", why)
+        self.refusal = why
+        self._observer.plan_refused(why)
+
+    def _clean(self, office: Office) -> None:
+        with self._observer.work(Work.CLEANING):
+            try:
+                forgotten = self._coordination.forget_idle(seen=self._coordination.look(), office=office)
+            except Outdated:
+                return
+        self._cleaned_at = seconds_since_boot()
+        if forgotten:
+            logger.info("forgot the pools of jobs that no node can do: %s", ", ".join(sorted(forgotten)))
+        self._observer.cleaned(forgotten)

@@ -1,0 +1,69 @@
+"""The status of distributed jobs: of a node, from its manager, and of the cluster, from the store."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nodes.assignment.pools import WorkItem
+from nodes.coordination.port import Coordination, Office
+from nodes.distributed.engine.execution import JobRuns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """
+    A job on this node: the pool by its own answer, and its runs.
+
+    `problem` says why its pool is the last good one, or empty, or why the time of the next run is unknown; '' without
+    one.
+    """
+
+    job: str
+    is_disabled: bool
+    pool: frozenset[str]
+    problem: str
+    runs: JobRuns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerStatus:
+    """
+    A manager at one moment. `office` is the leadership that it certainly holds.
+
+    `refusal` is the reason why the plan of the main node's strategy was invalid, so that items stay where they were; or
+    ''.
+    """
+
+    node: str
+    is_member: bool
+    office: Office | None
+    refusal: str
+    jobs: Mapping[str, JobStatus]
+
+
+class JobState(StrEnum):
+    """The activity of a job: running while any node has a lock of its items."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+class UnknownJob(ValueError):
+    """No node of the cluster has this job."""
+
+
+def state_of(coordination: Coordination, job: str) -> JobState:
+    """
+    Return whether a job is running anywhere in the cluster.
+
+    Raises:
+        UnknownJob: the message lists the known jobs.
+        CoordinationError: the store does not answer.
+    """
+    pools = coordination.look().pools
+    if job not in pools:
+        there = ", ".join(sorted(pools)) or "none"
+        raise UnknownJob(f"there is no distributed job {job!r} in this cluster; there are: {there}")
+    locked = {lock.item for lock in coordination.locks() if not lock.has_expired}
+    has_locks = any(WorkItem(*item).job == job for item in locked)
+    return JobState.RUNNING if has_locks else JobState.STOPPED
