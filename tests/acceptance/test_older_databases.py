@@ -4,15 +4,18 @@ Proves that daemons end, restart and lose no document after the database was res
 
 import signal
 import subprocess
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from tests.acceptance.test_database_restarts import start_everything, start_job
+from tests.acceptance.test_database_restarts import Browser, start_everything, start_job
 from tests.support.debian import debian_server, debian_standby, newest_debian
-from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
+from tests.support.processes import QUICK_HEARTS, Command, Database, Machine, RunningSite, held_by, wait_for
 
 pytestmark = pytest.mark.debian("postgresql")
 
+SITE = {"pages": 400, "hosts": 2, "traps": 1, "latency_ms": 40}
 # No node beats between a backup and the end of its server, so a change of heartbeats proves nothing.
 SLOW_HEARTS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "10", "CRAWLCTL_NODE_TIMEOUT": "24"}
 
@@ -46,63 +49,86 @@ def nodes(machine):
     return {row.id for row in machine.database.rows("SELECT id FROM nodes_node WHERE stopped_at IS NULL")}
 
 
-def assert_nothing_is_lost(machine, browser, site, job_id, *, before, output):
-    """Assert that other nodes than `before` end the run, with each document of the site in the queue and the output."""
-    wait_for(lambda: browser.get(f"jobs/{job_id}/")[1].get("phase") == "inactive", saying="the job has ended")
-    read = {row.identifier for row in machine.database.rows("SELECT identifier FROM jobs_queueitem WHERE stage = 2")}
-    assert site.documents - read == set()
-    assert held_by(output) == site.documents
-    assert not before & nodes(machine)
+@dataclass
+class Crawl:
+    """A crawl by `manage.py run`, whose database goes back in time. `before` are its nodes until then."""
+
+    machine: Machine
+    site: RunningSite
+    output: Path
+    running: Command
+    browser: Browser
+    job_id: int
+    before: frozenset = frozenset()
+
+    @classmethod
+    def start(cls, machine, site, **environment):
+        """Start it, and wait until the site has answered 40 requests."""
+        running, browser = start_everything(machine, **environment)
+        output = machine.directory / "pages.jsonl"
+        made = cls(machine, site, output, running, browser, start_job(browser, site, output=output))
+        wait_for_requests(site, 40)
+        return made
+
+    def dump(self, server, *, older_by):
+        """Dump the database, and return the file when the site has answered this many requests since."""
+        dump = self.machine.directory / "crawlctl.dump"
+        run_program("pg_dump", "-Fc", "-f", dump, "-d", server.address)
+        self.before = nodes(self.machine)
+        wait_for_requests(self.site, self.site.count_requests() + older_by)
+        return dump
+
+    def assert_nothing_is_lost(self):
+        """Assert that other nodes than `before` end the run, with each document of the site in queue and output."""
+        ended = f"jobs/{self.job_id}/"
+        wait_for(lambda: self.browser.get(ended)[1].get("phase") == "inactive", saying="the job has ended")
+        read = self.machine.database.rows("SELECT identifier FROM jobs_queueitem WHERE stage = 2")
+        assert self.site.documents - {row.identifier for row in read} == set()
+        assert held_by(self.output) == self.site.documents
+        assert not self.before & nodes(self.machine)
+
+    def assert_it_noticed(self):
+        """Assert that a node noticed that the database is an older one."""
+        assert "the database went back in time" in self.running.err, self.running.err
 
 
-def test_a_crawl_loses_nothing_to_a_restore_of_an_older_dump(machine, server, serve, tmp_path):
-    site = serve(pages=400, hosts=2, traps=1, latency_ms=40)
-    running, browser = start_everything(machine, **QUICK_HEARTS)
-    job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
-    wait_for_requests(site, 40)
-    dump = tmp_path / "crawlctl.dump"
-    run_program("pg_dump", "-Fc", "-f", dump, "-d", server.address)
-    before = nodes(machine)
-    wait_for_requests(site, site.count_requests() + 150)
-
+def replace_database(server, *, dump):
+    """Replace the crawl's database by one that is restored from a dump."""
     run_program("psql", "-qc", "CREATE DATABASE restored", at("postgres", server))
     run_program("pg_restore", "--exit-on-error", "-d", at("restored", server), dump)
     swap = ("-c", "DROP DATABASE crawlctl WITH (FORCE)", "-c", "ALTER DATABASE restored RENAME TO crawlctl")
     run_program("psql", "-q", *swap, at("postgres", server))
 
-    assert_nothing_is_lost(machine, browser, site, job_id, before=before, output=tmp_path / "pages.jsonl")
-    assert "the database went back in time" in running.err, running.err
+
+def test_a_crawl_loses_nothing_to_a_restore_of_an_older_dump(machine, server, serve):
+    crawl = Crawl.start(machine, serve(**SITE), **QUICK_HEARTS)
+
+    replace_database(server, dump=crawl.dump(server, older_by=150))
+
+    crawl.assert_nothing_is_lost()
+    crawl.assert_it_noticed()
 
 
-def test_a_crawl_loses_nothing_to_a_restore_into_the_same_database(machine, server, serve, tmp_path):
-    site = serve(pages=400, hosts=2, traps=1, latency_ms=40)
-    running, browser = start_everything(machine, **QUICK_HEARTS)
-    job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
-    wait_for_requests(site, 40)
-    dump = tmp_path / "crawlctl.dump"
-    run_program("pg_dump", "-Fc", "-f", dump, "-d", server.address)
-    before = nodes(machine)
-    wait_for_requests(site, site.count_requests() + 100)
+def test_a_crawl_loses_nothing_to_a_restore_into_the_same_database(machine, server, serve):
+    crawl = Crawl.start(machine, serve(**SITE), **QUICK_HEARTS)
+    dump = crawl.dump(server, older_by=100)
 
     run_program("pg_restore", "--clean", "--single-transaction", "-d", server.address, dump)
 
-    assert_nothing_is_lost(machine, browser, site, job_id, before=before, output=tmp_path / "pages.jsonl")
-    assert "the database went back in time" in running.err, running.err
+    crawl.assert_nothing_is_lost()
+    crawl.assert_it_noticed()
 
 
 def test_a_crawl_loses_nothing_to_the_promotion_of_a_standby_that_lags(machine, server, serve, tmp_path):
-    site = serve(pages=800, hosts=2, traps=1, latency_ms=100)
-    running, browser = start_everything(machine, **SLOW_HEARTS)
-    job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
-    wait_for_requests(site, 40)
+    crawl = Crawl.start(machine, serve(pages=800, hosts=2, traps=1, latency_ms=100), **SLOW_HEARTS)
     with debian_standby(server, tmp_path / "standby") as standby:
-        wait_for_requests(site, site.count_requests() + 60)
-        before = nodes(machine)
+        wait_for_requests(crawl.site, crawl.site.count_requests() + 60)
+        crawl.before = nodes(machine)
 
         server.end(signal.SIGKILL)
         standby.start()
         standby.promote()
 
-        assert_nothing_is_lost(machine, browser, site, job_id, before=before, output=tmp_path / "pages.jsonl")
-        assert "its incarnation was" in running.err
+        crawl.assert_nothing_is_lost()
+        assert "its incarnation was" in crawl.running.err
         machine.clean_up()

@@ -7,14 +7,7 @@ import sys
 import pytest
 
 from nodes.database.session_check import check_sessions
-from tests.acceptance.test_database_restarts import start_everything, start_job
-from tests.acceptance.test_older_databases import (
-    assert_nothing_is_lost,
-    at,
-    nodes,
-    run_program,
-    wait_for_requests,
-)
+from tests.acceptance.test_older_databases import Crawl, replace_database
 from tests.support.cluster import TIMEOUT
 from tests.support.debian import debian_server
 from tests.support.pgbouncer import pgbouncer
@@ -75,25 +68,15 @@ def test_sessions_behind_a_pooler_have_the_limits_of_a_node(pooled):
     check_sessions(pooled.dsn, timeout=TIMEOUT, nodes=1)
 
 
-def test_a_crawl_behind_a_pooler_loses_nothing_to_an_older_dump(machine, server, serve, tmp_path):
-    site = serve(pages=400, hosts=2, traps=1, latency_ms=40)
-    running, browser = start_everything(machine, **QUICK_HEARTS)
-    job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
-    wait_for_requests(site, 40)
-    dump = tmp_path / "crawlctl.dump"
-    run_program("pg_dump", "-Fc", "-f", dump, "-d", server.address)
-    before = nodes(machine)
-    wait_for_requests(site, site.count_requests() + 100)
+def test_a_crawl_behind_a_pooler_loses_nothing_to_an_older_dump(machine, server, serve):
+    crawl = Crawl.start(machine, serve(pages=400, hosts=2, traps=1, latency_ms=40), **QUICK_HEARTS)
 
-    run_program("psql", "-qc", "CREATE DATABASE restored", at("postgres", server))
-    run_program("pg_restore", "--exit-on-error", "-d", at("restored", server), dump)
-    swap = ("-c", "DROP DATABASE crawlctl WITH (FORCE)", "-c", "ALTER DATABASE restored RENAME TO crawlctl")
-    run_program("psql", "-q", *swap, at("postgres", server))
+    replace_database(server, dump=crawl.dump(server, older_by=100))
 
-    assert_nothing_is_lost(machine, browser, site, job_id, before=before, output=tmp_path / "pages.jsonl")
-    assert "the database went back in time" in running.err, running.err
-    running.send(signal.SIGTERM)
-    assert running.wait() == 0
+    crawl.assert_nothing_is_lost()
+    crawl.assert_it_noticed()
+    crawl.running.send(signal.SIGTERM)
+    assert crawl.running.wait() == 0
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=[command[0] for command in COMMANDS])
