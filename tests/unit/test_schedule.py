@@ -91,6 +91,16 @@ WINDOWS = st.builds(
     minutes=some_of(0, 59),
     time_zone=st.sampled_from(ZONES),
 )
+FEW_WINDOWS = st.lists(
+    st.builds(
+        Window,
+        hours=some_of(0, 23),
+        minutes=st.just((0, 20)),
+        time_zone=st.sampled_from(ZONES),
+        duration=st.one_of(st.none(), st.integers(1, 600).map(lambda minutes: minutes * MINUTE)),
+    ),
+    max_size=3,
+)
 MOMENTS = st.one_of(
     st.integers(0, 365 * 24 * 60).map(lambda minutes: NOON + minutes * MINUTE),
     st.sampled_from(
@@ -183,16 +193,7 @@ def test_of_several_open_windows_the_one_that_closes_last_says_how_it_runs():
 
 @settings(max_examples=100, deadline=None)
 @given(
-    windows=st.lists(
-        st.builds(
-            Window,
-            hours=some_of(0, 23),
-            minutes=st.just((0, 20)),
-            time_zone=st.sampled_from(ZONES),
-            duration=st.one_of(st.none(), st.integers(1, 600).map(lambda minutes: minutes * MINUTE)),
-        ),
-        max_size=3,
-    ),
+    windows=FEW_WINDOWS,
     method=st.sampled_from(StartMethod),
     since=st.integers(0, 1500),
     now=MOMENTS,
@@ -217,16 +218,7 @@ def test_what_is_open_is_what_a_look_at_every_minute_finds(windows, method, sinc
 
 @settings(max_examples=100, deadline=None)
 @given(
-    windows=st.lists(
-        st.builds(
-            Window,
-            hours=some_of(0, 23),
-            minutes=st.just((0, 20)),
-            time_zone=st.sampled_from(ZONES),
-            duration=st.one_of(st.none(), st.integers(1, 600).map(lambda minutes: minutes * MINUTE)),
-        ),
-        max_size=3,
-    ),
+    windows=FEW_WINDOWS,
     since=st.integers(0, 1500),
     now=MOMENTS,
 )
