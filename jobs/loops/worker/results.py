@@ -12,10 +12,10 @@ from jobs.queue.take import Claimed
 
 # Results that trigger a flush.
 _RESULTS_A_FLUSH: Final = 150
-# Documents waiting to start above which results wait longer, and the factor on that time. If several workers share a
+# Documents waiting to start from which on results wait longer, and the factor on that time. If several workers share a
 # machine, each has few results, and a small flush costs nearly as much as a large one.
-_PLENTY: Final = 64
-_PATIENCE: Final = 2
+_MANY_WAITING: Final = 64
+_WAIT_LONGER: Final = 2
 # Seconds until closed turns are written: of a bin with a successor here, and of a bin without one.
 _CLOSING_WAITS: Final = 0.15
 _FREEING_WAITS: Final = 0.1
@@ -97,4 +97,4 @@ class Results:
 
 def results_wait(flush_after: dt.timedelta, *, in_hand: int) -> float:
     """Return the seconds that results wait for others: longer if many documents wait to start here."""
-    return flush_after.total_seconds() * (_PATIENCE if in_hand >= _PLENTY else 1)
+    return flush_after.total_seconds() * (_WAIT_LONGER if in_hand >= _MANY_WAITING else 1)

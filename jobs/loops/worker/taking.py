@@ -16,8 +16,8 @@ _POLL: Final = 0.5
 # Documents for which a worker must have room: to take again soon after a take, and after a pause.
 _WORTH_TAKING: Final = 128
 _LITTLE: Final = 32
-# Documents above which a worker waits for a notification after a take that found nothing.
-_PLENTY: Final = 64
+# Documents, waiting or in flight, above which a worker waits for a notification after a take that found nothing.
+_BUSY_ENOUGH: Final = 64
 # Divisor of the capacity for the largest room that is reserved for successors of turns with a pace.
 _SHARE_RESERVED: Final = 4
 # Bins that start documents before the loop runs other tasks: a bin with a pace waits for its moment.
@@ -63,7 +63,7 @@ class Taking:
     def _look_after_write(self) -> None:
         """Take again after a write made room; after a take that found nothing only if few documents are left."""
         documents = self._state.batches.documents
-        is_patient = self._found_nothing and documents > _PLENTY
+        is_patient = self._found_nothing and documents > _BUSY_ENOUGH
         if documents <= self._state.settings.capacity - self._least_room and not is_patient:
             self._state.may_find_work.set()
 
