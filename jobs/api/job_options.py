@@ -49,6 +49,10 @@ def _interval(help_text: str) -> SecondsField:
     )
 
 
+def _percent(default: int, help_text: str) -> serializers.IntegerField:
+    return serializers.IntegerField(min_value=0, max_value=100, allow_null=True, default=default, help_text=help_text)
+
+
 class TermsFields(serializers.Serializer[Any]):
     """When a job runs, how often it comes back to a document, and how far it follows links."""
 
@@ -65,19 +69,11 @@ class TermsFields(serializers.Serializer[Any]):
     reseed_after = _interval("seeds are read once per run.")
     hop_mode = serializers.ChoiceField([mode.value for mode in HopMode], default=HopMode.ACCURATE)
     hop_limits = ObjectField(default=dict, help_text="Maximum hops from a seed, by link type.")
-    guard_percent = serializers.IntegerField(
-        min_value=0,
-        max_value=100,
-        allow_null=True,
-        default=5,
-        help_text="The clean-up of a run waits for approval above this share of the job's documents; null: never.",
+    guard_percent = _percent(
+        5, "The clean-up of a run waits for approval above this share of the job's documents; null: never."
     )
-    guard_host_percent = serializers.IntegerField(
-        min_value=0,
-        max_value=100,
-        allow_null=True,
-        default=50,
-        help_text="The clean-up also waits above this share of the job's documents on one host; null: hosts do not count.",
+    guard_host_percent = _percent(
+        50, "The clean-up also waits above this share of the job's documents on one host; null: hosts do not count."
     )
     guard_documents = serializers.IntegerField(
         min_value=0,
