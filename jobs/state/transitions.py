@@ -104,13 +104,24 @@ def drop_job(job_id: int, *, made_by: str, now: dt.datetime, term: TermHeld) -> 
         job.delete()
 
 
+def lock_job(job_id: int) -> Job:
+    """
+    Lock a job's row until the end of the transaction, and return it.
+
+    Raises:
+        JobUnknown: the job does not exist.
+    """
+    job = Job.objects.select_for_update(no_key=True).filter(pk=job_id).first()
+    if job is None:
+        raise JobUnknown(job_id)
+    return job
+
+
 def _hold(job_id: int, name: str, *, term: TermHeld | None) -> Job:
     """Lock a job in a state from which this transition is possible."""
     if term is not None:
         hold_term(connection.connection, term)
-    job = Job.objects.select_for_update(no_key=True).filter(pk=job_id).first()
-    if job is None:
-        raise JobUnknown(job_id)
+    job = lock_job(job_id)
     if not is_possible(TRANSITIONS[name], job.state):
         raise TransitionRefused(job, name)
     return job

@@ -81,9 +81,7 @@ def change(
         ConnectionUnknown: the connection does not exist.
     """
     with transaction.atomic():
-        connection = kind.objects.select_for_update(no_key=True).filter(pk=connection_id).first()
-        if connection is None:
-            raise ConnectionUnknown(connection_id)
+        connection = _lock(kind, connection_id)
         before = _facts(connection)
         if name is not None and name != connection.name:
             _check_name(kind, name)
@@ -208,15 +206,21 @@ def _mark(output_id: int, asked: str, *, made_by: str, **facts: object) -> Outpu
 
 def _store_mark(kind: type[_C], connection_id: int, asked: str, *, made_by: str, **facts: object) -> _C:
     """Store an operator's request on a connection, with a line in the journal."""
-    connection = kind._default_manager.select_for_update(no_key=True).filter(pk=connection_id).first()  # noqa: SLF001 (Django's own word)
-    if connection is None:
-        raise ConnectionUnknown(connection_id)
+    connection = _lock(kind, connection_id)
+    assert isinstance(connection, kind)
     before = {name: getattr(connection, name) for name in facts}
     for name, value in facts.items():
         setattr(connection, name, value)
     connection.save(update_fields=list(facts))
     message = f"{made_by} {asked.format(_named(connection))}"
     record_request(message, made_by=made_by, before=before, after=facts)
+    return connection
+
+
+def _lock(kind: Kind, connection_id: int) -> Connection:
+    connection = kind.objects.select_for_update(no_key=True).filter(pk=connection_id).first()
+    if connection is None:
+        raise ConnectionUnknown(connection_id)
     return connection
 
 

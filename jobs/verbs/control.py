@@ -25,7 +25,7 @@ from jobs.queue.send_back import SentBack, send_back
 from jobs.queue.wake import wake_job
 from jobs.state import channels, journal
 from jobs.state.runs import InvalidJob, ask_for_run
-from jobs.state.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
+from jobs.state.transitions import JobUnknown, StateChange, TransitionRefused, lock_job, make_transition
 from jobs.verbs.seeds import SeedWanted, addresses_of, are_as_stored, insert_seeds, replace_seeds, seed_facts
 from nodes.life.identity import TAG
 from nodes.lifecycle import CLUSTER_SCOPE
@@ -167,9 +167,7 @@ def change_job(
     if name is not None:
         check_name(name)
     with transaction.atomic():
-        job = Job.objects.select_for_update(no_key=True).filter(pk=job_id).first()
-        if job is None:
-            raise JobUnknown(job_id)
+        job = lock_job(job_id)
         stored_seeds = list(job.seeds.filter(removed_at=None))
         stored_outputs = list(job.outputs.order_by("pk"))
         stored_windows = [window.times for window in job.windows.all()]

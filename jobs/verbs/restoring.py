@@ -11,7 +11,7 @@ from jobs.queries.jobs.removals import jobs_of_cleared_output, read_outputs, rea
 from jobs.queue.removing.tombstones import CLEARED, NO_RUN
 from jobs.state import journal
 from jobs.state.deleted_jobs import CannotComeBack, dig_out
-from jobs.state.transitions import JobUnknown
+from jobs.state.transitions import JobUnknown, lock_job
 from jobs.verbs import control
 
 __all__ = [
@@ -75,9 +75,7 @@ def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetim
         NothingToRestore: no such removal is kept.
     """
     with transaction.atomic():
-        job = Job.objects.select_for_update(no_key=True).filter(pk=job_id).first()
-        if job is None:
-            raise JobUnknown(job_id)
+        job = lock_job(job_id)
         output = _stop_clearing(output_id)
         if output is None or output_id not in {found.output_id for found in read_outputs(job_id)}:
             name = output.name if output else str(output_id)
