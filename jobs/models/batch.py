@@ -45,7 +45,6 @@ class Batch(models.Model):
     documents = models.IntegerField()
     created_at = models.DateTimeField()
     sent_at = models.DateTimeField(null=True)
-    deadline = models.DateTimeField(null=True)
 
     class Meta:
         verbose_name_plural = "batches"

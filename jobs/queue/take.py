@@ -25,8 +25,6 @@ from jobs.throttling.bins import LONGEST_PLAN
 from nodes.membership.fences import MAY_WRITE, refused_node
 from nodes.membership.incarnation import remembered
 
-# Time after which a sent batch is overdue.
-_DEADLINE: Final = dt.timedelta(minutes=10)
 # Time during which the keeper of a bin has the first chance.
 _COURTESY: Final = dt.timedelta(milliseconds=250)
 # Age of an offer from which on the worker reads the limits of its turns again. An edit since then may apply to other
@@ -79,7 +77,7 @@ WITH node AS MATERIALIZED (
      WHERE total <= %(room)s - CASE turn WHEN 0 THEN 0 ELSE %(reserved)s END OR (%(idle)s AND total = documents)
 ), taken AS (
     UPDATE jobs_batch AS batch
-       SET state = 'sent', worker_id = %(worker)s, sent_at = clock_timestamp(), deadline = clock_timestamp() + %(deadline)s
+       SET state = 'sent', worker_id = %(worker)s, sent_at = clock_timestamp()
       FROM fitting WHERE batch.id = fitting.id
     RETURNING batch.id, batch.kind, batch.created_at
 ), item AS MATERIALIZED (
@@ -258,7 +256,6 @@ def take(
                 "kinds": list(pools),
                 "pools": list(pools.values()),
                 "not_mine": [kind for kind, size in pools.items() if not size],
-                "deadline": _DEADLINE,
                 "strict": strict,
                 "courtesy": _COURTESY,
                 "trusted": _TRUSTED,

@@ -90,8 +90,8 @@ _STATEMENTS: Final = [
     """,
     # Some hundred documents in progress, and some failed. Fetched documents are indexed and in the history.
     """
-    INSERT INTO jobs_batch (group_id, node_scope, kind, state, documents, created_at, sent_at, deadline, worker_id)
-    SELECT (SELECT min(id) FROM jobs_throttlegroup), 'cluster', 'process', 'sent', 16, now(), now(), now() + interval '1 h', node.id
+    INSERT INTO jobs_batch (group_id, node_scope, kind, state, documents, created_at, sent_at, worker_id)
+    SELECT (SELECT min(id) FROM jobs_throttlegroup), 'cluster', 'process', 'sent', 16, now(), now(), node.id
       FROM nodes_node AS node, generate_series(1, 4) WHERE node.kind = 'worker' AND node.status = 'running'
     """,
     """
