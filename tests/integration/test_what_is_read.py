@@ -23,7 +23,7 @@ from jobs.duties.pass_on import PASSING_JOBS
 from jobs.duties.reseed import JOBS_TO_RESEED
 from jobs.duties.windows import SCHEDULED_JOBS
 from jobs.loops.loop import calls
-from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
+from jobs.loops.manager.duty_tables import MAIN_DUTIES, OWNER_DUTIES
 from jobs.models import Job, QueueItem
 from jobs.queries.documents import lists as documents
 from nodes.lifecycle import CLUSTER_SCOPE

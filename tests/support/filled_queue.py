@@ -14,7 +14,7 @@ import psycopg
 
 from jobs.connectors.repository.base import Reference
 from jobs.loops.loop import calls
-from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
+from jobs.loops.manager.duty_tables import MAIN_DUTIES, OWNER_DUTIES
 from jobs.models import Job
 from jobs.queue.counting.counters import fold
 from jobs.queue.flushing.flush import Flushed, flush

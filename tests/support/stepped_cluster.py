@@ -16,7 +16,7 @@ import uuid
 from jobs.connectors.repository.base import Activity
 from jobs.duties.context import Pass
 from jobs.loops.loop import calls
-from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
+from jobs.loops.manager.duty_tables import MAIN_DUTIES, OWNER_DUTIES
 from jobs.loops.worker.batches import BatchesInHand
 from jobs.loops.worker.host_queue import BinQueue, PacedBin
 from jobs.loops.worker.jobs import JobTable, read_job

@@ -1,0 +1,77 @@
+"""The duties of a manager, and of the main manager: their intervals in seconds, and the conditions for them in SQL."""
+
+from typing import Final, LiteralString
+
+from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups, retire_groups
+from jobs.duties.check import check_invariants
+from jobs.duties.connectors import WATCHED_JOBS, watch_connectors
+from jobs.duties.disks import DISKS_LACK_ROOM, say_which_disks_lack_room
+from jobs.duties.failover import (
+    interrupt_dead_one_shots,
+    open_gates,
+    release_lost_documents,
+    withdraw_from_stopped_jobs,
+)
+from jobs.duties.finish import JOBS_AT_REST, end_runs
+from jobs.duties.hand_over import GROUPS_TO_HAND_OVER, hand_over_groups
+from jobs.duties.history import HISTORIES_TO_CLEAR, clear_histories, keep_history
+from jobs.duties.housekeep import (
+    OLD_ANSWERS,
+    OLD_NODES,
+    fold_counters,
+    forget_old_answers,
+    forget_old_batches,
+    forget_old_nodes,
+    place_bins,
+    raise_the_floor,
+)
+from jobs.duties.pass_on import PASSING_JOBS, pass_on
+from jobs.duties.requests import OPEN_REQUESTS, answer_requests
+from jobs.duties.reseed import JOBS_TO_RESEED, begin_reseeding
+from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_seeds
+from jobs.duties.stuff import stuff_groups, sweep
+from jobs.duties.tags import TAGS_ARE_NEEDED, say_which_tags_lack
+from jobs.duties.tombstones import keep_tombstones
+from jobs.duties.windows import SCHEDULED_JOBS, mind_windows
+from jobs.loops.loop import ALWAYS, duties
+from jobs.queue.counting.counters import COUNTS_TO_FOLD
+from jobs.queue.flushing.gates import GATES_OF_LOST_NODES
+from jobs.queue.pace.addresses import WANTED_PLACINGS
+from jobs.queue.release import HELD_BY_LOST_WORKERS, KEPT_IN_VAIN, OFFERED_OF_STOPPED_JOBS
+from nodes.lifecycle import CLUSTER_SCOPE
+
+_OF_SCOPE: Final[LiteralString] = "SELECT FROM jobs_job WHERE node_scope = %(scope)s"
+
+MAIN_DUTIES: Final = duties(
+    (watch_connectors, 5.0, f"EXISTS ({WATCHED_JOBS})"),
+    (mind_windows, 2.0, f"EXISTS ({SCHEDULED_JOBS})"),
+    (answer_requests, 0.3, f"EXISTS ({OPEN_REQUESTS})"),
+    (allocate_groups, 1.0, GROUPS_TO_GIVE),
+    (say_which_tags_lack, 2.0, TAGS_ARE_NEEDED),
+    (say_which_disks_lack_room, 1.0, DISKS_LACK_ROOM),
+    (retire_groups, 10.0, "EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s)"),
+    (prepare_runs, 1.0, f"EXISTS ({JOBS_TO_PREPARE})"),
+    (withdraw_from_stopped_jobs, 1.0, f"EXISTS ({OFFERED_OF_STOPPED_JOBS})"),
+    (release_lost_documents, 1.0, f"EXISTS ({HELD_BY_LOST_WORKERS}) OR EXISTS ({KEPT_IN_VAIN})"),
+    (open_gates, 1.0, f"EXISTS ({GATES_OF_LOST_NODES})"),
+    (end_runs, 0.3, f"EXISTS ({JOBS_AT_REST})"),
+    (pass_on, 1.0, f"EXISTS ({PASSING_JOBS})"),
+    (begin_reseeding, 2.0, f"EXISTS ({JOBS_TO_RESEED})"),
+    (interrupt_dead_one_shots, 2.0, ALWAYS),
+    (place_bins, 1.0, f"EXISTS ({WANTED_PLACINGS})"),
+    (fold_counters, 1.0, COUNTS_TO_FOLD),
+    (raise_the_floor, 2.0, ALWAYS),
+    (forget_old_batches, 60.0, ALWAYS),
+    (keep_history, 600.0, ALWAYS),
+    (keep_tombstones, 600.0, ALWAYS),
+    (clear_histories, 2.0, f"EXISTS ({HISTORIES_TO_CLEAR})"),
+    (check_invariants, 15.0, f"%(scope)s = '{CLUSTER_SCOPE}'"),
+    (forget_old_answers, 60.0, f"EXISTS ({OLD_ANSWERS})"),
+    (forget_old_nodes, 600.0, f"EXISTS ({OLD_NODES})"),
+)
+OWNER_DUTIES: Final = duties(
+    (hand_over_groups, 0.3, GROUPS_TO_HAND_OVER),
+    (seed_seeds, 0.3, f"EXISTS ({SEEDING_JOBS})"),
+    (stuff_groups, 0.1, f"EXISTS ({_OF_SCOPE} AND phase IN ('active', 'shutting_down', 'deleting'))"),
+    (sweep, 1.0, f"EXISTS ({_OF_SCOPE} AND phase = 'active')"),
+)

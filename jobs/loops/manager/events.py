@@ -1,0 +1,46 @@
+"""Events that a manager hears of between its passes: notifications of the database, and changes of its membership session."""
+
+import threading
+
+from jobs.state import channels
+
+
+class Events:
+    """Each event is set in the thread that hears of it, and cleared by the pass that follows."""
+
+    def __init__(self, *, scope: str) -> None:
+        self._scope = scope
+        # Set with each event: the manager starts a pass.
+        self.woken = threading.Event()
+        self.control_changed = threading.Event()
+        self.groups_changed = threading.Event()
+        self.limits_changed = threading.Event()
+        self.seat_changed = threading.Event()
+        # Number of changes of jobs' states that this process was notified of.
+        self.control_changes = 0
+
+    def heard(self, channel: str, payload: str) -> None:
+        """Record a notification. Runs in the listener's thread."""
+        if channel in {channels.STUFF, channels.GROUPS} and payload != self._scope:
+            return
+        if channel == channels.GROUPS:
+            self.groups_changed.set()
+        elif channel != channels.STUFF:
+            self.control_changes += 1
+            self.control_changed.set()
+            if payload == channels.LIMITS:
+                self.limits_changed.set()
+        self.woken.set()
+
+    def see_the_seat_change(self) -> None:
+        """Let the next pass check the term. Runs in the thread of the membership session."""
+        self.seat_changed.set()
+        self.woken.set()
+
+
+def happened(event: threading.Event) -> bool:
+    """True if the event was set since the last call; clears it."""
+    if not event.is_set():
+        return False
+    event.clear()
+    return True

@@ -1,0 +1,96 @@
+"""The office of the main manager: a manager takes it, keeps it or gives it up, and judges the nodes while it has it."""
+
+import logging
+from typing import Any
+
+import psycopg
+
+from jobs.duties.mirror import read_owners
+from jobs.loops.node import Node
+from nodes.decisions.elect import Elect, Resign, elect
+from nodes.decisions.judge import judge
+from nodes.decisions.snapshot import ClusterSeen
+from nodes.life.identity import NodeIdentity
+from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.membership import leadership, snapshot
+from nodes.membership.fences import TermHeld
+from nodes.metrics import of_nodes
+
+logger = logging.getLogger(__name__)
+
+
+class Office:
+    """`term` is None while this manager is not the main manager. `misses_node` if a node seems to be lost."""
+
+    def __init__(self, *, me: NodeIdentity, node: Node) -> None:
+        self._me = me
+        self._node = node
+        self.term: TermHeld | None = None
+        self.misses_node = False
+
+    def may_act(self) -> bool:
+        """True if this manager may still begin a duty of the main manager."""
+        return self._node.may_begin() and self._node.seat.is_chosen is not False
+
+    def lost(self) -> None:
+        """Record that another node is the main manager now, or none."""
+        self.term = None
+
+    def keep(self, connection: psycopg.Connection[Any]) -> bool:
+        """
+        Check the term; take it or give it up, and judge the nodes as its holder.
+
+        Return True if the duties of the main manager have new work: the term is new, or a node failed.
+        """
+        seat, heart = self._node.seat, self._node.heart
+        cluster = snapshot.look(connection, scope=self._me.scope, me=self._me, present=seat.present)
+        self.misses_node = any(
+            node.is_absent and node.is_live and node.heartbeat_age > node.timeout / 2 for node in cluster.nodes
+        )
+        is_chosen = seat.is_chosen
+        decision = elect(cluster, beat=self._node.heartbeat, is_steady=heart.is_steady, is_chosen=is_chosen)
+        match decision:
+            case Elect():
+                self._take(connection, decision)
+            case Resign():
+                leadership.resign(
+                    connection, term=TermHeld(scope=decision.scope, term=decision.term, main_id=self._me.id)
+                )
+                self.term = None
+            case None:
+                self.term = self._term_in(cluster)
+        if self.term is None:
+            return False
+        has_judged = self._judge(connection, cluster, term=self.term)
+        if is_chosen:
+            seat.acts()
+            seat.mirror(read_owners(connection, scope=self._me.scope))
+        return has_judged or isinstance(decision, Elect)
+
+    def _take(self, connection: psycopg.Connection[Any], decision: Elect) -> None:
+        self.term = leadership.elect(
+            connection,
+            node_id=self._me.id,
+            scope=decision.scope,
+            seen_term=decision.seen_term,
+            replaces=decision.replaces,
+        )
+        if self.term is not None:
+            of_nodes.ELECTIONS.add(1, "failed main" if decision.replaces else "nobody")
+            of_nodes.MARKED_FAILED.add(decision.replaces is not None)
+
+    def _term_in(self, cluster: ClusterSeen) -> TermHeld | None:
+        if not cluster.i_am_main:
+            return None
+        return TermHeld(scope=cluster.scope, term=cluster.term.term, main_id=self._me.id)
+
+    def _judge(self, connection: psycopg.Connection[Any], cluster: ClusterSeen, *, term: TermHeld) -> bool:
+        """Mark failed nodes; return True if there was one."""
+        orphans = snapshot.look_at_orphaned_scopes(connection, me=self._me) if self._me.scope == CLUSTER_SCOPE else ()
+        has_judged = False
+        for verdict in judge(cluster, is_steady=self._node.heart.is_steady, orphans=orphans):
+            if leadership.mark_failed(connection, verdict=verdict, term=term):
+                logger.warning("marked %s failed: %s", verdict.node_id, verdict.reason)
+                of_nodes.MARKED_FAILED.add()
+                has_judged = True
+        return has_judged
