@@ -20,8 +20,9 @@ from jobs.connectors.output.registry import DEFAULT_OUTPUT, parse_output
 from jobs.lifecycle.job import allowed_transitions
 from jobs.lifecycle.table import Owner
 from jobs.models import Job, OutputConnection, RepositoryConnection, SearchDocument, ThrottlePolicy
-from jobs.verbs import control
-from jobs.verbs.control import SeedWanted
+from jobs.state.transitions import JobUnknown, TransitionRefused
+from jobs.verbs import control, editing
+from jobs.verbs.seeds import SeedWanted
 from nodes.database.address import database_dsn
 from nodes.lifecycle import CLUSTER_SCOPE
 
@@ -93,7 +94,7 @@ def create_job_of_site(
     connection, _ = OutputConnection.objects.get_or_create(
         name=wanted.name, defaults={"connector": wanted.connector, "configuration": wanted.configuration}
     )
-    return control.create_job(
+    return editing.create_job(
         name=name,
         repository=repository,
         outputs=[connection],
@@ -125,7 +126,7 @@ def delete_earlier_jobs(*, before: int | None, now: dt.datetime) -> None:
                 control.delete(job.pk, made_by=_MADE_BY, now=now)
             elif "abort" in allowed:
                 control.abort(job.pk, made_by=_MADE_BY, now=now, reason="its demo has ended")
-        except (control.TransitionRefused, control.JobUnknown):
+        except (TransitionRefused, JobUnknown):
             # The job changed its state meanwhile: the next call sees the new one.
             continue
 

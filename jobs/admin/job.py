@@ -25,8 +25,9 @@ from jobs.lifecycle.job import TRANSITIONS, Phase
 from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.queries.few_choices import offer_few
-from jobs.verbs import control
-from jobs.verbs.control import InvalidJob, JobUnknown, TransitionRefused
+from jobs.state.runs import InvalidJob
+from jobs.state.transitions import JobUnknown, TransitionRefused
+from jobs.verbs import control, editing
 from nodes.database.clock import read_clock
 
 
@@ -134,7 +135,7 @@ class JobAdmin(BoundedList):
     def has_change_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
         """False for a job that ends or is being deleted: it cannot be changed."""
         allowed: bool = super().has_change_permission(request, obj)
-        return allowed and (obj is None or obj.phase in {Phase.INACTIVE, *control.RUNNING_PHASES})
+        return allowed and (obj is None or obj.phase in {Phase.INACTIVE, *editing.RUNNING_PHASES})
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None

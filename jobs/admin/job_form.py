@@ -23,8 +23,9 @@ from jobs.connectors.repository.registry import UnknownConnector, check_specific
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, Seed
 from jobs.queries.few_choices import offer_few
-from jobs.verbs import control
-from jobs.verbs.control import InvalidJob, SeedWanted
+from jobs.state.runs import InvalidJob
+from jobs.verbs import editing
+from jobs.verbs.seeds import SeedWanted
 from nodes.database.clock import read_clock
 
 # Limits of seeds and addresses in a form.
@@ -43,7 +44,7 @@ class JobWanted:
     priority: int
     terms: dict[str, Any]
 
-    def store(self, job: Job, *, seeds: list[SeedWanted] | None, made_by: str) -> control.JobSaved:
+    def store(self, job: Job, *, seeds: list[SeedWanted] | None, made_by: str) -> editing.JobSaved:
         """Store the job, new or changed. Without `seeds` it keeps its own."""
         facts: dict[str, Any] = {
             "name": self.name,
@@ -57,8 +58,8 @@ class JobWanted:
             "now": read_clock(),
         }
         if job.pk:
-            return control.change_job(job.pk, **facts)
-        return control.create_job(repository=job.repository, **facts)
+            return editing.change_job(job.pk, **facts)
+        return editing.create_job(repository=job.repository, **facts)
 
 
 class JobForm(DrawnForm, TermsForm):
@@ -95,7 +96,7 @@ class JobForm(DrawnForm, TermsForm):
         super().__init__(*args, **kwargs)
         if _runs(self.instance):
             for name, field in self.fields.items():
-                field.disabled = name not in {*control.CHANGES_WHILE_IT_RUNS, DRAWN_FOR}
+                field.disabled = name not in {*editing.CHANGES_WHILE_IT_RUNS, DRAWN_FOR}
         chosen = self.instance.outputs.values_list("pk", flat=True) if self.instance.pk else ()
         self._offer_few("outputs", chosen)
         self._offer_few("repository", ())

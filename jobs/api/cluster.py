@@ -15,7 +15,7 @@ from rest_framework.response import Response
 
 from jobs.models import ThrottleGroup
 from jobs.queries.cluster.requests import PlanInBrief, progress_of, read_plans
-from jobs.verbs import control
+from jobs.verbs import cluster
 from nodes.api.base import ContractView
 from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, PageQuery, StrictSerializer, read_body
@@ -192,7 +192,7 @@ class GroupView(mixins.RetrieveModelMixin, ListingView):
         wanted = read_body(MoveSerializer, request)
         return _answer(
             request,
-            control.move_group(int(pk), **wanted, made_by=_name(request), now=read_clock()),
+            cluster.move_group(int(pk), **wanted, made_by=_name(request), now=read_clock()),
         )
 
 
@@ -236,7 +236,7 @@ class RebalanceView(ContractView):
     )
     def post(self, request: Request) -> Response:
         wanted = read_body(DryRunSerializer, request)
-        return _answer(request, control.rebalance(**wanted, made_by=_name(request), now=read_clock()))
+        return _answer(request, cluster.rebalance(**wanted, made_by=_name(request), now=read_clock()))
 
 
 class DrainView(ContractView):
@@ -252,7 +252,7 @@ class DrainView(ContractView):
     )
     def post(self, request: Request, pk: uuid.UUID) -> Response:
         wanted = read_body(DryRunSerializer, request)
-        return _answer(request, control.drain_node(pk, **wanted, made_by=_name(request), now=read_clock()))
+        return _answer(request, cluster.drain_node(pk, **wanted, made_by=_name(request), now=read_clock()))
 
     def lock_and_read_tag(self) -> str | None:
         node = get_object_or_404(Node.objects.select_for_update(no_key=True), pk=self.kwargs["pk"])

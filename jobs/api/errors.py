@@ -26,8 +26,9 @@ from jobs.connectors.repository.registry import UnknownConnector
 from jobs.queries.documents.search import SearchTooSlow
 from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
 from jobs.state.deleted_jobs import CannotComeBack
+from jobs.state.transitions import JobUnknown, TransitionRefused
+from jobs.verbs.cluster import GroupUnknown, NodeUnknown
 from jobs.verbs.connections import ConnectionInUse, ConnectionUnknown
-from jobs.verbs.control import GroupUnknown, JobUnknown, NodeUnknown, NoMain, RequestRefused, TransitionRefused
 from jobs.verbs.hosts import BinRefused, BinUnknown, HostsUnknown
 from jobs.verbs.policies import PolicyInUse, PolicyNotAllowed, PolicyUnknown
 from jobs.verbs.restoring import NothingToRestore
@@ -39,6 +40,7 @@ from nodes.coordination.names import BadName
 from nodes.coordination.port import CoordinationError
 from nodes.database.outage import outage
 from nodes.distributed.verbs import DistributedJobUnknown
+from nodes.membership.requests import NoMain, RequestRefused
 from nodes.settings.declaration import InvalidSettings
 from nodes.settings.versions import SettingsChanged
 

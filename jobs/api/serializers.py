@@ -14,8 +14,8 @@ from jobs.lifecycle.table import Owner
 from jobs.models import Job, JobEvent, LostLines, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.queue.counting.counters import RunCounts
 from jobs.verbs import connections
-from jobs.verbs.control import SeedWanted
 from jobs.verbs.seed_lists import LONGEST_ADDRESS, MOST_ADDRESSES
+from jobs.verbs.seeds import SeedWanted
 from nodes.api.strict import NamedQuery, NewestQuery, PageQuery, StrictSerializer
 
 

@@ -32,7 +32,7 @@ from jobs.queries.jobs.removals import read_removals
 from jobs.queries.jobs.seeds import read_first_seeds
 from jobs.queue.counting.counters import read_run
 from jobs.state.transitions import JobUnknown, StateChange
-from jobs.verbs import connections, control, restoring
+from jobs.verbs import connections, control, editing, restoring
 from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import NamedQuery, Nothing, read_body
@@ -97,7 +97,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
     def create(self, request: Request) -> Response:
         wanted = self.get_serializer(data=request.data)
         wanted.is_valid(raise_exception=True)
-        saved = control.create_job(**wanted.validated_data, made_by=request.user.get_username(), now=read_clock())
+        saved = editing.create_job(**wanted.validated_data, made_by=request.user.get_username(), now=read_clock())
         return created(self._shown(saved), at=reverse("api:job-detail", args=[saved.job.pk]), request=request)
 
     @extend_schema(
@@ -251,7 +251,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         wanted = self.get_serializer(job, data=request.data, partial=partial)
         wanted.is_valid(raise_exception=True)
         changes = {name: value for name, value in wanted.validated_data.items() if name != "repository"}
-        saved = control.change_job(job.pk, **changes, made_by=request.user.get_username(), now=read_clock())
+        saved = editing.change_job(job.pk, **changes, made_by=request.user.get_username(), now=read_clock())
         return Response(self._shown(saved))
 
     def _make(
@@ -261,7 +261,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         transition(int(self.kwargs["pk"]), made_by=request.user.get_username(), now=read_clock())
         return Response(self.get_serializer(self.get_object()).data, status=status)
 
-    def _shown(self, saved: control.JobSaved) -> dict[str, Any]:
+    def _shown(self, saved: editing.JobSaved) -> dict[str, Any]:
         job = self.get_queryset().get(pk=saved.job.pk)
         return {**JobSerializer(job).data, "warnings": saved.warnings}
 

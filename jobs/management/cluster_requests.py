@@ -5,7 +5,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from jobs.verbs.control import GroupUnknown, NodeUnknown, NoMain, RequestRefused
+from jobs.verbs.cluster import GroupUnknown, NodeUnknown
+from nodes.membership.requests import NoMain, RequestRefused
 from nodes.models import ClusterRequest
 
 

@@ -21,8 +21,8 @@ from jobs.management.crawl_sources import CrawlRefused, kind_of, read_fields, re
 from jobs.management.standard_output import STANDARD_OUTPUT, connection_of
 from jobs.models import Job, OutputConnection, ThrottlePolicy
 from jobs.models.policy import MOST_BYTES, MOST_STARTS
-from jobs.verbs import connections, control
-from jobs.verbs.control import SeedWanted
+from jobs.verbs import connections, control, editing
+from jobs.verbs.seeds import SeedWanted
 from nodes.database.clock import read_clock
 
 _MADE_BY = "crawl"
@@ -65,7 +65,7 @@ class CrawlOptions:
             InvalidJob: a name that no job can have.
         """
         if given["job"] is not None:
-            control.check_name(given["job"])
+            editing.check_name(given["job"])
         _within("--max-documents", given["max_documents"], 1, 2**53)
         _within("--max-depth", given["max_depth"], 0, 2**31 - 1)
         _within("--connections-per-host", given["connections_per_host"], 1, 1000)
@@ -195,7 +195,7 @@ def _create(options: CrawlOptions, *, scope: str, say: Callable[[str], None], no
     configuration, specification = read_fields(kind, options.fields)
     _refuse_what_does_not_apply(options, to=kind)
     repository = repository_of(kind, options.urls, configuration=configuration)
-    saved = control.create_job(
+    saved = editing.create_job(
         name=name,
         repository=repository,
         outputs=_outputs(options.outputs or (DEFAULT_OUTPUT,), job_name=name),
@@ -236,7 +236,7 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
     _refuse_what_does_not_apply(options, to=kind)
     seeds = list(job.seeds.filter(removed_at=None))
     terms = Terms() if options.max_documents is None else Terms(max_documents=options.max_documents)
-    saved = control.change_job(
+    saved = editing.change_job(
         job.pk,
         outputs=_outputs(options.outputs, job_name=job.name) if options.outputs else None,
         seeds=[SeedWanted(options.urls, seeds[0].policy, seeds[0].tag) if seeds else SeedWanted(options.urls)]

@@ -14,8 +14,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from jobs.queries.cluster.page import read_cluster_page, read_group, read_node_of_the_cluster
 from jobs.ui.cluster_screen import cluster_screen
 from jobs.ui.pages import page
-from jobs.verbs import control
-from jobs.verbs.control import GroupUnknown, NodeUnknown
+from jobs.verbs import cluster as cluster_verbs
+from jobs.verbs.cluster import GroupUnknown, NodeUnknown
 from nodes.database.clock import read_clock
 from nodes.lifecycle import NodeKind
 from nodes.membership.requests import NoMain, RequestRefused
@@ -37,7 +37,7 @@ def rebalance(request: HttpRequest) -> HttpResponse:
     """Show the main manager's plan to even the balance; or, with `go`, execute it."""
     name = name_of_who_may(request, "nodes.control_cluster")
     dry_run = "go" not in request.POST
-    answer = _ask(request, lambda: control.rebalance(dry_run=dry_run, made_by=name, now=read_clock()))
+    answer = _ask(request, lambda: cluster_verbs.rebalance(dry_run=dry_run, made_by=name, now=read_clock()))
     if answer is None or not dry_run or answer.answer is None:
         return redirect("cluster")
     return render(request, "ui/cluster_plan.html", {"plan": _plan(answer.answer)})
@@ -62,7 +62,7 @@ def group(request: HttpRequest, group_id: int) -> HttpResponse:
     except ValueError:
         messages.warning(request, _("Choose the manager that takes the group."))
         return redirect("cluster-group", group_id)
-    _ask(request, lambda: control.move_group(group_id, to=to, made_by=name, now=read_clock()))
+    _ask(request, lambda: cluster_verbs.move_group(group_id, to=to, made_by=name, now=read_clock()))
     return redirect("cluster")
 
 
@@ -78,7 +78,7 @@ def drain(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
         return render(request, "ui/cluster_drain.html", shown)
     name = name_of_who_may(request, "nodes.control_cluster")
     dry_run = "plan" in request.POST
-    answer = _ask(request, lambda: control.drain_node(node_id, dry_run=dry_run, made_by=name, now=read_clock()))
+    answer = _ask(request, lambda: cluster_verbs.drain_node(node_id, dry_run=dry_run, made_by=name, now=read_clock()))
     if answer is None or not dry_run or answer.answer is None:
         return redirect("cluster")
     return render(request, "ui/cluster_drain.html", {**shown, "plan": _plan(answer.answer)})

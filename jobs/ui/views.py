@@ -24,13 +24,14 @@ from jobs.queries.documents.search import search as search_texts
 from jobs.queries.documents.search_lag import read_search_lag
 from jobs.queries.jobs.page import read_job_page, read_set_up
 from jobs.queries.overview import read_overview
+from jobs.state.runs import InvalidJob
+from jobs.state.transitions import JobUnknown, TransitionRefused
 from jobs.ui import document_rows, screens
 from jobs.ui.forms import DocumentFilterForm
 from jobs.ui.pages import page
 from jobs.ui.specification import describe
 from jobs.ui.topics import job_topic
 from jobs.verbs import control
-from jobs.verbs.control import InvalidJob, JobUnknown, TransitionRefused
 from nodes.database.clock import read_clock
 from nodes.web import formats
 

@@ -12,7 +12,7 @@ from jobs.queue.removing.tombstones import CLEARED, NO_RUN
 from jobs.state import journal
 from jobs.state.deleted_jobs import CannotComeBack, dig_out
 from jobs.state.transitions import JobUnknown, lock_job
-from jobs.verbs import control
+from jobs.verbs import editing
 
 __all__ = [
     "CannotComeBack",
@@ -84,7 +84,7 @@ def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetim
             )
         outputs = list(job.outputs.order_by("pk"))
         if output not in outputs:
-            control.change_job(job_id, outputs=[*outputs, output], made_by=made_by, now=now)
+            editing.change_job(job_id, outputs=[*outputs, output], made_by=made_by, now=now)
         return _restore_into(job, output, cause="", made_by=made_by, now=now)
 
 

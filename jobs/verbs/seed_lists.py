@@ -1,7 +1,7 @@
 """
 Very long lists of seed addresses, as text: one address a line.
 
-A list is one seed of its job. `control.change_job` stores it as a whole or not at all.
+A list is one seed of its job. `editing.change_job` stores it as a whole or not at all.
 """
 
 import datetime as dt
@@ -13,8 +13,10 @@ from django.db import transaction
 from jobs.checks.invalid import Invalid
 from jobs.connectors.repository.registry import check_specification
 from jobs.models import Job, Seed
-from jobs.verbs import control
-from jobs.verbs.control import JobSaved, SeedWanted
+from jobs.state.runs import InvalidJob
+from jobs.verbs import editing
+from jobs.verbs.editing import JobSaved
+from jobs.verbs.seeds import SeedWanted
 
 MOST_ADDRESSES: Final = 100_000
 LONGEST_ADDRESS: Final = 10_000
@@ -59,10 +61,10 @@ def change_addresses(seed_id: int, *, text: str, append: bool, made_by: str, now
         addresses = [*kept, *(line.address for line in lines)]
         if not addresses or len(addresses) > MOST_ADDRESSES:
             said = f"A seed has 1 to {MOST_ADDRESSES:,} addresses; these are {len(addresses):,}."
-            raise control.InvalidJob({"urls": [said]})
+            raise InvalidJob({"urls": [said]})
         _check_lines(job, lines)
         wanted = [_as_wanted(seed, addresses if seed.pk == seed_id else seed.urls) for seed in stored]
-        return control.change_job(job.pk, seeds=wanted, made_by=made_by, now=now)
+        return editing.change_job(job.pk, seeds=wanted, made_by=made_by, now=now)
 
 
 def _lines_of(text: str) -> Iterator[_Line]:

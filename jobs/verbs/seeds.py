@@ -1,4 +1,4 @@
-"""The seeds of a job: input of operators, and stored rows. `jobs.verbs.control` changes them with their job."""
+"""The seeds of a job: input of operators, and stored rows. `jobs.verbs.editing` changes them with their job."""
 
 import datetime as dt
 from collections.abc import Sequence

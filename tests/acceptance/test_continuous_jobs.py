@@ -194,7 +194,7 @@ def test_what_an_output_does_not_let_go_is_tried_again_until_it_does(daemons, wo
 def test_a_new_output_of_a_job_gets_everything_at_the_next_run(daemons, world, tmp_path):
     from django.utils import timezone
 
-    from jobs.verbs import control
+    from jobs.verbs import editing
 
     world.put("a", links=["b"])
     world.put("b")
@@ -202,7 +202,7 @@ def test_a_new_output_of_a_job_gets_everything_at_the_next_run(daemons, world, t
     job = world.make_job(seeds=["a"], outputs=[first])
     daemons.run(job)
 
-    control.change_job(job.pk, outputs=[first, second], made_by="a test", now=timezone.now())
+    editing.change_job(job.pk, outputs=[first, second], made_by="a test", now=timezone.now())
     daemons.run(job)
 
     assert held_by(tmp_path / "second.jsonl") == {world.url("a"), world.url("b")}

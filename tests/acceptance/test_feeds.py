@@ -6,8 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from jobs.models import RepositoryConnection
-from jobs.verbs import control
-from jobs.verbs.control import SeedWanted
+from jobs.verbs import editing
+from jobs.verbs.seeds import SeedWanted
 from tests.support.factories import NOON, make_output, make_policy
 from tests.support.processes import held_by
 
@@ -58,7 +58,7 @@ def test_ten_feeds_of_ten_entries_are_a_hundred_and_ten_documents(cluster, origi
     connection = RepositoryConnection.objects.create(
         name="feeds", connector="feed", configuration={"allow_private_networks": True}
     )
-    job = control.create_job(
+    job = editing.create_job(
         name="feeds",
         repository=connection,
         outputs=[make_output(cluster.output)],

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from crawlctl.access.roles import ADMINISTRATOR
 from jobs.models import Job, OutputConnection, RepositoryConnection
-from jobs.verbs import connections, control
-from jobs.verbs.control import SeedWanted
+from jobs.verbs import connections, control, editing
+from jobs.verbs.seeds import SeedWanted
 from nodes.database.clock import read_clock
 from tests.support.api import client_of
 from tests.support.factories import NOON, make_output
@@ -116,7 +116,7 @@ def test_manifoldcfs_sanity_holds_5_6_6_6_5_and_nothing_once_the_job_is_deleted(
         name="files", connector="filesystem", configuration={"roots": [str(tree)]}
     )
     output = make_output(cluster.output)
-    job = control.create_job(
+    job = editing.create_job(
         name="tree", repository=connection, outputs=[output], seeds=[SeedWanted((url(tree),))],
         specification={}, made_by="a test", now=NOON,
     ).job  # fmt: skip

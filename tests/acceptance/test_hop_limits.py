@@ -4,8 +4,8 @@ import pytest
 from django.utils import timezone
 
 from jobs.models import HopCount, Job, Link, RepositoryConnection
-from jobs.verbs import control
-from jobs.verbs.control import SeedWanted
+from jobs.verbs import control, editing
+from jobs.verbs.seeds import SeedWanted
 from tests.support.factories import make_output
 from tests.support.processes import held_by, wait_for
 
@@ -32,7 +32,7 @@ def make_job(daemons, tree, **facts):
     )
     usual = {"outputs": [make_output(daemons.output)], "specification": {}, "made_by": "a test", "now": timezone.now()}
     seeds = [SeedWanted((f"file://{tree}",))]
-    return control.create_job(name="tree", repository=repository, seeds=seeds, **usual, **facts).job
+    return editing.create_job(name="tree", repository=repository, seeds=seeds, **usual, **facts).job
 
 
 def held(daemons, tree):
@@ -76,7 +76,7 @@ def test_limits_that_a_job_is_given_later_hold_from_the_next_run(daemons, tree):
         ({"child": 2}, {"test1.txt", "test2.txt", "testdir/test3.txt"}),
         ({}, {"test1.txt", "test2.txt", "testdir/test3.txt", "testdir/testdir2/test4.txt"}),
     ):
-        control.change_job(job.pk, hop_limits=limits, made_by="a test", now=timezone.now())
+        editing.change_job(job.pk, hop_limits=limits, made_by="a test", now=timezone.now())
         assert daemons.run(job) == "finished"
         assert held(daemons, tree) == files, limits
 

@@ -199,7 +199,7 @@ def test_a_window_starts_a_job_makes_it_wait_and_lets_it_go_on(walk):
     from django.utils import timezone
 
     from jobs.lifecycle.schedule import Window
-    from jobs.verbs import control
+    from jobs.verbs import editing
 
     walk.make_job(start_method="window_inside", windows=[window_that_closes_in(15)], now=timezone.now())
     walk.world.put("a", links=["b"], waits_for="go")
@@ -219,7 +219,7 @@ def test_a_window_starts_a_job_makes_it_wait_and_lets_it_go_on(walk):
     wait_for(lambda: "outside its window until " in walk.look()["reason"], saying="it says why it waits")
 
     always = Window(minutes=tuple(range(60)), duration=dt.timedelta(seconds=60))
-    control.change_job(walk.job.pk, windows=[always], made_by="a test", now=timezone.now())
+    editing.change_job(walk.job.pk, windows=[always], made_by="a test", now=timezone.now())
     walk.ask("abort")
     walk.ends("aborted")
     wait_for(lambda: Job.objects.get(pk=walk.job.pk).run_no == 2, saying="its new window starts it again")
@@ -230,7 +230,7 @@ def test_a_job_goes_on_when_its_next_window_opens(walk):
     from django.utils import timezone
 
     from jobs.lifecycle.schedule import Window
-    from jobs.verbs import control
+    from jobs.verbs import editing
 
     walk.make_job(start_method="window_inside", windows=[window_that_closes_in(15)], now=timezone.now())
     walk.world.put("a", links=["b"], waits_for="go")
@@ -242,7 +242,7 @@ def test_a_job_goes_on_when_its_next_window_opens(walk):
     assert walk.world.asked("b") == 0
 
     always = Window(minutes=tuple(range(60)), duration=dt.timedelta(seconds=60))
-    control.change_job(walk.job.pk, windows=[always], made_by="a test", now=timezone.now() - dt.timedelta(minutes=2))
+    editing.change_job(walk.job.pk, windows=[always], made_by="a test", now=timezone.now() - dt.timedelta(minutes=2))
 
     wait_for(lambda: walk.world.asked("b"), saying="it went on in its window")
     wait_for(lambda: JobEvent.objects.filter(job=walk.job, kind="unwait").exists(), saying="it was let go on")

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from jobs.models import Job, RepositoryConnection
-from jobs.verbs import connections, control
-from jobs.verbs.control import SeedWanted
+from jobs.verbs import connections, control, editing
+from jobs.verbs.seeds import SeedWanted
 from tests.support.factories import NOON, make_output, make_policy
 from tests.support.guarded import PAGES, PASSWORD, serve_guarded
 from tests.support.processes import held_by, wait_for
@@ -32,7 +32,7 @@ def make_job(cluster, site, *, password=PASSWORD, **limits):
         connector="web",
         configuration={"allow_private_networks": True, "logins": [{**site.login, "fields": fields}]},
     )
-    return control.create_job(
+    return editing.create_job(
         name="treasure",
         repository=connection,
         outputs=[make_output(cluster.output)],

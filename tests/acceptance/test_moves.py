@@ -7,7 +7,7 @@ from itertools import pairwise
 from django.utils import timezone
 
 from jobs.models import Job, ThrottleGroup
-from jobs.verbs import control
+from jobs.verbs.cluster import drain_node, move_group
 from nodes.models import ClusterRequest
 from tests.support.factories import make_job, make_policy
 from tests.support.processes import held_by, wait_for
@@ -35,7 +35,7 @@ def the_group():
 
 
 def move(group, *, to):
-    control.move_group(group.pk, to=to, made_by="a test", now=timezone.now())
+    move_group(group.pk, to=to, made_by="a test", now=timezone.now())
 
 
 def freezes_without_locks(cluster, owner):
@@ -137,7 +137,7 @@ def test_a_main_that_is_drained_hands_everything_over_and_ends_well(cluster, ser
         wait_for(lambda: owner_of(group) == main_id, saying="the main owns the group")
     count = wait_for(lambda: (found := site.count_requests()) > 30 and found, saying="the crawl is under way")
 
-    control.drain_node(main_id, made_by="a test", now=timezone.now())
+    drain_node(main_id, made_by="a test", now=timezone.now())
 
     wait_for(lambda: main.has_ended, saying="the drained process has ended")
     assert main.process.returncode == 0
@@ -156,7 +156,7 @@ def test_a_worker_that_is_drained_finishes_and_ends_well(cluster, serve):
     cluster.start_job(job)
     wait_for(lambda: site.count_requests() > 30, saying="the crawl is under way")
 
-    control.drain_node(cluster.node_of(leaving).id, made_by="a test", now=timezone.now())
+    drain_node(cluster.node_of(leaving).id, made_by="a test", now=timezone.now())
 
     wait_for(lambda: leaving.has_ended, saying="the drained process has ended")
     assert leaving.process.returncode == 0

@@ -6,7 +6,7 @@ import psycopg
 from django.utils import timezone
 
 from jobs.models import OutputConnection, Restoration
-from jobs.verbs import control, restoring
+from jobs.verbs import editing, restoring
 from tests.support.processes import read_lines, wait_for
 
 # All columns that a removal changes. The seed is left out: the run that removes other documents reads it again.
@@ -55,10 +55,10 @@ def test_a_restoration_goes_on_after_all_processes_were_killed(cluster, serve):
     job = cluster.make_job(site, open_requests=8)
     search = OutputConnection.objects.create(name="search", connector="search")
     facts = {"made_by": "a test", "now": timezone.now()}
-    control.change_job(job.pk, outputs=[*job.outputs.all(), search], guard_percent=None, **facts)
+    editing.change_job(job.pk, outputs=[*job.outputs.all(), search], guard_percent=None, **facts)
     assert cluster.run(job) == "finished"
     before, lines = photograph(cluster.database, site.start_url), read_lines(cluster.output)
-    control.change_job(job.pk, specification={**job.specification, "exclude": ["[0-9]/."]}, **facts)
+    editing.change_job(job.pk, specification={**job.specification, "exclude": ["[0-9]/."]}, **facts)
     assert cluster.run(job) == "finished"
     assert cluster.database.value("SELECT count(*) FROM jobs_searchdocument") == 1
     requests = site.count_requests()

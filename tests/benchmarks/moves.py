@@ -202,13 +202,13 @@ def _measure_gaps(directory: Path, *, environment: Mapping[str, str], moves: int
 def _move(job: "Job") -> None:
     """Move the job's group to the other manager, and wait until it has arrived."""
     from jobs.models import ThrottleGroup
-    from jobs.verbs import control
+    from jobs.verbs.cluster import move_group
     from nodes.database.clock import read_clock
     from nodes.models import Node
 
     group = ThrottleGroup.objects.get(policy__seeds__job=job)
     to = Node.objects.filter(kind="manager", status="running").exclude(pk=group.owner_id).get().pk
-    control.move_group(group.pk, to=to, made_by="a benchmark", now=read_clock())
+    move_group(group.pk, to=to, made_by="a benchmark", now=read_clock())
     wait_until(lambda: ThrottleGroup.objects.filter(pk=group.pk, owner=to, state="owned").exists())
 
 

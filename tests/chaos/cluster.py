@@ -28,7 +28,7 @@ from psycopg.rows import namedtuple_row
 
 from jobs.state.transitions import TransitionRefused
 from jobs.verbs import control
-from jobs.verbs.control import GroupUnknown, NodeUnknown
+from jobs.verbs.cluster import GroupUnknown, NodeUnknown, move_group, rebalance
 from nodes.membership.requests import NoMain, RequestRefused
 from tests.chaos.checkers import Freeze
 from tests.chaos.zones import search_path
@@ -345,8 +345,8 @@ class Cluster:
         )
         if groups and managers:
             group, manager = dice.choice(groups).id, dice.choice(managers).id
-            self._ask_aside(lambda now: control.move_group(group, to=manager, made_by="chaos", now=now))
-        self._ask_aside(lambda now: control.rebalance(made_by="chaos", now=now))
+            self._ask_aside(lambda now: move_group(group, to=manager, made_by="chaos", now=now))
+        self._ask_aside(lambda now: rebalance(made_by="chaos", now=now))
 
     def _ask_aside(self, ask):
         """Send a request in a thread, because its answer may take long."""

@@ -30,7 +30,10 @@ from jobs.lifecycle.job import RunEnd, Scan
 from jobs.lifecycle.scan import Model
 from jobs.loops.restoring import work_off
 from jobs.models import Job, OutputConnection, ThrottleGroup
-from jobs.verbs import control, restoring
+from jobs.state.runs import InvalidJob
+from jobs.state.transitions import JobUnknown, TransitionRefused
+from jobs.verbs import control, editing, restoring
+from jobs.verbs.seeds import SeedWanted
 from nodes.models import ClusterRequest
 from tests.support.factories import make_output, make_policy
 from tests.support.scripted import World, name_of, url_of
@@ -180,7 +183,7 @@ class Crawls(RuleBasedStateMachine):
 
     @rule(which=_which, seeds=_seeds, then=_acts)
     def the_seeds_are_edited(self, which, seeds, then):
-        if self._edit(which, seeds=[control.SeedWanted(tuple(url_of(name) for name in seeds))]):
+        if self._edit(which, seeds=[SeedWanted(tuple(url_of(name) for name in seeds))]):
             self.jobs[which].seeds = seeds
         self._act(then)
 
@@ -192,7 +195,7 @@ class Crawls(RuleBasedStateMachine):
     @rule(which=_which, has_one=st.booleans(), then=_acts)
     def the_policy_of_a_seed_is_changed(self, which, has_one, then):
         urls = tuple(url_of(name) for name in self.jobs[which].seeds)
-        self._edit(which, seeds=[control.SeedWanted(urls, self.policies[which] if has_one else None)])
+        self._edit(which, seeds=[SeedWanted(urls, self.policies[which] if has_one else None)])
         self._act(then)
 
     @rule(which=_which, limits=_limits, then=_acts)
@@ -216,7 +219,7 @@ class Crawls(RuleBasedStateMachine):
 
     @rule(which=_which, then=_acts)
     def what_a_run_removed_is_brought_back(self, which, then):
-        with contextlib.suppress(control.JobUnknown, restoring.NothingToRestore):
+        with contextlib.suppress(JobUnknown, restoring.NothingToRestore):
             work_off(restoring.restore(self.jobs[which].id, made_by="a test", now=self.cluster.clock.at))
         self._act(then)
 
@@ -345,8 +348,8 @@ class Crawls(RuleBasedStateMachine):
 
     def _edit(self, which, **change):
         try:
-            control.change_job(self.jobs[which].id, made_by="a test", now=self.cluster.clock.at, **change)
-        except (control.InvalidJob, control.JobUnknown):
+            editing.change_job(self.jobs[which].id, made_by="a test", now=self.cluster.clock.at, **change)
+        except (InvalidJob, JobUnknown):
             return False
         return True
 
@@ -354,12 +357,12 @@ class Crawls(RuleBasedStateMachine):
         """Request a transition of a job. Return False if it was refused."""
         try:
             control.VERBS[verb].perform(self.jobs[which].id, made_by="a test", now=self.cluster.clock.at)
-        except (control.TransitionRefused, control.JobUnknown):
+        except (TransitionRefused, JobUnknown):
             return False
         return True
 
     def _ask_for_move(self, group):
-        """Request a move of the group as `control.move_group` does, without the wait for an answer."""
+        """Request a move of the group as `cluster.move_group` does, without the wait for an answer."""
         others = [manager for manager in self.cluster.managers if manager.identity.id != group.owner_id]
         # A second request for the same move is ignored.
         with contextlib.suppress(IntegrityError):

@@ -6,7 +6,8 @@ from crawlctl.access.roles import OPERATOR
 from jobs.attention.sources import read_attention
 from jobs.lifecycle.job import Guard, RunEnd
 from jobs.models import JobEvent, RemovalQuestion
-from jobs.verbs import control
+from jobs.state.transitions import TransitionRefused
+from jobs.verbs import editing
 from tests.support.api import client_of
 from tests.support.guarded_site import GuardedSite
 
@@ -54,7 +55,7 @@ def test_a_listing_that_is_cut_off_removes_nothing(site):
     site.put_root(links=site.pages[:20])
     site.world.put("page0", links=site.pages[20:25])
     # A job may remove fewer than 20 documents without a question. This job may not.
-    control.change_job(site.job_id, guard_documents=3, made_by="operator", now=site.cluster.clock.at)
+    editing.change_job(site.job_id, guard_documents=3, made_by="operator", now=site.cluster.clock.at)
 
     job = site.run()
 
@@ -212,7 +213,7 @@ def put_tree(world, **facts):
 
 
 def test_hop_limits_are_named_if_they_exclude_most(site):
-    control.change_job(site.job_id, hop_limits={"link": 0}, made_by="operator", now=site.cluster.clock.at)
+    editing.change_job(site.job_id, hop_limits={"link": 0}, made_by="operator", now=site.cluster.clock.at)
 
     job = site.run()
 
@@ -264,7 +265,7 @@ def test_an_operator_who_refuses_it_keeps_everything(site):
 
     assert (change.job.guard, change.job.status) == (Guard.NO, "Not running")
     assert site.held == set(site.pages)
-    with pytest.raises(control.TransitionRefused):
+    with pytest.raises(TransitionRefused):
         site.ask("allow-removals")
 
 

@@ -19,8 +19,8 @@ from jobs.queue.offering.hold import GroupHeld
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
 from jobs.settings.table import BALANCE
-from jobs.verbs import control
-from jobs.verbs.control import SeedWanted
+from jobs.verbs import editing
+from jobs.verbs.seeds import SeedWanted
 from nodes.decisions.hand_over import let_go
 from nodes.membership import leadership, members
 from nodes.membership.fences import FenceRefused
@@ -362,7 +362,7 @@ def test_a_running_seed_that_gets_another_policy_joins_its_group_and_its_pace(ma
     make_documents(make_lane(seed), 5)
     offer(main, before)
 
-    control.change_job(job.pk, seeds=[SeedWanted(tuple(seed.urls), quick)], made_by="somebody", now=NOON)
+    editing.change_job(job.pk, seeds=[SeedWanted(tuple(seed.urls), quick)], made_by="somebody", now=NOON)
     main.step(allocate_groups)
 
     assert Seed.objects.get(pk=seed.pk).group == ThrottleGroup.objects.get(policy=quick)
@@ -373,7 +373,7 @@ def test_a_running_seed_that_gets_another_policy_joins_its_group_and_its_pace(ma
 def test_the_limits_of_a_policy_stay_for_as_long_as_another_seed_of_the_job_brings_them(main):
     slow, quick = make_policy(min_gap=5.0), make_policy()
     job = make_job(policy=slow)
-    control.change_job(
+    editing.change_job(
         job.pk,
         seeds=[SeedWanted(("http://a.example/",), slow), SeedWanted(("http://a.example/b",), slow)],
         made_by="somebody",
@@ -383,7 +383,7 @@ def test_the_limits_of_a_policy_stay_for_as_long_as_another_seed_of_the_job_brin
     make_lane(first)
     make_lane(second)
 
-    control.change_job(
+    editing.change_job(
         job.pk,
         seeds=[SeedWanted(("http://a.example/",), quick), SeedWanted(("http://a.example/b",), slow)],
         made_by="somebody",

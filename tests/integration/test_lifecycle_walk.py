@@ -7,6 +7,7 @@ from django.db import IntegrityError, transaction
 
 from jobs.lifecycle.job import SITUATIONS, TRANSITIONS, Guard, JobState, Pause, Phase, StopRequest, Window, situation_of
 from jobs.models import Job, JobEvent
+from jobs.state.runs import InvalidJob
 from jobs.state.transitions import JobUnknown, TransitionRefused, make_transition
 from jobs.verbs import control
 from tests.support.cluster import NOON
@@ -112,7 +113,7 @@ def test_the_database_refuses_what_is_no_state(job, facts):
 
 def test_a_job_without_a_seed_or_an_output_is_not_started(job):
     job.outputs.clear()
-    with pytest.raises(control.InvalidJob, match="no output"):
+    with pytest.raises(InvalidJob, match="no output"):
         control.start(job.pk, made_by="a test", now=NOON)
 
     assert Job.objects.get(pk=job.pk).phase == Phase.INACTIVE

@@ -14,8 +14,8 @@ from jobs.models import Activity, IndexedDocument, Job, OutputConnection
 from jobs.queue.removing import orphans
 from jobs.queue.removing.clear_output import clear_some
 from jobs.queue.removing.orphans import drop_orphans
-from jobs.verbs import connections, control
-from jobs.verbs.control import SeedWanted
+from jobs.verbs import connections, editing
+from jobs.verbs.seeds import SeedWanted
 from tests.integration.test_outputs import (
     NOON,
     OTHER_PAGE,
@@ -115,7 +115,7 @@ def drop_all(connection):
 
 def leave(job, *outputs):
     """Let the job continue with these outputs only."""
-    control.change_job(
+    editing.change_job(
         job.row.pk, outputs=outputs, seeds=[SeedWanted(("http://a.example/",))], made_by="a test", now=NOON
     )
 

@@ -7,6 +7,7 @@ from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, JobEvent, Outcome, QueueItem
 from jobs.queue.send_back import send_back
+from jobs.state.transitions import TransitionRefused
 from jobs.verbs import control
 from tests.integration.test_queue_flush import OneWorker
 from tests.support.api import assert_problem, client_of
@@ -54,7 +55,7 @@ def test_a_job_that_is_in_between_sends_nothing_back(crawl):
     Job.objects.update(phase=Phase.SHUTTING_DOWN)
 
     assert send_back(crawl.connection, job_id=crawl.job.pk, codes=(), now=NOON) is None
-    with pytest.raises(control.TransitionRefused):
+    with pytest.raises(TransitionRefused):
         control.send_back_failed(crawl.job.pk, made_by="a test", now=NOON)
     assert pending() == set()
 

@@ -8,8 +8,9 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Batch, Job, QueueItem, Seed
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
-from jobs.verbs import control
-from jobs.verbs.control import InvalidJob, SeedWanted
+from jobs.state.runs import InvalidJob
+from jobs.verbs import editing
+from jobs.verbs.seeds import SeedWanted
 from nodes.membership import members
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON, register_node
@@ -130,11 +131,11 @@ def test_what_else_is_said_of_a_job_stays(main, running):
 def test_a_tag_is_given_and_changed_with_its_seed(db):
     job = make_job()
 
-    control.change_job(job.pk, seeds=[SeedWanted(("http://a.example/",), tag="inside")], made_by="somebody", now=NOON)
+    editing.change_job(job.pk, seeds=[SeedWanted(("http://a.example/",), tag="inside")], made_by="somebody", now=NOON)
     assert job.seeds.get().tag == "inside"
 
     with pytest.raises(InvalidJob) as refused:
-        control.change_job(
+        editing.change_job(
             job.pk, seeds=[SeedWanted(("http://a.example/",), tag="two words")], made_by="somebody", now=NOON
         )
     assert "letters, digits" in refused.value.problems["seeds"][0]

@@ -16,7 +16,7 @@ from jobs.loops.restoring import work_off
 from jobs.models import IndexedDocument, Job, OutLinks, OutputConnection, QueueItem, Restoration, SearchDocument
 from jobs.queue.removing.clear_output import clear_some
 from jobs.queue.removing.orphans import drop_orphans
-from jobs.verbs import connections, control, restoring
+from jobs.verbs import connections, control, editing, restoring
 from jobs.verbs.restoring import CannotComeBack, NothingToRestore
 from tests.integration.test_against_an_oracle import UNSOUND
 from tests.support.api import client_of, make_user
@@ -262,7 +262,7 @@ def test_expired_documents_come_back_and_are_looked_at_again(connection, world):
 
 
 def test_a_wrong_exclude_pattern_loses_nothing_once_it_is_taken_back(site):
-    control.change_job(site.job_id, guard_percent=5, made_by="operator", now=NOON)
+    editing.change_job(site.job_id, guard_percent=5, made_by="operator", now=NOON)
     site.put_root(links=[])
     job = site.run()
     assert job.guard == Guard.WAITING
@@ -286,7 +286,7 @@ def clear_outputs(site):
 
 
 def take_away(site, output):
-    control.change_job(
+    editing.change_job(
         site.job_id, outputs=[one for one in site.job.outputs.all() if one != output], made_by="operator", now=NOON
     )
 

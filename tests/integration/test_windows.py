@@ -11,7 +11,7 @@ from jobs.duties.windows import SCHEDULED_JOBS, mind_windows
 from jobs.lifecycle.job import Phase
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, JobEvent
-from jobs.verbs import control
+from jobs.verbs import control, editing
 from nodes.lifecycle import CLUSTER_SCOPE
 from tests.support.cluster import NOON
 from tests.support.factories import make_job
@@ -136,7 +136,7 @@ def test_a_schedule_is_looked_at_at_once_when_it_is_changed_or_its_job_has_moved
     scheduled = day(EVENING, start_method="window_inside")
     scheduled.at(12)
 
-    control.change_job(scheduled.job.pk, windows=[Window(hours=(11,), duration=2 * HOUR)], made_by="a test", now=NOON)
+    editing.change_job(scheduled.job.pk, windows=[Window(hours=(11,), duration=2 * HOUR)], made_by="a test", now=NOON)
     assert status(scheduled.at(12)) == "READYFORSTARTUP"
     scheduled.runs()
     scheduled.ends()
@@ -256,6 +256,6 @@ def test_a_new_schedule_has_missed_nothing(day):
     scheduled.at(23)
 
     windows = [Window(hours=(9,), duration=HOUR)]
-    control.change_job(scheduled.job.pk, windows=windows, made_by="a test", now=scheduled.main.now)
+    editing.change_job(scheduled.job.pk, windows=windows, made_by="a test", now=scheduled.main.now)
 
     assert missed(NOON.replace(hour=23, minute=30)) == []

@@ -19,8 +19,8 @@ from jobs.models import (
     ThrottleGroup,
     ThrottlePolicy,
 )
-from jobs.verbs import control
-from jobs.verbs.control import SeedWanted
+from jobs.verbs import editing
+from jobs.verbs.seeds import SeedWanted
 from nodes.models import ClusterRequest, Node, NodeEvent
 from tests.support.factories import make_lane
 
@@ -55,7 +55,7 @@ def token_client_of(*roles):
 def make_job(name="manual", *, repository=None, output=None, urls=("http://docs.test/",), policy=None, **facts):
     repository = repository or RepositoryConnection.objects.get_or_create(name="the web")[0]
     output = output or OutputConnection.objects.get_or_create(name="index", connector="search")[0]
-    return control.create_job(
+    return editing.create_job(
         name=name,
         repository=repository,
         outputs=[output],

@@ -1,5 +1,5 @@
 """
-Rows for tests, made as the program makes them: jobs through `jobs.verbs.control`, the rest by the ORM.
+Rows for tests, made as the program makes them: jobs through `jobs.verbs.editing`, the rest by the ORM.
 
 Everything has a default, so a test names only its subject.
 """
@@ -37,8 +37,8 @@ from jobs.queue.flushing.outcomes import JobFacts, Result
 from jobs.queue.offering.hold import GroupHeld
 from jobs.queue.sql.order import FIRST_FRESH
 from jobs.throttling.windows import EVERY_DAY
-from jobs.verbs import control
-from jobs.verbs.control import SeedWanted
+from jobs.verbs import editing
+from jobs.verbs.seeds import SeedWanted
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE
 from tests.support.cluster import NOON
@@ -72,7 +72,7 @@ def make_output(path=None):
 
 def make_job(name=None, *, urls=("http://a.example/",), policy=None, output=None, specification=None, **facts):
     """Return a stopped job with one seed. Without an `output` connection the job keeps nothing."""
-    return control.create_job(
+    return editing.create_job(
         name=name or f"job {next(_numbers)}",
         repository=RepositoryConnection.objects.get_or_create(name="web", defaults={"connector": "web"})[0],
         outputs=[output or make_output()],

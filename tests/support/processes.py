@@ -97,7 +97,7 @@ class Database:
 
     @contextmanager
     def as_django(self):
-        """Let the ORM and `jobs.verbs.control` of this process use this database."""
+        """Let the ORM and the verbs of this process use this database."""
         before = django_connection.settings_dict["NAME"]
         django_connection.close()
         django_connection.settings_dict["NAME"] = self.name

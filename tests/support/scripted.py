@@ -223,9 +223,9 @@ class World:
         return RepositoryConnection.objects.get_or_create(name=name, defaults=defaults)[0]
 
     def make_job(self, name: str = "scripted", *, seeds: list[str], model: Model = Model.ALL, **facts: Any) -> Any:
-        """Return a stopped job that begins with these documents. Facts are those of `control.create_job`."""
-        from jobs.verbs import control
-        from jobs.verbs.control import SeedWanted
+        """Return a stopped job that begins with these documents. Facts are those of `editing.create_job`."""
+        from jobs.verbs import editing
+        from jobs.verbs.seeds import SeedWanted
         from tests.support.factories import NOON, make_output
 
         # These sites have a few pages, so the delete guard would ask at each change.
@@ -236,7 +236,7 @@ class World:
             "made_by": "a test",
             "now": NOON,
         }
-        return control.create_job(
+        return editing.create_job(
             name=name,
             repository=self.make_connection(model=model),
             seeds=[SeedWanted(tuple(url_of(seed) for seed in seeds))],

@@ -26,7 +26,7 @@ from jobs.management.standard_output import DocumentStream
 from jobs.metrics.table import shown_by
 from jobs.models import Job, LostLines
 from jobs.queries.jobs.seed_endings import read_new_hosts, read_refused_redirects, read_seed_endings
-from jobs.verbs.control import InvalidJob
+from jobs.state.runs import InvalidJob
 from nodes.database.schema import SchemaTooNew, make_ready
 from nodes.management.metrics_option import add_metrics_options, metrics_shown, options_of_others
 from nodes.metrics.figures import Process

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from jobs.management.cluster_requests import ask, lines_about
-from jobs.verbs import control
+from jobs.verbs.cluster import drain_node
 from nodes.database.clock import read_clock
 from nodes.management.database import look_at_the_database
 
@@ -22,6 +22,6 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, node: uuid.UUID, **_options: Any) -> None:
         look_at_the_database()
-        request = ask(lambda: control.drain_node(node, made_by=getpass.getuser(), now=read_clock()))
+        request = ask(lambda: drain_node(node, made_by=getpass.getuser(), now=read_clock()))
         for line in lines_about(request):
             self.stdout.write(line)

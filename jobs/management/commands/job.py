@@ -7,8 +7,9 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.models import Job
+from jobs.state.runs import InvalidJob
+from jobs.state.transitions import JobUnknown, TransitionRefused
 from jobs.verbs import control
-from jobs.verbs.control import InvalidJob, JobUnknown, TransitionRefused
 from nodes.database.clock import read_clock
 from nodes.management.database import look_at_the_database
 

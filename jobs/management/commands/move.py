@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from jobs.management.cluster_requests import ask, lines_about
-from jobs.verbs import control
+from jobs.verbs.cluster import move_group
 from nodes.database.clock import read_clock
 from nodes.management.database import look_at_the_database
 
@@ -23,6 +23,6 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, group: int, to: uuid.UUID, **_options: Any) -> None:
         look_at_the_database()
-        request = ask(lambda: control.move_group(group, to=to, made_by=getpass.getuser(), now=read_clock()))
+        request = ask(lambda: move_group(group, to=to, made_by=getpass.getuser(), now=read_clock()))
         for line in lines_about(request):
             self.stdout.write(line)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from crawlctl.demo.log import read_log
 from jobs.models import Job
 from jobs.verbs import control
-from jobs.verbs.control import GroupUnknown, NodeUnknown
+from jobs.verbs.cluster import GroupUnknown, NodeUnknown, move_group
 from nodes.membership.requests import NoMain, RequestRefused
 from tests.chaos.checkers import fetches
 from tests.chaos.cluster import give_precedence
@@ -168,7 +168,7 @@ class Scenario:
         """
         for group in self.cluster.rows(query):
             with suppress(NoMain, RequestRefused, GroupUnknown, NodeUnknown):
-                control.move_group(group.id, to=group.other, made_by="a test", now=timezone.now())
+                move_group(group.id, to=group.other, made_by="a test", now=timezone.now())
 
     # --- Results ---------------------------------------------------------------------------------
 

@@ -1,0 +1,75 @@
+"""
+Requests of operators to the cluster. The main manager executes them.
+
+Functions take keywords, the author (`made_by`) and `now`. Their errors have messages that can be shown as they are.
+"""
+
+import datetime as dt
+import uuid
+
+from jobs.models import ThrottleGroup
+from jobs.state import channels
+from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.membership.requests import ask
+from nodes.models import ClusterRequest, Node
+
+
+class GroupUnknown(Exception):
+    """There is no group with this id: it has ended, or never existed."""
+
+    def __init__(self, group_id: int) -> None:
+        self.group_id = group_id
+        super().__init__(f"Group {group_id} does not exist. A group exists while one of its seeds is running.")
+
+
+class NodeUnknown(Exception):
+    """There is no node with this id in the cluster."""
+
+    def __init__(self, node_id: uuid.UUID) -> None:
+        self.node_id = node_id
+        super().__init__(f"Node {node_id} does not exist in the cluster.")
+
+
+def rebalance(*, dry_run: bool = False, made_by: str, now: dt.datetime) -> ClusterRequest:
+    """
+    Request a rebalance of groups over managers from the main manager; with `dry_run` only its plan.
+
+    Raises:
+        NoMain: the cluster has no main manager.
+    """
+    return ask(ClusterRequest.Kind.REBALANCE, channel=channels.GROUPS, dry_run=dry_run, asked_by=made_by, now=now)
+
+
+def move_group(group_id: int, *, to: uuid.UUID, made_by: str, now: dt.datetime) -> ClusterRequest:
+    """
+    Request the move of one group of seeds to another manager.
+
+    Raises:
+        GroupUnknown, NodeUnknown: the group, or the node, does not exist.
+        RequestRefused: the group cannot move there now.
+        NoMain: the cluster has no main manager.
+    """
+    if not ThrottleGroup.objects.filter(pk=group_id, node_scope=CLUSTER_SCOPE).exists():
+        raise GroupUnknown(group_id)
+    _check_node(to)
+    return ask(ClusterRequest.Kind.MOVE, channel=channels.GROUPS, item=group_id, node=to, asked_by=made_by, now=now)
+
+
+def drain_node(node_id: uuid.UUID, *, dry_run: bool = False, made_by: str, now: dt.datetime) -> ClusterRequest:
+    """
+    Request a node to finish or hand over its work, and to stop; with `dry_run` only the plan of the moves.
+
+    Raises:
+        NodeUnknown: the node does not exist.
+        RequestRefused: it has ended, or no other node could take over.
+        NoMain: the cluster has no main manager.
+    """
+    _check_node(node_id)
+    return ask(
+        ClusterRequest.Kind.DRAIN, channel=channels.GROUPS, node=node_id, dry_run=dry_run, asked_by=made_by, now=now
+    )
+
+
+def _check_node(node_id: uuid.UUID) -> None:
+    if not Node.objects.filter(pk=node_id, scope=CLUSTER_SCOPE).exists():
+        raise NodeUnknown(node_id)

@@ -1,0 +1,258 @@
+"""
+Create and change jobs: their fields, seeds, outputs and schedule.
+
+Functions take keywords, the author (`made_by`) and `now`. Their errors have messages that can be shown as they are.
+"""
+
+import datetime as dt
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Unpack
+
+from django.db import transaction
+
+from jobs.checks.invalid import name_taken
+from jobs.checks.job_options import GUARD, Terms, check_terms, store_windows
+from jobs.connectors.repository.registry import check_specification
+from jobs.connectors.repository.registry import find as find_connector
+from jobs.lifecycle.job import Phase
+from jobs.lifecycle.schedule import Window
+from jobs.models import Job, OutputConnection, RepositoryConnection
+from jobs.state import journal
+from jobs.state.runs import InvalidJob
+from jobs.state.transitions import lock_job
+from jobs.verbs.seeds import SeedWanted, addresses_of, are_as_stored, insert_seeds, replace_seeds, seed_facts
+from nodes.life.identity import TAG
+from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.membership.changes import differences, in_words
+
+_MOST_NAME: Final = 200
+# The pattern of workers' tags.
+_TAG: Final = re.compile(TAG)
+# Phases of a run in which its seeds are still read.
+RUNNING_PHASES: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE})
+CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method", "windows", *GUARD})
+# A value below all hashes of documents.
+_FROM_THE_FIRST: Final = uuid.UUID(int=0)
+# Fields of connectors' problems that are no keys of the specification.
+_SAID_OF: Final = {"seeds": "seeds", "specification": "specification"}
+
+
+@dataclass(frozen=True, slots=True)
+class JobSaved:
+    """A stored job; `warnings` are sentences about fields that are valid and probably not meant."""
+
+    job: Job
+    warnings: list[str] = field(default_factory=list)
+
+
+def create_job(
+    *,
+    name: str,
+    repository: RepositoryConnection,
+    outputs: Sequence[OutputConnection],
+    seeds: Sequence[SeedWanted],
+    specification: Mapping[str, Any],
+    windows: Sequence[Window] = (),
+    node_scope: str = CLUSTER_SCOPE,
+    made_by: str,
+    now: dt.datetime,
+    **terms: Unpack[Terms],
+) -> JobSaved:
+    """
+    Store a new job with its seeds and its schedule.
+
+    Raises:
+        InvalidJob: a field is invalid, or the name is taken.
+    """
+    check_name(name)
+    job = Job(
+        name=name,
+        repository=repository,
+        specification=dict(specification),
+        node_scope=node_scope,
+        schedule_checked_at=now,
+        **terms,
+    )
+    warnings = _check(job, seeds=seeds, outputs=outputs, windows=windows, now=now)
+    if Job.objects.filter(name=name).exists():
+        raise InvalidJob(name_taken("job", name), is_conflict=True)
+    with transaction.atomic():
+        job.save()
+        job.outputs.set(outputs)
+        insert_seeds(job, seeds)
+        store_windows(job, windows)
+        journal.record(job, kind="created", message="was created", made_by=made_by, now=now)
+    return JobSaved(job, warnings)
+
+
+def change_job(
+    job_id: int,
+    *,
+    name: str | None = None,
+    outputs: Sequence[OutputConnection] | None = None,
+    seeds: Sequence[SeedWanted] | None = None,
+    specification: Mapping[str, Any] | None = None,
+    windows: Sequence[Window] | None = None,
+    node_scope: str | None = None,
+    made_by: str,
+    now: dt.datetime,
+    **terms: Unpack[Terms],
+) -> JobSaved:
+    """
+    Change a job; None keeps a field. While it runs, only its seeds, priority and schedule can change.
+
+    If it loses an output, documents that only this job kept there are removed after this call. After a change of the
+    specification or the outputs, or with the first hop limit, the next run reads and indexes everything again. A seed
+    that is changed while the job runs is read at once.
+
+    Raises:
+        InvalidJob: a field is invalid, or cannot be changed now.
+        JobUnknown: the job does not exist.
+    """
+    if name is not None:
+        check_name(name)
+    with transaction.atomic():
+        job = lock_job(job_id)
+        stored_seeds = list(job.seeds.filter(removed_at=None))
+        stored_outputs = list(job.outputs.order_by("pk"))
+        stored_windows = [window.times for window in job.windows.all()]
+        columns: dict[str, Any] = {"name": name, "specification": specification, "node_scope": node_scope}
+        changed = {
+            field: value for field, value in columns.items() if value is not None and value != getattr(job, field)
+        }
+        changed.update((field, value) for field, value in terms.items() if value != getattr(job, field))
+        outputs_change = outputs is not None and {one.pk for one in outputs} != {one.pk for one in stored_outputs}
+        seeds_before = [seed_facts(seed.urls, seed.policy_id, seed.tag) for seed in stored_seeds]
+        before = _facts(job, outputs=stored_outputs, seeds=seeds_before, windows=stored_windows)
+        schedule_changes = "start_method" in changed or (windows is not None and list(windows) != stored_windows)
+        if seeds is not None and are_as_stored(seeds, stored_seeds):
+            seeds = None
+        _refuse_while_it_runs(
+            job, changed=[*changed, *(["outputs"] if outputs_change else [])], seeds_change=seeds is not None
+        )
+        if name is not None and Job.objects.filter(name=name).exclude(pk=job.pk).exists():
+            raise InvalidJob(name_taken("job", name), is_conflict=True)
+        # Only a job with hop limits stores its links: with the first limits, every document must be read
+        # unconditionally once.
+        hops_begin = bool(changed.get("hop_limits")) and not job.hop_limits
+        for field, value in changed.items():
+            setattr(job, field, value)
+        warnings = _check(
+            job,
+            seeds=seeds
+            if seeds is not None
+            else [SeedWanted(tuple(seed.urls), seed.policy, seed.tag) for seed in stored_seeds],
+            outputs=outputs if outputs is not None else stored_outputs,
+            windows=windows if windows is not None else stored_windows,
+            now=now,
+        )
+        if "specification" in changed or outputs_change or hops_begin:
+            job.specification_version += 1
+        if seeds is not None and addresses_of(seeds) != [seed.urls for seed in stored_seeds]:
+            job.seeds_version += 1
+        if outputs_change or changed.keys() & {"specification", "hop_limits", "hop_mode"}:
+            job.from_the_beginning = True
+        if schedule_changes:
+            # Windows of the new schedule that opened before this change are not made up for.
+            job.schedule_checked_at, job.schedule_due_at, job.missed_window_at = now, None, None
+        job.save()
+        if outputs is not None:
+            taken = [one.pk for one in stored_outputs if one not in outputs]
+            job.outputs.set(outputs)
+            OutputConnection.objects.filter(pk__in=taken).update(orphans_after=_FROM_THE_FIRST)
+        if seeds is not None:
+            replace_seeds(job, seeds, stored=stored_seeds, now=now)
+        if windows is not None and schedule_changes:
+            store_windows(job, windows)
+        seeds_after = [
+            seed_facts(seed.stored_urls, seed.policy.pk if seed.policy else None, seed.tag) for seed in seeds or []
+        ]
+        after = _facts(
+            job,
+            outputs=stored_outputs if outputs is None else outputs,
+            seeds=seeds_before if seeds is None else seeds_after,
+            windows=stored_windows if windows is None else windows,
+        )
+        found = differences(before, after)
+        if found:
+            message, detail = f"was changed: {in_words(found)}", {"changes": found}
+            journal.record(job, kind="changed", message=message, made_by=made_by, now=now, detail=detail)
+    return JobSaved(job, warnings)
+
+
+def _facts(
+    job: Job, *, outputs: Sequence[OutputConnection], seeds: list[dict[str, Any]], windows: Sequence[Window]
+) -> dict[str, Any]:
+    """Return the fields of a job that operators set."""
+    return {
+        **{name: getattr(job, name) for name in ("name", "specification", "node_scope", *Terms.__annotations__)},
+        "outputs": sorted(output.name for output in outputs),
+        "seeds": seeds,
+        "windows": [asdict(window) for window in windows],
+    }
+
+
+def check_name(name: str) -> None:
+    """
+    Check the name of a job.
+
+    Raises:
+        InvalidJob: it is blank, too long, or has characters that cannot be shown or stored.
+    """
+    if not name.strip() or len(name) > _MOST_NAME or not name.isprintable():
+        raise InvalidJob(
+            {"name": [f"The name of a job needs 1 to {_MOST_NAME} printable characters, not only blanks."]}
+        )
+
+
+def _check(
+    job: Job,
+    *,
+    seeds: Sequence[SeedWanted],
+    outputs: Sequence[OutputConnection],
+    windows: Sequence[Window],
+    now: dt.datetime,
+) -> list[str]:
+    """
+    Return warnings about a new or changed job.
+
+    Raises:
+        InvalidJob: a field is invalid.
+    """
+    problems: dict[str, list[str]] = {}
+    urls = [url for seed in seeds for url in seed.urls]
+    if not urls:
+        problems["seeds"] = ["A job needs at least one seed address."]
+    if not outputs:
+        problems["outputs"] = ["A job needs an output. Choose “null” to store nothing."]
+    if any(seed.tag and not _TAG.fullmatch(seed.tag) for seed in seeds):
+        problems["seeds"] = ["A tag needs 1 to 64 letters, digits, dots, dashes and underscores."]
+    if "seeds" in job.specification:
+        problems["specification"] = ["seeds: they are the job's own, not part of its specification."]
+    checked = check_specification(job.repository, specification=job.specification, seeds=urls)
+    problems.update((_SAID_OF.get(name, f"specification.{name}"), said) for name, said in checked.problems.items())
+    link_types = find_connector(job.repository.connector).link_types
+    problems.update(check_terms(job, windows=windows, link_types=link_types, now=now))
+    if problems:
+        raise InvalidJob(problems)
+    return list(checked.warnings)
+
+
+def _refuse_while_it_runs(job: Job, *, changed: Sequence[str], seeds_change: bool) -> None:
+    """
+    Check that these fields can change in the job's present phase.
+
+    Raises:
+        InvalidJob: a running job depends on one of them.
+    """
+    if job.phase == Phase.INACTIVE:
+        return
+    held = [field for field in changed if job.phase not in RUNNING_PHASES or field not in CHANGES_WHILE_IT_RUNS]
+    if seeds_change and job.phase not in RUNNING_PHASES:
+        held.append("seeds")
+    if held:
+        why = f"Job {job.name} is “{job.status}”. It can be changed only when it is not running."
+        raise InvalidJob({field: [why] for field in held})
