@@ -17,11 +17,12 @@ import psycopg
 from jobs.connectors.repository.base import Document
 from jobs.queue.flushing.carried import merged
 from jobs.queue.pace.addresses import HOLDS_FOR_ADDRESSES
-from jobs.queue.pace.opening import OPENING, opening
+from jobs.queue.pace.opening import OPENING
 from jobs.queue.sql.floor import LOWEST_BATCH
 from jobs.queue.sql.newest import WAITING, newest
 from jobs.queue.sql.rows import named_rows
 from jobs.throttling.bins import LONGEST_PLAN
+from jobs.throttling.opening import LastUse, next_start_at, opens_at
 from nodes.membership.fences import MAY_WRITE, refused_node
 from nodes.membership.incarnation import remembered
 
@@ -119,7 +120,7 @@ WITH node AS MATERIALIZED (
            item.validators
       FROM item JOIN lane ON lane.id = item.lane_id JOIN job ON job.id = item.job_id
 )
-SELECT (SELECT count(*) FROM node) AS nodes,
+SELECT (SELECT count(*) FROM node) AS nodes, clock_timestamp() AS taken_at,
        -- In the first row only, and not beside each document.
        CASE WHEN row_number() OVER (ORDER BY document.batch_id, document.lane_id, document.seq) = 1 THEN
        (SELECT coalesce(json_agg(json_build_object(
@@ -130,12 +131,12 @@ SELECT (SELECT count(*) FROM node) AS nodes,
                    'is_old', (SELECT created_at < %(now)s - %(trusted)s FROM taken WHERE taken.id = turn.batch_id),
                    'wants_address', CASE WHEN NOT bin.is_known AND bin.address = '' AND NOT turn.is_denied
                                          THEN {HOLDS_FOR_ADDRESSES} ELSE false END,
-                   'wait', extract(epoch FROM greatest({opening(gap="turn.gap", rate="turn.bytes_per_second")}, bin.back_off_until)
-                                            - clock_timestamp())::float,
+                   'last_use', json_build_array(state.last_start_at, state.not_before, state.paid_rate),
+                   'back_off_until', bin.back_off_until,
                    'parents', (SELECT json_agg(json_build_array(
                                       above.id, pace -> 0, pace -> 1,
-                                      extract(epoch FROM greatest({opening(gap="(pace ->> 0)::float", rate="(pace ->> 1)::float")},
-                                                                  above.back_off_until) - clock_timestamp())::float, pace -> 2))
+                                      json_build_array(state.last_start_at, state.not_before, state.paid_rate),
+                                      above.back_off_until, pace -> 2))
                                  FROM jsonb_each(turn.parents) AS given(id, pace)
                                  JOIN jobs_bin AS above ON above.id = given.id::bigint
                                 CROSS JOIN LATERAL {newest(OPENING, of="bin", number="above.id")} AS state)
@@ -275,6 +276,7 @@ def take(
             found.setdefault((row.batch_id, row.lane_id), []).append(claimed)
         else:
             taken.removals.setdefault(row.kind, []).append(claimed)
+    taken_at = rows[0].taken_at
     for facts in rows[0].turns:
         # Turns of one batch and one lane share its documents, in the order of the lane.
         queue = found.get((facts["batch_id"], facts["lane_id"]), [])
@@ -285,8 +287,15 @@ def take(
                 bin=facts["bin"],
                 follows=facts["follows"],
                 requests=facts["requests"],
-                pace=_pace(facts["bin_id"], facts["gap"], facts["bytes_per_second"], facts["wait"]),
-                parents=tuple(_pace(*above) for above in facts["parents"] or ()),
+                pace=_pace(
+                    facts["bin_id"],
+                    facts["gap"],
+                    facts["bytes_per_second"],
+                    facts["last_use"],
+                    facts["back_off_until"],
+                    taken_at=taken_at,
+                ),
+                parents=tuple(_pace(*above, taken_at=taken_at) for above in facts["parents"] or ()),
                 is_known=facts["is_known"],
                 is_denied=facts["is_denied"],
                 is_trial=facts["is_trial"],
@@ -300,9 +309,24 @@ def take(
 
 
 def _pace(
-    bin_id: int, gap: float, bytes_per_second: float | None, wait: float | None, requests: int | None = None
+    bin_id: int,
+    gap: float,
+    bytes_per_second: float | None,
+    last_use: tuple[str | None, str | None, float | None],
+    back_off_until: str | None,
+    requests: int | None = None,
+    *,
+    taken_at: dt.datetime,
 ) -> PaceTaken:
-    return PaceTaken(bin_id, gap, bytes_per_second, max(0.0, wait or 0.0), requests)
+    last_start_at, not_before, paid_rate = last_use
+    use = LastUse(_moment(last_start_at), _moment(not_before), paid_rate)
+    next_start = next_start_at(use, gap=gap, bytes_per_second=bytes_per_second)
+    opening = opens_at(next_start, back_off_until=_moment(back_off_until)) or taken_at
+    return PaceTaken(bin_id, gap, bytes_per_second, max(0.0, (opening - taken_at).total_seconds()), requests)
+
+
+def _moment(stored: str | None) -> dt.datetime | None:
+    return None if stored is None else dt.datetime.fromisoformat(stored)
 
 
 def _claimed(row: Any) -> Claimed:

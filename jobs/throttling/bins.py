@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from jobs.throttling.limits import Limits
+from jobs.throttling.opening import opens_at
 from jobs.throttling.pace import EXPECTED_BYTES
 
 # Longest planned work of a turn and its successor together: no older pace lasts longer after an edit or a failure.
@@ -202,8 +203,8 @@ class _Room:
 
     def has_place(self, lane: LaneSeen, *, now: dt.datetime) -> bool:
         """True if this parent allows a turn of the lane now."""
-        opens_at = _opens_at(self.seen)
-        is_open = opens_at is None or opens_at <= now
+        opening = _turn_may_leave_at(self.seen)
+        is_open = opening is None or opening <= now
         if not is_open or min(self.requests, self.documents) < 1:
             return False
         if not is_limited(self.seen.limits):
@@ -213,7 +214,7 @@ class _Room:
     def next_look(self, *, now: dt.datetime) -> dt.datetime:
         """Return when to check the next of the lanes that wait for this parent."""
         self.waiting += 1
-        return max(now + LOST_PLACE, _opens_at(self.seen) or now) + self.waiting * _IN_LINE
+        return max(now + LOST_PLACE, _turn_may_leave_at(self.seen) or now) + self.waiting * _IN_LINE
 
 
 @dataclass(slots=True)
@@ -286,9 +287,9 @@ def _alternating(turns: Iterable[TurnPlan]) -> list[TurnPlan]:
 
 
 def _plan_bin(plan: _Plan, seen: BinSeen, queue: list[LaneSeen], above: list[_Room]) -> None:
-    opens_at = None if seen.limits.denied else _opens_at(seen)
-    if opens_at is not None and opens_at > plan.now:
-        plan.waiting.extend(NoPlace(lane, opens_at) for lane in queue)
+    opening = None if seen.limits.denied else _turn_may_leave_at(seen)
+    if opening is not None and opening > plan.now:
+        plan.waiting.extend(NoPlace(lane, opening) for lane in queue)
         return
     if _rival_goes_first(seen, queue[0], now=plan.now):
         plan.waiting.extend(NoPlace(lane, plan.now + COURTESY) for lane in queue)
@@ -363,14 +364,14 @@ def _rank(lane: LaneSeen) -> tuple[int, float, int]:
     return (lane.priority, lane.served_at.timestamp() if lane.served_at else -math.inf, lane.id)
 
 
-def _opens_at(seen: BinSeen | ParentSeen) -> dt.datetime | None:
+def _turn_may_leave_at(seen: BinSeen | ParentSeen) -> dt.datetime | None:
     """
     Return the earliest moment of the next turn; None for at once.
 
     The turn's worker keeps `not_before` to the millisecond, so a turn may leave a little earlier.
     """
     ahead = seen.not_before and seen.not_before - _LEAD
-    return max((moment for moment in (seen.back_off_until, ahead, seen.limits.closed_until) if moment), default=None)
+    return opens_at(ahead, back_off_until=seen.back_off_until, closed_until=seen.limits.closed_until)
 
 
 def _rival_goes_first(seen: BinSeen, mine: LaneSeen, *, now: dt.datetime) -> bool:

@@ -9,6 +9,8 @@ the last pages, and the difference is settled when the page has arrived.
 from dataclasses import dataclass
 from typing import Final
 
+from jobs.throttling.opening import seconds_owed
+
 # Window in which a bin's bytes stay within its limit (seconds).
 BYTES_WINDOW: Final = 10.0
 # Size that is assumed for a page before one was read (bytes).
@@ -16,17 +18,6 @@ EXPECTED_BYTES: Final = 64 * 1024
 # Shortest time for which the size of a page is remembered (seconds); the longest is twice that. It is two windows,
 # because a page before a window must be remembered until the window ends.
 _REMEMBERED: Final = 2 * BYTES_WINDOW
-# Longest debt (seconds), however much slower it is paid than planned.
-LONGEST_OWED: Final = 365 * 24 * 3600.0
-
-
-def seconds_owed(seconds: float, *, before: float, rate: float) -> float:
-    """
-    Return the time to pay, at another rate, for a debt of `seconds` at the rate `before`. A debt of zero stays zero.
-    """
-    if seconds <= 0 or before == rate:
-        return seconds
-    return min(seconds * before / rate, LONGEST_OWED)
 
 
 @dataclass(slots=True)

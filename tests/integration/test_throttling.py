@@ -2,7 +2,6 @@
 
 import datetime as dt
 import time
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,15 +11,15 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Bin, BinLimit, BinState, Lane, LaneState, QueueItem, ThrottlePolicy, ThrottleRule, Turn
 from jobs.models.policy import BinPlacing
 from jobs.queue.offering.stuff import stuff
-from jobs.queue.pace import addresses, hosts
+from jobs.queue.pace import addresses, hosts, opening
 from jobs.queue.pace.close import ClosedTurn, Pace, Use, close_turns
 from jobs.queue.pace.limits import read_limits, rebind_bins
-from jobs.queue.pace.opening import opening, opens_at
 from jobs.queue.release import release_of_lost_workers
 from jobs.queue.take import take
 from jobs.queue.wake import Sweep
 from jobs.throttling.back_off import CURVE
-from jobs.throttling.limits import UNTIL_GO_ON, Limits
+from jobs.throttling.limits import UNTIL_GO_ON
+from jobs.throttling.opening import LastUse, next_start_at, paid_until
 from jobs.verbs import hosts as bins
 from jobs.verbs import policies
 from nodes.membership import leadership
@@ -168,24 +167,22 @@ bytes_a_second = st.none() | st.floats(1.0, 1e12)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(last_start_at=moments, not_before=moments, paid_rate=bytes_a_second, gap=st.floats(0, 1e5), rate=bytes_a_second)
-def test_the_database_and_who_works_the_limits_out_say_the_same_moment(
-    connection, last_start_at, not_before, paid_rate, gap, rate
-):
-    facts = {"last_start_at": last_start_at, "not_before": not_before, "paid_rate": paid_rate}
-    said = connection.execute(
+@given(last_start_at=moments, not_before=moments, paid_rate=bytes_a_second, rate=st.floats(1.0, 1e12))
+def test_the_database_and_python_convert_a_debt_of_bytes_alike(connection, last_start_at, not_before, paid_rate, rate):
+    use = LastUse(last_start_at, not_before, paid_rate)
+    converted = connection.execute(
         f"""
-        SELECT {opening(gap="%(gap)s::float", rate="%(rate)s::float")}
+        SELECT {opening.paid_until("state", rate="%(rate)s::float")}
           FROM (SELECT %(last_start_at)s::timestamptz AS last_start_at, %(not_before)s::timestamptz AS not_before,
                        %(paid_rate)s::float AS paid_rate) AS state
         """,
-        facts | {"gap": gap, "rate": rate},
+        use._asdict() | {"rate": rate},
     ).fetchone()[0]
 
-    meant = opens_at(SimpleNamespace(**facts), Limits(1, gap, bytes_per_second=rate))
+    expected = paid_until(use, rate)
 
-    assert (said is None) == (meant is None)
-    assert said is None or abs(said - meant) < seconds(0.001)
+    assert (converted is None) == (expected is None)
+    assert converted is None or abs(converted - expected) < seconds(0.001)
 
 
 def test_a_turn_leaves_what_it_owes_with_its_rate_and_an_older_debt_is_counted_at_that(connection, manager, worker):
@@ -542,7 +539,7 @@ def test_what_a_lost_worker_has_read_keeps_its_host_for_a_window_whatever_the_li
     state = BinState.objects.get()
     assert state.paid_rate is None
     assert 9 < (state.not_before - state.last_start_at).total_seconds() <= 10.1
-    assert opens_at(state, Limits(1, 0.0, bytes_per_second=1e9)) == state.not_before
+    assert next_start_at(state, gap=0.0, bytes_per_second=1e9) == state.not_before
 
 
 # --- Back-off -------------------------------------------------------------------------------------

@@ -1,16 +1,14 @@
 """Proves that the next worker of a bin waits as long as the previous one would."""
 
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.loops.worker.host_queue import PacedBin, _pace_of
-from jobs.queue.pace.opening import opens_at
-from jobs.throttling.limits import Limits
-from jobs.throttling.pace import LONGEST_OWED, Cadence, seconds_owed
+from jobs.throttling.opening import LONGEST_OWED, LastUse, next_start_at, seconds_owed
+from jobs.throttling.pace import Cadence
 from tests.support.cluster import NOON, seconds
 
 rates = st.floats(1.0, 1e9)
@@ -31,7 +29,7 @@ def left_by(cadence):
     """Return the state of a bin whose turn this cadence closes. Noon is its moment 0."""
     pace = _pace_of(PacedBin(1, cadence))
     at = [NOON + seconds(moment) for moment in (pace.last_start, pace.paid_until)]
-    return SimpleNamespace(last_start_at=at[0], not_before=at[1], paid_rate=pace.rate)
+    return LastUse(at[0], at[1], pace.rate)
 
 
 @given(
@@ -45,7 +43,7 @@ def test_who_takes_a_bin_up_after_an_edit_waits_as_long_as_who_heard_of_it(sizes
 
     cadence.change(gap=0.0, bytes_per_second=after)
 
-    opens = opens_at(state, Limits(1, 0.0, bytes_per_second=after))
+    opens = next_start_at(state, gap=0.0, bytes_per_second=after)
     waits = cadence.next_start - cadence.last_start
     # The database rounds to microseconds, and the other rate scales the rounding error.
     lost = 2e-6 * max(1.0, before / after)
@@ -72,12 +70,12 @@ def test_edits_on_the_way_change_nothing_of_what_the_last_one_makes_of_it(durati
 
 @pytest.mark.parametrize(("rate", "waits"), [(1000.0, 600), (10_000.0, 60), (100.0, 6000)])
 def test_a_looser_limit_of_bytes_is_used_at_once_and_a_stricter_one_holds_at_once(rate, waits):
-    state = SimpleNamespace(last_start_at=NOON, not_before=NOON + seconds(600), paid_rate=1000.0)
+    state = LastUse(NOON, NOON + seconds(600), 1000.0)
 
-    assert opens_at(state, Limits(1, 0.0, bytes_per_second=rate)) == NOON + seconds(waits)
+    assert next_start_at(state, gap=0.0, bytes_per_second=rate) == NOON + seconds(waits)
 
 
 def test_nobody_knows_what_a_worker_that_was_lost_has_read_so_that_moment_stays():
-    state = SimpleNamespace(last_start_at=NOON, not_before=NOON + seconds(10), paid_rate=None)
+    state = LastUse(NOON, NOON + seconds(10), None)
 
-    assert opens_at(state, Limits(1, 0.0, bytes_per_second=1e9)) == NOON + seconds(10)
+    assert next_start_at(state, gap=0.0, bytes_per_second=1e9) == NOON + seconds(10)

@@ -21,11 +21,12 @@ from jobs.queries.hosts.selection import find_busiest
 from jobs.queries.hosts.waiting import WITHOUT_LANES, read_waiting
 from jobs.queries.meter import BYTES, STARTS
 from jobs.queue.pace.limits import BOUND, FACTS, Terms
-from jobs.queue.pace.opening import OPENING, opens_at
+from jobs.queue.pace.opening import OPENING
 from jobs.queue.sql.newest import newest
 from jobs.queue.sql.rows import named_rows
 from jobs.throttling.bins import is_limited
 from jobs.throttling.limits import Limits
+from jobs.throttling.opening import next_start_at, opens_at
 from jobs.throttling.sources import Origin
 from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.hosts import Above, Known, judge_host
@@ -226,7 +227,7 @@ def _line(
         is_stopped=row.stopped_at is not None,
         open_turns=row.open_turns,
         lent=row.open_requests,
-        not_before=opens_at(row, limits),
+        not_before=_next_start_at(row, limits),
         back_off_until=row.back_off_until,
         back_off_level=row.back_off_level,
         starts_per_second=starts,
@@ -276,9 +277,11 @@ def _next_start(row: Any, waiting: Mapping[str, Any], limits: Limits, *, now: dt
 
 
 def _opens_at(row: Any, limits: Limits) -> dt.datetime | None:
-    moments = [moment for moment in (opens_at(row, limits), row.back_off_until, limits.closed_until) if moment]
-    latest: dt.datetime | None = max(moments, default=None)
-    return latest
+    return opens_at(_next_start_at(row, limits), back_off_until=row.back_off_until, closed_until=limits.closed_until)
+
+
+def _next_start_at(row: Any, limits: Limits) -> dt.datetime | None:
+    return next_start_at(row, gap=limits.gap, bytes_per_second=limits.bytes_per_second)
 
 
 def _since(line: BinLine) -> dt.datetime | None:

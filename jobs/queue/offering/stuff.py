@@ -23,7 +23,7 @@ from jobs.models import Batch, Bin
 from jobs.queue.offering.front import Front
 from jobs.queue.offering.hold import OFFER, GroupHeld, Held, Stuffed, hold
 from jobs.queue.pace.limits import BOUND, FACTS, Terms
-from jobs.queue.pace.opening import OPENING, opens_at
+from jobs.queue.pace.opening import OPENING
 from jobs.queue.sql.floor import LOWEST_TURN
 from jobs.queue.sql.newest import SKIPPING, newest
 from jobs.queue.sql.order import AGAIN, FIRST_FRESH, FRESH, RECHECKED
@@ -32,6 +32,7 @@ from jobs.queue.sql.runnable import RUNNABLE
 from jobs.queue.sql.transaction import implicit_transaction
 from jobs.throttling.bins import LOST_PLACE, MOST_A_TURN, BinSeen, NoPlace, OpenTurn, ParentSeen, TurnPlan, plan_turns
 from jobs.throttling.keepers import prefer_keepers
+from jobs.throttling.opening import next_start_at
 
 # Documents of one batch, if the batch has turns of many bins.
 _DOCUMENTS_A_BATCH: Final = 64
@@ -295,7 +296,7 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
                 ParentSeen(
                     id=row.id,
                     limits=limits,
-                    not_before=opens_at(row, limits),
+                    not_before=next_start_at(row, gap=limits.gap, bytes_per_second=limits.bytes_per_second),
                     back_off_until=row.back_off_until,
                     open_requests=row.open_requests,
                     open_documents=row.documents or 0,
@@ -308,7 +309,7 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
             BinSeen(
                 id=row.id,
                 limits=limits,
-                not_before=opens_at(row, limits),
+                not_before=next_start_at(row, gap=limits.gap, bytes_per_second=limits.bytes_per_second),
                 back_off_until=row.back_off_until,
                 back_off_level=row.back_off_level,
                 closed_at=row.closed_at,

@@ -12,13 +12,14 @@ import psycopg
 
 from jobs.models import Bin
 from jobs.queue.pace.addresses import want_placed
-from jobs.queue.pace.opening import OPENING, opens_at
+from jobs.queue.pace.opening import OPENING
 from jobs.queue.pace.read_policies import read_policies
 from jobs.queue.sql.newest import newest
 from jobs.queue.sql.rows import named_rows
 from jobs.throttling import sources
 from jobs.throttling.bins import is_limited
 from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_GO_ON, Limits, strictest
+from jobs.throttling.opening import next_start_at, opens_at
 from jobs.throttling.policies import PolicyTerms
 from jobs.throttling.sources import Origin, Source
 
@@ -194,8 +195,9 @@ def open_lanes(connection: psycopg.Connection[Any], *, lanes: Sequence[int], now
 
 
 def _is_open(row: Any, limits: Limits, *, now: dt.datetime) -> bool:
-    moments = (opens_at(row, limits), row.back_off_until, limits.closed_until)
-    return all(moment is None or moment <= now for moment in moments)
+    next_start = next_start_at(row, gap=limits.gap, bytes_per_second=limits.bytes_per_second)
+    opening = opens_at(next_start, back_off_until=row.back_off_until, closed_until=limits.closed_until)
+    return opening is None or opening <= now
 
 
 def read_limits(connection: psycopg.Connection[Any], *, bins: Sequence[int], now: dt.datetime) -> dict[int, InForce]:
