@@ -86,6 +86,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.staticfiles",
     "channels",
+    "django_q",
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "knox",
@@ -287,3 +288,17 @@ CRAWLCTL_CONNECTORS = _given[table.CONNECTORS]
 CRAWLCTL_OUTPUTS = _given[table.OUTPUTS]
 CRAWLCTL_DISTRIBUTED_JOBS = _given[table.DISTRIBUTED_JOBS]
 CRAWLCTL_TASKS = _given[table.TASKS]
+
+# --- Background tasks --------------------------------------------------------------------------
+
+# django-q2 executes one task at a time, and stores nothing (`nodes.tasks.cluster`). Its tasks have no time limit: it
+# only warns if these two numbers are missing.
+Q_CLUSTER = {
+    "name": "crawlctl",
+    "workers": 1,
+    "queue_limit": 1,
+    "scheduler": False,
+    "save_limit": -1,
+    "timeout": 1,
+    "retry": 2,
+}

@@ -84,6 +84,10 @@ class DemoCluster:
                 )
             )
 
+    def start_task_worker(self) -> None:
+        """Start a worker of background tasks."""
+        self.supervisor.start(services.task_worker(1, log=self._log_of("task-worker-1")))
+
     def start_web_server(self, listener: socket.socket) -> None:
         """Start the web server behind the socket."""
         self.supervisor.start(services.web_server(listener, log=self._log_of("web-server")))

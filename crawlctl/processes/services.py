@@ -22,6 +22,11 @@ def worker(
     return _node("worker", number, scope=scope, log=log, metrics=metrics)
 
 
+def task_worker(number: int, *, log: Path | None = None) -> Service:
+    name = f"task-worker-{number}"
+    return _daemon(name, "runtasks", "--name", name, log=log, metrics=())
+
+
 def web_server(
     listener: socket.socket, *, host: str = "127.0.0.1", log: Path | None = None, metrics: tuple[str, ...] = NO_METRICS
 ) -> Service:

@@ -47,6 +47,7 @@ NAVIGATION = {
         "docs/writing-a-connector",
         "docs/api",
         "docs/removals",
+        "docs/tasks",
         "docs/upgrading",
     ],
     "Watch": ["docs/metrics", "docs/monitoring/README"],

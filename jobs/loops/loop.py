@@ -69,6 +69,10 @@ class Rhythm(Generic[_C]):
         seldom = {duty.name for duty in self.duties if duty.every > _SELDOM}
         self._due_at = {name: due_at for name, due_at in self._due_at.items() if name in seldom}
 
+    def hasten_one(self, duty: Callable[[_C], int]) -> None:
+        """Make one duty due after an event that concerns no other."""
+        self._due_at.pop(duty.__name__, None)
+
     def perform(self, context: _C, *, called: AbstractSet[str], may_begin: Callable[[], bool] = lambda: True) -> int:
         """
         Perform the duties that are `called` and due, as long as `may_begin`; return how much was moved altogether.

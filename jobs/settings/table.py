@@ -190,7 +190,23 @@ TASKS: Final = Setting(
     environment="CRAWLCTL_TASKS",
     kind=Words(),
     default=(),
-    meaning="Kinds of background tasks without an entry point, as package.module:OBJECT.",
+    meaning="Kinds of background tasks without an entry point, as package.module:OBJECT (docs/tasks.md).",
+)
+TASK_WORKERS_DEAD_AFTER: Final = Setting(
+    path="tasks.considered_dead_after",
+    environment="CRAWLCTL_CONSIDERED_DEAD_AFTER",
+    kind=Seconds(least=0.5, most=_A_DAY),
+    default=dt.timedelta(minutes=30),
+    meaning="Silence after which a task worker is retired and its task goes to another one. A worker whose process ended on the machine of the main manager is retired at once.",
+    applies=Applies.AT_ONCE,
+)
+TASKS_STOP_WITHIN: Final = Setting(
+    path="tasks.stop_within",
+    environment="CRAWLCTL_TASKS_STOP_WITHIN",
+    kind=Seconds(most=_A_DAY),
+    default=dt.timedelta(seconds=10),
+    meaning="Time that a stopping task worker waits for its task. After it, the attempt counts as failed.",
+    applies=Applies.AT_NEXT_START,
 )
 
 OUTPUT_ROOT: Final = Setting(
@@ -356,6 +372,8 @@ TABLE: Final = Table(
         OUTPUTS,
         DISTRIBUTED_JOBS,
         TASKS,
+        TASK_WORKERS_DEAD_AFTER,
+        TASKS_STOP_WITHIN,
         OUTPUT_ROOT,
         FILE_ROOTS,
         PORT,

@@ -106,6 +106,12 @@ def is_process_gone(*, pid: int, process_start: int) -> bool:
     return bool(stat) and (stat[_STATE] in _DEAD_STATES or int(stat[_START_TICKS]) != process_start)
 
 
+def has_ended_here(*, boot_id: str, pid_namespace: str, pid: int, process_start: int) -> bool:
+    """True if the process ran on this machine and has ended; False whenever that is uncertain."""
+    is_here = bool(boot_id and pid_namespace) and (boot_id, pid_namespace) == (_boot_id(), _pid_namespace())
+    return is_here and is_process_gone(pid=pid, process_start=process_start)
+
+
 def _stat_of(pid: int) -> list[str]:
     """Return the fields of the process's stat line from its state on; empty if it cannot be read."""
     try:

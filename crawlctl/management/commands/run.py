@@ -26,7 +26,7 @@ _LOG_LOOK = 2.0
 
 
 class Command(BaseCommand):
-    help = "Run a manager, workers and the web server on the configured database until Ctrl-C."
+    help = "Run a manager, workers, a task worker and the web server on the configured database until Ctrl-C."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ class Command(BaseCommand):
         supervisor = Supervisor(say=self._say)
         stop_request = StopRequest(supervisor)
         make_database_ready()
-        look_at_sessions(nodes=1 + workers)
+        look_at_sessions(nodes=2 + workers)
         self.stdout.write(ensure_administrator())
         # This process needs its own connections no longer. The embedded server runs while this process lives.
         connections.close_all()
@@ -62,6 +62,7 @@ class Command(BaseCommand):
                 supervisor.start(services.manager(1, metrics=of_manager))
                 supervisor.start(
                     *(services.worker(number, metrics=its) for number, its in enumerate(of_workers, start=1)),
+                    services.task_worker(1),
                     services.web_server(listener, metrics=of_web),
                 )
                 address = sockets.address_of(listener, host="127.0.0.1")

@@ -26,6 +26,14 @@ from jobs.duties.housekeep import (
     raise_the_floor,
 )
 from jobs.duties.pass_on import PASSING_JOBS, pass_on
+from jobs.duties.recruit import (
+    DUE_TASKS,
+    DUE_TEMPLATES,
+    TASK_WORKERS,
+    assign_due_tasks,
+    make_due_tasks,
+    retire_lost_task_workers,
+)
 from jobs.duties.requests import OPEN_REQUESTS, answer_requests
 from jobs.duties.reseed import JOBS_TO_RESEED, begin_reseeding
 from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_seeds
@@ -61,6 +69,9 @@ MAIN_DUTIES: Final = duties(
     (place_bins, 1.0, f"EXISTS ({WANTED_PLACINGS})"),
     (fold_counters, 1.0, COUNTS_TO_FOLD),
     (raise_the_floor, 2.0, ALWAYS),
+    (retire_lost_task_workers, 1.0, TASK_WORKERS),
+    (make_due_tasks, 1.0, DUE_TEMPLATES),
+    (assign_due_tasks, 0.3, DUE_TASKS),
     (forget_old_batches, 60.0, ALWAYS),
     (keep_history, 600.0, ALWAYS),
     (keep_tombstones, 600.0, ALWAYS),

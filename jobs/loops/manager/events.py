@@ -3,6 +3,7 @@
 import threading
 
 from jobs.state import channels
+from nodes.tasks.channels import RECRUIT
 
 
 class Events:
@@ -14,6 +15,7 @@ class Events:
         self.woken = threading.Event()
         self.control_changed = threading.Event()
         self.groups_changed = threading.Event()
+        self.tasks_changed = threading.Event()
         self.limits_changed = threading.Event()
         self.seat_changed = threading.Event()
         # Number of changes of jobs' states that this process was notified of.
@@ -25,6 +27,8 @@ class Events:
             return
         if channel == channels.GROUPS:
             self.groups_changed.set()
+        elif channel == RECRUIT:
+            self.tasks_changed.set()
         elif channel != channels.STUFF:
             self.control_changes += 1
             self.control_changed.set()

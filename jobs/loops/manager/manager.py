@@ -15,6 +15,7 @@ import psycopg
 from django.db import connection as django_connection
 
 from jobs.duties.context import Pass
+from jobs.duties.recruit import assign_due_tasks
 from jobs.duties.sources import AskAside
 from jobs.loops.database import DatabaseClock
 from jobs.loops.loop import Rhythm, calls
@@ -33,6 +34,7 @@ from nodes.life.identity import NodeIdentity
 from nodes.membership.fences import FenceRefused
 from nodes.metrics import of_nodes
 from nodes.settings.effective import Effective
+from nodes.tasks.channels import RECRUIT
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +88,7 @@ class Manager:
             identity=identity,
             settings=settings,
             store=store,
-            channels=(channels.STUFF, channels.GROUPS, channels.CONTROL),
+            channels=(channels.STUFF, channels.GROUPS, channels.CONTROL, RECRUIT),
             heard=self._events.heard,
             is_stopping=self._is_stopping,
             stands=True,
@@ -247,6 +249,10 @@ class Manager:
             # Groups were handed over, or have to be: the new owner begins at once.
             self._main.hasten()
             self._owner.hasten()
+            self._asked_at = float("-inf")
+        if happened(self._events.tasks_changed):
+            # A duty of another part stays at its pace.
+            self._main.hasten_one(assign_due_tasks)
             self._asked_at = float("-inf")
         if happened(self._events.limits_changed):
             # Lanes that wait for the previous limits are searched among all lanes.

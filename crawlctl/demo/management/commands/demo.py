@@ -128,6 +128,7 @@ class Command(BaseCommand):
             job = demo_job.create_job(plan, gap=0 if wanted.exits else _GAP_TO_WATCH, now=read_clock())
             with sockets.listen_on(wanted.port, host="127.0.0.1", first=current()[PORT]) as listener:
                 self._cluster.start_nodes(managers=wanted.managers, workers=wanted.workers)
+                self._cluster.start_task_worker()
                 self._cluster.start_web_server(listener)
                 address = sockets.address_of(listener, host="127.0.0.1")
                 self._print(f"web interface: {address}")

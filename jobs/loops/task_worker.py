@@ -1,0 +1,86 @@
+"""A task worker as a process: its settings, its place on the roster, and its end."""
+
+import datetime as dt
+import logging
+import socket
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import psycopg
+
+from jobs.loops.database import name_djangos_sessions
+from jobs.settings.table import TASK_WORKERS_DEAD_AFTER, TASKS_STOP_WITHIN
+from nodes.database.address import find_database
+from nodes.life.identity import NodeIdentity
+from nodes.life.log_facts import set_node
+from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
+from nodes.settings.effective import Effective
+from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_GIVE_UP, NODE_TIMEOUT
+from nodes.settings.running import start_with, told
+from nodes.tasks import roster
+from nodes.tasks.cluster import TaskCluster, WorkerRetired
+from nodes.tasks.session import Session
+
+logger = logging.getLogger(__name__)
+
+# Signs of life of a worker in the silence after which it is retired.
+_BEATS_OF_SILENCE: Final = 4
+_KIB_OF_MB: Final = 1024
+
+
+class TaskWorkerFailed(Exception):
+    """The task worker was retired, or lost its database: its process has to exit."""
+
+
+def run_task_worker(
+    *, name: str, work_on: str, memory_limit: int | None = None, options: Sequence[str] = (), attached: bool = False
+) -> None:
+    """
+    Execute tasks of a group until a signal (or, `attached`, until standard input closes).
+
+    A process that used more than `memory_limit` (MB) ends after its task. `options` are settings of the command line.
+
+    Raises:
+        InvalidSettings, SettingError: `options` are invalid, alone or with the stored settings.
+        TaskWorkerFailed: it was retired, or its database was unavailable.
+    """
+    given = told(options)
+    me = NodeIdentity.of_this_process(
+        kind=NodeKind.WORKER, scope=CLUSTER_SCOPE, name=name or socket.gethostname(), timeout=given[NODE_TIMEOUT]
+    )
+    patience = given[NODE_GIVE_UP].total_seconds()
+    sessions = partial(_session, me)
+    asking = sessions("roster")
+    try:
+        settings = asking.run(partial(start_with, given), patience=patience)
+        set_node(name=me.name, node_id=str(me.id))
+        name_djangos_sessions(node_id=me.id, timeout=me.timeout)
+        # Workers that died on this machine need not wait until another machine misses them.
+        asking.run(lambda connection: roster.retire_lost(connection, dead_after=dt.timedelta.max), patience=patience)
+        asking.run(lambda connection: roster.register(connection, me=me, work_on=work_on), patience=patience)
+        logger.info("task worker %s started (process %d on %s), for %s", me.name, me.pid, me.host, work_on)
+        TaskCluster(
+            sessions,
+            worker=me.id,
+            beat=_beat(settings),
+            stop_within=settings[TASKS_STOP_WITHIN].total_seconds(),
+            memory_limit=None if memory_limit is None else memory_limit * _KIB_OF_MB,
+            attached=attached,
+        ).run()
+    except WorkerRetired as retired:
+        raise TaskWorkerFailed(str(retired)) from retired
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise TaskWorkerFailed(f"the database stayed away: {error}") from error
+    finally:
+        asking.close()
+    logger.info("task worker %s ended normally", me.name)
+
+
+def _session(me: NodeIdentity, purpose: str) -> Session:
+    return Session(find_database, worker=me.id, purpose=purpose, timeout=me.timeout)
+
+
+def _beat(settings: Effective) -> float:
+    """Return the time between two signs of life (seconds)."""
+    return min(settings[HEARTBEAT_INTERVAL], settings[TASK_WORKERS_DEAD_AFTER] / _BEATS_OF_SILENCE).total_seconds()

@@ -1,0 +1,73 @@
+"""A task worker: it executes background tasks, one at a time."""
+
+import argparse
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from jobs.loops.task_worker import TaskWorkerFailed, run_task_worker
+from nodes.management.database import look_at_sessions, look_at_the_database
+from nodes.management.settings_option import add_settings_option
+from nodes.tasks.decisions import ANY
+from nodes.tasks.names import GROUP, is_group
+
+
+class Command(BaseCommand):
+    # A daemon serves no pages: no check is needed.
+    requires_system_checks: list[str] = []
+    help = "Run a task worker. It executes the background tasks of its group, one at a time (docs/tasks.md)."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--name", default="", help="name of the worker on pages (default: its host)")
+        parser.add_argument(
+            "--work-on",
+            default=ANY,
+            metavar="GROUP",
+            type=_group,
+            help="group of its tasks (default: * for all groups)",
+        )
+        parser.add_argument(
+            "--memory-limit",
+            type=_megabytes,
+            metavar="MB",
+            help="memory of the executing process, which ends after a task that used more",
+        )
+        parser.add_argument(
+            "--attached",
+            action="store_true",
+            help="stop when standard input closes, for example when the parent process ends",
+        )
+        add_settings_option(parser)
+
+    def handle(
+        self,
+        *_args: Any,
+        name: str,
+        work_on: str,
+        memory_limit: int | None,
+        attached: bool,
+        settings_said: list[str],
+        **_options: Any,
+    ) -> None:
+        if not attached:
+            # The parent of an attached process has already checked.
+            look_at_the_database()
+            look_at_sessions(nodes=1, options=settings_said)
+        try:
+            run_task_worker(
+                name=name, work_on=work_on, memory_limit=memory_limit, options=settings_said, attached=attached
+            )
+        except TaskWorkerFailed as failed:
+            raise CommandError(f"The task worker ends: {failed}", returncode=1) from failed
+
+
+def _group(value: str) -> str:
+    if value != ANY and not is_group(value):
+        raise argparse.ArgumentTypeError(f"{value!r} is no valid group: write {GROUP}, or *")
+    return value
+
+
+def _megabytes(value: str) -> int:
+    if not value.isdecimal() or not 1 <= int(value) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{value!r} is no valid limit: write a number of MB from 1 to 1000000")
+    return int(value)

@@ -1,0 +1,218 @@
+"""`manage.py task VERB`: run, show, cancel and reschedule background tasks."""
+
+import argparse
+import datetime as dt
+import getpass
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils.dateparse import parse_datetime
+
+from nodes.database.clock import read_clock
+from nodes.management.database import look_at_the_database
+from nodes.tasks import book, kinds, statistics
+from nodes.tasks.book import InvalidTask, TaskRefused, TaskUnknown
+from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
+from nodes.tasks.schedules import next_moments, read_schedule
+
+_LOOK: Final = 0.2
+
+
+class Command(BaseCommand):
+    # Standard output is for the answer only.
+    requires_system_checks: list[str] = []
+    help = "Run, list, show, cancel and reschedule background tasks (docs/tasks.md)."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        run = verbs.add_parser("run", help="schedule a task")
+        run.add_argument("kind", help="kind of the task; `task kinds` lists them")
+        run.add_argument(
+            "--argument",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="argument, as text or JSON; repeatable",
+        )
+        run.add_argument("--group", help="group of workers that may execute it (default: generic)")
+        run.add_argument("--tag", action="append", default=[], help="tag of the task; repeatable")
+        run.add_argument("--urn", help="name of the task")
+        run.add_argument("--at", type=_moment, help="date with time zone, such as 2026-12-01T03:00Z (default: now)")
+        run.add_argument("--retry-policy", type=_json, help='JSON, such as {"policy": "times", "times": 5}')
+        run.add_argument("--wait", action="store_true", help="wait for the end, and exit with 1 if the task failed")
+        shown = verbs.add_parser("list", help="list tasks")
+        shown.add_argument("--archived", action="store_true", help="list ended tasks, the newest first")
+        shown.add_argument("--group", help="only of this group")
+        shown.add_argument("--kind", help="only of this kind")
+        shown.add_argument("--tag", help="only with this tag")
+        shown.add_argument("--limit", type=int, default=50, help="number of tasks (default: %(default)s)")
+        for verb, said in (
+            ("show", "show a task with its last attempt"),
+            ("cancel", "archive a waiting task, or ask a running one to end"),
+            ("reschedule", "schedule a copy of an ended task"),
+        ):
+            of_one = verbs.add_parser(verb, help=said)
+            of_one.add_argument("task", type=int, help="number of the task")
+            if verb == "reschedule":
+                of_one.add_argument("--at", type=_moment, help="date with time zone (default: now)")
+        verbs.add_parser("kinds", help="list the kinds of tasks and their arguments")
+        verbs.add_parser("templates", help="list templates with their next runs")
+        verbs.add_parser("remove-template", help="remove a template").add_argument("urn", help="name of the template")
+        verbs.add_parser("workers", help="list the workers and their tasks")
+        verbs.add_parser("statistics", help="show numbers of tasks").add_argument(
+            "--group", default="", help="only of it"
+        )
+
+    def handle(self, *_args: Any, verb: str, **given: Any) -> None:
+        look_at_the_database()
+        perform: Callable[[dict[str, Any]], Iterator[str]] = getattr(self, "_" + verb.replace("-", "_"))
+        try:
+            for line in perform(given):
+                self.stdout.write(line)
+        except InvalidTask as invalid:
+            raise CommandError(str(invalid), returncode=2) from invalid
+        except TaskUnknown as unknown:
+            raise CommandError(str(unknown), returncode=2) from unknown
+        except TaskRefused as refused:
+            raise CommandError(str(refused), returncode=1) from refused
+
+    def _run(self, given: dict[str, Any]) -> Iterator[str]:
+        task = book.create(
+            kind=given["kind"],
+            arguments=dict(_argument(said) for said in given["argument"]),
+            group=given["group"],
+            tags=given["tag"],
+            urn=given["urn"],
+            at=given["at"],
+            retry_policy=given["retry_policy"],
+            made_by=getpass.getuser(),
+        )
+        yield f"Task {task.pk} is scheduled for {_date(task.scheduled_at)}."
+        if given["wait"]:
+            while (ended := ArchivedTask.objects.filter(pk=task.pk).first()) is None:
+                time.sleep(_LOOK)
+            yield _line_of_ended(ended)
+            if ended.why != "done":
+                raise CommandError(f"Task {task.pk} failed: {ended.last_message or ended.why}", returncode=1)
+
+    @staticmethod
+    def _list(given: dict[str, Any]) -> Iterator[str]:
+        wanted = {name: given[name] for name in ("group", "kind") if given[name]}
+        if given["tag"]:
+            wanted["tags__contains"] = [given["tag"]]
+        if given["archived"]:
+            for ended in ArchivedTask.objects.filter(**wanted)[: given["limit"]]:
+                yield _line_of_ended(ended)
+            return
+        for task in Task.objects.filter(**wanted).select_related("worker")[: given["limit"]]:
+            yield _line_of(task)
+
+    @staticmethod
+    def _show(given: dict[str, Any]) -> Iterator[str]:
+        found = (
+            Task.objects.filter(pk=given["task"]).values().first()
+            or ArchivedTask.objects.filter(pk=given["task"]).values().first()
+        )
+        if found is None:
+            raise TaskUnknown(f"There is no task {given['task']}.")
+        for name, value in found.items():
+            if value not in ("", None, [], {}):
+                yield f"{name}: {_date(value) if isinstance(value, dt.datetime) else value}"
+
+    @staticmethod
+    def _cancel(given: dict[str, Any]) -> Iterator[str]:
+        if book.cancel(given["task"], made_by=getpass.getuser()):
+            yield f"Task {given['task']} is cancelled."
+        else:
+            yield f"Task {given['task']} runs. It was asked to end."
+
+    @staticmethod
+    def _reschedule(given: dict[str, Any]) -> Iterator[str]:
+        task = book.reschedule(given["task"], at=given["at"], made_by=getpass.getuser())
+        yield f"Task {task.pk} is scheduled for {_date(task.scheduled_at)}."
+
+    @staticmethod
+    def _kinds(_given: dict[str, Any]) -> Iterator[str]:
+        for kind in kinds.installed().values():
+            arguments = [f"{name}{'' if name in kind.required else '?'}" for name in kind.properties]
+            yield f"{kind.name}({', '.join(arguments)}): {kind.title}"
+
+    @staticmethod
+    def _templates(_given: dict[str, Any]) -> Iterator[str]:
+        now = read_clock()
+        for template in TaskTemplate.objects.all():
+            yield f"{template.urn}: {template.kind}, {json.dumps(template.schedule)}, {template.executions} tasks"
+            for moment in next_moments(read_schedule(template.schedule), after=now):
+                yield f"  {_date(moment)}"
+
+    @staticmethod
+    def _remove_template(given: dict[str, Any]) -> Iterator[str]:
+        book.remove_template(given["urn"])
+        yield f"The template {given['urn']} is removed."
+
+    @staticmethod
+    def _workers(_given: dict[str, Any]) -> Iterator[str]:
+        tasks = {task.worker_id: task for task in Task.objects.filter(worker__isnull=False)}
+        for worker in TaskWorker.objects.all():
+            task = tasks.get(worker.pk)
+            does = (
+                "is free" if task is None else f"has task {task.pk}" if task.started_at is None else f"runs {task.pk}"
+            )
+            if worker.leaves:
+                does += " and leaves"
+            yield (
+                f"{worker}, on {worker.work_on}, since {_date(worker.since)}, seen {_date(worker.last_seen_at)}: {does}"
+            )
+
+    @staticmethod
+    def _statistics(given: dict[str, Any]) -> Iterator[str]:
+        found = statistics.read_statistics(group=given["group"])
+        yield f"queued {found.queued}, running {found.running}, postponed {found.postponed}, zombies {found.zombies}"
+        yield f"workers {found.workers}, ended in the last minute {found.throughput}"
+        if found.latency is not None and found.execution_time is not None:
+            yield f"in the last hour: latency {found.latency:.2f} s, execution {found.execution_time:.2f} s"
+
+
+def _line_of(task: Task) -> str:
+    state = f"runs on {task.worker}" if task.started_at else f"is due {_date(task.scheduled_at)}"
+    failed = f", attempt {task.attempts} failed: {task.last_class}" if task.last_class else ""
+    return f"{task.pk} {task.kind} [{task.group}] {state}{failed}"
+
+
+def _line_of_ended(ended: ArchivedTask) -> str:
+    failed = f": {ended.last_class}: {ended.last_message}" if ended.last_class and ended.why != "done" else ""
+    return f"{ended.pk} {ended.kind} [{ended.group}] {ended.why} {_date(ended.archived_at)}{failed}"
+
+
+def _date(moment: dt.datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}Z"
+
+
+def _argument(said: str) -> tuple[str, Any]:
+    name, is_given, value = said.partition("=")
+    if not is_given:
+        raise InvalidTask({"arguments": [f"Write NAME=VALUE instead of {said!r}."]})
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _moment(said: str) -> dt.datetime:
+    try:
+        moment = parse_datetime(said)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{said!r} is no date with time zone, such as 2026-12-01T03:00Z")
+    return moment
+
+
+def _json(said: str) -> object:
+    try:
+        return json.loads(said)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{said!r} is no JSON") from None

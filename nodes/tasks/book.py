@@ -1,0 +1,288 @@
+"""
+Requests to background tasks: every action of pages, API and commands, once.
+
+Moments are the database's. Each function is one transaction, which commits before the main manager is notified.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from nodes.database.clock import read_clock
+from nodes.tasks import channels, endings, kinds
+from nodes.tasks.kinds import Kind, UnknownKind
+from nodes.tasks.models import GENERIC, ArchivedTask, Task, TaskTemplate
+from nodes.tasks.names import GROUP, is_group
+from nodes.tasks.retrying import InvalidPolicy, Why, read_policy
+from nodes.tasks.schedules import InvalidSchedule, Schedule, next_moment, read_schedule
+
+ARCHIVED: Final = "archived-task"
+_MOST_TAGS: Final = 50
+_LONGEST_URN: Final = 200
+# Archived tasks that one request reschedules at most.
+MOST_RESCHEDULED: Final = 10_000
+_CHUNK: Final = 500
+
+
+class InvalidTask(ValueError):
+    """A request for a task has invalid parts. `problems` are sentences by the names of the parts."""
+
+    def __init__(self, problems: Mapping[str, Sequence[str]]) -> None:
+        self.problems = problems
+        super().__init__(" ".join(f"{name}: {' '.join(sentences)}" for name, sentences in problems.items()))
+
+
+class TaskUnknown(Exception):
+    """There is no such task, or no such template."""
+
+
+class TaskRefused(Exception):
+    """The action is impossible in the present state."""
+
+
+# --- Tasks -------------------------------------------------------------------------------------------
+
+
+@transaction.atomic
+def create(
+    *,
+    kind: object,
+    arguments: object = None,
+    group: object = None,
+    tags: object = None,
+    urn: object = None,
+    at: dt.datetime | None = None,
+    retry_policy: object = None,
+    made_by: str,
+) -> Task:
+    """
+    Schedule a task, at once without a date `at`.
+
+    Raises:
+        InvalidTask: a part is invalid.
+    """
+    facts = _checked(kind=kind, arguments=arguments, group=group, tags=tags, retry_policy=retry_policy, urn=urn)
+    task = Task.objects.create(**facts, created_by=made_by, scheduled_at=Now() if at is None else at)
+    _notify()
+    task.refresh_from_db()
+    return task
+
+
+@transaction.atomic
+def cancel(task: int, *, made_by: str) -> bool:
+    """
+    Cancel a task: archive a waiting one, and ask a running one to end. Return True if it was archived.
+
+    Raises:
+        TaskUnknown: there is no such task.
+        TaskRefused: the task has ended.
+    """
+    found = Task.objects.select_for_update().filter(pk=task).first()
+    if found is None:
+        raise _missing(task)
+    if found.started_at is not None:
+        Task.objects.filter(pk=task).update(cancelled_by=made_by)
+        return False
+    with connection.cursor() as cursor:
+        cursor.execute(endings.ARCHIVE, {"task": task, "why": Why.CANCELLED.value, "result": None})
+    _notify()
+    return True
+
+
+def reschedule(task: int, *, at: dt.datetime | None = None, made_by: str) -> Task:
+    """
+    Schedule a copy of an archived task, without its attempts.
+
+    Raises:
+        TaskUnknown: there is no such task.
+        TaskRefused: the task has not ended.
+    """
+    archived = ArchivedTask.objects.filter(pk=task).first()
+    if archived is None:
+        raise _missing(task)
+    (made,) = _copies([archived], at=at, made_by=made_by)
+    return made
+
+
+def reschedule_all(archived: QuerySet[ArchivedTask], *, made_by: str) -> int:
+    """Schedule copies of these archived tasks, the newest first, up to a limit. Return how many were made."""
+    number = 0
+    chosen = list(archived.order_by("-id").values_list("pk", flat=True)[:MOST_RESCHEDULED])
+    for start in range(0, len(chosen), _CHUNK):
+        rows = ArchivedTask.objects.filter(pk__in=chosen[start : start + _CHUNK]).order_by("id")
+        number += len(_copies(rows, at=None, made_by=made_by))
+    return number
+
+
+@transaction.atomic
+def _copies(archived: Iterable[ArchivedTask], *, at: dt.datetime | None, made_by: str) -> list[Task]:
+    made = Task.objects.bulk_create(
+        Task(
+            kind=row.kind,
+            arguments=row.arguments,
+            group=row.group,
+            tags=row.tags,
+            urn=row.urn,
+            retry_policy=row.retry_policy,
+            created_by=made_by,
+            made_of=ARCHIVED,
+            made_of_urn=str(row.pk),
+            scheduled_at=Now() if at is None else at,
+        )
+        for row in archived
+    )
+    _notify()
+    return list(Task.objects.filter(pk__in=[task.pk for task in made]).order_by("id"))
+
+
+# --- Templates ---------------------------------------------------------------------------------------
+
+
+@transaction.atomic
+def put_template(
+    *,
+    urn: object,
+    kind: object,
+    schedule: object,
+    arguments: object = None,
+    group: object = None,
+    tags: object = None,
+    retry_policy: object = None,
+    unique: bool = False,
+    is_built_in: bool = False,
+    made_by: str,
+) -> TaskTemplate:
+    """
+    Create the template of this name, or update it. An update keeps its counters.
+
+    Raises:
+        InvalidTask: a part is invalid.
+    """
+    problems: dict[str, list[str]] = {}
+    facts: dict[str, Any] = {}
+    read: Schedule | None = None
+    try:
+        facts = _checked(kind=kind, arguments=arguments, group=group, tags=tags, retry_policy=retry_policy, urn=urn)
+        if not facts["urn"]:
+            problems["urn"] = ["A template needs a name."]
+    except InvalidTask as invalid:
+        problems = {name: list(sentences) for name, sentences in invalid.problems.items()}
+    try:
+        read = read_schedule(schedule)
+    except InvalidSchedule as invalid_schedule:
+        problems[_below("schedule", invalid_schedule.path)] = [invalid_schedule.problem]
+    if problems or read is None:
+        raise InvalidTask(problems)
+    facts |= {"schedule": schedule, "unique": unique, "next_at": next_moment(read, after=read_clock())}
+    template, _is_new = TaskTemplate.objects.select_for_update().update_or_create(
+        urn=facts.pop("urn"),
+        defaults=facts,
+        create_defaults={**facts, "created_by": made_by, "is_built_in": is_built_in},
+    )
+    template.refresh_from_db()
+    return template
+
+
+@transaction.atomic
+def remove_template(urn: str) -> None:
+    """
+    Remove a template. Its tasks stay.
+
+    Raises:
+        TaskUnknown: there is no such template.
+        TaskRefused: it is built in.
+    """
+    template = TaskTemplate.objects.select_for_update().filter(urn=urn).first()
+    if template is None:
+        raise TaskUnknown(f"There is no template {urn!r}.")
+    if template.is_built_in:
+        raise TaskRefused(f"The template {urn} is built in and cannot be removed.")
+    template.delete()
+
+
+# --- Checks ------------------------------------------------------------------------------------------
+
+
+def _checked(
+    *, kind: object, arguments: object, group: object, tags: object, retry_policy: object, urn: object
+) -> dict[str, Any]:
+    """
+    Return the columns of a task, with defaults for missing parts.
+
+    Raises:
+        InvalidTask: a part is invalid.
+    """
+    problems: dict[str, list[str]] = {}
+    found = _kind_for_users(kind)
+    if found is None:
+        problems["kind"] = [str(UnknownKind(str(kind)))]
+    arguments = {} if arguments is None else arguments
+    if found is not None:
+        problems |= {_below("arguments", name): sentences for name, sentences in found.problems(arguments).items()}
+    if "\\u0000" in json.dumps([arguments, retry_policy], default=str):
+        problems["arguments"] = ["NUL characters are not possible."]
+    if group not in (None, "") and not (isinstance(group, str) and is_group(group)):
+        problems["group"] = [f"A group is a text: {GROUP}."]
+    tags = [] if tags is None else [tags] if isinstance(tags, str) else tags
+    if (
+        not isinstance(tags, list)
+        or len(tags) > _MOST_TAGS
+        or not all(isinstance(tag, str) and is_group(tag) for tag in tags)
+    ):
+        problems["tags"] = [f"Tags are at most {_MOST_TAGS} texts, each of {GROUP}."]
+        tags = []
+    if urn is None:
+        urn = ""
+    if not isinstance(urn, str) or len(urn) > _LONGEST_URN or not (urn == "" or urn.isprintable()):
+        problems["urn"] = [f"This must be a text of at most {_LONGEST_URN} printable characters."]
+    if retry_policy is None:
+        retry_policy = dict(found.retry_policy) if found is not None else {}
+    try:
+        if found is not None:
+            read_policy(retry_policy)
+    except InvalidPolicy as invalid:
+        problems[_below("retry_policy", invalid.path)] = [invalid.problem]
+    if problems:
+        raise InvalidTask(problems)
+    return {
+        "kind": kind,
+        "arguments": arguments,
+        "group": group or GENERIC,
+        "tags": list(dict.fromkeys(tags)),
+        "urn": urn,
+        "retry_policy": retry_policy,
+    }
+
+
+def _kind_for_users(name: object) -> Kind | None:
+    """Return the kind of this name, unless only crawlctl makes its tasks."""
+    kind = kinds.installed().get(name) if isinstance(name, str) else None
+    return None if kind is None or kind.is_internal else kind
+
+
+def _missing(task: int) -> TaskUnknown | TaskRefused:
+    if ArchivedTask.objects.filter(pk=task).exists():
+        return TaskRefused(f"Task {task} has ended. Reschedule it to run it again.")
+    if Task.objects.filter(pk=task).exists():
+        return TaskRefused(f"Task {task} has not ended. Cancel it first.")
+    return TaskUnknown(f"There is no task {task}.")
+
+
+def _below(part: str, name: str) -> str:
+    return f"{part}.{name}" if name else part
+
+
+def _notify() -> None:
+    """Wake up the main manager once the transaction commits."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, '')", (channels.RECRUIT,))
+
+
+def tagged(tag: str) -> Q:
+    """Return the filter for tasks with this tag."""
+    return Q(tags__contains=[tag])

@@ -1,0 +1,85 @@
+"""Statistics of background tasks, by group and at a moment."""
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Q, QuerySet
+
+from nodes.database.clock import read_clock
+from nodes.tasks.models import ArchivedTask, Task, TaskWorker
+
+# Age from which a due task counts as a zombie: no worker takes its group.
+ZOMBIE_AFTER: Final = dt.timedelta(days=1)
+_THROUGHPUT: Final = dt.timedelta(minutes=1)
+_AVERAGES: Final = dt.timedelta(hours=1)
+_RECENT: Final = dt.timedelta(days=1)
+_SLOW: Final = dt.timedelta(seconds=5)
+
+_LATENCY: Final = ExpressionWrapper(F("last_started_at") - F("last_due_at"), output_field=DurationField())
+_EXECUTION: Final = ExpressionWrapper(F("last_ended_at") - F("last_started_at"), output_field=DurationField())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """
+    The numbers of one moment.
+
+    `queued` tasks are due and wait, `postponed` ones are not due yet, `zombies` have been due for more than a day.
+    `throughput` counts the tasks that ended in the last minute. The averages (seconds) are those of the last hour, and
+    None if no task ended.
+    """
+
+    at: dt.datetime
+    group: str
+    queued: int
+    running: int
+    postponed: int
+    zombies: int
+    workers: int
+    throughput: int
+    latency: float | None
+    execution_time: float | None
+
+
+def read_statistics(*, group: str = "", at: dt.datetime | None = None) -> Statistics:
+    """Return the statistics of a group, or of all, at a moment; now without one."""
+    moment = read_clock() if at is None else at
+    scheduled = Task.objects.filter(group=group) if group else Task.objects.all()
+    archived = ArchivedTask.objects.filter(group=group) if group else ArchivedTask.objects.all()
+    waits = Q(started_at=None)
+    counts = scheduled.aggregate(
+        running=Count("pk", filter=~waits),
+        postponed=Count("pk", filter=waits & Q(scheduled_at__gt=moment)),
+        queued=Count("pk", filter=waits & Q(scheduled_at__lte=moment, scheduled_at__gt=moment - ZOMBIE_AFTER)),
+        zombies=Count("pk", filter=waits & Q(scheduled_at__lte=moment - ZOMBIE_AFTER)),
+    )
+    ended = archived.filter(archived_at__gt=moment - _THROUGHPUT, archived_at__lte=moment).count()
+    averages = archived.filter(
+        archived_at__gt=moment - _AVERAGES, archived_at__lte=moment, last_started_at__isnull=False
+    ).aggregate(latency=Avg(_LATENCY), execution_time=Avg(_EXECUTION))
+    return Statistics(
+        at=moment,
+        group=group,
+        **counts,
+        workers=TaskWorker.objects.filter(work_on__in=(group, "*")).count() if group else TaskWorker.objects.count(),
+        throughput=ended,
+        latency=_seconds(averages["latency"]),
+        execution_time=_seconds(averages["execution_time"]),
+    )
+
+
+def slow_tasks(*, limit: int = 20) -> QuerySet[ArchivedTask]:
+    """Return tasks of the last day that ran for more than five seconds, the newest first."""
+    recent = ArchivedTask.objects.filter(archived_at__gt=read_clock() - _RECENT).annotate(execution_time=_EXECUTION)
+    return recent.filter(execution_time__gt=_SLOW).order_by("-id")[:limit]
+
+
+def tasks_often_tried(*, limit: int = 20) -> QuerySet[ArchivedTask]:
+    """Return tasks of the last day that needed several attempts, the newest first."""
+    recent = ArchivedTask.objects.filter(archived_at__gt=read_clock() - _RECENT, attempts__gt=1)
+    return recent.order_by("-id")[:limit]
+
+
+def _seconds(duration: Any) -> float | None:
+    return None if duration is None else float(duration.total_seconds())
