@@ -101,7 +101,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seed", type=int, default=1, help="another seed is another site (%(default)s)")
     parser.add_argument("--port", type=_port, default=0, help="first port to try, 0 for any (%(default)s)")
-    parser.add_argument("--log", type=Path, default=Path(os.devnull), help="file for the log; begun anew (none)")
+    parser.add_argument(
+        "--log", type=Path, default=Path(os.devnull), help="file for the log; overwritten at the start (none)"
+    )
     parser.add_argument(
         "--traps",
         type=float,
@@ -117,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
         help="this host, counted from 0, gives its first ANSWERS with 429 and this Retry-After (none)",
     )
     parser.add_argument(
-        "--slow", type=_slow_pages, metavar="EVERY:SECONDS", help="each EVERY-th page is answered after so long (none)"
+        "--slow", type=_slow_pages, metavar="EVERY:SECONDS", help="answer each EVERY-th page after SECONDS (none)"
     )
     parser.add_argument("--ends", type=Path, default=Path(os.devnull), help="file for when requests ended (none)")
     parser.add_argument("--attached", action="store_true", help="stop when standard input ends")

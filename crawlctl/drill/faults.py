@@ -57,7 +57,7 @@ class Victim:
 
 
 class NoVictim(Exception):
-    """The drill cannot be performed. The message says why, and what it would need."""
+    """The drill cannot be performed. The message gives the reason and the missing condition."""
 
 
 # No node judges the drill itself.

@@ -124,5 +124,7 @@ def _wait(holds: Callable[[], bool], *, saying: str, cluster: DemoCluster) -> No
     ends_at = time.monotonic() + _READY_WITHIN
     while not holds():
         if time.monotonic() > ends_at:
-            raise SandboxFailed(f"Waited {_READY_WITHIN:g} s in vain until {saying}: see {cluster.directory}.")
+            raise SandboxFailed(
+                f"Gave up after {_READY_WITHIN:g} s of waiting until {saying}: see {cluster.directory}."
+            )
         time.sleep(_TICK)

@@ -21,8 +21,8 @@ class AttentionLineSerializer(serializers.Serializer[AttentionLine]):
     kind = serializers.CharField(help_text="A fixed word for this kind of line, such as `node_lost`.")
     key = serializers.CharField(help_text="Tells lines of one kind apart.")
     subject = serializers.CharField(help_text="The name of the job, host or node.")
-    sentence = serializers.CharField(help_text="What happened, and what to do.")
-    since = serializers.DateTimeField(allow_null=True, help_text="Null if it is not known.")
+    sentence = serializers.CharField(help_text="The event, and the next step.")
+    since = serializers.DateTimeField(allow_null=True, help_text="Null if unknown.")
     link = serializers.CharField(help_text="The path of the page about it.")
     severity = serializers.ChoiceField([severity.value for severity in Severity])
 

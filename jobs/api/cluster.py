@@ -1,4 +1,4 @@
-"""Groups and who owns them, and what administrators ask of the cluster. Its main does it; a view waits for its answer."""
+"""Groups with their owners, and requests of administrators to the cluster. A view waits for the main manager's answer."""
 
 import uuid
 from collections.abc import Sequence
@@ -264,7 +264,7 @@ def _name(request: Request) -> str:
 
 
 def _answer(request: Request, asked: ClusterRequest) -> Response:
-    """200 with what the main says, or 202 with where to look for it."""
+    """Return 200 with the main manager's answer, or 202 with the address at which the answer will be."""
     is_answered = asked.answered_at is not None
     address = request.build_absolute_uri(reverse("api:cluster-request-detail", kwargs={"pk": asked.pk}))
     return Response(

@@ -1,4 +1,4 @@
-"""What stands in the store of coordination, for administrators and their programs."""
+"""The content of the coordination store, for administrators and their programs."""
 
 from typing import Any
 

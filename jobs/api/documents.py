@@ -1,4 +1,4 @@
-"""Documents, to be read: what became of each, why, and which outputs hold it."""
+"""Documents for reading: the result of each, its reason, and the outputs that hold it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -156,7 +156,7 @@ class DocumentView(ListingView):
         if "stage" in asked and not _is_anything_in(asked["stage"]):
             return queryset.none()
         if asked.get("stage") in CLAIMED:
-            # Those that are under way have an index of their own.
+            # Documents in progress have an index of their own.
             asked["batch__isnull"] = False
         self._is_of_few = lanes is not None or "batch__isnull" in asked
         found = queryset.filter(**asked)
@@ -166,7 +166,7 @@ class DocumentView(ListingView):
 
 
 def _is_anything_in(stage: Stage) -> bool:
-    """Whether a document is in this stage, as far as the counters know: else nobody need look through all documents."""
+    """True if the counters know a document in this stage. If not, the query need not scan all documents."""
     counted = {"measure": "stage", "stage": stage, "amount__gt": 0}
     return any(rows.objects.filter(**counted).exists() for rows in (JobCounter, CounterDelta))
 

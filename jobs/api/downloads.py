@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from django.http import StreamingHttpResponse
 
 Row = Mapping[str, Any]
-# What a spreadsheet would take for a formula; identifiers are the words of strangers.
+# First characters of a formula in a spreadsheet. Identifiers come from strangers.
 _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -38,7 +38,7 @@ def download(
     pages: Iterator[Sequence[Row]], *, name: str, kind: DownloadKind, now: dt.datetime
 ) -> StreamingHttpResponse:
     """
-    A file of all rows. The first page is read here, so that what is refused is refused before a byte is sent.
+    A file of all rows. The first page is read here, so that an error is reported before the first byte is sent.
     """
     first = next(pages, ())
     write, content_type = {

@@ -83,7 +83,7 @@ class Problem:
 
 
 def answer(error: Exception, context: Mapping[str, Any]) -> Response:
-    """DRF's exception handler: what each error looks like on the wire."""
+    """Return the response to an error, as DRF's exception handler."""
     set_rollback()
     problem = _problem_of(error)
     if problem is None:
@@ -95,7 +95,7 @@ def answer(error: Exception, context: Mapping[str, Any]) -> Response:
 
 
 def sentence(error: Exception | str) -> str:
-    """What an error says, which begins like one of Python's, as a sentence for people."""
+    """Return the message of an error as a sentence for people. It may start in lower case, as Python's messages do."""
     said = str(error)
     return said[:1].upper() + said[1:].removesuffix(".") + "."
 
@@ -215,7 +215,7 @@ def _of_the_framework(error: exceptions.APIException) -> Problem:
 
 
 def _flat(detail: object, *, path: str = "") -> Iterator[tuple[str, list[str]]]:
-    """What is wrong by field, inner fields and items of lists behind a dot."""
+    """Yield the problems by field, with inner fields and items of lists behind a dot."""
     match detail:
         case dict():
             for name, inner in detail.items():
@@ -230,7 +230,7 @@ def _flat(detail: object, *, path: str = "") -> Iterator[tuple[str, list[str]]]:
 
 
 def _below(path: str, name: str) -> str:
-    # What is wrong with an inner object as a whole is said of that object.
+    # A problem of an inner object as a whole is reported under that object.
     if name == "request" and path:
         return path
     return f"{path}.{name}" if path else name

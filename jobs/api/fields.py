@@ -14,7 +14,7 @@ from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.models import OutputConnection
 from nodes.life.identity import TAG
 
-# What JSON numbers hold exactly everywhere, and far more than anything that we count.
+# Largest number that every JSON reader holds exactly, far above every count here.
 _HIGHEST: Final = 2**53
 MOST_SEEDS: Final = 1_000
 MOST_OUTPUTS: Final = 20
@@ -23,8 +23,8 @@ HIGHEST_ID: Final = 2**63 - 1
 
 class AddressField(serializers.CharField):
     """
-    An address to start from, without user name and password: the crawl never sends them, and whoever
-    may read the job must not read them.
+    An address to start from, without user name and password: the crawl never sends them, and readers of the job must
+    not see them.
     """
 
     def to_internal_value(self, data: str) -> str:

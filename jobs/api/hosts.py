@@ -1,4 +1,4 @@
-"""Bins (hosts): what each is asked for and may be, and what limits it; stopping and denying them, for the whole cluster."""
+"""Bins (hosts): their requests and limits, and the actions that stop and deny them for the whole cluster."""
 
 from collections.abc import Sequence
 from typing import Any, Final

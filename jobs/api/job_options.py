@@ -1,4 +1,4 @@
-"""How a job's kind, intervals, hop limits and schedule are shown and given."""
+"""A job's kind, intervals, hop limits and schedule, as the API shows and accepts them."""
 
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ def _numbers(name: str, help_text: str) -> "serializers.ListField":
 
 
 class WindowSerializer(StrictSerializer):
-    """A window opens wherever the clock of its time zone shows what it names; what is left empty is any."""
+    """A window opens when the clock of its time zone matches all its fields. An empty field matches any value."""
 
     days_of_week = _numbers("days_of_week", "1 is Monday, 7 Sunday.")
     days_of_month = _numbers("days_of_month", "From 1.")
@@ -97,7 +97,7 @@ class TermsFields(serializers.Serializer[Any]):
 
 
 def _window(said: dict[str, Any]) -> Window:
-    # Where a part of the job is changed, a window is still given whole: what it leaves out is as in a new one.
+    # A change of a part of the job also gives whole windows: a missing field has the default of a new window.
     numbers: dict[str, Any] = {name: tuple(sorted(set(said.get(name, ())))) for name in FIELDS}
     others = {name: value for name, value in said.items() if name not in FIELDS}
     return Window(**numbers, **others)

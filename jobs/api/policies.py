@@ -1,4 +1,4 @@
-"""Throttle policies: limits of bins, each and together, and what a change of them would touch."""
+"""Throttle policies: limits of single bins and of all together, and the effects of a change."""
 
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from nodes.api.strict import NamedQuery, StrictSerializer
 from nodes.database.clock import read_clock
 
 _ID: Final = "[0-9]{1,19}"
-# Of each policy in a list; there may be two thousand.
+# Rules that a list shows of each policy; a policy may have two thousand.
 _RULES_SHOWN: Final = 10
 _FACTS: Final = (
     "name",
@@ -46,7 +46,7 @@ _FACTS: Final = (
 )
 
 
-# What numbers mean, and which there can be, is decided by the function that stores them.
+# The function that stores the numbers decides their meaning and their bounds.
 def _maybe(help_text: str) -> serializers.IntegerField:
     return serializers.IntegerField(allow_null=True, default=None, help_text=help_text)
 
@@ -69,7 +69,7 @@ class UnlimitedField(serializers.BooleanField):
 
 class RuleSerializer(StrictSerializer):
     """
-    Other limits for the bins of a pattern, on some days, at some times. What is null is as the policy says.
+    Other limits for the bins of a pattern, on some days, at some times. A null field has the policy's value.
 
     The first rule that matches place and moment holds.
     """
@@ -155,7 +155,7 @@ class PolicySerializer(StrictModelSerializer):
         read_only_fields = ("id", "version", "private_to")
 
     def validate_rules(self, rules: list[dict[str, Any]]) -> list[RuleWanted]:
-        # Where a part of the policy is changed, a rule is still given whole: what it leaves out is as in a new one.
+        # A change of a part of the policy also gives whole rules: a missing field has the default of a new rule.
         return [RuleWanted(**{**rule, "days": tuple(rule.get("days", EVERY_DAY))}) for rule in rules]
 
 

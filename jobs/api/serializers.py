@@ -1,4 +1,4 @@
-"""How jobs and connections are shown and given, and how jobs' journals are shown."""
+"""Jobs and connections, as the API shows and accepts them, and the journals of jobs."""
 
 from typing import Any
 
@@ -190,7 +190,7 @@ class JobInListSerializer(JobSerializer):
     """
     A job in a list: without its specification, which may be long, and with a few of its seeds.
 
-    These have other names than all of them, lest they be taken for all and sent back.
+    The names differ from those of the full lists, so that a client does not send a part back as the whole.
     """
 
     seeds_in_all = serializers.IntegerField(
@@ -269,9 +269,9 @@ class ConnectionSerializer(StrictModelSerializer):
 
 class RepositorySerializer(ConnectionSerializer):
     """
-    Where documents come from, and what is being forgotten of it.
+    A source of documents, and the part of its history that is being deleted.
 
-    `status` is what is in the way of reaching it from here; empty: nothing.
+    `status` is the reason why this process cannot reach the source; empty if it can.
     """
 
     status = serializers.SerializerMethodField()
@@ -341,6 +341,6 @@ class SeedQuery(PageQuery):
 
 
 class JobEventQuery(NewestQuery):
-    """A list of what happened to jobs."""
+    """The events of jobs."""
 
     job = serializers.IntegerField(source="job_id", min_value=1, max_value=HIGHEST_ID, required=False)

@@ -1,4 +1,4 @@
-"""The settings of the cluster: what is stored, what counts where, and to store others."""
+"""The settings of the cluster: the stored ones, the effective ones of each node, and their change."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -162,7 +162,7 @@ def _read_body(body: object) -> tuple[object, int | None]:
     """
     Return the settings JSON of a body, and the version that the body was made from, if it says so.
 
-    The body is the settings JSON, or what GET shows, with a changed `document`.
+    The body is the settings JSON, or the answer of GET with a changed `document`.
 
     Raises:
         ValidationError: beside its document, the body differs from the present answer of GET.

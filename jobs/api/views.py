@@ -277,7 +277,7 @@ class JobEventView(ListingView):
 
 
 class ConnectionView(mixins.RetrieveModelMixin, ListingView):
-    """What both kinds of connections have in common."""
+    """The common part of both kinds of connections."""
 
     model: connections.Kind
     query_class = NamedQuery

@@ -69,7 +69,7 @@ def interrupt_dead_one_shots(at: Pass) -> int:
             "SELECT id FROM jobs_batch WHERE node_scope = %s AND state = 'available'", (job.node_scope,)
         ).fetchall()
         release.withdraw(at.connection, batches=[row[0] for row in available], now=at.now, term=at.office)
-        if job.was_running and not move(at, job.id, "interrupt", reason="its process is gone"):
+        if job.was_running and not move(at, job.id, "interrupt", reason="its process no longer exists"):
             continue
         Job.objects.filter(pk=job.id, node_scope=job.node_scope).update(node_scope=CLUSTER_SCOPE)
         forget_scope(at.connection, scope=job.node_scope)

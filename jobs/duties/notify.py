@@ -28,7 +28,7 @@ def begin_notifying(at: Pass, job: Any) -> bool:
     hearing = [output.pk for output in outputs if hears_of_ends(output.connector)]
     if not hearing:
         return _end(at, job)
-    notifications.plan(at.connection, job_id=job.id, outputs=hearing, anew=not job.failures)
+    notifications.plan(at.connection, job_id=job.id, outputs=hearing, again=not job.failures)
     return move(at, job.id, "notify" if job.phase == "ready_for_notify" else "notify of deletion")
 
 

@@ -1,4 +1,4 @@
-"""What a terminal shows of a request to the cluster: the plan, and how it ends."""
+"""Print a request to the cluster on a terminal: the plan, and the result."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,7 +15,7 @@ def ask(wish: Callable[[], ClusterRequest]) -> ClusterRequest:
     Make a request.
 
     Raises:
-        CommandError: 2 for what is not there, 1 for what cannot be done now.
+        CommandError: with code 2 if an object does not exist, with code 1 if the request is impossible now.
     """
     try:
         return wish()

@@ -1,4 +1,4 @@
-"""What `manage.py crawl` is told, and the job that this makes: a new one, or a stored one changed."""
+"""The options of `manage.py crawl`, and the job that they make: a new one, or a changed stored one."""
 
 import datetime as dt
 import re
@@ -33,7 +33,7 @@ _THROTTLING = ("connections_per_host", "delay", "rate", "bytes_per_second")
 
 @dataclass(frozen=True, slots=True)
 class CrawlOptions:
-    """The options as given; None is what was left out."""
+    """The options as given. A missing option is None."""
 
     urls: tuple[str, ...]
     scope: str | None
@@ -61,8 +61,8 @@ class CrawlOptions:
         Read the command's options.
 
         Raises:
-            CrawlRefused: a number, or a rate, that cannot be meant.
-            InvalidJob: a name that no job can have.
+            CrawlRefused: a number or a rate is invalid.
+            InvalidJob: no job can have this name.
         """
         if given["job"] is not None:
             editing.check_name(given["job"])
@@ -96,7 +96,7 @@ class CrawlOptions:
 
     @property
     def specification(self) -> dict[str, Any]:
-        """What was given of the specification, as a job stores it."""
+        """Return the given part of the specification, as a job stores it."""
         given = {
             "scope": self.scope,
             "include": self.include,
@@ -111,7 +111,7 @@ class CrawlOptions:
 
     @property
     def changes_something(self) -> bool:
-        """Whether anything but the job's name was given."""
+        """True if anything but the job's name was given."""
         return bool(
             self.urls
             or self.specification
@@ -287,7 +287,7 @@ def _set_policy(job: Job, options: CrawlOptions) -> None:
         policy.min_gap, policy.spares_loopback = options.delay, False
     if options.rate is not None:
         (policy.starts, policy.period), policy.spares_loopback = options.rate, False
-        # Who says a rate alone means that rate, and not the usual gap where that is longer.
+        # A rate alone means this rate, even if the usual gap would be longer.
         policy.min_gap = options.delay or 0.0
     if options.bytes_per_second is not None:
         policy.bytes_per_second = options.bytes_per_second
@@ -296,7 +296,7 @@ def _set_policy(job: Job, options: CrawlOptions) -> None:
 
 
 def _name_after(url: str, *, now: dt.datetime) -> str:
-    """The name of a job that was given none: everybody who may look at jobs reads it, so no password is in it."""
+    """Return the name of a job without a given one. All viewers of jobs read it, so it holds no password."""
     shown = "".join(character if character.isprintable() else "?" for character in typed_without_userinfo(url.strip()))
     return f"{shown[:120]} {now:%Y-%m-%d %H:%M:%S.%f}"
 

@@ -89,7 +89,7 @@ def _facts(progress: Progress) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How a crawl ended: the contract of `--json`."""
+    """The result of a crawl: the contract of `--json`."""
 
     job: str
     progress: Progress

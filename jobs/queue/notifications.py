@@ -84,10 +84,10 @@ class Told:
     refused: str
 
 
-def plan(connection: psycopg.Connection[Any], *, job_id: int, outputs: Sequence[int], anew: bool) -> None:
-    """Plan notifications of these outputs; `anew` also of ones that were notified before."""
+def plan(connection: psycopg.Connection[Any], *, job_id: int, outputs: Sequence[int], again: bool) -> None:
+    """Plan notifications of these outputs; `again` also includes outputs that were notified before."""
     with connection.transaction():
-        if anew:
+        if again:
             connection.execute(_FORGET, {"job": job_id})
         connection.execute(_PLAN, {"job": job_id, "outputs": list(outputs)})
 

@@ -39,7 +39,7 @@ class Above:
 @dataclass(frozen=True, slots=True)
 class Known:
     """
-    The facts of a host. Of the `waiting` documents `held` belong to jobs that are paused or wait; `in_work` are handed out.
+    The facts of a host. `held` counts the `waiting` documents of jobs that are paused or wait; `in_work` are handed out.
 
     `ready_at` is when the first of its lanes may hand something out. `is_owned`, `is_served` and `missing_tag` say whether a
     manager has the group of such a seed, and whether there is a worker that may have its documents. `group_why` is why a

@@ -59,7 +59,7 @@ class DocumentSeen:
 
 @dataclass(frozen=True, slots=True)
 class HostOfJob:
-    """A host with the documents of one job, or of all, there. Those that `wait` are in the queue, or at workers and not begun."""
+    """A host with its documents of one job, or of all jobs. `waiting` ones are in the queue, or at workers and not started."""
 
     verdict: Verdict
     waiting: int

@@ -16,7 +16,7 @@ FAILING_SHARE: Final = 0.5
 @dataclass(frozen=True, slots=True)
 class Requests:
     """
-    Requests that ended. `codes` counts those that failed by result code.
+    Requests that ended. `codes` counts the failed ones by result code.
 
     `seconds` is how long an answer took on average, None if nothing was measured. `failing_since` is when the earliest of the failed ones began.
     """

@@ -568,7 +568,7 @@ class ZooKeeperCoordination(Participant):
         if found != self._identity:
             raise Refused(
                 f"{self._tree.root} in ZooKeeper is in use by something else: it is of another database; choose another "
-                f"path, or remove {path} if that database is no more"
+                f"path, or remove {path} if that database no longer exists"
             )
 
     def _make(self, session: Session, path: str, data: bytes = b"") -> bool:

@@ -75,9 +75,7 @@ def move(item: ItemSeen, *, to: ManagerSeen, managers: Iterable[ManagerSeen]) ->
     if item.state == ItemState.RELEASING:
         raise MoveRefused(f"Group {item.id} is moving already; wait until it has arrived.")
     if item.state == ItemState.FREE or item.owner is None or all(manager.id != item.owner for manager in managers):
-        raise MoveRefused(
-            f"Group {item.id} belongs to nobody now: it is given to a manager when one of its seeds runs."
-        )
+        raise MoveRefused(f"Group {item.id} has no owner now: it is given to a manager when one of its seeds runs.")
     if item.owner == to.id:
         return None
     if to.leaves:

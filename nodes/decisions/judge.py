@@ -71,7 +71,7 @@ def verdict_on(node: NodeSeen, *, is_steady: Steadiness) -> MarkFailed | None:
         return None
     if node.same_machine_process_gone:
         return MarkFailed(
-            node_id=node.id, scope=node.scope, cause=FailureCause.PROCESS_GONE, reason="its process is gone"
+            node_id=node.id, scope=node.scope, cause=FailureCause.PROCESS_GONE, reason="its process no longer exists"
         )
     is_lost = node.is_absent and node.kind == NodeKind.MANAGER
     cause = FailureCause.ABSENT if is_lost and not node.is_silent else FailureCause.SILENT

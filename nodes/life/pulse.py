@@ -1,5 +1,5 @@
 """
-The pulse of a node: when it beats next, and what it may conclude from its own beats.
+The pulse of a node: the time of its next heartbeat, and the conclusions that its heartbeats allow.
 
 A node beats only while its work loop makes progress: a process whose loop hangs must look dead, because for the cluster
 it is. An outage of the database fails no node. The node keeps trying. Meanwhile its trust window closes, so it sends no

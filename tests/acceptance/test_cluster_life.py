@@ -104,7 +104,7 @@ def test_clocks_that_disagree_by_hours_change_nothing(cluster, serve):
     job = cluster.make_job(site)
 
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > 60, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
     early.kill()
 
     assert cluster.wait_for_end(job) == "finished"
@@ -146,7 +146,7 @@ def test_daemons_whose_sessions_are_killed_are_back_at_work_within_two_beats(clu
     daemons = cluster.start("runmanager", "runworker", "runworker")
     job = cluster.make_job(site)
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > 40, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 40, saying="the crawl is in progress")
     assert sessions_of(cluster, *daemons) <= {1, 2, 3, 4}
 
     killed_at = cluster.database.value(

@@ -53,7 +53,7 @@ def test_what_is_gone_is_found_when_it_is_looked_at_again(daemons, world):
 
     world.remove("b")
 
-    wait_for(lambda: held_by(daemons.output) == {world.url("a")}, saying="what is gone has left")
+    wait_for(lambda: held_by(daemons.output) == {world.url("a")}, saying="documents that no longer exist have left")
 
 
 def test_everything_expires_and_then_the_job_ends_by_itself(daemons, world):

@@ -43,7 +43,7 @@ def test_nothing_is_lost_with_a_killed_worker_nor_with_a_killed_main(cluster, se
     job = cluster.make_job(site)
 
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > 70, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 70, saying="the crawl is in progress")
     cluster.busiest(*workers).kill()
     wait_for(lambda: site.count_requests() > 150, saying="the crawl goes on")
     cluster.main(first, second).kill()
@@ -61,7 +61,7 @@ def test_a_cluster_that_was_killed_as_a_whole_goes_on_when_it_is_started_again(c
     job = cluster.make_job(site)
 
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > 60, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
     for daemon in daemons:
         daemon.kill()
     cluster.start("runmanager", "runworker")
@@ -77,7 +77,7 @@ def test_a_worker_that_wakes_after_it_was_failed_changes_nothing(cluster, serve)
     job = cluster.make_job(site)
 
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > 80, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 80, saying="the crawl is in progress")
     frozen = cluster.busiest(*workers)
     frozen.send(signal.SIGSTOP)
     wait_for(lambda: cluster.node_of(frozen).status == "failed", saying="the frozen worker is failed")
@@ -94,12 +94,12 @@ def test_the_job_of_a_dead_one_shot_is_left_paused_and_can_be_resumed(cluster, s
     site = serve(pages=150, hosts=2, traps=0, latency_ms=60)
     cluster.start("runmanager")
     crawl = cluster.machine.start_crawl(site.start_url, "--scope", "any", output=cluster.output, **QUICK_HEARTS)
-    wait_for(lambda: site.count_requests() > 50, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 50, saying="the crawl is in progress")
 
     crawl.kill_with_children()
 
-    job = wait_for(lambda: Job.objects.filter(pause="paused").first(), saying="the job is at rest")
-    assert job.reason == "its process is gone"
+    job = wait_for(lambda: Job.objects.filter(pause="paused").first(), saying="the job is stopped")
+    assert job.reason == "its process no longer exists"
     assert cluster.database.value("SELECT count(*) FROM jobs_queueitem WHERE batch_id IS NOT NULL") == 0
     assert ended(cluster.machine.start("crawl", "--resume", "--json")).counts["indexed"] == 150
     assert held_by(cluster.output) == site.documents
@@ -128,7 +128,7 @@ def test_a_worker_that_is_asked_to_stop_gives_back_what_it_has_not_begun(cluster
     # No started request can end while the site is silent, so each returned document had not begun.
     with site.silent():
         worker.send(signal.SIGTERM)
-        wait_for(lambda: claimed() <= 8, saying="what had not begun is back")
+        wait_for(lambda: claimed() <= 8, saying="documents that had not started are back")
     cluster.start("runworker")
     assert worker.wait() == 0
     assert cluster.node_of(worker).status == "stopped"
@@ -195,7 +195,7 @@ def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serv
 
     # Pause: open requests end, and no other request begins.
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > 40, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 40, saying="the crawl is in progress")
     verb("pause")
     assert wait_for_pause(cluster.database, job) < 2 + 0.1
     asked = site.lines
@@ -212,7 +212,7 @@ def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serv
     # Abort: documents that the run did not reach keep their state.
     asked = site.lines
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > asked + 40, saying="the second run is under way")
+    wait_for(lambda: site.count_requests() > asked + 40, saying="the second run is in progress")
     verb("abort")
     assert cluster.wait_for_end(job) == "aborted"
     assert held_by(cluster.output) == site.documents
@@ -233,7 +233,7 @@ def test_a_job_whose_output_is_full_pauses_and_goes_on_when_there_is_room(cluste
     _, worker = cluster.start("runmanager", "runworker")
     job = cluster.make_job(site, open_requests=4)
     cluster.start_job(job)
-    wait_for(lambda: len(held_by_now(cluster.output)) > 30, saying="the crawl is under way")
+    wait_for(lambda: len(held_by_now(cluster.output)) > 30, saying="the crawl is in progress")
 
     resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (cluster.output.stat().st_size + 1000, resource.RLIM_INFINITY))
     wait_for(lambda: Job.objects.get(pk=job.pk).pause == "paused", saying="the job is paused")

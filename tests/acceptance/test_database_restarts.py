@@ -12,7 +12,7 @@ import pytest
 from tests.support.debian import debian_server
 from tests.support.processes import Database, Machine, ended, held_by, wait_for
 
-PASSWORD = "a long pass phrase of nobody"
+PASSWORD = "a long pass phrase for tests"
 
 
 class Browser:
@@ -104,7 +104,7 @@ def test_a_crawl_survives_its_databases_server(machine, server, serve, tmp_path,
     site = serve(pages=300, hosts=2, traps=3, latency_ms=40)
     running, browser = start_everything(machine)
     job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
-    wait_for(lambda: site.count_requests() > 100, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 100, saying="the crawl is in progress")
 
     server.end(number)
 
@@ -129,7 +129,7 @@ def test_a_one_shot_survives_its_databases_server(machine, server, serve, tmp_pa
     crawl = machine.start_crawl(
         site.start_url, "--scope", "any", "--connections-per-host", 2, "--workers", 2, output=tmp_path / "pages.jsonl"
     )
-    wait_for(lambda: site.count_requests() > 60, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
 
     server.end(signal.SIGQUIT)
     server.start()

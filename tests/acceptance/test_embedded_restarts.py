@@ -48,7 +48,7 @@ def test_a_crawl_survives_an_embedded_server_that_cannot_start_for_a_while(machi
     site = serve(pages=300, hosts=2, traps=3, latency_ms=40)
     _, browser = start_everything(machine, DATABASE_URL="", CRAWLCTL_VAR=str(tmp_path / "var"), **QUICK_HEARTS)
     job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
-    wait_for(lambda: site.count_requests() > 100, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 100, saying="the crawl is in progress")
 
     mend = lose_server(home)
     wait_for(lambda: "guardian: " in (home / "server.log").read_text(), saying="the guardian gives up")
@@ -97,7 +97,7 @@ def test_a_crawl_goes_on_after_a_disk_that_was_really_full(machine, serve, tmp_p
             machine, DATABASE_URL="", CRAWLCTL_VAR=str(disk / "var"), CRAWLCTL_FREE_DISK="0", **QUICK_HEARTS
         )
         job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
-        wait_for(lambda: site.count_requests() > 100, saying="the crawl is under way")
+        wait_for(lambda: site.count_requests() > 100, saying="the crawl is in progress")
 
         filling = fill(disk)
         log = disk / "var" / "postgres" / "server.log"

@@ -19,11 +19,11 @@ def test_a_crawl_pauses_below_the_floor_of_free_disk_and_goes_on_above_it(cluste
     cluster.start("runmanager", "runworker", CRAWLCTL_FREE_DISK="")
     job = cluster.make_job(site, open_requests=4)
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > 60, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
 
     set_floor(100_000_000)
     reason = wait_for(lambda: Job.objects.get(pk=job.pk).reason, saying="the job says why it stands")
-    wait_for(lambda: not cluster.database.rows(IN_HAND), saying="the worker has nothing in hand")
+    wait_for(lambda: not cluster.database.rows(IN_HAND), saying="the worker has no claimed documents")
     asked = site.lines
 
     assert "the floor (CRAWLCTL_FREE_DISK) is 100,000,000 MiB" in reason

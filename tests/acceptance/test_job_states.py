@@ -106,7 +106,7 @@ def test_a_start_under_way_can_be_aborted_and_restarted(walk, verb, state):
     walk.let_go()
     walk.ask("start")
     walk.reaches("STARTINGUP")
-    wait_for(walk.world.seedings, saying="seeding is under way")
+    wait_for(walk.world.seedings, saying="seeding is in progress")
 
     with walk.without_managers():
         walk.ask(verb)
@@ -371,7 +371,7 @@ def test_what_is_no_longer_reached_leaves_while_the_job_shuts_down(walk):
 
     walk.ask("start")
     walk.reaches("SHUTTINGDOWN")
-    wait_for(lambda: walk.sink.waits("remove"), saying="a removal is under way")
+    wait_for(lambda: walk.sink.waits("remove"), saying="a removal is in progress")
     walk.ask("abort")
     walk.reaches("ABORTINGSHUTTINGDOWN")
     walk.sink.let_go("remove")
@@ -481,7 +481,7 @@ def test_a_job_whose_connector_is_missing_says_so_waits_and_goes_on_when_it_is_b
     assert (shown["status"], shown["connectors_ready"]) == ("Running, no connector", False)
     assert shown["reason"] == "the connector 'scripted-all' is not installed"
     walk.let_go()
-    wait_for(lambda: walk.cluster.database.documents().get((2, "OK")), saying="what was in flight has ended")
+    wait_for(lambda: walk.cluster.database.documents().get((2, "OK")), saying="documents in flight have ended")
     without.kill()
     walk.managers = walk.cluster.start("runmanager")
 

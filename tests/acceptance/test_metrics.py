@@ -85,7 +85,7 @@ def test_a_lost_worker_is_counted_as_marked_and_its_documents_as_released(cluste
     (_, of_manager), (worker, _) = (start(cluster, command) for command in ("runmanager", "runworker"))
     job = cluster.make_job(site)
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > 20, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 20, saying="the crawl is in progress")
 
     worker.kill()
 

@@ -65,7 +65,7 @@ def test_a_group_that_is_moved_to_and_fro_goes_on_without_a_pause(cluster, serve
     job = cluster.make_job(site, min_gap=GAP, open_requests=1)
 
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > 30, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 30, saying="the crawl is in progress")
     group = the_group()
     for place in range(4):
         to = two if owner_of(group) == one else one
@@ -91,7 +91,7 @@ def test_an_owner_that_is_killed_in_the_middle_of_a_move_leaves_nothing_stuck(cl
     group = the_group()
     to = cluster.node_of(owner).id
     move(group, to=to)
-    wait_for(lambda: owner_of(group) == to, saying="somebody owns the group who is not main")
+    wait_for(lambda: owner_of(group) == to, saying="a manager that is not main owns the group")
 
     wait_for(lambda: freezes_without_locks(cluster, owner), saying="it is frozen between two transactions")
     move(group, to=cluster.node_of(heir).id)
@@ -135,7 +135,7 @@ def test_a_main_that_is_drained_hands_everything_over_and_ends_well(cluster, ser
     if owner_of(group) != main_id:
         move(group, to=main_id)
         wait_for(lambda: owner_of(group) == main_id, saying="the main owns the group")
-    count = wait_for(lambda: (found := site.count_requests()) > 30 and found, saying="the crawl is under way")
+    count = wait_for(lambda: (found := site.count_requests()) > 30 and found, saying="the crawl is in progress")
 
     drain_node(main_id, made_by="a test", now=timezone.now())
 
@@ -154,7 +154,7 @@ def test_a_worker_that_is_drained_finishes_and_ends_well(cluster, serve):
     _, leaving, _staying = cluster.start("runmanager", "runworker", "runworker")
     job = cluster.make_job(site)
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > 30, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 30, saying="the crawl is in progress")
 
     drain_node(cluster.node_of(leaving).id, made_by="a test", now=timezone.now())
 

@@ -43,7 +43,7 @@ def test_starts_keep_their_distance_when_their_worker_is_killed_between(machine,
     site = serve(pages=40, hosts=2, traps=3)
 
     crawl = machine.start_crawl(site.start_url, "--scope", "any", "--delay", 0.15, "--workers", 2)
-    wait_for(lambda: site.count_requests() > 20, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 20, saying="the crawl is in progress")
     crawl.children()[0].kill()
     crawl = ended(crawl)
 
@@ -212,7 +212,9 @@ def test_what_was_offered_before_an_edit_and_taken_long_after_it_is_asked_at_the
         policies.change(running.seed.policy_id, min_gap=1.0, everywhere=False)
 
         machine.start("runworker")
-        wait_for(lambda: not QueueItem.objects.filter(stage=Stage.ACTIVE).exists(), saying="none of that is in work")
+        wait_for(
+            lambda: not QueueItem.objects.filter(stage=Stage.ACTIVE).exists(), saying="none of them is in progress"
+        )
         wait_for(lambda: offer(timezone.now()), saying="the returned documents are offered again")
 
         def is_asked_three_times():

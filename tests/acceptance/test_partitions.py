@@ -62,7 +62,7 @@ def test_a_crawl_survives_a_cut_between_all_of_its_nodes_and_the_database(cluste
     job = cluster.make_job(site)
 
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > 60, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
     proxy.cut(direction)
     wait_for(lambda: not any(is_at_work(cluster, daemon) for daemon in daemons), saying="all are silent")
     wait_until_silent_for(cluster, 1.5 * NODE_TIMEOUT)
@@ -87,7 +87,7 @@ def test_a_crawl_survives_a_cut_between_all_of_its_nodes_and_the_database(cluste
 def wait_until_silent_for(cluster, seconds):
     """Wait until the latest heartbeat of all nodes is this many seconds old."""
     silence = "SELECT extract(epoch FROM clock_timestamp() - max(heartbeat_at)) FROM nodes_node"
-    wait_for(lambda: cluster.database.value(silence) > seconds, saying=f"nobody has beaten for {seconds:g} s")
+    wait_for(lambda: cluster.database.value(silence) > seconds, saying=f"no node has beaten for {seconds:g} s")
 
 
 def beat_after(cluster, daemon, moment):
@@ -102,7 +102,7 @@ def test_a_one_shot_survives_a_line_to_its_database_that_is_cut_and_mended(clust
     crawl = cluster.machine.start_crawl(
         site.start_url, "--scope", "any", output=cluster.output, **QUICK_HEARTS, **behind(proxy, cluster)
     )
-    wait_for(lambda: site.count_requests() > 40, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 40, saying="the crawl is in progress")
 
     proxy.cut()
     wait_until_silent_for(cluster, 1.5 * NODE_TIMEOUT)
@@ -151,7 +151,7 @@ def test_a_main_that_is_cut_off_is_replaced_within_the_bound_and_changes_nothing
     heir, _ = cluster.start("runmanager", "runworker")
     job = cluster.make_job(site)
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > 40, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 40, saying="the crawl is in progress")
 
     proxy.cut(direction)
     wait_for(lambda: cluster.database.value("SELECT term FROM nodes_mainterm") == 2, saying="there is another main")
@@ -162,7 +162,7 @@ def test_a_main_that_is_cut_off_is_replaced_within_the_bound_and_changes_nothing
     assert main.wait() == 1
     assert cluster.wait_for_end(job) == "finished"
     assert_undisturbed(cluster, job, site)
-    assert refetches(site) == 0, "what was in flight at a live worker stays with it"
+    assert refetches(site) == 0, "documents in flight stay with a live worker"
     assert [row.kind for row in events_after_takeover(cluster, main)] == ["marked_failed"]
 
 

@@ -65,7 +65,7 @@ def test_a_restoration_goes_on_after_all_processes_were_killed(cluster, serve):
 
     with held_in_the_middle(cluster.database):
         wanted = restoring.restore(job.pk, made_by="a test", now=timezone.now())
-        wait_for(lambda: cluster.database.value(WAITS_FOR_A_LOCK), saying="the second chunk is under way")
+        wait_for(lambda: cluster.database.value(WAITS_FOR_A_LOCK), saying="the second chunk is in progress")
         for daemon in daemons:
             daemon.kill()
     assert Restoration.objects.get(pk=wanted.pk).restored == 500

@@ -102,7 +102,7 @@ def test_a_main_that_is_killed_is_followed_within_the_bound_and_the_crawl_goes_o
     cluster.start("runworker", "runworker", **chosen_there())
     job = cluster.make_job(site)
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > 60, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
 
     main.kill()
     wait_for_term(cluster, 2)
@@ -138,7 +138,7 @@ def test_a_main_that_is_cut_off_from_zookeeper_resigns_before_another_is_elected
         cluster.start("runworker", **chosen_there())
         job = cluster.make_job(site)
         cluster.start_job(job)
-        wait_for(lambda: site.count_requests() > 60, saying="the crawl is under way")
+        wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
 
         line.cut()
         wait_for_term(cluster, 2)
@@ -171,7 +171,7 @@ def test_while_zookeeper_is_away_a_crawl_goes_on_and_soon_after_there_is_a_main_
     cluster.start("runworker", "runworker", **chosen_there())
     job = cluster.make_job(site)
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > 60, saying="the crawl is under way")
+    wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
 
     zookeeper.stop()
     wait_for(lambda: not has_main(cluster), saying="the main has resigned")

@@ -298,7 +298,7 @@ class _Cluster:
         if self._kinds.get(node) != "worker":
             return []
         if batch is None and write.after["batch_id"] is None:
-            return [Stale("claim", write, "an outcome of a document that nobody had claimed")]
+            return [Stale("claim", write, "an outcome of a document without a claim")]
         if batch is not None and self._workers.get(batch) != node:
             return [Stale("claim", write, f"an outcome of a document that {self._workers.get(batch)} had claimed")]
         return []

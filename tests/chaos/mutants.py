@@ -81,10 +81,10 @@ class Trial:
         self.tend_until(cluster.is_whole, saying="the cluster is whole")
 
     def crawl(self, **site):
-        """Start a crawl, and wait until it is under way."""
+        """Start a crawl, and wait until it is in progress."""
         crawl = self.cluster.begin_crawl(slow="1000000:1", **site)
         self.tend_until(
-            lambda: crawl.site.count_requests() > 5 and self.cluster.is_whole(), saying="the crawl is under way"
+            lambda: crawl.site.count_requests() > 5 and self.cluster.is_whole(), saying="the crawl is in progress"
         )
         return crawl
 
@@ -366,7 +366,7 @@ MUTANTS = (
     Mutant("pace", "the pace", ((r"self\.last_start \+ self\.gap", "self.last_start"),), "pace", _it_crawls_for_a_while),
     Mutant(
         "terminal-rule",
-        "that failed is for ever",
+        "that failed is failed for good",
         (
             (
                 r"SET heartbeat_at = clock_timestamp\(\), (.*)\s+WHERE id = %\(node_id\)s AND status IN \(.*\)",

@@ -15,7 +15,7 @@ from tests.chaos.faults import Fault, plan_for
 
 @dataclass(eq=False)
 class Happening:
-    """A fault that is or was under way. `hit` is the main manager it ended, if any, with the moment (wall clock)."""
+    """A fault that is or was active. `hit` is the main manager it ended, if any, with the moment (wall clock)."""
 
     fault: Fault
     since: float
@@ -38,7 +38,7 @@ class Nemesis:
     _ended_at: float = float("-inf")
 
     def advance(self, *, may_begin):
-        """Step the faults under way, and begin a new fault when it is time."""
+        """Step the active faults, and begin a new fault when it is time."""
         now = time.monotonic()
         for happening in self._under_way.copy():
             # A step that waits for the database also advances the other faults, so this one may have ended.

@@ -112,7 +112,7 @@ def _endure(cluster, nemesis, *, seconds):
         cluster.tend()
         nemesis.advance(may_begin=now < seconds)
         time.sleep(0.02)
-    cluster.say("no more faults: what is left must be crawled")
+    cluster.say("no more faults: the remaining pages must be crawled")
     cluster.is_closing = True
     _tend_until(cluster, cluster.has_finished, within=_PATIENCE, saying="all jobs have ended")
 
@@ -158,7 +158,7 @@ def _judge(cluster, nemesis, *, seconds, seed, took):
 
 
 def _parser():
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.run", description="Let faults fall upon a crawl.")
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.run", description="Inject faults into a crawl.")
     parser.add_argument("--seconds", type=int, default=110, help="for how long faults happen (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="what decides about them (%(default)s)")
     parser.add_argument(

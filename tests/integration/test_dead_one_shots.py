@@ -38,7 +38,11 @@ def test_one_that_was_running_is_left_paused_in_the_cluster(main, job, facts):
     assert main.step(interrupt_dead_one_shots) == 1
 
     job.refresh_from_db()
-    assert (job.manifoldcf_status, job.reason, job.node_scope) == ("PAUSED", "its process is gone", CLUSTER_SCOPE)
+    assert (job.manifoldcf_status, job.reason, job.node_scope) == (
+        "PAUSED",
+        "its process no longer exists",
+        CLUSTER_SCOPE,
+    )
     assert main.step(interrupt_dead_one_shots) == 0
 
 

@@ -230,7 +230,7 @@ def test_a_seed_outside_of_what_the_connection_may_read_is_refused(administrator
 
     response = administrator.post(JOBS, wanted)
 
-    assert "outside of what this connection may read" in response.content.decode()
+    assert "outside the folders that this connection may read" in response.content.decode()
     assert not Job.objects.exists()
 
 

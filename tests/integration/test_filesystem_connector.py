@@ -341,7 +341,7 @@ def test_seeds_outside_of_the_roots_are_refused():
 
     assert check(configuration=roots, seeds=["file:///srv/data/x"]) == {}
     (sentence,) = check(configuration=roots, seeds=["file:///srv/database"])["seeds"]
-    assert "outside of what this connection may read: /srv/data" in sentence
+    assert "outside the folders that this connection may read: /srv/data" in sentence
     assert "seeds" in check(configuration=roots, seeds=["file:///srv/data/../x"])
     assert "seeds" in check(configuration=roots, seeds=["http://a.example/"])
 

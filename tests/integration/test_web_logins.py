@@ -45,7 +45,7 @@ class Alone:
         return self.sessions[name]
 
     async def pause_job(self, reason):
-        assert self.shut_gates, "somebody else could try meanwhile"
+        assert self.shut_gates, "another client could try meanwhile"
         self.reasons.append(reason)
 
 

@@ -21,7 +21,7 @@ _TAKEOVERS = 200
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
     parser.add_argument("--histories", type=int, default=2000, help="how many (%(default)s)")
-    parser.add_argument("--first", type=int, help="the seed of the first; others follow (drawn anew each time)")
+    parser.add_argument("--first", type=int, help="the seed of the first; others follow (a random one each time)")
     parser.add_argument("--replay", type=int, metavar="SEED", help="print this one history instead")
     parser.add_argument("--without", choices=NAMES, metavar="RULE", help=f"switch a rule off: {', '.join(NAMES)}")
     options = parser.parse_args(arguments)

@@ -113,7 +113,7 @@ class Witness:
 
     def moved(self, group: int, *, owner: UUID | None, is_owned: bool) -> None:
         whose = "nobody's" if owner is None else f"{_short(owner)}'s"
-        self.tell(f"group {group} is {whose}" + ("" if is_owned or owner is None else ", who is to let it go"))
+        self.tell(f"group {group} is {whose}" + ("" if is_owned or owner is None else ", which is to release it"))
         self.owners[group] = owner if is_owned else None
         self.moves += is_owned
 
@@ -133,7 +133,7 @@ class Witness:
             raise Violation(f"{_short(node_id)} was failed {silent_for:.2f} s after it was heard")
         # Twice the timeout, because a stuck process continues to beat for a whole timeout.
         if not process.was_in_trouble(since=self.now() - 2 * timeout - 2 * self.beat):
-            raise Violation(f"{_short(node_id)} was failed, and nothing had befallen it but the database's outage")
+            raise Violation(f"{_short(node_id)} was marked failed, although only the database had an outage")
         quiet_for = self.now() - process.last_request_at
         if quiet_for < timeout / 6:
             raise Violation(f"{_short(node_id)} was failed {quiet_for:.2f} s after it began a request")

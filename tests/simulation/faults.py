@@ -40,7 +40,7 @@ class Faults:
         world = self._world
         if self._random.random() < 0.3:
             world.hesitation = self._random.uniform(0.05, 0.4)
-            self._tell("they pause between what they see and what they do")
+            self._tell("they pause between a look and the following action")
         if self._random.random() < 0.3:
             world.long_statements = self._random.uniform(0.05, 0.4)
             self._tell("some statements take long")
@@ -100,7 +100,7 @@ class Faults:
     def _stick_for_good(self) -> None:
         process = self._pick()
         if self._world.may_go_for_good(process):
-            self._tell(f"the work of n{process.id.int} is stuck for ever")
+            self._tell(f"the work of n{process.id.int} is stuck without end")
             process.is_stuck = process.is_lost = True
             process.begin_trouble()
 

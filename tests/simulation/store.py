@@ -66,7 +66,7 @@ class GroupRow:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Write:
-    """A transaction of the crawl that is under way, with the fences that it holds."""
+    """An open transaction of the crawl, with the fences that it holds."""
 
     node_id: UUID
     term: TermHeld | None = None

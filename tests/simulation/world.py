@@ -120,9 +120,9 @@ class World:
         term, moves = self.witness.terms[CLUSTER_SCOPE], self.witness.moves
         self.scheduler.run(until=began_at + _REST)
         if (self.witness.terms[CLUSTER_SCOPE], self.witness.moves) != (term, moves):
-            raise Violation("it does not come to rest")
+            raise Violation("it does not stop")
         if not self._has_main(since=began_at) or not self._is_at_work(since=began_at):
-            raise Violation("it comes to rest, and somebody does not work")
+            raise Violation("it stops, and a node does not work")
 
     # --- Promised durations (docs/reliability.md) ------------------------------------------------
 

@@ -25,7 +25,7 @@ from nodes.models import ClusterRequest, Node, NodeEvent
 from tests.support.factories import make_lane
 
 NOON = dt.datetime(2026, 6, 1, 12, tzinfo=dt.UTC)
-PASSWORD = "a long pass phrase of nobody"
+PASSWORD = "a long pass phrase for tests"
 
 
 def make_user(*roles, name=None, password=None, **facts):

@@ -369,6 +369,4 @@ class Fleet:
         dead = [name for name, instance in self.instances.items() if instance.has_ended]
         for instance in self.instances.values():
             instance.kill()
-        assert not dead, (
-            f"processes ended that nobody ended: {', '.join(dead)}; {self._nursery.log.read_text()[-3000:]}"
-        )
+        assert not dead, f"processes ended by themselves: {', '.join(dead)}; {self._nursery.log.read_text()[-3000:]}"

@@ -54,4 +54,4 @@ class GuardedSite:
             if self.job.phase == Phase.INACTIVE:
                 return self.job
             self.cluster.work()
-        raise AssertionError(f"the job did not come to rest: {self.job.status}")
+        raise AssertionError(f"the job did not stop: {self.job.status}")

@@ -103,7 +103,7 @@ class Walk:
         return shown
 
     def is_asked_for(self, times=1):
-        wait_for(lambda: self.world.asked("a") >= times, saying="the document is in work")
+        wait_for(lambda: self.world.asked("a") >= times, saying="the document is in progress")
 
     def let_go(self):
         self.world.signal("go")

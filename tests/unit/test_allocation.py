@@ -167,8 +167,8 @@ def test_moving_an_item_to_where_it_is_takes_nothing():
     ("item", "to", "sentence"),
     [
         (releasing(1, A, to=C), manager(B), "is moving already"),
-        (free(1), manager(B), "belongs to nobody"),
-        (owned(1, GONE), manager(B), "belongs to nobody"),
+        (free(1), manager(B), "has no owner"),
+        (owned(1, GONE), manager(B), "has no owner"),
         (owned(1, A), draining(B), "is draining"),
         (owned(1, A), manager(B, NodeStatus.STARTING), "is not at work"),
     ],

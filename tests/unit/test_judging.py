@@ -99,7 +99,7 @@ def test_a_node_of_this_machine_whose_process_is_gone_is_failed_at_once():
     assert (verdict.node_id, verdict.cause, verdict.reason) == (
         gone.id,
         FailureCause.PROCESS_GONE,
-        "its process is gone",
+        "its process no longer exists",
     )
 
 

@@ -166,7 +166,7 @@ def test_every_text_is_a_page(html):
         pytest.param("<nav>" * 100_000, id="what is no content"),
         pytest.param("<template>" * 100_000, id="templates"),
         pytest.param("<main><span>" + "<b>x" * 100_000, id="words far down"),
-        pytest.param("<svg>" + "<g>" * 100_000 + "</x>" * 100_000, id="ends of what was never open"),
+        pytest.param("<svg>" + "<g>" * 100_000 + "</x>" * 100_000, id="ends of elements that were never open"),
         pytest.param("<table><b>" * 50_000 + "x", id="tables in tables"),
         pytest.param("<a><b><i><div>" * 25_000 + "</a></b></i>" * 25_000, id="ends in another order"),
     ],

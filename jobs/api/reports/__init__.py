@@ -1,1 +1,1 @@
-"""Reports: what was done, and where documents stand."""
+"""Reports: the history of documents, and their present states."""

@@ -1,4 +1,4 @@
-"""What a report may be asked."""
+"""The parameters of a report."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""`manage.py coordination CLUSTER`: who is in a cluster of nodes that share jobs, who does what, and who has what in hand."""
+"""`manage.py coordination CLUSTER`: the members of a cluster, their distributed jobs, and the items that each holds."""
 
 import argparse
 from collections import Counter

@@ -1,4 +1,4 @@
-"""`manage.py host NAME VERB`: what the buttons of a host's page, and those of the deny list, do."""
+"""`manage.py host NAME VERB`: the actions of a host's page and of the deny list."""
 
 import argparse
 import getpass
@@ -78,7 +78,7 @@ def _do(wish: Callable[[], _T]) -> _T:
     Do what is wished.
 
     Raises:
-        CommandError: 2 for what is not there or cannot be, 1 for what cannot be done now.
+        CommandError: with code 2 if an object does not exist or is invalid, with code 1 if the action is impossible now.
     """
     try:
         return wish()

@@ -1,4 +1,4 @@
-"""`manage.py job NAME VERB`: what the buttons of a job's page do."""
+"""`manage.py job NAME VERB`: the actions of a job's page."""
 
 import argparse
 import getpass

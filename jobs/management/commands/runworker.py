@@ -18,7 +18,7 @@ from nodes.metrics.figures import Process
 
 
 class Command(BaseCommand):
-    # A daemon serves no pages: what the checks look at is loaded by nobody here.
+    # A daemon serves no pages, so it does not load the modules that the checks examine.
     requires_system_checks: list[str] = []
     help = "Run a worker. It takes batches, fetches documents and writes them to the outputs."
 

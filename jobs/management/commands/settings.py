@@ -1,4 +1,4 @@
-"""`manage.py settings`: what counts for the nodes of the cluster, and to store something else."""
+"""`manage.py settings`: show the effective settings of the nodes, and store others."""
 
 import argparse
 import getpass

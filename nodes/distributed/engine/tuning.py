@@ -49,6 +49,6 @@ class Tuning:
         if lease > timeout:
             raise ValueError(
                 f"the lease of {lease.total_seconds():g} s is longer than {timeout.total_seconds():g} s, after which a silent "
-                f"node is taken for gone: others would wait for items that nobody does"
+                f"node counts as failed: others would wait for items that no node does"
             )
         return lease

@@ -171,7 +171,7 @@ def test_whatever_happens_an_item_has_one_holder_a_cluster_one_main_and_terms_gr
     mains = {}
     for term, node in history.terms:
         assert mains.setdefault(term, node) == node, f"two nodes had term {term}"
-    assert len(mains) > 1, "nothing befell the main: this history proves little"
+    assert len(mains) > 1, "no fault hit the main manager: this history proves little"
 
 
 def covered(lives):

@@ -130,7 +130,7 @@ def _rows(report: Report) -> list[tuple[str, str]]:
     )
     counts = (
         (report.whom == Whom.DATABASE, "nodes marked failed", report.failed),
-        (report.whom == Whom.WORKER, "documents it had in hand", report.documents),
+        (report.whom == Whom.WORKER, "documents it had claimed", report.documents),
         (report.whom != Whom.DATABASE, "its writes that were refused", report.refused),
         (report.refetched is not None, "pages asked for again", report.refetched),
     )
@@ -138,7 +138,7 @@ def _rows(report: Report) -> list[tuple[str, str]]:
         *((name, _after(moment, report)) for applies, name, moment in moments if applies),
         *((name, str(count)) for applies, name, count in counts if applies),
         ("longest pause of requests", "unknown" if report.pause is None else f"{report.pause:.2f} s"),
-        ("fastest pace", "unknown" if report.pace is None else f"{report.pace:.0f} % of what is allowed"),
+        ("fastest pace", "unknown" if report.pace is None else f"{report.pace:.0f} % of the allowed pace"),
     ]
 
 

@@ -112,6 +112,8 @@ def _read_seeds(typed: Sequence[str], roots: Sequence[bytes]) -> tuple[bytes, ..
             raise BadSpecification("seeds", str(error)) from None
         if not any(is_within(path, root) for root in roots):
             allowed = ", ".join(map(shown, roots))
-            raise BadSpecification("seeds", f"{address!r} is outside of what this connection may read: {allowed}")
+            raise BadSpecification(
+                "seeds", f"{address!r} is outside the folders that this connection may read: {allowed}"
+            )
         seeds.append(path)
     return tuple(dict.fromkeys(seeds))

@@ -225,7 +225,7 @@ class _Browser:
             if response.status not in {307, 308}:
                 form = None
             url = target
-        raise LoginFailed("it redirects for ever")
+        raise LoginFailed("it redirects without end")
 
 
 def _target_of(url: str, response: Response) -> str | None:
