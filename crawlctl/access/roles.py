@@ -40,12 +40,17 @@ _READS: Final = frozenset(
         "nodes.view_node",
         "nodes.view_nodeevent",
         "nodes.view_settingsversion",
+        "tasks.view_archivedtask",
+        "tasks.view_task",
+        "tasks.view_tasktemplate",
+        "tasks.view_taskworker",
     }
 )
-_STARTS_AND_STOPS: Final = _READS | {"jobs.control_job", "jobs.stop_bin"}
+_STARTS_AND_STOPS: Final = _READS | {"jobs.control_job", "jobs.stop_bin", "tasks.run_task"}
 _CHANGES: Final = (
     _STARTS_AND_STOPS
     | {"drill.view_drill", "jobs.limit_everywhere", "nodes.add_settingsversion", "nodes.control_cluster"}
+    | {"tasks.change_tasktemplate", "tasks.delete_tasktemplate"}
     | {
         f"jobs.{verb}_{noun}"
         for noun in ("job", "seed", "throttlepolicy", "repositoryconnection", "outputconnection")

@@ -35,6 +35,14 @@ from jobs.api.settings import SettingsVersionView, SettingsView
 from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView
 from nodes.api.views import NodeEventView, NodeView
 from nodes.distributed.api import DistributedJobsView, DistributedJobView, RebalanceJobsView, SwitchView
+from nodes.tasks.api import (
+    ArchivedTaskView,
+    TaskKindsView,
+    TaskStatisticsView,
+    TaskTemplateView,
+    TaskView,
+    TaskWorkerView,
+)
 
 
 class DocsView(SpectacularSwaggerSplitView):
@@ -67,6 +75,10 @@ _router.register("cluster/requests", ClusterRequestView, basename="cluster-reque
 _router.register("nodes", NodeView, basename="node")
 _router.register("settings/versions", SettingsVersionView, basename="settings-version")
 _router.register("node-events", NodeEventView, basename="node-event")
+_router.register("tasks", TaskView, basename="task")
+_router.register("archived-tasks", ArchivedTaskView, basename="archived-task")
+_router.register("task-templates", TaskTemplateView, basename="task-template")
+_router.register("task-workers", TaskWorkerView, basename="task-worker")
 
 app_name = "api"
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -91,6 +103,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("reports/queue/<download:kind>/", QueueDownloadView.as_view(), name="report-queue-download"),
     path("search/", SearchView.as_view(), name="search"),
     path("settings/", SettingsView.as_view(), name="settings"),
+    path("task-kinds/", TaskKindsView.as_view(), name="task-kinds"),
+    path("task-statistics/", TaskStatisticsView.as_view(), name="task-statistics"),
     path("token/", TokenView.as_view(), name="token"),
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
     path("docs/", DocsView.as_view(url_name="api:schema"), name="docs"),

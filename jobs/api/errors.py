@@ -43,6 +43,7 @@ from nodes.distributed.verbs import DistributedJobUnknown
 from nodes.membership.requests import NoMain, RequestRefused
 from nodes.settings.declaration import InvalidSettings
 from nodes.settings.versions import SettingsChanged
+from nodes.tasks.book import InvalidTask, TaskRefused, TaskUnknown
 
 logger = logging.getLogger(__name__)
 
@@ -169,7 +170,11 @@ def _problem_of(error: Exception) -> Problem | None:
             | BinUnknown()
         ):
             return Problem(status.HTTP_404_NOT_FOUND, "not_found", str(error))
-        case DistributedJobUnknown():
+        case InvalidTask():
+            return _invalid(error.problems)
+        case TaskRefused():
+            return Problem(status.HTTP_409_CONFLICT, "task_refused", str(error))
+        case DistributedJobUnknown() | TaskUnknown():
             return Problem(status.HTTP_404_NOT_FOUND, "not_found", str(error))
         case Http404():
             return Problem(status.HTTP_404_NOT_FOUND, "not_found", "No object with this ID exists.")

@@ -14,6 +14,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from nodes.database.clock import read_clock
+from nodes.membership.changes import record_request
 from nodes.tasks import channels, endings, kinds
 from nodes.tasks.kinds import Kind, UnknownKind
 from nodes.tasks.models import GENERIC, ArchivedTask, Task, TaskTemplate
@@ -87,9 +88,11 @@ def cancel(task: int, *, made_by: str) -> bool:
         raise _missing(task)
     if found.started_at is not None:
         Task.objects.filter(pk=task).update(cancelled_by=made_by)
+        record_request(f"{made_by} asked the running task {task} ({found.kind}) to end", made_by=made_by)
         return False
     with connection.cursor() as cursor:
         cursor.execute(endings.ARCHIVE, {"task": task, "why": Why.CANCELLED.value, "result": None})
+    record_request(f"{made_by} cancelled task {task} ({found.kind})", made_by=made_by)
     _notify()
     return True
 
@@ -136,6 +139,11 @@ def _copies(archived: Iterable[ArchivedTask], *, at: dt.datetime | None, made_by
         )
         for row in archived
     )
+    record_request(
+        f"{made_by} rescheduled {len(made)} {'task' if len(made) == 1 else 'tasks'}",
+        made_by=made_by,
+        tasks=[task.made_of_urn for task in made],
+    )
     _notify()
     return list(Task.objects.filter(pk__in=[task.pk for task in made]).order_by("id"))
 
@@ -179,17 +187,18 @@ def put_template(
     if problems or read is None:
         raise InvalidTask(problems)
     facts |= {"schedule": schedule, "unique": unique, "next_at": next_moment(read, after=read_clock())}
-    template, _is_new = TaskTemplate.objects.select_for_update().update_or_create(
+    template, is_new = TaskTemplate.objects.select_for_update().update_or_create(
         urn=facts.pop("urn"),
         defaults=facts,
         create_defaults={**facts, "created_by": made_by, "is_built_in": is_built_in},
     )
     template.refresh_from_db()
+    record_request(f"{made_by} {'created' if is_new else 'changed'} the task template {template.urn}", made_by=made_by)
     return template
 
 
 @transaction.atomic
-def remove_template(urn: str) -> None:
+def remove_template(urn: str, *, made_by: str) -> None:
     """
     Remove a template. Its tasks stay.
 
@@ -203,6 +212,7 @@ def remove_template(urn: str) -> None:
     if template.is_built_in:
         raise TaskRefused(f"The template {urn} is built in and cannot be removed.")
     template.delete()
+    record_request(f"{made_by} removed the task template {urn}", made_by=made_by)
 
 
 # --- Checks ------------------------------------------------------------------------------------------

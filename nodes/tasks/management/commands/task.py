@@ -150,7 +150,7 @@ class Command(BaseCommand):
 
     @staticmethod
     def _remove_template(given: dict[str, Any]) -> Iterator[str]:
-        book.remove_template(given["urn"])
+        book.remove_template(given["urn"], made_by=getpass.getuser())
         yield f"The template {given['urn']} is removed."
 
     @staticmethod
