@@ -94,6 +94,8 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    # First: a probe may use any host name, and http behind a TLS proxy.
+    "crawlctl.web.probes.Probes",
     "crawlctl.web.hosts.KnownHosts",
     "django.middleware.security.SecurityMiddleware",
     "crawlctl.web.security.ContentSecurityPolicy",

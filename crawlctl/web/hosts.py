@@ -17,7 +17,7 @@ class KnownHosts:
     Middleware: answer 400 if the Host header names no host of this server.
 
     Django answers 400 as well, but with a page and with a traceback in the log for each such request. This middleware
-    must be the first, because others read the host.
+    must precede all others that read the host.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

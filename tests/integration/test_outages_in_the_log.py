@@ -2,23 +2,7 @@
 
 import logging
 
-import pytest
-from django.db import connection
 from django.test import Client
-
-from tests.support.metrics import free_port
-
-
-@pytest.fixture
-def database_away(monkeypatch, django_db_blocker):
-    """Let Django connect to a database port without a server."""
-    options = {name: value for name, value in connection.settings_dict["OPTIONS"].items() if name != "directory"}
-    for name, value in {"HOST": "127.0.0.1", "PORT": str(free_port()), "OPTIONS": options}.items():
-        monkeypatch.setitem(connection.settings_dict, name, value)
-    with django_db_blocker.unblock():
-        connection.close()
-        yield
-        connection.close()
 
 
 def test_a_page_without_a_database_is_one_line_with_the_reason(database_away, caplog):

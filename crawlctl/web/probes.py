@@ -1,0 +1,64 @@
+"""
+`/healthz` and `/readyz`: probes of a supervisor or of a load balancer, which have no login.
+
+A probe often uses an address that is no name of this server, and http behind a TLS proxy. So this middleware is the
+first, and the others do not refuse or redirect it.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+import psycopg
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+
+from jobs.api.errors import Problem
+from nodes.database.outage import outage
+from nodes.database.schema import SchemaBehind, SchemaTooNew, require_current
+
+_METHODS: Final = ("GET", "HEAD")
+# Time for which an answer of /readyz is repeated (seconds): strangers cannot load the database.
+_KEPT_FOR: Final = 1.0
+
+
+class Probes:
+    """Middleware: answer 200 at /healthz if this process answers, and 200 or 503 at /readyz."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+        self._one_at_a_time = threading.Lock()
+        self._problem: Problem | None = None
+        self._checked_at = float("-inf")
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path_info not in {"/healthz", "/readyz"}:
+            return self._get_response(request)
+        if request.method not in _METHODS:
+            return HttpResponseNotAllowed(_METHODS)
+        problem = self._why_not_ready() if request.path_info == "/readyz" else None
+        answer = problem.as_json() if problem else JsonResponse({"status": "ok"})
+        answer.headers["Cache-Control"] = "no-store"
+        return answer
+
+    def _why_not_ready(self) -> Problem | None:
+        with self._one_at_a_time:
+            if time.monotonic() - self._checked_at > _KEPT_FOR:
+                self._problem = _check_database()
+                self._checked_at = time.monotonic()
+            return self._problem
+
+
+def _check_database() -> Problem | None:
+    """Return why the pages cannot use the database, or None."""
+    try:
+        require_current()
+    except SchemaBehind as error:
+        return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "schema_behind", str(error))
+    except SchemaTooNew as error:
+        return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "schema_too_new", str(error))
+    except (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError) as error:
+        return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "database_unavailable", f"{outage(error)}.")
+    return None
