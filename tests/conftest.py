@@ -26,6 +26,7 @@ _DEBIAN = {
     "postgresql": ("/usr/lib/postgresql/*/bin/initdb",),
     "nginx": ("/usr/sbin/nginx",),
     "pgbouncer": ("/usr/sbin/pgbouncer",),
+    "systemd": ("/usr/bin/systemd-analyze",),
     "prometheus": ("/usr/bin/promtool",),
     "postgresql-doc": ("/usr/share/doc/postgresql-doc-*/html/index.html",),
 }

@@ -43,6 +43,7 @@ NAVIGATION = {
     "Start": ["docs/index", "README", "docs/glossary"],
     "Use": [
         "docs/operating",
+        "docs/deploying",
         "docs/connectors",
         "docs/writing-a-connector",
         "docs/api",

@@ -22,25 +22,33 @@ pytestmark = pytest.mark.debian("chromium")
 PASSWORD = "a long phrase of the administrator"
 
 
-def pip(*arguments):
-    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
-    assert done.returncode == 0, done.stderr
+def steps_of_the_image():
+    """Return the commands by which `deploy/Containerfile` installs crawlctl into $ENVIRONMENT."""
+    lines = (ROOT / "deploy" / "Containerfile").read_text().replace("\\\n", " ").splitlines()
+    (steps,) = (line.removeprefix("RUN ") for line in lines if line.startswith("RUN ") and "$ENVIRONMENT" in line)
+    return steps
 
 
 @pytest.fixture
 def installed(tmp_path):
-    """Build the wheel, install it with the pinned packages into an empty environment, and return the command."""
-    directory = tmp_path / "installed"
-    pip("wheel", "--no-build-isolation", "--no-deps", "--wheel-dir", directory, ROOT)
-    environment = directory / "environment"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
-    (wheel,) = directory.glob("*.whl")
-    into = ("--python", environment / "bin" / "python")
-    pip(*into, "install", "--no-compile", "--require-hashes", "-r", ROOT / "requirements.txt")
-    pip(*into, "install", "--no-deps", wheel)
-    # The wheel declares the packages that it needs, and the pinned ones suffice.
-    pip(*into, "check")
+    """Install the clone into an empty environment, as the image does, and return the command."""
+    environment = tmp_path / "installed"
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.symlink_to(Path(sys.base_prefix) / "bin" / "python3")
+    given = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}", "ENVIRONMENT": str(environment)}
+    # Only the modules that we use are compiled, when they are imported.
+    given["PIP_NO_COMPILE"] = "1"
+    done = subprocess.run(
+        ["sh", "-c", steps_of_the_image()],
+        cwd=ROOT,
+        env=given,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
     return environment / "bin" / "crawlctl"
 
 

@@ -47,7 +47,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def pooled(server, tmp_path):
-    with pgbouncer(server, tmp_path / "pgbouncer", mode="session") as dsn:
+    with pgbouncer(server, tmp_path / "pgbouncer") as dsn:
         yield Database(dsn)
 
 

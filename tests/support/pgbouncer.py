@@ -1,5 +1,6 @@
 """Debian's PgBouncer in front of a test's server."""
 
+import configparser
 import contextlib
 import socket
 import subprocess
@@ -13,40 +14,34 @@ from tests.support.debian import DebianServer
 
 _PROGRAM = "/usr/sbin/pgbouncer"
 _STARTS_WITHIN = 20.0
-_CONFIGURATION = """
-[databases]
-* = host={sockets} port={port} user={user}
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {listens}
-unix_socket_dir =
-auth_type = any
-pool_mode = {mode}
-default_pool_size = 60
-logfile = {log}
-"""
+_CONFIGURATION = Path(__file__).resolve().parents[2] / "deploy" / "pgbouncer.ini"
 
 
 @contextlib.contextmanager
-def pgbouncer(server: DebianServer, directory: Path, *, mode: str) -> Iterator[str]:
-    """Run PgBouncer with this `pool_mode`. Yield the address of the server's database through it."""
+def pgbouncer(server: DebianServer, directory: Path, *, mode: str | None = None) -> Iterator[str]:
+    """Run PgBouncer as `deploy/pgbouncer.ini` says, or with this `pool_mode`. Yield the address of the database through it."""
     directory.mkdir(parents=True)
     account = server.server.account
     facts = conninfo_to_dict(server.address)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         listens = free.getsockname()[1]
-    configuration = directory / "pgbouncer.ini"
-    configuration.write_text(
-        _CONFIGURATION.format(
-            sockets=facts["host"],
-            port=facts.get("port", 5432),
-            user=facts["user"],
-            listens=listens,
-            mode=mode,
-            log=directory / "pgbouncer.log",
-        )
+    read = configparser.ConfigParser(interpolation=None, delimiters="=")
+    read.read(_CONFIGURATION)
+    read["databases"] = {"*": f"host={facts['host']} port={facts.get('port', 5432)} user={facts['user']}"}
+    del read["pgbouncer"]["auth_file"]
+    read["pgbouncer"].update(
+        {
+            "listen_port": str(listens),
+            "unix_socket_dir": "",
+            "auth_type": "any",
+            "pool_mode": mode or read["pgbouncer"]["pool_mode"],
+            "logfile": str(directory / "pgbouncer.log"),
+        }
     )
+    configuration = directory / "pgbouncer.ini"
+    with configuration.open("w") as file:
+        read.write(file)
     account.take_over(directory)
     process = subprocess.Popen(
         [*account.prefix, _PROGRAM, "--quiet", configuration], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
