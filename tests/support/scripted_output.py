@@ -88,7 +88,6 @@ class ScriptedConfiguration:
 class ScriptedOutput:
     holds: Final = True
     is_transactional: Final = False
-    guarantee: Final = "Remembers what it was told."
 
     def __init__(self, *, id: int, configuration: ScriptedConfiguration) -> None:  # noqa: A002 (the name in the row)
         self.id = id

@@ -2,9 +2,9 @@
 The contract between the crawl and a destination of crawled documents.
 
 An output is written inside the transaction that makes the outcome of a document durable, after the claims were checked
-under their locks. So an outcome that lost its claim never reaches an output. Each output states in its `guarantee` how
-far that goes. A *transactional* output commits and rolls back with the flush. Any other output may have been written by
-a flush that failed later. The document is then processed and written again, so the last write is the valid one.
+under their locks. So an outcome that lost its claim never reaches an output. A *transactional* output commits and rolls
+back with the flush. Any other output may have been written by a flush that failed later. The document is then processed
+and written again, so the last write is the valid one.
 """
 
 import datetime as dt
@@ -59,9 +59,6 @@ class Output(Protocol):
 
     @property
     def is_transactional(self) -> bool: ...
-
-    @property
-    def guarantee(self) -> str: ...
 
     def check(self) -> None:
         """

@@ -89,7 +89,6 @@ class JsonLinesConfiguration:
 class JsonLinesOutput:
     holds: Final = True
     is_transactional: Final = False
-    guarantee: Final = "File with one JSON object per line. The last line of a URL is its present state."
 
     def __init__(self, *, id: int, configuration: JsonLinesConfiguration) -> None:  # noqa: A002 (the column's name)
         self.id = id

@@ -17,7 +17,6 @@ class NullConfiguration:
 class NullOutput:
     holds: Final = False
     is_transactional: Final = True
-    guarantee: Final = "Stores nothing."
 
     def __init__(self, *, id: int, configuration: NullConfiguration) -> None:  # noqa: A002 (the column's name)
         self.id = id

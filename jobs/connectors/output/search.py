@@ -47,7 +47,6 @@ DELETE FROM jobs_searchdocument WHERE output_id = %(output)s AND hash = ANY(%(ha
 class SearchOutput:
     holds: Final = True
     is_transactional: Final = True
-    guarantee: Final = "Search index in the database. It always matches the queue."
 
     def __init__(self, *, id: int, configuration: SearchConfiguration) -> None:  # noqa: A002 (the column's name)
         self.id = id

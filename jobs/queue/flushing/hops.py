@@ -31,8 +31,6 @@ from jobs.lifecycle.job import HopMode
 
 # A link: its target, and its type.
 Target = tuple[str, str]
-# A document and a type of link.
-_Count = tuple[str, str]
 
 # First part of the advisory lock keys of hop counts; the job id is added.
 _LOCK_CLASS: Final = 0x686F70 << 40

@@ -18,10 +18,6 @@ HOUR = dt.timedelta(hours=1)
 SECOND = dt.timedelta(seconds=1)
 
 
-def share_of(fleet, name):
-    return {item for run in fleet.ledger.of(node=name) for item in run.items}
-
-
 def test_an_item_is_in_one_hand_whatever_becomes_of_the_line_of_who_has_it(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN, takes=SECOND / 5))
