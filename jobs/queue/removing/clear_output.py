@@ -21,15 +21,6 @@ from nodes.settings.running import current
 
 _AT_ONCE: Final = 500
 
-# A cheap test before the claim, since an output is rarely being cleared.
-_IS_THERE: Final[LiteralString] = "SELECT EXISTS (SELECT FROM jobs_outputconnection WHERE clear_before IS NOT NULL)"
-# Locks: OutputConnection, skipping one that another worker clears.
-_CLAIM: Final[LiteralString] = """
-SELECT id, connector, configuration, is_confined, clear_before, clock_timestamp() AS now FROM jobs_outputconnection
- WHERE clear_before IS NOT NULL AND id <> ALL(%(apart_from)s)
- ORDER BY id LIMIT 1
-   FOR NO KEY UPDATE SKIP LOCKED
-"""
 # Locks: IndexedDocument by (output, hash).
 _HELD: Final[LiteralString] = """
 SELECT held.hash, (SELECT identifier FROM jobs_queueitem AS item WHERE item.hash = held.hash LIMIT 1) AS url
@@ -90,8 +81,7 @@ def clear_some(
     """Remove the next chunk from an output that is to be cleared, but not from one of `apart_from`."""
     return clear_chunk(
         connection,
-        is_there=_IS_THERE,
-        claim=_CLAIM,
+        mark="clear_before",
         apart_from=apart_from,
         clear=lambda cursor, wanted: _clear(cursor, wanted, opens(wanted), keeps_history=keeps_history),
     )
@@ -100,30 +90,40 @@ def clear_some(
 def clear_chunk(
     connection: psycopg.Connection[Any],
     *,
-    is_there: LiteralString,
-    claim: LiteralString,
+    mark: LiteralString,
     apart_from: frozenset[int],
     clear: Callable[[psycopg.Cursor[Any], Any], int],
 ) -> Cleared:
     """
     Claim an output that is not one of `apart_from`, and remove a chunk from it with `clear`.
 
-    `is_there` tests cheaply whether such an output exists; `claim` locks one. An error of the output is stored with
-    the output, and changes nothing else.
+    `mark` is the column that is set while an output has documents to remove. An error of the output is stored with the
+    output, and changes nothing else.
     """
-    row = connection.execute(is_there).fetchone()
+    # A cheap test before the claim, since an output rarely has such documents.
+    row = connection.execute(f"SELECT EXISTS (SELECT FROM jobs_outputconnection WHERE {mark} IS NOT NULL)").fetchone()
     if row is None or not row[0]:
         return Cleared()
     wanted: Any = None
     try:
         with connection.transaction(), named_rows(connection, binary=True) as cursor:
-            wanted = cursor.execute(claim, {"apart_from": list(apart_from)}).fetchone()
+            wanted = cursor.execute(_claim(mark), {"apart_from": list(apart_from)}).fetchone()
             if wanted is None:
                 return Cleared()
             return Cleared(wanted.id, clear(cursor, wanted))
     except (OutputError, BadSpecification) as refused:
         connection.execute(_REFUSED, {"output": wanted.id, "why": str(refused)})
         return Cleared(wanted.id, refused=str(refused))
+
+
+def _claim(mark: LiteralString) -> LiteralString:
+    # Locks: OutputConnection, skipping one that another worker processes.
+    return f"""
+    SELECT id, connector, configuration, is_confined, {mark}, clock_timestamp() AS now FROM jobs_outputconnection
+     WHERE {mark} IS NOT NULL AND id <> ALL(%(apart_from)s)
+     ORDER BY id LIMIT 1
+       FOR NO KEY UPDATE SKIP LOCKED
+    """
 
 
 def _clear(cursor: psycopg.Cursor[Any], wanted: Any, output: Output, *, keeps_history: bool) -> int:

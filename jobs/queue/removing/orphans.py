@@ -17,14 +17,6 @@ from jobs.queue.removing.tombstones import TAKEN_AWAY
 
 _AT_ONCE: Final = 500
 
-_IS_THERE: Final[LiteralString] = "SELECT EXISTS (SELECT FROM jobs_outputconnection WHERE orphans_after IS NOT NULL)"
-# Locks: OutputConnection, skipping one that another worker processes.
-_CLAIM: Final[LiteralString] = """
-SELECT id, connector, configuration, is_confined, orphans_after, clock_timestamp() AS now FROM jobs_outputconnection
- WHERE orphans_after IS NOT NULL AND id <> ALL(%(apart_from)s)
- ORDER BY id LIMIT 1
-   FOR NO KEY UPDATE SKIP LOCKED
-"""
 # Locks: IndexedDocument by (output, hash).
 _HELD: Final[LiteralString] = """
 SELECT held.hash FROM jobs_indexeddocument AS held
@@ -55,8 +47,7 @@ def drop_orphans(
     """Remove the next chunk of orphans from an output that a job has left, but not from one of `apart_from`."""
     return clear_chunk(
         connection,
-        is_there=_IS_THERE,
-        claim=_CLAIM,
+        mark="orphans_after",
         apart_from=apart_from,
         clear=lambda cursor, wanted: _drop(cursor, wanted, opens, keeps_history=keeps_history),
     )
