@@ -16,7 +16,7 @@ from unfold.admin import StackedInline
 
 from jobs.admin.drawn import DRAWN_FOR, fieldset_for, form_for
 from jobs.admin.job_form import JobForm, SeedForm, SeedFormSet, keeps_its_seeds
-from jobs.admin.lists import BoundedList
+from jobs.admin.lists import JournaledList
 from jobs.admin.plain_select import PlainSelect
 from jobs.checks.job_options import GUARD, INTERVALS
 from jobs.connectors.repository import registry
@@ -82,7 +82,7 @@ def _action(row: Transition) -> Callable[..., None]:
     return perform
 
 
-class JobAdmin(BoundedList):
+class JobAdmin(JournaledList):
     """
     A job is changed as far as its state permits (the form knows). An action deletes it, together with its documents in
     the outputs.
@@ -166,9 +166,6 @@ class JobAdmin(BoundedList):
 
     # --- Saving ----------------------------------------------------------------------------------
 
-    def save_model(self, request: HttpRequest, obj: Job, form: JobForm, change: bool) -> None:  # noqa: FBT001 (Django's)
-        """Do nothing yet: a job is stored together with its seeds (`save_related`)."""
-
     def save_related(
         self,
         request: HttpRequest,
@@ -182,16 +179,6 @@ class JobAdmin(BoundedList):
         job.pk = saved.job.pk
         for warning in saved.warnings:
             messages.warning(request, warning)
-
-    def construct_change_message(
-        self,
-        request: HttpRequest,
-        form: JobForm,
-        formsets: list[SeedFormSet],
-        add: bool = False,  # noqa: FBT001, FBT002 (Django's)
-    ) -> str:
-        """Return a fixed word: the job's own journal has the changes, and the admin's log only the visit."""
-        return "Added." if add else "Changed."
 
     # --- The list --------------------------------------------------------------------------------
 

@@ -1,10 +1,12 @@
 """Lists of the set-up whose cost is bounded, however many rows there are."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
 
 from django.contrib import messages
 from django.core.paginator import Paginator
+from django.db.models import Model
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from unfold.admin import ModelAdmin
@@ -42,3 +44,20 @@ class BoundedList(ModelAdmin):  # type: ignore[misc]
                 request, _("This list shows the first %(most)d rows. Search for the others.") % {"most": _MOST}
             )
         return shown
+
+
+class JournaledList(BoundedList):
+    """A list of objects whose verbs store them whole, with their inlines, and write a journal of their own."""
+
+    def save_model(self, request: HttpRequest, obj: Model, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 (Django's)
+        """Do nothing yet: the object is stored together with its inlines (`save_related`)."""
+
+    def construct_change_message(
+        self,
+        request: HttpRequest,
+        form: Any,  # noqa: ANN401 (each list's own)
+        formsets: Sequence[Any],
+        add: bool = False,  # noqa: FBT001, FBT002 (Django's)
+    ) -> str:
+        """Return a fixed word: the object's own journal has the changes, and the admin's log only the visit."""
+        return "Added." if add else "Changed."

@@ -11,7 +11,7 @@ from django.http.response import HttpResponseBase
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import StackedInline
 
-from jobs.admin.lists import BoundedList
+from jobs.admin.lists import JournaledList
 from jobs.admin.policy_form import EACH, TOTAL, WHERE, PolicyForm, RuleForm, RuleFormSet
 from jobs.lifecycle.period import Period
 from jobs.models import ThrottlePolicy, ThrottleRule
@@ -60,7 +60,7 @@ class RuleInline(StackedInline):  # type: ignore[misc]
         return self.has_change_permission(request, obj)
 
 
-class ThrottlePolicyAdmin(BoundedList):
+class ThrottlePolicyAdmin(JournaledList):
     """An edit applies from the next turn of each host, at most 10 s later."""
 
     form = PolicyForm
@@ -93,9 +93,6 @@ class ThrottlePolicyAdmin(BoundedList):
 
     # --- Saving and deleting ---------------------------------------------------------------------
 
-    def save_model(self, request: HttpRequest, obj: ThrottlePolicy, form: PolicyForm, change: bool) -> None:  # noqa: FBT001 (Django's)
-        """Do nothing yet: a policy is stored together with its rules (`save_related`)."""
-
     def save_related(
         self,
         request: HttpRequest,
@@ -113,15 +110,6 @@ class ThrottlePolicyAdmin(BoundedList):
         form.instance.pk = saved.policy.pk
         for warning in saved.warnings:
             messages.warning(request, warning)
-
-    def construct_change_message(
-        self,
-        request: HttpRequest,
-        form: PolicyForm,
-        formsets: list[RuleFormSet],
-        add: bool = False,  # noqa: FBT001, FBT002 (Django's)
-    ) -> str:
-        return "Added." if add else "Changed."
 
     def get_deleted_objects(
         self,
