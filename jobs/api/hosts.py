@@ -1,6 +1,6 @@
 """Bins (hosts): their requests and limits, and the actions that stop and deny them for the whole cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from django.db.models import Q, QuerySet
@@ -314,9 +314,7 @@ class BinView(ListingView):
     )
     @action(detail=True, methods=["post"], url_path="go-on")
     def go_on(self, request: Request, pk: str) -> Response:
-        read_body(Nothing, request)
-        hosts.go_on(int(pk), made_by=_name(request), now=read_clock())
-        return self.retrieve(request, pk)
+        return self._make(request, pk, hosts.go_on)
 
     @extend_schema(
         operation_id="bins_end_back_off",
@@ -329,8 +327,12 @@ class BinView(ListingView):
     )
     @action(detail=True, methods=["post"], url_path="end-back-off")
     def end_back_off(self, request: Request, pk: str) -> Response:
+        return self._make(request, pk, hosts.end_back_off)
+
+    def _make(self, request: Request, pk: str, verb: Callable[..., object]) -> Response:
+        """Perform an action that needs no facts, and return the host."""
         read_body(Nothing, request)
-        hosts.end_back_off(int(pk), made_by=_name(request), now=read_clock())
+        verb(int(pk), made_by=_name(request), now=read_clock())
         return self.retrieve(request, pk)
 
 
