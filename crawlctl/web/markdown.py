@@ -14,7 +14,17 @@ from markdown_it.utils import OptionsDict
 from mdit_py_plugins.anchors import anchors_plugin
 
 # The only files of the repository, apart from those below docs/, that the documentation contains or links to.
-_AT_THE_ROOT: Final = frozenset({"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", ".env.example"})
+_AT_THE_ROOT: Final = frozenset(
+    {
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "UPGRADING.md",
+        "SECURITY.md",
+        ".env.example",
+    }
+)
 _PAGE, _SOURCE = ".html", ".md"
 
 

@@ -19,7 +19,15 @@ project = "crawlctl"
 language = "en"
 extensions = ["myst_parser"]
 root_doc = "docs/index"
-include_patterns = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md"]
+include_patterns = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "UPGRADING.md",
+    "SECURITY.md",
+    "docs/**.md",
+]
 # NAVIGATION contains each page, and a test checks this. Diagrams are shown as code.
 suppress_warnings = ["toc.not_included", "misc.highlighting_failure"]
 # Links to headings, as they work where the repository is shown.
@@ -50,6 +58,8 @@ NAVIGATION = {
         "docs/removals",
         "docs/tasks",
         "docs/upgrading",
+        "UPGRADING",
+        "SECURITY",
     ],
     "Watch": ["docs/metrics", "docs/monitoring/README"],
     "Trust": ["docs/reliability", "docs/requirements", "docs/benchmarks"],

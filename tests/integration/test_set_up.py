@@ -32,9 +32,9 @@ class Clone:
         with self.requirements.open("a") as file:
             file.write(f"{name}==1.0 \\\n    --hash=sha256:{digest}\n")
 
-    def set_up(self, **environment):
+    def set_up(self, *others, **environment):
         return subprocess.run(
-            [sys.executable, SET_UP, self.environment, self.requirements],
+            [sys.executable, SET_UP, self.environment, self.requirements, *others],
             env={**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": self.packages.as_uri(), **environment},
             capture_output=True,
             text=True,
@@ -90,6 +90,17 @@ def test_a_new_pin_is_installed_beside_the_others(clone):
     clone.require("another_package")
 
     assert "Installing 1 packages" in clone.set_up().stderr
+
+    assert clone.has("another_package")
+
+
+def test_pins_of_a_second_file_are_installed_too(clone):
+    first = clone.requirements
+    clone.requirements = first.with_name("requirements-docs.txt")
+    clone.require("another_package")
+    clone.requirements = first
+
+    assert clone.set_up(first.with_name("requirements-docs.txt")).returncode == 0
 
     assert clone.has("another_package")
 

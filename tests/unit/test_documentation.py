@@ -12,7 +12,7 @@ from urllib.parse import unquote, urldefrag
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-AT_THE_ROOT = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+AT_THE_ROOT = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "UPGRADING.md", "SECURITY.md")
 
 
 def compile_site(source, directory):

@@ -1,7 +1,13 @@
 """Proves that documents printed from code are up to date, and that lists are complete."""
 
 import re
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
+
+import pytest
+import yaml
 
 from jobs.lifecycle import diagram
 from jobs.settings import manual
@@ -97,3 +103,35 @@ def test_every_result_code_in_the_connectors_tables_is_explained_to_people():
 
     assert {"ROBOTS", "BROKEN_FEED", "DIRECTORY"} <= codes
     assert {code for code in codes if not explain_code(code)} == set()
+
+
+def tools_of(lines):
+    """Return the tool of each line that runs a Python module: its name, or its expression."""
+    words = [shlex.split(line) for line in lines]
+    return {line[2] for line in words if line[1:2] in (["-m"], ["-c"])}
+
+
+def test_the_hooks_of_git_run_the_tools_of_make_check():
+    hooks = [hook for repo in yaml.safe_load(read(".pre-commit-config.yaml"))["repos"] for hook in repo["hooks"]]
+    recipe = re.search(r"^check: .*\n((?:\t.*\n)+)", read("Makefile"), re.MULTILINE)[1]
+    checks = [line.strip() for line in recipe.splitlines() if line.startswith("\t$(PYTHON)")]
+
+    assert tools_of(hook["entry"] for hook in hooks) == tools_of(checks)
+    assert all(hook["language"] == "system" for hook in hooks)
+
+
+@pytest.mark.parametrize("target", ["demo", "run"])
+def test_starts_compile_the_documentation_if_a_source_is_newer(target, tmp_path):
+    for folder in ("docs", "static/css"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    compiled = tmp_path / "var" / "docs" / "docs" / "index.html"
+    compiled.parent.mkdir(parents=True)
+    compiled.touch()
+
+    def steps(*options):
+        command = ["make", "--dry-run", *options, target]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    assert "-m sphinx" not in steps()
+    assert "-m sphinx" in steps("--what-if=docs/operating.md")
