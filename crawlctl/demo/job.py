@@ -20,10 +20,11 @@ from jobs.connectors.output.registry import DEFAULT_OUTPUT, parse_output
 from jobs.lifecycle.job import allowed_transitions
 from jobs.lifecycle.table import Owner
 from jobs.models import Job, OutputConnection, RepositoryConnection, SearchDocument, ThrottlePolicy
-from jobs.state.transitions import JobUnknown, TransitionRefused
+from jobs.state.transitions import TransitionRefused
 from jobs.verbs import control, editing
 from jobs.verbs.seeds import SeedWanted
 from nodes.database.address import database_dsn
+from nodes.errors import Unknown
 from nodes.lifecycle import CLUSTER_SCOPE
 
 _MADE_BY: Final = "demo"
@@ -126,7 +127,7 @@ def delete_earlier_jobs(*, before: int | None, now: dt.datetime) -> None:
                 control.delete(job.pk, made_by=_MADE_BY, now=now)
             elif "abort" in allowed:
                 control.abort(job.pk, made_by=_MADE_BY, now=now, reason="its demo has ended")
-        except (TransitionRefused, JobUnknown):
+        except (TransitionRefused, Unknown):
             # The job changed its state meanwhile: the next call sees the new one.
             continue
 

@@ -25,9 +25,10 @@ from crawlctl.drill.observation import Request
 from crawlctl.processes.supervisor import Supervisor
 from jobs.duties.housekeep import forget_scope
 from jobs.models import Job
-from jobs.state.transitions import JobUnknown, TransitionRefused
+from jobs.state.transitions import TransitionRefused
 from jobs.verbs import control
 from nodes.database.clock import read_clock
+from nodes.errors import Unknown
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
 from nodes.models import Node
 
@@ -114,7 +115,7 @@ def _delete_jobs(scope: str) -> None:
     ends_at = time.monotonic() + _ENDS_WITHIN
     while time.monotonic() < ends_at and (job := Job.objects.filter(node_scope=scope).first()):
         for verb in (control.delete, control.abort):
-            with suppress(TransitionRefused, JobUnknown):
+            with suppress(TransitionRefused, Unknown):
                 verb(job.pk, made_by=_MADE_BY, now=read_clock())
                 break
         time.sleep(_TICK)

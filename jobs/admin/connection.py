@@ -26,8 +26,9 @@ from jobs.connectors.output.registry import DEFAULT_OUTPUT, installed
 from jobs.connectors.repository import registry
 from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection
 from jobs.verbs import connections, restoring
-from jobs.verbs.connections import ConnectionInUse, InvalidConnection, Kind
+from jobs.verbs.connections import Kind
 from nodes.database.clock import read_clock
+from nodes.errors import InUse, Invalid, Refused
 
 # Jobs of a connection that the list names.
 _JOBS_SHOWN: Final = 5
@@ -59,7 +60,7 @@ class ConnectionForm(DrawnForm):
         try:
             with rehearsal():
                 self.store()
-        except InvalidConnection as invalid:
+        except Invalid as invalid:
             self.add_problems(invalid.problems)
         return values
 
@@ -139,7 +140,7 @@ class ConnectionAdmin(BoundedList):
         for connection in queryset:
             try:
                 connections.delete(type(connection), connection.pk, made_by=request.user.get_username())
-            except ConnectionInUse as used:
+            except InUse as used:
                 messages.warning(request, str(used))
 
     def has_delete_permission(self, request: HttpRequest, obj: connections.Connection | None = None) -> bool:
@@ -281,7 +282,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
                 act=partial(restoring.restore_cleared, made_by=request.user.get_username()),
                 said=_("Workers are restoring %(name)s."),
             )
-        except restoring.NothingToRestore as refused:
+        except Refused as refused:
             messages.warning(request, str(refused))
             return redirect("admin:jobs_outputconnection_change", object_id)
 

@@ -25,10 +25,9 @@ from jobs.lifecycle.job import TRANSITIONS, Phase
 from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.queries.few_choices import offer_few
-from jobs.state.runs import InvalidJob
-from jobs.state.transitions import JobUnknown, TransitionRefused
 from jobs.verbs import control, editing
 from nodes.database.clock import read_clock
+from nodes.errors import NotDone
 
 
 class SeedInline(StackedInline):  # type: ignore[misc]
@@ -72,7 +71,7 @@ def _action(row: Transition) -> Callable[..., None]:
         for job in jobs:
             try:
                 change = verb.perform(job.pk, made_by=request.user.get_username(), now=read_clock())
-            except (TransitionRefused, InvalidJob, JobUnknown) as refused:
+            except NotDone as refused:
                 messages.warning(request, str(refused))
             else:
                 messages.success(request, f"{change.job.name}: {change.job.status}.")

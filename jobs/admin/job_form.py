@@ -23,10 +23,10 @@ from jobs.connectors.repository.registry import UnknownConnector, check_specific
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, Seed
 from jobs.queries.few_choices import offer_few
-from jobs.state.runs import InvalidJob
 from jobs.verbs import editing
 from jobs.verbs.seeds import SeedWanted
 from nodes.database.clock import read_clock
+from nodes.errors import Invalid
 
 # Limits of seeds and addresses in a form.
 _MOST_SEEDS: Final = 50
@@ -155,7 +155,7 @@ def _rehearse(job: Job, *, seeds: list[SeedWanted] | None) -> None:
     try:
         with rehearsal():
             job.wanted.store(job, seeds=seeds, made_by="")  # type: ignore[attr-defined]  # the content of the form
-    except InvalidJob as invalid:
+    except Invalid as invalid:
         raise ValidationError([sentence for sentences in invalid.problems.values() for sentence in sentences]) from None
 
 

@@ -18,8 +18,9 @@ from jobs.models import ThrottlePolicy, ThrottleRule
 from jobs.queries.policy_preview import Preview
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits, gap_of
 from jobs.verbs import policies
-from jobs.verbs.policies import EVERYWHERE, PolicyInUse, PolicyNotAllowed
+from jobs.verbs.policies import EVERYWHERE
 from jobs.words.limits import limits_in_words
+from nodes.errors import NotAllowed, NotDone
 
 # Rules whose matches a preview lists.
 _RULES_SHOWN: Final = 50
@@ -118,20 +119,20 @@ class ThrottlePolicyAdmin(JournaledList):
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
         """Return the policies to delete, and the names of all users that prevent it."""
         found = list(objs)
-        in_use = [str(PolicyInUse(policy, users)) for policy in found if (users := policies.users_of(policy)).names]
+        in_use = [why for policy in found if (why := policies.why_in_use(policy))]
         return [policy.name for policy in found], {str(_("throttle policies")): len(found)}, set(), in_use
 
     def delete_model(self, request: HttpRequest, obj: ThrottlePolicy) -> None:
         try:
             policies.delete(obj.pk, **_by(request))
-        except PolicyNotAllowed as refused:
+        except NotAllowed as refused:
             raise PermissionDenied(str(refused)) from None
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ThrottlePolicy]) -> None:
         for policy in queryset:
             try:
                 policies.delete(policy.pk, **_by(request))
-            except (PolicyInUse, PolicyNotAllowed) as refused:
+            except NotDone as refused:
                 messages.warning(request, str(refused))
 
     # --- The list --------------------------------------------------------------------------------

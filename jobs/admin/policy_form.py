@@ -27,8 +27,8 @@ from jobs.models import ThrottlePolicy, ThrottleRule
 from jobs.queries.policy_preview import Preview
 from jobs.throttling.windows import EVERY_DAY
 from jobs.verbs import policies
-from jobs.verbs.policies import InvalidPolicy, PolicyNotAllowed
 from nodes.database.clock import read_clock
+from nodes.errors import Invalid, NotAllowed
 
 PREVIEW: Final = "_preview"
 EACH: Final = ("open_requests", "min_gap", "starts", "period", "bytes_per_second")
@@ -124,7 +124,7 @@ class PolicyForm(_DecidedElsewhere):
         wanted, denied = self.wanted(), [_denial(pattern) for pattern in dict.fromkeys(values["denied"])]
         try:
             policies.rehearse(self.instance.pk, **wanted, rules=denied, everywhere=True)
-        except InvalidPolicy as invalid:
+        except Invalid as invalid:
             for name, sentences in invalid.problems.items():
                 self.add_error("denied" if name.startswith("rules") else name, sentences)
         else:
@@ -222,9 +222,9 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
                 )
                 return
             policies.rehearse(self.instance.pk, **wanted, rules=rules, everywhere=self.may_limit_everywhere)
-        except InvalidPolicy as invalid:
+        except Invalid as invalid:
             self._show(invalid, filled)
-        except PolicyNotAllowed as refused:
+        except NotAllowed as refused:
             raise PermissionDenied(str(refused)) from None
 
     def wanted_rules(self) -> list[RuleWanted]:
@@ -236,7 +236,7 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
         last = len(forms_) + 1
         return sorted(forms_, key=lambda form: form.cleaned_data["place"] or last)
 
-    def _show(self, invalid: InvalidPolicy, filled: list[RuleForm]) -> None:
+    def _show(self, invalid: Invalid, filled: list[RuleForm]) -> None:
         """Show sentences beside the fields that they concern, or above all rules."""
         above: list[str] = []
         for name, sentences in invalid.problems.items():

@@ -21,33 +21,23 @@ from rest_framework import exceptions, status
 from rest_framework.response import Response
 from rest_framework.views import APIView, set_rollback
 
-from jobs.checks.invalid import Invalid
-from jobs.connectors.repository.registry import UnknownConnector
-from jobs.queries.documents.search import SearchTooSlow
-from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
-from jobs.state.deleted_jobs import CannotComeBack
-from jobs.state.transitions import JobUnknown, TransitionRefused
-from jobs.verbs.cluster import GroupUnknown, NodeUnknown
-from jobs.verbs.connections import ConnectionInUse, ConnectionUnknown
-from jobs.verbs.hosts import BinRefused, BinUnknown, HostsUnknown
-from jobs.verbs.policies import PolicyInUse, PolicyNotAllowed, PolicyUnknown
-from jobs.verbs.restoring import NothingToRestore
-from jobs.verbs.seed_lists import SeedUnknown
+from jobs.state.transitions import TransitionRefused
+from jobs.verbs.hosts import HostsUnknown
 from nodes.api.etags import PreconditionFailed
-from nodes.assignment.names import NoSuchStrategy
-from nodes.assignment.pools import StrategyRefused
-from nodes.coordination.names import BadName
 from nodes.coordination.port import CoordinationError
 from nodes.database.outage import outage
-from nodes.distributed.verbs import DistributedJobUnknown
-from nodes.membership.requests import NoMain, RequestRefused
-from nodes.settings.declaration import InvalidSettings
-from nodes.settings.versions import SettingsChanged
-from nodes.tasks.book import InvalidTask, TaskRefused, TaskUnknown
+from nodes.errors import Invalid, NameTaken, NotDone
 
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
+# The status of each code of a request that was not executed. All other codes are conflicts with the present state.
+_STATUS: Final = {
+    "not_found": status.HTTP_404_NOT_FOUND,
+    "permission_denied": status.HTTP_403_FORBIDDEN,
+    "no_main": status.HTTP_503_SERVICE_UNAVAILABLE,
+    "too_slow": status.HTTP_503_SERVICE_UNAVAILABLE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,37 +109,13 @@ def _problem_of(error: Exception) -> Problem | None:
     match error:
         case exceptions.ValidationError():
             return _invalid(dict(_flat(error.detail)))
-        case Invalid(is_conflict=True):
-            return Problem(status.HTTP_409_CONFLICT, "name_taken", str(error), fields=error.problems)
-        case Invalid():
-            return _invalid(error.problems)
+        case NotDone():
+            return _not_done(error)
         case PreconditionFailed():
             headers = {"ETag": error.tag} if error.tag else {}
             return Problem(error.status_code, error.default_code, str(error.detail), headers=headers)
-        case InvalidSettings():
-            return _invalid(error.problems)
-        case SettingsChanged():
-            return Problem(status.HTTP_409_CONFLICT, "conflict", str(error))
-        case BadName():
-            return _invalid({error.what: [f"{error}."]})
-        case NoSuchStrategy():
-            return _invalid({"strategy": [f"{error}."]})
-        case UnknownConnector():
-            return _invalid({"repository": [str(error)]})
-        case TransitionRefused():
-            return Problem(status.HTTP_409_CONFLICT, "transition_refused", str(error), allowed=error.allowed)
-        case HostsUnknown():
-            return Problem(
-                status.HTTP_409_CONFLICT, "unknown_hosts", f'{error} To do it all the same, send "confirm": true.'
-            )
-        case RequestRefused() | BinRefused() | StrategyRefused() | NothingToRestore() | CannotComeBack():
-            return Problem(status.HTTP_409_CONFLICT, "refused", str(error))
         case CoordinationError():
             return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "coordination_unavailable", sentence(error))
-        case NoMain():
-            return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "no_main", str(error))
-        case ConnectionInUse() | PolicyInUse():
-            return Problem(status.HTTP_409_CONFLICT, "in_use", str(error))
         case ProtectedError() | RestrictedError():
             return Problem(status.HTTP_409_CONFLICT, "in_use", "Other objects still use it. Remove these first.")
         case IntegrityError():
@@ -158,36 +124,12 @@ def _problem_of(error: Exception) -> Problem | None:
                 "conflict",
                 ("Another request changed the same object at this moment. Read it again, then repeat your change."),
             )
-        case PolicyNotAllowed():
-            return Problem(status.HTTP_403_FORBIDDEN, "permission_denied", str(error))
-        case (
-            JobUnknown()
-            | SeedUnknown()
-            | ConnectionUnknown()
-            | PolicyUnknown()
-            | GroupUnknown()
-            | NodeUnknown()
-            | BinUnknown()
-        ):
-            return Problem(status.HTTP_404_NOT_FOUND, "not_found", str(error))
-        case InvalidTask():
-            return _invalid(error.problems)
-        case TaskRefused():
-            return Problem(status.HTTP_409_CONFLICT, "task_refused", str(error))
-        case DistributedJobUnknown() | TaskUnknown():
-            return Problem(status.HTTP_404_NOT_FOUND, "not_found", str(error))
         case Http404():
             return Problem(status.HTTP_404_NOT_FOUND, "not_found", "No object with this ID exists.")
         case django_errors.PermissionDenied():
             return Problem(status.HTTP_403_FORBIDDEN, "permission_denied", "Your role does not permit this.")
         case django_errors.RequestDataTooBig():
             return Problem(status.HTTP_413_REQUEST_ENTITY_TOO_LARGE, "too_large", "The body is too large.")
-        case BadPattern():
-            return _invalid({error.field: [str(error)]})
-        case BadPosition():
-            return _invalid({"cursor": [str(error)]})
-        case SearchTooSlow() | ReportTooSlow():
-            return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "too_slow", str(error))
         case OperationalError() if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
             return Problem(
                 status.HTTP_503_SERVICE_UNAVAILABLE,
@@ -201,6 +143,21 @@ def _problem_of(error: Exception) -> Problem | None:
             return _of_the_framework(error)
         case _:
             return None
+
+
+def _not_done(error: NotDone) -> Problem:
+    status_code = _STATUS.get(error.code, status.HTTP_409_CONFLICT)
+    match error:
+        case NameTaken():
+            return Problem(status_code, error.code, str(error), fields=error.problems)
+        case Invalid():
+            return _invalid(error.problems)
+        case TransitionRefused():
+            return Problem(status_code, error.code, str(error), allowed=error.allowed)
+        case HostsUnknown():
+            return Problem(status_code, error.code, f'{error} To do it all the same, send "confirm": true.')
+        case _:
+            return Problem(status_code, error.code, str(error))
 
 
 def _invalid(fields: Mapping[str, Sequence[str]]) -> Problem:

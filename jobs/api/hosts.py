@@ -20,7 +20,7 @@ from jobs.queries.hosts.lines import BinLine, ParentLine, read_bin_lines, said_b
 from jobs.queries.hosts.page import LaneLine, Refusal, read_bin_page
 from jobs.verbs import deny_list, hosts
 from jobs.verbs.deny_list import Denial
-from jobs.verbs.hosts import MAY_STOP, BinUnknown
+from jobs.verbs.hosts import MAY_STOP
 from jobs.verbs.policies import EVERYWHERE
 from jobs.verdicts.causes import Cause
 from jobs.words import verdicts
@@ -28,6 +28,7 @@ from nodes.api.base import ContractView, created
 from nodes.api.paging import ListingView
 from nodes.api.strict import Nothing, PageQuery, StrictSerializer, read_body
 from nodes.database.clock import read_clock
+from nodes.errors import Unknown
 
 _ID: Final = "[0-9]{1,18}"
 _LAST: Final = "\U0010ffff"
@@ -271,7 +272,7 @@ class BinView(ListingView):
     def retrieve(self, request: Request, pk: str) -> Response:
         found = read_bin_page(int(pk), now=read_clock())
         if found is None:
-            raise BinUnknown(int(pk))
+            raise Unknown("host", int(pk))
         others = {
             "history": found.bin.history,
             "lanes": [LaneSerializer(lane).data for lane in found.lanes],

@@ -31,12 +31,13 @@ from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, S
 from jobs.queries.jobs.removals import read_removals
 from jobs.queries.jobs.seeds import read_first_seeds
 from jobs.queue.counting.counters import read_run
-from jobs.state.transitions import JobUnknown, StateChange
+from jobs.state.transitions import StateChange
 from jobs.verbs import connections, control, editing, restoring
 from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import NamedQuery, Nothing, read_body
 from nodes.database.clock import read_clock
+from nodes.errors import Unknown
 
 _ID = "[0-9]{1,19}"
 _LIVE_SEEDS = Prefetch("seeds", Seed.objects.filter(removed_at=None))
@@ -175,7 +176,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
     def removals(self, request: Request, pk: str) -> Response:
         found = read_removals(int(pk))
         if found is None:
-            raise JobUnknown(int(pk))
+            raise Unknown("job", int(pk))
         return Response(RemovalsSerializer(found).data)
 
     @extend_schema(

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from jobs.duties.context import Pass
 from jobs.models import Job
 from jobs.state.runs import ask_for_run
-from jobs.state.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
+from jobs.state.transitions import StateChange, TransitionRefused, make_transition
+from nodes.errors import Unknown
 
 _MADE_BY = "manager"
 
@@ -29,7 +30,7 @@ def begin_run(at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] |
     Make a job ready for startup; return True if it was made.
 
     Raises:
-        InvalidJob: it cannot run.
+        Invalid: it cannot run.
     """
     return _was_made(lambda: ask_for_run(job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, term=at.office))
 
@@ -42,6 +43,6 @@ def say_why(job_id: int, reason: str) -> None:
 def _was_made(transition: Callable[[], StateChange]) -> bool:
     try:
         transition()
-    except (TransitionRefused, JobUnknown):
+    except (TransitionRefused, Unknown):
         return False
     return True

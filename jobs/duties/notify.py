@@ -15,7 +15,8 @@ from jobs.queue import notifications
 from jobs.queue.counting import counters
 from jobs.queue.flushing import carrying
 from jobs.queue.flushing.hops import forget_links
-from jobs.state.transitions import JobUnknown, TransitionRefused, drop_job
+from jobs.state.transitions import TransitionRefused, drop_job
+from nodes.errors import Unknown
 
 
 def begin_notifying(at: Pass, job: Any) -> bool:
@@ -59,6 +60,6 @@ def _drop(at: Pass, job_id: int) -> bool:
     counters.forget(at.connection, job_id=job_id)
     try:
         drop_job(job_id, made_by="manager", now=at.now, term=at.office)
-    except (TransitionRefused, JobUnknown):
+    except (TransitionRefused, Unknown):
         return False
     return True

@@ -14,7 +14,7 @@ from jobs.lifecycle.job import Window as Place
 from jobs.models import Job
 from jobs.queue.sql.rows import named_rows
 from jobs.state import journal
-from jobs.state.runs import InvalidJob
+from nodes.errors import Invalid
 from nodes.membership.fences import hold_term
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ def _start(at: Pass, job: Job, opening: schedule.Opening) -> bool:
     facts = {"minimal": opening.minimal, "window_ends_at": opening.ends_at, "schedule_checked_at": at.now}
     try:
         return begin_run(at, job.pk, "begin window", facts=facts)
-    except InvalidJob as invalid:
+    except Invalid as invalid:
         logger.warning("the schedule of job %s cannot start it: %s", job.name, invalid)
         Job.objects.filter(pk=job.pk).update(schedule_checked_at=at.now, reason=str(invalid))
         return False

@@ -5,8 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from jobs.verbs.cluster import GroupUnknown, NodeUnknown
-from nodes.membership.requests import NoMain, RequestRefused
+from nodes.errors import Refused, Unknown
 from nodes.models import ClusterRequest
 
 
@@ -19,9 +18,9 @@ def ask(wish: Callable[[], ClusterRequest]) -> ClusterRequest:
     """
     try:
         return wish()
-    except (GroupUnknown, NodeUnknown) as unknown:
+    except Unknown as unknown:
         raise CommandError(str(unknown), returncode=2) from unknown
-    except (NoMain, RequestRefused) as refused:
+    except Refused as refused:
         raise CommandError(str(refused), returncode=1) from refused
 
 

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs.verbs.connections import Connection, ConnectionUnknown, Kind
+from jobs.verbs.connections import Connection, Kind
 from nodes.database.clock import read_clock
+from nodes.errors import Unknown
 from nodes.management.database import look_at_the_database
 
 
@@ -38,6 +39,6 @@ class ConnectionCommand(BaseCommand):
         perform, said = self.verbs[verb]
         try:
             perform(found.pk, made_by=getpass.getuser(), now=read_clock())
-        except ConnectionUnknown as gone:
+        except Unknown as gone:
             raise CommandError(str(gone), returncode=1) from gone
         self.stdout.write(said.format(found.name))

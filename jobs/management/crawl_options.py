@@ -62,7 +62,7 @@ class CrawlOptions:
 
         Raises:
             CrawlRefused: a number or a rate is invalid.
-            InvalidJob: no job can have this name.
+            Invalid: no job can have this name.
         """
         if given["job"] is not None:
             editing.check_name(given["job"])
@@ -132,7 +132,7 @@ def prepare_job(options: CrawlOptions, *, scope: str, say: Callable[[str], None]
     Make the job ready to run in a one-shot's `scope`, and start it (or let it go on).
 
     Raises:
-        CrawlRefused, InvalidJob, BadSpecification, OutputError: it cannot be crawled so.
+        CrawlRefused, Invalid, BadSpecification, OutputError: it cannot be crawled so.
         JobBusy: a live node works on it.
     """
     now = read_clock()

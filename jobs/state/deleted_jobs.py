@@ -15,6 +15,7 @@ from django.db import transaction
 from jobs.lifecycle.job import JobState
 from jobs.models import DeletedJob, Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy, ThrottleRule
 from jobs.settings.table import KEEP_REMOVED
+from nodes.errors import Refused
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings.running import current
 
@@ -35,10 +36,6 @@ _AT_REST: Final[dict[str, Any]] = {
     "strays": 1,
     "unread": 1,
 }
-
-
-class CannotComeBack(Exception):
-    """A deleted job cannot be restored; the message is the reason and the next step."""
 
 
 def bury(job: Job, *, now: dt.datetime) -> None:
@@ -69,14 +66,14 @@ def dig_out(job_id: int, *, now: dt.datetime) -> Job:
     Restore a deleted job, stopped and without its documents.
 
     Raises:
-        CannotComeBack: the job is no longer kept, its name is taken, or something that it needs no longer exists.
+        Refused: the job is no longer kept, its name is taken, or something that it needs no longer exists.
     """
     with transaction.atomic():
         kept = DeletedJob.objects.select_for_update().filter(pk=job_id).first()
         if kept is None:
-            raise CannotComeBack(f"Deleted job {job_id} does not exist, or its retention has passed.")
+            raise Refused(f"Deleted job {job_id} does not exist, or its retention has passed.")
         if Job.objects.filter(name=kept.name).exists():
-            raise CannotComeBack(f"Another job has the name {kept.name}. Rename it, then restore the deleted job.")
+            raise Refused(f"Another job has the name {kept.name}. Rename it, then restore the deleted job.")
         for found in serializers.deserialize("json", json.dumps(kept.rows), ignorenonexistent=True):
             row: Any = found.object
             if isinstance(row, Job):
@@ -86,7 +83,7 @@ def dig_out(job_id: int, *, now: dt.datetime) -> Job:
             if isinstance(row, Seed):
                 row.group_id = None
                 if row.policy_id and not ThrottlePolicy.objects.filter(pk=row.policy_id).exists():
-                    raise CannotComeBack(
+                    raise Refused(
                         f"Job {kept.name} cannot be restored: its throttle policy {row.policy_id} no longer exists."
                     )
             found.save()
@@ -100,10 +97,10 @@ def _facts_of(state: JobState) -> dict[str, Any]:
 
 def _check(job: Job, *, outputs: Iterable[Any]) -> None:
     if not RepositoryConnection.objects.filter(pk=job.repository_id).exists():
-        raise CannotComeBack(
+        raise Refused(
             f"Job {job.name} cannot be restored: its repository connection {job.repository_id} no longer exists."
         )
     wanted: set[int] = {int(getattr(output, "pk", output)) for output in outputs}
     there = set(OutputConnection.objects.filter(pk__in=wanted).values_list("pk", flat=True))
     if wanted - there:
-        raise CannotComeBack(f"Job {job.name} cannot be restored: its output {min(wanted - there)} no longer exists.")
+        raise Refused(f"Job {job.name} cannot be restored: its output {min(wanted - there)} no longer exists.")

@@ -5,14 +5,10 @@ from collections.abc import Mapping
 
 from django.db import transaction
 
-from jobs.checks.invalid import Invalid
 from jobs.models import Budget
 from jobs.state.transitions import StateChange, make_transition
+from nodes.errors import Invalid
 from nodes.membership.fences import TermHeld
-
-
-class InvalidJob(Invalid):
-    """The fields are invalid for a job, or a job with them cannot run."""
 
 
 def ask_for_run(
@@ -28,8 +24,8 @@ def ask_for_run(
     Make a job ready for startup by the transition with this name; the main manager prepares its run.
 
     Raises:
-        InvalidJob: it has no seed or no output.
-        TransitionRefused, JobUnknown, FenceRefused: as `make_transition`.
+        Invalid: it has no seed or no output.
+        TransitionRefused, Unknown, FenceRefused: as `make_transition`.
     """
     fresh = {
         "started_at": now,
@@ -45,9 +41,9 @@ def ask_for_run(
         change = make_transition(job_id, name, made_by=made_by, now=now, facts={**fresh, **(facts or {})}, term=term)
         job = change.job
         if not job.seeds.filter(removed_at=None).exists():
-            raise InvalidJob({"seeds": [f"Job {job.name} has no seed. Add one first."]})
+            raise Invalid({"seeds": [f"Job {job.name} has no seed. Add one first."]})
         if not job.outputs.exists():
-            raise InvalidJob({"outputs": [f"Job {job.name} has no output. Choose one first."]})
+            raise Invalid({"outputs": [f"Job {job.name} has no output. Choose one first."]})
         Budget.objects.filter(job=job).delete()
         if job.max_documents is not None:
             Budget.objects.create(job=job, run_no=job.run_no + 1, most=job.max_documents)

@@ -21,6 +21,7 @@ from jobs.lifecycle.table import Owner
 from jobs.models import Job
 from jobs.state import channels, journal
 from jobs.state.deleted_jobs import bury
+from nodes.errors import Refused, Unknown
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.fences import TermHeld, hold_term
 
@@ -37,22 +38,16 @@ class StateChange:
     after: JobState
 
 
-class TransitionRefused(Exception):
-    """The transition is not possible from the job's state."""
+class TransitionRefused(Refused):
+    """The transition is not possible from the job's state. `allowed` are the verbs that are."""
+
+    code = "transition_refused"
 
     def __init__(self, job: Job, name: str) -> None:
         self.job_id, self.name, self.state = job.pk, name, job.status
         self.allowed = [row.verb for row in allowed_transitions(job.state, owner=Owner.OPERATOR)]
         now_possible = ", ".join(self.allowed) or "none (the job continues by itself)"
         super().__init__(f"Job {job.name} cannot {name} while it is “{job.status}”. Possible now: {now_possible}.")
-
-
-class JobUnknown(Exception):
-    """The job does not exist."""
-
-    def __init__(self, job_id: int) -> None:
-        self.job_id = job_id
-        super().__init__(f"Job {job_id} does not exist.")
 
 
 def make_transition(
@@ -74,7 +69,7 @@ def make_transition(
     Raises:
         FenceRefused: the term is no longer the main manager's.
         TransitionRefused: the transition is not possible from the job's state.
-        JobUnknown: the job does not exist.
+        Unknown: the job does not exist.
     """
     with transaction.atomic():
         job = _hold(job_id, name, term=term)
@@ -95,7 +90,7 @@ def drop_job(job_id: int, *, made_by: str, now: dt.datetime, term: TermHeld) -> 
     Delete the row of a job of which nothing else is left: the last row of its lifecycle.
 
     Raises:
-        FenceRefused, TransitionRefused, JobUnknown: as above.
+        FenceRefused, TransitionRefused, Unknown: as above.
     """
     with transaction.atomic():
         job = _hold(job_id, "go", term=term)
@@ -109,11 +104,11 @@ def lock_job(job_id: int) -> Job:
     Lock a job's row until the end of the transaction, and return it.
 
     Raises:
-        JobUnknown: the job does not exist.
+        Unknown: the job does not exist.
     """
     job = Job.objects.select_for_update(no_key=True).filter(pk=job_id).first()
     if job is None:
-        raise JobUnknown(job_id)
+        raise Unknown("job", job_id)
     return job
 
 

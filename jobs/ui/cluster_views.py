@@ -15,10 +15,9 @@ from jobs.queries.cluster.page import read_cluster_page, read_group, read_node_o
 from jobs.ui.cluster_screen import cluster_screen
 from jobs.ui.pages import page
 from jobs.verbs import cluster as cluster_verbs
-from jobs.verbs.cluster import GroupUnknown, NodeUnknown
 from nodes.database.clock import read_clock
+from nodes.errors import NotDone
 from nodes.lifecycle import NodeKind
-from nodes.membership.requests import NoMain, RequestRefused
 from nodes.models import ClusterRequest
 from nodes.web.pages import name_of_who_may
 
@@ -88,7 +87,7 @@ def _ask(request: HttpRequest, wish: Callable[[], ClusterRequest]) -> ClusterReq
     """Make a request to the cluster, and report its result to the visitor. Return None if it was refused."""
     try:
         asked = wish()
-    except (NoMain, RequestRefused, GroupUnknown, NodeUnknown) as refused:
+    except NotDone as refused:
         messages.warning(request, str(refused))
         return None
     if asked.answered_at is None:

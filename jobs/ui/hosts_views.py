@@ -18,9 +18,10 @@ from jobs.ui.pages import page
 from jobs.ui.topics import host_topic
 from jobs.verbs import deny_list
 from jobs.verbs import hosts as bins
-from jobs.verbs.hosts import MAY_STOP, BinRefused, BinUnknown, HostsUnknown, InvalidBin
-from jobs.verbs.policies import EVERYWHERE, InvalidPolicy, PolicyNotAllowed, PolicyUnknown
+from jobs.verbs.hosts import MAY_STOP, HostsUnknown
+from jobs.verbs.policies import EVERYWHERE
 from nodes.database.clock import read_clock
+from nodes.errors import Invalid, NotDone, Refused
 from nodes.web.pages import name_of_who_may
 
 
@@ -71,10 +72,10 @@ def stop(request: HttpRequest, bin_id: int) -> HttpResponse:
     if request.method == "POST":
         try:
             bins.stop(bin_id, reason=asked["reason"], made_by=name, now=read_clock())
-        except BinRefused as refused:
+        except Refused as refused:
             messages.warning(request, str(refused))
             return redirect("host", bin_id)
-        except InvalidBin as invalid:
+        except Invalid as invalid:
             problems = invalid.problems
         else:
             messages.success(request, _("%(host)s is stopped.") % {"host": found.bin.name})
@@ -89,9 +90,7 @@ def go_on(request: HttpRequest, bin_id: int) -> HttpResponse:
     name = name_of_who_may(request, MAY_STOP)
     try:
         found = bins.go_on(bin_id, made_by=name, now=read_clock())
-    except BinUnknown as unknown:
-        raise Http404(str(unknown)) from None
-    except BinRefused as refused:
+    except Refused as refused:
         messages.warning(request, str(refused))
     else:
         messages.success(request, _("%(host)s is released.") % {"host": found.name})
@@ -112,7 +111,7 @@ def end_back_off(request: HttpRequest, bin_id: int) -> HttpResponse:
         return redirect("host", bin_id)
     try:
         bins.end_back_off(bin_id, made_by=name, now=now)
-    except BinRefused as refused:
+    except Refused as refused:
         messages.warning(request, str(refused))
     else:
         messages.success(
@@ -152,7 +151,7 @@ def denied(request: HttpRequest) -> HttpResponse:
             context["meant"] = find_denied(deny_list.pattern_meant(pattern))
         except HostsUnknown as unknown:
             context.update(problem=str(unknown), asks_back=True)
-        except (InvalidBin, InvalidPolicy, BinRefused, PolicyNotAllowed, PolicyUnknown) as refused:
+        except NotDone as refused:
             context["problem"] = str(refused)
     stopped_hosts = read_bin_lines(list(find_bins(BinFilter(state="stopped")).ids), now=now)
     return render(

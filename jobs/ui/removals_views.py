@@ -13,13 +13,10 @@ from django.views.decorators.http import require_POST, require_safe
 from jobs.models import DeletedJob, Restoration
 from jobs.queries.jobs.removals import COUNTED_AT_MOST, OutputRemovals, Question, RunRemovals, read_removals
 from jobs.settings.table import KEEP_REMOVED
-from jobs.state.deleted_jobs import CannotComeBack
-from jobs.state.runs import InvalidJob
-from jobs.state.transitions import JobUnknown
 from jobs.ui.pages import page
 from jobs.verbs import restoring
-from jobs.verbs.restoring import NothingToRestore
 from nodes.database.clock import read_clock
+from nodes.errors import Invalid, Refused
 from nodes.settings.running import current
 from nodes.web import formats
 from nodes.web.pages import name_of_who_may
@@ -75,9 +72,7 @@ def restore(request: HttpRequest, job_id: int) -> HttpResponse:
             run_no = int(run) if run.isdecimal() and len(run) < _LONGEST else None
             wanted = restoring.restore(job_id, run_no=run_no, **asked)
             said = _("Workers are restoring the removals of run %(run)d.") % {"run": wanted.run_no}
-    except JobUnknown as unknown:
-        raise Http404(str(unknown)) from None
-    except (NothingToRestore, InvalidJob) as refused:
+    except (Refused, Invalid) as refused:
         messages.warning(request, str(refused))
     else:
         messages.success(request, said)
@@ -100,7 +95,7 @@ def restore_deleted(request: HttpRequest, job_id: int) -> HttpResponse:
     name = name_of_who_may(request, "jobs.delete_job")
     try:
         restoring.restore_deleted(job_id, made_by=name, now=read_clock())
-    except CannotComeBack as refused:
+    except Refused as refused:
         messages.warning(request, str(refused))
         return redirect("deleted-jobs")
     messages.success(request, _("The job is restored. Workers are restoring its documents."))

@@ -19,13 +19,11 @@ from django.views.decorators.http import require_POST, require_safe
 from jobs.attention.sources import read_attention
 from jobs.queries.cluster.nodes import read_address_of_pages, read_nodes_page
 from jobs.queries.documents.lists import DocumentList, FilterTooWide, list_documents, read_story
-from jobs.queries.documents.search import BadQuery, SearchPage, SearchTooSlow
+from jobs.queries.documents.search import BadQuery, SearchPage
 from jobs.queries.documents.search import search as search_texts
 from jobs.queries.documents.search_lag import read_search_lag
 from jobs.queries.jobs.page import read_job_page, read_set_up
 from jobs.queries.overview import read_overview
-from jobs.state.runs import InvalidJob
-from jobs.state.transitions import JobUnknown, TransitionRefused
 from jobs.ui import document_rows, screens
 from jobs.ui.forms import DocumentFilterForm
 from jobs.ui.pages import page
@@ -33,6 +31,7 @@ from jobs.ui.specification import describe
 from jobs.ui.topics import job_topic
 from jobs.verbs import control
 from nodes.database.clock import read_clock
+from nodes.errors import Invalid, Refused, TooSlow
 from nodes.web import formats
 
 _HITS_A_PAGE: Final = 20
@@ -76,9 +75,7 @@ def transition(request: HttpRequest, job_id: int) -> HttpResponse:
         raise PermissionDenied(_("Your role does not permit this action. Ask an administrator."))
     try:
         change = verb.perform(job_id, made_by=user.get_username(), now=read_clock())
-    except JobUnknown as unknown:
-        raise Http404(str(unknown)) from None
-    except (TransitionRefused, InvalidJob) as refused:
+    except (Refused, Invalid) as refused:
         messages.warning(request, str(refused))
     else:
         messages.success(request, _("%(job)s: %(status)s.") % {"job": change.job.name, "status": change.job.status})
@@ -100,9 +97,7 @@ def send_back(request: HttpRequest, job_id: int) -> HttpResponse:
         sent = control.send_back_failed(
             job_id, codes=[code] if code else [], made_by=user.get_username(), now=read_clock()
         )
-    except JobUnknown as unknown:
-        raise Http404(str(unknown)) from None
-    except TransitionRefused as refused:
+    except Refused as refused:
         messages.warning(request, str(refused))
     else:
         messages.success(
@@ -171,7 +166,7 @@ def search(request: HttpRequest) -> HttpResponse:
     found, problem = SearchPage(), ""
     try:
         found = search_texts(query, limit=_HITS_A_PAGE, after=request.GET.get("after") or None)
-    except (BadQuery, SearchTooSlow) as refused:
+    except (BadQuery, TooSlow) as refused:
         problem = str(refused)
     now = read_clock()
     context = {

@@ -9,25 +9,10 @@ import uuid
 
 from jobs.models import ThrottleGroup
 from jobs.state import channels
+from nodes.errors import Unknown
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.requests import ask
 from nodes.models import ClusterRequest, Node
-
-
-class GroupUnknown(Exception):
-    """There is no group with this id: it has ended, or never existed."""
-
-    def __init__(self, group_id: int) -> None:
-        self.group_id = group_id
-        super().__init__(f"Group {group_id} does not exist. A group exists while one of its seeds is running.")
-
-
-class NodeUnknown(Exception):
-    """There is no node with this id in the cluster."""
-
-    def __init__(self, node_id: uuid.UUID) -> None:
-        self.node_id = node_id
-        super().__init__(f"Node {node_id} does not exist in the cluster.")
 
 
 def rebalance(*, dry_run: bool = False, made_by: str, now: dt.datetime) -> ClusterRequest:
@@ -45,12 +30,13 @@ def move_group(group_id: int, *, to: uuid.UUID, made_by: str, now: dt.datetime) 
     Request the move of one group of seeds to another manager.
 
     Raises:
-        GroupUnknown, NodeUnknown: the group, or the node, does not exist.
-        RequestRefused: the group cannot move there now.
+        Unknown: the group, or the node, does not exist.
+        Refused: the group cannot move there now.
         NoMain: the cluster has no main manager.
     """
     if not ThrottleGroup.objects.filter(pk=group_id, node_scope=CLUSTER_SCOPE).exists():
-        raise GroupUnknown(group_id)
+        sentence = f"Group {group_id} does not exist. A group exists while one of its seeds is running."
+        raise Unknown("group", group_id, sentence)
     _check_node(to)
     return ask(ClusterRequest.Kind.MOVE, channel=channels.GROUPS, item=group_id, node=to, asked_by=made_by, now=now)
 
@@ -60,8 +46,8 @@ def drain_node(node_id: uuid.UUID, *, dry_run: bool = False, made_by: str, now: 
     Request a node to finish or hand over its work, and to stop; with `dry_run` only the plan of the moves.
 
     Raises:
-        NodeUnknown: the node does not exist.
-        RequestRefused: it has ended, or no other node could take over.
+        Unknown: the node does not exist.
+        Refused: it has ended, or no other node could take over.
         NoMain: the cluster has no main manager.
     """
     _check_node(node_id)
@@ -72,4 +58,4 @@ def drain_node(node_id: uuid.UUID, *, dry_run: bool = False, made_by: str, now: 
 
 def _check_node(node_id: uuid.UUID) -> None:
     if not Node.objects.filter(pk=node_id, scope=CLUSTER_SCOPE).exists():
-        raise NodeUnknown(node_id)
+        raise Unknown("node", node_id, f"Node {node_id} does not exist in the cluster.")

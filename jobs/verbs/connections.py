@@ -13,7 +13,6 @@ from django.db import connection as database
 from django.db import transaction
 from django.db.models import F
 
-from jobs.checks.invalid import Invalid, name_taken
 from jobs.connectors.confined import why_output_outside, why_repository_outside
 from jobs.connectors.output.registry import check_configuration, installed
 from jobs.connectors.repository import registry
@@ -22,6 +21,7 @@ from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection, Session
 from jobs.state import channels
+from nodes.errors import InUse, Invalid, NameTaken, Unknown
 from nodes.membership.changes import record_change, record_request
 
 Connection = RepositoryConnection | OutputConnection
@@ -29,32 +29,12 @@ Kind = type[RepositoryConnection] | type[OutputConnection]
 _C = TypeVar("_C", RepositoryConnection, OutputConnection)
 
 
-class InvalidConnection(Invalid):
-    """The fields are invalid for a connection."""
-
-
-class ConnectionUnknown(Exception):
-    """The connection does not exist."""
-
-    def __init__(self, connection_id: int) -> None:
-        self.connection_id = connection_id
-        super().__init__(f"Connection {connection_id} does not exist.")
-
-
-class ConnectionInUse(Exception):
-    """Jobs use the connection, so it cannot be deleted; `jobs` are their names."""
-
-    def __init__(self, connection: Connection, jobs: Sequence[str]) -> None:
-        self.connection_id, self.jobs = connection.pk, list(jobs)
-        super().__init__(f"{connection.name} cannot be deleted while it is used by: {', '.join(self.jobs)}.")
-
-
 def create(kind: Kind, *, name: str, connector: str, configuration: Mapping[str, Any], made_by: str = "") -> Connection:
     """
     Store a new connection.
 
     Raises:
-        InvalidConnection: there is no such connector, it refuses the configuration, or the name is taken.
+        Invalid: there is no such connector, it refuses the configuration, or the name is taken.
     """
     _check(kind, connector=connector, configuration=configuration)
     _check_name(kind, name)
@@ -77,8 +57,8 @@ def change(
     Change a connection, and return it; None keeps a field. Its connector never changes.
 
     Raises:
-        InvalidConnection: the connector refuses the configuration, or the name is taken.
-        ConnectionUnknown: the connection does not exist.
+        Invalid: the connector refuses the configuration, or the name is taken.
+        Unknown: the connection does not exist.
     """
     with transaction.atomic():
         connection = _lock(kind, connection_id)
@@ -137,17 +117,17 @@ def delete(kind: Kind, connection_id: int, *, made_by: str = "") -> None:
     Delete a connection that no job uses.
 
     Raises:
-        ConnectionInUse: jobs use it.
-        ConnectionUnknown: the connection does not exist.
+        InUse: jobs use it.
+        Unknown: the connection does not exist.
     """
     with transaction.atomic():
         # The full lock: a job that gets this connection now waits, and then does not find it.
         connection = kind.objects.select_for_update().filter(pk=connection_id).first()
         if connection is None:
-            raise ConnectionUnknown(connection_id)
+            raise Unknown("connection", connection_id)
         users = list(connection.jobs.order_by("name").values_list("name", flat=True))
         if users:
-            raise ConnectionInUse(connection, users)
+            raise InUse(f"{connection.name} cannot be deleted while it is used by: {', '.join(users)}.")
         _journal(connection, before=_facts(connection), after={}, made_by=made_by)
         connection.delete()
 
@@ -159,7 +139,7 @@ def index_again(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConn
     This changes one row, whatever the size of the output.
 
     Raises:
-        ConnectionUnknown: the output does not exist.
+        Unknown: the output does not exist.
     """
     return _mark(output_id, "asked to re-index all of {}", made_by=made_by, trusted_from=now)
 
@@ -171,7 +151,7 @@ def clear(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConnection
     Workers do that after this call, a chunk at a time. `restoring.restore_cleared` restores the documents.
 
     Raises:
-        ConnectionUnknown: the output does not exist.
+        Unknown: the output does not exist.
     """
     facts = {"trusted_from": now, "clear_before": now, "clearing_refused": ""}
     return _mark(output_id, "asked to take everything out of {}", made_by=made_by, **facts)
@@ -183,7 +163,7 @@ def clear_history(repository_id: int, *, made_by: str, now: dt.datetime) -> Repo
     chunks.
 
     Raises:
-        ConnectionUnknown: the source does not exist.
+        Unknown: the source does not exist.
     """
     with transaction.atomic():
         return _store_mark(
@@ -220,7 +200,7 @@ def _store_mark(kind: type[_C], connection_id: int, asked: str, *, made_by: str,
 def _lock(kind: Kind, connection_id: int) -> Connection:
     connection = kind.objects.select_for_update(no_key=True).filter(pk=connection_id).first()
     if connection is None:
-        raise ConnectionUnknown(connection_id)
+        raise Unknown("connection", connection_id)
     return connection
 
 
@@ -257,13 +237,13 @@ def _named(connection: Connection) -> str:
 
 def _check_name(kind: Kind, name: str) -> None:
     if kind.objects.filter(name=name).exists():
-        raise InvalidConnection(name_taken("connection", name), is_conflict=True)
+        raise NameTaken("connection", name)
 
 
 def _check(kind: Kind, *, connector: str, configuration: Mapping[str, Any]) -> None:
     problems = _CHECKS[kind](connector, configuration)
     if problems:
-        raise InvalidConnection(problems)
+        raise Invalid(problems)
 
 
 def _as_stored(kind: Kind, *, connector: str, configuration: Mapping[str, Any]) -> dict[str, Any]:

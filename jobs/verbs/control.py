@@ -18,7 +18,8 @@ from jobs.queue.send_back import SentBack, send_back
 from jobs.queue.wake import wake_job
 from jobs.state import journal
 from jobs.state.runs import ask_for_run
-from jobs.state.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
+from jobs.state.transitions import StateChange, TransitionRefused, make_transition
+from nodes.errors import Unknown
 
 # A job that failed to start gets all its attempts again.
 _AS_NEW: Final = {"failures": 0, "failing_since": None, "retry_at": None}
@@ -91,14 +92,14 @@ def send_back_failed(job_id: int, *, codes: Sequence[str] = (), made_by: str, no
     which reads all documents that it reaches anyway.
 
     Raises:
-        JobUnknown: the job does not exist.
+        Unknown: the job does not exist.
         TransitionRefused: the job is neither active nor inactive.
     """
     connection.ensure_connection()
     sent = send_back(connection.connection, job_id=job_id, codes=codes, now=now)
     job = Job.objects.filter(pk=job_id).first()
     if job is None:
-        raise JobUnknown(job_id)
+        raise Unknown("job", job_id)
     if sent is None:
         raise TransitionRefused(job, "send back")
     if sent.documents:

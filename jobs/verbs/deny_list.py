@@ -18,7 +18,8 @@ from jobs.models import Bin, DenialReason, ThrottlePolicy, ThrottleRule
 from jobs.models.policy import MOST_REQUESTS
 from jobs.throttling.patterns import EVERY_PORT, patterns_of
 from jobs.verbs import policies
-from jobs.verbs.hosts import BinRefused, HostsUnknown, InvalidBin, check_reason
+from jobs.verbs.hosts import HostsUnknown, check_reason
+from nodes.errors import Invalid, Refused, Unknown
 from nodes.membership.changes import record_request
 
 # The policy that gets the rules for denied patterns. Other policies that hold everywhere may deny too.
@@ -62,10 +63,10 @@ def deny(pattern: str, *, reason: str, confirm: bool = False, made_by: str, now:
     Deny the hosts of a pattern (`*.example.com`) for all jobs.
 
     Raises:
-        InvalidPolicy: as `jobs.verbs.policies` does.
-        InvalidBin: the pattern is every host (pause the jobs for that), or no reason is given.
+        Invalid: as `jobs.verbs.policies` does.
+        Invalid: the pattern is every host (pause the jobs for that), or no reason is given.
         HostsUnknown: the pattern matches no known host, and the caller did not confirm it.
-        BinRefused: the pattern is already denied, or another policy has the name of the list.
+        Refused: the pattern is already denied, or another policy has the name of the list.
     """
     pattern = pattern_meant(pattern)
     check_reason(reason)
@@ -76,7 +77,7 @@ def deny(pattern: str, *, reason: str, confirm: bool = False, made_by: str, now:
         listed = ThrottlePolicy.objects.select_for_update().filter(name=DENY_LIST, holds_everywhere=True).first()
         wanted = [RuleWanted(pattern=each, denies=True) for each in patterns_of(pattern)]
         if listed is None and ThrottlePolicy.objects.filter(name=DENY_LIST).exists():
-            raise BinRefused(
+            raise Refused(
                 f"The policy {DENY_LIST} is not the deny list, because it does not apply everywhere. Rename that policy first."
             )
         if listed is None:
@@ -92,7 +93,7 @@ def deny(pattern: str, *, reason: str, confirm: bool = False, made_by: str, now:
             denied = {rule.pattern.lower() for rule in rules if rule.denies and rule.is_always_open}
             missing = [rule for rule in wanted if rule.pattern.lower() not in denied]
             if not missing:
-                raise BinRefused(f"{DENY_LIST} already denies {pattern}.")
+                raise Refused(f"{DENY_LIST} already denies {pattern}.")
             policies.change(listed.pk, rules=[*rules, *missing], everywhere=True, made_by=made_by)
         DenialReason.objects.update_or_create(
             policy=listed,
@@ -117,14 +118,14 @@ def pattern_meant(typed: str) -> str:
     Return the pattern of the hosts that a person typed, if they may be denied together.
 
     Raises:
-        InvalidBin: it is no pattern, or means every host.
+        Invalid: it is no pattern, or means every host.
     """
     pattern = as_kept(typed)
     if not pattern:
-        raise InvalidBin("pattern", "This pattern matches every host. To stop all requests, pause the jobs.")
+        raise Invalid({"pattern": ["This pattern matches every host. To stop all requests, pause the jobs."]})
     why = why_no_pattern(pattern)
     if why or "/" in pattern:
-        raise InvalidBin("pattern", why or f"{pattern!r} means files. Write a host pattern, such as *.example.com.")
+        raise Invalid({"pattern": [why or f"{pattern!r} means files. Write a host pattern, such as *.example.com."]})
     return pattern
 
 
@@ -134,18 +135,18 @@ def allow(policy_id: int, *, pattern: str, made_by: str, everywhere: bool) -> No
     everywhere.
 
     Raises:
-        PolicyUnknown, PolicyNotAllowed: as `jobs.verbs.policies` does.
-        BinRefused: it has no such rule.
+        Unknown, NotAllowed: as `jobs.verbs.policies` does.
+        Refused: it has no such rule.
     """
     with transaction.atomic():
         policy = ThrottlePolicy.objects.select_for_update().filter(pk=policy_id, holds_everywhere=True).first()
         if policy is None:
-            raise policies.PolicyUnknown(policy_id)
+            raise Unknown("policy", policy_id)
         rules = policies.rules_of(policy)
         meant = {each.lower() for each in patterns_of(as_kept(pattern))}
         kept = [rule for rule in rules if not (rule.denies and as_kept(rule.pattern).lower() in meant)]
         if len(kept) == len(rules):
-            raise BinRefused(f"{policy.name} does not deny {pattern}.")
+            raise Refused(f"{policy.name} does not deny {pattern}.")
         policies.change(
             policy_id, rules=kept, unlimited=True, everywhere=everywhere or policy.name == DENY_LIST, made_by=made_by
         )
@@ -158,12 +159,12 @@ def allow_everywhere(pattern: str, *, made_by: str) -> None:
     Remove the rules that deny a pattern from all policies that hold everywhere.
 
     Raises:
-        BinRefused: none has such a rule.
+        Refused: none has such a rule.
     """
     with transaction.atomic():
         denying = sorted({denial.policy_id for denial in denials() if _is_same(denial.pattern, pattern)})
         if not denying:
-            raise BinRefused(f"Nothing denies {pattern}.")
+            raise Refused(f"Nothing denies {pattern}.")
         for policy_id in denying:
             allow(policy_id, pattern=pattern, made_by=made_by, everywhere=True)
 

@@ -13,7 +13,6 @@ from typing import Any, Final, Unpack
 
 from django.db import transaction
 
-from jobs.checks.invalid import name_taken
 from jobs.checks.job_options import GUARD, Terms, check_terms, store_windows
 from jobs.connectors.repository.registry import check_specification
 from jobs.connectors.repository.registry import find as find_connector
@@ -21,9 +20,9 @@ from jobs.lifecycle.job import Phase
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, OutputConnection, RepositoryConnection
 from jobs.state import journal
-from jobs.state.runs import InvalidJob
 from jobs.state.transitions import lock_job
 from jobs.verbs.seeds import SeedWanted, addresses_of, are_as_stored, insert_seeds, replace_seeds, seed_facts
+from nodes.errors import Invalid, NameTaken
 from nodes.life.identity import TAG
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.changes import differences, in_words
@@ -65,7 +64,7 @@ def create_job(
     Store a new job with its seeds and its schedule.
 
     Raises:
-        InvalidJob: a field is invalid, or the name is taken.
+        Invalid: a field is invalid, or the name is taken.
     """
     check_name(name)
     job = Job(
@@ -78,7 +77,7 @@ def create_job(
     )
     warnings = _check(job, seeds=seeds, outputs=outputs, windows=windows, now=now)
     if Job.objects.filter(name=name).exists():
-        raise InvalidJob(name_taken("job", name), is_conflict=True)
+        raise NameTaken("job", name)
     with transaction.atomic():
         job.save()
         job.outputs.set(outputs)
@@ -109,8 +108,8 @@ def change_job(
     that is changed while the job runs is read at once.
 
     Raises:
-        InvalidJob: a field is invalid, or cannot be changed now.
-        JobUnknown: the job does not exist.
+        Invalid: a field is invalid, or cannot be changed now.
+        Unknown: the job does not exist.
     """
     if name is not None:
         check_name(name)
@@ -134,7 +133,7 @@ def change_job(
             job, changed=[*changed, *(["outputs"] if outputs_change else [])], seeds_change=seeds is not None
         )
         if name is not None and Job.objects.filter(name=name).exclude(pk=job.pk).exists():
-            raise InvalidJob(name_taken("job", name), is_conflict=True)
+            raise NameTaken("job", name)
         # Only a job with hop limits stores its links: with the first limits, every document must be read
         # unconditionally once.
         hops_begin = bool(changed.get("hop_limits")) and not job.hop_limits
@@ -200,12 +199,10 @@ def check_name(name: str) -> None:
     Check the name of a job.
 
     Raises:
-        InvalidJob: it is blank, too long, or has characters that cannot be shown or stored.
+        Invalid: it is blank, too long, or has characters that cannot be shown or stored.
     """
     if not name.strip() or len(name) > _MOST_NAME or not name.isprintable():
-        raise InvalidJob(
-            {"name": [f"The name of a job needs 1 to {_MOST_NAME} printable characters, not only blanks."]}
-        )
+        raise Invalid({"name": [f"The name of a job needs 1 to {_MOST_NAME} printable characters, not only blanks."]})
 
 
 def _check(
@@ -220,7 +217,7 @@ def _check(
     Return warnings about a new or changed job.
 
     Raises:
-        InvalidJob: a field is invalid.
+        Invalid: a field is invalid.
     """
     problems: dict[str, list[str]] = {}
     urls = [url for seed in seeds for url in seed.urls]
@@ -237,7 +234,7 @@ def _check(
     link_types = find_connector(job.repository.connector).link_types
     problems.update(check_terms(job, windows=windows, link_types=link_types, now=now))
     if problems:
-        raise InvalidJob(problems)
+        raise Invalid(problems)
     return list(checked.warnings)
 
 
@@ -246,7 +243,7 @@ def _refuse_while_it_runs(job: Job, *, changed: Sequence[str], seeds_change: boo
     Check that these fields can change in the job's present phase.
 
     Raises:
-        InvalidJob: a running job depends on one of them.
+        Invalid: a running job depends on one of them.
     """
     if job.phase == Phase.INACTIVE:
         return
@@ -255,4 +252,4 @@ def _refuse_while_it_runs(job: Job, *, changed: Sequence[str], seeds_change: boo
         held.append("seeds")
     if held:
         why = f"Job {job.name} is “{job.status}”. It can be changed only when it is not running."
-        raise InvalidJob({field: [why] for field in held})
+        raise Invalid({field: [why] for field in held})

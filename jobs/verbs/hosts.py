@@ -16,7 +16,6 @@ from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Collate
 
-from jobs.checks.invalid import Invalid
 from jobs.connectors.repository.kind import BadIdentifier
 from jobs.connectors.repository.web.kind import HOSTS
 from jobs.connectors.repository.web.urls import bin_of, canonical
@@ -24,6 +23,7 @@ from jobs.models import Bin, BinState
 from jobs.queue.pace.end_back_off import go_on_without_back_off
 from jobs.queue.wake import wake_bin
 from jobs.state import channels
+from nodes.errors import Invalid, Refused, Unknown
 from nodes.membership.changes import record_request
 
 # Permission to stop, deny and release hosts.
@@ -32,31 +32,14 @@ _PORT: Final = re.compile(r":\d+$")
 _LONGEST_REASON: Final = 500
 
 
-class InvalidBin(Invalid):
-    """The fields are invalid for a host."""
-
-    def __init__(self, field: str, sentence: str) -> None:
-        super().__init__({field: [sentence]})
-
-
-class BinUnknown(Exception):
-    """The bin does not exist."""
-
-    def __init__(self, bin_id: int | str) -> None:
-        self.bin_id = bin_id
-        super().__init__(f"Host {bin_id} does not exist.")
-
-
-class HostsUnknown(Exception):
+class HostsUnknown(Refused):
     """A name or pattern matches no host that a crawl has come to: perhaps it is misspelled. Nothing was changed."""
+
+    code = "unknown_hosts"
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         super().__init__(f"No crawl has come to a host {pattern}, so nothing would change now. Check the name.")
-
-
-class BinRefused(Exception):
-    """The state of the host does not allow the operation; the message names the state."""
 
 
 def stop(bin_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
@@ -64,9 +47,9 @@ def stop(bin_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
     Stop requests to a bin, over all jobs and nodes, until `go_on`; a host without a port means all its ports.
 
     Raises:
-        BinUnknown: there is none with this id.
-        BinRefused: it is already stopped.
-        InvalidBin: no reason is given.
+        Unknown: there is none with this id.
+        Refused: it is already stopped.
+        Invalid: no reason is given.
     """
     check_reason(reason)
     with transaction.atomic():
@@ -79,8 +62,8 @@ def stop_named(typed: str, *, reason: str, confirm: bool = False, made_by: str, 
 
     Raises:
         HostsUnknown: no crawl has come to the host, and the caller did not confirm it.
-        BinRefused: it is already stopped.
-        InvalidBin: the name is no host name, or no reason is given.
+        Refused: it is already stopped.
+        Invalid: the name is no host name, or no reason is given.
     """
     name = name_meant(typed)
     check_reason(reason)
@@ -102,7 +85,7 @@ def _stop(found: Bin, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
         Bin.objects.filter(pk=found.pk).update(stops_every_port=True)
     meant = known_hosts(found.name) if names_every_port else Bin.objects.filter(pk=found.pk)
     if not meant.filter(stopped_at=None).update(**facts):
-        raise BinRefused(f"{found} is already stopped by {found.stopped_by}: {found.stopped_why}")
+        raise Refused(f"{found} is already stopped by {found.stopped_by}: {found.stopped_why}")
     found.refresh_from_db()
     _tell(found, f"{made_by} stopped {found}: {reason.strip()}", before=before, made_by=made_by)
     return found
@@ -123,13 +106,13 @@ def go_on(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
     Release a stopped bin at its pace, together with all ports that were stopped with it.
 
     Raises:
-        BinUnknown: there is none with this id.
-        BinRefused: it is not stopped.
+        Unknown: there is none with this id.
+        Refused: it is not stopped.
     """
     with transaction.atomic():
         found = _read(bin_id)
         if found.stopped_at is None:
-            raise BinRefused(f"{found} is not stopped.")
+            raise Refused(f"{found} is not stopped.")
         before = _facts(found)
         meant = Bin.objects.filter(pk=found.pk)
         if found.stops_every_port:
@@ -154,16 +137,16 @@ def end_back_off(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
     number of failures stays.
 
     Raises:
-        BinUnknown: there is none with this id.
-        BinRefused: it is not backing off.
+        Unknown: there is none with this id.
+        Refused: it is not backing off.
     """
     with transaction.atomic():
         found = _of_connectors(bin_id).select_for_update(no_key=True).first()
         if found is None:
-            raise BinUnknown(bin_id)
+            raise Unknown("host", bin_id)
         until = found.back_off_until if found.back_off_until and found.back_off_until > now else None
         if not found.back_off_level and until is None:
-            raise BinRefused(f"{found} is not backing off.")
+            raise Refused(f"{found} is not backing off.")
         ended = f"level {found.back_off_level}" + (f", until {until:%Y-%m-%d %H:%M:%S} UTC" if until else "")
         before = _facts(found)
         found.back_off_level, found.back_off_until, found.backing_off_since = 0, None, None
@@ -178,13 +161,13 @@ def find_named(typed: str) -> Bin:
     Return the bin of a web host, by its name or an address there.
 
     Raises:
-        BinUnknown: no crawl has come to it, and no operator has stopped it.
-        InvalidBin: the name is no host name.
+        Unknown: no crawl has come to it, and no operator has stopped it.
+        Invalid: the name is no host name.
     """
     name = name_meant(typed)
     found = Bin.objects.filter(namespace=HOSTS.namespace, name=name).first()
     if found is None:
-        raise BinUnknown(name)
+        raise Unknown("host", name)
     return found
 
 
@@ -193,13 +176,13 @@ def name_meant(typed: str) -> str:
     Return the name of the bin for the name of a web host, or an address there, as a person typed it.
 
     Raises:
-        InvalidBin: the name is no host name.
+        Invalid: the name is no host name.
     """
     typed = typed.strip()
     try:
         return bin_of(canonical(typed if "://" in typed else f"http://{typed}/"))
     except BadIdentifier as bad:
-        raise InvalidBin("name", f"{bad}. Write the name of a host, such as www.example.com.") from None
+        raise Invalid({"name": [f"{bad}. Write the name of a host, such as www.example.com."]}) from None
 
 
 def check_reason(reason: str) -> None:
@@ -207,10 +190,10 @@ def check_reason(reason: str) -> None:
     Check the reason of an operator.
 
     Raises:
-        InvalidBin: it is blank or too long.
+        Invalid: it is blank or too long.
     """
     if not reason.strip() or len(reason) > _LONGEST_REASON:
-        raise InvalidBin("reason", f"Write a reason of 1 to {_LONGEST_REASON} characters. Other operators see it.")
+        raise Invalid({"reason": [f"Write a reason of 1 to {_LONGEST_REASON} characters. Other operators see it."]})
 
 
 def _of_connectors(bin_id: int) -> QuerySet[Bin]:
@@ -220,7 +203,7 @@ def _of_connectors(bin_id: int) -> QuerySet[Bin]:
 def _read(bin_id: int) -> Bin:
     found = _of_connectors(bin_id).first()
     if found is None:
-        raise BinUnknown(bin_id)
+        raise Unknown("host", bin_id)
     return found
 
 

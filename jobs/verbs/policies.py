@@ -12,7 +12,6 @@ from typing import Any, Final, TypedDict, Unpack
 
 from django.db import connection, transaction
 
-from jobs.checks.invalid import Invalid, name_taken
 from jobs.checks.policies import RuleWanted, as_kept, check, is_unlimited
 from jobs.models import Seed, ThrottlePolicy, ThrottleRule
 from jobs.queries.policy_preview import Preview, read_preview
@@ -20,13 +19,16 @@ from jobs.queue.pace.addresses import want_placed
 from jobs.queue.pace.read_policies import read_policies
 from jobs.state import channels
 from jobs.throttling.policies import PolicyTerms
+from nodes.errors import InUse, Invalid, NameTaken, NotAllowed, Unknown
 from nodes.membership.changes import record_change
 
 # Permission for limits of every bin of the cluster, and for denials.
 EVERYWHERE: Final = "jobs.limit_everywhere"
 _USERS_NAMED: Final = 10
 _USERS_COUNTED: Final = 1_000
-
+_NOT_ALLOWED: Final = (
+    "Only administrators may change policies that apply everywhere, and denied hosts. Nothing was changed."
+)
 
 # Seconds between two starts to a host, in a policy without any pace.
 _USUAL_GAP: Final = 1.0
@@ -51,39 +53,8 @@ class PolicyFacts(TypedDict, total=False):
     time_zone: str
 
 
-class InvalidPolicy(Invalid):
-    """The fields are invalid for a policy."""
-
-
-class PolicyUnknown(Exception):
-    """The policy does not exist."""
-
-    def __init__(self, policy_id: int) -> None:
-        self.policy_id = policy_id
-        super().__init__(f"Policy {policy_id} does not exist.")
-
-
-class PolicyNotAllowed(Exception):
-    """The request concerns every bin of the cluster, and its author may not decide that."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Only administrators may change policies that apply everywhere, and denied hosts. Nothing was changed."
-        )
-
-
-class PolicyInUse(Exception):
-    """Seeds need the policy; `users` names their jobs, or some of them."""
-
-    def __init__(self, policy: ThrottlePolicy, users: "Users") -> None:
-        self.policy_id, self.users = policy.pk, users
-        super().__init__(
-            f"{policy.name} cannot be deleted while it is used by: {users}. Give their seeds another policy."
-        )
-
-
 @dataclass(frozen=True, slots=True)
-class Users:
+class _Users:
     """The jobs whose seeds have a policy: the first of their names, and their number (None: too many to count)."""
 
     names: Sequence[str]
@@ -133,8 +104,8 @@ def create(
     `unlimited` if its bins have no pace on purpose. `everywhere` if the author may limit the whole cluster.
 
     Raises:
-        InvalidPolicy: a field is invalid, or the name is taken.
-        PolicyNotAllowed: it concerns every bin, or denies some.
+        Invalid: a field is invalid, or the name is taken.
+        NotAllowed: it concerns every bin, or denies some.
     """
     with transaction.atomic():
         saved = _write(None, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
@@ -156,9 +127,9 @@ def change(
     Change a policy, and return it; missing fields stay. `rules` replaces all rules. The rest is as in `create`.
 
     Raises:
-        InvalidPolicy: a field is invalid, or the name is taken.
-        PolicyNotAllowed: it concerns every bin, or changes denials.
-        PolicyUnknown: the policy does not exist.
+        Invalid: a field is invalid, or the name is taken.
+        NotAllowed: it concerns every bin, or changes denials.
+        Unknown: the policy does not exist.
     """
     with transaction.atomic():
         before = _facts(_lock(policy_id)[0])
@@ -180,7 +151,7 @@ def rehearse(
     Return the result of `create` (without an id) or `change` without storing it; no bin is read.
 
     Raises:
-        InvalidPolicy, PolicyNotAllowed, PolicyUnknown: as these do.
+        Invalid, NotAllowed, Unknown: as these do.
     """
     with transaction.atomic():
         before = None if policy_id is None else _terms_of(policy_id)
@@ -196,7 +167,7 @@ def preview(policy_id: int | None, *, everywhere: bool, now: dt.datetime, **want
     Return the effects of `create` (without an id) or `change` without storing anything.
 
     Raises:
-        InvalidPolicy, PolicyNotAllowed, PolicyUnknown: as these do.
+        Invalid, NotAllowed, Unknown: as these do.
     """
     found = rehearse(policy_id, everywhere=everywhere, **wanted)
     return read_preview(found.before, found.after, warnings=found.warnings, now=now)
@@ -212,26 +183,33 @@ def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
     Delete a policy that no seed has.
 
     Raises:
-        PolicyInUse: seeds have it.
-        PolicyNotAllowed: it holds for every bin, or denies some.
-        PolicyUnknown: the policy does not exist.
+        InUse: seeds have it.
+        NotAllowed: it holds for every bin, or denies some.
+        Unknown: the policy does not exist.
     """
     with transaction.atomic():
         # The full lock: a seed that gets this policy now waits, and then does not find it.
         policy = ThrottlePolicy.objects.select_for_update().filter(pk=policy_id).first()
         if policy is None:
-            raise PolicyUnknown(policy_id)
+            raise Unknown("policy", policy_id)
         if not everywhere and (policy.holds_everywhere or _denied(rules_of(policy), policy.time_zone)):
-            raise PolicyNotAllowed
-        users = users_of(policy)
-        if users.names:
-            raise PolicyInUse(policy, users)
+            raise NotAllowed(_NOT_ALLOWED)
+        if why := why_in_use(policy):
+            raise InUse(why)
         record_change(f"policy {policy.name}", before=_facts(policy), after={}, made_by=made_by)
         policy.delete()
         _tell_nodes()
 
 
-def users_of(policy: ThrottlePolicy) -> Users:
+def why_in_use(policy: ThrottlePolicy) -> str:
+    """Return why a policy cannot be deleted: seeds need it. Return "" if none does."""
+    users = _users_of(policy)
+    if not users.names:
+        return ""
+    return f"{policy.name} cannot be deleted while it is used by: {users}. Give their seeds another policy."
+
+
+def _users_of(policy: ThrottlePolicy) -> _Users:
     """Return the jobs whose seeds have a policy, including seeds that are being removed."""
     found = (
         Seed.objects.filter(policy=policy)
@@ -240,7 +218,7 @@ def users_of(policy: ThrottlePolicy) -> Users:
         .distinct()[: _USERS_COUNTED + 1]
     )
     names = list(found)
-    return Users(names[:_USERS_NAMED], len(names) if len(names) <= _USERS_COUNTED else None)
+    return _Users(names[:_USERS_NAMED], len(names) if len(names) <= _USERS_COUNTED else None)
 
 
 def rules_of(policy: ThrottlePolicy) -> list[RuleWanted]:
@@ -300,12 +278,12 @@ def _write(
     # A policy that was unlimited before is unlimited on purpose.
     checked = check(policy, after, unlimited=unlimited, was_unlimited=before.is_unlimited)
     if checked.problems:
-        raise InvalidPolicy(checked.problems)
+        raise Invalid(checked.problems)
     if ThrottlePolicy.objects.filter(name=policy.name).exclude(pk=policy.pk).exists():
-        raise InvalidPolicy(name_taken("policy", policy.name), is_conflict=True)
+        raise NameTaken("policy", policy.name)
     denial_changes = _denied(before.rules, before.time_zone) != _denied(after, policy.time_zone)
     if (before.holds_everywhere or policy.holds_everywhere or denial_changes) and not everywhere:
-        raise PolicyNotAllowed
+        raise NotAllowed(_NOT_ALLOWED)
     policy.save()
     if after != before.rules:
         policy.rules.all().delete()
@@ -320,7 +298,7 @@ def _write(
 def _lock(policy_id: int) -> tuple[ThrottlePolicy, _Before]:
     policy = ThrottlePolicy.objects.select_for_update(no_key=True).filter(pk=policy_id).first()
     if policy is None:
-        raise PolicyUnknown(policy_id)
+        raise Unknown("policy", policy_id)
     rules = rules_of(policy)
     return policy, _Before(rules, policy.holds_everywhere, policy.time_zone, _has_no_pace(policy, rules))
 

@@ -10,13 +10,13 @@ from jobs.models import DeletedJob, Job, OutputConnection, Restoration
 from jobs.queries.jobs.removals import jobs_of_cleared_output, read_outputs, read_runs
 from jobs.queue.removing.tombstones import CLEARED, NO_RUN
 from jobs.state import journal
-from jobs.state.deleted_jobs import CannotComeBack, dig_out
-from jobs.state.transitions import JobUnknown, lock_job
+from jobs.state.deleted_jobs import dig_out
+from jobs.state.transitions import lock_job
 from jobs.verbs import editing
+from nodes.errors import Refused, Unknown
 
 __all__ = [
-    "CannotComeBack",
-    "NothingToRestore",
+    "Refused",
     "find_deleted",
     "restore",
     "restore_cleared",
@@ -28,10 +28,6 @@ __all__ = [
 _DELETED: Final = "job deleted"
 
 
-class NothingToRestore(Exception):
-    """A job has no removed documents to restore, or cannot restore them now."""
-
-
 def restore(
     job_id: int, *, run_no: int | None = None, since: dt.datetime | None = None, made_by: str, now: dt.datetime
 ) -> Restoration:
@@ -39,19 +35,19 @@ def restore(
     Restore the removals of a job's run, by default the newest run with removals; `since` limits them to later ones.
 
     Raises:
-        JobUnknown: the job does not exist.
-        NothingToRestore: no such removal is kept, or the job is removing documents now.
+        Unknown: the job does not exist.
+        Refused: no such removal is kept, or the job is removing documents now.
     """
     job = Job.objects.filter(pk=job_id).first()
     if job is None:
-        raise JobUnknown(job_id)
+        raise Unknown("job", job_id)
     if job.phase == Phase.SHUTTING_DOWN:
-        raise NothingToRestore(f"Job {job.name} is removing documents. Abort it, or wait until it has ended.")
+        raise Refused(f"Job {job.name} is removing documents. Abort it, or wait until it has ended.")
     runs = {run.run_no: run for run in read_runs(job_id)}
     if run_no is None:
         run_no = max(runs, default=job.run_no)
     if run_no not in runs or (since is not None and runs[run_no].last_at < since):
-        raise NothingToRestore(f"Job {job.name} has no removals of run {run_no} that can be restored.")
+        raise Refused(f"Job {job.name} has no removals of run {run_no} that can be restored.")
     same = {"job_id": job_id, "run_no": run_no, "since": since, "cause": "", "output_id": None}
     with transaction.atomic():
         # A second request for an open restoration has no effect.
@@ -70,18 +66,16 @@ def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetim
     it.
 
     Raises:
-        InvalidJob: the job lost the output, and cannot be changed now.
-        JobUnknown: the job does not exist.
-        NothingToRestore: no such removal is kept.
+        Invalid: the job lost the output, and cannot be changed now.
+        Unknown: the job does not exist.
+        Refused: no such removal is kept.
     """
     with transaction.atomic():
         job = lock_job(job_id)
         output = _stop_clearing(output_id)
         if output is None or output_id not in {found.output_id for found in read_outputs(job_id)}:
             name = output.name if output else str(output_id)
-            raise NothingToRestore(
-                f"Job {job.name} has no documents that were removed from output {name} and can be restored."
-            )
+            raise Refused(f"Job {job.name} has no documents that were removed from output {name} and can be restored.")
         outputs = list(job.outputs.order_by("pk"))
         if output not in outputs:
             editing.change_job(job_id, outputs=[*outputs, output], made_by=made_by, now=now)
@@ -93,17 +87,15 @@ def restore_cleared(output_id: int, *, made_by: str, now: dt.datetime) -> list[R
     Restore the documents of a cleared output, for all jobs that have the output; a running clearing stops.
 
     Raises:
-        NothingToRestore: no such removal is kept, or the output does not exist.
+        Refused: no such removal is kept, or the output does not exist.
     """
     with transaction.atomic():
         output = _stop_clearing(output_id)
         if output is None:
-            raise NothingToRestore(f"There is no output {output_id}.")
+            raise Refused(f"There is no output {output_id}.")
         jobs = list(Job.objects.filter(pk__in=jobs_of_cleared_output(output_id), outputs=output).order_by("pk"))
         if not jobs:
-            raise NothingToRestore(
-                f"Output {output.name} was not cleared, or its removed documents are no longer kept."
-            )
+            raise Refused(f"Output {output.name} was not cleared, or its removed documents are no longer kept.")
         return [_restore_into(job, output, cause=CLEARED, made_by=made_by, now=now) for job in jobs]
 
 
@@ -131,7 +123,7 @@ def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Restorati
     Restore a deleted job, with the documents that its deletion removed.
 
     Raises:
-        CannotComeBack: the job is no longer kept, its name is taken, or an object that it needs no longer exists.
+        Refused: the job is no longer kept, its name is taken, or an object that it needs no longer exists.
     """
     with transaction.atomic():
         job = dig_out(job_id, now=now)

@@ -10,30 +10,17 @@ from typing import Final, NamedTuple
 
 from django.db import transaction
 
-from jobs.checks.invalid import Invalid
 from jobs.connectors.repository.registry import check_specification
 from jobs.models import Job, Seed
-from jobs.state.runs import InvalidJob
 from jobs.verbs import editing
 from jobs.verbs.editing import JobSaved
 from jobs.verbs.seeds import SeedWanted
+from nodes.errors import Invalid, Unknown
 
 MOST_ADDRESSES: Final = 100_000
 LONGEST_ADDRESS: Final = 10_000
 # Bad lines that an error names.
 _NAMED: Final = 20
-
-
-class SeedUnknown(Exception):
-    """The seed does not exist."""
-
-    def __init__(self, seed_id: int) -> None:
-        self.seed_id = seed_id
-        super().__init__(f"Seed {seed_id} does not exist.")
-
-
-class InvalidLines(Invalid):
-    """Lines of a list are invalid addresses for the job. `problems` maps `lines.17` to its sentences."""
 
 
 class _Line(NamedTuple):
@@ -46,22 +33,22 @@ def change_addresses(seed_id: int, *, text: str, append: bool, made_by: str, now
     Make the lines of a text the addresses of a seed, or `append` them. Blank lines do not count.
 
     Raises:
-        SeedUnknown: the seed does not exist.
-        InvalidLines: lines are invalid addresses for its job; the error names the first of them.
-        InvalidJob: there is no line, there are too many, or the job cannot be changed now.
+        Unknown: the seed does not exist.
+        Invalid: lines are invalid addresses for its job; the error names the first of them.
+        Invalid: there is no line, there are too many, or the job cannot be changed now.
     """
     lines = list(_lines_of(text))
     with transaction.atomic():
         job = Job.objects.select_for_update(no_key=True).filter(seeds=seed_id, seeds__removed_at=None).first()
         if job is None:
-            raise SeedUnknown(seed_id)
+            raise Unknown("seed", seed_id)
         stored = list(job.seeds.filter(removed_at=None).select_related("policy"))
         changed = next(seed for seed in stored if seed.pk == seed_id)
         kept = changed.urls if append else []
         addresses = [*kept, *(line.address for line in lines)]
         if not addresses or len(addresses) > MOST_ADDRESSES:
             said = f"A seed has 1 to {MOST_ADDRESSES:,} addresses; these are {len(addresses):,}."
-            raise InvalidJob({"urls": [said]})
+            raise Invalid({"urls": [said]})
         _check_lines(job, lines)
         wanted = [_as_wanted(seed, addresses if seed.pk == seed_id else seed.urls) for seed in stored]
         return editing.change_job(job.pk, seeds=wanted, made_by=made_by, now=now)
@@ -85,7 +72,7 @@ def _check_lines(job: Job, lines: Sequence[_Line]) -> None:
             break
         problems[f"lines.{line.number}"] = said
     if problems:
-        raise InvalidLines(problems)
+        raise Invalid(problems)
 
 
 def _bad_lines(job: Job, lines: Sequence[_Line]) -> Iterator[tuple[_Line, list[str]]]:

@@ -11,7 +11,7 @@ from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.models import Job, Seed, ThrottlePolicy
 from jobs.queue.pace.limits import rebind_bins
 from jobs.state import channels
-from jobs.state.runs import InvalidJob
+from nodes.errors import Invalid
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _places(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> list[Seed | 
     Return for each wanted seed the stored seed that it replaces: the one with its id, or the next unnamed one.
 
     Raises:
-        InvalidJob: the job has no seed with this id, or two wanted seeds name the same.
+        Invalid: the job has no seed with this id, or two wanted seeds name the same.
     """
     by_id = {seed.pk: seed for seed in stored}
     problems: dict[str, list[str]] = {}
@@ -77,7 +77,7 @@ def _places(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> list[Seed | 
         elif wanted.id is not None:
             named.add(wanted.id)
     if problems:
-        raise InvalidJob(problems)
+        raise Invalid(problems)
     others = (seed for seed in stored if seed.pk not in named)
     return [next(others, None) if wanted.id is None else by_id[wanted.id] for wanted in seeds]
 
@@ -87,7 +87,7 @@ def replace_seeds(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[See
     Update the seeds that are still wanted, since their lanes have documents, and mark the others as removed.
 
     Raises:
-        InvalidJob: the job has no seed with this id, or two wanted seeds name the same.
+        Invalid: the job has no seed with this id, or two wanted seeds name the same.
     """
     places = _places(seeds, stored)
     for wanted, seed in zip(seeds, places, strict=True):

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
+from nodes.errors import Refused
+
 # Largest number of items that an error names.
 _NAMED: Final = 3
 
@@ -62,7 +64,7 @@ class PoolStrategy(Protocol):
         ...
 
 
-class StrategyRefused(Exception):
+class StrategyRefused(Refused):
     """A strategy returned an invalid plan. The present assignment has to stay. Retrying cannot help."""
 
 

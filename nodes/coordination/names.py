@@ -4,22 +4,25 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from nodes.errors import Invalid
+
 _PATTERN: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _MOST: Final = 120
 # Names that match the pattern but have a meaning of their own in a path.
 _TAKEN: Final = frozenset({".", ".."})
 
 
-class BadName(ValueError):
+class BadName(Invalid, ValueError):
     """A name is invalid."""
 
     def __init__(self, what: str, name: object) -> None:
         self.what, self.name = what, name
         shown = repr(name[:_MOST]) if isinstance(name, str) else f"{str(name)[:_MOST]} of type {type(name).__name__}"
-        super().__init__(
+        said = (
             f"the {what} {shown} cannot be: it must be of 1 to {_MOST} characters of a-z, A-Z, 0-9, '.', '_' "
-            f"and '-', and neither '.' nor '..'"
+            f"and '-', and neither '.' nor '..'."
         )
+        super().__init__({what: [said]})
 
 
 def checked(what: str, name: object) -> str:

@@ -17,7 +17,8 @@ from nodes.database.address import database_dsn
 from nodes.database.clock import read_clock
 from nodes.distributed.book import ALL, DEFAULT_CLUSTER, OTHERS
 from nodes.distributed.queries import ItemOfJob, JobSeen, plan_sharing, read_distributed_job, read_distributed_jobs
-from nodes.distributed.verbs import DistributedJobUnknown, lock_switches, read_switches, set_switch, wish_rebalance
+from nodes.distributed.verbs import lock_switches, read_switches, set_switch, wish_rebalance
+from nodes.errors import Unknown
 
 # Switches of many jobs, by their names in the API.
 _OF_MANY: Final = {"all": ALL, "others": OTHERS}
@@ -223,7 +224,7 @@ class DistributedJobView(ContractView):
         cluster = read_query(ClusterQuery, request)["cluster"]
         seen = read_distributed_job(cluster, job, dsn=database_dsn())
         if seen is None:
-            raise DistributedJobUnknown(job, cluster)
+            raise Unknown("distributed job", job, f"Cluster {cluster} has no distributed job {job!r}.")
         return Response(DistributedJobPageSerializer(seen).data)
 
 

@@ -15,14 +15,6 @@ from nodes.distributed.models import DistributedJobSwitch, DistributedJobWish
 from nodes.membership.changes import record_request
 
 
-class DistributedJobUnknown(Exception):
-    """The distributed job does not exist in the cluster."""
-
-    def __init__(self, job: str, cluster: str) -> None:
-        self.job, self.cluster = job, cluster
-        super().__init__(f"Cluster {cluster} has no distributed job {job!r}.")
-
-
 def set_switch(*, cluster: str, job: str, is_disabled: bool | None, made_by: str, now: dt.datetime) -> None:
     """
     Disable or enable a job, `ALL` of them, or all `OTHERS`; None deletes the switch.

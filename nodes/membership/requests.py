@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from django.db import IntegrityError, connection, transaction
 
+from nodes.errors import Refused
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import ClusterRequest
 
@@ -27,15 +28,13 @@ SELECT EXISTS (SELECT FROM nodes_mainterm AS term JOIN nodes_node AS node ON nod
 """
 
 
-class NoMain(Exception):
+class NoMain(Refused):
     """The cluster has no main manager that could answer. No request was made. Retrying can help."""
+
+    code = "no_main"
 
     def __init__(self) -> None:
         super().__init__("The cluster has no main now: start a manager, or wait for the next election.")
-
-
-class RequestRefused(Exception):
-    """The main manager could not do what was requested. It changed nothing."""
 
 
 def ask(
@@ -55,7 +54,7 @@ def ask(
 
     Raises:
         NoMain: no main manager could answer.
-        RequestRefused: the main manager refused, with the reason.
+        Refused: the main manager refused, with the reason.
     """
     with connection.cursor() as cursor:
         cursor.execute(_HAS_MAIN, {"scope": CLUSTER_SCOPE})
@@ -70,7 +69,7 @@ def ask(
         time.sleep(_LOOK)
         request.refresh_from_db()
     if request.state == ClusterRequest.State.REFUSED:
-        raise RequestRefused(request.reason)
+        raise Refused(request.reason)
     return request
 
 

@@ -9,8 +9,9 @@ are never in the settings JSON.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from nodes.errors import Invalid
 from nodes.settings.kinds import Kind, NotOfThisKind
 
 _T = TypeVar("_T")
@@ -89,12 +90,11 @@ class SettingError(ValueError):
         super().__init__(f"{name} is {value!r}: it must be {expected}")
 
 
-class InvalidSettings(Exception):
+class InvalidSettings(Invalid):
     """Settings are invalid. `problems` has sentences by the path of the setting."""
 
-    def __init__(self, problems: Mapping[str, list[str]]) -> None:
-        self.problems: Final = problems
-        super().__init__(" ".join(f"{path}: {' '.join(said)}" for path, said in problems.items()))
+    def __str__(self) -> str:
+        return self.by_field
 
 
 def read_environment(table: Table, environment: Mapping[str, str]) -> Said:

@@ -16,6 +16,7 @@ from django.db import connection as django_connection
 from django.db import transaction
 from psycopg.types.json import Jsonb
 
+from nodes.errors import Refused
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import NodeEvent, SettingsVersion
 from nodes.settings.declaration import Said, Setting, Table, as_document, known_part, read_document
@@ -59,8 +60,10 @@ class Change:
         return "default" if value is None else str(self.setting.as_json(value))
 
 
-class SettingsChanged(Exception):
+class SettingsChanged(Refused):
     """The newest version is not the one on which the change is based. Nothing was stored."""
+
+    code = "conflict"
 
     def __init__(self, *, based_on: int, newest: SettingsVersion | None) -> None:
         self.newest = 0 if newest is None else newest.version

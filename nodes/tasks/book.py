@@ -6,7 +6,7 @@ Moments are the database's. Each function is one transaction, which commits befo
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 from django.db import connection, transaction
@@ -14,6 +14,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from nodes.database.clock import read_clock
+from nodes.errors import Invalid, Refused, Unknown
 from nodes.membership.changes import record_request
 from nodes.tasks import channels, endings, kinds
 from nodes.tasks.kinds import Kind, UnknownKind
@@ -30,20 +31,10 @@ MOST_RESCHEDULED: Final = 10_000
 _CHUNK: Final = 500
 
 
-class InvalidTask(ValueError):
-    """A request for a task has invalid parts. `problems` are sentences by the names of the parts."""
-
-    def __init__(self, problems: Mapping[str, Sequence[str]]) -> None:
-        self.problems = problems
-        super().__init__(" ".join(f"{name}: {' '.join(sentences)}" for name, sentences in problems.items()))
-
-
-class TaskUnknown(Exception):
-    """There is no such task, or no such template."""
-
-
-class TaskRefused(Exception):
+class TaskRefused(Refused):
     """The action is impossible in the present state."""
+
+    code = "task_refused"
 
 
 # --- Tasks -------------------------------------------------------------------------------------------
@@ -65,7 +56,7 @@ def create(
     Schedule a task, at once without a date `at`.
 
     Raises:
-        InvalidTask: a part is invalid.
+        Invalid: a part is invalid.
     """
     facts = _checked(kind=kind, arguments=arguments, group=group, tags=tags, retry_policy=retry_policy, urn=urn)
     task = Task.objects.create(**facts, created_by=made_by, scheduled_at=Now() if at is None else at)
@@ -80,7 +71,7 @@ def cancel(task: int, *, made_by: str) -> bool:
     Cancel a task: archive a waiting one, and ask a running one to end. Return True if it was archived.
 
     Raises:
-        TaskUnknown: there is no such task.
+        Unknown: there is no such task.
         TaskRefused: the task has ended.
     """
     found = Task.objects.select_for_update().filter(pk=task).first()
@@ -102,7 +93,7 @@ def reschedule(task: int, *, at: dt.datetime | None = None, made_by: str) -> Tas
     Schedule a copy of an archived task, without its attempts.
 
     Raises:
-        TaskUnknown: there is no such task.
+        Unknown: there is no such task.
         TaskRefused: the task has not ended.
     """
     archived = ArchivedTask.objects.filter(pk=task).first()
@@ -169,7 +160,7 @@ def put_template(
     Create the template of this name, or update it. An update keeps its counters.
 
     Raises:
-        InvalidTask: a part is invalid.
+        Invalid: a part is invalid.
     """
     problems: dict[str, list[str]] = {}
     facts: dict[str, Any] = {}
@@ -178,14 +169,14 @@ def put_template(
         facts = _checked(kind=kind, arguments=arguments, group=group, tags=tags, retry_policy=retry_policy, urn=urn)
         if not facts["urn"]:
             problems["urn"] = ["A template needs a name."]
-    except InvalidTask as invalid:
+    except Invalid as invalid:
         problems = {name: list(sentences) for name, sentences in invalid.problems.items()}
     try:
         read = read_schedule(schedule)
     except InvalidSchedule as invalid_schedule:
         problems[_below("schedule", invalid_schedule.path)] = [invalid_schedule.problem]
     if problems or read is None:
-        raise InvalidTask(problems)
+        raise Invalid(problems)
     facts |= {"schedule": schedule, "unique": unique, "next_at": next_moment(read, after=read_clock())}
     template, is_new = TaskTemplate.objects.select_for_update().update_or_create(
         urn=facts.pop("urn"),
@@ -203,12 +194,12 @@ def remove_template(urn: str, *, made_by: str) -> None:
     Remove a template. Its tasks stay.
 
     Raises:
-        TaskUnknown: there is no such template.
+        Unknown: there is no such template.
         TaskRefused: it is built in.
     """
     template = TaskTemplate.objects.select_for_update().filter(urn=urn).first()
     if template is None:
-        raise TaskUnknown(f"There is no template {urn!r}.")
+        raise Unknown("template", urn, f"There is no template {urn!r}.")
     if template.is_built_in:
         raise TaskRefused(f"The template {urn} is built in and cannot be removed.")
     template.delete()
@@ -225,7 +216,7 @@ def _checked(
     Return the columns of a task, with defaults for missing parts.
 
     Raises:
-        InvalidTask: a part is invalid.
+        Invalid: a part is invalid.
     """
     problems: dict[str, list[str]] = {}
     found = _kind_for_users(kind)
@@ -258,7 +249,7 @@ def _checked(
     except InvalidPolicy as invalid:
         problems[_below("retry_policy", invalid.path)] = [invalid.problem]
     if problems:
-        raise InvalidTask(problems)
+        raise Invalid(problems)
     return {
         "kind": kind,
         "arguments": arguments,
@@ -275,12 +266,12 @@ def _kind_for_users(name: object) -> Kind | None:
     return None if kind is None or kind.is_internal else kind
 
 
-def _missing(task: int) -> TaskUnknown | TaskRefused:
+def _missing(task: int) -> Unknown | TaskRefused:
     if ArchivedTask.objects.filter(pk=task).exists():
         return TaskRefused(f"Task {task} has ended. Reschedule it to run it again.")
     if Task.objects.filter(pk=task).exists():
         return TaskRefused(f"Task {task} has not ended. Cancel it first.")
-    return TaskUnknown(f"There is no task {task}.")
+    return Unknown("task", task, f"There is no task {task}.")
 
 
 def _below(part: str, name: str) -> str:

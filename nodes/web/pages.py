@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from django.contrib.auth.decorators import login_required, permission_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.translation import gettext as _
 
 from nodes.database.moment import Moment
+from nodes.errors import Unknown
 
 # Requests that change nothing, so that everything read stays valid until their answer.
 _SAFE: Final = frozenset({"GET", "HEAD"})
@@ -20,15 +21,19 @@ def page_for(permission: str) -> Callable[[Callable[..., HttpResponse]], Callabl
     Return a decorator of views for users with this permission.
 
     Visitors are led to the login, and users without the permission are refused. A page reads each fact only once.
+    An unknown object is a page that does not exist.
     """
 
     def page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponseBase]:
         @wraps(view)
         def at_one_moment(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            if request.method not in _SAFE:
-                return view(request, *args, **kwargs)
-            with Moment().present():
-                return view(request, *args, **kwargs)
+            try:
+                if request.method not in _SAFE:
+                    return view(request, *args, **kwargs)
+                with Moment().present():
+                    return view(request, *args, **kwargs)
+            except Unknown as unknown:
+                raise Http404(str(unknown)) from None
 
         return login_required(permission_required(permission, raise_exception=True)(at_one_moment))
 

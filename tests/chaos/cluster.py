@@ -28,8 +28,8 @@ from psycopg.rows import namedtuple_row
 
 from jobs.state.transitions import TransitionRefused
 from jobs.verbs import control
-from jobs.verbs.cluster import GroupUnknown, NodeUnknown, move_group, rebalance
-from nodes.membership.requests import NoMain, RequestRefused
+from jobs.verbs.cluster import move_group, rebalance
+from nodes.errors import NotDone
 from tests.chaos.checkers import Freeze
 from tests.chaos.zones import search_path
 from tests.support.factories import make_job, make_output, make_policy
@@ -352,7 +352,7 @@ class Cluster:
         """Send a request in a thread, because its answer may take long."""
 
         def work():
-            with suppress(NoMain, RequestRefused, GroupUnknown, NodeUnknown, OperationalError, InterfaceError):
+            with suppress(NotDone, OperationalError, InterfaceError):
                 ask(timezone.now())
             django_connection.close()
 

@@ -30,10 +30,10 @@ from jobs.lifecycle.job import RunEnd, Scan
 from jobs.lifecycle.scan import Model
 from jobs.loops.restoring import work_off
 from jobs.models import Job, OutputConnection, ThrottleGroup
-from jobs.state.runs import InvalidJob
-from jobs.state.transitions import JobUnknown, TransitionRefused
+from jobs.state.transitions import TransitionRefused
 from jobs.verbs import control, editing, restoring
 from jobs.verbs.seeds import SeedWanted
+from nodes.errors import Invalid, Refused, Unknown
 from nodes.models import ClusterRequest
 from tests.support.factories import make_output, make_policy
 from tests.support.scripted import World, name_of, url_of
@@ -219,13 +219,13 @@ class Crawls(RuleBasedStateMachine):
 
     @rule(which=_which, then=_acts)
     def what_a_run_removed_is_brought_back(self, which, then):
-        with contextlib.suppress(JobUnknown, restoring.NothingToRestore):
+        with contextlib.suppress(Unknown, Refused):
             work_off(restoring.restore(self.jobs[which].id, made_by="a test", now=self.cluster.clock.at))
         self._act(then)
 
     @rule(then=_acts)
     def the_second_job_is_brought_back(self, then):
-        with contextlib.suppress(restoring.CannotComeBack):
+        with contextlib.suppress(Refused):
             work_off(restoring.restore_deleted(self.jobs[1].id, made_by="a test", now=self.cluster.clock.at))
         self._act(then)
 
@@ -349,7 +349,7 @@ class Crawls(RuleBasedStateMachine):
     def _edit(self, which, **change):
         try:
             editing.change_job(self.jobs[which].id, made_by="a test", now=self.cluster.clock.at, **change)
-        except (InvalidJob, JobUnknown):
+        except (Invalid, Unknown):
             return False
         return True
 
@@ -357,7 +357,7 @@ class Crawls(RuleBasedStateMachine):
         """Request a transition of a job. Return False if it was refused."""
         try:
             control.VERBS[verb].perform(self.jobs[which].id, made_by="a test", now=self.cluster.clock.at)
-        except (TransitionRefused, JobUnknown):
+        except (TransitionRefused, Unknown):
             return False
         return True
 

@@ -20,8 +20,8 @@ from jobs.management.crawl_sources import CrawlRefused
 from jobs.models import Job, OutputConnection, RepositoryConnection
 from jobs.settings.table import FILE_ROOTS, OUTPUT_ROOT
 from jobs.verbs import connections
-from jobs.verbs.connections import InvalidConnection
 from nodes.database.address import database_dsn
+from nodes.errors import Invalid
 from nodes.models import NodeEvent
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON
@@ -68,9 +68,9 @@ def outside(root, how):
 def test_a_path_outside_of_the_root_is_refused(root, how):
     directory = outside(root, how)
 
-    with pytest.raises(InvalidConnection, match="CRAWLCTL_OUTPUT_ROOT"):
+    with pytest.raises(Invalid, match="CRAWLCTL_OUTPUT_ROOT"):
         store_output(f"{directory}/shadow")
-    with pytest.raises(InvalidConnection, match=r"CRAWLCTL_FILE_ROOTS|has \.\. in its path"):
+    with pytest.raises(Invalid, match=r"CRAWLCTL_FILE_ROOTS|has \.\. in its path"):
         store_files(directory)
 
     assert not OutputConnection.objects.exists()
@@ -88,9 +88,9 @@ def test_without_settings_outputs_lie_below_var_and_no_files_are_read(tmp_path, 
 
     assert store_output(f"{var}/pages.jsonl").is_confined
     for path in (tmp_path / "pages.jsonl", f"{var}/postgres/x", f"{var}/secret-key"):
-        with pytest.raises(InvalidConnection, match="Choose"):
+        with pytest.raises(Invalid, match="Choose"):
             connections.create(OutputConnection, name="x", connector="jsonl", configuration={"path": str(path)})
-    with pytest.raises(InvalidConnection, match="CRAWLCTL_FILE_ROOTS allows no directory"):
+    with pytest.raises(Invalid, match="CRAWLCTL_FILE_ROOTS allows no directory"):
         store_files(tmp_path)
 
 
@@ -137,7 +137,7 @@ def test_a_connection_that_a_local_user_made_is_bound_once_it_is_changed(root, t
     )
     open_output(made).check()
 
-    with pytest.raises(InvalidConnection):
+    with pytest.raises(Invalid):
         connections.change(OutputConnection, made.pk, configuration={"path": str(tmp_path / "b.jsonl")})
     changed = connections.change(OutputConnection, made.pk, configuration={"path": str(root / "b.jsonl")})
 

@@ -9,12 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.models import Activity
-from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
+from jobs.queries.reports.asking import BadPattern, BadPosition
 from jobs.queries.reports.busiest import Measure, read_busiest
 from jobs.queries.reports.classes import HOST, class_of
 from jobs.queries.reports.histogram import read_histogram
 from jobs.queries.reports.history_filter import HistoryFilter, list_activities
 from jobs.queries.reports.simple_history import SORTS, read_simple_history, read_timeline
+from nodes.errors import TooSlow
 from tests.support.api import make_job
 from tests.support.cluster import NOON, seconds
 
@@ -203,7 +204,7 @@ def test_what_takes_too_long_is_given_up(job, monkeypatch):
     for number in range(300):
         happen(job, number)
 
-    with pytest.raises(ReportTooSlow):
+    with pytest.raises(TooSlow):
         read_histogram(asked(), identifier_class=r"(.*)*(.*)*\1x", limit=10)
     assert connection.cursor().execute("SELECT 1") is not None
 

@@ -12,8 +12,9 @@ from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
 from jobs.verbs import deny_list
 from jobs.verbs import hosts as bins
-from jobs.verbs.hosts import BinRefused, HostsUnknown, InvalidBin
+from jobs.verbs.hosts import HostsUnknown
 from jobs.verdicts.causes import Cause
+from nodes.errors import Invalid, Refused
 from tests.support.cluster import NOON, register_node
 from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
 
@@ -126,7 +127,7 @@ def test_a_host_that_no_crawl_has_come_to_is_asked_back(hosts, name):
 
 def test_neither_strength_goes_without_a_reason(hosts):
     for wish in (bins.stop_named, deny_list.deny):
-        with pytest.raises(InvalidBin, match="Write a reason"):
+        with pytest.raises(Invalid, match="Write a reason"):
             wish(HOST, reason=" ", made_by="ada", now=NOON)
 
     assert (stopped(), deny_list.denials()) == ([], [])
@@ -135,7 +136,7 @@ def test_neither_strength_goes_without_a_reason(hosts):
 def test_a_stop_that_adds_nothing_is_refused(hosts):
     stop(HOST)
 
-    with pytest.raises(BinRefused, match="already stopped by ada: they called"):
+    with pytest.raises(Refused, match="already stopped by ada: they called"):
         stop(HOST)
 
 

@@ -7,9 +7,9 @@ from django.db import IntegrityError, transaction
 
 from jobs.lifecycle.job import SITUATIONS, TRANSITIONS, Guard, JobState, Pause, Phase, StopRequest, Window, situation_of
 from jobs.models import Job, JobEvent
-from jobs.state.runs import InvalidJob
-from jobs.state.transitions import JobUnknown, TransitionRefused, make_transition
+from jobs.state.transitions import TransitionRefused, make_transition
 from jobs.verbs import control
+from nodes.errors import Invalid, Unknown
 from tests.support.cluster import NOON
 from tests.support.factories import make_job
 
@@ -84,7 +84,7 @@ def test_a_transition_is_made_and_recorded_or_refused_and_nothing_is(job, situat
 
 
 def test_a_job_that_is_not_there_cannot_be_moved(db):
-    with pytest.raises(JobUnknown):
+    with pytest.raises(Unknown):
         make_transition(404, "start", made_by="a test", now=NOON)
 
 
@@ -113,7 +113,7 @@ def test_the_database_refuses_what_is_no_state(job, facts):
 
 def test_a_job_without_a_seed_or_an_output_is_not_started(job):
     job.outputs.clear()
-    with pytest.raises(InvalidJob, match="no output"):
+    with pytest.raises(Invalid, match="no output"):
         control.start(job.pk, made_by="a test", now=NOON)
 
     assert Job.objects.get(pk=job.pk).phase == Phase.INACTIVE

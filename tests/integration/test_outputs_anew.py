@@ -16,6 +16,7 @@ from jobs.queue.removing.clear_output import clear_some
 from jobs.queue.removing.orphans import drop_orphans
 from jobs.verbs import connections, editing
 from jobs.verbs.seeds import SeedWanted
+from nodes.errors import Unknown
 from tests.integration.test_outputs import (
     NOON,
     OTHER_PAGE,
@@ -184,7 +185,7 @@ def test_both_wishes_let_the_next_run_look_at_everything(search_output, wish):
 
 
 def test_an_output_that_is_not_there_cannot_be_asked(connection):
-    with pytest.raises(connections.ConnectionUnknown):
+    with pytest.raises(Unknown):
         connections.index_again(7_000_000, made_by="a test", now=LATER)
 
 

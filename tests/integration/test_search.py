@@ -11,7 +11,8 @@ from jobs.connectors.repository.base import Content
 from jobs.duties.index import index_waiting_texts
 from jobs.models import OutputConnection, SearchDocument
 from jobs.queries.documents import search as search_query
-from jobs.queries.documents.search import BadQuery, SearchTooSlow, Segment, search
+from jobs.queries.documents.search import BadQuery, Segment, search
+from nodes.errors import TooSlow
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
 
@@ -285,5 +286,5 @@ def test_a_search_that_takes_too_long_is_given_up(index, monkeypatch):
     monkeypatch.setattr(search_query, "_PATIENCE", dt.timedelta(milliseconds=1))
     index(*(page("wombat " * 2000, url=f"http://a.example/{number}") for number in range(50)))
 
-    with pytest.raises(SearchTooSlow):
+    with pytest.raises(TooSlow):
         search("wombat", limit=50)

@@ -8,9 +8,9 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Batch, Job, QueueItem, Seed
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
-from jobs.state.runs import InvalidJob
 from jobs.verbs import editing
 from jobs.verbs.seeds import SeedWanted
+from nodes.errors import Invalid
 from nodes.membership import members
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON, register_node
@@ -134,7 +134,7 @@ def test_a_tag_is_given_and_changed_with_its_seed(db):
     editing.change_job(job.pk, seeds=[SeedWanted(("http://a.example/",), tag="inside")], made_by="somebody", now=NOON)
     assert job.seeds.get().tag == "inside"
 
-    with pytest.raises(InvalidJob) as refused:
+    with pytest.raises(Invalid) as refused:
         editing.change_job(
             job.pk, seeds=[SeedWanted(("http://a.example/",), tag="two words")], made_by="somebody", now=NOON
         )

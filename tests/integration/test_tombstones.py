@@ -17,7 +17,7 @@ from jobs.models import IndexedDocument, Job, OutLinks, OutputConnection, QueueI
 from jobs.queue.removing.clear_output import clear_some
 from jobs.queue.removing.orphans import drop_orphans
 from jobs.verbs import connections, control, editing, restoring
-from jobs.verbs.restoring import CannotComeBack, NothingToRestore
+from nodes.errors import Refused
 from tests.integration.test_against_an_oracle import UNSOUND
 from tests.support.api import client_of, make_user
 from tests.support.cluster import NOON, seconds
@@ -380,9 +380,9 @@ def test_a_run_and_a_cleared_output_are_restored_each_on_its_own(site):
 
 
 def test_an_output_that_lost_nothing_cannot_be_restored(site):
-    with pytest.raises(NothingToRestore, match="has no documents that were removed from output search"):
+    with pytest.raises(Refused, match="has no documents that were removed from output search"):
         restoring.restore_output(site.job_id, site.search.pk, made_by="operator", now=NOON)
-    with pytest.raises(NothingToRestore, match="was not cleared"):
+    with pytest.raises(Refused, match="was not cleared"):
         restoring.restore_cleared(site.search.pk, made_by="operator", now=NOON)
 
 
@@ -450,7 +450,7 @@ def test_a_deleted_job_whose_name_is_taken_does_not_come_back(site, world):
         site.cluster.work()
     world.make_job("site", seeds=["root"])
 
-    with pytest.raises(CannotComeBack, match="Another job has the name site"):
+    with pytest.raises(Refused, match="Another job has the name site"):
         restoring.restore_deleted(deleted, made_by="administrator", now=NOON)
 
 
@@ -461,7 +461,7 @@ def test_nothing_is_kept_where_the_setting_says_so(connection, world, settings):
     site.world.remove("root")
     site.run()
 
-    with pytest.raises(NothingToRestore):
+    with pytest.raises(Refused):
         restoring.restore(site.job_id, made_by="operator", now=NOON)
 
 

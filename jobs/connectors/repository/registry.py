@@ -18,17 +18,19 @@ from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
 from jobs.connectors.repository.kind import Asked, BadIdentifier, Checked, RepositoryKind
 from jobs.connectors.repository.web.kind import WEB
 from jobs.models import RepositoryConnection
+from nodes.errors import Invalid
 
 _BUILT_IN: Final[tuple[RepositoryKind, ...]] = (WEB, FILE_SYSTEM, FEED)
 _GROUP: Final = "crawlctl.repository_connectors"
 
 
-class UnknownConnector(Exception):
+class UnknownConnector(Invalid):
     """A connection names a connector that is not installed."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"There is no repository connector {name!r}; there are: {', '.join(installed())}.")
+        said = f"There is no repository connector {name!r}; there are: {', '.join(installed())}."
+        super().__init__({"repository": [said]})
 
 
 def installed() -> Mapping[str, RepositoryKind]:

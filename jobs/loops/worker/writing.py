@@ -31,8 +31,9 @@ from jobs.queue.pace import close, hosts
 from jobs.queue.removing import drop
 from jobs.queue.take import Claimed
 from jobs.state import channels
-from jobs.state.transitions import JobUnknown, TransitionRefused, make_transition
+from jobs.state.transitions import TransitionRefused, make_transition
 from nodes.database.clock import read_clock
+from nodes.errors import Unknown
 from nodes.life.identity import NodeIdentity
 
 logger = logging.getLogger(__name__)
@@ -270,7 +271,7 @@ def _ask(job_id: int, *names: str, reason: str, facts: Mapping[str, object] | No
                     return
                 continue
             return
-    except JobUnknown:
+    except Unknown:
         return
     finally:
         # This is rare, so a daemon does not keep Django's connection for it.

@@ -26,8 +26,8 @@ from jobs.management.standard_output import DocumentStream
 from jobs.metrics.table import shown_by
 from jobs.models import Job, LostLines
 from jobs.queries.jobs.seed_endings import read_new_hosts, read_refused_redirects, read_seed_endings
-from jobs.state.runs import InvalidJob
 from nodes.database.schema import SchemaTooNew, make_ready
+from nodes.errors import Invalid
 from nodes.management.metrics_option import add_metrics_options, metrics_shown, options_of_others
 from nodes.metrics.figures import Process
 
@@ -118,7 +118,7 @@ class Command(BaseCommand):
                 job = prepare_job(CrawlOptions.of(given), scope=one_shot.scope, say=self._say)
             except (CrawlRefused, JobBusy, SchemaTooNew, BadSpecification, OutputError) as refused:
                 raise CommandError(str(refused), returncode=ExitCode.REFUSED) from refused
-            except InvalidJob as invalid:
+            except Invalid as invalid:
                 raise CommandError(str(invalid), returncode=ExitCode.REFUSED) from invalid
             sys.exit(self._crawl(one_shot, job, as_json=given["json"], with_bar=not given["no_progress"]))
 

@@ -9,10 +9,10 @@ from django.core.management.base import BaseCommand, CommandError
 
 from jobs.queries.hosts.lines import BinLine, read_bin_lines
 from jobs.verbs import deny_list, hosts
-from jobs.verbs.hosts import BinRefused, BinUnknown, HostsUnknown, InvalidBin
-from jobs.verbs.policies import InvalidPolicy, PolicyNotAllowed, PolicyUnknown
+from jobs.verbs.hosts import HostsUnknown
 from jobs.words import verdicts
 from nodes.database.clock import read_clock
+from nodes.errors import Invalid, NotDone, Unknown
 from nodes.management.database import look_at_the_database
 
 _T = TypeVar("_T")
@@ -84,9 +84,9 @@ def _do(wish: Callable[[], _T]) -> _T:
         return wish()
     except HostsUnknown as unknown:
         raise CommandError(f"{unknown} To do it anyway, add --confirm.", returncode=2) from unknown
-    except (BinUnknown, InvalidBin, InvalidPolicy) as wrong:
+    except (Unknown, Invalid) as wrong:
         raise CommandError(str(wrong), returncode=2) from wrong
-    except (BinRefused, PolicyNotAllowed, PolicyUnknown) as refused:
+    except NotDone as refused:
         raise CommandError(str(refused), returncode=1) from refused
 
 

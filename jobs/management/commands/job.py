@@ -7,10 +7,9 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.models import Job
-from jobs.state.runs import InvalidJob
-from jobs.state.transitions import JobUnknown, TransitionRefused
 from jobs.verbs import control
 from nodes.database.clock import read_clock
+from nodes.errors import NotDone
 from nodes.management.database import look_at_the_database
 
 # The verb that returns a number, and no state.
@@ -42,7 +41,7 @@ class Command(BaseCommand):
         if verb is not None:
             try:
                 job = self._ask(job, verb, codes=code)
-            except (TransitionRefused, InvalidJob, JobUnknown) as refused:
+            except NotDone as refused:
                 raise CommandError(str(refused), returncode=1) from refused
         self.stdout.write(
             f"{job.name}: {job.status} ({job.manifoldcf_status}){f': {job.reason}' if job.reason else ''}"

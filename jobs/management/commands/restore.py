@@ -9,10 +9,9 @@ from django.utils.dateparse import parse_datetime
 
 from jobs.loops.restoring import work_off
 from jobs.models import Job, OutputConnection, Restoration
-from jobs.state.runs import InvalidJob
 from jobs.verbs import restoring
-from jobs.verbs.restoring import CannotComeBack, NothingToRestore
 from nodes.database.clock import read_clock
+from nodes.errors import NotDone
 from nodes.management.database import look_at_the_database
 
 
@@ -40,7 +39,7 @@ class Command(BaseCommand):
         look_at_the_database()
         try:
             wanted = self._ask_for_the_deleted(name) if given["deleted"] else self._ask(name, given)
-        except (NothingToRestore, CannotComeBack) as refused:
+        except NotDone as refused:
             raise CommandError(str(refused), returncode=1) from refused
         done = work_off(wanted)
         self.stdout.write(f"{name}: restored documents: {done.restored:,}.")
@@ -69,10 +68,7 @@ class Command(BaseCommand):
         output = OutputConnection.objects.filter(name=name).first()
         if output is None:
             raise CommandError(f"There is no output named {name!r}.", returncode=2)
-        try:
-            return restoring.restore_output(job.pk, output.pk, made_by=getpass.getuser(), now=read_clock())
-        except InvalidJob as refused:
-            raise CommandError(str(refused), returncode=1) from refused
+        return restoring.restore_output(job.pk, output.pk, made_by=getpass.getuser(), now=read_clock())
 
     def _ask_for_the_deleted(self, name: str) -> Restoration:
         deleted = restoring.find_deleted(name)

@@ -20,6 +20,7 @@ from django.db import OperationalError, connection, transaction
 from psycopg.errors import QueryCanceled
 
 from jobs.connectors.output.words import CONFIGURATIONS, JOINERS
+from nodes.errors import TooSlow
 
 _LONGEST_QUERY: Final = 1000
 _PATIENCE: Final = dt.timedelta(seconds=5)
@@ -91,15 +92,6 @@ class BadQuery(ValueError):
     """An invalid query; its message is the reason. A retry does not help."""
 
 
-class SearchTooSlow(Exception):
-    """The answer would have taken too long. More, or rarer, words help."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            f"The search took more than {_PATIENCE.total_seconds():g} seconds. Use more words, or rarer ones."
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A piece of text; `is_match` if it is one of the words of the query."""
@@ -146,7 +138,7 @@ def search(query: str, *, limit: int, after: str | None = None) -> SearchPage:
 
     Raises:
         BadQuery: it is too long, or `after` is not the `next` of a page.
-        SearchTooSlow: the database gave up.
+        TooSlow: the database gave up.
     """
     if len(query) > _LONGEST_QUERY:
         raise BadQuery(f"The query has {len(query)} characters. Shorten it to at most {_LONGEST_QUERY}.")
@@ -191,7 +183,10 @@ def _ask(facts: dict[str, Any]) -> list[dict[str, Any]]:
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     except OperationalError as error:
         if isinstance(error.__cause__, QueryCanceled):
-            raise SearchTooSlow from error
+            sentence = (
+                f"The search took more than {_PATIENCE.total_seconds():g} seconds. Use more words, or rarer ones."
+            )
+            raise TooSlow(sentence) from error
         raise
 
 

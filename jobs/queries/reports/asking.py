@@ -8,7 +8,12 @@ from django.db import DataError, OperationalError, connection, transaction
 from psycopg.errors import InvalidRegularExpression, QueryCanceled
 from psycopg.rows import namedtuple_row
 
+from nodes.errors import Invalid, TooSlow
+
 _PATIENCE_SECONDS: Final = 15
+_TOO_SLOW: Final = (
+    f"The report took more than {_PATIENCE_SECONDS} seconds. Choose a shorter time, fewer jobs, or a simpler pattern."
+)
 _LONGEST_PATTERN: Final = 1_000
 
 # By its cost estimates the planner would compile a statement that reads many rows; and the sorts of a report should
@@ -21,28 +26,19 @@ SELECT set_config('statement_timeout', %s, true), set_config('jit', 'off', true)
 _BY_MANY: Final = "SELECT set_config('parallel_tuple_cost', '0.002', true)"
 
 
-class BadPattern(ValueError):
+class BadPattern(Invalid):
     """An invalid regular expression; `field` is the field of the pattern."""
 
     def __init__(self, field: str, reason: str) -> None:
         self.field, self.reason = field, reason
-        super().__init__(f"Invalid regular expression (PostgreSQL): {reason}.")
+        super().__init__({field: [f"Invalid regular expression (PostgreSQL): {reason}."]})
 
 
-class BadPosition(ValueError):
+class BadPosition(Invalid):
     """The position of a page that does not belong to this report."""
 
     def __init__(self) -> None:
-        super().__init__("Invalid page for this report. Start from the first page.")
-
-
-class ReportTooSlow(Exception):
-    """The report would have to read too many rows."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            f"The report took more than {_PATIENCE_SECONDS} seconds. Choose a shorter time, fewer jobs, or a simpler pattern."
-        )
+        super().__init__({"cursor": ["Invalid page for this report. Start from the first page."]})
 
 
 def check_patterns(patterns: Mapping[str, str]) -> None:
@@ -70,7 +66,7 @@ def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> 
     Return the rows of a report as named tuples; computed `by_many` processors if each row needs much work.
 
     Raises:
-        ReportTooSlow: it took too long.
+        TooSlow: it took too long.
     """
     try:
         with transaction.atomic():
@@ -81,10 +77,10 @@ def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> 
             with connection.connection.cursor(row_factory=namedtuple_row) as cursor:
                 return list(cursor.execute(statement, values).fetchall())
     except QueryCanceled:
-        raise ReportTooSlow from None
+        raise TooSlow(_TOO_SLOW) from None
     except OperationalError as error:
         if isinstance(error.__cause__, QueryCanceled):
-            raise ReportTooSlow from None
+            raise TooSlow(_TOO_SLOW) from None
         raise
 
 

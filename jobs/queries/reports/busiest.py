@@ -86,7 +86,7 @@ def read_busiest(
 
     Raises:
         BadPattern, BadPosition: an argument is invalid.
-        ReportTooSlow: it took too long.
+        TooSlow: it took too long.
     """
     wanted.check()
     check_patterns({"identifier_class": identifier_class})

@@ -66,7 +66,7 @@ def read_document_status(wanted: DocumentsAsked, *, limit: int, after: str | Non
 
     Raises:
         BadPattern, BadPosition: an argument is invalid.
-        ReportTooSlow: it took too long.
+        TooSlow: it took too long.
     """
     wanted.check()
     last_hash, last_job = _read_key(after) if after else (None, None)
@@ -82,7 +82,7 @@ def read_all_document_status(wanted: DocumentsAsked) -> Iterator[Sequence[Docume
     Yield all documents in pages, however many there are; nothing is held between two of them.
 
     Raises:
-        BadPattern, ReportTooSlow: as for one page.
+        BadPattern, TooSlow: as for one page.
     """
     after: str | None = None
     while True:

@@ -116,7 +116,7 @@ def read_queue_status(
 
     Raises:
         BadPattern, BadPosition: an argument is invalid.
-        ReportTooSlow: it took too long.
+        TooSlow: it took too long.
     """
     wanted.check()
     check_patterns({"identifier_class": identifier_class})

@@ -100,7 +100,7 @@ def read_simple_history(
 
     Raises:
         BadPattern, BadPosition: an argument is invalid.
-        ReportTooSlow: it took too long.
+        TooSlow: it took too long.
     """
     wanted.check()
     column, direction, beyond = SORTS[sort], *(("DESC", "<") if descending else ("ASC", ">"))
@@ -132,7 +132,7 @@ def read_timeline(wanted: HistoryFilter, *, steps: int) -> Timeline:
 
     Raises:
         BadPattern: an argument is invalid.
-        ReportTooSlow: it took too long.
+        TooSlow: it took too long.
     """
     wanted.check()
     step = (wanted.until - wanted.since) / steps

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
-from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
+from jobs.queries.reports.asking import BadPattern, BadPosition
 from jobs.queries.reports.busiest import Measure, read_busiest
 from jobs.queries.reports.document_states import Status
 from jobs.queries.reports.document_status import read_document_status
@@ -34,6 +34,7 @@ from jobs.ui.reports.forms import (
 from jobs.ui.reports.screens import Cell, Chart
 from jobs.words.reports import STATUSES
 from nodes.database.clock import read_clock
+from nodes.errors import TooSlow
 
 _LINES_A_PAGE: Final = 50
 _STEPS: Final = 60
@@ -208,7 +209,7 @@ def _show(request: HttpRequest, kind: type[_Form], read: Callable[..., Table], *
             table = read(form, now=read_clock())
         except BadPattern as bad:
             form.add_error(bad.field, str(bad))
-        except (BadPosition, ReportTooSlow) as refused:
+        except (BadPosition, TooSlow) as refused:
             problem = str(refused)
     name = request.resolver_match.url_name if request.resolver_match else ""
     context = {

@@ -75,7 +75,7 @@ def switch(request: HttpRequest) -> HttpResponse:
     try:
         set_switch(cluster=cluster, job=job, is_disabled=_WISHES[wish], made_by=name, now=read_clock())
     except BadName as error:
-        messages.warning(request, f"{error}.")
+        messages.warning(request, str(error))
         return redirect("distributed-jobs")
     messages.success(
         request, _("Nodes apply the switch within seconds. A disabled distributed job stops its runs in progress.")
@@ -114,7 +114,7 @@ def _wish(cluster: str, *, made_by: str, request: HttpRequest) -> HttpResponse:
     try:
         wish_rebalance(cluster=cluster, made_by=made_by, now=read_clock())
     except BadName as error:
-        messages.warning(request, f"{error}.")
+        messages.warning(request, str(error))
         return redirect("distributed-jobs")
     messages.success(request, _("The main node rebalances the items within seconds."))
     return redirect(f"{reverse('distributed-jobs')}?{urlencode({'cluster': cluster})}")

@@ -12,9 +12,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.dateparse import parse_datetime
 
 from nodes.database.clock import read_clock
+from nodes.errors import Invalid, Refused, Unknown
 from nodes.management.database import look_at_the_database
 from nodes.tasks import book, kinds, statistics
-from nodes.tasks.book import InvalidTask, TaskRefused, TaskUnknown
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from nodes.tasks.schedules import next_moments, read_schedule
 
@@ -72,11 +72,11 @@ class Command(BaseCommand):
         try:
             for line in perform(given):
                 self.stdout.write(line)
-        except InvalidTask as invalid:
-            raise CommandError(str(invalid), returncode=2) from invalid
-        except TaskUnknown as unknown:
+        except Invalid as invalid:
+            raise CommandError(invalid.by_field, returncode=2) from invalid
+        except Unknown as unknown:
             raise CommandError(str(unknown), returncode=2) from unknown
-        except TaskRefused as refused:
+        except Refused as refused:
             raise CommandError(str(refused), returncode=1) from refused
 
     def _run(self, given: dict[str, Any]) -> Iterator[str]:
@@ -117,7 +117,7 @@ class Command(BaseCommand):
             or ArchivedTask.objects.filter(pk=given["task"]).values().first()
         )
         if found is None:
-            raise TaskUnknown(f"There is no task {given['task']}.")
+            raise Unknown("task", given["task"], f"There is no task {given['task']}.")
         for name, value in found.items():
             if value not in ("", None, [], {}):
                 yield f"{name}: {_date(value) if isinstance(value, dt.datetime) else value}"
@@ -194,7 +194,7 @@ def _date(moment: dt.datetime) -> str:
 def _argument(said: str) -> tuple[str, Any]:
     name, is_given, value = said.partition("=")
     if not is_given:
-        raise InvalidTask({"arguments": [f"Write NAME=VALUE instead of {said!r}."]})
+        raise Invalid({"arguments": [f"Write NAME=VALUE instead of {said!r}."]})
     try:
         return name, json.loads(value)
     except ValueError:
