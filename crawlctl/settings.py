@@ -21,6 +21,7 @@ from jobs.settings import table
 from nodes.settings import of_nodes
 from nodes.settings.declaration import read_environment
 from nodes.settings.effective import Effective
+from nodes.tasks import settings as tasks
 
 BASE_DIR = places.BASE
 # The command line that starts one of our commands in a new process.
@@ -289,7 +290,7 @@ process.show(version=__version__, directory=VAR_DIR)
 CRAWLCTL_CONNECTORS = _given[table.CONNECTORS]
 CRAWLCTL_OUTPUTS = _given[table.OUTPUTS]
 CRAWLCTL_DISTRIBUTED_JOBS = _given[table.DISTRIBUTED_JOBS]
-CRAWLCTL_TASKS = _given[table.TASKS]
+CRAWLCTL_TASKS = _given[tasks.KINDS]
 
 # --- Background tasks --------------------------------------------------------------------------
 

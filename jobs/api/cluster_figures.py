@@ -18,6 +18,7 @@ from jobs.queries.jobs.counts import add_up, count_present_runs
 from nodes.database.clock import read_clock
 from nodes.decisions.items import ItemState
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind
+from nodes.tasks.statistics import count_ended, count_scheduled, count_workers
 
 # Seconds for which a reading is reused, however many clients request it.
 _GOOD_FOR: Final = 5.0
@@ -79,6 +80,9 @@ def _read() -> None:
     cluster.HAS_MAIN.set(bool(has_main))
     _read_documents()
     _read_jobs()
+    cluster.TASKS.set_all(count_scheduled())
+    cluster.TASK_WORKERS.set_all(count_workers())
+    cluster.TASKS_ENDED.set_all(count_ended())
     now = read_clock()
     lines = Counter(line.kind for line in read_attention(now=now))
     cluster.ATTENTION.set_all({(kind,): number for kind, number in lines.items()})

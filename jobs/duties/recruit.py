@@ -3,10 +3,10 @@
 from typing import Final, LiteralString
 
 from jobs.duties.context import Pass
-from jobs.settings.table import TASK_WORKERS_DEAD_AFTER
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings.running import current
 from nodes.tasks import recruiter
+from nodes.tasks.settings import DEAD_AFTER
 
 _OF_CLUSTER: Final[LiteralString] = f"%(scope)s = '{CLUSTER_SCOPE}'"
 TASK_WORKERS: Final[LiteralString] = f"{_OF_CLUSTER} AND EXISTS ({recruiter.WORKERS})"
@@ -16,7 +16,7 @@ DUE_TASKS: Final[LiteralString] = f"{_OF_CLUSTER} AND EXISTS ({recruiter.DUE_TAS
 
 def retire_lost_task_workers(at: Pass) -> int:
     """Retire lost task workers, and take their tasks back; return how many."""
-    dead_after = current()[TASK_WORKERS_DEAD_AFTER]
+    dead_after = current()[DEAD_AFTER]
     return recruiter.retire_lost_workers(at.connection, term=at.office, dead_after=dead_after)
 
 

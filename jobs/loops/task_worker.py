@@ -10,7 +10,6 @@ from typing import Final
 import psycopg
 
 from jobs.loops.database import name_djangos_sessions
-from jobs.settings.table import TASK_WORKERS_DEAD_AFTER, TASKS_STOP_WITHIN
 from nodes.database.address import find_database
 from nodes.life.identity import NodeIdentity
 from nodes.life.log_facts import set_node
@@ -21,6 +20,7 @@ from nodes.settings.running import start_with, told
 from nodes.tasks import roster
 from nodes.tasks.cluster import TaskCluster, WorkerRetired
 from nodes.tasks.session import Session
+from nodes.tasks.settings import DEAD_AFTER, STOP_WITHIN
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def run_task_worker(
             sessions,
             worker=me.id,
             beat=_beat(settings),
-            stop_within=settings[TASKS_STOP_WITHIN].total_seconds(),
+            stop_within=settings[STOP_WITHIN].total_seconds(),
             memory_limit=None if memory_limit is None else memory_limit * _KIB_OF_MB,
             attached=attached,
         ).run()
@@ -83,4 +83,4 @@ def _session(me: NodeIdentity, purpose: str) -> Session:
 
 def _beat(settings: Effective) -> float:
     """Return the time between two signs of life (seconds)."""
-    return min(settings[HEARTBEAT_INTERVAL], settings[TASK_WORKERS_DEAD_AFTER] / _BEATS_OF_SILENCE).total_seconds()
+    return min(settings[HEARTBEAT_INTERVAL], settings[DEAD_AFTER] / _BEATS_OF_SILENCE).total_seconds()

@@ -99,6 +99,24 @@ BACKUP_AGE: Final = Level(
     meaning="Age of the last backup: of the file that `CRAWLCTL_BACKUP_FILE` names. Infinite if the file does not exist, absent without the setting.",
     shown_by=_WEB,
 )
+TASKS: Final = Level(
+    name="crawlctl_cluster_tasks",
+    labels=("group", "state"),
+    meaning="Background tasks: queued (due), running, postponed (not due yet), zombie (due for more than a day).",
+    shown_by=_WEB,
+)
+TASK_WORKERS: Final = Level(
+    name="crawlctl_cluster_task_workers",
+    labels=("work_on",),
+    meaning="Task workers of the roster, by the group of their tasks.",
+    shown_by=_WEB,
+)
+TASKS_ENDED: Final = Level(
+    name="crawlctl_cluster_tasks_ended",
+    labels=("group", "why"),
+    meaning="Background tasks that ended in the last minute, by the reason of their end.",
+    shown_by=_WEB,
+)
 
 FIGURES: Final[tuple[Level, ...]] = (
     DATABASE_UP,
@@ -118,4 +136,7 @@ FIGURES: Final[tuple[Level, ...]] = (
     ATTENTION,
     DATABASE_BYTES,
     BACKUP_AGE,
+    TASKS,
+    TASK_WORKERS,
+    TASKS_ENDED,
 )

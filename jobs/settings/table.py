@@ -22,6 +22,7 @@ from nodes.settings.of_nodes import (
     ZOOKEEPER,
     ZOOKEEPER_CREDENTIALS,
 )
+from nodes.tasks import settings as tasks
 
 _A_DAY: Final = 24 * 3600
 _DOCUMENTS: Final = "documents"
@@ -185,30 +186,6 @@ DISTRIBUTED_JOBS: Final = Setting(
     default=(),
     meaning="Distributed jobs without an entry point, as package.module:OBJECT (docs/distributed-jobs.md).",
 )
-TASKS: Final = Setting(
-    path="tasks.kinds",
-    environment="CRAWLCTL_TASKS",
-    kind=Words(),
-    default=(),
-    meaning="Kinds of background tasks without an entry point, as package.module:OBJECT (docs/tasks.md).",
-)
-TASK_WORKERS_DEAD_AFTER: Final = Setting(
-    path="tasks.considered_dead_after",
-    environment="CRAWLCTL_CONSIDERED_DEAD_AFTER",
-    kind=Seconds(least=0.5, most=_A_DAY),
-    default=dt.timedelta(minutes=30),
-    meaning="Silence after which a task worker is retired and its task goes to another one. A worker whose process ended on the machine of the main manager is retired at once.",
-    applies=Applies.AT_ONCE,
-)
-TASKS_STOP_WITHIN: Final = Setting(
-    path="tasks.stop_within",
-    environment="CRAWLCTL_TASKS_STOP_WITHIN",
-    kind=Seconds(most=_A_DAY),
-    default=dt.timedelta(seconds=10),
-    meaning="Time that a stopping task worker waits for its task. After it, the attempt counts as failed.",
-    applies=Applies.AT_NEXT_START,
-)
-
 OUTPUT_ROOT: Final = Setting(
     path="jobs.output_root",
     environment="CRAWLCTL_OUTPUT_ROOT",
@@ -371,9 +348,7 @@ TABLE: Final = Table(
         CONNECTORS,
         OUTPUTS,
         DISTRIBUTED_JOBS,
-        TASKS,
-        TASK_WORKERS_DEAD_AFTER,
-        TASKS_STOP_WITHIN,
+        *tasks.SETTINGS,
         OUTPUT_ROOT,
         FILE_ROOTS,
         PORT,

@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from nodes.tasks.cleaning import CLEAN
 from nodes.tasks.context import TaskContext
 from nodes.tasks.kinds import Kind
 
@@ -26,4 +27,4 @@ SLEEP: Final = Kind(
     required=("seconds",),
 )
 
-KINDS: Final = (SLEEP,)
+KINDS: Final = (SLEEP, CLEAN)

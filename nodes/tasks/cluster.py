@@ -131,6 +131,9 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: None)
         threading.Thread(target=self._end_with_parent, name="attachment", daemon=True).start()
+        if target.__name__ == "worker":
+            # Events of the attempt that the process before this one left behind.
+            execution.deliver_events()
         target(*args)
 
     def _end_with_parent(self) -> None:

@@ -20,10 +20,10 @@ import psycopg
 from django.db import close_old_connections
 from psycopg.types.json import Jsonb
 
-from nodes.tasks import endings, kinds
+from nodes.tasks import endings, kinds, listeners
 from nodes.tasks.context import LastAttempt, TaskContext
 from nodes.tasks.models import TaskEvent
-from nodes.tasks.retrying import InvalidPolicy, Never, read_policy
+from nodes.tasks.retrying import InvalidPolicy, Never, Retry, read_policy
 from nodes.tasks.session import Session
 
 logger = logging.getLogger(__name__)
@@ -87,6 +87,14 @@ class Executor:
             logger.exception("task %d cannot be ended: this process gives up", task)
             os._exit(GAVE_UP)
         return True
+
+    def close(self) -> None:
+        """Close the session of this executor."""
+        self._session.close()
+
+    def deliver(self) -> int:
+        """Deliver waiting events of tasks to their listeners. Return how many."""
+        return self._session.run(lambda connection: listeners.deliver(connection, kinds.listeners()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +217,8 @@ def _end(connection: psycopg.Connection[Any], facts: Mapping[str, Any], outcome:
             logger.info("task %d ended: %s", row.id, endings.end_well(connection, row, result=outcome.result))
         else:
             then = endings.end_badly(connection, row, raised=outcome.raised, trace=outcome.trace)
-            logger.warning("task %d failed with %s: %s", row.id, type(outcome.raised).__name__, then)
+            follows = f"again at {then.at}" if isinstance(then, Retry) else then.value
+            logger.warning("task %d failed with %s: %s", row.id, type(outcome.raised).__name__, follows)
 
 
 _of_this_process: Executor | None = None
@@ -224,4 +233,15 @@ def become(executor: Executor) -> None:
 def execute(task: int, epoch: int) -> bool:
     """Execute a task with the executor of this process. django-q2 calls this function."""
     assert _of_this_process is not None
-    return _of_this_process.execute(task, epoch)
+    is_ours = _of_this_process.execute(task, epoch)
+    deliver_events()
+    return is_ours
+
+
+def deliver_events() -> None:
+    """Deliver waiting events of tasks to their listeners. A failure leaves them for the next task."""
+    assert _of_this_process is not None
+    try:
+        _of_this_process.deliver()
+    except psycopg.Error as error:
+        logger.warning("events of tasks wait for their listeners: %s", str(error).strip())

@@ -2,7 +2,7 @@
 Kinds of tasks: the functions that workers run, each with a schema of its arguments.
 
 Kinds are built in, entry points of the group `crawlctl.tasks`, or named in the setting CRAWLCTL_TASKS, each as
-`package.module:OBJECT` for a `Kind`. A request names a kind of this registry, and never a function.
+`package.module:OBJECT` for a `Kind`, a `Listener` or a list of these. A request names a kind of this registry, and never a function.
 """
 
 import functools
@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from nodes.tasks.context import TaskContext
+from nodes.tasks.listeners import Listener
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +80,12 @@ class UnknownKind(Exception):
 
 def installed() -> Mapping[str, Kind]:
     """Return all kinds by name, the built-in ones first."""
-    return _load(tuple(settings.CRAWLCTL_TASKS))
+    return _load(tuple(settings.CRAWLCTL_TASKS))[0]
+
+
+def listeners() -> tuple[Listener, ...]:
+    """Return the installed listeners, which are found as kinds are."""
+    return _load(tuple(settings.CRAWLCTL_TASKS))[1]
 
 
 def find(name: str) -> Kind:
@@ -96,11 +102,12 @@ def find(name: str) -> Kind:
 
 
 @functools.cache
-def _load(named: tuple[str, ...]) -> Mapping[str, Kind]:
+def _load(named: tuple[str, ...]) -> tuple[Mapping[str, Kind], tuple[Listener, ...]]:
     # Built-in kinds use the tables, which may be imported only once Django is ready.
     from nodes.tasks.built_in import KINDS  # noqa: PLC0415
 
     found = {kind.name: kind for kind in KINDS}
+    heard: list[Listener] = []
     for place in (*(entry.value for entry in entry_points(group=_GROUP)), *named):
         module, _, name = place.partition(":")
         try:
@@ -108,6 +115,9 @@ def _load(named: tuple[str, ...]) -> Mapping[str, Kind]:
         except (ImportError, AttributeError) as error:
             logger.warning("the kind of task %s is not installed: %s", place, error)
             continue
-        for kind in added if isinstance(added, tuple | list) else (added,):
-            found.setdefault(kind.name, kind)
-    return found
+        for one in added if isinstance(added, tuple | list) else (added,):
+            if isinstance(one, Listener):
+                heard.append(one)
+            else:
+                found.setdefault(one.name, one)
+    return found, tuple(heard)

@@ -4,7 +4,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models import Avg, Case, Count, DurationField, ExpressionWrapper, F, Q, QuerySet, Value, When
 
 from nodes.database.clock import read_clock
 from nodes.tasks.models import ArchivedTask, Task, TaskWorker
@@ -79,6 +79,32 @@ def tasks_often_tried(*, limit: int = 20) -> QuerySet[ArchivedTask]:
     """Return tasks of the last day that needed several attempts, the newest first."""
     recent = ArchivedTask.objects.filter(archived_at__gt=read_clock() - _RECENT, attempts__gt=1)
     return recent.order_by("-id")[:limit]
+
+
+def count_scheduled() -> dict[tuple[str, ...], int]:
+    """Return the numbers of scheduled tasks by (group, state)."""
+    now = read_clock()
+    state = Case(
+        When(started_at__isnull=False, then=Value("running")),
+        When(scheduled_at__gt=now, then=Value("postponed")),
+        When(scheduled_at__gt=now - ZOMBIE_AFTER, then=Value("queued")),
+        default=Value("zombie"),
+    )
+    counted = Task.objects.values_list("group", state).annotate(number=Count("pk")).order_by()
+    return {(group, name): number for group, name, number in counted}
+
+
+def count_workers() -> dict[tuple[str, ...], int]:
+    """Return the numbers of workers by the group of their tasks."""
+    counted = TaskWorker.objects.values_list("work_on").annotate(number=Count("pk")).order_by()
+    return {(work_on,): number for work_on, number in counted}
+
+
+def count_ended() -> dict[tuple[str, ...], int]:
+    """Return the numbers of tasks that ended in the last minute, by (group, reason)."""
+    recent = ArchivedTask.objects.filter(archived_at__gt=read_clock() - _THROUGHPUT)
+    counted = recent.values_list("group", "why").annotate(number=Count("pk")).order_by()
+    return {(group, why): number for group, why, number in counted}
 
 
 def _seconds(duration: Any) -> float | None:

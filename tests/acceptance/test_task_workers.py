@@ -10,7 +10,7 @@ import pytest
 
 from nodes.database.clock import read_clock
 from nodes.tasks import book
-from nodes.tasks.models import ArchivedTask, Task, TaskWorker
+from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from tests.support.processes import QUICK_HEARTS, wait_for
 from tests.support.task_kinds import NAMED
 from tests.support.tasks import lines_of
@@ -25,6 +25,12 @@ TASKS, KILLS = (int(number) for number in os.environ.get("CRAWLCTL_TEST_LEADER_K
 @pytest.fixture(autouse=True)
 def kinds(settings):
     settings.CRAWLCTL_TASKS = (NAMED,)
+
+
+@pytest.fixture(autouse=True)
+def no_templates(machine):
+    """Remove the built-in template, whose task would run among those of a test."""
+    TaskTemplate.objects.all().delete()
 
 
 @pytest.fixture

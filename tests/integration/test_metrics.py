@@ -17,6 +17,7 @@ from jobs.metrics.table import shown_by
 from jobs.models import InvariantCheck, Job, JobCounter
 from nodes.database.clock import read_clock
 from nodes.metrics.figures import Level, Process
+from nodes.tasks import book
 from tests.support.api import NOON, client_of, make_node, make_world, token_client_of
 from tests.support.factories import make_job
 from tests.support.metrics import parse
@@ -78,6 +79,9 @@ def test_everything_that_the_web_server_shows_is_read():
         "crawlctl_cluster_job_ended_timestamp_seconds",
         "crawlctl_cluster_attention_lines",
         "crawlctl_cluster_backup_age_seconds",
+        "crawlctl_cluster_tasks",
+        "crawlctl_cluster_task_workers",
+        "crawlctl_cluster_tasks_ended",
     }
 
 
@@ -86,6 +90,12 @@ def shown_of(name):
     with override_settings(CRAWLCTL_METRICS_TOKEN="a word of our own"):
         shown = read(APIClient(), HTTP_AUTHORIZATION="Bearer a word of our own")
     return {tuple(values): amount for (found, *values), amount in shown.items() if found == name}
+
+
+def test_background_tasks_are_shown_by_group_and_state():
+    book.create(kind="sleep", arguments={"seconds": 1}, group="mail", made_by="a test")
+
+    assert shown_of("crawlctl_cluster_tasks") == {("mail", "queued"): 1}
 
 
 def stored_job(name, **facts):

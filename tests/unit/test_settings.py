@@ -17,6 +17,7 @@ from nodes.settings.declaration import (
 )
 from nodes.settings.effective import Effective, Source
 from nodes.settings.of_nodes import DATABASE_URL, HEARTBEAT_INTERVAL, NODE_TIMEOUT, ZOOKEEPER_CREDENTIALS
+from nodes.tasks import settings as of_tasks
 
 
 def seconds(value):
@@ -38,7 +39,8 @@ def test_no_two_settings_have_one_name():
 
 
 def test_every_setting_that_is_declared_is_in_the_table():
-    declared = {value.path for value in vars(table).values() if isinstance(value, Setting)}
+    values = [*vars(table).values(), *vars(of_tasks).values()]
+    declared = {value.path for value in values if isinstance(value, Setting)}
 
     assert declared == {setting.path for setting in TABLE.settings}
 
@@ -116,7 +118,7 @@ def test_whatever_is_wrong_is_named_by_its_path_and_nothing_is_taken():
         ],
         "cluster.node_timeout": ["This must be a number of seconds from 0.1 to 86400."],
         "worker": ["This must be an object of settings."],
-        "web": ["Unknown section. Known sections: cluster, crawl, process, worker."],
+        "web": ["Unknown section. Known sections: cluster, crawl, process, tasks, worker."],
         "crawl.connectors": ["This setting can be set only in the environment, as CRAWLCTL_CONNECTORS."],
         "crawl.keep_history": ["This must be a whole number from 0 to 3650."],
     }
