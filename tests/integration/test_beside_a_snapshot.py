@@ -42,6 +42,19 @@ def read_in_a_round(queue):
     return read(queue.connection) - before
 
 
+def read_after_analyze(queue, *, documents):
+    """Return how many entries of states these documents read, by plans that know the present sizes of the tables."""
+    queue.connection.execute("ANALYZE jobs_lanestate, jobs_binstate")
+    before = read(queue.connection)
+    queue.cycle(documents)
+    return read(queue.connection) - before
+
+
+def pages_of_lane_states(connection):
+    (pages,) = connection.execute("SELECT pg_relation_size('jobs_lanestate') / 8192").fetchone()
+    return pages
+
+
 def read_by_rare_steps(queue):
     """Return how many entries of states each rare step reads. No turn takes these steps."""
     lanes = list(Lane.objects.order_by("pk")[:20])
@@ -81,6 +94,22 @@ def test_the_tenth_turn_of_a_lane_reads_as_much_as_the_second(connection, other_
 
     assert of_turns[0] > 4 * BINS
     assert of_turns[-1] <= 1.2 * of_turns[0]
+
+
+def test_the_hundredth_turn_of_a_few_lanes_reads_as_much_as_the_tenth(connection, other_connection):
+    bins = 20
+    queue = FilledQueue(connection, documents=500 * bins, shape=Shape(bins=bins))
+
+    with backup(other_connection):
+        queue.cycle(40 * bins)
+        few_turns = read_after_analyze(queue, documents=4 * bins)
+        queue.cycle(360 * bins)
+        many_turns = read_after_analyze(queue, documents=4 * bins)
+
+    # The versions fill more pages than there are lanes. The planner must not expect one row on each page.
+    assert pages_of_lane_states(connection) > 1.5 * bins
+    assert few_turns > 4 * bins
+    assert many_turns <= 1.2 * few_turns
 
 
 def test_a_step_that_is_rare_reads_as_much_of_what_has_had_many_turns_as_of_what_has_had_few(

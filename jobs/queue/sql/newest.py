@@ -4,7 +4,8 @@ Finding and writing the state of a lane or a bin, which changes with each turn.
 Each change leaves a dead row version behind. While a backup has a snapshot open, vacuum cannot remove these, so after
 some hours a row has hundreds, and an index leads to all of them. So the key of a state grows with each change:
 `version` is one more. A search for the state starts at the end of its index and meets the newest entry first. A new
-version is compared with no other one in a unique index.
+version is compared with no other one in a unique index. The planner expects ten versions (decision 0047), so that it
+reads the end of the index, instead of all versions.
 
 The state is the row that is locked for a lane or a bin. A statement that writes a row which it has not locked before
 names the version that it has seen and all later ones (`since`). If another transaction changed the row between the
