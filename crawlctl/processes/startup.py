@@ -4,7 +4,7 @@ from django.core.management.base import CommandError
 from django.db import Error as DatabaseError
 
 from crawlctl.postgres.errors import EmbeddedPostgresError
-from nodes.database.schema import SchemaTooNew, make_ready
+from nodes.database.schema import SchemaRefused, make_ready
 
 
 def make_database_ready() -> None:
@@ -16,7 +16,7 @@ def make_database_ready() -> None:
     """
     try:
         make_ready()
-    except (EmbeddedPostgresError, SchemaTooNew) as error:
+    except (EmbeddedPostgresError, SchemaRefused) as error:
         raise CommandError(str(error), returncode=2) from error
     except DatabaseError as error:
         raise CommandError(

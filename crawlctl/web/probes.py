@@ -17,7 +17,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonR
 
 from jobs.api.errors import Problem
 from nodes.database.outage import outage
-from nodes.database.schema import SchemaBehind, SchemaTooNew, require_current
+from nodes.database.schema import SchemaBehind, SchemaRefused, SchemaTooOld, require_current
 
 _METHODS: Final = ("GET", "HEAD")
 # Time for which an answer of /readyz is repeated (seconds): strangers cannot load the database.
@@ -57,8 +57,9 @@ def _check_database() -> Problem | None:
         require_current()
     except SchemaBehind as error:
         return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "schema_behind", str(error))
-    except SchemaTooNew as error:
-        return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "schema_too_new", str(error))
+    except SchemaRefused as error:
+        code = "schema_too_old" if isinstance(error, SchemaTooOld) else "schema_too_new"
+        return Problem(HTTPStatus.SERVICE_UNAVAILABLE, code, str(error))
     except (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError) as error:
         return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "database_unavailable", f"{outage(error)}.")
     return None

@@ -1,23 +1,44 @@
-"""The version of the database's tables: missing tables are created, and newer ones refused."""
+"""The version of the database's tables: missing tables are created, newer and unfinished older ones are refused."""
 
+from collections.abc import Iterable
 from typing import Final
 
+from django.apps import apps
 from django.core.management import call_command
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 
 from nodes.database.connections import unhurried
 
-_OURS = frozenset({"jobs", "nodes", "distributed", "crawlctl"})
+# The packages whose applications have tables of ours.
+_OURS: Final = ("crawlctl", "jobs", "nodes")
+# Nodes or migrations that a refusal names.
+_NAMED: Final = 10
 
 
-class SchemaTooNew(Exception):
-    """The database was made by a newer version of crawlctl; nothing was changed."""
+class SchemaRefused(Exception):
+    """This program cannot work with the tables of the database; nothing was changed."""
+
+
+class SchemaTooNew(SchemaRefused):
+    """The database was made by a newer version of crawlctl."""
 
     def __init__(self, migrations: list[str]) -> None:
         super().__init__(
-            f"The database was made by a newer version of crawlctl (it knows {', '.join(migrations)}): "
+            f"The database was made by a newer version of crawlctl (it knows {_shown(migrations)}): "
             "run that version, or give this one a database of its own."
+        )
+
+
+class SchemaTooOld(SchemaRefused):
+    """The database was made by a version before the first release, and not brought to the last of these versions."""
+
+    def __init__(self, migrations: list[str]) -> None:
+        super().__init__(
+            "The database was made by a version of crawlctl before 0.1.0, which this version cannot upgrade "
+            f"(it lacks {_shown(migrations)}): give this version a database of its own."
         )
 
 
@@ -34,17 +55,14 @@ class NodesBeat(Exception):
     """Managers or workers use the tables that would be changed; nothing was changed."""
 
     def __init__(self, nodes: list[str]) -> None:
-        shown = ", ".join(nodes[:_NAMED]) + (f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else "")
         super().__init__(
-            f"The tables are in use by {shown}. Stop these nodes first, then run `manage.py migrate` "
+            f"The tables are in use by {_shown(nodes)}. Stop these nodes first, then run `manage.py migrate` "
             "(docs/upgrading.md). A node that was killed counts until its timeout has passed. "
             "With --force the tables are changed all the same, and counts may be wrong afterwards: "
             "`manage.py check_counters --repair` makes them right."
         )
 
 
-# Nodes that a refusal names.
-_NAMED: Final = 10
 # Columns that exist in every version.
 _BEATING: Final = """
 SELECT kind || ' ' || name || ' on ' || host FROM nodes_node
@@ -64,7 +82,7 @@ def make_ready() -> bool:
     If several processes find a new database at once, one creates the tables and the others wait.
 
     Raises:
-        SchemaTooNew: the database knows migrations that this program does not.
+        SchemaRefused: the tables are those of a newer version, or too old.
     """
     if not _is_behind():
         return False
@@ -85,19 +103,19 @@ def require_current() -> None:
     Check that the tables have this program's version. A daemon calls it before it joins.
 
     Raises:
-        SchemaTooNew: the database knows migrations that this program does not.
-        SchemaBehind: it lacks some.
+        SchemaRefused: the tables are those of a newer version, or too old.
+        SchemaBehind: they lack migrations.
     """
     if _is_behind():
         raise SchemaBehind
 
 
-def refuse_newer() -> None:
+def refuse_other_versions() -> None:
     """
-    Check that the tables are not newer than this program. Called before they are changed.
+    Check that this program can upgrade the tables. Called before they are changed.
 
     Raises:
-        SchemaTooNew: the database knows migrations that this program does not.
+        SchemaRefused: the tables are those of a newer version, or too old.
     """
     _read_state()
 
@@ -127,12 +145,24 @@ def _is_behind() -> bool:
 
 
 def _read_state() -> MigrationExecutor:
-    executor = MigrationExecutor(connections[DEFAULT_DB_ALIAS])
-    unknown = sorted(
-        f"{app}.{name}"
-        for app, name in executor.loader.applied_migrations
-        if app in _OURS and (app, name) not in executor.loader.disk_migrations
-    )
-    if unknown:
-        raise SchemaTooNew(unknown)
-    return executor
+    connection = connections[DEFAULT_DB_ALIAS]
+    # Read without the database: a loader that meets a part of the replaced migrations there breaks.
+    known = MigrationLoader(None).disk_migrations
+    applied = set(MigrationRecorder(connection).applied_migrations())
+    replaced = {old for migration in known.values() for old in migration.replaces}
+    ours = {app.label for app in apps.get_app_configs() if app.name.split(".")[0] in _OURS}
+    if newer := {(app, name) for app, name in applied if app in ours} - known.keys() - replaced:
+        raise SchemaTooNew(_names(newer))
+    for key, migration in known.items():
+        lacking = set(migration.replaces) - applied
+        if key not in applied and lacking and lacking != set(migration.replaces):
+            raise SchemaTooOld(_names(lacking))
+    return MigrationExecutor(connection)
+
+
+def _names(migrations: Iterable[tuple[str, str]]) -> list[str]:
+    return sorted(f"{app}.{name}" for app, name in migrations)
+
+
+def _shown(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -9,7 +9,7 @@ from django.db import connection
 
 from nodes.database.address import database_dsn
 from nodes.database.connections import connect
-from nodes.database.schema import SchemaBehind, SchemaTooNew, require_current
+from nodes.database.schema import SchemaBehind, SchemaRefused, require_current
 from nodes.database.session_check import SessionRefused, check_sessions
 from nodes.settings.of_nodes import NODE_TIMEOUT
 from nodes.settings.running import together, told
@@ -25,7 +25,7 @@ def look_at_the_database() -> None:
     """
     try:
         require_current()
-    except (SchemaBehind, SchemaTooNew) as error:
+    except (SchemaBehind, SchemaRefused) as error:
         raise CommandError(str(error), returncode=2) from error
     finally:
         connection.close()

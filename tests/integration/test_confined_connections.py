@@ -3,11 +3,8 @@ Output connections stored by pages or the API write only below
 one directory. File connections read only below the allowed ones.
 """
 
-from importlib import import_module
-
 import psycopg
 import pytest
-from django.db import connections as connections_of_django
 
 from jobs.attention.jobs import held_jobs
 from jobs.connectors.output.base import Entry, OutputError
@@ -198,30 +195,6 @@ def test_a_job_goes_on_when_the_root_allows_its_path_again(main, job, root, sett
 
     found = looked_at(main, job)
     assert (found.connectors_ready, found.reason) == (True, "")
-
-
-def test_an_upgrade_confines_all_but_the_connections_of_local_users():
-    outputs = {
-        "lines": {"path": "/etc/shadow"},
-        "jsonl:/etc/a": {"path": "/etc/b"},
-        "jsonl:/srv/a.jsonl": {"path": "/srv/a.jsonl"},
-        "standard output of x": {"path": "/srv/b.jsonl"},
-    }
-    for name, configuration in outputs.items():
-        OutputConnection.objects.create(name=name, connector="jsonl", configuration=configuration)
-    for name in ("documents", "files in /srv", "filesystem 0123abcd"):
-        RepositoryConnection.objects.create(name=name, connector="filesystem", configuration={"roots": ["/srv"]})
-
-    migration = import_module("jobs.migrations.0061_connections_before_the_roots_are_confined").Migration
-    with connections_of_django["default"].cursor() as cursor:
-        for operation in migration.operations:
-            cursor.execute(operation.sql)
-
-    confined = OutputConnection.objects.filter(is_confined=True), RepositoryConnection.objects.filter(is_confined=True)
-    assert [set(found.values_list("name", flat=True)) for found in confined] == [
-        {"lines", "jsonl:/etc/a"},
-        {"documents"},
-    ]
 
 
 def test_a_path_that_a_local_user_names_is_free_again(root, tmp_path):

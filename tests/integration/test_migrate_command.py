@@ -1,6 +1,7 @@
 """`manage.py migrate` changes no tables while nodes work on them."""
 
 import io
+from importlib import import_module
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -8,15 +9,18 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from tests.support.cluster import fall_silent, register_node
 
+Migration = import_module("nodes.migrations.0001_release_0_1").Migration
+
 
 @pytest.fixture
 def behind(connection):
-    """Make the newest migration look unapplied, and record it again after the test."""
-    newest = MigrationRecorder.Migration.objects.filter(app="distributed").latest("id")
-    newest.delete()
-    yield newest
-    if not MigrationRecorder.Migration.objects.filter(app=newest.app, name=newest.name).exists():
-        MigrationRecorder.Migration.objects.create(app=newest.app, name=newest.name)
+    """Make the migrations of an application look unapplied, and record them again after the test."""
+    recorded = MigrationRecorder.Migration.objects
+    known = list(recorded.filter(app="distributed"))
+    recorded.filter(app="distributed").delete()
+    yield known[-1]
+    recorded.filter(app="distributed").delete()
+    recorded.bulk_create(known)
 
 
 def migrate(*options):
@@ -53,3 +57,34 @@ def test_where_nothing_is_to_be_changed_nodes_may_beat(connection):
     register_node(connection, "worker")
 
     migrate()
+
+
+@pytest.fixture
+def before_the_release(connection):
+    """Make the tables look as if versions before 0.1.0 had made them; returns a function that records their migrations."""
+    recorded = MigrationRecorder.Migration.objects
+    known = list(recorded.filter(app="nodes"))
+    recorded.filter(app="nodes").delete()
+    yield lambda names: [recorded.create(app="nodes", name=name) for name in names]
+    recorded.filter(app="nodes").delete()
+    recorded.bulk_create(known)
+
+
+def test_tables_of_the_last_version_before_the_release_are_current(before_the_release):
+    before_the_release([name for _, name in Migration.replaces])
+
+    migrate()
+
+    assert MigrationRecorder.Migration.objects.filter(app="nodes", name="0001_release_0_1").exists()
+
+
+def test_tables_of_an_earlier_version_are_refused_by_name(before_the_release):
+    before_the_release(["0001_cluster"])
+
+    with pytest.raises(CommandError) as refused:
+        migrate()
+
+    assert refused.value.returncode == 2
+    assert "made by a version of crawlctl before 0.1.0" in str(refused.value)
+    assert "nodes.0002_events_outlive_nodes" in str(refused.value)
+    assert str(refused.value).count("nodes.0") == 10

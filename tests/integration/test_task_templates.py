@@ -110,7 +110,7 @@ def test_the_cleaner_is_a_built_in_template(transactional_db):
     from django.db import connection as editor_connection
 
     TaskTemplate.objects.all().delete()
-    migration = import_module("nodes.tasks.migrations.0002_archive_is_cleaned")
+    migration = import_module("nodes.tasks.migrations.0001_release_0_1")
     migration.make_template(apps, type("Editor", (), {"connection": editor_connection}))
 
     with pytest.raises(book.TaskRefused):

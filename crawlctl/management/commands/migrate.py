@@ -8,7 +8,7 @@ from django.core.management.commands import migrate
 from django.db import connections
 
 from nodes.database.connections import unhurried
-from nodes.database.schema import NodesBeat, SchemaTooNew, refuse_newer, refuse_while_nodes_beat
+from nodes.database.schema import NodesBeat, SchemaRefused, refuse_other_versions, refuse_while_nodes_beat
 
 
 class Command(migrate.Command):
@@ -23,10 +23,10 @@ class Command(migrate.Command):
     def handle(self, *args: Any, force: bool = False, **options: Any) -> None:
         connection = connections[options["database"]]
         try:
-            refuse_newer()
+            refuse_other_versions()
             if not (force or options["plan"] or options["check_unapplied"]):
                 refuse_while_nodes_beat(has_target=bool(options["app_label"]))
-        except (SchemaTooNew, NodesBeat) as error:
+        except (SchemaRefused, NodesBeat) as error:
             raise CommandError(str(error), returncode=2) from error
         connection.ensure_connection()
         with unhurried(connection.connection):

@@ -26,7 +26,7 @@ from jobs.management.standard_output import DocumentStream
 from jobs.metrics.table import shown_by
 from jobs.models import Job, LostLines
 from jobs.queries.jobs.seed_endings import read_new_hosts, read_refused_redirects, read_seed_endings
-from nodes.database.schema import SchemaTooNew, make_ready
+from nodes.database.schema import SchemaRefused, make_ready
 from nodes.errors import Invalid
 from nodes.management.metrics_option import add_metrics_options, metrics_shown, options_of_others
 from nodes.metrics.figures import Process
@@ -116,7 +116,7 @@ class Command(BaseCommand):
                 make_ready()
                 one_shot = OneShot(job_id=0, workers=workers, told=told)
                 job = prepare_job(CrawlOptions.of(given), scope=one_shot.scope, say=self._say)
-            except (CrawlRefused, JobBusy, SchemaTooNew, BadSpecification, OutputError) as refused:
+            except (CrawlRefused, JobBusy, SchemaRefused, BadSpecification, OutputError) as refused:
                 raise CommandError(str(refused), returncode=ExitCode.REFUSED) from refused
             except Invalid as invalid:
                 raise CommandError(str(invalid), returncode=ExitCode.REFUSED) from invalid

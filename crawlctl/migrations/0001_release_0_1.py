@@ -1,10 +1,14 @@
-"""Login attempts, kept for minutes, to slow down the guessing of passwords."""
+"""The table of login attempts."""
 
 from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
     initial = True
+
+    replaces = [
+        ("crawlctl", "0001_login_attempts"),
+    ]
 
     dependencies = []
 
