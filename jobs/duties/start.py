@@ -14,8 +14,8 @@ from jobs.duties.moves import move, move_as_owner
 from jobs.lifecycle.job import Kind, RunEnd, Scan
 from jobs.lifecycle.scan import choose_scan
 from jobs.models import Job, Seed
-from jobs.queue.discover import discover_seeds
 from jobs.queue.offering.hold import GroupHeld
+from jobs.queue.seeds import discover_seeds
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.runnable import RUNNABLE
 from jobs.queue.wake import wake_job

@@ -2,32 +2,22 @@
 Discovery: references of documents and seeds become documents, or known documents come back into the run.
 
 Bins and lanes are inserted first, in a transaction of their own: they are few, all jobs share them, and a document
-needs its lane. References are written by the flush, in the same transaction as the outcome that named them. Seeds are
-written by `discover_seeds`.
+needs its lane. Then one statement inserts new documents and revives known ones (`INSERT_OR_REVIVE`). The flush executes
+it for references, in the transaction of the outcome that named them. `jobs.queue.seeds` executes it for seeds.
 """
 
-import datetime as dt
-import uuid
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, LiteralString
+from typing import Any, Final, LiteralString, NamedTuple
 
 import psycopg
 
-from jobs.connectors.repository.base import Reference
 from jobs.connectors.repository.kind import BinKind
 from jobs.lifecycle.document import Stage
-from jobs.lifecycle.job import Scan
-from jobs.queue.flushing import hop_limits, hops
-from jobs.queue.flushing.hops import HopGraph
-from jobs.queue.offering.hold import GroupHeld
 from jobs.queue.pace.addresses import put_below_addresses
+from jobs.queue.sql.columns import columns_of
 from jobs.queue.sql.order import FRESH
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
-from jobs.queue.sql.runnable import RUNNABLE
-from jobs.queue.wake import wake_lanes
-from nodes.membership.fences import MAY_WRITE, FenceRefused
-from nodes.membership.incarnation import remembered
 
 # Locks: the rows that it inserts, by name and by (seed, bin).
 _OPEN_BINS: Final[LiteralString] = """
@@ -102,145 +92,93 @@ def open_lanes(
         return {(row.seed_id, row.name): row.id for row in rows}
 
 
-# Seeds are written once a run. One statement inserts new ones as pending and revives known ones. It skips a seed that
-# another seed's discovery is processing.
-# Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE; then the job's hop counts if it has limits, and QueueItem by
-# hash.
-_HOLD: Final[LiteralString] = f"""
-WITH node AS MATERIALIZED (
-    SELECT id FROM nodes_node WHERE id = %(manager)s AND {MAY_WRITE} FOR KEY SHARE
-), held AS MATERIALIZED (
-    SELECT id FROM jobs_throttlegroup
-     WHERE id = %(group)s AND owner_id = (SELECT id FROM node) AND epoch = %(epoch)s AND state = 'owned'
-       FOR SHARE
+class New(NamedTuple):
+    """A document that becomes known."""
+
+    hash: str
+    job_id: int
+    lane_id: int
+    identifier: str
+    run_no: int
+    depth: int
+    redirects: int
+    stage: int
+
+
+class Again(NamedTuple):
+    """
+    The new values of a known document, whose row is locked.
+
+    One that is `revived` is due again, at once. One that is `unconditional` is read whatever its last version was. One
+    that `forgets` loses its outcome: that of an older run, or of an earlier reading.
+    """
+
+    hash: str
+    job_id: int
+    stage: int
+    run_no: int
+    depth: int
+    redirects: int
+    rescan: bool
+    revived: bool
+    unconditional: bool
+    forgets: bool
+
+
+_NEW_COLUMNS: Final = ("hashes", "jobs", "lanes", "identifiers", "runs", "depths", "redirects", "stages")
+_AGAIN_COLUMNS: Final = (
+    "hashes",
+    "jobs",
+    "stages",
+    "runs",
+    "depths",
+    "redirects",
+    "rescans",
+    "revived",
+    "unconditional",
+    "forgets",
 )
-SELECT job.run_no, job.scan, job.hop_limits, job.hop_mode FROM jobs_job AS job
- WHERE job.id = %(job)s AND EXISTS (SELECT FROM held)
-   AND (job.phase = 'starting_up' AND job.stop_request = 'none' OR job.phase = 'active' AND job.seeding AND {RUNNABLE})
-   FOR SHARE
+
+# Inserts new documents, and writes known ones whose rows are locked: the first parts of a statement with `discovered`.
+# Locks: the inserted QueueItems, by hash. Rows that another transaction inserted meanwhile stay as they are; the caller
+# compares the keys in `planted`.
+INSERT_OR_REVIVE: Final[LiteralString] = f"""
+planted AS (
+    INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action,
+                                depth, redirects)
+    SELECT hash, job_id, lane_id, identifier, stage, false, false, run_no,
+           CASE WHEN stage = {Stage.PENDING:d} THEN {FRESH} END, 0, depth, redirects
+      FROM unnest(%(new_hashes)s::uuid[], %(new_jobs)s::bigint[], %(new_lanes)s::bigint[], %(new_identifiers)s::text[],
+                  %(new_runs)s::int[], %(new_depths)s::int[], %(new_redirects)s::int[], %(new_stages)s::int[])
+           AS named(hash, job_id, lane_id, identifier, run_no, depth, redirects, stage)
+     ORDER BY hash, job_id
+    ON CONFLICT (hash, job_id) DO NOTHING
+    RETURNING hash, job_id, lane_id, run_no, stage
+), named AS (
+    UPDATE jobs_queueitem AS item
+       SET stage = named.stage, run_no = named.run_no, depth = named.depth, redirects = named.redirects,
+           rescan = named.rescan,
+           seq = CASE WHEN named.revived THEN {FRESH} WHEN named.stage = {Stage.HOPCOUNT_REMOVED:d} THEN NULL ELSE item.seq END,
+           check_time = CASE WHEN named.revived OR named.stage = {Stage.HOPCOUNT_REMOVED:d} THEN NULL ELSE item.check_time END,
+           failures = CASE WHEN named.revived THEN 0 ELSE item.failures END,
+           failing_since = CASE WHEN named.revived THEN NULL ELSE item.failing_since END,
+           outcome = CASE WHEN named.forgets THEN 0 ELSE item.outcome END,
+           result_code = CASE WHEN named.forgets THEN '' ELSE item.result_code END,
+           validators = CASE WHEN named.unconditional THEN '' ELSE item.validators END
+      FROM unnest(%(ref_hashes)s::uuid[], %(ref_jobs)s::bigint[], %(ref_stages)s::int[], %(ref_runs)s::int[],
+                  %(ref_depths)s::int[], %(ref_redirects)s::int[], %(ref_rescans)s::bool[], %(ref_revived)s::bool[],
+                  %(ref_unconditional)s::bool[], %(ref_forgets)s::bool[])
+           AS named(hash, job_id, stage, run_no, depth, redirects, rescan, revived, unconditional, forgets)
+     WHERE item.hash = named.hash AND item.job_id = named.job_id
+)"""
+# The counts of the inserted documents, for an insert of counter deltas.
+COUNT_INSERTED: Final[LiteralString] = """
+    SELECT job_id, lane_id, run_no, 'stage', stage, 0, '', count(*) FROM planted GROUP BY job_id, lane_id, run_no, stage
 """
-_EXISTING: Final[LiteralString] = """
-SELECT hash, lane_id, stage, run_no, outcome, result_code FROM jobs_queueitem
- WHERE job_id = %(job)s AND hash = ANY(%(hashes)s::uuid[])
- ORDER BY hash
-   FOR NO KEY UPDATE
-"""
-_PLANT: Final[LiteralString] = f"""
-INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action, depth)
-SELECT hash, %(job)s, lane_id, identifier, {Stage.PENDING:d}, false, false, %(run)s, {FRESH}, 0, 0
-  FROM unnest(%(hashes)s::uuid[], %(lanes)s::bigint[], %(identifiers)s::text[]) AS named(hash, lane_id, identifier)
- ORDER BY hash
-ON CONFLICT (hash, job_id) DO UPDATE
-   SET stage = {Stage.PENDING:d}, run_no = %(run)s, seq = excluded.seq, check_time = NULL, depth = 0, redirects = 0,
-       outcome = 0, result_code = '', failures = 0, failing_since = NULL
- WHERE jobs_queueitem.batch_id IS NULL
-   AND (jobs_queueitem.run_no < %(run)s OR %(again)s AND jobs_queueitem.stage = {Stage.DONE:d})
-"""
-_COUNT: Final[LiteralString] = """
-INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
-SELECT %(job)s, lane_id, run_no, 'stage', stage, outcome, code, amount
-  FROM unnest(%(lanes)s::bigint[], %(runs)s::int[], %(stages)s::int[], %(outcomes)s::int[], %(codes)s::text[],
-              %(amounts)s::bigint[]) AS moved(lane_id, run_no, stage, outcome, code, amount)
-"""
 
 
-@retried
-def discover_seeds(
-    connection: psycopg.Connection[Any],
-    *,
-    manager: uuid.UUID,
-    group: GroupHeld,
-    job_id: int,
-    seed_id: int,
-    urls: Sequence[str],
-    bins: BinKind,
-    references: list[Reference],
-    version: str = "",
-    again: bool = False,
-    now: dt.datetime,
-) -> int:
-    """
-    Insert the documents of a seed into the run of its job; return how many there are.
-
-    With `again`, documents that the run has already done are read once more.
-
-    `urls` are the addresses of the seed when its source was read: a seed that changed since then is read again.
-    `version` is the source's name for this seeding.
-
-    Raises:
-        FenceRefused: the manager lost its node or its group, or the job no longer starts or reseeds.
-    """
-    named = {reference.hash: reference for reference in references}
-    lanes = open_lanes(connection, bins=bins, wanted=[(seed_id, reference.bin) for reference in named.values()])
-    lane_of = {key: lanes[seed_id, reference.bin] for key, reference in named.items()}
-    with connection.transaction(), named_rows(connection) as cursor:
-        held = cursor.execute(
-            _HOLD,
-            {
-                "manager": manager,
-                "group": group.id,
-                "epoch": group.epoch,
-                "job": job_id,
-                **remembered(manager),
-            },
-        ).fetchone()
-        if held is None:
-            raise FenceRefused("group", group=group.id, epoch=group.epoch, job=job_id, node=manager)
-        run = held.run_no
-        rules = hops.rules_of(hop_limits=held.hop_limits, hop_mode=held.hop_mode)
-        if rules is not None:
-            hops.hold(cursor, [job_id])
-        # Lanes before documents: the lock order.
-        wake_lanes(cursor, lane_of.values(), now=now)
-        rows = cursor.execute(_EXISTING, {"job": job_id, "hashes": list(named)}).fetchall()
-        known = {row.hash.hex: row for row in rows}
-        cursor.execute(
-            _PLANT,
-            {
-                "job": job_id,
-                "run": run,
-                "again": again,
-                "hashes": list(named),
-                "lanes": [lane_of[key] for key in named],
-                "identifiers": [reference.identifier for reference in named.values()],
-            },
-        )
-        moved: list[tuple[int, int, int, int, str, int]] = []
-        for key in named:
-            row = known.get(key)
-            if row is None:
-                moved.append((lane_of[key], run, Stage.PENDING, 0, "", 1))
-            elif (row.run_no < run and row.stage in {Stage.PENDING, Stage.DONE, Stage.HOPCOUNT_REMOVED}) or (
-                again and row.stage == Stage.DONE
-            ):
-                done = row.stage == Stage.DONE
-                moved.append(
-                    (
-                        row.lane_id,
-                        row.run_no,
-                        row.stage,
-                        row.outcome if done else 0,
-                        row.result_code if done else "",
-                        -1,
-                    )
-                )
-                moved.append((row.lane_id, run, Stage.PENDING, 0, "", 1))
-        columns = ("lanes", "runs", "stages", "outcomes", "codes", "amounts")
-        cursor.execute(
-            _COUNT,
-            {"job": job_id, **dict(zip(columns, map(list, zip(*moved, strict=True)), strict=True))}
-            if moved
-            else {"job": job_id, **{c: [] for c in columns}},
-        )
-        # A known document may be in another seed's lane.
-        wake_lanes(cursor, (row.lane_id for row in rows), now=now)
-        cursor.execute(
-            "UPDATE jobs_seed SET seeded_run = %s, seeding_version = %s WHERE id = %s AND urls = %s",
-            (run, version, seed_id, list(urls)),
-        )
-        if rules is not None:
-            woken = hop_limits.plant_seeds(
-                HopGraph(cursor, job_id, rules), named, run_no=run, is_full_scan=held.scan == Scan.FULL
-            )
-            wake_lanes(cursor, woken, now=now)
-    return len(named)
+def discovered(new: Sequence[New], again: Sequence[Again]) -> dict[str, list[Any]]:
+    """Return the parameters of `INSERT_OR_REVIVE`."""
+    return columns_of(new, tuple(f"new_{name}" for name in _NEW_COLUMNS)) | columns_of(
+        again, tuple(f"ref_{name}" for name in _AGAIN_COLUMNS)
+    )

@@ -25,7 +25,6 @@ from jobs.models import (
     QueueItem,
     Turn,
 )
-from jobs.queue.discover import discover_seeds
 from jobs.queue.flushing.flush import flush
 from jobs.queue.flushing.hops import rules_of
 from jobs.queue.offering.stuff import stuff
@@ -33,6 +32,7 @@ from jobs.queue.offering.stuff_removals import stuff_outside, stuff_removals
 from jobs.queue.pace.close import ClosedTurn, close_turns
 from jobs.queue.release import give_back
 from jobs.queue.removing.drop import drop
+from jobs.queue.seeds import discover_seeds
 from jobs.queue.take import take
 from tests.integration.test_hop_counts import LINK_TYPES, NAMES, SEEDS, SITES, chooser, reached
 from tests.integration.test_queue_counters import COUNTED, IN_THE_TABLE

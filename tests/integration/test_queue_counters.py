@@ -13,13 +13,13 @@ from jobs.lifecycle.document import Stage
 from jobs.loops.worker.outputs import JobOutputs
 from jobs.models import Bin, Job, LaneState
 from jobs.queue.counting.counters import RunCounts, fold, forget, read_run
-from jobs.queue.discover import discover_seeds
 from jobs.queue.flushing.flush import flush
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.offering.stuff_removals import stuff_removals
 from jobs.queue.pace.close import ClosedTurn, Pace, close_turns
 from jobs.queue.release import give_back, release_of_lost_workers, withdraw
 from jobs.queue.removing.drop import drop
+from jobs.queue.seeds import discover_seeds
 from jobs.queue.take import take
 from nodes.membership import leadership
 from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds

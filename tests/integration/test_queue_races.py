@@ -11,6 +11,7 @@ from django.db import connection as django_connection
 from django.utils import timezone
 
 from jobs.connectors.repository.base import Ending
+from jobs.connectors.repository.web.kind import WEB
 from jobs.duties.context import Pass
 from jobs.duties.finish import JOBS_AT_REST, _move
 from jobs.lifecycle.document import Stage
@@ -34,6 +35,7 @@ from jobs.queue.offering.stuff_removals import stuff_removals
 from jobs.queue.pace.close import ClosedTurn, Pace, close_turns
 from jobs.queue.release import give_back, release_of_lost_workers
 from jobs.queue.removing.drop import drop
+from jobs.queue.seeds import discover_seeds
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.take import take
 from jobs.throttling.bins import DOCUMENTS_A_TURN, LOST_PLACE
@@ -82,6 +84,42 @@ def close_open_turns(connection):
 
 def stages():
     return sorted(QueueItem.objects.values_list("stage", flat=True))
+
+
+# --- Seeds against another insert ---------------------------------------------------------------
+
+INSERT_KNOWN = """
+INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, action, depth, redirects)
+VALUES (%s, %s, %s, 'http://a.example/restored', %s, true, false, 1, 0, 3, 0)
+"""
+
+
+def test_a_seed_that_is_restored_meanwhile_comes_into_the_run(connection, other_connection, rival, running):
+    lane = make_lane(running.seed)
+    reference = make_reference("restored")
+    Job.objects.filter(pk=running.job.pk).update(phase="starting_up", run_no=2)
+
+    with connection.transaction():
+        connection.execute(INSERT_KNOWN, [reference.hash, running.job.pk, lane.pk, Stage.DONE])
+        rival.waits_in(
+            discover_seeds,
+            other_connection,
+            manager=running.manager.id,
+            group=running.group,
+            job_id=running.job.pk,
+            seed_id=running.seed.pk,
+            urls=running.seed.urls,
+            bins=WEB.bins,
+            references=[reference, make_reference("new")],
+            now=NOON,
+        )
+
+    assert rival.result() == 2
+    found = QueueItem.objects.values_list("identifier", "stage", "run_no", "depth").order_by("identifier")
+    assert list(found) == [
+        ("http://a.example/new", Stage.PENDING, 2, 0),
+        ("http://a.example/restored", Stage.PENDING, 2, 0),
+    ]
 
 
 # --- Stuffing against a loss of its rights -------------------------------------------------------

@@ -18,14 +18,15 @@ import psycopg
 
 from jobs.connectors.repository.base import Ending
 from jobs.lifecycle.document import Stage
+from jobs.queue.discover import COUNT_INSERTED, INSERT_OR_REVIVE, New
 from jobs.queue.flushing import carrying, gates, hop_limits
 from jobs.queue.flushing.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.flushing.hop_limits import Reach
-from jobs.queue.flushing.outcomes import FlushPlan, JobFacts, Key, Named, New, Result, give_up
+from jobs.queue.flushing.outcomes import FlushPlan, JobFacts, Key, Named, Result, give_up
 from jobs.queue.flushing.retry_limits import keep_retry_limits
 from jobs.queue.flushing.stored_links import read_stored_links
 from jobs.queue.sql.arrays import Hashes
-from jobs.queue.sql.order import AGAIN, FRESH
+from jobs.queue.sql.order import AGAIN
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.transaction import implicit_transaction
 from nodes.membership.fences import MAY_WRITE, hold_node
@@ -117,34 +118,7 @@ SELECT DISTINCT source, job_id, hash AS target FROM chain WHERE source IS NOT NU
 # Locks: the inserted QueueItems, by hash. Rows that another flush inserted meanwhile stay as they are; the caller
 # compares the returned keys.
 _WRITE: Final[LiteralString] = f"""
-WITH planted AS (
-    INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action,
-                                depth, redirects)
-    SELECT hash, job_id, lane_id, identifier, stage, false, false, run_no,
-           CASE WHEN stage = {Stage.PENDING:d} THEN {FRESH} END, 0, depth, redirects
-      FROM unnest(%(new_hashes)s::uuid[], %(new_jobs)s::bigint[], %(new_lanes)s::bigint[], %(new_identifiers)s::text[],
-                  %(new_runs)s::int[], %(new_depths)s::int[], %(new_redirects)s::int[], %(new_stages)s::int[])
-           AS named(hash, job_id, lane_id, identifier, run_no, depth, redirects, stage)
-     ORDER BY hash, job_id
-    ON CONFLICT (hash, job_id) DO NOTHING
-    RETURNING hash, job_id, lane_id, run_no, stage
-), named AS (
-    UPDATE jobs_queueitem AS item
-       SET stage = named.stage, run_no = named.run_no, depth = named.depth, redirects = named.redirects,
-           rescan = named.rescan,
-           seq = CASE WHEN named.revived THEN {FRESH} WHEN named.stage = {Stage.HOPCOUNT_REMOVED:d} THEN NULL ELSE item.seq END,
-           check_time = CASE WHEN named.revived OR named.stage = {Stage.HOPCOUNT_REMOVED:d} THEN NULL ELSE item.check_time END,
-           failures = CASE WHEN named.revived THEN 0 ELSE item.failures END,
-           failing_since = CASE WHEN named.revived THEN NULL ELSE item.failing_since END,
-           outcome = CASE WHEN item.run_no < named.run_no THEN 0 ELSE item.outcome END,
-           result_code = CASE WHEN item.run_no < named.run_no THEN '' ELSE item.result_code END,
-           validators = CASE WHEN named.unconditional THEN '' ELSE item.validators END
-      FROM unnest(%(ref_hashes)s::uuid[], %(ref_jobs)s::bigint[], %(ref_stages)s::int[], %(ref_runs)s::int[],
-                  %(ref_depths)s::int[], %(ref_redirects)s::int[], %(ref_rescans)s::bool[], %(ref_revived)s::bool[],
-                  %(ref_unconditional)s::bool[])
-           AS named(hash, job_id, stage, run_no, depth, redirects, rescan, revived, unconditional)
-     WHERE item.hash = named.hash AND item.job_id = named.job_id
-), ended AS (
+WITH {INSERT_OR_REVIVE}, ended AS (
     UPDATE jobs_queueitem AS item
        SET stage = own.stage, run_no = own.run_no, batch_id = NULL, rescan = false, outcome = own.outcome,
            result_code = own.code, version = own.version, validators = own.validators,
@@ -195,7 +169,7 @@ WITH planted AS (
                   %(count_stages)s::int[], %(count_outcomes)s::int[], %(count_codes)s::text[], %(count_amounts)s::bigint[])
            AS moved(job_id, lane_id, run_no, measure, stage, outcome, code, amount)
      UNION ALL
-    SELECT job_id, lane_id, run_no, 'stage', stage, 0, '', count(*) FROM planted GROUP BY job_id, lane_id, run_no, stage
+    {COUNT_INSERTED}
 ), past AS ({WRITE_HISTORY})
 SELECT hash, job_id FROM planted
 """

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from jobs.connectors.repository.base import Ending, Outcome
 from jobs.lifecycle.document import Action, Stage
+from jobs.queue.discover import Again, New, discovered
 from jobs.queue.flushing.hops import HopRules
 from jobs.queue.flushing.recrawl import ANY_TIME, Intervals
 from jobs.queue.sql.arrays import Hashes
@@ -76,29 +77,6 @@ class Named(NamedTuple):
     is_target: bool
 
 
-class New(NamedTuple):
-    hash: str
-    job_id: int
-    lane_id: int
-    identifier: str
-    run_no: int
-    depth: int
-    redirects: int
-    stage: int
-
-
-class Again(NamedTuple):
-    hash: str
-    job_id: int
-    stage: int
-    run_no: int
-    depth: int
-    redirects: int
-    rescan: bool
-    revived: bool
-    unconditional: bool
-
-
 class Own(NamedTuple):
     hash: str
     job_id: int
@@ -130,19 +108,7 @@ class NextLook:
 NO_NEXT_LOOK: Final = NextLook()
 
 
-# The names of the columns in the statement, for the rows of each kind.
-_NEW_COLUMNS: Final = ("hashes", "jobs", "lanes", "identifiers", "runs", "depths", "redirects", "stages")
-_AGAIN_COLUMNS: Final = (
-    "hashes",
-    "jobs",
-    "stages",
-    "runs",
-    "depths",
-    "redirects",
-    "rescans",
-    "revived",
-    "unconditional",
-)
+# The names of the columns in the statement.
 _OWN_COLUMNS: Final = (
     "hashes",
     "jobs",
@@ -426,18 +392,15 @@ class FlushPlan:
                 rescan=rescan,
                 revived=revived,
                 unconditional=unconditional,
+                forgets=row.run_no < named.job.run_no,
             )
         )
 
     def parameters(self) -> dict[str, Any]:
         """Return the collected rows by column, as parameters of the statement."""
         facts: dict[str, Any] = {"now": self.now}
-        for prefix, names, rows in (
-            ("new", _NEW_COLUMNS, self.new),
-            ("ref", _AGAIN_COLUMNS, self.again),
-            ("own", _OWN_COLUMNS, self.own),
-        ):
-            facts |= columns_of(rows, tuple(f"{prefix}_{name}" for name in names))
+        facts |= discovered(self.new, self.again)
+        facts |= columns_of(self.own, tuple(f"own_{name}" for name in _OWN_COLUMNS))
         facts |= columns_of(self.links, ("link_hashes", "link_jobs", "link_firsts", "link_lasts", "link_redirects"))
         facts["link_targets"] = self.targets
         facts |= {"refund_jobs": list(self.refunds), "refund_amounts": list(self.refunds.values())}
