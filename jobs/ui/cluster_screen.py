@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 
 from jobs.queries.cluster.nodes import NodeLine
 from jobs.queries.cluster.page import CheckLine, ClusterPage, EventLine, GroupTile, Held, RequestLine
-from jobs.ui.screens import node_row
+from jobs.ui.nodes_screen import node_row
 from jobs.words import failing_groups
 from nodes.distributed.looks import uses_zookeeper
 from nodes.web import formats

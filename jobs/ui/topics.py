@@ -13,7 +13,8 @@ from jobs.queries.jobs.page import read_job_page
 from jobs.queries.overview import read_overview
 from jobs.ui.cluster_screen import cluster_screen
 from jobs.ui.hosts_screen import host_screen, hosts_screen
-from jobs.ui.screens import job_screen, nodes_screen, overview_screen
+from jobs.ui.nodes_screen import nodes_screen
+from jobs.ui.screens import job_screen, overview_screen
 from nodes.database.clock import read_clock
 from nodes.web.screens import Record
 from nodes.web.topics import TopicUnknown

@@ -24,7 +24,7 @@ from jobs.queries.documents.search import search as search_texts
 from jobs.queries.documents.search_lag import read_search_lag
 from jobs.queries.jobs.page import read_job_page, read_set_up
 from jobs.queries.overview import read_overview
-from jobs.ui import document_rows, screens
+from jobs.ui import document_rows, nodes_screen, screens
 from jobs.ui.forms import DocumentFilterForm
 from jobs.ui.pages import page
 from jobs.ui.specification import describe
@@ -145,7 +145,7 @@ def document(request: HttpRequest, job_id: int, document_hash: uuid.UUID) -> Htt
 @page
 @require_safe
 def nodes(request: HttpRequest) -> HttpResponse:
-    screen = screens.nodes_screen(read_nodes_page(), now=read_clock())
+    screen = nodes_screen.nodes_screen(read_nodes_page(), now=read_clock())
     return render(request, "ui/nodes.html", {"screen": screen, "topic": "nodes"})
 
 

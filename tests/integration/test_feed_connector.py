@@ -4,7 +4,8 @@ import datetime as dt
 
 import pytest
 
-from jobs.connectors.repository.base import Activity, Document, Ending, hash_of
+from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.base import Document, Ending, hash_of
 from jobs.connectors.repository.feed.connector import FeedConnector
 from jobs.connectors.repository.feed.kind import FEED, entries_wanted
 from jobs.connectors.repository.kind import Asked

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.connectors.repository.base import Activity, Document, Ending, hash_of
+from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.base import Document, Ending, hash_of
 from jobs.connectors.repository.filesystem import tree as tree_module
 from jobs.connectors.repository.filesystem.connector import FileConnector
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.connectors.repository.base import Activity, Document, Ending, hash_of
+from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.base import Document, Ending, hash_of
 from jobs.connectors.repository.kind import Asked, Seeding
 from jobs.connectors.repository.web.connector import WebConnector
 from jobs.connectors.repository.web.fetch import Fetcher

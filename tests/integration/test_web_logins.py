@@ -4,7 +4,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from jobs.connectors.repository.base import Activity, Document, Ending, hash_of
+from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.base import Document, Ending, hash_of
 from jobs.connectors.repository.kind import Asked
 from jobs.connectors.repository.shared import Session, ShutGate
 from jobs.connectors.repository.web.connector import WebConnector

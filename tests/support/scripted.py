@@ -50,14 +50,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from jobs.connectors.repository.base import (
-    Activity,
-    Content,
-    Document,
-    RetryLimit,
-    ScheduleBounds,
-    hash_of,
-)
+from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.base import Content, Document, RetryLimit, ScheduleBounds, hash_of
 from jobs.connectors.repository.kind import (
     Asked,
     BadIdentifier,

@@ -13,7 +13,7 @@ import itertools
 import time
 import uuid
 
-from jobs.connectors.repository.base import Activity
+from jobs.connectors.repository.activity import Activity
 from jobs.duties.context import Pass
 from jobs.loops.loop import calls
 from jobs.loops.manager.duty_tables import MAIN_DUTIES, OWNER_DUTIES

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from jobs.connectors.repository.base import Activity, Document, Ending, RetryLimit, ScheduleBounds
+from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.base import Document, Ending, RetryLimit, ScheduleBounds
 
 
 def make_activity(**facts):

@@ -14,7 +14,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import psycopg
 from django.utils.functional import Promise
 
-from jobs.connectors.repository.base import Activity, Document, Reference, RetryLimit, hash_of
+from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.base import Document, Reference, RetryLimit, hash_of
 from jobs.connectors.schema import Schema
 from jobs.lifecycle.scan import Model
 

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from jobs.connectors.repository.base import Activity, Document
+from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.base import Document
 from jobs.connectors.repository.kind import Asked, BinKind, Pace, Runtime
 
 # Seconds until a document is tried again: by another worker, or when the connector is back.

@@ -9,7 +9,8 @@ import abc
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from jobs.connectors.repository.base import Activity, Document
+from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.base import Document
 from jobs.connectors.repository.kind import (
     Asked,
     BadIdentifier,

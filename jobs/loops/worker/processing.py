@@ -5,7 +5,7 @@ import logging
 import time
 from functools import partial
 
-from jobs.connectors.repository.base import Activity
+from jobs.connectors.repository.activity import Activity
 from jobs.loops.worker.document_pace import DocumentPace
 from jobs.loops.worker.host_queue import BinQueue, OpenTurn
 from jobs.loops.worker.jobs import JobAtWork

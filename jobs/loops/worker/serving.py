@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from jobs.connectors.repository.base import Activity
+from jobs.connectors.repository.activity import Activity
 from jobs.loops.worker.host_queue import BinQueue, OpenTurn, PacedBin
 from jobs.loops.worker.jobs import JobAtWork
 from jobs.loops.worker.state import WorkerState

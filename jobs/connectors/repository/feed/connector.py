@@ -21,7 +21,8 @@ from dataclasses import astuple, dataclass, replace
 from functools import partial
 from typing import Final, Self
 
-from jobs.connectors.repository.base import Activity, Document, ScheduleBounds, hash_of
+from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.base import Document, ScheduleBounds, hash_of
 from jobs.connectors.repository.feed.reading import Feed, NotRead, read_feed
 from jobs.connectors.repository.kind import Pace
 from jobs.connectors.repository.web.connector import WebConnector

@@ -29,7 +29,8 @@ from functools import partial
 from typing import Final
 from zlib import crc32
 
-from jobs.connectors.repository.base import Activity, Content, Document, RetryLimit, hash_of
+from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.base import Content, Document, RetryLimit, hash_of
 from jobs.connectors.repository.filesystem.paths import identifier_of, path_of, shown
 from jobs.connectors.repository.filesystem.specification import FileSpecification
 from jobs.connectors.repository.filesystem.tree import Directory, File, Found, Link, Tree, TreeError

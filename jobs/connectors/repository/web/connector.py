@@ -30,7 +30,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from jobs.connectors.repository.base import Activity, Document, hash_of
+from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.base import Document, hash_of
 from jobs.connectors.repository.kind import Pace
 from jobs.connectors.repository.shared import SeedRedirect
 from jobs.connectors.repository.web.fetch import Fetcher, Fetches, FetchFailed, IsWanted, Response

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 
-from jobs.connectors.repository.base import Activity
+from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.kind import Pace
 from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed, IsWanted, Response
 

@@ -4,7 +4,8 @@ import datetime as dt
 import email.utils
 from collections.abc import Mapping
 
-from jobs.connectors.repository.base import Activity, Document, RetryLimit
+from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.base import Document, RetryLimit
 from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.limits import Limits
 

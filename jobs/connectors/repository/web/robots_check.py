@@ -2,7 +2,8 @@
 
 import logging
 
-from jobs.connectors.repository.base import Activity, Document
+from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.base import Document
 from jobs.connectors.repository.kind import Pace
 from jobs.connectors.repository.web.fetch import Fetches, FetchFailed
 from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable

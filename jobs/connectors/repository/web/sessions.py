@@ -4,7 +4,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import Self
 
-from jobs.connectors.repository.base import Activity, Document
+from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.base import Document
 from jobs.connectors.repository.kind import Pace
 from jobs.connectors.repository.shared import Session
 from jobs.connectors.repository.web.cookies import Cookies

@@ -1,0 +1,271 @@
+"""The activity: a connector reports the result of one document, and the activity makes an `Outcome` of the reports."""
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any
+
+from jobs.connectors.repository.base import (
+    Carried,
+    Content,
+    Document,
+    Ending,
+    Outcome,
+    Record,
+    Reference,
+    RetryLimit,
+    ScheduleBounds,
+)
+from jobs.connectors.repository.shared import Shared
+
+
+class EndingTwice(Exception):
+    """A connector reported two endings for one document: a defect of the connector."""
+
+
+@dataclass(slots=True)
+class Activity:
+    """
+    Collects the reports of a connector about one document.
+
+    `configuration` identifies the job's specification. A version made under another one never equals the present one,
+    so after a change of the job every document is read and indexed again. Carried values have the same effect: with
+    other values the document is read and indexed again. `shared` is the state that documents share across workers.
+    """
+
+    document: Document
+    configuration: str
+    outcome: Outcome | None = None
+    requested: bool = False
+    bytes_read: int = 0
+    # None if a document is processed outside of a crawl.
+    shared: Shared | None = None
+    _references: dict[str, Reference] = field(default_factory=dict)
+    # References by links of further types: (hash, type). Stored apart because they are rare.
+    _other_links: dict[tuple[str, str], Reference] | None = None
+    _carries: bool = False
+    _back_off: float | None = None
+    _records: list[Record] = field(default_factory=list)
+    _bounds: ScheduleBounds | None = None
+    _originated_at: dt.datetime | None = None
+
+    def record_request(self) -> None:
+        """Report that the source got a request: the document has used its place in the job's budget."""
+        self.requested = True
+
+    def record_bytes(self, count: int) -> None:
+        self.bytes_read += count
+
+    def version_of(self, fingerprint: str) -> str:
+        """Return the full version of a content with this fingerprint."""
+        return f"{self._circumstances}:{fingerprint}"
+
+    @property
+    def may_be_conditional(self) -> bool:
+        """True if every output holds the stored version, made under the present specification."""
+        return bool(self.document.validators) and self.document.version.startswith(f"{self._circumstances}:")
+
+    def needs_indexing(self, version: str) -> bool:
+        return self.document.version != version
+
+    def carried(self, name: str) -> tuple[str, ...]:
+        """Return the values of this name that the document's parents carry to it, sorted."""
+        return (self.document.carried or {}).get(name, ())
+
+    def set_schedule_bounds(self, bounds: ScheduleBounds) -> None:
+        self._bounds = bounds
+
+    def set_origination(self, moment: dt.datetime) -> None:
+        """
+        Report the document's origination date, as its source gives it: a continuous job counts the expiry from then.
+
+        Report it each time that the document is processed. Otherwise the expiry counts from the time of processing.
+        """
+        self._originated_at = moment
+
+    def record(
+        self,
+        activity: str,
+        *,
+        began: float,
+        seconds: float,
+        bytes: int = 0,  # noqa: A002 (the field's name)
+        entity: str | None = None,
+        result_code: str,
+        result_description: str = "",
+    ) -> None:
+        """Report an action for the history. `entity` defaults to the document itself."""
+        self._records.append(
+            Record(
+                activity,
+                began,
+                seconds,
+                bytes,
+                self.document.identifier if entity is None else entity,
+                result_code,
+                result_description,
+            )
+        )
+
+    def reference(
+        self,
+        *,
+        identifier: str,
+        hash: str,  # noqa: A002 (the field's name)
+        bin: str,  # noqa: A002 (the field's name)
+        redirect: bool = False,
+        link_type: str = "link",
+        carry: Mapping[str, Iterable[str]] | None = None,
+    ) -> None:
+        """
+        Report a reference to another document. The first one of an identifier counts, with the carried values of all.
+        """
+        named = Reference(
+            hash=hash,
+            identifier=identifier,
+            bin=bin,
+            is_redirect=redirect,
+            link_type=link_type,
+            carry=_in_order(carry) if carry else None,
+        )
+        self._carries = self._carries or named.carry is not None
+        known = self._references.setdefault(hash, named)
+        if known is named:
+            return
+        if known.link_type == link_type:
+            self._references[hash] = _joined(known, named)
+            return
+        if self._other_links is None:
+            self._other_links = {}
+        other = self._other_links.setdefault((hash, link_type), named)
+        if other is not named:
+            self._other_links[hash, link_type] = _joined(other, named)
+
+    def reference_all(self, references: Mapping[str, Reference]) -> None:
+        """Report ready-made references, by hash. A connector may share these values. They carry nothing."""
+        if self._references:
+            self._references = {**references, **self._references}
+        else:
+            self._references = dict(references)
+
+    def ingest(self, content: Content, *, code: str, version: str, validators: str) -> None:
+        """End: the document was read, and every output is to hold it with this version."""
+        self._end(
+            Ending.INDEXED, code, version=version, validators=validators, content=content, references=self._read_links()
+        )
+
+    def unchanged(self, *, code: str, validators: str | None = None, read: bool) -> None:
+        """
+        End: the outputs already hold the source's content. `read` tells whether the references given now are complete.
+        """
+        self._end(
+            Ending.UNCHANGED,
+            code,
+            version=self.document.version,
+            validators=self.document.validators if validators is None else validators,
+            references=self._read_links() if read else None,
+        )
+
+    def no_document(self, *, code: str, read: bool = True, validators: str = "") -> None:
+        """
+        End: the source answered, but has nothing to index here (a redirect, noindex, no text, robots).
+
+        `validators` are for the connector's next request. `may_be_conditional` does not consider them.
+        """
+        references = self._read_links() if read else None
+        self._end(Ending.EXCLUDED, code, validators=validators, references=references, removes=True)
+
+    def out_of_reach(self, *, code: str) -> None:
+        """End: the source permits no request now. The content of the outputs and the stored links stay."""
+        document = self.document
+        self._end(Ending.EXCLUDED, code, version=document.version, validators=document.validators)
+
+    def delete(self, *, code: str) -> None:
+        """End: the source reports that the document no longer exists."""
+        self._end(Ending.FAILED, code, references=[], removes=True)
+
+    def failed(self, *, code: str) -> None:
+        """End: the document could not be read this time. The content of the outputs and the stored links stay."""
+        document = self.document
+        self._end(Ending.FAILED, code, version=document.version, validators=document.validators)
+
+    def back_off(self, asked: float | None) -> None:
+        """
+        Report that the source is overloaded: its whole bin waits for the seconds that it `asked` for.
+
+        If it named none, the wait grows each time (`jobs.throttling.back_off`). The document still needs an ending.
+        """
+        self._back_off = asked or 0.0
+
+    def retry_later(self, *, code: str, after: float, limit: RetryLimit | None = None) -> None:
+        """
+        End: try again `after` seconds.
+
+        Without a `limit` there is no last attempt: the connector counts by itself (`Document.failures`).
+        """
+        document = self.document
+        self._end(
+            Ending.RETRY,
+            code,
+            version=document.version,
+            validators=document.validators,
+            retry_after=after,
+            retry_limit=limit,
+        )
+
+    def wait_for(self, gate: str, *, code: str) -> None:
+        """End: try again when this gate opens; at once if it is already open. This is no failure."""
+        document = self.document
+        self._end(Ending.WAITING, code, version=document.version, validators=document.validators, gate=gate)
+
+    @property
+    def _circumstances(self) -> str:
+        """Return everything, apart from the content, on which the version of a content depends."""
+        carried = self.document.carried
+        if not carried:
+            return self.configuration
+        values = json.dumps(carried, sort_keys=True).encode()
+        return f"{self.configuration}+{blake2b(values, digest_size=8).hexdigest()}"
+
+    def _read_links(self) -> list[Reference]:
+        named = list(self._references.values())
+        if self._other_links:
+            named.extend(self._other_links.values())
+        return named
+
+    def _end(self, ending: Ending, code: str, **facts: Any) -> None:
+        if self.outcome is not None:
+            raise EndingTwice(f"{self.document.identifier}: {code} after {self.outcome.code}")
+        self.outcome = Outcome(
+            document=self.document,
+            ending=ending,
+            code=code,
+            requested=self.requested,
+            bytes_read=self.bytes_read,
+            carries=self._carries,
+            back_off=self._back_off,
+            schedule_bounds=self._bounds,
+            originated_at=self._originated_at,
+            records=self._records,
+            **facts,
+        )
+
+
+def _in_order(carry: Mapping[str, Iterable[str]]) -> Carried:
+    return {_storable(name): tuple(sorted({_storable(value) for value in values})) for name, values in carry.items()}
+
+
+def _storable(text: str) -> str:
+    """Return the text without characters that a database cannot store: zero bytes, and half surrogate pairs."""
+    return text.encode(errors="replace").decode().replace("\0", "?")
+
+
+def _joined(known: Reference, again: Reference) -> Reference:
+    """Return a reference that was reported twice, with the carried values of both."""
+    if not again.carry:
+        return known
+    both = known.carry or {}
+    values = {name: {*both.get(name, ()), *again.carry.get(name, ())} for name in {*both, *again.carry}}
+    return replace(known, carry=_in_order(values))
