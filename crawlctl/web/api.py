@@ -16,7 +16,7 @@ from jobs.api.coordination import CoordinationView
 from jobs.api.documents import DocumentView
 from jobs.api.downloads import DownloadKindConverter
 from jobs.api.errors import NothingHere
-from jobs.api.hosts import AllowView, BinView, DenyListView
+from jobs.api.hosts import AllowView, DenyListView, HostView
 from jobs.api.policies import PolicyView
 from jobs.api.removals import DeletedJobView
 from jobs.api.reports.views import (
@@ -69,7 +69,7 @@ _router.register("policies", PolicyView, basename="policy")
 _router.register("repositories", RepositoryView, basename="repository")
 _router.register("outputs", OutputView, basename="output")
 _router.register("documents", DocumentView, basename="document")
-_router.register("bins", BinView, basename="bin")
+_router.register("hosts", HostView, basename="host")
 _router.register("groups", GroupView, basename="group")
 _router.register("cluster/requests", ClusterRequestView, basename="cluster-request")
 _router.register("nodes", NodeView, basename="node")

@@ -1,4 +1,4 @@
-"""Bins (hosts): their requests and limits, and the actions that stop and deny them for the whole cluster."""
+"""Hosts: their requests and limits, and the actions that stop and deny them for the whole cluster."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -130,7 +130,7 @@ class LimitedBySerializer(serializers.Serializer[BinLine]):
         return SourceSerializer(said_by).data if said_by else None
 
 
-class BinSerializer(serializers.Serializer[BinLine]):
+class HostSerializer(serializers.Serializer[BinLine]):
     """Host, or another unit of politeness of its connector. Rates are recent. Null means not known yet."""
 
     id = serializers.IntegerField()
@@ -147,7 +147,7 @@ class BinSerializer(serializers.Serializer[BinLine]):
         help_text="Open requests, as of the workers' last heartbeats. Null if no worker has reported them.",
     )
     lent_requests = serializers.IntegerField(source="lent", help_text="Maximum number of open requests.")
-    in_work = serializers.IntegerField(help_text="Documents in progress.")
+    in_progress = serializers.IntegerField(help_text="Documents in progress.")
     waiting = serializers.IntegerField(help_text="Waiting documents of running jobs.")
     next_start_at = serializers.DateTimeField(
         allow_null=True, help_text="Null if a request is in progress, or if no document waits."
@@ -174,7 +174,7 @@ class LaneSerializer(serializers.Serializer[LaneLine]):
     seed = serializers.CharField(help_text="First address of the seed.")
     priority = serializers.IntegerField()
     waiting = serializers.IntegerField()
-    in_work = serializers.IntegerField()
+    in_progress = serializers.IntegerField()
     served_at = serializers.DateTimeField(allow_null=True)
     ready_at = serializers.DateTimeField(allow_null=True)
     owner = serializers.CharField(allow_blank=True, help_text="Manager that hands out the documents.")
@@ -188,7 +188,7 @@ class RefusalSerializer(serializers.Serializer[Refusal]):
     code = serializers.CharField()
 
 
-class BinPageSerializer(BinSerializer):
+class HostPageSerializer(HostSerializer):
     """Return one host with the seeds that wait for it."""
 
     history = serializers.ListField(
@@ -199,7 +199,7 @@ class BinPageSerializer(BinSerializer):
     refusals = RefusalSerializer(many=True, help_text="Latest 429 and 503 answers, from the newest history entries.")
 
 
-class BinQuery(PageQuery):
+class HostQuery(PageQuery):
     name = serializers.CharField(required=False, max_length=300, help_text="Beginning of the host's name.")
     state = serializers.ChoiceField(
         list(_STATES), required=False, help_text="`open`: the host has documents in progress."
@@ -228,21 +228,21 @@ class StopByNameSerializer(_ConfirmedSerializer):
     )
 
 
-class BinView(ListingView):
+class HostView(ListingView):
     http_method_names = ["get", "head", "options", "post"]
     permissions_needed = {
         "list": "jobs.view_bin",
         "retrieve": "jobs.view_bin",
         "stop": MAY_STOP,
         "stop_by_name": MAY_STOP,
-        "go_on": MAY_STOP,
+        "release": MAY_STOP,
         "end_back_off": EVERYWHERE,
     }
     queryset = Bin.objects.exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
-    serializer_class = BinSerializer
+    serializer_class = HostSerializer
     # A back-off changes by itself while the host is crawled.
     tagged_fields = ("stopped",)
-    query_class = BinQuery
+    query_class = HostQuery
     lookup_value_regex = _ID
 
     def lock_and_read_tag(self) -> str | None:
@@ -262,13 +262,13 @@ class BinView(ListingView):
         return read_bin_lines([row.pk for row in rows], now=read_clock())
 
     @extend_schema(
-        description="List hosts and the limits of each, oldest first. (The path says bins: the general term of all sources.)",
-        parameters=[BinQuery],
+        description="List hosts and the limits of each, oldest first.",
+        parameters=[HostQuery],
     )
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().list(request, *args, **kwargs)
 
-    @extend_schema(description="Return one host with the seeds that wait for it.", responses=BinPageSerializer)
+    @extend_schema(description="Return one host with the seeds that wait for it.", responses=HostPageSerializer)
     def retrieve(self, request: Request, pk: str) -> Response:
         found = read_bin_page(int(pk), now=read_clock())
         if found is None:
@@ -278,16 +278,16 @@ class BinView(ListingView):
             "lanes": [LaneSerializer(lane).data for lane in found.lanes],
             "refusals": [RefusalSerializer(refusal).data for refusal in found.refusals],
         }
-        return Response(BinSerializer(found.bin).data | others)
+        return Response(HostSerializer(found.bin).data | others)
 
     @extend_schema(
-        operation_id="bins_stop",
+        operation_id="hosts_stop",
         description=(
             "Stop a host. Within 5 seconds, no node sends it requests, and open ones are closed. Its documents wait until it is "
             "released. Outputs keep their content. A name without a port means every port."
         ),
         request=ReasonSerializer,
-        responses=BinPageSerializer,
+        responses=HostPageSerializer,
     )
     @action(detail=True, methods=["post"])
     def stop(self, request: Request, pk: str) -> Response:
@@ -296,10 +296,10 @@ class BinView(ListingView):
         return self.retrieve(request, pk)
 
     @extend_schema(
-        operation_id="bins_stop_by_name",
+        operation_id="hosts_stop_by_name",
         description="Stop a web host by its name. A host that no crawl has reached needs `confirm`.",
         request=StopByNameSerializer,
-        responses=BinPageSerializer,
+        responses=HostPageSerializer,
     )
     @action(detail=False, methods=["post"], url_path="stop", url_name="stop-by-name")
     def stop_by_name(self, request: Request) -> Response:
@@ -308,23 +308,23 @@ class BinView(ListingView):
         return self.retrieve(request, str(stopped.pk))
 
     @extend_schema(
-        operation_id="bins_go_on",
+        operation_id="hosts_release",
         description="Release a stopped host. Requests resume within its limits.",
         request=Nothing,
-        responses=BinPageSerializer,
+        responses=HostPageSerializer,
     )
-    @action(detail=True, methods=["post"], url_path="go-on")
-    def go_on(self, request: Request, pk: str) -> Response:
-        return self._make(request, pk, hosts.go_on)
+    @action(detail=True, methods=["post"], url_path="release")
+    def release(self, request: Request, pk: str) -> Response:
+        return self._make(request, pk, hosts.release)
 
     @extend_schema(
-        operation_id="bins_end_back_off",
+        operation_id="hosts_end_back_off",
         description=(
             "End the back-off of a host. Within 5 seconds, all nodes resume requests at the full rate. Documents that wait for a "
             "retry there are due at once."
         ),
         request=Nothing,
-        responses=BinPageSerializer,
+        responses=HostPageSerializer,
     )
     @action(detail=True, methods=["post"], url_path="end-back-off")
     def end_back_off(self, request: Request, pk: str) -> Response:

@@ -1,4 +1,4 @@
-"""Throttle policies: limits of single bins and of all together, and the effects of a change."""
+"""Throttle policies: limits of single hosts and of all together, and the effects of a change."""
 
 from typing import Any, Final
 
@@ -61,7 +61,7 @@ def _period() -> serializers.ChoiceField:
 
 
 class UnlimitedField(serializers.BooleanField):
-    """True if a policy does not pace its bins, so that a client can send back the policy that GET shows."""
+    """True if a policy does not pace its hosts, so that a client can send back the policy that GET shows."""
 
     def get_attribute(self, instance: ThrottlePolicy) -> bool:
         return policies.has_no_pace(instance)
@@ -69,7 +69,7 @@ class UnlimitedField(serializers.BooleanField):
 
 class RuleSerializer(StrictSerializer):
     """
-    Other limits for the bins of a pattern, on some days, at some times. A null field has the policy's value.
+    Other limits for the hosts of a pattern, on some days, at some times. A null field has the policy's value.
 
     The first rule that matches place and moment holds.
     """
@@ -224,7 +224,7 @@ class ReachSerializer(serializers.Serializer[Reach]):
 
     pattern = serializers.CharField(source="rule.pattern")
     matches = serializers.SerializerMethodField(help_text="`nothing`, `something` or `everything`.")
-    bins = CountedSerializer()
+    hosts = CountedSerializer(source="bins")
 
     def get_matches(self, reach: Reach) -> str:
         if reach.is_everything:
@@ -235,7 +235,7 @@ class ReachSerializer(serializers.Serializer[Reach]):
 class PreviewSerializer(serializers.Serializer[Preview]):
     """Preview of changed limits. Nothing was stored."""
 
-    bins = CountedSerializer(help_text="Number of hosts with changed limits.")
+    hosts = CountedSerializer(source="bins", help_text="Number of hosts with changed limits.")
     changes = BinChangeSerializer(many=True, help_text="First of these hosts.")
     seeds = CountedSerializer(help_text="Seeds with this policy. All seeds if the policy applies everywhere.")
     rules = ReachSerializer(many=True, source="reaches")
@@ -244,7 +244,7 @@ class PreviewSerializer(serializers.Serializer[Preview]):
     per_address_before = serializers.BooleanField()
     per_address_after = serializers.BooleanField()
     looked_at = serializers.IntegerField(source="among", help_text="Number of checked hosts.")
-    of_all_bins = serializers.BooleanField(
+    of_all_hosts = serializers.BooleanField(
         source="is_of_all_bins",
         help_text="True if all known hosts were checked. False if only those of the policy's seeds were.",
     )

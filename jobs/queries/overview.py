@@ -52,9 +52,9 @@ def read_overview(*, now: dt.datetime) -> OverviewPage:
     return OverviewPage(
         verdict=judge_crawl(
             [job.hold for job in running],
-            hosts=[HostOfJob(line.verdict, line.known.queued, line.in_work) for line in hosts],
+            hosts=[HostOfJob(line.verdict, line.known.queued, line.in_progress) for line in hosts],
             waiting=moving.pending,
-            in_work=moving.active,
+            in_progress=moving.active,
             rate=rate,
             next_due_at=None if moving.waiting or not free else read_next_ready_at([job.id for job in free]),
             latest=read_latest_requests(now=now).of_all(job.id for job in running) if running else Requests(),

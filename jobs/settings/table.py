@@ -101,9 +101,9 @@ TELLS_OUTPUTS: Final = Setting(
     meaning="Switch that lets a worker notify outputs when a run ends.",
     applies=Applies.AT_NEXT_START,
 )
-KEEPS_BINS_STRICTLY: Final = Setting(
-    path="worker.keeps_bins_strictly",
-    environment="CRAWLCTL_KEEPS_BINS_STRICTLY",
+KEEPS_HOSTS_STRICTLY: Final = Setting(
+    path="worker.keeps_hosts_strictly",
+    environment="CRAWLCTL_KEEPS_HOSTS_STRICTLY",
     kind=Flag(),
     default=False,
     meaning="Switch that stops a worker from taking hosts of another worker, even if that worker is busy.",
@@ -338,7 +338,7 @@ TABLE: Final = Table(
         CLEANED_AT_ONCE,
         DELETED_AT_ONCE,
         TELLS_OUTPUTS,
-        KEEPS_BINS_STRICTLY,
+        KEEPS_HOSTS_STRICTLY,
         FLUSH_AFTER,
         DRAIN_TIMEOUT,
         USER_AGENT,

@@ -45,7 +45,7 @@ def host_row(line: BinLine, *, now: dt.datetime) -> Record:
         "read": _read(line.bytes_per_second),
         "spark": points,
         "open": verdicts.open_requests(line),
-        "in_work": formats.number(line.in_work),
+        "in_progress": formats.number(line.in_progress),
         "waiting": formats.number(line.waiting),
         "next": verdicts.next_start(line, now=now),
     }
@@ -90,7 +90,7 @@ def _picture(line: BinLine) -> Record:
     """Return the picture of the rate in the last minutes, with the line of the allowed rate."""
     width, height = _PICTURE
     # Past requests were allowed by the policy of a job that has ended, which no longer limits the host.
-    allowed = line.allowed_starts_per_second if line.waiting or line.in_work else None
+    allowed = line.allowed_starts_per_second if line.waiting or line.in_progress else None
     points, top = _points(line.history, width, height, least_top=1.1 * allowed if allowed else 0.0)
     at = height - 1 - allowed * (height - 2) / top if allowed and top else None
     minutes = round(STEPS * STEP / 60)
@@ -188,7 +188,7 @@ def _lane_row(line: BinLine, lane: LaneLine, *, now: dt.datetime) -> Record:
         "tag": _("needs a worker with the tag “%(tag)s”") % {"tag": lane.tag} if lane.tag else "",
         "priority": formats.number(lane.priority),
         "waiting": formats.number(lane.waiting),
-        "in_work": formats.number(lane.in_work),
+        "in_progress": formats.number(lane.in_progress),
         "documents_address": documents_address(job=lane.job_id, host=line.name),
         "served": formats.age(lane.served_at, now=now) if lane.served_at else _("not yet"),
         "owner": lane.owner or formats.UNKNOWN,

@@ -17,7 +17,7 @@ from jobs.ui.hosts_screen import host_screen, hosts_screen
 from jobs.ui.pages import page
 from jobs.ui.topics import host_topic
 from jobs.verbs import deny_list
-from jobs.verbs import hosts as bins
+from jobs.verbs import hosts as host_verbs
 from jobs.verbs.hosts import MAY_STOP, HostsUnknown
 from jobs.verbs.policies import EVERYWHERE
 from nodes.database.clock import read_clock
@@ -71,7 +71,7 @@ def stop(request: HttpRequest, bin_id: int) -> HttpResponse:
     problems: dict[str, list[str]] = {}
     if request.method == "POST":
         try:
-            bins.stop(bin_id, reason=asked["reason"], made_by=name, now=read_clock())
+            host_verbs.stop(bin_id, reason=asked["reason"], made_by=name, now=read_clock())
         except Refused as refused:
             messages.warning(request, str(refused))
             return redirect("host", bin_id)
@@ -85,11 +85,11 @@ def stop(request: HttpRequest, bin_id: int) -> HttpResponse:
 
 @page
 @require_POST
-def go_on(request: HttpRequest, bin_id: int) -> HttpResponse:
+def release(request: HttpRequest, bin_id: int) -> HttpResponse:
     """Release a stopped host."""
     name = name_of_who_may(request, MAY_STOP)
     try:
-        found = bins.go_on(bin_id, made_by=name, now=read_clock())
+        found = host_verbs.release(bin_id, made_by=name, now=read_clock())
     except Refused as refused:
         messages.warning(request, str(refused))
     else:
@@ -110,7 +110,7 @@ def end_back_off(request: HttpRequest, bin_id: int) -> HttpResponse:
         messages.warning(request, _("%(host)s is not backing off.") % {"host": found.bin.name})
         return redirect("host", bin_id)
     try:
-        bins.end_back_off(bin_id, made_by=name, now=now)
+        host_verbs.end_back_off(bin_id, made_by=name, now=now)
     except Refused as refused:
         messages.warning(request, str(refused))
     else:
@@ -145,7 +145,7 @@ def denied(request: HttpRequest) -> HttpResponse:
                 messages.success(request, _("%(pattern)s is denied.") % {"pattern": pattern})
                 return redirect("hosts-denied")
             if "stop" in request.POST:
-                stopped = bins.stop_named(pattern, reason=reason, confirm=confirm, made_by=name, now=now)
+                stopped = host_verbs.stop_named(pattern, reason=reason, confirm=confirm, made_by=name, now=now)
                 messages.success(request, _("%(host)s is stopped.") % {"host": stopped.name})
                 return redirect("host", stopped.pk)
             context["meant"] = find_denied(deny_list.pattern_meant(pattern))

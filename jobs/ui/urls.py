@@ -5,10 +5,7 @@ import uuid
 from django.contrib.auth.views import LogoutView
 from django.urls import path, register_converter
 
-from jobs.ui import cluster_views, coordination_views, removals_views, settings_views, views
-from jobs.ui import (
-    hosts_views as bins_views,
-)
+from jobs.ui import cluster_views, coordination_views, hosts_views, removals_views, settings_views, views
 from jobs.ui.reports import views as reports
 
 
@@ -37,12 +34,12 @@ urlpatterns = [
     path("jobs/<int:job_id>/send-back/", views.send_back, name="job-send-back"),
     path("documents/", views.documents, name="documents"),
     path("documents/<int:job_id>/<document_key:document_hash>/", views.document, name="document"),
-    path("hosts/", bins_views.hosts, name="hosts"),
-    path("hosts/denied/", bins_views.denied, name="hosts-denied"),
-    path("hosts/<int:bin_id>/", bins_views.host, name="host"),
-    path("hosts/<int:bin_id>/stop/", bins_views.stop, name="host-stop"),
-    path("hosts/<int:bin_id>/go-on/", bins_views.go_on, name="host-go-on"),
-    path("hosts/<int:bin_id>/end-back-off/", bins_views.end_back_off, name="host-end-back-off"),
+    path("hosts/", hosts_views.hosts, name="hosts"),
+    path("hosts/denied/", hosts_views.denied, name="hosts-denied"),
+    path("hosts/<int:bin_id>/", hosts_views.host, name="host"),
+    path("hosts/<int:bin_id>/stop/", hosts_views.stop, name="host-stop"),
+    path("hosts/<int:bin_id>/release/", hosts_views.release, name="host-release"),
+    path("hosts/<int:bin_id>/end-back-off/", hosts_views.end_back_off, name="host-end-back-off"),
     path("nodes/", views.nodes, name="nodes"),
     path("cluster/", cluster_views.cluster, name="cluster"),
     path("cluster/coordination/", coordination_views.coordination, name="coordination"),

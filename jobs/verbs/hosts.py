@@ -20,7 +20,7 @@ from jobs.connectors.repository.kind import BadIdentifier
 from jobs.connectors.repository.web.kind import HOSTS
 from jobs.connectors.repository.web.urls import bin_of, canonical
 from jobs.models import Bin, BinState
-from jobs.queue.pace.end_back_off import go_on_without_back_off
+from jobs.queue.pace.end_back_off import retry_without_back_off
 from jobs.queue.wake import wake_bin
 from jobs.state import channels
 from nodes.errors import Invalid, Refused, Unknown
@@ -44,7 +44,7 @@ class HostsUnknown(Refused):
 
 def stop(bin_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
     """
-    Stop requests to a bin, over all jobs and nodes, until `go_on`; a host without a port means all its ports.
+    Stop requests to a bin, over all jobs and nodes, until `release`; a host without a port means all its ports.
 
     Raises:
         Unknown: there is none with this id.
@@ -101,7 +101,7 @@ def known_hosts(name: str) -> QuerySet[Bin]:
     return of_web.filter(Q(name=name) | Q(pk__in=with_port.values("pk")))
 
 
-def go_on(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
+def release(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
     """
     Release a stopped bin at its pace, together with all ports that were stopped with it.
 
@@ -151,7 +151,7 @@ def end_back_off(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
         before = _facts(found)
         found.back_off_level, found.back_off_until, found.backing_off_since = 0, None, None
         found.save(update_fields=["back_off_level", "back_off_until", "backing_off_since"])
-        go_on_without_back_off(connection.connection, bin_id=bin_id, now=now)
+        retry_without_back_off(connection.connection, bin_id=bin_id, now=now)
         _tell(found, f"{made_by} ended the back-off of {found} ({ended})", before=before, made_by=made_by)
     return found
 

@@ -27,7 +27,7 @@ class Cause(enum.StrEnum):
     GATE = "gate"
     BUDGET = "budget"
     RETRY = "retry"
-    IN_WORK = "in_work"
+    IN_WORK = "in_progress"
     # --- The cluster ---
     NO_MANAGER = "no_manager"
     NO_WORKER = "no_worker"

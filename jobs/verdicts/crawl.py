@@ -29,7 +29,7 @@ def judge_crawl(
     *,
     hosts: Sequence[HostOfJob],
     waiting: int,
-    in_work: int,
+    in_progress: int,
     rate: float | None,
     latest: Requests,
     next_due_at: dt.datetime | None = None,
@@ -37,7 +37,7 @@ def judge_crawl(
     """
     Return the verdict on the crawl. `jobs` are the causes that hold each running job as a whole, or None.
 
-    `waiting` and `in_work` documents are those of jobs that are free to go on. `rate` is their documents a second.
+    `waiting` and `in_progress` documents are those of jobs that are free to go on. `rate` is their documents a second.
     """
     if not jobs:
         return CrawlVerdict(Verdict(Cause.NOT_RUNNING), is_running=False)
@@ -49,7 +49,9 @@ def judge_crawl(
     for host in queued:
         if host.verdict.failing is None:
             counted[host.verdict.cause] = counted.get(host.verdict.cause, 0) + 1
-    verdict = most_common(queued) if waiting or queued else without_a_queue(in_work=in_work, next_due_at=next_due_at)
+    verdict = (
+        most_common(queued) if waiting or queued else without_a_queue(in_progress=in_progress, next_due_at=next_due_at)
+    )
     return CrawlVerdict(
         replace(verdict, failing=latest if latest.is_failing else None),
         is_running=True,

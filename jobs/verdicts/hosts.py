@@ -39,7 +39,7 @@ class Above:
 @dataclass(frozen=True, slots=True)
 class Known:
     """
-    The facts of a host. `held` counts the `waiting` documents of jobs that are paused or wait; `in_work` are handed out.
+    The facts of a host. `held` counts the `waiting` documents of jobs that are paused or wait; `in_progress` are handed out.
 
     `ready_at` is when the first of its lanes may hand something out. `is_owned`, `is_served` and `missing_tag` say whether a
     manager has the group of such a seed, and whether there is a worker that may have its documents. `group_why` is why a
@@ -62,7 +62,7 @@ class Known:
     bytes_per_second: float | None
     above: Sequence[Above] = ()
     held: int = 0
-    in_work: int = 0
+    in_progress: int = 0
     is_known: bool = True
     missing_tag: str = ""
     group_why: str = ""
@@ -78,7 +78,7 @@ class Known:
         """Documents that workers have and have not begun."""
         if not self.open_turns:
             return 0
-        return max(0, self.in_work - (self.lent if self.open_now is None else self.open_now))
+        return max(0, self.in_progress - (self.lent if self.open_now is None else self.open_now))
 
     @property
     def queued(self) -> int:
@@ -102,7 +102,7 @@ def _cause(known: Known, *, now: dt.datetime) -> Verdict:
     if known.back_off_until is not None and known.back_off_until > now:
         return Verdict(Cause.BACK_OFF, until=known.back_off_until)
     if not known.queued:
-        return Verdict(Cause.IN_WORK if known.in_work else Cause.NOTHING_WAITS)
+        return Verdict(Cause.IN_WORK if known.in_progress else Cause.NOTHING_WAITS)
     if not known.waiting_at_workers and known.held >= known.waiting:
         return Verdict(Cause.JOBS_HELD)
     if not known.is_served:

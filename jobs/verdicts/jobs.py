@@ -63,7 +63,7 @@ class HostOfJob:
 
     verdict: Verdict
     waiting: int
-    in_work: int
+    in_progress: int
 
 
 def judge_job(
@@ -71,7 +71,7 @@ def judge_job(
     cluster: ClusterSeen,
     *,
     waiting: int,
-    in_work: int,
+    in_progress: int,
     hosts: Sequence[HostOfJob],
     next_due_at: dt.datetime | None = None,
 ) -> Verdict:
@@ -84,7 +84,7 @@ def judge_job(
     verdict = hold_of(job, cluster)
     if verdict is None:
         is_queued = waiting or any(host.waiting for host in hosts)
-        verdict = most_common(hosts) if is_queued else without_a_queue(in_work=in_work, next_due_at=next_due_at)
+        verdict = most_common(hosts) if is_queued else without_a_queue(in_progress=in_progress, next_due_at=next_due_at)
     return replace(verdict, failing=job.latest) if job.latest.is_failing else verdict
 
 
@@ -145,9 +145,9 @@ def _hold_by_the_run(state: JobState, cluster: ClusterSeen) -> Cause | None:
     return None if state.phase == Phase.ACTIVE else Cause.ENDING
 
 
-def without_a_queue(*, in_work: int, next_due_at: dt.datetime | None) -> Verdict:
+def without_a_queue(*, in_progress: int, next_due_at: dt.datetime | None) -> Verdict:
     """Return the verdict on jobs of which no document waits."""
-    if in_work:
+    if in_progress:
         return Verdict(Cause.IN_WORK)
     return Verdict(Cause.ENDING) if next_due_at is None else Verdict(Cause.NOT_DUE, until=next_due_at)
 

@@ -355,4 +355,4 @@ def open_requests(line: BinLine) -> str:
 def next_start(line: BinLine, *, now: dt.datetime) -> str:
     if line.next_start_at is not None:
         return formats.time_until(line.next_start_at, now=now)
-    return _("in progress") if line.in_work or (line.waiting and line.known.open_turns) else formats.UNKNOWN
+    return _("in progress") if line.in_progress or (line.waiting and line.known.open_turns) else formats.UNKNOWN

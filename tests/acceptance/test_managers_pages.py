@@ -23,7 +23,7 @@ ASKED = (
     *(
         f"/api/v1/{name}/"
         for name in (
-            *("attention", "bins", "cluster/requests", "deny-list", "documents", "groups", "job-events", "jobs"),
+            *("attention", "cluster/requests", "deny-list", "documents", "groups", "hosts", "job-events", "jobs"),
             *("node-events", "nodes", "outputs", "policies", "repositories", "seeds", "settings", "settings/versions"),
         )
     ),

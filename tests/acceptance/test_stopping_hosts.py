@@ -91,7 +91,7 @@ def test_outputs_keep_what_a_host_held_while_it_is_denied_and_stopped(cluster, s
     deny_list.allow_everywhere(host_of(site), made_by="ada")
     cluster.start_job(job)
     wait_for(lambda: waiting(job) > 0, saying="its seed waits for the host")
-    hosts.go_on(stopped.pk, made_by="ada", now=timezone.now())
+    hosts.release(stopped.pk, made_by="ada", now=timezone.now())
     assert cluster.wait_for_end(job) == "finished"
     assert len(site.requests(since=asked)) >= 30
     assert held_by(cluster.output) == site.documents

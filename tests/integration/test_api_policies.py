@@ -444,7 +444,7 @@ def test_a_preview_says_what_a_change_touches_and_stores_nothing(administrator):
 
     seen = administrator.post(f"{address_of(policy)}preview/", {"rules": rules}).json()
 
-    assert seen["bins"] == {"number": 2, "is_more": False, "names": ["a.example", "b.example"]}
+    assert seen["hosts"] == {"number": 2, "is_more": False, "names": ["a.example", "b.example"]}
     before = {"denied": False, "closed_until": None, "open_requests": 2, "gap": 1.0, "bytes_per_second": None}
     assert seen["changes"][0] == {
         "name": "a.example",
@@ -454,8 +454,8 @@ def test_a_preview_says_what_a_change_touches_and_stores_nothing(administrator):
         "in_force_after": before | {"gap": 2.0},
     }
     assert seen["seeds"] == {"number": 1, "is_more": False, "names": ["manual: http://docs.test/"]}
-    assert seen["rules"][0]["bins"]["number"] == 2
-    assert (seen["looked_at"], seen["of_all_bins"], seen["has_more"]) == (3, False, False)
+    assert seen["rules"][0]["hosts"]["number"] == 2
+    assert (seen["looked_at"], seen["of_all_hosts"], seen["has_more"]) == (3, False, False)
     policy.refresh_from_db()
     assert (policy.version, policy.rules.count()) == (1, 0)
 
@@ -487,13 +487,13 @@ def test_a_preview_tells_patterns_that_match_nothing_and_everything(administrato
     assert [rule["matches"] for rule in seen["rules"]] == ["nothing", "something", "everything"]
 
 
-def test_a_preview_of_a_policy_that_holds_everywhere_is_of_all_bins(administrator):
+def test_a_preview_of_a_policy_that_holds_everywhere_is_of_all_hosts(administrator):
     bind(ThrottlePolicy.objects.create(name="another"), "a.example", "b.example")
     said = {"name": "x", "holds_everywhere": True, "total_starts": 50, "total_period": "second"}
 
     seen = administrator.post(f"{POLICIES}preview/", said).json()
 
-    assert (seen["bins"]["number"], seen["seeds"]["number"], seen["of_all_bins"]) == (2, 1, True)
+    assert (seen["hosts"]["number"], seen["seeds"]["number"], seen["of_all_hosts"]) == (2, 1, True)
     assert seen["changes"][0]["before"] is None
     assert seen["total_before"] is None
     assert seen["total_after"] == {
@@ -513,8 +513,8 @@ def test_a_preview_of_a_new_policy_touches_nothing_yet_and_says_what_its_pattern
         f"{POLICIES}preview/", {"name": "x", "rules": [{"pattern": "a.*", "denies": True}]}
     ).json()
 
-    assert (seen["bins"]["number"], seen["changes"], seen["seeds"]["number"]) == (0, [], 0)
-    assert seen["rules"][0]["bins"]["names"] == ["a.example"]
+    assert (seen["hosts"]["number"], seen["changes"], seen["seeds"]["number"]) == (0, [], 0)
+    assert seen["rules"][0]["hosts"]["names"] == ["a.example"]
 
 
 def test_a_preview_counts_to_a_thousand_and_names_a_few(administrator):
@@ -527,7 +527,7 @@ def test_a_preview_counts_to_a_thousand_and_names_a_few(administrator):
 
     seen = administrator.post(f"{address_of(policy)}preview/", {"min_gap": 7}).json()
 
-    assert (seen["bins"]["number"], seen["bins"]["is_more"], len(seen["bins"]["names"])) == (1_001, True, 5)
+    assert (seen["hosts"]["number"], seen["hosts"]["is_more"], len(seen["hosts"]["names"])) == (1_001, True, 5)
     assert len(seen["changes"]) == 20
 
 

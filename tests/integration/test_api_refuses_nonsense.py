@@ -109,7 +109,7 @@ def properties(schema, schemas):
 def filled(address, world, *, value=None):
     """Return the address of an object of the world, or the address with a value in place of each variable."""
     here = {
-        "bins": world.document.lane.bin_id,
+        "hosts": world.document.lane.bin_id,
         "documents": document_id(world.document),
         "jobs": world.job.pk,
         "policies": world.policy.pk,

@@ -164,7 +164,7 @@ def test_open_requests_are_those_that_workers_have_and_not_those_that_they_may_h
 
     found = line()
 
-    assert (found.in_work, found.lent, found.open_requests, found.next_start_at) == (5, 3, None, None)
+    assert (found.in_progress, found.lent, found.open_requests, found.next_start_at) == (5, 3, None, None)
     Node.objects.filter(pk=worker.id).update(progress={"open": {str(found.id): 2}})
     assert (line().lent, line().open_requests) == (3, 2)
 

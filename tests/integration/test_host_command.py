@@ -43,7 +43,7 @@ def test_a_host_that_was_stopped_goes_on(capsys):
     make_bin(HOST)
     said(capsys, f"http://{HOST}/some/page", "stop", "--reason", "its owner has asked us")
 
-    assert said(capsys, HOST, "go-on") == f"{HOST}: nothing waits, {NONE}. No document waits for {HOST}."
+    assert said(capsys, HOST, "release") == f"{HOST}: nothing waits, {NONE}. No document waits for {HOST}."
     assert Bin.objects.get(name=HOST).stopped_at is None
 
 
@@ -65,8 +65,8 @@ def test_what_is_not_possible_now_says_why_and_ends_with_1():
         f"{HOST} is already stopped by vera: its owner has asked us",
     )
 
-    call_command("host", HOST, "go-on")
-    assert refused(HOST, "go-on") == (1, f"{HOST} is not stopped.")
+    call_command("host", HOST, "release")
+    assert refused(HOST, "release") == (1, f"{HOST} is not stopped.")
     assert refused("*.example.org", "allow") == (1, "Nothing denies *.example.org.")
 
 
@@ -74,7 +74,7 @@ def test_what_is_not_possible_now_says_why_and_ends_with_1():
     ("arguments", "sentence"),
     [
         ((HOST,), f"Host {HOST} does not exist."),
-        ((HOST, "go-on"), f"Host {HOST} does not exist."),
+        ((HOST, "release"), f"Host {HOST} does not exist."),
         ((HOST, "stop"), "Write a reason"),
         ((HOST, "stop", "--reason", " "), "Write a reason"),
         (("no host", "stop", "--reason", "why"), "Write the name of a host"),
@@ -83,7 +83,7 @@ def test_what_is_not_possible_now_says_why_and_ends_with_1():
         ((HOST, "deny"), "Write a reason"),
         ((HOST, "stop", "--reason", "why"), f"No crawl has come to a host {HOST}"),
         (("*.exmaple.com", "deny", "--reason", "why"), "To do it anyway, add --confirm."),
-        ((HOST, "go-on", "--reason", "why"), "--reason and --confirm need the action stop or deny"),
+        ((HOST, "release", "--reason", "why"), "--reason and --confirm need the action stop or deny"),
     ],
 )
 def test_bad_input_is_named_ends_with_2_and_changes_nothing(arguments, sentence):

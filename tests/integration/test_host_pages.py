@@ -194,7 +194,7 @@ def test_an_administrator_stops_a_host_with_a_reason_and_lets_it_go_on(busy):
     assert shown["says"].endswith(": they called.")
     assert shown["limits"][0]["by"] == "a administrator"
     assert "Release host" in text_of(client.get(f"/hosts/{busy.pk}/"))
-    client.post(f"/hosts/{busy.pk}/go-on/")
+    client.post(f"/hosts/{busy.pk}/release/")
     assert screen(busy)["cause"] != "stopped"
     assert [event.message for event in NodeEvent.objects.filter(kind="asked").order_by("id")] == [
         "a administrator stopped news.example: they called",
@@ -359,7 +359,7 @@ def test_viewers_neither_stop_nor_deny(busy):
     facts = {"reason": "no", "pattern": "a.example", "deny": ""}
     Bin.objects.update(back_off_level=1)
 
-    of_it = [f"/hosts/{busy.pk}/{verb}/" for verb in ("stop", "go-on", "end-back-off")]
+    of_it = [f"/hosts/{busy.pk}/{verb}/" for verb in ("stop", "release", "end-back-off")]
     for address in (*of_it, "/hosts/denied/"):
         assert client.post(address, facts).status_code == 403
     for address in ("/hosts/", f"/hosts/{busy.pk}/", "/hosts/denied/"):
@@ -374,7 +374,7 @@ def test_operators_stop_and_deny_and_leave_policies_to_administrators(busy):
 
     client.post(f"/hosts/{busy.pk}/stop/", {"reason": "they called"})
     assert screen(busy)["cause"] == "stopped"
-    client.post(f"/hosts/{busy.pk}/go-on/")
+    client.post(f"/hosts/{busy.pk}/release/")
     client.post("/hosts/denied/", {"pattern": busy.name, "reason": "they called", "deny": ""})
     assert screen(busy)["cause"] == "denied"
     shown = text_of(client.get("/hosts/denied/"))

@@ -73,7 +73,7 @@ def test_all_ports_that_were_stopped_together_go_on_together(hosts):
     bare = stop(HOST)
     assert stopped() == sorted(PORTS)
 
-    bins.go_on(bare.pk, made_by="ada", now=NOON)
+    bins.release(bare.pk, made_by="ada", now=NOON)
 
     assert stopped() == [PORTS[1]]
 
@@ -153,7 +153,7 @@ def test_documents_of_a_stopped_host_wait_until_it_goes_on(connection, manager):
         return [(turn.bin, turn.is_denied) for turn in turns]
 
     assert handed_out() == []
-    bins.go_on(lane.bin_id, made_by="ada", now=NOON)
+    bins.release(lane.bin_id, made_by="ada", now=NOON)
     assert handed_out() == [(HOST, False)]
 
 

@@ -10,7 +10,7 @@ from jobs.lifecycle.document import Stage
 from jobs.queue.discover import open_lanes
 from jobs.queue.flushing.flush import flush
 from jobs.queue.offering.stuff import stuff
-from jobs.queue.pace.end_back_off import go_on_without_back_off
+from jobs.queue.pace.end_back_off import retry_without_back_off
 from jobs.queue.sql import transaction
 from jobs.queue.sql.transaction import WaitingCursor
 from jobs.queue.take import take
@@ -138,7 +138,7 @@ def test_no_hot_statement_reads_the_queue_whole(connection, explaining, plans, r
 def test_the_end_of_a_back_off_looks_at_the_next_documents_of_its_host_only(connection, explaining, plans, running):
     lane = running.seed.lanes.first()
 
-    go_on_without_back_off(explaining, bin_id=lane.bin_id, now=NOON - seconds(3600))
+    retry_without_back_off(explaining, bin_id=lane.bin_id, now=NOON - seconds(3600))
 
     assert "jobs_queueitem" not in tables_read_whole(plans)
     (found,) = [node for node in all_nodes(plans) if node.get("Index Name") == "document_waiting"]

@@ -20,12 +20,6 @@ IN_RISING_ORDER = (ANYBODY, VIEWER, OPERATOR, ADMINISTRATOR)
 
 # The lowest role of each operation. A new operation fails here until it has a role.
 LEAST_ROLE = {
-    "bins_end_back_off": ADMINISTRATOR,
-    "bins_go_on": OPERATOR,
-    "bins_list": VIEWER,
-    "bins_retrieve": VIEWER,
-    "bins_stop": OPERATOR,
-    "bins_stop_by_name": OPERATOR,
     "cluster_rebalance": ADMINISTRATOR,
     "cluster_requests_list": VIEWER,
     "cluster_requests_retrieve": VIEWER,
@@ -42,6 +36,12 @@ LEAST_ROLE = {
     "groups_list": VIEWER,
     "groups_move": ADMINISTRATOR,
     "groups_retrieve": VIEWER,
+    "hosts_end_back_off": ADMINISTRATOR,
+    "hosts_list": VIEWER,
+    "hosts_release": OPERATOR,
+    "hosts_retrieve": VIEWER,
+    "hosts_stop": OPERATOR,
+    "hosts_stop_by_name": OPERATOR,
     "job_events_list": VIEWER,
     "jobs_abort": OPERATOR,
     "jobs_counts": VIEWER,
@@ -149,7 +149,7 @@ def address(path, world):
         "policies": world.policy.pk,
         "repositories": world.repository.pk,
         "outputs": world.output.pk,
-        "bins": world.document.lane.bin_id,
+        "hosts": world.document.lane.bin_id,
         "seeds": world.document.lane.seed_id,
     }
     return path.replace("{id}", str(ids.get(kind))).replace("{kind}", "csv").replace("{version}", "1")

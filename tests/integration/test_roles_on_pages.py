@@ -22,9 +22,9 @@ CHANGES = {
     "deleted-job-restore": "deleted_jobs_restore",
     "distributed-rebalance": "distributed_jobs_rebalance",
     "distributed-switch": "distributed_jobs_switch",
-    "host-end-back-off": "bins_end_back_off",
-    "host-go-on": "bins_go_on",
-    "host-stop": "bins_stop",
+    "host-end-back-off": "hosts_end_back_off",
+    "host-release": "hosts_release",
+    "host-stop": "hosts_stop",
     "hosts-denied": "deny_list_add",
     "job-restore": "jobs_restore",
     "job-send-back": "jobs_send_back",
@@ -40,7 +40,7 @@ LEAST_READER = {
 }
 # Pages that only make a change: a GET is refused with 405.
 ONLY_CHANGE = {
-    *("cluster-rebalance", "deleted-job-restore", "distributed-switch", "host-end-back-off", "host-go-on"),
+    *("cluster-rebalance", "deleted-job-restore", "distributed-switch", "host-end-back-off", "host-release"),
     *("job-restore", "job-send-back", "job-transition"),
 }
 # Each user may log out.

@@ -25,10 +25,10 @@ def _host(*words):
 
 _DENY = ["deny", "--confirm", "--reason", "they called"]
 COMMANDS = {
-    "bins_end_back_off": _host("end-back-off"),
-    "bins_go_on": _host("go-on"),
-    "bins_stop": _host("stop", "--reason", "they called"),
-    "bins_stop_by_name": _host("stop", "--reason", "they called"),
+    "hosts_end_back_off": _host("end-back-off"),
+    "hosts_release": _host("release"),
+    "hosts_stop": _host("stop", "--reason", "they called"),
+    "hosts_stop_by_name": _host("stop", "--reason", "they called"),
     "cluster_rebalance": lambda world: ["rebalance", "--dry-run"],
     "deleted_jobs_restore": lambda world: ["restore", "buried", "--deleted"],
     "deny_list_add": lambda world: ["host", "*.test", *_DENY],

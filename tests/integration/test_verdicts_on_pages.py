@@ -67,9 +67,9 @@ class Crawl:
             for number in range(amount)
         )
 
-    def serve(self, *, in_work, open_now):
-        """Give the worker a turn of the host with `in_work` documents. It reads `open_now` of them."""
-        self.count(in_work, stage=Stage.ACTIVE)
+    def serve(self, *, in_progress, open_now):
+        """Give the worker a turn of the host with `in_progress` documents. It reads `open_now` of them."""
+        self.count(in_progress, stage=Stage.ACTIVE)
         BinState.objects.filter(bin=self.lane.bin_id).update(open_turns=1, open_requests=2)
         Node.objects.filter(pk=self.worker.id).update(progress={"open": {str(self.lane.bin_id): open_now}})
 
@@ -95,7 +95,7 @@ def attention():
 
 def test_a_site_that_refuses_every_connection_is_failing_everywhere(crawl):
     crawl.request("REFUSED", amount=60)
-    crawl.serve(in_work=2, open_now=0)
+    crawl.serve(in_progress=2, open_now=0)
     said = "60 of the last 60 requests failed (REFUSED)."
 
     overview, host, page = read_screen("overview"), crawl.host(), crawl.page()
@@ -107,7 +107,7 @@ def test_a_site_that_refuses_every_connection_is_failing_everywhere(crawl):
     assert page["says"].startswith(said)
     assert page["hosts"][0]["waits"].startswith(said)
     assert said in crawl.story()
-    (listed,) = crawl.viewer.get("/api/v1/bins/").json()["results"]
+    (listed,) = crawl.viewer.get("/api/v1/hosts/").json()["results"]
     assert listed["limited_by"]["is_failing"]
     assert listed["limited_by"]["sentence"].startswith(said)
     out = StringIO()
@@ -143,7 +143,7 @@ def test_since_when_a_host_fails_is_told_only_where_it_is_known(crawl):
 
 def test_a_slow_host_is_held_by_its_connections_and_says_how_busy_they_are(crawl):
     crawl.request("200", amount=30, seconds=4.0)
-    crawl.serve(in_work=6, open_now=2)
+    crawl.serve(in_progress=6, open_now=2)
 
     host = crawl.host()
 
@@ -155,7 +155,7 @@ def test_a_slow_host_is_held_by_its_connections_and_says_how_busy_they_are(crawl
 
 def test_documents_that_wait_at_a_worker_are_a_queue_too(crawl):
     crawl.empty_the_queue()
-    crawl.serve(in_work=48, open_now=1)
+    crawl.serve(in_progress=48, open_now=1)
 
     assert crawl.host()["cause"] == "held by policy"
     assert crawl.page()["says"] == "At most one start every 1 s: policy “gentle”."
@@ -229,7 +229,7 @@ def test_jobs_wait_for_free_disk_where_no_worker_has_any(crawl):
 def test_a_served_host_starts_its_next_document_between_two_turns_too(crawl):
     BinState.objects.filter(bin=crawl.lane.bin_id).update(open_turns=1, open_requests=1)
 
-    assert (crawl.host()["in_work"], crawl.host()["next"]) == ("0", "in progress")
+    assert (crawl.host()["in_progress"], crawl.host()["next"]) == ("0", "in progress")
 
 
 def test_jobs_without_a_worker_say_how_to_start_one(crawl):
@@ -243,7 +243,7 @@ def test_jobs_without_a_worker_say_how_to_start_one(crawl):
 
 def test_jobs_that_share_a_host_share_its_queue_at_the_worker(crawl):
     crawl.empty_the_queue()
-    crawl.serve(in_work=2, open_now=2)
+    crawl.serve(in_progress=2, open_now=2)
     other = make_running_job(crawl.manager.node, name="archive")
     facts = {"job_id": other.job.pk, "run_no": 1, "measure": "stage", "stage": Stage.ACTIVE}
     count_folded(lane_id=make_lane(other.seed, HOST).pk, amount=6, **facts)
@@ -255,7 +255,7 @@ def test_jobs_that_share_a_host_share_its_queue_at_the_worker(crawl):
 
 
 def test_a_job_that_lacks_a_worker_says_so_although_others_read_its_host(crawl):
-    crawl.serve(in_work=4, open_now=1)
+    crawl.serve(in_progress=4, open_now=1)
     other = make_running_job(crawl.manager.node, name="inside")
     other.seed.tag = "intranet"
     other.seed.save()
@@ -275,7 +275,7 @@ def test_a_job_that_lacks_a_worker_says_so_although_others_read_its_host(crawl):
 
 
 def test_waiting_is_one_number_on_the_overview(crawl):
-    crawl.serve(in_work=7, open_now=2)
+    crawl.serve(in_progress=7, open_now=2)
 
     overview = read_screen("overview")
 

@@ -62,7 +62,7 @@ SEED = _address("seeds", lambda world: world.document.lane.seed_id)
 POLICY = _address("policies", lambda world: world.policy.pk)
 REPOSITORY = _address("repositories", lambda world: world.repository.pk)
 OUTPUT = _address("outputs", lambda world: world.output.pk)
-HOST = _address("bins", lambda world: world.document.lane.bin_id)
+HOST = _address("hosts", lambda world: world.document.lane.bin_id)
 GROUP = _address("groups", lambda world: world.group.pk)
 NODE = _address("nodes", lambda world: world.node.pk)
 DENY_LIST = _at("deny-list")
@@ -150,10 +150,10 @@ _REASON: Final = {"reason": "they called"}
 _LINES: Final = b"http://docs.test/\nhttp://docs.test/more\n"
 
 CHANGES: Final = {
-    "bins_end_back_off": Change(thing=HOST, prepare=_back_off),
-    "bins_go_on": Change(thing=HOST, prepare=_stop),
-    "bins_stop": Change(_REASON, HOST),
-    "bins_stop_by_name": Change({"name": "docs.test", **_REASON}),
+    "hosts_end_back_off": Change(thing=HOST, prepare=_back_off),
+    "hosts_release": Change(thing=HOST, prepare=_stop),
+    "hosts_stop": Change(_REASON, HOST),
+    "hosts_stop_by_name": Change({"name": "docs.test", **_REASON}),
     "cluster_rebalance": Change({"dry_run": True}, prepare=_elect),
     "deleted_jobs_restore": Change(prepare=_bury),
     "deny_list_add": Change({"pattern": "*.test", "confirm": True, **_REASON}, DENY_LIST),

@@ -57,7 +57,7 @@ hosts = st.builds(
     bytes_per_second=rates,
     above=st.lists(parents, max_size=2, unique_by=lambda above: above.id),
     held=st.integers(0, 3),
-    in_work=st.integers(0, 3),
+    in_progress=st.integers(0, 3),
     is_known=st.booleans(),
     missing_tag=st.sampled_from(["", "intranet"]),
     group_failing_since=moments,
@@ -177,11 +177,11 @@ def test_a_waiting_document_is_held_by_a_cause_that_is_true(document, job, clust
     assert cause not in {Cause.NOTHING_WAITS, Cause.JOBS_HELD}
 
 
-@given(job=jobs, cluster=clusters, host=hosts, waiting=st.integers(0, 3), in_work=st.integers(0, 3))
-def test_a_job_with_a_queue_never_has_nothing_to_say(job, cluster, host, waiting, in_work):
-    hosts_of_job = [HostOfJob(judge_host(host, now=NOON), host.waiting, host.in_work)]
+@given(job=jobs, cluster=clusters, host=hosts, waiting=st.integers(0, 3), in_progress=st.integers(0, 3))
+def test_a_job_with_a_queue_never_has_nothing_to_say(job, cluster, host, waiting, in_progress):
+    hosts_of_job = [HostOfJob(judge_host(host, now=NOON), host.waiting, host.in_progress)]
 
-    verdict = judge_job(job, cluster, waiting=waiting, in_work=in_work, hosts=hosts_of_job)
+    verdict = judge_job(job, cluster, waiting=waiting, in_progress=in_progress, hosts=hosts_of_job)
 
     if waiting:
         assert verdict.cause not in {Cause.NOTHING_WAITS, Cause.IN_WORK}

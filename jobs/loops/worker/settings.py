@@ -53,7 +53,7 @@ class WorkerSettings:
             open_documents=documents_within_open_files(effective[table.OPEN_DOCUMENTS]),
             pools=pools if is_shared else {},
             tells=effective[table.TELLS_OUTPUTS] or not is_shared,
-            keeps_strictly=effective[table.KEEPS_BINS_STRICTLY],
+            keeps_strictly=effective[table.KEEPS_HOSTS_STRICTLY],
             flush_after=effective[table.FLUSH_AFTER],
             drain_timeout=effective[table.DRAIN_TIMEOUT],
             heartbeat=effective[HEARTBEAT_INTERVAL],

@@ -25,7 +25,7 @@ class Command(BaseCommand):
     # Standard output is the answer's: checks and warnings would stand in its way.
     requires_system_checks: list[str] = []
     help = (
-        "Show the state of a host, or change it. stop: send no requests; documents wait until go-on. deny: documents end as DENIED until "
+        "Show the state of a host, or change it. stop: send no requests; documents wait until they are released. deny: documents end as DENIED until "
         "allow. end-back-off: resume requests at once."
     )
 
@@ -35,7 +35,7 @@ class Command(BaseCommand):
             help="host name, or an address there; without a port, every port is meant; deny and allow also take a pattern such as *.example.com",
         )
         parser.add_argument(
-            "verb", nargs="?", choices=("stop", "go-on", "end-back-off", *_ARE_PATTERNS), help="action to perform"
+            "verb", nargs="?", choices=("stop", "release", "end-back-off", *_ARE_PATTERNS), help="action to perform"
         )
         parser.add_argument("--reason", help="reason for the stop or the denial")
         parser.add_argument("--confirm", action="store_true", help="stop or deny a host that no crawl has reached")
@@ -49,8 +49,8 @@ class Command(BaseCommand):
         made_by = getpass.getuser()
         if verb == "stop":
             _do(lambda: hosts.stop_named(name, reason=reason or "", confirm=confirm, made_by=made_by, now=read_clock()))
-        elif verb == "go-on":
-            _do(lambda: hosts.go_on(hosts.find_named(name).pk, made_by=made_by, now=read_clock()))
+        elif verb == "release":
+            _do(lambda: hosts.release(hosts.find_named(name).pk, made_by=made_by, now=read_clock()))
         elif verb == "end-back-off":
             _do(lambda: hosts.end_back_off(hosts.find_named(name).pk, made_by=made_by, now=read_clock()))
         elif verb == "deny":
@@ -91,5 +91,5 @@ def _do(wish: Callable[[], _T]) -> _T:
 
 
 def _how_it_stands(line: BinLine) -> str:
-    counts = f"{line.in_work} documents in progress, {line.waiting} waiting"
+    counts = f"{line.in_progress} documents in progress, {line.waiting} waiting"
     return f"{line.name}: {verdicts.brief(line.verdict)}, {counts}. {verdicts.sentence_of_host(line, now=line.read_at)}"

@@ -69,7 +69,7 @@ class BinLine:
     """
     A bin at one moment.
 
-    `in_work` documents are handed out, and `waiting` ones are pending in active jobs. `lent` is the number of
+    `in_progress` documents are handed out, and `waiting` ones are pending in active jobs. `lent` is the number of
     requests that workers may have open there, and `open_requests` the number that they have, None if no worker
     reported it. `known` is the input of the verdict, and `latest` the latest requests. `next_start_at` is None while
     the bin is served, or if no document waits for it.
@@ -87,7 +87,7 @@ class BinLine:
     parents: Sequence[ParentLine]
     lent: int
     open_requests: int | None
-    in_work: int
+    in_progress: int
     waiting: int
     next_start_at: dt.datetime | None
     back_off_level: int
@@ -254,7 +254,7 @@ def _line(
         parents=parents,
         lent=row.open_requests,
         open_requests=known.open_now,
-        in_work=waiting["in_work"],
+        in_progress=waiting["in_progress"],
         waiting=waiting["waiting"],
         next_start_at=_next_start(row, waiting, limits, now=now),
         back_off_level=row.back_off_level,

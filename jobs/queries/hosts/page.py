@@ -79,7 +79,7 @@ class LaneLine:
     may_run: bool
     tag: str
     waiting: int
-    in_work: int
+    in_progress: int
 
 
 @dataclass(frozen=True, slots=True)

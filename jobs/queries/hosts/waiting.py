@@ -32,7 +32,7 @@ WITH lanes AS MATERIALIZED (
 ), counted AS (
     SELECT bin_id, sum(amount) FILTER (WHERE stage = {Stage.PENDING:d})::bigint AS waiting,
            sum(amount) FILTER (WHERE stage = {Stage.PENDING:d} AND NOT may_run)::bigint AS held,
-           sum(amount) FILTER (WHERE stage = {Stage.ACTIVE:d})::bigint AS in_work
+           sum(amount) FILTER (WHERE stage = {Stage.ACTIVE:d})::bigint AS in_progress
       FROM (SELECT lanes.bin_id, may_run, stage, amount
               FROM lanes JOIN jobs_counter AS counter
                 ON counter.job_id = lanes.job_id AND counter.run_no = lanes.run_no AND counter.lane_id = lanes.id
@@ -49,7 +49,7 @@ SELECT bin_id, min(ready_at) FILTER (WHERE may_run) AS ready_at, bool_or(coalesc
        CASE WHEN bool_and(failing_since IS NOT NULL) THEN min(failing_since) END AS group_failing_since,
        coalesce(min(failing_why), '') AS group_why,
        coalesce(max(counted.waiting), 0) AS waiting, coalesce(max(counted.held), 0) AS held,
-       coalesce(max(counted.in_work), 0) AS in_work
+       coalesce(max(counted.in_progress), 0) AS in_progress
   FROM lanes LEFT JOIN counted USING (bin_id)
  GROUP BY bin_id
 """
@@ -63,7 +63,7 @@ WITHOUT_LANES: Final[Mapping[str, Any]] = {
     "group_why": "",
     "waiting": 0,
     "held": 0,
-    "in_work": 0,
+    "in_progress": 0,
 }
 
 

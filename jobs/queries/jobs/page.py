@@ -129,7 +129,7 @@ class HostLine:
         """
         Return the unbegun documents at workers; an estimate if jobs share the host: the job's part of all of them.
         """
-        every = self.bin.in_work
+        every = self.bin.in_progress
         return math.ceil(self.bin.known.waiting_at_workers * self.active / every) if every else 0
 
 
@@ -232,7 +232,7 @@ def _judge(job: JobLine, hosts: Sequence[HostLine], *, now: dt.datetime) -> Verd
         seen,
         cluster,
         waiting=job.counts.pending,
-        in_work=job.counts.active,
+        in_progress=job.counts.active,
         hosts=of_hosts,
         next_due_at=None if job.counts.waiting or job.hold is not None else read_next_ready_at([job.id]),
     )
@@ -295,7 +295,9 @@ def _read_hosts(job: JobLine, *, now: dt.datetime) -> list[HostLine]:
     lines = read_bin_lines(list(counts), now=now)
     # At a host of several jobs, workers or managers may be missing for one of them only.
     shared = {
-        line.id: line.known for line in lines if job.runs and (line.waiting, line.in_work) != tuple(counts[line.id][:2])
+        line.id: line.known
+        for line in lines
+        if job.runs and (line.waiting, line.in_progress) != tuple(counts[line.id][:2])
     }
     own = narrow(shared, job_id=job.id)
     return [

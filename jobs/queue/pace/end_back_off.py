@@ -44,7 +44,7 @@ UPDATE jobs_queueitem AS item SET check_time = %(now)s
 """
 
 
-def go_on_without_back_off(connection: psycopg.Connection[Any], *, bin_id: int, now: dt.datetime) -> int:
+def retry_without_back_off(connection: psycopg.Connection[Any], *, bin_id: int, now: dt.datetime) -> int:
     """
     Wake the lanes of a bin, and make its failed documents due; return how many documents that are.
 

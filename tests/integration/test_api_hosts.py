@@ -22,7 +22,7 @@ def busy(connection):
 
 
 def test_a_host_tells_what_limits_it_and_who_says_so(busy):
-    shown = client_of("viewer").get(f"/api/v1/bins/{busy.pk}/").json()
+    shown = client_of("viewer").get(f"/api/v1/hosts/{busy.pk}/").json()
 
     assert (shown["name"], shown["kind"], shown["waiting"]) == ("news.example", "web", 7)
     assert shown["limits"] == {
@@ -46,7 +46,7 @@ def test_the_cause_names_who_says_it_and_what_is_shared(connection, busy):
     make_policy("for all", holds_everywhere=True, open_requests=500, min_gap=9.0)
     BinState.objects.filter(bin=busy).update(last_start_at="2100-01-01T00:00Z")
 
-    limited_by = client_of("viewer").get(f"/api/v1/bins/{busy.pk}/").json()["limited_by"]
+    limited_by = client_of("viewer").get(f"/api/v1/hosts/{busy.pk}/").json()["limited_by"]
 
     assert (limited_by["cause"], limited_by["said_by"]["policy_name"]) == ("gap", "for all")
     assert limited_by["until"] == "2100-01-01T00:00:09Z"
@@ -62,13 +62,13 @@ def test_hosts_are_listed_by_name_and_state_in_pages(connection):
     client = client_of("viewer")
 
     def names(query):
-        return [row["name"] for row in client.get(f"/api/v1/bins/{query}").json()["results"]]
+        return [row["name"] for row in client.get(f"/api/v1/hosts/{query}").json()["results"]]
 
     assert names("?state=stopped") == ["h3.example"]
     assert names("?state=backing_off") == ["h1.example", "h3.example"]
     assert names("?state=open") == []
     assert names("?name=h&state=backing_off") == ["h1.example", "h3.example"]
-    page = client.get("/api/v1/bins/?name=h&limit=3").json()
+    page = client.get("/api/v1/hosts/?name=h&limit=3").json()
     assert [row["name"] for row in page["results"]] == ["h0.example", "h1.example", "h2.example"]
     assert [row["name"] for row in client.get(page["next"]).json()["results"]] == ["h3.example", "h4.example"]
     assert names("") == [*(f"h{number}.example" for number in range(5)), "x.example"]
@@ -77,42 +77,42 @@ def test_hosts_are_listed_by_name_and_state_in_pages(connection):
 @pytest.mark.parametrize("query", ["?state=odd", "?limit=1000", "?cursor=odd", "?colour=red"])
 def test_what_cannot_be_asked_is_refused(db, query):
     assert_problem(
-        client_of("viewer").get(f"/api/v1/bins/{query}"), 400, "invalid", fields=[query[1:].partition("=")[0]]
+        client_of("viewer").get(f"/api/v1/hosts/{query}"), 400, "invalid", fields=[query[1:].partition("=")[0]]
     )
 
 
-def test_a_host_is_stopped_with_a_reason_and_goes_on(busy):
+def test_a_host_is_stopped_with_a_reason_and_released(busy):
     client = client_of("administrator")
 
-    stopped = client.post(f"/api/v1/bins/{busy.pk}/stop/", {"reason": "they called"}, format="json").json()
+    stopped = client.post(f"/api/v1/hosts/{busy.pk}/stop/", {"reason": "they called"}, format="json").json()
 
     assert stopped["limited_by"]["cause"] == "stopped"
     assert (stopped["stopped"]["by"], stopped["stopped"]["reason"]) == ("a administrator", "they called")
     assert (stopped["limits"]["denied"], stopped["limits"]["closed_until"]) == (False, "9999-01-01T00:00:00Z")
-    again = client.post(f"/api/v1/bins/{busy.pk}/stop/", {"reason": "they called"}, format="json")
+    again = client.post(f"/api/v1/hosts/{busy.pk}/stop/", {"reason": "they called"}, format="json")
     assert_problem(again, 409, "refused")
-    assert client.post(f"/api/v1/bins/{busy.pk}/go-on/").json()["stopped"] is None
-    assert_problem(client.post(f"/api/v1/bins/{busy.pk}/go-on/"), 409, "refused")
+    assert client.post(f"/api/v1/hosts/{busy.pk}/release/").json()["stopped"] is None
+    assert_problem(client.post(f"/api/v1/hosts/{busy.pk}/release/"), 409, "refused")
 
 
 def test_a_back_off_is_ended_whatever_its_host_asked_for(busy):
     client = client_of("administrator")
     Bin.objects.update(back_off_level=2, back_off_until="2100-01-01T00:00Z", backing_off_since=NOON)
-    assert client.get(f"/api/v1/bins/{busy.pk}/").json()["limited_by"]["cause"] == "back_off"
+    assert client.get(f"/api/v1/hosts/{busy.pk}/").json()["limited_by"]["cause"] == "back_off"
 
-    ended = client.post(f"/api/v1/bins/{busy.pk}/end-back-off/").json()
+    ended = client.post(f"/api/v1/hosts/{busy.pk}/end-back-off/").json()
 
     assert (ended["back_off"], ended["limited_by"]["cause"]) == (None, "next")
-    assert_problem(client.post(f"/api/v1/bins/{busy.pk}/end-back-off/"), 409, "refused")
+    assert_problem(client.post(f"/api/v1/hosts/{busy.pk}/end-back-off/"), 409, "refused")
 
 
 def test_a_host_that_no_crawl_has_come_to_is_stopped_by_its_name(db):
     client = client_of("operator")
     wish = {"name": "New.example", "reason": "never"}
-    assert_problem(client.post("/api/v1/bins/stop/", wish, format="json"), 409, "unknown_hosts")
+    assert_problem(client.post("/api/v1/hosts/stop/", wish, format="json"), 409, "unknown_hosts")
     assert not Bin.objects.exists()
 
-    stopped = client.post("/api/v1/bins/stop/", {**wish, "confirm": True}, format="json").json()
+    stopped = client.post("/api/v1/hosts/stop/", {**wish, "confirm": True}, format="json").json()
 
     assert (stopped["name"], stopped["stopped"]["reason"]) == ("new.example", "never")
 
@@ -121,23 +121,23 @@ def test_bad_wishes_about_hosts_change_nothing(busy):
     client = client_of("administrator")
     address = make_bin("192.0.2.1", namespace=Bin.ADDRESS)
 
-    assert_problem(client.post(f"/api/v1/bins/{busy.pk}/stop/", {}, format="json"), 400, "invalid", fields=["reason"])
+    assert_problem(client.post(f"/api/v1/hosts/{busy.pk}/stop/", {}, format="json"), 400, "invalid", fields=["reason"])
     assert_problem(
-        client.post(f"/api/v1/bins/{busy.pk}/stop/", {"reason": "x" * 501}, format="json"),
+        client.post(f"/api/v1/hosts/{busy.pk}/stop/", {"reason": "x" * 501}, format="json"),
         400,
         "invalid",
         fields=["reason"],
     )
     assert_problem(
-        client.post("/api/v1/bins/stop/", {"name": "a b", "reason": "no"}, format="json"),
+        client.post("/api/v1/hosts/stop/", {"name": "a b", "reason": "no"}, format="json"),
         400,
         "invalid",
         fields=["name"],
     )
-    assert_problem(client.post(f"/api/v1/bins/{address.pk}/stop/", {"reason": "no"}, format="json"), 404, "not_found")
-    assert_problem(client.post("/api/v1/bins/999999/go-on/"), 404, "not_found")
-    assert_problem(client.post("/api/v1/bins/999999/end-back-off/"), 404, "not_found")
-    assert_problem(client.get(f"/api/v1/bins/{address.pk}/"), 404, "not_found")
+    assert_problem(client.post(f"/api/v1/hosts/{address.pk}/stop/", {"reason": "no"}, format="json"), 404, "not_found")
+    assert_problem(client.post("/api/v1/hosts/999999/release/"), 404, "not_found")
+    assert_problem(client.post("/api/v1/hosts/999999/end-back-off/"), 404, "not_found")
+    assert_problem(client.get(f"/api/v1/hosts/{address.pk}/"), 404, "not_found")
     assert not Bin.objects.filter(stopped_at__isnull=False).exists()
 
 
@@ -154,7 +154,7 @@ def test_the_deny_list_is_read_lengthened_and_shortened(busy):
 
     assert (denial["pattern"], denial["policy_name"], denial["rule"]) == ("*.example", "Deny list", 1)
     assert (denial["reason"], denial["denied_by"]) == ("they called", "a operator")
-    assert client.get(f"/api/v1/bins/{busy.pk}/").json()["limited_by"]["cause"] == "denied"
+    assert client.get(f"/api/v1/hosts/{busy.pk}/").json()["limited_by"]["cause"] == "denied"
     taken_back = {"pattern": "*.example", "policy": denial["policy"]}
     assert client.post("/api/v1/deny-list/remove/", taken_back, format="json").json() == {"denials": []}
     assert_problem(client.post("/api/v1/deny-list/remove/", taken_back, format="json"), 409, "refused")
