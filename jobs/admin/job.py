@@ -21,8 +21,7 @@ from jobs.admin.plain_select import PlainSelect
 from jobs.checks.job_options import GUARD, INTERVALS
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import RepositoryKind
-from jobs.lifecycle.job import TRANSITIONS, Phase
-from jobs.lifecycle.table import Owner, Transition
+from jobs.lifecycle.job import Phase
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.queries.few_choices import offer_few
 from jobs.verbs import control, editing
@@ -60,11 +59,10 @@ class SeedInline(StackedInline):  # type: ignore[misc]
         return field
 
 
-def _action(row: Transition) -> Callable[..., None]:
-    """Return the action of the list of jobs that makes an operator's transition."""
-    verb = control.VERBS[row.verb]
+def _action(verb: control.Verb) -> Callable[..., None]:
+    """Return the action of the list of jobs that performs a verb."""
     right = "remove" if verb.permission == "jobs.delete_job" else "control"
-    label = _("Delete jobs and their indexed documents") if row.verb == "delete" else row.label
+    label = _("Delete jobs and their indexed documents") if verb.name == "delete" else verb.label
 
     @admin.action(description=label, permissions=[right])
     def perform(_admin: "JobAdmin", request: HttpRequest, jobs: QuerySet[Job]) -> None:
@@ -77,7 +75,7 @@ def _action(row: Transition) -> Callable[..., None]:
                 messages.success(request, f"{change.job.name}: {change.job.status}.")
 
     # Django identifies an action by the name of its function.
-    perform.__name__ = row.verb.replace("-", "_")
+    perform.__name__ = verb.name.replace("-", "_")
     return perform
 
 
@@ -94,7 +92,7 @@ class JobAdmin(JournaledList):
     list_display = ("name", "page", "status", "repository", "priority")
     list_filter = ("phase",)
     search_fields = ("name", "repository__name")
-    actions = tuple(_action(row) for row in TRANSITIONS.values() if row.owner == Owner.OPERATOR)
+    actions = tuple(_action(verb) for verb in control.VERBS.values())
     filter_horizontal = ()
     fieldsets = (
         (None, {"fields": ("name", "repository", "outputs", DRAWN_FOR)}),

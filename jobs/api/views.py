@@ -31,7 +31,6 @@ from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, S
 from jobs.queries.jobs.removals import read_removals
 from jobs.queries.jobs.seeds import read_first_seeds
 from jobs.queue.counting.counters import read_run
-from jobs.state.transitions import StateChange
 from jobs.verbs import connections, control, editing, restoring
 from nodes.api.base import created
 from nodes.api.paging import ListingView
@@ -41,6 +40,34 @@ from nodes.errors import Unknown
 
 _ID = "[0-9]{1,19}"
 _LIVE_SEEDS = Prefetch("seeds", Seed.objects.filter(removed_at=None))
+
+
+def _action_of(verb: control.Verb) -> str:
+    """Return the name of a verb's action: `delete` of a view is the method of HTTP."""
+    return "delete_job" if verb.name == "delete" else verb.name.replace("-", "_")
+
+
+def _status_of(verb: control.Verb) -> int:
+    """Return the status of the answer: workers delete a job after it."""
+    return status.HTTP_202_ACCEPTED if verb.name == "delete" else status.HTTP_200_OK
+
+
+def _endpoint(verb: control.Verb) -> Callable[..., Response]:
+    """Return the action of a verb."""
+
+    def perform(view: "JobView", request: Request, pk: str) -> Response:
+        return view.perform(request, verb)
+
+    # The framework identifies an action by the name of its function.
+    perform.__name__ = _action_of(verb)
+    described = extend_schema(
+        operation_id=f"jobs_{verb.name.replace('-', '_')}",
+        description=verb.effect,
+        request=Nothing,
+        responses={_status_of(verb): JobSerializer},
+    )
+    endpoint: Callable[..., Response] = described(action(detail=True, methods=["post"], url_path=verb.name)(perform))
+    return endpoint
 
 
 @extend_schema_view(
@@ -60,20 +87,10 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         "update": "jobs.change_job",
         "partial_update": "jobs.change_job",
         "destroy": "jobs.delete_job",
-        "start": "jobs.control_job",
-        "pause": "jobs.control_job",
-        "resume": "jobs.control_job",
-        "abort": "jobs.control_job",
-        "start_minimal": "jobs.control_job",
-        "restart": "jobs.control_job",
-        "restart_minimal": "jobs.control_job",
-        "reset_seeding": "jobs.control_job",
         "removals": "jobs.view_job",
-        "restore": "jobs.control_job",
-        "allow_removals": "jobs.control_job",
-        "refuse_removals": "jobs.control_job",
-        "send_back": "jobs.control_job",
-        "delete_job": "jobs.delete_job",
+        "restore": control.MAY_CONTROL,
+        "send_back": control.MAY_CONTROL,
+        **{_action_of(verb): verb.permission for verb in control.VERBS.values()},
     }
     serializer_class = JobSerializer
     tagged_by = JobSerializer
@@ -113,59 +130,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(description="Delete the job, as `delete/` does.", responses={202: JobSerializer})
     def destroy(self, request: Request, pk: str) -> Response:
-        return self._make(request, control.delete, status=status.HTTP_202_ACCEPTED)
-
-    @extend_schema(operation_id="jobs_start", description="Start a run.", request=Nothing)
-    @action(detail=True, methods=["post"])
-    def start(self, request: Request, pk: str) -> Response:
-        return self._make(request, control.start)
-
-    @extend_schema(operation_id="jobs_pause", description="Pause the run.", request=Nothing)
-    @action(detail=True, methods=["post"])
-    def pause(self, request: Request, pk: str) -> Response:
-        return self._make(request, control.pause)
-
-    @extend_schema(operation_id="jobs_resume", description="Resume the paused run.", request=Nothing)
-    @action(detail=True, methods=["post"])
-    def resume(self, request: Request, pk: str) -> Response:
-        return self._make(request, control.resume)
-
-    @extend_schema(operation_id="jobs_abort", description="Abort the run. Nothing is removed.", request=Nothing)
-    @action(detail=True, methods=["post"])
-    def abort(self, request: Request, pk: str) -> Response:
-        return self._make(request, control.abort)
-
-    @extend_schema(
-        operation_id="jobs_start_minimal",
-        description="Start a minimal run, which reads only documents that the source reports as changed. It removes no unreached documents.",
-        request=Nothing,
-    )
-    @action(detail=True, methods=["post"], url_path="start-minimal")
-    def start_minimal(self, request: Request, pk: str) -> Response:
-        return self._make(request, control.start_minimal)
-
-    @extend_schema(operation_id="jobs_restart", description="Abort the run, then start the next one.", request=Nothing)
-    @action(detail=True, methods=["post"])
-    def restart(self, request: Request, pk: str) -> Response:
-        return self._make(request, control.restart)
-
-    @extend_schema(
-        operation_id="jobs_restart_minimal",
-        description="Abort the run, then start a minimal one.",
-        request=Nothing,
-    )
-    @action(detail=True, methods=["post"], url_path="restart-minimal")
-    def restart_minimal(self, request: Request, pk: str) -> Response:
-        return self._make(request, control.restart_minimal)
-
-    @extend_schema(
-        operation_id="jobs_reset_seeding",
-        description="Let the next run read the whole source, as in the first run.",
-        request=Nothing,
-    )
-    @action(detail=True, methods=["post"], url_path="reset-seeding")
-    def reset_seeding(self, request: Request, pk: str) -> Response:
-        return self._make(request, control.reset_seeding)
+        return self.perform(request, control.VERBS["delete"])
 
     @extend_schema(
         operation_id="jobs_removals",
@@ -196,24 +161,6 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         return Response(RestorationSerializer(asked).data, status=status.HTTP_202_ACCEPTED)
 
     @extend_schema(
-        operation_id="jobs_allow_removals",
-        description="Allow the removals that wait for approval.",
-        request=Nothing,
-    )
-    @action(detail=True, methods=["post"], url_path="allow-removals")
-    def allow_removals(self, request: Request, pk: str) -> Response:
-        return self._make(request, control.allow_removals)
-
-    @extend_schema(
-        operation_id="jobs_refuse_removals",
-        description="Refuse the removals that wait for approval. The next run looks for these documents again.",
-        request=Nothing,
-    )
-    @action(detail=True, methods=["post"], url_path="refuse-removals")
-    def refuse_removals(self, request: Request, pk: str) -> Response:
-        return self._make(request, control.refuse_removals)
-
-    @extend_schema(
         operation_id="jobs_send_back",
         description="Retry the failed documents of the run: all, or those with the given result codes.",
         request=SendBackSerializer,
@@ -224,16 +171,6 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         wanted = read_body(SendBackSerializer, request)
         sent = control.send_back_failed(int(pk), **wanted, made_by=request.user.get_username(), now=read_clock())
         return Response(SentBackSerializer(sent).data)
-
-    @extend_schema(
-        operation_id="jobs_delete",
-        description="Delete the job, its documents, and its content in the outputs. The job disappears when that is complete.",
-        request=Nothing,
-        responses={202: JobSerializer},
-    )
-    @action(detail=True, methods=["post"], url_path="delete")
-    def delete_job(self, request: Request, pk: str) -> Response:
-        return self._make(request, control.delete, status=status.HTTP_202_ACCEPTED)
 
     @extend_schema(
         operation_id="jobs_counts",
@@ -255,16 +192,19 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         saved = editing.change_job(job.pk, **changes, made_by=request.user.get_username(), now=read_clock())
         return Response(self._shown(saved))
 
-    def _make(
-        self, request: Request, transition: Callable[..., StateChange], *, status: int = status.HTTP_200_OK
-    ) -> Response:
+    def perform(self, request: Request, verb: control.Verb) -> Response:
+        """Perform a verb, and return the job."""
         read_body(Nothing, request)
-        transition(int(self.kwargs["pk"]), made_by=request.user.get_username(), now=read_clock())
-        return Response(self.get_serializer(self.get_object()).data, status=status)
+        verb.perform(int(self.kwargs["pk"]), made_by=request.user.get_username(), now=read_clock())
+        return Response(self.get_serializer(self.get_object()).data, status=_status_of(verb))
 
     def _shown(self, saved: editing.JobSaved) -> dict[str, Any]:
         job = self.get_queryset().get(pk=saved.job.pk)
         return {**JobSerializer(job).data, "warnings": saved.warnings}
+
+
+for _verb in control.VERBS.values():
+    setattr(JobView, _action_of(_verb), _endpoint(_verb))
 
 
 @extend_schema_view(list=extend_schema(description="List the journal of jobs, newest first."))

@@ -90,7 +90,7 @@ def transition(request: HttpRequest, job_id: int) -> HttpResponse:
 def send_back(request: HttpRequest, job_id: int) -> HttpResponse:
     """Send failed documents back to the queue: those of one result code, or all."""
     user: Any = request.user
-    if not user.has_perm("jobs.control_job"):
+    if not user.has_perm(control.MAY_CONTROL):
         raise PermissionDenied(_("Your role does not permit this action. Ask an administrator."))
     code = request.POST.get("code", "")
     try:

@@ -9,10 +9,13 @@ be shown as they are.
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from django.db import connection
 
+from jobs.lifecycle.job import TRANSITIONS
+from jobs.lifecycle.table import Transition
 from jobs.models import Job
 from jobs.queue.send_back import SentBack, send_back
 from jobs.queue.wake import wake_job
@@ -21,6 +24,8 @@ from jobs.state.runs import ask_for_run
 from jobs.state.transitions import StateChange, TransitionRefused, make_transition
 from nodes.errors import Unknown
 
+# Permission for all verbs except delete.
+MAY_CONTROL: Final = "jobs.control_job"
 # A job that failed to start gets all its attempts again.
 _AS_NEW: Final = {"failures": 0, "failing_since": None, "retry_at": None}
 
@@ -109,24 +114,61 @@ def send_back_failed(job_id: int, *, codes: Sequence[str] = (), made_by: str, no
     return sent
 
 
-class Verb(NamedTuple):
-    """An operation of an operator: its function, and the permission for it."""
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """
+    An operation of an operator on a job: its row of the lifecycle's table, its function, its effect in a sentence, and
+    the permission for it.
+    """
 
+    transition: Transition
     perform: Callable[..., StateChange]
-    permission: str
+    effect: str
+    permission: str = MAY_CONTROL
+
+    @property
+    def name(self) -> str:
+        """Return its name in commands and in paths of the API."""
+        return self.transition.verb
+
+    @property
+    def label(self) -> str:
+        """Return the label of its button."""
+        return self.transition.label
+
+
+def _table(*verbs: Verb) -> Mapping[str, Verb]:
+    return {verb.name: verb for verb in verbs}
 
 
 # All transitions that the lifecycle's table gives to operators, by their verb.
-VERBS: Final[Mapping[str, Verb]] = {
-    "start": Verb(start, "jobs.control_job"),
-    "start-minimal": Verb(start_minimal, "jobs.control_job"),
-    "pause": Verb(pause, "jobs.control_job"),
-    "resume": Verb(resume, "jobs.control_job"),
-    "abort": Verb(abort, "jobs.control_job"),
-    "restart": Verb(restart, "jobs.control_job"),
-    "restart-minimal": Verb(restart_minimal, "jobs.control_job"),
-    "reset-seeding": Verb(reset_seeding, "jobs.control_job"),
-    "delete": Verb(delete, "jobs.delete_job"),
-    "allow-removals": Verb(allow_removals, "jobs.control_job"),
-    "refuse-removals": Verb(refuse_removals, "jobs.control_job"),
-}
+VERBS: Final = _table(
+    Verb(TRANSITIONS["start"], start, "Start a run."),
+    Verb(
+        TRANSITIONS["start minimal"],
+        start_minimal,
+        "Start a minimal run, which reads only documents that the source reports as changed. It removes no unreached documents.",
+    ),
+    Verb(TRANSITIONS["pause"], pause, "Pause the run."),
+    Verb(TRANSITIONS["resume"], resume, "Resume the paused run."),
+    Verb(TRANSITIONS["abort"], abort, "Abort the run. Nothing is removed."),
+    Verb(TRANSITIONS["restart"], restart, "Abort the run, then start the next one."),
+    Verb(TRANSITIONS["restart minimal"], restart_minimal, "Abort the run, then start a minimal one."),
+    Verb(
+        TRANSITIONS["reset seeding"],
+        reset_seeding,
+        "Let the next run read the whole source, as in the first run.",
+    ),
+    Verb(
+        TRANSITIONS["delete"],
+        delete,
+        "Delete the job, its documents, and its content in the outputs. The job disappears when that is complete.",
+        permission="jobs.delete_job",
+    ),
+    Verb(TRANSITIONS["allow removals"], allow_removals, "Allow the removals that wait for approval."),
+    Verb(
+        TRANSITIONS["refuse removals"],
+        refuse_removals,
+        "Refuse the removals that wait for approval. The next run looks for these documents again.",
+    ),
+)
