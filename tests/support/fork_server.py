@@ -25,6 +25,7 @@ import time
 from types import SimpleNamespace
 
 _PR_SET_PDEATHSIG = 1
+_INTERRUPTED = 130
 _LARGEST_REQUEST = 1 << 20
 _SETTINGS = ("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
 # Prefixes of variables that the interpreter or the C library reads at its start.
@@ -51,8 +52,8 @@ class _Imported:
         MigrationLoader(None)
         for module in ("crawlctl.urls", "crawlctl.live.routing", "crawlctl.demo.site", "channels.routing"):
             importlib.import_module(module)
-        # The metrics show the directory, and the settings decide the rest.
-        names = {*vars(settings), "VAR_DIR"} - {"_wrapped", "DATABASES"}
+        # The metrics show the directory. Connections are made after the fork, and UNFOLD is a constant with lazy links.
+        names = {*vars(settings), "VAR_DIR"} - {"_wrapped", "DATABASES", "UNFOLD"}
         self._settings = {name: getattr(settings, name) for name in names}
         self._variables = _variables_of_the_interpreter()
 
@@ -142,7 +143,8 @@ def _show_words(words, room):
 
 
 def _become(asked, parent):
-    """Make this process the asked one, up to its program."""
+    """Make this process the asked one, up to its program. Like `manage.py`, it ends at an interrupt meanwhile."""
+    signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(_INTERRUPTED))
     if asked["has_session"]:
         os.setsid()
     if asked["ends_with_parent"]:
@@ -180,6 +182,7 @@ def _let_fork_workers():
 
 
 def _run(words):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     match words[1:]:
         case ["-m", "crawlctl.demo.site", *arguments]:
             from crawlctl.demo.site import main

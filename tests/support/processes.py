@@ -275,13 +275,13 @@ _SUPERVISING = {"run", "demo", "drill"}
 class Command:
     """One `manage.py` process, with its output in files."""
 
-    def __init__(self, database, directory, *arguments, **environment):
+    def __init__(self, database, directory, *arguments, is_forked=True, **environment):
         self.name = f"{arguments[0]}-{uuid4().hex[:6]}"
         self._out, self._err = directory / f"{self.name}.out", directory / f"{self.name}.err"
         words = [sys.executable, "manage.py", *arguments]
         facts = {"env": {**database.environment, **environment}, "start_new_session": True}
         with self._out.open("wb") as out, self._err.open("wb") as err:
-            if arguments[0] in _SUPERVISING:
+            if arguments[0] in _SUPERVISING or not is_forked:
                 facts |= {"cwd": ROOT, "stdin": subprocess.DEVNULL}
                 self.process = subprocess.Popen([*ENDS_WITH_PYTEST, *words], stdout=out, stderr=err, **facts)
             else:
@@ -372,7 +372,7 @@ class Machine:
     _started: list[Command] = field(default_factory=list)
 
     def start(self, *arguments, **environment):
-        """Start `manage.py` with these arguments."""
+        """Start `manage.py` with these arguments. `is_forked=False` starts a new Python, for tests of the start."""
         command = Command(self.database, self.directory, *map(str, arguments), **environment)
         self._started.append(command)
         return command
