@@ -60,6 +60,7 @@ def create(
     """
     facts = _checked(kind=kind, arguments=arguments, group=group, tags=tags, retry_policy=retry_policy, urn=urn)
     task = Task.objects.create(**facts, created_by=made_by, scheduled_at=Now() if at is None else at)
+    record_request(f"{made_by} scheduled task {task.pk} ({task.kind})", made_by=made_by)
     _notify()
     task.refresh_from_db()
     return task

@@ -122,6 +122,10 @@ def filled(address, world, *, value=None):
         "seeds": world.job.seeds.get().pk,
         "versions": 1,
         "deleted-jobs": 1,
+        "tasks": world.task.pk,
+        "archived-tasks": world.archived_task.pk,
+        "task-templates": world.template.pk,
+        "task-workers": world.task_worker.pk,
     }
     return re.sub(r"([a-z-]+)/\{[^}]+\}", lambda one: f"{one[1]}/{here[one[1]] if value is None else value}", address)
 

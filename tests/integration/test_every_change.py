@@ -16,6 +16,7 @@ from nodes.models import ClusterRequest, NodeEvent
 from tests.integration.test_roles import OPERATIONS, address
 from tests.support.api import PASSWORD, assert_problem, client_of, make_user, make_world
 from tests.support.changes_by_api import CHANGES, OF_LOG_INS, PREVIEWS, make_unused
+from tests.support.task_kinds import NAMED
 
 pytestmark = pytest.mark.django_db
 
@@ -30,6 +31,11 @@ each_change_of_a_thing = pytest.mark.parametrize("name", sorted(name for name in
 def impatient(monkeypatch):
     """Let requests to the cluster return without a wait, since the main of these tests never answers."""
     monkeypatch.setattr("nodes.membership.requests._PATIENCE", 0)
+
+
+@pytest.fixture(autouse=True)
+def kinds(settings):
+    settings.CRAWLCTL_TASKS = (NAMED,)
 
 
 class Asking:

@@ -114,6 +114,22 @@ LEAST_ROLE = {
     "settings_update": ADMINISTRATOR,
     "settings_versions_list": VIEWER,
     "settings_versions_retrieve": VIEWER,
+    "archived_tasks_list": VIEWER,
+    "archived_tasks_reschedule": OPERATOR,
+    "archived_tasks_reschedule_many": OPERATOR,
+    "archived_tasks_retrieve": VIEWER,
+    "task_kinds": VIEWER,
+    "task_statistics": VIEWER,
+    "task_templates_create": ADMINISTRATOR,
+    "task_templates_destroy": ADMINISTRATOR,
+    "task_templates_list": VIEWER,
+    "task_templates_retrieve": VIEWER,
+    "task_workers_list": VIEWER,
+    "task_workers_retrieve": VIEWER,
+    "tasks_cancel": OPERATOR,
+    "tasks_create": OPERATOR,
+    "tasks_list": VIEWER,
+    "tasks_retrieve": VIEWER,
     "token_create": ANYBODY,
     "token_destroy": VIEWER,
 }
@@ -151,6 +167,10 @@ def address(path, world):
         "outputs": world.output.pk,
         "hosts": world.document.lane.bin_id,
         "seeds": world.document.lane.seed_id,
+        "tasks": world.task.pk,
+        "archived-tasks": world.archived_task.pk,
+        "task-templates": world.template.pk,
+        "task-workers": world.task_worker.pk,
     }
     return path.replace("{id}", str(ids.get(kind))).replace("{kind}", "csv").replace("{version}", "1")
 

@@ -22,6 +22,7 @@ from jobs.models import (
 from jobs.verbs import editing
 from jobs.verbs.seeds import SeedWanted
 from nodes.models import ClusterRequest, Node, NodeEvent
+from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from tests.support.factories import make_lane
 
 NOON = dt.datetime(2026, 6, 1, 12, tzinfo=dt.UTC)
@@ -114,7 +115,14 @@ def make_world():
     request = ClusterRequest.objects.create(kind=ClusterRequest.Kind.REBALANCE, asked_by="somebody", asked_at=NOON)
     node = make_node()
     NodeEvent.objects.create(node=node, scope=node.scope, kind=NodeEvent.Kind.REGISTERED, message="worker-1 registered")
+    task = {"kind": "count", "retry_policy": {"policy": "never"}, "created_by": "somebody"}
+    template = {"kind": "count", "retry_policy": {"policy": "never"}, "schedule": {"every_minutes": 5}}
+    ended = ArchivedTask.objects.create(id=1_000_000, **task, why="done", archived_at=NOON, last_due_at=NOON)
     return SimpleNamespace(
+        task=Task.objects.create(**task, scheduled_at=NOON),
+        archived_task=ended,
+        template=TaskTemplate.objects.create(**template, urn="often", created_by="somebody", next_at=NOON),
+        task_worker=TaskWorker.objects.create(pk=uuid.uuid4(), name="tasks-1", host="elsewhere", pid=1),
         job=job,
         policy=policy,
         document=document,

@@ -68,6 +68,9 @@ NODE = _address("nodes", lambda world: world.node.pk)
 DENY_LIST = _at("deny-list")
 SWITCHES = _at("distributed-jobs")
 SETTINGS = _at("settings")
+TASK = _address("tasks", lambda world: world.task.pk)
+ARCHIVED_TASK = _address("archived-tasks", lambda world: world.archived_task.pk)
+TEMPLATE = _address("task-templates", lambda world: world.template.pk)
 
 
 def _seen(thing, **changes):
@@ -154,6 +157,8 @@ CHANGES: Final = {
     "hosts_release": Change(thing=HOST, prepare=_stop),
     "hosts_stop": Change(_REASON, HOST),
     "hosts_stop_by_name": Change({"name": "docs.test", **_REASON}),
+    "archived_tasks_reschedule": Change({}, ARCHIVED_TASK),
+    "archived_tasks_reschedule_many": Change({"kind": "count"}),
     "cluster_rebalance": Change({"dry_run": True}, prepare=_elect),
     "deleted_jobs_restore": Change(prepare=_bury),
     "deny_list_add": Change({"pattern": "*.test", "confirm": True, **_REASON}, DENY_LIST),
@@ -197,5 +202,9 @@ CHANGES: Final = {
     "repositories_update": Change(_seen(REPOSITORY, name="another"), REPOSITORY),
     "seeds_append_urls": Change(_LINES, SEED, content_type="text/plain"),
     "seeds_replace_urls": Change(_LINES, SEED, content_type="text/plain"),
+    "task_templates_create": Change({"urn": "nightly", "kind": "count", "schedule": {"cron": "0 3 * * *"}}),
+    "task_templates_destroy": Change(thing=TEMPLATE),
+    "tasks_cancel": Change(thing=TASK),
+    "tasks_create": Change({"kind": "count"}),
     "settings_update": Change({"cluster": {"heartbeat_interval": 1}}, SETTINGS),
 }
