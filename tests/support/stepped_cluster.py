@@ -6,43 +6,96 @@ failed node can still be stepped, as a *ghost* that has not noticed its failure.
 including their SQL, without their loops.
 """
 
+import asyncio
 import contextlib
-import copy
 import dataclasses
+import datetime as dt
 import itertools
+import selectors
 import time
 import uuid
+import weakref
+from types import SimpleNamespace
+from unittest import mock
 
-from jobs.connectors.repository.activity import Activity
 from jobs.duties.context import Pass
 from jobs.loops.loop import calls
 from jobs.loops.manager.duty_tables import MAIN_DUTIES, OWNER_DUTIES
-from jobs.loops.worker.batches import BatchesInHand
-from jobs.loops.worker.host_queue import BinQueue, PacedBin
-from jobs.loops.worker.jobs import JobTable, read_job
-from jobs.loops.worker.writing import Ended, ToWrite, Writer
-from jobs.queue import release
+from jobs.loops.worker import WorkerSettings
+from jobs.loops.worker.flushing import Flushing
+from jobs.loops.worker.limits import Limits
+from jobs.loops.worker.outputs import JobOutputs
+from jobs.loops.worker.processing import Processing
+from jobs.loops.worker.results import Results
+from jobs.loops.worker.serving import Serving
+from jobs.loops.worker.state import WorkerState
+from jobs.loops.worker.taking import Taking
+from jobs.loops.worker.upkeep import Upkeep
+from jobs.loops.worker.writing import Writer
+from jobs.queue import take
+from jobs.queue.flushing import flush
 from jobs.queue.offering.hold import GroupHeld
-from jobs.queue.take import take
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership import leadership, members
 from nodes.membership.fences import FenceRefused
 from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
-from tests.support.free_pace import FreePace
 
 _GROUPS = "SELECT id, epoch FROM jobs_throttlegroup WHERE owner_id = %s AND state = 'owned' ORDER BY id"
 _CALLS = f"SELECT {calls(OWNER_DUTIES)}, {calls(MAIN_DUTIES)}"
 _CAPACITY = 1000
+# Age of the monotonic clock at the start (seconds): more than any interval that starts at 0.
+_STARTED_BEFORE = 100_000.0
+# A worker starts documents only in the step that processes them.
+_SETTINGS = WorkerSettings(
+    capacity=_CAPACITY,
+    open_documents=0,
+    pools={},
+    tells=True,
+    keeps_strictly=False,
+    flush_after=seconds(1),
+    drain_timeout=seconds(10),
+    heartbeat=seconds(2),
+    keeps_history=True,
+)
 
 
 class SteppedClock:
-    """The database's time, as the whole cluster reads it."""
+    """The database's time, as the whole cluster reads it. The event loop of its workers uses no other time."""
 
     def __init__(self):
         self.at = NOON
+        self._loop = asyncio.SelectorEventLoop(_Leaping(self))
+        weakref.finalize(self, self._loop.close)
 
     def now(self, _connection):
         return self.at
+
+    def monotonic(self):
+        """Return the seconds of a monotonic clock that started long ago."""
+        return _STARTED_BEFORE + (self.at - NOON).total_seconds()
+
+    def let_pass(self, amount):
+        """Let `amount` seconds pass, at least the shortest time that a clock can show."""
+        self.at += max(seconds(amount), dt.timedelta.resolution)
+
+    def run(self, coroutine):
+        """Run a coroutine to its end. The time until its timers passes at once."""
+        with mock.patch.object(time, "monotonic", self.monotonic):
+            return self._loop.run_until_complete(coroutine)
+
+
+class _Leaping(selectors.DefaultSelector):
+    """A selector that lets time pass instead of waiting."""
+
+    def __init__(self, clock):
+        super().__init__()
+        self._clock = weakref.ref(clock)
+
+    def select(self, timeout=None):
+        assert timeout is not None, "a step waits without end"
+        if timeout > 0:
+            self._clock().let_pass(timeout)
+        return super().select(0)
 
 
 class SteppedCluster:
@@ -69,7 +122,7 @@ class SteppedCluster:
 
     def let_pass(self, amount):
         """Let `amount` seconds pass."""
-        self.clock.at += seconds(amount)
+        self.clock.let_pass(amount)
 
     def work(self):
         """Let every node do all its present work once, and let a second pass."""
@@ -178,163 +231,175 @@ class SteppedManager:
         )
 
 
-class _Died(Exception):
-    """A worker died."""
+class _AnswerLost(Exception):
+    """The connection broke before the answer to a statement arrived."""
 
 
-class _Dying:
-    """Outputs after which their worker dies."""
+class _SteppedThread:
+    """
+    The worker's connection. As the real one does, it runs work again whose answer was lost: at the worker's next step.
 
-    def __init__(self, outputs):
-        self._outputs = outputs
+    The removals of a take wait for a step that lets them go on, so that steps of other nodes come between.
+    `waiting` has an event for each task that waits for a later step, and `stops` is set when one begins to wait.
+    """
 
-    def write(self, cursor, **facts):
-        self._outputs.write(cursor, **facts)
-        raise _Died
+    def __init__(self, connection):
+        self._connection = connection
+        self.answers, self.removals, self.stops = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.waiting = {}
+
+    async def run(self, work):
+        if getattr(getattr(work, "func", None), "__func__", None) is Writer.remove:
+            await self._wait_for(self.removals)
+        while True:
+            try:
+                return self._do(work)
+            except _AnswerLost:
+                self.answers.clear()
+                await self._wait_for(self.answers)
+
+    def _do(self, work):
+        """Do work as in a thread without an event loop, where Django has its usual connection."""
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        try:
+            return work(self._connection)
+        finally:
+            asyncio._set_running_loop(loop)
+
+    async def _wait_for(self, event):
+        if not event.is_set():
+            self.waiting[asyncio.current_task()] = event
+            self.stops.set()
+            await event.wait()
+
+    def let(self, event):
+        """Let the tasks go on that wait for this event."""
+        event.set()
+        self.waiting = {task: other for task, other in self.waiting.items() if other is not event}
 
 
 class SteppedWorker:
-    """A worker, with the documents that it has taken, processed and not yet written."""
+    """
+    The parts of a worker, without its tasks. Their methods are the steps.
+
+    A step may wait for a later one: it lost an answer, or has removals left.
+    """
 
     def __init__(self, cluster):
         self._cluster = cluster
         self.identity = cluster.register("worker", capacity=_CAPACITY)
-        self._jobs = JobTable()
-        self._writer = Writer(self.identity, cluster.clock)
-        self._bins = {}
-        self._removals = []
-        self._ended = []
-        self._given_back = []
-        self._closed = []
-        self._batches = BatchesInHand()
+        self._unfinished = []
+        cluster.clock.run(self._put_together())
+
+    async def _put_together(self):
+        cluster = self._cluster
+        self._thread = _SteppedThread(cluster.connection)
+        self._state = state = WorkerState(
+            identity=self.identity,
+            settings=_SETTINGS,
+            node=SimpleNamespace(may_begin=lambda: True),
+            database=self._thread,
+            clock=cluster.clock,
+            writer=Writer(self.identity, cluster.clock),
+            results=Results(asyncio.get_running_loop()),
+        )
+        self._serving = Serving(state, process=Processing(state).process)
+        limits = Limits(state, self._serving)
+        self._flushing = Flushing(state, self._serving)
+        self._taking = Taking(state, serving=self._serving, limits=limits, flushing=self._flushing)
+        self._upkeep = Upkeep(state, serving=self._serving, limits=limits)
+
+    # --- Steps -----------------------------------------------------------------------------------
 
     def take(self, room=_CAPACITY):
         """Take batches of about `room` documents."""
-        for turn, claims in self._take(room):
-            for claimed in claims:
-                self._batches.add(claimed.batch_id)
-                self._know(claimed)
-            if turn is None:
-                self._removals.append(claims)
-            else:
-                queue = self._bins.setdefault(turn.bin_id, BinQueue(PacedBin(turn.bin_id)))
-                self._given_back += queue.add(turn, now=self._seconds)
-        self._close()
+        self._step(self._taking.take(room))
 
     def lose_take(self):
         """Take batches by a statement whose answer is lost, and recover from that."""
-        self._take(_CAPACITY)
-        there = release.batches_of(self._cluster.connection, worker=self.identity.id)
-        strange = there - self._batches.all
-        release.give_back_batches(
-            self._cluster.connection, worker=self.identity.id, batches=strange, now=self._cluster.clock.at
-        )
+        with _losing_answers_of(take, "take"):
+            self.take()
+        self._step(self._upkeep.compare_batches())
 
     def process(self, most=_CAPACITY):
-        """Begin and end at most `most` documents, including those to be removed."""
-        for queue in self._bins.values():
-            while most and queue.may_begin:
-                self._process(queue)
-                most -= 1
-        if most:
-            removals, self._removals = self._removals, []
-            for claims in removals:
-                self._remove(claims)
-        self._close()
+        """Begin and end at most `most` documents, and make the removals of earlier takes."""
+        self._thread.let(self._thread.removals)
+        self._step(self._serve(most))
+        self._thread.removals.clear()
 
     def give_back(self):
         """Return all documents that have not begun."""
-        for queue in self._bins.values():
-            self._given_back += queue.drop_waiting(lambda _claimed: True)
-        self._close()
+        self._step(self._give_back())
 
     def write(self):
         """Flush ended documents, return released ones, and close turns and batches."""
-        given = ToWrite(self._ended, self._given_back, self._closed, self._batches.done)
-        if given.is_empty:
-            return
-        self._ended, self._given_back, self._closed = [], [], []
-        self._writer.write(self._cluster.connection, given)
-        self._batches.told(given.done_batches)
-        for claimed in (*(one.claimed for one in given.ended), *given.given_back):
-            self._settle(claimed)
+        self._step(self._flushing.write_everything())
 
     def flush_unheard(self):
         """Flush ended documents, but lose the answer."""
-        known = copy.deepcopy(self._writer._known)
-        if self._ended:
-            self._writer._flush(self._cluster.connection, self._ended, now=self._cluster.clock.at)
-        self._writer._known = known
+        with _losing_answers_of(flush, "flush"):
+            self.write()
 
     def flush_in_vain(self):
-        """Flush ended documents, but die before the commit. Outputs that cannot be rolled back keep them."""
-        real = self._writer._outputs
-        self._writer._outputs = _Dying(real)
-        with contextlib.suppress(_Died):
-            if self._ended:
-                self._writer._flush(self._cluster.connection, self._ended, now=self._cluster.clock.at)
-        self._writer._outputs = real
+        """Flush ended documents, but lose the connection before the commit. Some outputs keep the documents."""
+        with _losing_answers_of(JobOutputs, "write"):
+            self.write()
 
     def haunt(self):
         with contextlib.suppress(FenceRefused):
             self.process()
             self.write()
 
-    @property
-    def _seconds(self):
-        return (self._cluster.clock.at - NOON).total_seconds()
+    # --- Inside the event loop -------------------------------------------------------------------
 
-    def _take(self, room):
-        taken = take(
-            self._cluster.connection,
-            worker=self.identity.id,
-            room=room,
-            idle=not self._batches.documents,
-            now=self._cluster.clock.at,
-        )
-        return [*((turn, turn.documents) for turn in taken.turns), *((None, some) for some in taken.removals.values())]
+    def _step(self, coroutine):
+        self._thread.let(self._thread.answers)
+        self._cluster.clock.run(self._go_on(coroutine))
 
-    def _know(self, claimed):
-        if self._jobs.find(claimed) is None:
-            row = read_job(self._cluster.connection, job_id=claimed.job_id)
-            if row is not None:
-                self._jobs.add(row)
+    async def _go_on(self, coroutine):
+        """Run the step and the unfinished ones until each has ended, or waits for a later step."""
+        task = asyncio.create_task(coroutine)
+        # A worker that fails leaves its last step unfinished.
+        task._log_destroy_pending = False
+        self._unfinished.append(task)
+        while active := [one for one in self._unfinished if not one.done() and one not in self._thread.waiting]:
+            self._thread.stops.clear()
+            stops = asyncio.create_task(self._thread.stops.wait())
+            await asyncio.wait([*active, stops], return_when=asyncio.FIRST_COMPLETED)
+            stops.cancel()
+        ended = [one for one in self._unfinished if one.done()]
+        self._unfinished = [one for one in self._unfinished if not one.done()]
+        for one in ended:
+            one.result()
 
-    def _process(self, queue):
-        turn, claimed = queue.begin(now=self._seconds)
-        job = self._jobs.find(claimed)
-        queue.end(turn)
-        if job is None:
-            self._given_back.append(claimed)
-            return
-        activity = Activity(claimed.document, configuration=job.configuration)
-        _run(job.connector.process(claimed.document, activity, FreePace()))
-        self._ended.append(Ended(claimed, job, activity.outcome))
+    async def _serve(self, most):
+        state, begun = self._state, 0
+        while begun < most:
+            state.settings = dataclasses.replace(_SETTINGS, open_documents=most - begun)
+            self._serving.dispatch_all()
+            # No other document starts when one ends.
+            state.settings = _SETTINGS
+            if tasks := [*self._serving.tasks]:
+                begun += len(tasks)
+                await asyncio.wait(tasks)
+            elif starts := [queue.next_start for queue in state.bins.at_work if queue.may_begin]:
+                await asyncio.sleep(max(0.0, min(starts) - time.monotonic()))
+            else:
+                return
 
-    def _remove(self, claims):
-        jobs = {claimed.job_id: job.facts for claimed in claims if (job := self._jobs.find(claimed)) is not None}
-        known = [claimed for claimed in claims if claimed.job_id in jobs]
-        self._writer.remove(self._cluster.connection, claims=known, jobs=jobs)
-        for claimed in claims:
-            self._settle(claimed)
-
-    def _close(self):
-        for queue in self._bins.values():
-            self._closed += [self._on_the_real_clock(turn) for turn in queue.close_ended()]
-
-    def _on_the_real_clock(self, turn):
-        """Closing a turn takes moments of the clock of real processes."""
-        if turn.pace is None:
-            return turn
-        pace = turn.pace._replace(last_start=time.monotonic() + turn.pace.last_start - self._seconds)
-        return dataclasses.replace(turn, pace=pace)
-
-    def _settle(self, claimed):
-        self._batches.settle(claimed.batch_id)
+    async def _give_back(self):
+        self._serving.give_back_waiting(lambda _claimed: True)
 
 
-def _run(coroutine):
-    """Run a coroutine that waits only for its next turn, so it needs no event loop."""
-    with contextlib.suppress(StopIteration):
-        while True:
-            coroutine.send(None)
+@contextlib.contextmanager
+def _losing_answers_of(place, name):
+    """Let a function do its work, and lose its answer."""
+    real = getattr(place, name)
+
+    def unheard(*arguments, **named):
+        real(*arguments, **named)
+        raise _AnswerLost
+
+    with mock.patch.object(place, name, unheard):
+        yield

@@ -48,7 +48,7 @@ class Taking:
             may_take = not state.backlog.holds and not state.lacks_disk and state.node.may_begin()
             if has_room and may_take:
                 self._took_at = self._loop.time()
-                await self._take(room, reserved=reserved)
+                await self.take(room, reserved=reserved)
             await self._wait()
 
     async def _wait(self) -> None:
@@ -81,7 +81,8 @@ class Taking:
         """Return the room reserved for bins with a pace: the time until a late successor arrives is lost."""
         return min(self._serving.awaited_documents, self._state.settings.capacity // _SHARE_RESERVED)
 
-    async def _take(self, room: int, *, reserved: int) -> None:
+    async def take(self, room: int, *, reserved: int = 0) -> None:
+        """Take batches of about `room` documents, `reserved` of them for successors. Start what their pace allows."""
         state = self._state
         idle = not state.batches.documents
         taken = await state.database.run(
