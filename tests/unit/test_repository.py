@@ -1,5 +1,6 @@
 """Proves that documents printed from code are up to date, and that lists are complete."""
 
+import ast
 import re
 import shlex
 import shutil
@@ -135,3 +136,20 @@ def test_starts_compile_the_documentation_if_a_source_is_newer(target, tmp_path)
 
     assert "-m sphinx" not in steps()
     assert "-m sphinx" in steps("--what-if=docs/operating.md")
+
+
+def test_files_and_classes_are_short_or_a_record_says_why_not():
+    record = read("docs/decisions/0048-sizes-of-files-and-classes.md")
+    long_files, long_classes = set(), set()
+    for folder in ("crawlctl", "jobs", "nodes", "tools"):
+        for path in (path for path in (ROOT / folder).rglob("*.py") if path.parent.name != "migrations"):
+            text = path.read_text()
+            if len(text.splitlines()) >= 400:
+                long_files.add(str(path.relative_to(ROOT)))
+            classes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef))
+            long_classes |= {node.name for node in classes if node.end_lineno - node.lineno >= 199}
+
+    lists = record.partition("## Decision")[2].partition("## Alternatives")[0]
+    files, _, classes = lists.partition("Classes:")
+    assert set(re.findall(r"`((?:crawlctl|jobs|nodes|tools)/[a-z_/]+\.py)`", files)) == long_files
+    assert set(re.findall(r"`([A-Z]\w+)`", classes)) == long_classes
