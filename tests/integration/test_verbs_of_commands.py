@@ -11,6 +11,7 @@ from jobs.models import Job, OutputConnection
 from tests.integration.test_every_change import impatient, lines  # noqa: F401 (a fixture)
 from tests.support.api import make_world
 from tests.support.changes_by_api import CHANGES
+from tests.support.task_kinds import NAMED
 
 pytestmark = pytest.mark.django_db
 
@@ -56,6 +57,11 @@ COMMANDS = {
     "outputs_restore": lambda world: ["restore", world.job.name, "--output", world.output.name],
     "repositories_clear_history": lambda world: ["repository", world.repository.name, "clear-history"],
     "settings_update": lambda world: ["settings", str(world.file)],
+    "archived_tasks_reschedule": lambda world: ["task", "reschedule", str(world.archived_task.pk)],
+    "archived_tasks_reschedule_many": lambda world: ["task", "reschedule-all", "--kind", "count"],
+    "task_templates_destroy": lambda world: ["task", "remove-template", world.template.urn],
+    "tasks_cancel": lambda world: ["task", "cancel", str(world.task.pk)],
+    "tasks_create": lambda world: ["task", "run", "count"],
 }
 # Configuration is written on pages and by the API, where each field has its help and its errors.
 CONFIGURATION = {
@@ -67,7 +73,13 @@ CONFIGURATION = {
     ),
     "seeds_append_urls",
     "seeds_replace_urls",
+    "task_templates_create",
 }
+
+
+@pytest.fixture(autouse=True)
+def kinds(settings):
+    settings.CRAWLCTL_TASKS = (NAMED,)
 
 
 @pytest.fixture

@@ -58,6 +58,11 @@ class Command(BaseCommand):
             of_one.add_argument("task", type=int, help="number of the task")
             if verb == "reschedule":
                 of_one.add_argument("--at", type=_moment, help="date with time zone (default: now)")
+        several = verbs.add_parser("reschedule-all", help="schedule copies of ended tasks, the newest first")
+        several.add_argument("--group", help="only of this group")
+        several.add_argument("--kind", help="only of this kind")
+        several.add_argument("--tag", help="only with this tag")
+        several.add_argument("--why", help="only with this reason of the end, such as tried-too-many-times")
         verbs.add_parser("kinds", help="list the kinds of tasks and their arguments")
         verbs.add_parser("templates", help="list templates with their next runs")
         verbs.add_parser("remove-template", help="remove a template").add_argument("urn", help="name of the template")
@@ -100,9 +105,7 @@ class Command(BaseCommand):
 
     @staticmethod
     def _list(given: dict[str, Any]) -> Iterator[str]:
-        wanted = {name: given[name] for name in ("group", "kind") if given[name]}
-        if given["tag"]:
-            wanted["tags__contains"] = [given["tag"]]
+        wanted = _filters(given)
         if given["archived"]:
             for ended in ArchivedTask.objects.filter(**wanted)[: given["limit"]]:
                 yield _line_of_ended(ended)
@@ -133,6 +136,11 @@ class Command(BaseCommand):
     def _reschedule(given: dict[str, Any]) -> Iterator[str]:
         task = book.reschedule(given["task"], at=given["at"], made_by=getpass.getuser())
         yield f"Task {task.pk} is scheduled for {_date(task.scheduled_at)}."
+
+    @staticmethod
+    def _reschedule_all(given: dict[str, Any]) -> Iterator[str]:
+        number = book.reschedule_all(ArchivedTask.objects.filter(**_filters(given)), made_by=getpass.getuser())
+        yield f"Tasks scheduled: {number}."
 
     @staticmethod
     def _kinds(_given: dict[str, Any]) -> Iterator[str]:
@@ -199,6 +207,13 @@ def _argument(said: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
+
+
+def _filters(given: dict[str, Any]) -> dict[str, Any]:
+    wanted = {name: given[name] for name in ("group", "kind", "why") if given.get(name)}
+    if given["tag"]:
+        wanted["tags__contains"] = [given["tag"]]
+    return wanted
 
 
 def _moment(said: str) -> dt.datetime:
