@@ -12,6 +12,7 @@ from typing import Final
 from nodes.assignment.pools import PoolStrategy, chained
 from nodes.assignment.rendezvous import evenly_rendezvous, rendezvous
 from nodes.assignment.spread import evenly_spread, weighted_spread
+from nodes.errors import Invalid
 
 GROUP: Final = "crawlctl.strategies"
 DEFAULT: Final = "evenly-rendezvous"
@@ -24,8 +25,11 @@ _OURS: Final[Mapping[str, PoolStrategy]] = {
 }
 
 
-class NoSuchStrategy(ValueError):
+class NoSuchStrategy(Invalid, ValueError):
     """A name of a strategy is unknown, or its entry point cannot be loaded."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__({"strategy": [f"{sentence}."]})
 
 
 def strategy_named(names: str) -> PoolStrategy:
