@@ -69,7 +69,7 @@ def ensure_administrator() -> str:
     if User.objects.filter(username=_NAME).exists():
         return (
             f"administrator: {_NAME} (with the password of the first start or a later one; "
-            f"to set another: manage.py changepassword {_NAME})"
+            f"to set another: crawlctl changepassword {_NAME})"
         )
     if given and len(given) < _SHORTEST:
         raise ImproperlyConfigured(

@@ -99,8 +99,8 @@ def no_main_manager(now: dt.datetime) -> list[AttentionLine]:
         return []
     kinds = {node.kind for node in _of_the_cluster() if not node.is_silent(now=now)}
     wanted = (
-        (NodeKind.MANAGER, _("No job makes progress: no manager is running. Start one with “manage.py runmanager”.")),
-        (NodeKind.WORKER, _("No job makes progress: no worker is running. Start one with “manage.py runworker”.")),
+        (NodeKind.MANAGER, _("No job makes progress: no manager is running. Start one with “crawlctl runmanager”.")),
+        (NodeKind.WORKER, _("No job makes progress: no worker is running. Start one with “crawlctl runworker”.")),
     )
     return [
         AttentionLine(

@@ -2,7 +2,7 @@
 Roots below which output connections may write and file connections may read, if pages or the API stored them.
 
 Settings name the roots. A path is checked when it is stored and again when a process opens it, each time with its
-symbolic links and `..` resolved. Paths that a local user gives to `manage.py crawl` are not confined.
+symbolic links and `..` resolved. Paths that a local user gives to `crawlctl crawl` are not confined.
 """
 
 import os

@@ -31,7 +31,7 @@ def say_redirects(followed: Sequence[SeedRedirect], refused: Sequence[SeedRedire
     if len(to_hosts) > _NAMED:
         lines.append(f"The scope now includes {len(to_hosts) - _NAMED:,} more hosts that seeds redirect to.")
     lines += [
-        f"{redirect.source} redirects to {redirect.target}, which is out of scope. To crawl it: manage.py crawl {shlex.quote(redirect.target)}"
+        f"{redirect.source} redirects to {redirect.target}, which is out of scope. To crawl it: crawlctl crawl {shlex.quote(redirect.target)}"
         for redirect in refused[:_NAMED]
     ]
     if len(refused) > _NAMED:

@@ -88,7 +88,7 @@ ENDED: Final = Level(
 ATTENTION: Final = Level(
     name="crawlctl_cluster_attention_lines",
     labels=("kind",),
-    meaning="Lines under “Needs attention”, by kind (`manage.py status` lists them).",
+    meaning="Lines under “Needs attention”, by kind (`crawlctl status` lists them).",
     shown_by=_WEB,
 )
 DATABASE_BYTES: Final = Level(

@@ -191,7 +191,7 @@ OUTPUT_ROOT: Final = Setting(
     environment="CRAWLCTL_OUTPUT_ROOT",
     kind=Text(),
     default="",
-    meaning="Directory for files of output connections from pages and the API. If empty, it is `CRAWLCTL_VAR`. `manage.py crawl` may write anywhere.",
+    meaning="Directory for files of output connections from pages and the API. If empty, it is `CRAWLCTL_VAR`. `crawlctl crawl` may write anywhere.",
 )
 FILE_ROOTS: Final = Setting(
     path="jobs.file_roots",
@@ -200,7 +200,7 @@ FILE_ROOTS: Final = Setting(
     default=(),
     meaning=(
         "Directories that file connections from pages and the API may read, with their subdirectories. If empty, they may read none. "
-        "`manage.py crawl` may read any."
+        "`crawlctl crawl` may read any."
     ),
 )
 

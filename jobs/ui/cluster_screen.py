@@ -76,7 +76,7 @@ def _term(page: ClusterPage, main: NodeLine | None, *, now: dt.datetime) -> Reco
 
 def _what_makes_a_main(page: ClusterPage) -> str:
     if not page.managers:
-        return _("Start one with “manage.py runmanager”.")
+        return _("Start one with “crawlctl runmanager”.")
     if uses_zookeeper():
         return _("ZooKeeper elects the main manager. No election is possible while ZooKeeper is unavailable.")
     return _("The oldest running manager becomes the main manager.")

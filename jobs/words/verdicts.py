@@ -197,9 +197,9 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
         case Cause.IN_WORK:
             return _("Worker %(detail)s reads it now.") % facts if verdict.detail else _("Workers read it now.")
         case Cause.NO_MANAGER:
-            return _("No manager is running. Start one with “manage.py runmanager”.")
+            return _("No manager is running. Start one with “crawlctl runmanager”.")
         case Cause.NO_WORKER:
-            return _("No worker is running. Start one with “manage.py runworker”.")
+            return _("No worker is running. Start one with “crawlctl runworker”.")
         case _:
             return ""
 
@@ -246,11 +246,11 @@ def _of_host(line: BinLine, *, now: dt.datetime, verdict: Verdict | None = None)
                 line.waiting,
             ) % {"n": formats.number(line.waiting)}
         case Cause.NO_WORKER:
-            return _("No live worker may have documents of %(host)s. Start one with “manage.py runworker”.") % {
+            return _("No live worker may have documents of %(host)s. Start one with “crawlctl runworker”.") % {
                 "host": host
             }
         case Cause.NO_TAG:
-            return _("No live worker has the tag “%(tag)s”. Start one with “manage.py runworker --tag %(tag)s”.") % {
+            return _("No live worker has the tag “%(tag)s”. Start one with “crawlctl runworker --tag %(tag)s”.") % {
                 "tag": verdict.detail
             }
         case Cause.NO_OWNER:

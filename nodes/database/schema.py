@@ -47,7 +47,7 @@ class SchemaBehind(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "The database's tables are not those of this version of crawlctl: run `manage.py migrate` first."
+            "The database's tables are not those of this version of crawlctl: run `crawlctl migrate` first."
         )
 
 
@@ -56,10 +56,10 @@ class NodesBeat(Exception):
 
     def __init__(self, nodes: list[str]) -> None:
         super().__init__(
-            f"The tables are in use by {_shown(nodes)}. Stop these nodes first, then run `manage.py migrate` "
+            f"The tables are in use by {_shown(nodes)}. Stop these nodes first, then run `crawlctl migrate` "
             "(docs/upgrading.md). A node that was killed counts until its timeout has passed. "
             "With --force the tables are changed all the same, and counts may be wrong afterwards: "
-            "`manage.py check_counters --repair` makes them right."
+            "`crawlctl check_counters --repair` makes them right."
         )
 
 

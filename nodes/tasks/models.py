@@ -17,7 +17,7 @@ _WHYS = sorted(why.value for why in Why)
 
 class TaskWorker(models.Model):
     """
-    One worker of the roster: one run of `manage.py runtasks`. Its task is the row of `Task` that names it.
+    One worker of the roster: one run of `crawlctl runtasks`. Its task is the row of `Task` that names it.
 
     The recruiter deletes the row of a lost worker. `nodes.tasks.roster` writes the rows.
     """

@@ -41,7 +41,7 @@ def test_a_daemon_takes_no_part_in_a_database_without_its_tables(command, new_ma
     ended = run(command, database=new_machine.database.url, manage_py=manage_py)
 
     assert ended.returncode == 2
-    assert "run `manage.py migrate` first" in ended.stderr
+    assert "run `crawlctl migrate` first" in ended.stderr
 
 
 @pytest.mark.parametrize(

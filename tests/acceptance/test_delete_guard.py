@@ -18,7 +18,7 @@ def test_a_crawl_that_would_remove_too_much_ends_with_3_and_goes_on_when_allowed
     said = second.err.splitlines()[-1]
     assert "59 of 60 documents would be removed (98 %)" in said
     assert "The job's own rules and seeds exclude 59 of them." in said
-    assert "manage.py job site allow-removals" in said
+    assert "crawlctl job site allow-removals" in said
 
     assert ended(machine.start("job", "site", "allow-removals")).code == 0
     third = ended(machine.start("crawl", "--resume", "--job", "site", "--json"))

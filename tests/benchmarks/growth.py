@@ -1,7 +1,7 @@
 """
 Measures speed, CPU and memory as the work grows: `python -m tests.benchmarks.growth`.
 
-The synthetic site is crawled in sizes of 10,000, 100,000 and 1,000,000 pages. Each crawl is a fresh `manage.py crawl`
+The synthetic site is crawled in sizes of 10,000, 100,000 and 1,000,000 pages. Each crawl is a fresh `crawlctl crawl`
 with two workers and the null output, on a fresh embedded database. The report shows pages a second, CPU per page by
 kind of process, and the peak memory of each kind. The exit code is 1 if a run did not fetch every page. It is also 1 if
 the processes of the largest run had more than 1.2 times the memory of the run before.

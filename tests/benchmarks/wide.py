@@ -1,7 +1,7 @@
 """
 Measure how much of the allowed requests a crawl of many hosts makes: `python -m tests.benchmarks.wide [SHAPE ...]`.
 
-Each shape is one `manage.py crawl` with its defaults against hosts on loopback; the figures come from the site's log.
+Each shape is one `crawlctl crawl` with its defaults against hosts on loopback; the figures come from the site's log.
 
     delay       300 hosts with a delay of 1 s: the share of the starts that the delay allows, per host
     delays      3,000 hosts with a delay of 4 s: the same

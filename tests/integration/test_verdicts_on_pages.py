@@ -234,7 +234,7 @@ def test_a_served_host_starts_its_next_document_between_two_turns_too(crawl):
 
 def test_jobs_without_a_worker_say_how_to_start_one(crawl):
     Node.objects.filter(pk=crawl.worker.id).update(status="stopped", stopped_at=timezone.now())
-    said = "No worker is running. Start one with “manage.py runworker”."
+    said = "No worker is running. Start one with “crawlctl runworker”."
 
     overview = read_screen("overview")
 

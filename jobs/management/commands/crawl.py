@@ -166,7 +166,7 @@ class Command(BaseCommand):
         elif job.reason:
             self._say(job.reason)
         if ended.exit_code and job.phase != Phase.INACTIVE:
-            self._say(f"Resume it with: manage.py crawl --resume --job {shlex.quote(job.name)}")
+            self._say(f"Resume it with: crawlctl crawl --resume --job {shlex.quote(job.name)}")
         return ended.exit_code
 
     def _stop(self, one_shot: OneShot, why: str) -> None:
@@ -180,8 +180,8 @@ class Command(BaseCommand):
 def _how_to_allow(job: Job) -> str:
     name = shlex.quote(job.name)
     return (
-        f"The clean-up waits for approval: {job.reason} Nothing was removed. To allow the removals: manage.py job {name} allow-removals, then "
-        f"manage.py crawl --resume --job {name}"
+        f"The clean-up waits for approval: {job.reason} Nothing was removed. To allow the removals: crawlctl job {name} allow-removals, then "
+        f"crawlctl crawl --resume --job {name}"
     )
 
 

@@ -60,7 +60,7 @@ class Command(BaseCommand):
             _show_history()
             return
         if not given["fault"] or not given["whom"]:
-            raise CommandError("Write a fault and a target, such as: manage.py drill kill worker", returncode=2)
+            raise CommandError("Write a fault and a target, such as: crawlctl drill kill worker", returncode=2)
         if (given["fault"] == Fault.CUT) != (given["whom"] == Whom.DATABASE):
             raise CommandError("cut needs the target database; kill and freeze need a node.", returncode=2)
         if given["seconds"] is not None and not 0 < given["seconds"] <= _LONGEST:
