@@ -229,7 +229,7 @@ def test_a_lease_is_never_longer_than_the_timeout_of_its_node():
     assert Tuning().lease_for(MINUTE) == MINUTE
     assert Tuning(lease=MINUTE / 2).lease_for(MINUTE) == MINUTE / 2
     with pytest.raises(
-        ValueError, match="the lease of 90 s is longer than 60 s, after which a silent node is taken for gone"
+        ValueError, match="the lease of 90 s is longer than 60 s, after which a silent node counts as failed"
     ):
         Tuning(lease=1.5 * MINUTE).lease_for(MINUTE)
 
