@@ -122,7 +122,9 @@ def deployed(new_machine, tmp_path):
             "CRAWLCTL_VAR": str(tmp_path / "var"),
             "CRAWLCTL_OUTPUT_ROOT": str(tmp_path / "outputs"),
         }
-        return new_machine.start(*words, **{**given, **here, **others})
+        # A test listens on loopback only. The container's own network hides the address in compose.
+        on_loopback = ["127.0.0.1" if word == "0.0.0.0" else word for word in words]
+        return new_machine.start(*on_loopback, **{**given, **here, **others})
 
     return start
 
