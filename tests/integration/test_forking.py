@@ -55,12 +55,13 @@ def output_of(process):
         {},
         {"CRAWLCTL_NODE_TIMEOUT": "7", "CRAWLCTL_CONNECTORS": "tests.support.scripted:MODEL", "TZ": "Asia/Tokyo"},
         {"CRAWLCTL_DEBUG": "1"},
-        {"CRAWLCTL_TLS": "1", "CRAWLCTL_LOG_JSON": "1", "CRAWLCTL_VAR": "/nowhere"},
+        {"CRAWLCTL_TLS": "1", "CRAWLCTL_LOG_JSON": "1", "CRAWLCTL_VAR": "{tmp}/var"},
         {"PYTHONHASHSEED": "1", "LC_ALL": "C"},
     ],
     ids=["usual", "other settings", "a setting that imports read", "settings of pages and logs", "another interpreter"],
 )
-def test_a_forked_command_has_the_facts_of_a_new_python(environment):
+def test_a_forked_command_has_the_facts_of_a_new_python(environment, tmp_path):
+    environment = {name: value.replace("{tmp}", str(tmp_path)) for name, value in environment.items()}
     env = {**os.environ, **NOWHERE, **environment}
     new = subprocess.run([*SHELL, FACTS], cwd=ROOT, env=env, capture_output=True, check=True, start_new_session=True)
 

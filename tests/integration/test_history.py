@@ -186,7 +186,7 @@ def test_an_output_that_was_told_of_an_end_is_told_of(connection, tmp_path, refu
     job, output = make_job(), make_output(tmp_path / "out.jsonl")
     Job.objects.filter(pk=job.pk).update(phase=Phase.NOTIFYING)
     worker = register_node(connection, "worker")
-    notifications.plan(connection, job_id=job.pk, outputs=[output.pk], anew=True)
+    notifications.plan(connection, job_id=job.pk, outputs=[output.pk], again=True)
     claimed = notifications.claim(connection, worker=worker.id, scope=worker.scope)
     settled = {"worker": worker.id, "notification_id": claimed.notification_id, "refused": refused, "seconds": 0.5}
 
