@@ -3,7 +3,7 @@
 import datetime as dt
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from jobs.models import Activity, Job
@@ -87,6 +87,7 @@ HISTORIES = st.lists(
 )
 
 
+@example(history=[("a", "200", 1), ("a", "503", 1)], older=0, most=1)
 @given(history=HISTORIES, older=st.integers(0, 40), most=st.integers(1, 60))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_counted_are_the_newest_requests_without_a_gap(running, monkeypatch, history, older, most):
@@ -100,13 +101,25 @@ def test_what_is_counted_are_the_newest_requests_without_a_gap(running, monkeypa
     for key, hosts in ((running.job.pk, "ab"), ("a", "a"), ("b", "b")):
         newest = sorted((ago, code) for host, code, ago in history if host in hosts and ago < TEN_MINUTES)
         found = latest.of(key)
-        amounts = {(n, sum(code == "503" for _ago, code in newest[:n])) for n in _ends(newest)}
-        assert (found.ended, found.failed) in amounts
+        assert (found.ended, found.failed) in _amounts(newest, cut_anywhere=len(history) > most)
         of_the_minute = sum(ago < MINUTE for ago, _code in newest)
         if len(history) <= most:
             assert found.ended >= of_the_minute
 
 
-def _ends(newest):
-    """Return the numbers of newest requests at which a count may end, since requests of one moment have no order."""
-    return [n for n in range(len(newest) + 1) if n in {0, len(newest)} or newest[n - 1][0] != newest[n][0]]
+def _amounts(newest, *, cut_anywhere):
+    """
+    Return the pairs of ended and failed requests that a count may give.
+
+    Requests of one moment have no order. A limit of rows may leave out any of them; a limit of time leaves out all.
+    """
+    amounts = set()
+    for moment in [0, *sorted({ago for ago, _code in newest})]:
+        before = [code for ago, code in newest if ago <= moment]
+        here = [code for ago, code in newest if ago == moment]
+        failed, failed_here = before.count("503"), here.count("503")
+        amounts.add((len(before), failed))
+        for left_out in range(1, len(here) if cut_anywhere else 0):
+            least = max(0, left_out - (len(here) - failed_here))
+            amounts |= {(len(before) - left_out, failed - n) for n in range(least, min(left_out, failed_here) + 1)}
+    return amounts
