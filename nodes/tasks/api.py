@@ -451,7 +451,7 @@ class TaskStatisticsView(ContractView):
 
 def _tagged(queryset: QuerySet[Any], wanted: dict[str, Any]) -> QuerySet[Any]:
     """Apply the filter by a tag, and take it out of the wanted ones."""
-    return queryset.filter(tags__contains=[wanted.pop("tag")]) if "tag" in wanted else queryset
+    return queryset.filter(book.tagged(wanted.pop("tag"))) if "tag" in wanted else queryset
 
 
 def _name(request: Request) -> str:

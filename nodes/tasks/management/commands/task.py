@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db.models import Q
 from django.utils.dateparse import parse_datetime
 
 from nodes.database.clock import read_clock
@@ -107,10 +108,10 @@ class Command(BaseCommand):
     def _list(given: dict[str, Any]) -> Iterator[str]:
         wanted = _filters(given)
         if given["archived"]:
-            for ended in ArchivedTask.objects.filter(**wanted)[: given["limit"]]:
+            for ended in ArchivedTask.objects.filter(wanted)[: given["limit"]]:
                 yield _line_of_ended(ended)
             return
-        for task in Task.objects.filter(**wanted).select_related("worker")[: given["limit"]]:
+        for task in Task.objects.filter(wanted).select_related("worker")[: given["limit"]]:
             yield _line_of(task)
 
     @staticmethod
@@ -139,7 +140,7 @@ class Command(BaseCommand):
 
     @staticmethod
     def _reschedule_all(given: dict[str, Any]) -> Iterator[str]:
-        number = book.reschedule_all(ArchivedTask.objects.filter(**_filters(given)), made_by=getpass.getuser())
+        number = book.reschedule_all(ArchivedTask.objects.filter(_filters(given)), made_by=getpass.getuser())
         yield f"Tasks scheduled: {number}."
 
     @staticmethod
@@ -209,11 +210,9 @@ def _argument(said: str) -> tuple[str, Any]:
         return name, value
 
 
-def _filters(given: dict[str, Any]) -> dict[str, Any]:
-    wanted = {name: given[name] for name in ("group", "kind", "why") if given.get(name)}
-    if given["tag"]:
-        wanted["tags__contains"] = [given["tag"]]
-    return wanted
+def _filters(given: dict[str, Any]) -> Q:
+    wanted = Q(**{name: given[name] for name in ("group", "kind", "why") if given.get(name)})
+    return wanted & book.tagged(given["tag"]) if given["tag"] else wanted
 
 
 def _moment(said: str) -> dt.datetime:
