@@ -1,8 +1,9 @@
 """
 Kinds of tasks: the functions that workers run, each with a schema of its arguments.
 
-Kinds are built in, entry points of the group `crawlctl.tasks`, or named in the setting CRAWLCTL_TASKS, each as
-`package.module:OBJECT` for a `Kind`, a `Listener` or a list of these. A request names a kind of this registry, and never a function.
+Kinds are built in, named by `task_kinds` of an application's `AppConfig`, entry points of the group `crawlctl.tasks`, or
+named in the setting CRAWLCTL_TASKS, each as `package.module:OBJECT` for a `Kind`, a `Listener` or a list of these. A request
+names a kind of this registry, and never a function.
 """
 
 import functools
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Final
 
+from django.apps import apps
 from django.conf import settings
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
@@ -108,7 +110,8 @@ def _load(named: tuple[str, ...]) -> tuple[Mapping[str, Kind], tuple[Listener, .
 
     found = {kind.name: kind for kind in KINDS}
     heard: list[Listener] = []
-    for place in (*(entry.value for entry in entry_points(group=_GROUP)), *named):
+    of_applications = (str(app.task_kinds) for app in apps.get_app_configs() if hasattr(app, "task_kinds"))
+    for place in (*of_applications, *(entry.value for entry in entry_points(group=_GROUP)), *named):
         module, _, name = place.partition(":")
         try:
             added = getattr(importlib.import_module(module), name)

@@ -1,6 +1,7 @@
 """Tests that kinds of tasks are found by name, and that their arguments are checked by name."""
 
 import pytest
+from django.apps import apps
 
 from nodes.tasks.kinds import Kind, UnknownKind, find, installed
 
@@ -16,6 +17,14 @@ KINDS = (GREET,)
 
 def test_a_kind_that_a_setting_names_is_installed(settings):
     settings.CRAWLCTL_TASKS = (f"{__name__}:KINDS",)
+
+    assert find("greet").title == "Greet"
+
+
+def test_an_application_names_its_kinds_in_its_configuration(settings, monkeypatch):
+    # The kinds are loaded once for each value of the setting.
+    settings.CRAWLCTL_TASKS = ("nowhere.at_all:OTHER_KIND",)
+    monkeypatch.setattr(apps.get_app_config("tasks"), "task_kinds", f"{__name__}:KINDS", raising=False)
 
     assert find("greet").title == "Greet"
 
