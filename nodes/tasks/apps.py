@@ -9,3 +9,5 @@ class TasksConfig(AppConfig):
     label = "tasks"
     verbose_name = _("Tasks")
     default_auto_field = "django.db.models.BigAutoField"
+    # Kinds use the tables, so they are imported when a kind is first needed.
+    task_kinds = "nodes.tasks.built_in:KINDS"

@@ -1,7 +1,7 @@
 """
 Kinds of tasks: the functions that workers run, each with a schema of its arguments.
 
-Kinds are built in, named by `task_kinds` of an application's `AppConfig`, entry points of the group `crawlctl.tasks`, or
+Kinds are named by `task_kinds` of an application's `AppConfig`, are entry points of the group `crawlctl.tasks`, or are
 named in the setting CRAWLCTL_TASKS, each as `package.module:OBJECT` for a `Kind`, a `Listener` or a list of these. A request
 names a kind of this registry, and never a function.
 """
@@ -81,7 +81,7 @@ class UnknownKind(Exception):
 
 
 def installed() -> Mapping[str, Kind]:
-    """Return all kinds by name, the built-in ones first."""
+    """Return all kinds by name, those of the program first."""
     return _load(tuple(settings.CRAWLCTL_TASKS))[0]
 
 
@@ -105,10 +105,7 @@ def find(name: str) -> Kind:
 
 @functools.cache
 def _load(named: tuple[str, ...]) -> tuple[Mapping[str, Kind], tuple[Listener, ...]]:
-    # Built-in kinds use the tables, which may be imported only once Django is ready.
-    from nodes.tasks.built_in import KINDS  # noqa: PLC0415
-
-    found = {kind.name: kind for kind in KINDS}
+    found: dict[str, Kind] = {}
     heard: list[Listener] = []
     of_applications = (str(app.task_kinds) for app in apps.get_app_configs() if hasattr(app, "task_kinds"))
     for place in (*of_applications, *(entry.value for entry in entry_points(group=_GROUP)), *named):

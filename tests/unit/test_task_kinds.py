@@ -24,7 +24,7 @@ def test_a_kind_that_a_setting_names_is_installed(settings):
 def test_an_application_names_its_kinds_in_its_configuration(settings, monkeypatch):
     # The kinds are loaded once for each value of the setting.
     settings.CRAWLCTL_TASKS = ("nowhere.at_all:OTHER_KIND",)
-    monkeypatch.setattr(apps.get_app_config("tasks"), "task_kinds", f"{__name__}:KINDS", raising=False)
+    monkeypatch.setattr(apps.get_app_config("jobs"), "task_kinds", f"{__name__}:KINDS", raising=False)
 
     assert find("greet").title == "Greet"
 
