@@ -60,7 +60,7 @@ def test_an_identifier_goes_to_the_database_about_once_for_each_worker(machine, 
     assert 1_000 <= crawl.facts["offered"] <= 1.3 * 2 * 1_000
 
 
-def test_a_crawl_that_just_fits_its_limit_is_finished_and_says_all_that_is_promised(machine, serve):
+def test_a_crawl_of_exactly_its_limit_finishes_and_prints_its_summary(machine, serve):
     site = serve(pages=20, traps=0)
     output = machine.directory / "pages.jsonl"
 
@@ -89,7 +89,7 @@ def test_a_crawl_that_just_fits_its_limit_is_finished_and_says_all_that_is_promi
     )
 
 
-def test_two_crawls_that_begin_together_on_a_new_database_do_not_disturb_each_other(new_machine, serve):
+def test_two_crawls_that_start_together_on_a_new_database_both_work(new_machine, serve):
     site = serve(pages=10, traps=0)
 
     crawls = [new_machine.start_crawl(site.start_url, "--workers", 1) for _ in range(2)]

@@ -55,7 +55,7 @@ def test_nothing_is_lost_with_a_killed_worker_nor_with_a_killed_main(cluster, se
     assert statuses == {"running": 2, "failed": 2}
 
 
-def test_a_cluster_that_was_killed_as_a_whole_goes_on_when_it_is_started_again(cluster, serve):
+def test_a_cluster_that_was_killed_as_a_whole_continues_after_a_restart(cluster, serve):
     site = serve(pages=200, hosts=2, traps=3, latency_ms=60)
     daemons = cluster.start("runmanager", "runworker", "runworker")
     job = cluster.make_job(site)

@@ -32,7 +32,7 @@ def test_a_killed_main_is_replaced_and_its_groups_are_owned_by_others(drill, mac
     assert machine.database.value("SELECT count(*) FROM nodes_node WHERE status = 'failed'") == 1
 
 
-def test_a_frozen_worker_is_failed_its_documents_return_and_what_it_writes_then_is_refused(drill):
+def test_a_frozen_worker_fails_loses_its_documents_and_cannot_write(drill):
     code, report = drill("freeze", "worker")
 
     assert (code, report["missing"]) == (0, [])

@@ -109,7 +109,7 @@ def test_options_of_the_web_and_places_that_cannot_be_are_refused(machine, tree)
     assert machine.database.value("SELECT count(*) FROM jobs_job") == 0
 
 
-def test_manifoldcfs_sanity_holds_5_6_6_6_5_and_nothing_once_the_job_is_deleted(cluster, tree):
+def test_manifoldcfs_sanity_test_holds_5_6_6_6_5_and_0_after_deletion(cluster, tree):
     """SanityTester: full, add with a minimal run, change with one, delete with one, full, delete the job."""
     cluster.start("runmanager", "runworker")
     connection = RepositoryConnection.objects.create(

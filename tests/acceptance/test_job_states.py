@@ -117,7 +117,7 @@ def test_a_start_under_way_can_be_aborted_and_restarted(walk, verb, state):
     assert walk.look()["run_no"] == 2
 
 
-def test_a_reset_seeding_lets_the_next_run_read_its_source_from_the_beginning(walk):
+def test_a_reset_of_seeding_makes_the_next_run_read_its_whole_source(walk):
     walk.world.seeding(version="v1")
     walk.make_job()
     walk.let_go()
@@ -266,7 +266,7 @@ def test_a_seed_that_is_added_while_the_job_runs_is_read(walk):
     assert walk.world.asked("a") == 1
 
 
-def test_a_continuous_job_reads_its_seeds_anew_and_can_be_stopped_meanwhile(walk):
+def test_a_continuous_job_can_be_stopped_while_it_reads_its_seeds_again(walk):
     walk.make_job(kind="continuous", reseed_after=dt.timedelta(seconds=1))
     walk.ask("start")
     walk.is_asked_for()
@@ -468,7 +468,7 @@ def test_a_job_is_deleted_with_what_it_holds_and_its_output_is_told(walk):
 # --- Missing connectors ------------------------------------------------------------------------------
 
 
-def test_a_job_whose_connector_is_missing_says_so_waits_and_goes_on_when_it_is_back(walk):
+def test_a_job_without_its_connector_waits_with_a_reason(walk):
     walk.make_job()
     walk.world.put("a", links=["b"], waits_for="go")
     walk.world.put("b")

@@ -70,7 +70,7 @@ def test_no_more_requests_are_open_in_the_whole_cluster_than_its_cap(machine, se
     assert_kept(sites, MostOpen(most=3, hosts=sites[0].hosts | sites[1].hosts))
 
 
-def test_no_ten_seconds_hold_more_bytes_than_all_hosts_are_to_send_together(machine, serve_logged):
+def test_all_hosts_together_send_at_most_their_limit_in_ten_seconds(machine, serve_logged):
     everywhere(total_bytes_per_second=60_000)
     sites = [serve_logged(name, pages=30, hosts=2) for name in ("one", "other")]
 

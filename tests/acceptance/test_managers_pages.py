@@ -58,7 +58,7 @@ def web_parts(manager):
     return [child for child in children if child.status() != psutil.STATUS_ZOMBIE and "serve" in child.cmdline()]
 
 
-def test_any_manager_answers_everything_and_all_are_shown_with_their_addresses(machine, cluster):
+def test_each_manager_serves_all_pages_and_lists_all_managers(machine, cluster):
     (first, at_first), (second, at_second) = start(machine), start(machine)
     wait_for(lambda: cluster.node_of(second).status == "running", saying="both work")
     token = token_client_of("viewer")._credentials["HTTP_AUTHORIZATION"]
@@ -106,7 +106,7 @@ def test_a_manager_that_is_not_main_takes_orders(machine, cluster):
         wait_for(lambda phase=phase: Job.objects.get(pk=job.pk).phase == phase, saying=f"the job is {phase}")
 
 
-def test_a_web_part_that_dies_is_said_and_started_again_and_the_manager_goes_on(machine, cluster):
+def test_a_dead_web_server_is_reported_and_restarted_by_its_manager(machine, cluster):
     manager, url = start(machine)
     (web_part,) = web_parts(manager)
 

@@ -81,7 +81,7 @@ def test_a_group_that_is_moved_to_and_fro_goes_on_without_a_pause(cluster, serve
     assert max(Counter(request.url for request in requests).values()) == 1
 
 
-def test_an_owner_that_is_killed_in_the_middle_of_a_move_leaves_nothing_stuck(cluster, serve):
+def test_an_owner_that_is_killed_during_a_move_blocks_nothing(cluster, serve):
     site = serve(pages=200, hosts=2, traps=0, latency_ms=40)
     managers = cluster.start("runmanager", "runmanager", "runmanager", "runworker", "runworker")[:3]
     main = cluster.main(*managers)

@@ -62,7 +62,7 @@ def test_an_edit_holds_for_all_after_ten_seconds_and_a_denial_after_five(scenari
 
 
 @pytest.mark.parametrize("scenario", [{"cap": Limits(open_requests=2, starts=(5, 1.0))}], indirect=True)
-def test_what_the_cluster_may_ask_of_all_hosts_together_holds_over_kills_and_moves(scenario):
+def test_the_limit_of_all_hosts_together_holds_through_kills_and_moves(scenario):
     for _ in range(2):
         scenario.asker().kill(back_in=1)
         scenario.go_on(10)

@@ -28,7 +28,7 @@ def test_what_seeds_and_documents_name_is_read_once_and_held(daemons, world):
     assert daemons.database.value("SELECT count(*) FROM jobs_bin WHERE namespace = 'scripted' AND is_known") == 2
 
 
-def test_a_second_run_indexes_what_changed_and_forgets_what_is_gone_or_named_no_more(daemons, world):
+def test_a_second_run_indexes_changes_and_removes_lost_documents(daemons, world):
     world.put("a", links=["b", "c", "d"])
     for name in "bcd":
         world.put(name)
@@ -53,7 +53,7 @@ def test_what_is_interrupted_is_tried_again(daemons, world):
     assert daemons.database.documents() == {(2, "OK"): 1}
 
 
-def test_seeding_that_is_interrupted_is_tried_again_and_gets_its_last_version(daemons, world):
+def test_interrupted_seeding_is_retried_with_the_last_stored_version(daemons, world):
     world.put("a")
     world.put("b")
     world.seeding(interruptions=1, names=["b"], version="v1")

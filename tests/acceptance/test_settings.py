@@ -17,7 +17,7 @@ def wait_for_version(cluster, daemon, version):
     )
 
 
-def test_stored_settings_are_taken_up_by_nodes_that_run_and_the_rest_at_their_next_start(cluster):
+def test_running_nodes_apply_stored_settings_now_or_at_their_restart(cluster):
     quick = {"CRAWLCTL_NODE_TIMEOUT": "", "CRAWLCTL_HEARTBEAT_INTERVAL": "", "CRAWLCTL_CLAIMED_PER_WORKER": "50"}
     manager, worker = cluster.start("runmanager", "runworker", **quick)
 

@@ -41,7 +41,7 @@ def waiting(job):
     return QueueItem.objects.filter(job=job, stage=Stage.PENDING, run_no=F("job__run_no")).count()
 
 
-def test_workers_close_what_they_have_open_of_a_stopped_host_and_ask_it_nothing_more(cluster, serve, tmp_path):
+def test_workers_close_the_open_requests_of_a_stopped_host_and_start_none(cluster, serve, tmp_path):
     starts, ends = tmp_path / "site-0.log", tmp_path / "ends"
     site, other = serve(pages=PAGES, traps=0, slow="3:60", ends=ends), serve(pages=20, traps=0)
     cluster.start("runmanager", "runworker", "runworker")
@@ -97,7 +97,7 @@ def test_outputs_keep_what_a_host_held_while_it_is_denied_and_stopped(cluster, s
     assert held_by(cluster.output) == site.documents
 
 
-def test_all_that_waits_is_read_at_once_when_a_back_off_of_an_hour_is_ended(cluster, serve):
+def test_all_waiting_documents_are_read_at_once_after_a_back_off_is_ended(cluster, serve):
     site = serve(pages=60, traps=0, latency_ms=50, busy="0:1:3600")
     cluster.start("runmanager", "runmanager", "runworker", "runworker")
     urls = [site.plan.url(page) for page in range(60)]
@@ -116,7 +116,7 @@ def test_all_that_waits_is_read_at_once_when_a_back_off_of_an_hour_is_ended(clus
     assert [request.status for request in site.requests()].count(200) == 60
 
 
-def test_what_was_offered_before_a_host_refused_waits_where_the_end_of_its_back_off_finds_it(cluster, serve):
+def test_the_end_of_a_back_off_finds_turns_that_were_offered_before_it(cluster, serve):
     site = serve(pages=20, traps=0)
     _manager, worker = cluster.start("runmanager", "runworker", CRAWLCTL_NODE_TIMEOUT="60")
     urls = [site.plan.url(page) for page in range(20)]
@@ -138,7 +138,7 @@ def test_what_was_offered_before_a_host_refused_waits_where_the_end_of_its_back_
     assert cluster.wait_for_end(job) == "finished"
 
 
-def test_what_is_denied_at_this_time_is_closed_and_waits_until_it_may_be_fetched(cluster, serve, tmp_path):
+def test_a_scheduled_denial_closes_requests_and_documents_wait_for_its_end(cluster, serve, tmp_path):
     starts, ends = tmp_path / "site-0.log", tmp_path / "ends"
     site = serve(pages=60, traps=0, latency_ms=300, ends=ends)
     cluster.start("runmanager", "runworker", "runworker")

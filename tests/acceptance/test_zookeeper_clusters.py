@@ -80,7 +80,7 @@ def owners_of(cluster):
 # --- Main managers -------------------------------------------------------------------------------
 
 
-def test_a_main_that_falls_silent_is_followed_by_who_is_chosen_sooner_than_by_its_timeout(cluster, chosen_there):
+def test_the_chosen_manager_replaces_a_silent_main_before_the_timeout_ends(cluster, chosen_there):
     said = chosen_there(CRAWLCTL_NODE_TIMEOUT="6")
     main, heir = start_one_by_one(cluster, "runmanager", "runmanager", **said)
     wait_for_term(cluster, 1)
@@ -96,7 +96,7 @@ def test_a_main_that_falls_silent_is_followed_by_who_is_chosen_sooner_than_by_it
     assert main.wait() == 1
 
 
-def test_a_main_that_is_killed_is_followed_within_the_bound_and_the_crawl_goes_on(cluster, serve, chosen_there):
+def test_a_killed_main_manager_is_replaced_in_time_and_the_crawl_continues(cluster, serve, chosen_there):
     site = serve(pages=200, hosts=2, traps=3, latency_ms=60)
     main, heir = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
     cluster.start("runworker", "runworker", **chosen_there())
@@ -127,9 +127,7 @@ def test_a_main_that_leaves_in_order_is_followed_at_once_and_fails_nobody(cluste
     assert count_events(cluster, "marked_failed") == 0
 
 
-def test_a_main_that_is_cut_off_from_zookeeper_resigns_before_another_is_elected_and_works_on(
-    cluster, serve, zookeeper, chosen_there
-):
+def test_a_main_cut_off_from_zookeeper_resigns_in_time_and_works_on(cluster, serve, zookeeper, chosen_there):
     site = serve(pages=300, hosts=2, traps=3, latency_ms=60)
     with Proxy(("127.0.0.1", zookeeper.port)) as line:
         (main,) = cluster.start("runmanager", **chosen_there(line))
@@ -163,9 +161,7 @@ def test_a_main_that_is_cut_off_from_zookeeper_resigns_before_another_is_elected
 # --- ZooKeeper disappears and returns ------------------------------------------------------------
 
 
-def test_while_zookeeper_is_away_a_crawl_goes_on_and_soon_after_there_is_a_main_again(
-    cluster, serve, zookeeper, chosen_there
-):
+def test_a_crawl_runs_without_zookeeper_and_a_main_is_elected_soon_after(cluster, serve, zookeeper, chosen_there):
     site = serve(pages=400, hosts=2, traps=3, latency_ms=60)
     managers = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
     cluster.start("runworker", "runworker", **chosen_there())

@@ -506,7 +506,7 @@ def test_a_preview_of_a_policy_that_holds_everywhere_is_of_all_hosts(administrat
     assert not ThrottlePolicy.objects.filter(name="x").exists()
 
 
-def test_a_preview_of_a_new_policy_touches_nothing_yet_and_says_what_its_patterns_mean(administrator):
+def test_a_preview_of_a_policy_changes_nothing_and_explains_its_patterns(administrator):
     make_bin("a.example")
 
     seen = administrator.post(

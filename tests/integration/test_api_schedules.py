@@ -31,7 +31,7 @@ def wanted():
     }
 
 
-def test_a_job_of_which_nothing_is_said_is_scanned_once_by_hand_by_every_door_alike(administrator, wanted):
+def test_all_doors_give_a_job_without_a_schedule_one_scan_by_hand(administrator, wanted):
     made = administrator.post(JOBS, wanted).json()
 
     expected = {"kind": "once", "start_method": "manual", "priority": 5, "hop_mode": "accurate"}

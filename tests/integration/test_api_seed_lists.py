@@ -45,7 +45,7 @@ def stored():
     return Seed.objects.get().urls
 
 
-def test_a_hundred_thousand_addresses_are_stored_and_told_as_they_were_given(administrator, address):
+def test_a_hundred_thousand_addresses_are_stored_and_returned_as_given(administrator, address):
     text = "".join(f"{url}\n" for url in MANY)
 
     began = time.monotonic()

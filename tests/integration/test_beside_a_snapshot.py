@@ -112,9 +112,7 @@ def test_the_hundredth_turn_of_a_few_lanes_reads_as_much_as_the_tenth(connection
     assert many_turns <= 1.2 * few_turns
 
 
-def test_a_step_that_is_rare_reads_as_much_of_what_has_had_many_turns_as_of_what_has_had_few(
-    connection, other_connection
-):
+def test_a_rare_step_reads_as_much_after_many_turns_as_after_few(connection, other_connection):
     queue = FilledQueue(connection, documents=12 * A_ROUND, shape=Shape(bins=BINS))
 
     with backup(other_connection):

@@ -148,7 +148,7 @@ def test_documents_without_a_worker_or_an_owner_say_so(connection, manager):
     assert line().verdict.cause == Cause.NO_OWNER
 
 
-def test_documents_of_a_paused_job_wait_for_their_job_and_not_for_their_host(connection, manager):
+def test_documents_of_a_paused_job_wait_for_the_job_and_not_for_the_host(connection, manager):
     crawl(manager, "a.example")
     assert (line().waiting, line().next_start_at) == (20, NOON)
 
@@ -158,7 +158,7 @@ def test_documents_of_a_paused_job_wait_for_their_job_and_not_for_their_host(con
     assert line().next_start_at is None
 
 
-def test_open_requests_are_those_that_workers_have_and_not_those_that_they_may_have(connection, manager, worker):
+def test_open_requests_are_those_in_flight_and_not_the_allowed_number(connection, manager, worker):
     running = crawl(manager, "a.example", open_requests=3, documents=5)
     serve(connection, running, worker)
 
@@ -225,7 +225,7 @@ def test_hosts_of_a_state_are_found(connection, state, facts):
 # --- Cost ---------------------------------------------------------------------------------------------
 
 
-def test_a_page_of_hosts_reads_the_same_few_statements_whatever_their_number(connection, manager, worker):
+def test_a_page_of_hosts_needs_the_same_few_statements_for_any_number(connection, manager, worker):
     running = crawl(manager, *(f"h{number}.example" for number in range(30)), total_open_requests=100)
     serve(connection, running, worker)
 
@@ -273,7 +273,7 @@ def _sequential(connection, statement):
     return found
 
 
-def test_of_very_many_bins_no_table_that_grows_with_them_is_read_from_end_to_end(connection, many_bins, monkeypatch):
+def test_no_growing_table_is_read_from_end_to_end_with_very_many_hosts(connection, many_bins, monkeypatch):
     statements = []
     for choose in (
         find_busiest,
@@ -296,7 +296,7 @@ def test_of_very_many_bins_no_table_that_grows_with_them_is_read_from_end_to_end
         assert not _sequential(cursor, literal) & grown
 
 
-def test_when_the_first_of_many_lanes_is_ready_is_known_without_reading_the_others(connection, many_bins):
+def test_the_first_ready_lane_is_found_without_reading_the_others(connection, many_bins):
     with CaptureQueriesContext(django_connection) as seen:
         ready_at = read_next_ready_at([many_bins.job.pk])
 

@@ -108,7 +108,7 @@ def test_a_child_that_has_the_same_as_before_is_left_alone(family):
 
 
 @pytest.mark.usefixtures("child")
-def test_a_child_is_read_once_more_when_what_it_has_changes_while_it_is_read(family):
+def test_a_child_is_read_once_more_if_its_data_changes_while_it_is_read(family):
     claims = family.again("mother", "child")
     family.read(claims["mother"], colours={"child": ["yellow"]})
 
@@ -147,7 +147,7 @@ def test_a_parent_that_is_gone_passes_nothing(family):
 
 
 @pytest.mark.usefixtures("child")
-def test_a_parent_that_is_cleaned_away_has_its_children_read_again_in_the_run_that_cleans(family):
+def test_children_of_a_cleaned_parent_are_read_again_in_the_same_run(family):
     family.begin("father")
     family.read(family.claim()["father"], colours={"child": ["red", "blue"]})
     family.read(family.claim()["child"])
@@ -173,7 +173,7 @@ def test_a_child_that_the_run_has_not_named_is_not_called_into_it(family):
 
 
 @pytest.mark.usefixtures("child")
-def test_what_is_named_while_it_is_cleaned_is_given_up_by_the_clean_up_and_read(family):
+def test_a_document_that_is_linked_during_its_clean_up_is_kept_and_read(family):
     family.begin("mother")
     mother = family.claim()["mother"]
     removals = family.claim_removals()
@@ -185,9 +185,7 @@ def test_what_is_named_while_it_is_cleaned_is_given_up_by_the_clean_up_and_read(
     assert not QueueItem.objects.filter(hash=hash_of("father")).exists()
 
 
-def test_of_two_parents_that_take_the_same_back_at_once_the_later_has_the_child_read_again(
-    family, connection, other_connection, rival
-):
+def test_the_later_of_two_parents_to_drop_a_value_has_its_child_reread(family, connection, other_connection, rival):
     family.begin("mother", "father")
     claims = family.claim()
     family.read(claims["mother"], colours={"child": ["red"]})

@@ -55,7 +55,7 @@ def test_a_difference_is_told_with_its_lane_and_ends_with_1(lane):
     ]
 
 
-def test_documents_that_nobody_counted_and_counts_of_a_lane_that_is_gone_are_found(lane):
+def test_uncounted_documents_and_counts_of_lost_lanes_are_found(lane):
     make_documents(lane, 1, stage=Stage.DONE, outcome=Outcome.FAILED, result_code="500")
     count_folded(job_id=lane.seed.job_id, lane_id=lane.pk + 1, run_no=1, measure="stage", stage=Stage.PENDING, amount=4)
 

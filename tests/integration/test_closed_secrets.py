@@ -40,7 +40,7 @@ def test_a_job_whose_secrets_open_is_left_alone(main, job):
     assert looked_at(main, job).connectors_ready
 
 
-def test_a_job_with_a_secret_that_does_not_open_waits_and_names_the_connection(main, job, settings):
+def test_a_job_with_an_undecryptable_secret_waits_and_names_the_connection(main, job, settings):
     settings.SECRET_KEY = "a new machine's key"
 
     found = looked_at(main, job)

@@ -100,7 +100,7 @@ def hold_term_in_transaction(connection, *, term):
 # --- The node fence ------------------------------------------------------------------------------
 
 
-def test_a_mark_waits_for_the_writer_that_holds_the_node_fence_and_refuses_the_next(cluster, connection):
+def test_a_mark_waits_for_the_writer_at_the_node_fence(cluster, connection):
     main, worker = register_node(connection), register_node(connection, "worker")
     term, verdict = elect_main(connection, main), fall_silent(connection, worker)
 
@@ -170,7 +170,7 @@ def test_a_frozen_transaction_of_the_node_does_not_hold_the_mark_up(cluster, con
         frozen.execute("COMMIT")
 
 
-def test_a_frozen_transaction_that_nobody_may_end_ends_by_itself_below_the_timeout(cluster, connection):
+def test_a_frozen_transaction_that_cannot_be_ended_ends_below_the_timeout(cluster, connection):
     worker = register_node(connection, "worker", timeout=seconds(0.5))
     frozen = cluster.open_as(worker)
 
@@ -223,7 +223,7 @@ def test_the_winner_marks_the_old_main_failed_in_the_same_transaction(cluster, c
     assert refused.value.fence == "term"
 
 
-def test_an_election_waits_for_the_writes_of_the_old_main_that_are_under_way(cluster, connection):
+def test_an_election_waits_for_open_writes_of_the_old_main_manager(cluster, connection):
     """
     A write of the old main holds the term while it waits for the lock of another row. The election waits for it, too.
     """
@@ -259,7 +259,7 @@ def test_a_write_of_the_old_main_that_waited_for_the_election_is_refused(cluster
     assert status_of(connection, worker.id) == "running"
 
 
-def test_who_is_missed_elsewhere_is_failed_by_the_silence_that_the_database_finds_under_its_lock(connection):
+def test_a_node_missed_in_zookeeper_fails_only_by_its_silence_under_lock(connection):
     main, missed = register_node(connection), register_node(connection)
     term, cause = elect_main(connection, main), FailureCause.ABSENT
     verdict = MarkFailed(node_id=missed.id, scope="cluster", cause=cause, reason="gone, and silent")

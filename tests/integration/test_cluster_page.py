@@ -100,7 +100,7 @@ def test_what_nobody_has_is_shown_too(cluster):
     assert [tile["name"] for tile in screen()["free"]] == ["newspapers"]
 
 
-def test_of_very_many_groups_the_heaviest_are_shown_and_the_rest_is_counted(cluster):
+def test_the_page_shows_the_heaviest_groups_and_counts_the_rest(cluster):
     policies = ThrottlePolicy.objects.bulk_create(ThrottlePolicy(name=f"policy {number}") for number in range(40))
     ThrottleGroup.objects.bulk_create(
         ThrottleGroup(policy=policy, node_scope="cluster", owner_id=cluster.other.id, state="owned", weight=number)
@@ -113,7 +113,7 @@ def test_of_very_many_groups_the_heaviest_are_shown_and_the_rest_is_counted(clus
     assert (len(card["groups"]), card["hidden"]) == (24, "and 16 groups of less weight")
 
 
-def test_of_very_many_managers_the_main_and_some_others_are_shown_with_a_few_groups_each(cluster):
+def test_the_page_shows_the_main_some_managers_and_a_few_groups_of_each(cluster):
     owners = [make_node(f"manager-{number:03}", kind="manager") for number in range(100)]
     policies = ThrottlePolicy.objects.bulk_create(ThrottlePolicy(name=f"policy {number}") for number in range(1000))
     ThrottleGroup.objects.bulk_create(

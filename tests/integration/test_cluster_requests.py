@@ -93,7 +93,7 @@ def run(command, *arguments, **options):
 # --- Rebalance -------------------------------------------------------------------------------------
 
 
-def test_a_rebalance_is_answered_with_its_moves_and_the_loads_before_and_after(cluster, administrator):
+def test_a_rebalance_returns_its_moves_and_the_loads_before_and_after(cluster, administrator):
     cluster.answer()
 
     response = administrator.post(REBALANCE, {}, format="json")
@@ -123,7 +123,7 @@ def test_the_progress_of_a_request_can_be_followed_to_its_end(cluster, administr
     assert "asked" in events_of(cluster.connection, cluster.main.id)
 
 
-def test_a_list_of_requests_tells_the_first_moves_of_each_and_reads_no_more(
+def test_a_list_of_requests_shows_and_reads_the_first_moves_of_each(
     cluster, administrator, impatient, django_assert_num_queries
 ):
     address = administrator.post(f"/api/v1/nodes/{cluster.main.id}/drain/", {"dry_run": True}, format="json")[

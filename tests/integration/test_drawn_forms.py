@@ -167,7 +167,7 @@ def test_a_login_that_cannot_be_is_refused_where_it_stands(administrator, wrong,
     assert not RepositoryConnection.objects.exists()
 
 
-def test_a_configuration_that_the_connector_refuses_is_not_stored_and_says_why(administrator):
+def test_a_configuration_that_the_connector_refuses_is_not_stored(administrator):
     facts = {"name": "files", "connector": "filesystem", "drawn_for": "filesystem", "configuration_roots": "srv"}
 
     response = administrator.post(CONNECTIONS, facts)
@@ -176,7 +176,7 @@ def test_a_configuration_that_the_connector_refuses_is_not_stored_and_says_why(a
     assert not RepositoryConnection.objects.exists()
 
 
-def test_who_chooses_another_connector_gets_its_fields_before_anything_is_stored(administrator, tmp_path):
+def test_another_connector_shows_its_fields_before_anything_is_stored(administrator, tmp_path):
     response = administrator.post(CONNECTIONS, {"name": "files", "connector": "filesystem", "drawn_for": "web"})
 
     assert "Check them, then save again" in response.content.decode()
@@ -213,7 +213,7 @@ def test_a_job_of_files_is_made_and_changed_in_the_browser(administrator, tmp_pa
     assert change.context["adminform"].form["specification_exclude"].value() == "*.tmp"
 
 
-def test_a_job_whose_connection_is_another_than_the_form_was_drawn_for_is_not_stored(administrator, tmp_path):
+def test_a_job_with_another_connection_than_its_form_shows_is_not_stored(administrator, tmp_path):
     connection = files(tmp_path)
     RepositoryConnection.objects.create(name="the web", connector="web")
     wanted = job_form(connection, drawn_for="web", specification_scope="any", **{"seeds-0-urls": f"file://{tmp_path}"})

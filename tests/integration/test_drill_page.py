@@ -22,7 +22,7 @@ def make_drill(**facts):
     return Drill.objects.create(**{**known, "report": {**REPORT, "missing": []}, **facts})
 
 
-def test_an_administrator_finds_on_the_page_of_the_cluster_what_came_of_drills():
+def test_an_administrator_finds_the_results_of_drills_on_the_cluster_page():
     make_drill()
     make_drill(whom="main", is_good=False, report=REPORT)
     client = visitor("administrator")

@@ -140,7 +140,7 @@ def socket_directory_of(address):
 # --- Users of the server -----------------------------------------------------------------------
 
 
-def test_a_user_gets_the_address_of_a_utf8_database_that_keeps_what_it_commits(home):
+def test_a_user_gets_the_address_of_a_utf8_database_that_keeps_its_commits(home):
     address = address_of(home.start_user())
 
     assert ask(address, "SELECT current_database()") == "crawlctl"
@@ -328,7 +328,7 @@ def test_a_killed_server_is_started_again_at_the_same_address(home):
     assert ask(address, "SELECT number FROM kept") == 17
 
 
-def test_after_the_guardian_was_killed_the_next_call_brings_a_server_at_the_same_address(home):
+def test_a_call_after_the_guardian_was_killed_brings_the_same_address(home):
     address = address_of(home.start_user())
     home.guardian().kill()
 
@@ -505,7 +505,7 @@ def test_as_root_without_namespaces_another_account_runs_the_server(home_in_reac
 
 
 @needs_root
-def test_a_directory_is_opened_only_where_nothing_else_works_and_a_line_says_so(place, without_namespaces):
+def test_a_directory_is_opened_with_a_warning_only_if_nothing_else_works(place, without_namespaces):
     closed = place / "closed"
     closed.mkdir(mode=0o700)
     home = Home(closed / "postgres")
@@ -666,7 +666,7 @@ def unstartable(home):
     return lambda: aside.rename(control)
 
 
-def test_a_server_that_could_not_start_for_a_while_comes_back_at_the_same_address(home):
+def test_a_server_that_failed_to_start_comes_back_at_the_same_address(home):
     address = address_of(home.start_user())
     guardian = home.guardian()
     mend = unstartable(home)

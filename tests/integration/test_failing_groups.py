@@ -69,7 +69,7 @@ def said_of(running):
     return [row["says"] for row in job_screen(read_job_page(running.job.pk, now=now), now=now)["troubles"]]
 
 
-def test_a_group_that_cannot_be_stuffed_says_so_in_a_line_and_keeps_no_other_back(crawl, break_stuffing):
+def test_a_group_that_cannot_be_stuffed_logs_a_line_and_delays_no_other(crawl, break_stuffing):
     break_stuffing(ValueError("no such thing\nDETAIL: password=secret"))
 
     with pytest.raises(ValueError, match="no such thing"):
@@ -89,7 +89,7 @@ def listed_to(client):
     return {row["name"]: (row["failing_since"], row["failing_why"]) for row in rows}
 
 
-def test_the_api_tells_of_each_group_since_when_it_cannot_be_stuffed_and_why(crawl, break_stuffing):
+def test_the_api_shows_since_when_and_why_a_group_cannot_be_stuffed(crawl, break_stuffing):
     viewer = client_of("viewer")
     break_stuffing(ValueError("no such thing\nDETAIL: password=secret"))
     with pytest.raises(ValueError, match="no such thing"):

@@ -54,7 +54,7 @@ async def process(
     return activity.outcome
 
 
-async def test_a_feed_names_its_entries_wherever_they_are_and_when_it_wants_to_be_read(fetcher):
+async def test_a_feed_names_its_entries_in_any_form_and_its_next_reading(fetcher):
     route = rss("/a", "http://b.example/b", "ftp://c.example/", "/a#top", "/feed", channel="<ttl>10</ttl>")
     async with HostileSite.serve({"/feed": route}) as site:
         outcome = await process(fetcher, site, "/feed")

@@ -151,7 +151,7 @@ async def test_a_file_that_looks_as_it_did_is_not_read(crawl):
     assert again.references is None
 
 
-async def test_a_file_that_was_touched_or_replaced_by_its_equal_is_read_and_unchanged(crawl):
+async def test_a_touched_or_equally_replaced_file_is_read_and_unchanged(crawl):
     crawl.write("a")
     first = await crawl.process("a")
 
@@ -180,7 +180,7 @@ async def test_a_file_that_was_written_just_now_is_read_again_next_time(crawl):
     assert (first.ending, first.validators) == (Ending.INDEXED, "")
 
 
-async def test_a_file_that_changes_while_it_is_read_is_tried_again_and_then_failed(crawl, monkeypatch):
+async def test_a_file_that_changes_while_it_is_read_is_retried_and_then_fails(crawl, monkeypatch):
     crawl.write("log", "x" * 3000)
     real_read = os.read
 
@@ -311,7 +311,7 @@ async def test_names_that_are_no_utf_8_survive(crawl):
     outcome.content.title.encode()
 
 
-async def test_a_known_document_that_the_rules_leave_out_by_now_leaves_the_outputs(crawl):
+async def test_a_known_document_that_the_rules_now_exclude_leaves_the_outputs(crawl):
     crawl.write("old/a")
     first = await crawl.process("old/a")
 

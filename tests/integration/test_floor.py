@@ -55,9 +55,7 @@ def test_the_floor_follows_behind_what_is_over(connection, offer):
     assert_rises_to(last + 1, connection)
 
 
-def test_a_batch_whose_number_was_drawn_and_that_is_not_there_yet_is_found_once_it_is(
-    connection, other_connection, offer
-):
+def test_a_batch_with_a_number_but_without_a_row_yet_is_found_later(connection, other_connection, offer):
     with other_connection.transaction():
         slow = offer(other_connection)
         quick = offer(connection)
@@ -79,7 +77,7 @@ def test_nothing_is_written_while_nothing_is_offered(connection, offer):
     assert Floor.objects.get() == before
 
 
-def test_a_database_that_was_copied_from_another_server_finds_its_own_way_up(connection, offer):
+def test_a_database_copied_from_another_server_raises_its_own_mark(connection, offer):
     over = offer(connection)
     raise_floor(connection)
     Floor.objects.update(next_since=2**40)

@@ -58,7 +58,7 @@ def is_over(crawl):
 # --- Shut and open -------------------------------------------------------------------------------
 
 
-def test_of_two_who_want_to_shut_a_gate_one_does_and_the_answer_stays_the_same(crawl):
+def test_one_of_two_workers_closes_a_gate_and_the_answer_stays_the_same(crawl):
     assert shut_for(crawl)
     assert not shut_for(crawl, key=OTHER_KEY)
     assert shut_for(crawl)
@@ -158,7 +158,7 @@ def test_a_run_is_not_over_while_a_document_waits(crawl):
     assert is_over(crawl)
 
 
-def test_a_run_that_has_used_up_its_documents_waits_for_those_behind_a_gate(connection):
+def test_a_run_without_other_documents_waits_for_those_behind_a_gate(connection):
     crawl = OneWorker(connection, max_documents=1)
     crawl.term = elect_main(connection, crawl.running.manager)
     make_documents(crawl.lane, ["a", "b"])
@@ -170,7 +170,7 @@ def test_a_run_that_has_used_up_its_documents_waits_for_those_behind_a_gate(conn
     assert set(crawl.claim()) == {"a"}
 
 
-def test_what_a_new_run_names_meanwhile_does_not_wait_and_the_gate_leaves_it_alone(crawl):
+def test_documents_of_a_new_run_do_not_wait_behind_the_gate_of_the_old_one(crawl):
     make_documents(crawl.lane, ["page", "other"])
     shut_for(crawl)
     claims = crawl.claim()

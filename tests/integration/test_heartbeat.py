@@ -66,7 +66,7 @@ def test_it_knows_who_is_main(connection, worker, heart):
     assert (heart.main_id, heart.term) == (term.main_id, term.term)
 
 
-def test_it_stops_beating_when_the_work_makes_no_progress_and_goes_on_when_it_does(connection, worker, heart):
+def test_heartbeats_stop_without_progress_and_continue_with_it(connection, worker, heart):
     heart.start()
     wait_until(lambda: heart.is_steady(seconds(0.2)))
 
@@ -89,7 +89,7 @@ def test_it_says_when_the_node_was_marked_failed(connection, worker, heart):
     assert not heart.trust.may_begin
 
 
-def test_it_beats_on_after_its_connection_was_cut_and_has_to_earn_its_steadiness_anew(connection, worker, heart):
+def test_heartbeats_survive_a_cut_connection_and_steadiness_starts_again(connection, worker, heart):
     heart.start()
     wait_until(lambda: heart.is_steady(seconds(0.5)))
     cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
@@ -102,7 +102,7 @@ def test_it_beats_on_after_its_connection_was_cut_and_has_to_earn_its_steadiness
     assert status_of(connection, worker.id) == "running"
 
 
-def test_without_a_database_the_trust_runs_out_and_the_node_gives_up_but_is_not_failed(worker):
+def test_without_a_database_the_node_gives_up_but_is_not_marked_failed(worker):
     heart = Heart(
         dsn="host=127.0.0.1 port=1 dbname=nowhere",
         node_id=worker.id,
@@ -159,7 +159,7 @@ def test_a_statement_that_takes_long_is_waited_for_and_the_node_beats(dsn, conne
     assert beats_again(connection, worker)
 
 
-def test_a_second_thread_that_hangs_ends_the_beats_though_the_first_goes_round(connection, worker, heart):
+def test_a_second_thread_that_hangs_ends_the_heartbeats(connection, worker, heart):
     hangs, goes_on = threading.Event(), threading.Event()
     effort = heart.mind_another_thread()
 
@@ -181,7 +181,7 @@ def test_a_second_thread_that_hangs_ends_the_beats_though_the_first_goes_round(c
     wait_until(lambda: heart.progress() or heart.trust.may_begin)
 
 
-def test_a_process_that_hangs_for_good_is_given_up_and_one_that_only_stumbled_is_not(dsn, connection, worker):
+def test_a_process_that_hangs_for_good_is_ended_and_a_short_hang_is_not(dsn, connection, worker):
     given_up = threading.Event()
     heart = Heart(
         dsn=dsn, node_id=worker.id, interval=INTERVAL, timeout=TIMEOUT / 2, give_up=TIMEOUT, abandon=given_up.set

@@ -68,7 +68,7 @@ class Outputs:
 # --- Entries -------------------------------------------------------------------------------------
 
 
-def test_what_a_connector_recorded_stands_in_the_history_with_the_time_at_which_it_began(crawl):
+def test_an_activity_of_a_connector_is_in_the_history_with_its_start(crawl):
     make_documents(crawl.lane, ["page"])
 
     crawl.flush(crawl.claim()["page"], records=[fetched("200"), fetched("503", entity="http://a.example/robots.txt")])
@@ -80,7 +80,7 @@ def test_what_a_connector_recorded_stands_in_the_history_with_the_time_at_which_
     assert (second.result_code, second.entity) == ("503", "http://a.example/robots.txt")
 
 
-def test_a_failed_attempt_is_told_of_although_its_document_waits_for_the_next(crawl):
+def test_a_failed_attempt_is_in_the_history_though_its_document_waits(crawl):
     make_documents(crawl.lane, ["page"])
 
     crawl.flush(

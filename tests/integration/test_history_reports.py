@@ -166,7 +166,7 @@ def test_a_timeline_counts_each_activity_in_equal_steps(job):
     assert (timeline.since, timeline.step) == (NOON, HOUR / 2)
 
 
-def test_activities_that_can_be_asked_for_name_the_outputs_that_hold_something(job):
+def test_activities_of_a_report_include_outputs_that_hold_documents(job):
     type(job.outputs.get()).objects.create(name="nothing", connector="null")
 
     assert {"fetch", "job start", "document ingest (index)", "document deletion (index)"} <= set(list_activities())
@@ -177,7 +177,7 @@ def test_activities_that_can_be_asked_for_name_the_outputs_that_hold_something(j
 
 
 @pytest.mark.parametrize("field", ["entity", "code"])
-def test_a_pattern_that_is_none_is_refused_by_its_field_even_when_there_is_nothing_to_read(field):
+def test_an_invalid_pattern_is_refused_by_its_field_even_without_rows(field):
     with pytest.raises(BadPattern) as refused:
         simple(**{field: "a(b"})
 

@@ -246,7 +246,7 @@ def test_only_links_of_the_limited_type_count(crawl):
     assert crawl.at(Stage.HOPCOUNT_REMOVED) == {"e"}
 
 
-def test_what_comes_to_stand_outside_leaves_the_outputs_at_the_end_and_is_still_known(crawl):
+def test_documents_beyond_the_limit_leave_the_outputs_and_stay_known(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")]})
     crawl.begin("a", "d")
@@ -321,7 +321,7 @@ def test_in_a_job_that_ends_it_waits_for_the_end(crawl):
     assert crawl.claim_outside() == []
 
 
-def test_what_is_being_read_when_it_comes_to_stand_outside_leaves_with_its_outcome(crawl):
+def test_a_document_that_moves_beyond_the_limit_leaves_with_its_outcome(crawl):
     crawl.begin("a")
     crawl.read(crawl.claim()["a"], links=LINK_TO["b"])
     crawl.read(crawl.claim()["b"])
@@ -351,7 +351,7 @@ def test_what_comes_near_while_it_is_taken_out_stays_and_is_read_again(crawl):
     assert (crawl.stage("b"), crawl.indexed()) == (Stage.PENDING, {"a", "b", "d"})
 
 
-def test_what_was_to_be_taken_out_is_still_outside_when_its_claim_is_given_back(crawl):
+def test_a_released_removal_beyond_the_limit_stays_beyond_it(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")]})
     QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
@@ -397,7 +397,7 @@ def test_where_links_count_for_ever_nothing_comes_to_stand_outside(connection, m
 
 
 @pytest.mark.parametrize("mode", ["no_delete", "never_delete"])
-def test_a_job_whose_links_counted_for_ever_is_right_with_its_first_accurate_run(connection, mode):
+def test_the_first_accurate_run_corrects_counts_that_were_kept_for_good(connection, mode):
     crawl = Crawl(connection, {"link": 1}, mode=mode)
     near, far = {"a": [("b", "link")]}, {"a": [("c", "link")], "c": [("b", "link")]}
     crawl.begin("a")
@@ -424,9 +424,7 @@ def test_a_job_without_limits_stores_no_links(connection):
     assert not HopCount.objects.exists()
 
 
-def test_of_two_flushes_at_once_one_that_takes_a_link_and_one_that_gives_it_both_count(
-    crawl, connection, other_connection, rival
-):
+def test_two_flushes_at_once_count_a_removed_and_an_added_link(crawl, connection, other_connection, rival):
     crawl.begin("a", "d")
     crawl.read_all({"a": [("b", "link")]})
     QueueItem.objects.filter(hash__in=[hash_of("a"), hash_of("d")]).update(stage=Stage.PENDING, seq=1)

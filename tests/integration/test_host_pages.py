@@ -215,7 +215,7 @@ def test_a_host_shows_its_refusals_also_when_its_job_has_ended(busy):
     assert screen(busy)["back_off"] == "over, level 1"
 
 
-def test_an_administrator_ends_a_back_off_after_being_told_what_comes_of_it(busy):
+def test_an_administrator_ends_a_back_off_after_reading_its_effect(busy):
     client = visitor("administrator")
     Bin.objects.update(back_off_level=3, back_off_until="2100-01-01T00:00Z", backing_off_since="2026-01-01T00:00Z")
     assert "End back-off" in text_of(client.get(f"/hosts/{busy.pk}/"))

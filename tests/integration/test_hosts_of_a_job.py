@@ -64,7 +64,7 @@ def sleepers(connection, running):
     connection.execute("ANALYZE jobs_bin, jobs_binstate, jobs_lane, jobs_lanestate, jobs_counter")
 
 
-def test_those_in_work_come_first_then_those_that_wait_then_those_that_were_asked_last(running, sleepers):
+def test_hosts_in_progress_come_first_then_waiting_ones_then_the_latest(running, sleepers):
     late = make_lane(running.seed, "late.example", ready_at=None, served_at=NOON)
     count(late, 200, stage=Stage.DONE, outcome=Outcome.INDEXED, code="200")
     waiting = make_lane(running.seed, "waiting.example", ready_at=NOON + seconds(60), served_at=NOON)

@@ -57,7 +57,7 @@ def executing(connection, *, together):
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_a_statement_whose_preparing_is_broken_off_by_a_lock_works_when_the_lock_is_gone(dsn, others, node, together):
+def test_a_preparation_that_a_lock_interrupts_works_after_the_lock(dsn, others, node, together):
     limits = {"purpose": "work", "timeout": seconds(0.4)}
     with contextlib.closing(connect(dsn, node_id=node.id, **limits)) as daemons:
         for _ in range(daemons.prepare_threshold):
@@ -88,7 +88,7 @@ def test_each_statement_sees_what_others_committed_before_it(mine, others, node)
         assert cursor.execute(READ, [node.id]).fetchone().capacity == 5
 
 
-def test_an_exception_of_ours_rolls_back_what_was_written_and_leaves_the_connection_usable(mine, others, node):
+def test_an_exception_rolls_back_and_leaves_the_connection_usable(mine, others, node):
     def fail(_cursor):
         raise KeyError
 
@@ -99,7 +99,7 @@ def test_an_exception_of_ours_rolls_back_what_was_written_and_leaves_the_connect
     assert capacity_of(mine, node) == 1
 
 
-def test_a_statement_that_fails_says_so_itself_and_rolls_back_what_was_written(mine, others, node):
+def test_a_failing_statement_raises_its_own_error_and_rolls_back(mine, others, node):
     def divide(cursor):
         cursor.execute("SELECT 1 / 0")
         pytest.fail("the error came late")
@@ -148,7 +148,7 @@ def test_what_a_frozen_process_holds_ends_with_the_mark_of_its_node(dsn, others)
 
 
 @pytest.mark.parametrize("at", ["its beginning", "its middle", "a statement", "its end"])
-def test_a_session_that_the_server_ends_leaves_a_connection_that_is_known_to_be_broken(mine, others, node, at):
+def test_a_session_that_the_server_ends_leaves_a_known_broken_connection(mine, others, node, at):
     def end_session():
         others.execute("SELECT pg_terminate_backend(%s, 5000)", [mine.info.backend_pid])
 

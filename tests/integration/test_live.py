@@ -225,7 +225,7 @@ async def test_what_costs_much_to_read_is_read_seldom(monkeypatch):
     assert arrived[3] - arrived[2] > 4
 
 
-async def test_nothing_is_sent_while_hidden_and_the_present_screen_when_visible_again():
+async def test_a_hidden_page_gets_nothing_and_the_present_screen_when_shown():
     _, session = await log_in("viewer")
     job = await running_job()
 

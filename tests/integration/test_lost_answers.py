@@ -86,7 +86,7 @@ def test_a_node_whose_entry_was_not_answered_is_entered_once_and_works(proxy, wo
     assert events_of(connection, identity.id) == ["registered", "running"]
 
 
-def test_a_main_whose_election_was_not_answered_finds_itself_main_in_that_term(proxy, work, connection):
+def test_a_main_whose_election_got_no_answer_finds_itself_elected(proxy, work, connection):
     me = NodeIdentity.of_this_process(kind=NodeKind.MANAGER, scope="cluster", name="here", timeout=TIMEOUT)
     members.join(connection, identity=me)
     lost = proxy.lose_answer(b"COMMIT")
@@ -163,7 +163,7 @@ def test_outcomes_whose_flush_was_not_answered_count_once(proxy, work, connectio
 # --- No endless waits ----------------------------------------------------------------------------
 
 
-def test_an_answer_that_does_not_come_is_given_up_and_the_work_is_done_on_a_new_connection(proxy, dsn):
+def test_a_missing_answer_is_given_up_and_the_work_uses_a_new_connection(proxy, dsn):
     patient = WorkConnection(
         proxy.dsn(dsn),
         node_id=uuid.uuid4(),
@@ -203,7 +203,7 @@ def test_who_is_told_to_stop_meanwhile_waits_no_longer(proxy, dsn):
             asked.result(10)
 
 
-def test_a_session_that_ended_because_its_transaction_stood_still_is_made_anew(work, connection):
+def test_a_session_that_ended_with_its_idle_transaction_is_opened_again(work, connection):
     calls = []
 
     def freeze(mine):

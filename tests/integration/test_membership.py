@@ -64,7 +64,7 @@ def test_a_node_registers_works_drains_and_stops_and_the_journal_says_so(connect
     assert events_of(connection, node.id) == ["registered", "running", "draining", "stopped"]
 
 
-def test_a_second_process_with_the_same_id_is_refused_and_the_first_is_untouched(connection):
+def test_a_second_process_with_the_same_id_is_refused_and_changes_nothing(connection):
     node = register_node(connection, name="first")
 
     with pytest.raises(psycopg.errors.UniqueViolation):
@@ -218,7 +218,7 @@ def test_no_statement_whatever_lowers_a_term(connection):
 # --- Views of the cluster ------------------------------------------------------------------------
 
 
-def test_a_look_sees_live_nodes_by_age_and_the_main_on_record_even_if_it_has_ended(connection):
+def test_a_view_lists_live_nodes_by_age_and_the_main_even_after_its_end(connection):
     main, me = register_node(connection), identity_here()
     members.register(connection, identity=me)
     worker, stopped = register_node(connection, "worker"), register_node(connection, "worker")
@@ -242,7 +242,7 @@ def test_a_scope_that_nobody_has_opened_looks_empty(connection):
     assert (seen.nodes, seen.term.term, seen.term.is_vacant) == ((), 0, True)
 
 
-def test_a_look_notices_that_a_process_of_this_machine_is_gone_and_nothing_of_other_machines(connection):
+def test_a_view_detects_a_dead_process_of_this_machine_but_of_no_other(connection):
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     me = identity_here()
     elsewhere = register_node(connection, "worker")
@@ -302,7 +302,7 @@ def test_managers_that_look_and_act_in_turn_end_with_one_main(connection):
     assert held == [TermHeld(scope="cluster", term=1, main_id=managers[0].id)]
 
 
-def test_the_main_of_the_cluster_fails_the_nodes_of_a_dead_one_shot_and_voids_its_term(connection):
+def test_the_main_fails_nodes_of_a_dead_one_shot_and_voids_its_term(connection):
     me = identity_here()
     members.register(connection, identity=me)
     members.begin_work(connection, node_id=me.id)
@@ -321,7 +321,7 @@ def test_the_main_of_the_cluster_fails_the_nodes_of_a_dead_one_shot_and_voids_it
         hold_term(connection, its_term)
 
 
-def test_who_resumes_a_one_shot_becomes_main_of_its_scope_and_fails_what_is_left_of_it(connection):
+def test_a_resumed_one_shot_is_main_of_its_scope_and_fails_its_old_nodes(connection):
     me, dead = identity_here(scope="crawl:2"), register_node(connection, scope="crawl:1")
     left_behind = register_node(connection, "worker", scope="crawl:1")
     elect_main(connection, dead)

@@ -157,7 +157,7 @@ def test_what_needs_attention_is_counted_by_kind():
     assert shown_of("crawlctl_cluster_attention_lines")["node_lost",] == 1
 
 
-def test_a_reading_is_some_small_statements_and_the_next_within_seconds_none(monkeypatch):
+def test_a_reading_needs_few_small_statements_and_a_soon_repeated_one_none(monkeypatch):
     client = client_of(VIEWER)
     with CaptureQueriesContext(
         connection,

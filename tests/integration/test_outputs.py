@@ -217,9 +217,7 @@ def test_the_null_output_costs_no_account(flushed):
         (Ending.EXCLUDED, "NOT_TEXT"),
     ],
 )
-def test_what_the_source_no_longer_has_leaves_all_outputs_and_is_counted_once(
-    search_output, lines, flushed, ending, code
-):
+def test_a_document_lost_at_its_source_leaves_all_outputs_and_counts_once(search_output, lines, flushed, ending, code):
     job = JobWithOutputs("job", search_output, lines)
     flushed(job.indexed(PAGE), job.indexed(OTHER_PAGE))
 
@@ -307,7 +305,7 @@ def test_a_removal_is_logged_when_a_lost_worker_may_have_logged_the_text(search_
     assert job.deleted() == 0
 
 
-def test_a_removal_is_logged_also_when_the_document_was_tried_in_vain_since_it_was_lost(lines, flushed):
+def test_a_removal_is_logged_even_if_the_lost_document_was_tried_meanwhile(lines, flushed):
     job = JobWithOutputs("job", lines)
     flushed(job.ended(PAGE, Ending.FAILED, "500", was_lost=True))
 
@@ -352,7 +350,7 @@ def has_asked_for_its_documents(connection: psycopg.Connection, pid: int) -> boo
 # --- Shared outputs ------------------------------------------------------------------------------
 
 
-def test_what_another_job_still_holds_stays_and_the_last_holder_takes_it_away(search_output, lines, flushed):
+def test_a_document_of_another_job_stays_and_its_last_holder_removes_it(search_output, lines, flushed):
     one, other = JobWithOutputs("one", search_output, lines), JobWithOutputs("other", search_output, lines)
     flushed(one.indexed(PAGE))
     flushed(other.indexed(PAGE))
@@ -377,7 +375,7 @@ def test_a_job_with_other_outputs_holds_nothing_here(search_output, lines, flush
     assert actions(lines) == [("add", PAGE)]
 
 
-def test_of_two_jobs_that_let_go_at_the_same_time_the_later_one_takes_it_away(
+def test_the_later_of_two_jobs_that_let_go_together_removes_the_document(
     search_output, connection, dsn, worker, flushed
 ):
     one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
@@ -456,7 +454,7 @@ def test_a_dropped_document_is_counted_out_of_its_stage_and_run(search_output, f
     }
 
 
-def test_a_document_that_no_output_held_is_dropped_and_not_counted_as_removed(search_output, lines, flushed, dropped):
+def test_a_document_that_no_output_held_is_dropped_and_not_counted(search_output, lines, flushed, dropped):
     job = JobWithOutputs("job", search_output, lines)
     flushed(job.gone(PAGE))
 
@@ -479,7 +477,7 @@ def test_what_another_job_holds_stays_when_one_is_deleted(search_output, flushed
 
 @pytest.mark.parametrize("stages", list(itertools.product([Stage.BEING_CLEANED, Stage.BEING_DELETED], repeat=2)))
 @pytest.mark.parametrize("turned", [False, True])
-def test_of_two_jobs_that_drop_a_document_at_the_same_time_the_later_one_takes_it_away(
+def test_the_later_of_two_jobs_that_drop_a_document_together_removes_it(
     search_output, lines, connection, other_connection, rival, worker, flushed, stages, turned
 ):
     one, other = JobWithOutputs("one", search_output, lines), JobWithOutputs("other", search_output, lines)
@@ -569,7 +567,7 @@ def test_a_connection_that_changed_between_runs_is_read_anew(lines, connection, 
     assert actions(lines) == [("add", PAGE)]
 
 
-def test_what_was_claimed_before_an_edit_goes_where_the_connection_points_now(lines, connection, worker, tmp_path):
+def test_a_document_claimed_before_an_edit_goes_to_the_edited_output(lines, connection, worker, tmp_path):
     job, outputs = JobWithOutputs("job", lines), JobOutputs()
     early = job.indexed(PAGE)
     connections.change(OutputConnection, lines.pk, configuration={"path": str(tmp_path / "elsewhere.jsonl")})

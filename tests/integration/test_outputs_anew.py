@@ -141,9 +141,7 @@ def test_what_only_one_job_kept_in_an_output_leaves_with_it(
     assert OutputConnection.objects.get(pk=lines.pk).orphans_after is None
 
 
-def test_what_an_output_that_was_taken_from_a_job_refuses_to_let_go_is_tried_again(
-    connection, lines, search_output, flushed
-):
+def test_a_removal_that_a_detached_output_refuses_is_retried(connection, lines, search_output, flushed):
     job = JobWithOutputs("job", lines, search_output)
     flushed(job.indexed(PAGE))
     path = Path(lines.configuration["path"])

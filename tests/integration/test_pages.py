@@ -349,7 +349,7 @@ def test_the_overview_says_why_nothing_moves(nodes, headline):
     assert headline in page_client("viewer").get("/").content.decode()
 
 
-def test_the_overview_does_not_say_that_a_job_outside_its_window_waits_for_hosts():
+def test_the_overview_does_not_blame_hosts_for_a_job_outside_its_window():
     shut, continuous = make_job("shut"), make_job("continuous")
     set_phase(shut, phase=Phase.ACTIVE, window="outside")
     set_phase(continuous, phase=Phase.ACTIVE)
@@ -638,7 +638,7 @@ def test_what_cannot_be_a_job_is_refused_with_its_sentence_and_not_stored(facts,
     assert not Job.objects.exists()
 
 
-def test_a_schedule_and_intervals_are_set_in_the_browser_and_shown_as_they_were_set():
+def test_a_schedule_and_intervals_are_set_in_the_browser_and_shown_again():
     client = page_client("administrator")
     said = {"kind": "continuous", "recrawl_after": "1 d 12 h", "reseed_after": "90 min", "hop_limits": "link 3"}
     windows = "days of week 1-5; hours 22; open 8 h; zone Europe/Berlin\ndays of week 6; hours 3; minimal"
@@ -674,7 +674,7 @@ def test_a_job_is_changed_in_the_browser():
     assert job.seeds.get().pk == seed.pk
 
 
-def test_a_job_with_more_seeds_than_a_form_has_room_for_is_changed_and_keeps_them():
+def test_a_job_with_more_seeds_than_its_form_is_changed_and_keeps_them():
     job = make_job()
     Seed.objects.bulk_create(Seed(job=job, urls=[f"http://docs.test/{number}"]) for number in range(50))
     client, address = page_client("administrator"), f"/admin/jobs/job/{job.pk}/change/"
@@ -691,7 +691,7 @@ def test_a_job_with_more_seeds_than_a_form_has_room_for_is_changed_and_keeps_the
     assert (job.name, job.seeds.filter(removed_at=None).count()) == ("handbook", 51)
 
 
-def test_a_filter_offers_the_newest_of_very_many_jobs_and_the_one_that_is_chosen():
+def test_a_filter_offers_the_newest_jobs_and_the_chosen_one():
     old = make_job("the oldest")
     Job.objects.bulk_create(Job(name=f"job {number}", repository=old.repository) for number in range(101))
     client = page_client("viewer")
@@ -727,7 +727,7 @@ def test_a_connection_names_the_first_of_very_many_jobs_that_use_it():
     assert re.search(r"job \d, others", html)
 
 
-def test_of_a_running_job_addresses_priority_and_schedule_are_changed_in_the_browser():
+def test_the_browser_edits_seeds_priority_and_schedule_of_a_running_job():
     client = page_client("administrator")
     limits = {"kind": "continuous", "recrawl_after": "1 h", "hop_limits": "link 3", "specification_include": "docs"}
     client.post("/admin/jobs/job/add/", _job_form(**limits))

@@ -74,7 +74,7 @@ def test_a_new_connection_to_a_cut_line_hangs_too(proxy, dsn):
     psycopg.connect(proxy.dsn(dsn)).close()
 
 
-def test_a_cut_line_can_refuse_new_connections_at_the_same_port_that_it_later_has_again(proxy, through, dsn):
+def test_a_cut_line_can_refuse_new_connections_and_use_the_same_port_later(proxy, through, dsn):
     proxy.cut(refuses=True)
 
     with pytest.raises(psycopg.OperationalError, match="refused"):

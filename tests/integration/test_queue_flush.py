@@ -133,7 +133,7 @@ def test_only_what_the_source_itself_says_takes_a_document_out(crawl, outcome, i
     assert document("page").indexed_before == is_held
 
 
-def test_what_was_indexed_stays_indexed_when_a_second_look_finds_it_unchanged(crawl):
+def test_an_indexed_document_stays_indexed_when_it_is_found_unchanged(crawl):
     make_documents(crawl.lane, ["page"])
     crawl.flush(crawl.claim()["page"])
     QueueItem.objects.update(stage=Stage.PENDING, seq=FIRST_FRESH)

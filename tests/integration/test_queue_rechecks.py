@@ -135,7 +135,7 @@ def test_only_a_full_scan_concludes_from_what_it_did_not_reach(crawl, scan):
     assert offered.documents == 0
 
 
-def test_a_run_that_rechecks_is_not_over_before_it_has_looked_at_everything(crawl):
+def test_a_run_that_rechecks_ends_after_it_has_checked_everything(crawl):
     make_documents(crawl.lane, ["page"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     begin_a_run(crawl, Scan.RECHECK)
 
@@ -150,7 +150,7 @@ DAILY = {"intervals": Intervals(recrawl_after=seconds(60))}
 SHORT_LIVED = {"intervals": Intervals(expire_after=seconds(60))}
 
 
-def test_a_document_of_a_continuous_job_is_looked_at_again_when_its_time_comes(crawl):
+def test_a_document_of_a_continuous_job_is_rechecked_when_its_time_comes(crawl):
     make_documents(crawl.lane, ["page"])
     crawl.flush(crawl.claim()["page"], facts=DAILY)
 
@@ -261,7 +261,7 @@ def retry(crawl, claimed, limit, *, now=NOON):
     )
 
 
-def test_a_document_that_was_tried_often_enough_has_failed_and_keeps_its_links(crawl):
+def test_a_document_with_its_last_attempt_has_failed_and_keeps_its_links(crawl):
     make_documents(crawl.lane, ["page"])
     crawl.flush(crawl.claim()["page"], names=["child"])
     crawl.begin_the_next_run()

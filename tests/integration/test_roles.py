@@ -256,7 +256,7 @@ def test_all_permissions_of_a_role_exist(role):
     assert held == ROLES[role]
 
 
-def test_a_migrate_takes_away_what_somebody_added_and_gives_back_what_somebody_took():
+def test_migrate_restores_the_permissions_of_roles_after_edits():
     group = Group.objects.get(name=VIEWER)
     group.permissions.set(Permission.objects.filter(codename="delete_job"))
 

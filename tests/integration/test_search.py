@@ -103,7 +103,7 @@ def test_a_text_that_another_worker_indexes_just_now_is_left_to_it(index, connec
     assert index_waiting_texts(connection).texts == 1
 
 
-def test_a_text_too_long_for_the_index_is_found_by_its_beginning_and_holds_up_no_other(index):
+def test_a_text_too_long_for_the_index_is_found_by_its_start(index):
     unlike = " ".join(uuid.UUID(int=number).hex for number in range(60_000))
 
     index(page(f"wombat {unlike}", url="http://a.example/long"), page("wombat", url="http://a.example/short"))
@@ -111,7 +111,7 @@ def test_a_text_too_long_for_the_index_is_found_by_its_beginning_and_holds_up_no
     assert found("wombat") == {"http://a.example/long", "http://a.example/short"}
 
 
-def test_a_text_of_unlike_words_in_a_known_language_ends_below_the_limit_too(index):
+def test_a_text_of_many_different_words_ends_below_the_limit_too(index):
     unlike = " ".join(f"{number:x}ing-{number:o}s" for number in range(400_000))
 
     index(page(f"wombat {unlike}", language="en", title=unlike, description=unlike))

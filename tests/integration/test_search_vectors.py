@@ -87,7 +87,7 @@ def test_any_ascii_text_has_the_vector_that_postgresql_gives_it(both, title, abo
     assert ours == theirs
 
 
-def test_words_that_are_everywhere_have_as_many_positions_as_postgresql_keeps(both):
+def test_frequent_words_have_as_many_positions_as_postgresql_keeps(both):
     theirs, ours = both("word " * 300, "words " * 200, "word words apples " * 400)
 
     assert ours == theirs

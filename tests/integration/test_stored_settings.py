@@ -40,7 +40,7 @@ def put(document, query=""):
 # --- Versions ------------------------------------------------------------------------------------
 
 
-def test_what_is_stored_is_a_version_with_who_and_when_and_stands_in_the_journal():
+def test_a_stored_setting_is_a_version_with_author_time_and_journal_entry():
     changed = store(SHORT)
 
     assert [str(change) for change in changed] == [
@@ -106,7 +106,7 @@ def test_a_version_of_a_newer_release_is_taken_up_as_far_as_it_is_known():
 # --- A process -----------------------------------------------------------------------------------
 
 
-def test_a_process_starts_with_what_is_stored_and_goes_on_with_what_is_stored_later(connection, settings):
+def test_a_process_starts_with_stored_settings_and_applies_later_ones(connection, settings):
     settings.CRAWLCTL_ENVIRONMENT = {CLAIMED.path: 7}
     store({"worker": {"claimed": 5, "flush_after": 1}})
 
@@ -126,7 +126,7 @@ def test_a_process_starts_with_what_is_stored_and_goes_on_with_what_is_stored_la
     }
 
 
-def test_a_process_whose_environment_contradicts_what_is_stored_does_not_start(connection, settings):
+def test_a_process_whose_environment_contradicts_stored_settings_stops(connection, settings):
     settings.CRAWLCTL_ENVIRONMENT = {HEARTBEAT_INTERVAL.path: dt.timedelta(seconds=4)}
     store(SHORT)
 

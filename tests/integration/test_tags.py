@@ -99,7 +99,7 @@ def test_what_needs_a_tag_does_not_follow_a_turn_at_a_worker_without_it(connecti
     assert taken_by(connection, tagged) == 0
 
 
-def test_what_was_offered_comes_back_when_the_last_worker_with_the_tag_has_gone(connection, main, running):
+def test_offered_turns_are_released_after_the_last_worker_with_the_tag(connection, main, running):
     tagged = worker(connection, "inside")
     offer(running, connection)
 

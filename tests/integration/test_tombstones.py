@@ -422,7 +422,7 @@ def test_outputs_are_restored_by_api_page_and_command(site, client, capsys):
     assert site.held == site.everything
 
 
-def test_a_job_that_was_deleted_by_mistake_comes_back_with_all_of_its_documents(site, file):
+def test_a_job_that_was_deleted_by_mistake_is_restored_with_all_documents(site, file):
     before = Photograph(site)
     job = site.job
     site.ask("delete")

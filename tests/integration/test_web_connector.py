@@ -340,7 +340,7 @@ async def test_a_page_that_the_rules_refuse_by_now_is_not_requested(fetcher, rul
         ({"exclude_text": ("^A page$",)}, "EXCLUDED_TEXT"),
     ],
 )
-async def test_a_page_that_the_job_does_not_index_leaves_the_outputs_and_its_links_count(fetcher, rules, code):
+async def test_a_page_that_the_job_does_not_index_is_removed_and_its_links_count(fetcher, rules, code):
     outcome = await outcome_of(fetcher, answer(PAGE), known={"version": "7:old"}, **rules)
 
     assert (outcome.code, outcome.removes, named(outcome)) == (code, code != "200", ["b"])
@@ -564,7 +564,7 @@ def test_seeds_are_canonical_and_each_once():
     ]
 
 
-def test_seeds_that_the_rules_refuse_are_named_with_the_rule_and_what_to_do():
+def test_refused_seeds_are_named_with_the_rule_and_the_remedy():
     seeds = [f"http://a.example/docs/{n}" for n in range(12)] + ["http://a.example/"]
 
     checked = WEB.check(Asked(specification={"exclude": ["docs"]}, seeds=seeds))

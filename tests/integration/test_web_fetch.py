@@ -254,7 +254,7 @@ async def test_a_body_longer_than_it_says_is_never_taken_whole():
     assert getattr(result, "code", None) == "PROTOCOL" or result.body == b"hello"
 
 
-async def test_a_response_with_length_and_chunks_does_not_smuggle_one_into_the_next_request():
+async def test_a_response_with_length_and_chunks_smuggles_no_second_response():
     both = OK + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
     async with (
         HostileSite.serve({"/": both, "/next": answer(b"next")}) as site,

@@ -128,7 +128,7 @@ async def test_who_finds_the_gate_shut_waits_behind_it(visitor):
     assert (outcome.ending, outcome.gate, visitor.site.logins) == (Ending.WAITING, GATE, [])
 
 
-async def test_a_session_that_somebody_else_made_meanwhile_is_used_without_a_login(visitor):
+async def test_a_session_of_another_login_meanwhile_is_used_without_a_login(visitor):
     await visitor.process("/page/1")
     visitor.site.sessions = {"another"}
     await visitor.shared.keep_session("the door", visitor.session_of("another"))

@@ -97,7 +97,7 @@ def test_a_job_that_was_started_by_hand_never_waits(day):
     assert status(scheduled.at(23)) == "ACTIVE"
 
 
-def test_a_job_waits_when_its_window_is_over_says_until_when_and_goes_on_in_the_next(day):
+def test_a_job_waits_after_its_window_shows_until_when_and_continues(day):
     scheduled = day(EVENING, Window(hours=(22,), duration=HOUR))
     scheduled.at(18)
     scheduled.runs()
@@ -132,7 +132,7 @@ def test_a_schedule_is_looked_at_again_when_it_opens_next_and_once_an_hour(day):
     assert scheduled.at(17, 30).schedule_due_at == NOON.replace(hour=18)
 
 
-def test_a_schedule_is_looked_at_at_once_when_it_is_changed_or_its_job_has_moved(day):
+def test_a_schedule_is_checked_at_once_after_a_change_or_a_move_of_its_job(day):
     scheduled = day(EVENING, start_method="window_inside")
     scheduled.at(12)
 
@@ -162,7 +162,7 @@ def test_a_window_says_that_its_runs_are_minimal(day):
     assert status(day(EVENING, NIGHT).at(20)) == "READYFORSTARTUPMINIMAL"
 
 
-def test_a_job_that_is_paused_when_its_window_is_over_waits_too_and_stays_paused_in_the_next(day):
+def test_a_paused_job_waits_after_its_window_and_stays_paused(day):
     scheduled = day(EVENING, Window(hours=(22,), duration=HOUR))
     scheduled.at(18)
     scheduled.runs()
@@ -173,7 +173,7 @@ def test_a_job_that_is_paused_when_its_window_is_over_waits_too_and_stays_paused
     assert status(scheduled.at(22)) == "PAUSED"
 
 
-def test_a_schedule_whose_job_cannot_run_says_why_and_does_not_try_for_ever(day):
+def test_a_schedule_whose_job_cannot_run_gives_a_reason_and_stops_trying(day):
     scheduled = day(EVENING)
     scheduled.job.outputs.clear()
 

@@ -64,7 +64,7 @@ def test_weight_counts_not_number():
     assert [action.to for action in allocated(*items, among=[manager(A), manager(B)])] == [B]
 
 
-def test_a_silent_manager_is_given_nothing_and_keeps_what_it_has_until_it_is_judged():
+def test_a_silent_manager_gets_no_group_and_keeps_its_own_until_judged():
     silent = manager(B, is_silent=True)
 
     assert allocated(owned(1, B), owned(2, A), free(3), among=[manager(A), silent]) == (

@@ -42,7 +42,7 @@ def test_no_more_is_begun_than_may_be_open():
     assert [name for _, name in begin_all(queue)] == ["c"]
 
 
-def test_two_starts_are_a_gap_apart_and_the_first_waits_as_long_as_it_was_told():
+def test_starts_are_a_gap_apart_and_the_first_waits_for_its_given_time():
     queue = make_queue()
     queue.add(make_turn(1, "ab", gap=1.5, wait=4.0), now=100.0)
 
@@ -71,7 +71,7 @@ def test_without_a_pace_or_after_a_single_document_nothing_is_awaited():
     assert (unpaced.awaited, single.awaited, make_queue().awaited) == (0, 0, 0)
 
 
-def test_what_was_asked_of_a_bin_and_its_parents_is_told_once_by_the_turn_that_closes():
+def test_a_closing_turn_reports_requests_of_a_host_and_its_parents_once():
     queue, parent = make_queue(), PacedBin(9)
     queue.add(make_turn(1, "ab"), parents=(parent,), now=0.0)
     for turn, _ in begin_all(queue):
@@ -136,7 +136,7 @@ def test_a_follower_waits_and_then_has_the_requests_of_the_turn_before():
     assert [name for _, name in begin_all(queue)] == ["d"]
 
 
-def test_a_follower_that_arrives_after_the_end_finds_the_requests_that_were_left_for_it():
+def test_a_successor_that_arrives_late_gets_the_requests_that_were_left():
     queue = make_queue()
     queue.add(make_turn(1, "a", requests=2), now=0.0)
     ((turn, _),) = begin_all(queue)

@@ -42,7 +42,7 @@ def test_no_two_starts_are_closer_than_the_gap(gap, waits):
 
 
 @given(sizes=st.lists(st.integers(0, 80_000) | st.integers(0, 100), min_size=1, max_size=60))
-def test_a_window_holds_more_bytes_than_allowed_only_by_what_a_page_is_larger_than_those_before(sizes):
+def test_a_window_exceeds_its_bytes_only_by_the_growth_of_a_page(sizes):
     for before, within in windows(crawl(Cadence(bytes_per_second=RATE), sizes)):
         surprise = max(within) - min(max(before, default=0), RATE * BYTES_WINDOW / 2)
 
@@ -50,7 +50,7 @@ def test_a_window_holds_more_bytes_than_allowed_only_by_what_a_page_is_larger_th
 
 
 @given(sizes=st.lists(st.integers(0, 49_999), max_size=12), times=st.integers(2, 12))
-def test_a_site_whose_large_pages_come_again_never_gets_more_than_allowed_after_the_first_of_them(sizes, times):
+def test_a_site_with_repeated_large_pages_exceeds_its_limit_only_once(sizes, times):
     for before, within in windows(crawl(Cadence(bytes_per_second=RATE), [50_000, *sizes] * times)):
         if 50_000 in before:
             assert sum(within) <= RATE * BYTES_WINDOW

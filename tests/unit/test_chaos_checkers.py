@@ -80,7 +80,7 @@ def test_starts_are_held_against_the_least_gap_with_its_tolerance(apart, percent
     [(Stall(1.9, 2.0), 90), (Stall(1.9, 1.99), 90), (Stall(2.05, 2.1), 180), (Stall(1.8, 1.9), 180)],
     ids=["behind it", "shortly behind it", "before the next", "long behind it"],
 )
-def test_a_start_that_was_logged_when_the_machine_had_stood_still_may_have_been_earlier(stall, percent):
+def test_a_start_logged_after_the_machine_stood_still_may_be_earlier(stall, percent):
     made = [fetch("/a", 1, 1.01), fetch("/b", 2, 2.01), fetch("/c", 2.1, 3)]
 
     assert pace(made, gap=0.2, open_requests=1, stalls=[stall]).percent == pytest.approx(percent)
@@ -92,7 +92,7 @@ def test_the_hosts_of_a_site_have_their_paces_apart():
     assert pace([fetch("/a", 1, 1.01), elsewhere], gap=0.2, open_requests=1).percent == 0
 
 
-def test_more_open_requests_than_allowed_exceed_the_pace_but_for_those_of_a_frozen_process():
+def test_too_many_open_requests_break_the_limit_unless_a_process_is_frozen():
     made = [fetch("/a", 1, 9), fetch("/b", 2, 9), fetch("/c", 3, 9, "two")]
 
     assert pace(made, gap=0.2, open_requests=2).percent == 150

@@ -111,7 +111,7 @@ ASSIGNMENTS = st.dictionaries(st.sampled_from(["r", "m", "x"]), ITEMS)
 
 
 @given(ASSIGNMENTS, ASSIGNMENTS)
-def test_after_a_change_a_node_does_what_it_was_given_and_what_was_the_same_was_left_alone(running, assigned):
+def test_after_a_change_a_node_has_exactly_its_share_and_keeps_equal_parts(running, assigned):
     change = change_of(running, assigned)
 
     after = {job: items for job, items in running.items() if job not in change.ends} | change.begins
@@ -142,7 +142,7 @@ def test_all_beats_the_rest_and_a_switch_of_its_own_beats_the_default(switches, 
 # --- Pools ---------------------------------------------------------------------------------------
 
 
-def test_a_pool_that_cannot_be_asked_for_is_empty_at_once_unless_it_is_kept():
+def test_a_pool_that_cannot_be_read_is_empty_unless_it_is_kept():
     good = KnownPool().after_success(frozenset("ab"), now=0)
 
     assert good.after_failure("gone", keep=dt.timedelta(), now=1).items == frozenset()
@@ -273,7 +273,7 @@ class Undecided(Named):
         return self.says
 
 
-def test_that_a_job_says_what_is_no_time_is_told_once_and_for_as_long_as_it_is_so(caplog, monkeypatch):
+def test_an_invalid_time_of_a_job_is_logged_once_while_it_lasts(caplog, monkeypatch):
     monkeypatch.setattr(execution, "_LOOK", 0.01)
     caplog.set_level(logging.INFO)
     job = Undecided("mails")

@@ -78,7 +78,7 @@ def test_who_stands_still_does_not(clock, effort):
     assert not effort.was_made()
 
 
-def test_who_computes_works_for_as_long_as_that_may_take_without_going_round(clock, effort):
+def test_a_computing_thread_counts_as_working_for_its_longest_computation(clock, effort):
     with computing(effort):
         assert effort.was_made()
         clock.at += 1

@@ -15,7 +15,7 @@ def read(*figures, refresh=lambda: None):
     return parse(render(registry_of(figures, refresh=refresh))[0].decode())
 
 
-def test_a_count_without_labels_is_shown_from_zero_and_one_with_labels_as_declared():
+def test_counts_without_labels_start_at_zero_and_others_as_declared():
     plain = Count(name="eggs_total", **OF_WORKERS)
     labelled = Count(name="hens_total", labels=("colour",), from_zero=(("brown",),), **OF_WORKERS)
 

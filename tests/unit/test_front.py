@@ -33,11 +33,11 @@ def begins(known, *groups):
     }
 
 
-def test_a_look_begins_at_what_was_first_and_some_seconds_ago_where_nothing_was_ready(known):
+def test_a_scan_starts_at_the_first_row_or_seconds_ago_if_none_was_ready(known):
     assert begins(known, GROUP) == {SEED: (seconds(60), seconds(5)), ANOTHER: (seconds(5), seconds(5))}
 
 
-def test_what_was_ready_just_now_leaves_room_for_those_who_write_an_older_moment(known):
+def test_a_recently_ready_row_leaves_room_for_writers_of_older_moments(known):
     known.note(GROUP, [SEED], ahead={str(SEED): str(NOON - seconds(1))}, others={}, now=NOON)
 
     assert begins(known, GROUP) == {SEED: (seconds(5), seconds(5))}

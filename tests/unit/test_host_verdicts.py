@@ -118,7 +118,7 @@ def test_a_verdict_tells_until_when_and_which_parent():
     assert (verdict.parent, verdict.until) == (9, SOON)
 
 
-def test_connections_are_told_with_those_that_are_busy_and_the_time_of_an_answer():
+def test_connections_are_shown_with_the_busy_ones_and_the_answer_time():
     verdict = judge_host(make_host(limits=Limits(2, 0.5), open_now=2, latest=answering_in(2.0)), now=NOON)
 
     assert (verdict.cause, verdict.busy, verdict.places, verdict.seconds) == (Cause.REQUESTS, 2, 2, 2.0)
@@ -141,7 +141,7 @@ def test_a_host_fails_if_half_of_its_latest_requests_failed(is_failing, latest):
     assert verdict.cause == Cause.GAP
 
 
-def test_requests_of_several_codes_add_up_to_a_share_and_its_most_frequent_code():
+def test_requests_of_several_codes_show_their_share_and_the_main_code():
     counted = [
         Counted("200", 10, 1.0, NOON),
         Counted("404", 10, 1.0, NOON),

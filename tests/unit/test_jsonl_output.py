@@ -190,7 +190,7 @@ def test_processes_that_append_at_the_same_time_leave_whole_lines(path):
     assert len(flushes) == len(set(flushes))
 
 
-def test_a_writer_waits_until_the_file_is_free_and_gives_up_on_a_frozen_one(path, monkeypatch):
+def test_a_writer_waits_for_a_free_file_and_gives_up_on_a_frozen_writer(path, monkeypatch):
     monkeypatch.setattr(jsonl, "_LOCK_PATIENCE", 0.05)
     path.touch()
     with path.open("rb") as frozen:
@@ -289,7 +289,7 @@ def test_a_directory_that_one_may_not_write_to_is_refused(tmp_path):
 # --- Options of commands and connections ---------------------------------------------------------
 
 
-def test_a_relative_path_is_one_from_here_and_spellings_of_a_file_are_one_output(tmp_path, monkeypatch):
+def test_spellings_of_a_path_are_one_output_and_relative_ones_start_here(tmp_path, monkeypatch):
     (tmp_path / "there").symlink_to(tmp_path)
     monkeypatch.chdir(tmp_path)
 

@@ -57,7 +57,7 @@ def test_several_turns_of_a_bin_go_to_several_workers_in_its_order():
     assert prefer(plan_of(7), plan_of(7)) == keepers_of(7, WORKERS)[:2]
 
 
-def test_a_worker_that_serves_the_bin_already_gets_no_second_turn_while_another_has_none():
+def test_a_worker_that_serves_the_host_gets_no_second_turn_before_another():
     first, second, *_ = keepers_of(7, WORKERS)
 
     assert prefer(plan_of(7), bins=[seen(7, first)]) == [second]
@@ -69,7 +69,7 @@ def test_what_needs_a_tag_is_kept_by_one_that_has_it():
     assert prefer(plan_of(7, lane={"tag": "x", "workers": frozenset({tagged})})) == [tagged]
 
 
-def test_what_one_worker_must_have_together_goes_to_the_keeper_of_the_parent():
+def test_turns_that_need_one_worker_go_to_the_keeper_of_the_parent():
     assert set(prefer(plan_of(1, together=99), plan_of(2, together=99))) == {keepers_of(99, WORKERS)[0]}
 
 

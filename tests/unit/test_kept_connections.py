@@ -25,7 +25,7 @@ def on_a_loop(test):
     return asyncio.run(run())
 
 
-def test_the_connection_that_was_used_last_is_used_again_and_by_nobody_else():
+def test_the_latest_connection_is_reused_and_by_one_request_only():
     async def keep_two(loop):
         kept, first, last = KeptConnections(loop), FakeConnection(), FakeConnection()
         kept.keep(ORIGIN, first)
@@ -56,7 +56,7 @@ def test_one_over_which_the_server_has_said_something_unasked_is_closed():
     assert on_a_loop(hear_unasked) == (None, True)
 
 
-def test_where_there_are_too_many_the_one_that_was_not_used_for_the_longest_is_closed():
+def test_with_too_many_connections_the_longest_unused_one_is_closed():
     async def keep_three(loop):
         kept, connections = KeptConnections(loop, most=2), [FakeConnection() for _ in range(3)]
         for number, connection in enumerate(connections):

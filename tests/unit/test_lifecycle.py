@@ -225,7 +225,7 @@ def test_an_operator_is_offered_his_own_transitions_only(where):
     assert {row.name for row in allowed_transitions(state, owner=Owner.OPERATOR)} == by_operator
 
 
-def test_every_transition_is_possible_somewhere_and_starts_in_states_that_there_are():
+def test_every_transition_is_possible_and_starts_in_existing_states():
     assert set().union(*(names for _, *both in POSSIBLE.values() for names in both)) == TRANSITIONS.keys()
     assert {source for row in TRANSITIONS.values() for source in row.sources} == SITUATIONS.keys()
     assert {situation_of(state) for state, *_ in POSSIBLE.values()} == SITUATIONS.keys()

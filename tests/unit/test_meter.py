@@ -58,7 +58,7 @@ def test_a_rate_that_nobody_read_lately_is_not_known(meter, clock):
     assert meter.rate(JOB) is None
 
 
-def test_the_history_has_documents_of_a_new_run_from_before_its_first_reading(meter, clock):
+def test_the_history_has_documents_of_a_new_run_before_its_first_reading(meter, clock):
     watch(meter, clock, seconds=20, rate=0, start=60)
     clock.now += 1
 
@@ -96,7 +96,7 @@ def test_the_present_rate_never_exceeds_the_highest_one_of_the_picture(meter, cl
         assert (present(history) or 0.0) <= max((rate for rate in history if rate is not None), default=0.0)
 
 
-def test_a_history_shows_the_rate_where_somebody_looked_and_nothing_elsewhere(meter, clock):
+def test_a_history_shows_the_rate_only_between_readings(meter, clock):
     watch(meter, clock, seconds=int(4 * STEP), rate=50)
 
     history = meter.history(JOB)

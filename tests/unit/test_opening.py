@@ -69,13 +69,13 @@ def test_edits_on_the_way_change_nothing_of_what_the_last_one_makes_of_it(durati
 
 
 @pytest.mark.parametrize(("rate", "waits"), [(1000.0, 600), (10_000.0, 60), (100.0, 6000)])
-def test_a_looser_limit_of_bytes_is_used_at_once_and_a_stricter_one_holds_at_once(rate, waits):
+def test_a_looser_limit_of_bytes_and_a_stricter_one_apply_at_once(rate, waits):
     state = LastUse(NOON, NOON + seconds(600), 1000.0)
 
     assert next_start_at(state, gap=0.0, bytes_per_second=rate) == NOON + seconds(waits)
 
 
-def test_nobody_knows_what_a_worker_that_was_lost_has_read_so_that_moment_stays():
+def test_an_edit_does_not_move_the_opening_after_a_lost_worker():
     state = LastUse(NOON, NOON + seconds(10), None)
 
     assert next_start_at(state, gap=0.0, bytes_per_second=1e9) == NOON + seconds(10)

@@ -132,7 +132,7 @@ def test_what_is_denied_at_times_is_closed_until_they_are_over():
     assert working.for_bin("www.test", friday) == Limits(2, 1.0)
 
 
-def test_denials_that_follow_each_other_are_one_and_what_goes_before_them_interrupts_them():
+def test_adjacent_denials_are_merged_and_earlier_rules_interrupt_them():
     morning = RuleTerms("", Window(opens=dt.time(6), closes=dt.time(13)), denies=True)
     afternoon = RuleTerms("", Window(opens=dt.time(12), closes=dt.time(18)), denies=True)
     lunch = RuleTerms("", Window(opens=dt.time(11), closes=dt.time(11, 30)), Numbers(min_gap=9.0))
@@ -159,7 +159,7 @@ def test_what_is_denied_at_all_times_is_denied_for_good(rules):
     assert (limits.denied, limits.closed_until) == (True, None)
 
 
-def test_of_a_denial_for_good_and_one_at_times_the_first_holds_and_of_two_at_times_the_longer():
+def test_the_first_permanent_denial_wins_and_the_longer_timed_denial():
     earlier, later = Limits(2, 1.0, closed_until=NOON), Limits(2, 1.0, closed_until=NIGHT)
 
     assert strictest([earlier, Limits(2, 1.0), later]) == later

@@ -184,7 +184,7 @@ def test_as_many_items_move_as_the_original_publishes(held, workers, spread, has
     ("held", "workers", "expected"),
     [(*row[:2], expected) for row, expected in zip(PUBLISHED, [3, 3, 3, 2, 6, 7, 12, 5], strict=False)],
 )
-def test_evenly_rendezvous_moves_as_many_items_as_by_the_rules_of_the_original(held, workers, expected):
+def test_evenly_rendezvous_moves_as_many_items_as_the_original_rules(held, workers, expected):
     situation = published(held, workers)
 
     assert moves(share_out(evenly_rendezvous, situation), situation.previous) == expected
@@ -258,7 +258,7 @@ SITUATION = Situation(pools={"a": ["0", "1"], "idle": ["0"]}, available={"a": ["
         ),
     ],
 )
-def test_a_strategy_that_loses_or_invents_items_is_refused_with_their_names(shares, sentence):
+def test_a_strategy_that_loses_or_invents_items_is_refused_by_name(shares, sentence):
     def mistaken(situation, placed):
         return {WorkItem(*item): node for item, node in shares.items()}
 
@@ -294,7 +294,7 @@ def _added(monkeypatch, **places):
     )
 
 
-def test_a_strategy_of_others_is_found_by_its_entry_point_and_can_be_chained(monkeypatch):
+def test_an_installed_strategy_is_found_and_can_be_chained(monkeypatch):
     monkeypatch.setattr("nodes.assignment.spread.keep_ussd", _ussd_stays, raising=False)
     _added(monkeypatch, keep_ussd="nodes.assignment.spread:keep_ussd")
     pools = {"ussd": ["all"], "rebill": ["0", "1", "2"]}

@@ -46,7 +46,7 @@ def test_what_is_called_for_is_performed_in_turn(due):
 @pytest.mark.parametrize(
     "error", [psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled, psycopg.errors.DiskFull]
 )
-def test_a_duty_that_is_broken_off_ends_the_pass_and_lets_the_others_go_first(due, error):
+def test_an_interrupted_duty_ends_the_pass_and_others_go_first_next_time(due, error):
     due.fails_with = error("in vain")
     due.takes = 0.3
     due.perform()
@@ -80,7 +80,7 @@ def test_who_may_not_begin_any_more_leaves_the_rest(due):
     assert due.performed == ["first"]
 
 
-def test_what_happened_hastens_what_is_often_due_and_nothing_that_keeps_house():
+def test_an_event_speeds_up_frequent_duties_and_no_housekeeping():
     performed = []
 
     def often(_context):

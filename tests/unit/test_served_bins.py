@@ -21,7 +21,7 @@ def serve_one_document(bins, bin_id=HOST, *, now=0.0):
     return end
 
 
-def test_a_worker_that_has_emptied_thousands_of_hosts_looks_only_at_those_at_work():
+def test_a_worker_with_thousands_of_empty_hosts_scans_only_busy_ones():
     bins = ServedBins()
     for number in range(1000):
         serve_one_document(bins, number)()

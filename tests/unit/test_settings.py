@@ -124,7 +124,7 @@ def test_whatever_is_wrong_is_named_by_its_path_and_nothing_is_taken():
     }
 
 
-def test_a_timeout_below_two_beats_is_refused_also_where_one_of_them_is_the_default():
+def test_a_timeout_below_two_heartbeats_is_refused_with_a_default_too():
     assert problems_of({"cluster": {"heartbeat_interval": 6}}) == {
         "cluster.node_timeout": [
             "The timeout of 10 s is too short: one late heartbeat would fail the node. Set at least two heartbeat intervals, 12 s."
@@ -135,7 +135,7 @@ def test_a_timeout_below_two_beats_is_refused_also_where_one_of_them_is_the_defa
 # --- Effective values ----------------------------------------------------------------------------
 
 
-def test_the_command_line_counts_before_the_environment_before_stored_settings_before_the_default():
+def test_settings_apply_in_order_of_command_line_environment_store_default():
     said = [{CLAIMED.path: number} for number in (1, 2, 3)]
     places = ("command_line", "environment", "stored")
 
@@ -152,7 +152,7 @@ def test_the_command_line_counts_before_the_environment_before_stored_settings_b
     ]
 
 
-def test_what_contradicts_itself_between_places_is_refused_with_where_each_comes_from():
+def test_contradictions_between_sources_are_refused_with_both_sources():
     effective = Effective(
         table=TABLE,
         environment={NODE_TIMEOUT.path: seconds(3)},

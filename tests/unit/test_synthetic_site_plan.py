@@ -136,7 +136,7 @@ def test_of_the_pages_that_go_half_answer_404_and_half_are_only_unlinked():
     assert not any(map(REVISED.is_gone, changes.gone_unlinked))
 
 
-def test_after_a_revision_every_remaining_page_is_still_reached_and_no_unlinked_one():
+def test_a_revised_site_links_every_remaining_page_and_no_other():
     (changes,) = REVISED.changes
 
     reached = pages_reached_by_links(REVISED)
@@ -172,7 +172,7 @@ def test_stamps_differ_between_histories_and_stay_for_what_came_before():
     assert REVISED.stamp(1) != other.stamp(1)
 
 
-def test_a_broken_page_and_what_it_alone_links_to_remain_documents_and_unchanged():
+def test_a_broken_page_and_its_exclusive_links_stay_unchanged_documents():
     broken = SITE.only_parents()[3]
     plan = SITE.at_revision(1, Revision(change=50, gone=10, broken=broken))
     (changes,) = plan.changes

@@ -95,7 +95,7 @@ def test_a_window_may_close_at_midnight():
     assert evening.next_change(midnight - HOUR) == midnight
 
 
-def test_the_hour_that_clocks_skip_is_in_no_window_and_the_one_that_they_show_twice_in_it_twice():
+def test_an_hour_that_clocks_skip_is_in_no_window_and_a_repeated_one_twice():
     at_night = Window(opens=dt.time(2), closes=dt.time(3), zone=BERLIN)
     spring, autumn = dt.datetime(2030, 3, 31, tzinfo=dt.UTC), dt.datetime(2030, 10, 27, tzinfo=dt.UTC)
 

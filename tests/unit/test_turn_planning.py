@@ -165,7 +165,7 @@ def test_what_is_denied_is_handed_out_without_any_pace():
     assert [(turn.documents, turn.limits.denied) for turn in turns] == [(DOCUMENTS_A_TURN, True)]
 
 
-def test_a_turn_that_was_sent_is_followed_by_one_without_requests_of_its_own():
+def test_a_successor_of_a_sent_turn_has_no_requests_of_its_own():
     turns, _ = plan(seen_bin(gap=1.0, turns=[sent()], open_requests=4))
 
     assert [(turn.requests, turn.follows.id) for turn in turns] == [(0, 7)]
@@ -254,7 +254,7 @@ def test_a_turn_is_handed_out_only_shortly_before_its_first_start():
 # --- Order of lanes ------------------------------------------------------------------------------
 
 
-def test_the_place_goes_by_priority_and_then_to_whom_was_served_longest_ago():
+def test_a_place_goes_by_priority_and_then_to_the_longest_unserved_lane():
     lately, long_ago, never = (
         seen_lane(served_at=NOON - seconds(1)),
         seen_lane(served_at=NOON - seconds(9)),
@@ -270,7 +270,7 @@ def test_the_place_goes_by_priority_and_then_to_whom_was_served_longest_ago():
     assert chosen(lately, long_ago) == long_ago
 
 
-def test_the_lane_of_another_owner_goes_first_but_not_for_longer_than_is_courteous():
+def test_the_lane_of_another_owner_goes_first_for_a_limited_time():
     mine = seen_lane(served_at=NOON - seconds(1))
     rival = {"gap": 1.0, "has_rival": True, "rival_priority": 5, "rival_served_at": NOON - seconds(5)}
     just_freed = seen_bin(**rival, closed_at=NOON)
@@ -307,7 +307,7 @@ def test_a_turn_is_followed_only_by_what_its_worker_may_have():
     assert plan(limited, others) == ([], [NoPlace(others, None)])
 
 
-def test_who_is_first_in_line_and_may_not_follow_gets_the_place_when_the_turn_has_ended():
+def test_the_first_lane_that_may_not_follow_gets_the_place_after_the_turn():
     first = seen_lane(tag="x", workers=frozenset({OTHER}), priority=1)
     second = seen_lane(priority=9)
 
@@ -344,7 +344,7 @@ def below(*ids, parent=ADDRESS, **facts):
     own=st.lists(st.integers(1, 8), min_size=1, max_size=8),
     kind=st.sampled_from([ADDRESS, POLICY]),
 )
-def test_what_bins_have_open_together_never_exceeds_the_limit_of_their_parent(most, taken, own, kind):
+def test_open_requests_of_hosts_never_exceed_the_limit_of_their_parent(most, taken, own, kind):
     bins = [
         seen_bin(id=n, requests=requests, parent=ADDRESS if kind == ADDRESS else None) for n, requests in enumerate(own)
     ]
@@ -364,7 +364,7 @@ def test_all_turns_of_a_limited_parent_go_to_one_worker():
     assert {(turn.worker, turn.together) for turn in plan_under(held, *below(1, 2, 3, gap=1.0))[0]} == {(WORKER, None)}
 
 
-def test_each_turn_of_a_limited_parent_has_its_requests_since_its_worker_counts_what_is_open():
+def test_each_turn_of_a_limited_parent_has_its_own_requests():
     held = seen_parent(requests=1, gap=0.5, workers=frozenset({WORKER}), open_documents=3, open_requests=3)
 
     turns, _ = plan_under(held, *below(1, 2, 3, gap=1.0))
@@ -373,7 +373,7 @@ def test_each_turn_of_a_limited_parent_has_its_requests_since_its_worker_counts_
 
 
 @pytest.mark.parametrize("workers", [{None}, {WORKER, OTHER}, {WORKER, None}])
-def test_nothing_more_of_a_limited_parent_is_given_while_it_is_not_known_who_keeps_its_pace(workers):
+def test_a_limited_parent_gets_no_turn_while_its_keeper_is_unknown(workers):
     turns, _ = plan_under(seen_parent(gap=0.5, workers=frozenset(workers), open_requests=1), *below(1, 2))
 
     assert turns == []
@@ -387,7 +387,7 @@ def test_of_a_limited_parent_no_more_is_given_than_ten_seconds_of_its_pace():
     assert plan_under(full, *below(1))[0] == []
 
 
-def test_a_turn_below_a_parent_is_not_followed_so_that_others_have_their_turn():
+def test_a_turn_below_a_parent_has_no_successor_so_that_others_have_turns():
     follows = seen_bin(id=1, parent=ADDRESS, turns=[sent()], open_requests=4)
 
     assert plan_under(seen_parent(open_requests=4), follows)[0] == []

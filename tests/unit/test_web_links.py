@@ -66,7 +66,7 @@ def test_what_the_table_remembers_never_changes_what_a_link_means(pages, capacit
 
 
 @pytest.mark.parametrize("href", ["//c.example/x", "/\\c.example/x", "/\t/c.example/x"])
-def test_two_slashes_begin_a_host_also_where_a_known_address_has_them_in_its_path(href):
+def test_two_slashes_start_a_host_even_if_a_known_path_contains_them(href):
     table = make_table()
     urls(table, ["http://a.example//c.example/x", "http://a.example/\t/c.example/x"], "http://a.example/")
 

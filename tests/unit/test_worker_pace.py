@@ -43,7 +43,7 @@ def test_the_gap_counts_from_when_a_busy_loop_lets_the_request_go():
     assert queue.next_start > time.monotonic() + GAP - BUSY / 2
 
 
-def test_a_request_that_was_let_go_before_its_worker_froze_is_not_sent_after():
+def test_a_request_sent_before_its_worker_froze_is_not_sent_after():
     queue = queue_with(gap=GAP)
 
     with pytest.raises(asyncio.CancelledError):
@@ -100,7 +100,7 @@ def test_where_there_is_no_gap_nobody_waits_to_hear_of_it():
     assert (heard, queue.paced.leaving) == ([], 0)
 
 
-def test_of_documents_that_a_busy_loop_began_together_the_second_waits_for_the_first():
+def test_the_second_of_documents_started_together_waits_for_the_first():
     queue = queue_with(gap=GAP)
     left_at = []
 

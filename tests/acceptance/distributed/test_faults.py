@@ -33,7 +33,7 @@ def test_an_item_is_in_one_hand_whatever_becomes_of_the_line_of_who_has_it(fleet
     assert fleet.conflicts() == []
 
 
-def test_a_run_in_hand_goes_on_without_a_line_within_its_lease_and_is_told_to_stop_before_its_end(fleet):
+def test_a_run_without_a_store_continues_and_stops_before_its_lease_ends(fleet):
     job = fleet.job("mails", takes=HOUR)
     fleet.start("djm1", job)
     wait_until(lambda: fleet.ledger.of("mails"))
@@ -94,7 +94,7 @@ def test_what_one_had_whose_line_is_cut_is_shared_by_the_others(fleet):
     assert fleet.conflicts() == []
 
 
-def test_a_new_instance_takes_over_from_one_that_was_cut_off_and_then_killed(fleet):
+def test_a_new_instance_replaces_one_that_was_cut_off_and_killed(fleet):
     fleet.start("djm1", fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1"})
     fleet.way_of("djm1").cut(refuses=True)
@@ -107,7 +107,7 @@ def test_a_new_instance_takes_over_from_one_that_was_cut_off_and_then_killed(fle
     assert fleet.conflicts() == []
 
 
-def test_what_one_had_in_hand_who_is_killed_waits_for_the_end_of_its_lease_and_is_done_by_another(fleet):
+def test_items_of_a_killed_instance_wait_for_the_end_of_their_lease(fleet):
     fleet.start("djm1", fleet.job("mails", takes=HOUR))
     wait_until(lambda: fleet.ledger.of("mails"))
 
@@ -122,7 +122,7 @@ def test_what_one_had_in_hand_who_is_killed_waits_for_the_end_of_its_lease_and_i
     assert fleet.ledger.of("mails", node="djm2")[0].began_at - killed_at > TIMEOUT.total_seconds() / 3
 
 
-def test_who_was_frozen_and_wakes_does_nothing_to_what_is_anothers_and_has_a_share_again(fleet):
+def test_a_frozen_instance_touches_no_item_of_others_and_gets_a_new_share(fleet):
     job = fleet.job("reports", items=TEN, running=thread_per_item, takes=SECOND / 2)
     frozen = fleet.start("djm1", job)
     fleet.start("djm2", fleet.job("reports", items=TEN, running=thread_per_item, takes=SECOND / 2))
@@ -164,7 +164,7 @@ def test_a_main_that_is_cut_off_is_followed_by_another(fleet):
 # --- A store that is unreachable or refuses ------------------------------------------------------
 
 
-def test_a_store_that_does_not_answer_at_the_start_is_tried_for_a_while_with_a_line_for_each_try(fleet, caplog):
+def test_a_start_retries_a_silent_store_with_a_line_for_each_attempt(fleet, caplog):
     fleet.way_of("a").cut(refuses=True)
 
     with pytest.raises(Unreachable):

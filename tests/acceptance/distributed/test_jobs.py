@@ -69,7 +69,7 @@ def test_start_and_end_are_logged(fleet, caplog):
 # --- Pools ---------------------------------------------------------------------------------------
 
 
-def test_a_job_whose_pool_is_empty_never_runs_and_nothing_is_wrong_with_that(fleet, caplog):
+def test_a_job_with_an_empty_pool_never_runs_and_reports_no_error(fleet, caplog):
     with caplog.at_level(logging.WARNING):
         fleet.start("a", fleet.job("empty", items=()), fleet.job("mails"))
         wait_until(lambda: len(fleet.ledger.of("mails")) > 10)
@@ -185,7 +185,7 @@ def test_a_schedule_that_changes_counts_at_once(fleet, first):
     wait_until(lambda: fleet.ledger.of("mails"), within=10)
 
 
-def test_a_job_that_says_what_is_no_time_is_asked_again_and_runs_when_it_says_one(fleet, caplog):
+def test_a_job_with_an_invalid_time_is_asked_again_until_it_is_valid(fleet, caplog):
     job = fleet.job("mails", first="soon")
     instance = fleet.start("a", job)
     wait_until(lambda: "job mails cannot say when it wants to run" in caplog.text)

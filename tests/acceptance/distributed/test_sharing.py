@@ -46,7 +46,7 @@ def test_a_strategy_of_ones_own_decides_who_does_what(fleet):
     assert settles(fleet, "reports", TEN, on={"b"}) == {"b": set(TEN)}
 
 
-def test_a_strategy_that_loses_items_is_refused_and_everybody_goes_on_with_what_he_has(fleet, caplog):
+def test_a_strategy_that_loses_items_is_refused_and_all_shares_stay(fleet, caplog):
     instance = fleet.start("a", fleet.job("reports", items=TEN), strategy=SpreadUntilBroken())
     settles(fleet, "reports", TEN, on={"a"})
     instance.strategy.is_broken = True
@@ -63,7 +63,7 @@ def test_a_strategy_that_loses_items_is_refused_and_everybody_goes_on_with_what_
     assert instance.status().refusal == ""
 
 
-def test_items_of_a_job_go_only_where_it_can_be_done_and_to_one_instance_each(fleet):
+def test_items_go_to_one_capable_instance_each(fleet):
     pools = {"job-1": ["a", "b", "c"], "job-2": ["d"], "job-3": ["e", "f", "g", "h", "i"]}
     for name, jobs in (("w1", (1, 3)), ("w2", (1, 2, 3)), ("w3", (1, 3))):
         fleet.start(name, *(fleet.job(f"job-{number}", items=pools[f"job-{number}"]) for number in jobs))
@@ -207,7 +207,7 @@ def test_one_instance_is_main_and_another_follows_him(fleet):
     assert settles(fleet, "reports", TEN, on=set(fleet.instances))
 
 
-def test_the_pool_of_a_job_that_nobody_can_do_any_more_is_forgotten_and_the_period_of_that_can_change(fleet):
+def test_the_pool_of_a_job_without_instances_expires_after_a_setting(fleet):
     slowly = Tuning(clean_every=3600 * SECOND)
     keeper = fleet.start("keeper", tuning=slowly)
     wait_until(lambda: keeper.status().office is not None)

@@ -111,7 +111,7 @@ def test_a_member_that_beats_stays_one(bench):
     assert not is_gone(a, seen_by=bench.node("watcher"))
 
 
-def test_a_member_that_beats_no_more_is_gone_for_the_others_and_knows_it_before_them(bench):
+def test_a_silent_member_is_lost_for_others_and_notices_before_them(bench):
     a = bench.node("a", joins=POOLS, beats=False)
     b = bench.node("b", joins=POOLS)
 
@@ -122,7 +122,7 @@ def test_a_member_that_beats_no_more_is_gone_for_the_others_and_knows_it_before_
     assert not is_gone(b, seen_by=b)
 
 
-def test_a_member_that_is_cut_off_is_gone_for_the_others_and_knows_it_before_them(bench):
+def test_a_cut_off_member_is_lost_for_others_and_notices_before_them(bench):
     a = bench.node("a", joins=POOLS)
     b = bench.node("b", joins=POOLS)
     bench.cut(a)
@@ -269,7 +269,7 @@ def test_pools_of_jobs_that_nobody_can_do_are_forgotten_and_others_stay(bench):
     assert a.forget_idle(seen=seen, office=office) == frozenset()
 
 
-def test_free_locks_of_items_that_are_no_more_are_forgotten_and_held_ones_stay(bench):
+def test_free_locks_of_unknown_items_are_forgotten_and_held_ones_stay(bench):
     a = bench.node("a", joins=POOLS)
     old = [a.acquire(WorkItem("reports", item), lease=TIMEOUT * 30) for item in ("yesterday", "today")]
     kept = a.acquire(NORTH, lease=TIMEOUT * 30)
@@ -575,7 +575,7 @@ def test_whatever_may_call_for_another_plan_wakes_who_watches(bench):
     woken.by(a.leave)
 
 
-def test_who_watches_is_woken_after_a_restart_of_the_server_and_from_then_on(bench):
+def test_a_watcher_is_notified_after_a_restart_of_the_server_and_later(bench):
     watcher = bench.node("watcher")
     woken = Woken(watcher)
     a = bench.node("a")

@@ -167,7 +167,7 @@ def test_there_is_no_plan_for_a_cluster_that_nobody_is_in(settings, bench):
 @pytest.mark.parametrize(
     ("of", "name"), [({"job": "mails"}, "mails"), ({"of": "all"}, ALL), ({"of": "others"}, OTHERS)]
 )
-def test_an_administrator_disables_a_job_all_or_the_others_and_enables_them_again(of, name, at_work):
+def test_an_administrator_disables_and_enables_one_or_all_jobs(of, name, at_work):
     client = client_of("administrator")
 
     said = client.post(f"{API}switch/", {"cluster": at_work, "is_disabled": True, **of}).json()

@@ -47,7 +47,7 @@ def test_a_free_lock_is_taken(a):
     assert LONG * 0.9 < lock.remaining() <= LONG
 
 
-def test_a_lock_that_is_held_is_not_taken_and_says_who_has_it_since_when_and_what_for(a, b):
+def test_a_held_lock_is_refused_with_its_holder_its_time_and_its_purpose(a, b):
     mine = take(a, note="run 7")
 
     seen = b.acquire(ITEM, lease=LONG)
@@ -165,7 +165,7 @@ def test_a_lock_that_another_took_over_cannot_be_prolonged(a, b):
     assert a.lock_of(ITEM).holder == "b"
 
 
-def test_a_lock_that_another_took_over_and_let_expire_cannot_be_prolonged_either(a, b):
+def test_a_lock_that_expired_at_another_holder_cannot_be_prolonged(a, b):
     lost = take(a, lease=SHORT)
     wait_for_the_end_of(lost, seen_by=b)
     wait_for_the_end_of(take(b, lease=SHORT), seen_by=a)
@@ -294,7 +294,7 @@ def test_a_holder_who_is_cut_off_keeps_the_lock_until_its_lease_is_over(bench, a
     assert mine.remaining() == dt.timedelta()
 
 
-def test_a_holder_who_is_cut_off_cannot_prolong_and_hears_so_when_he_is_back(bench, a, b):
+def test_a_cut_off_holder_cannot_prolong_and_learns_so_on_its_return(bench, a, b):
     mine = take(a, lease=SHORT)
     bench.cut(a)
 
@@ -352,7 +352,7 @@ def test_a_server_that_is_frozen_gives_no_lock_and_takes_none(bench, a, b):
     assert a.prolong(mine, lease=LONG) is not None
 
 
-def test_a_holder_who_leaves_the_cluster_keeps_the_lock_until_its_lease_is_over(bench, b):
+def test_a_holder_that_leaves_keeps_a_lock_until_its_lease_ends(bench, b):
     leaving = bench.node("c", joins={"reports": ["north"]})
     take(leaving)
 

@@ -85,7 +85,7 @@ def test_who_is_gone_is_present_no_more_and_that_is_told(two):
     wait_until(lambda: first.seat.present == {"first"})
 
 
-def test_who_is_unfit_leaves_the_office_to_another_and_stands_again_when_he_is_fit(two):
+def test_an_unfit_member_gives_up_the_latch_and_stands_again_later(two):
     first, second = two
 
     first.is_fit = False
@@ -170,7 +170,7 @@ def test_groups_are_shown_as_a_pool_and_their_owners_as_shares(two, mirrored):
     wait_until(lambda: mirrored() == (shown, {"1", "2", "3", "4"}))
 
 
-def test_who_is_not_chosen_shows_nothing_and_what_is_the_same_is_not_written(two, zookeeper_bench, mirrored):
+def test_a_member_that_is_not_chosen_shows_nothing_and_writes_only_changes(two, zookeeper_bench, mirrored):
     first, second = two
     first.seat.mirror({"1": "first"})
     shown = ({WorkItem(GROUPS, "1"): "first"}, {"1"})
@@ -199,7 +199,7 @@ def test_what_was_wiped_is_shown_again(two, zookeeper_bench, mirrored):
     assert first.is_chosen != second.is_chosen
 
 
-def test_a_store_that_is_away_is_tried_several_times_with_a_line_each_and_then_given_up(caplog):
+def test_a_lost_store_is_retried_with_a_line_each_and_then_given_up(caplog):
     nowhere = Address.parse("127.0.0.1:1")
     store = ZooKeeperCoordination(address=nowhere, cluster="cluster", node="node", timeout=TIMEOUT / 10)
 

@@ -252,7 +252,7 @@ def test_terms_grow_over_a_server_that_was_restored_from_an_old_backup(bench, tm
     assert a.office.term > former.term
 
 
-def test_a_main_that_never_heard_of_higher_terms_takes_office_anew_when_somebody_did(bench):
+def test_a_main_that_missed_higher_terms_takes_office_again_after_them(bench):
     a = bench.node("a", joins=POOLS)
     former = reach_term(a, 3)
     lose_memory(bench)
@@ -267,7 +267,7 @@ def test_a_main_that_never_heard_of_higher_terms_takes_office_anew_when_somebody
     assert rebalance(newcomer) == 3
 
 
-def test_with_a_floor_no_term_is_given_twice_whatever_was_lost_and_whoever_is_new(bench, dsn):
+def test_with_a_low_water_mark_no_term_is_given_twice(bench, dsn):
     def floor():
         return DatabaseFloor(dsn=dsn, cluster=bench.cluster, node="a", timeout=TIMEOUT)
 
@@ -369,7 +369,7 @@ def test_a_lock_that_holds_garbage_counts_as_expired(bench, session, tree, garba
     assert a.lock_of(NORTH).holder == "a"
 
 
-def test_a_lock_that_was_made_anew_is_not_taken_for_the_one_that_had_expired(bench, session, tree):
+def test_a_lock_that_was_created_again_differs_from_the_expired_one(bench, session, tree):
     a = bench.node("a")
     expired = a.acquire(NORTH, lease=dt.timedelta(0))
     # Versions must not begin again, or another node could take the next lock for this expired one.
