@@ -22,7 +22,7 @@ from jobs.loops.manager import Manager, ManagerFailed
 from jobs.loops.open_files import raise_the_limit_of_open_files
 from jobs.loops.worker import Worker, WorkerFailed
 from jobs.settings.table import CLAIMED
-from nodes.coordination import seat
+from nodes.coordination import membership_session
 from nodes.coordination.opening import DATABASE, open_coordination
 from nodes.coordination.port import Coordination, CoordinationError
 from nodes.database.address import find_database
@@ -250,13 +250,13 @@ def _reach_store(
     store = open_coordination(
         effective[COORDINATION],
         dsn=dsn,
-        cluster=seat.CLUSTER,
+        cluster=membership_session.CLUSTER,
         node=str(identity.id),
-        timeout=seat.session_timeout(identity.timeout),
+        timeout=membership_session.session_timeout(identity.timeout),
         zookeeper=effective[ZOOKEEPER],
         credentials=effective[ZOOKEEPER_CREDENTIALS],
     )
-    seat.reach(store, gives_up=should_stop)
+    membership_session.reach(store, gives_up=should_stop)
     return store
 
 

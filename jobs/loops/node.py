@@ -7,8 +7,8 @@ from typing import Any, Final, Protocol
 import psycopg
 
 from jobs.loops.database import Ear, WorkConnection
+from nodes.coordination.membership_session import MembershipSession, StoreSession
 from nodes.coordination.port import Coordination
-from nodes.coordination.seat import KeptSeat, Seat
 from nodes.database.connections import Dsn
 from nodes.life.identity import NodeIdentity
 from nodes.membership import members
@@ -44,7 +44,7 @@ class Node:
         heard: _Heard,
         is_stopping: Callable[[], bool],
         stands: bool = False,
-        seat_changed: Callable[[], None] = lambda: None,
+        membership_changed: Callable[[], None] = lambda: None,
     ) -> None:
         """
         `heard` is called in the listener's thread for each notification of `channels`, and with two empty texts after
@@ -60,10 +60,10 @@ class Node:
             give_up=settings[NODE_GIVE_UP],
             abandon=exit_at_once,
         )
-        self.seat = Seat()
+        self.membership = MembershipSession()
         if store is not None:
-            self.seat = KeptSeat(
-                store, timeout=identity.timeout, stands=stands, is_fit=self.may_begin, changed=seat_changed
+            self.membership = StoreSession(
+                store, timeout=identity.timeout, stands=stands, is_fit=self.may_begin, changed=membership_changed
             )
         self._ear = Ear(dsn, node_id=identity.id, timeout=identity.timeout, channels=channels, heard=heard)
 
@@ -94,7 +94,7 @@ class Node:
     def start(self) -> None:
         """Start to beat and to listen. Call it after `join`."""
         self.heart.start()
-        self.seat.start()
+        self.membership.start()
         self._ear.start()
 
     def begin_draining(self, connection: psycopg.Connection[Any]) -> None:
@@ -107,7 +107,7 @@ class Node:
 
     def stop(self) -> None:
         """End the node's threads."""
-        self.seat.stop()
+        self.membership.stop()
         self._ear.stop()
         self.heart.stop()
 

@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
+from nodes.coordination.membership_session import CLUSTER, GROUPS
 from nodes.coordination.port import CoordinationError
-from nodes.coordination.seat import CLUSTER, GROUPS
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address, Session
 from tests.acceptance.test_cluster_life import count_events, goes_on_beating, start_one_by_one, term_of
@@ -218,7 +218,7 @@ def test_a_calm_cluster_writes_nothing_there(cluster, zookeeper, chosen_there, l
     managers = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
     workers = cluster.start("runworker", "runworker", **chosen_there())
     wait_for_term(cluster, 1)
-    wait_for(lambda: len(look().members) == 4, saying="all have their seats")
+    wait_for(lambda: len(look().members) == 4, saying="all have their sessions")
     goes_on_beating(cluster, managers[0])
     before = zookeeper.writes()
 

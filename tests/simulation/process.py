@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
-from nodes.coordination.seat import session_timeout
+from nodes.coordination.membership_session import session_timeout
 from nodes.decisions.allocate import Give, allocate, rebalance
 from nodes.decisions.elect import Elect, Resign, elect
 from nodes.decisions.hand_over import Release, TakeBack, let_go
@@ -26,7 +26,7 @@ from nodes.life.trust import TrustWindow
 from nodes.lifecycle import NodeKind
 from nodes.membership.fences import FenceRefused, TermHeld
 from tests.simulation.checks import Witness
-from tests.simulation.ensemble import Ensemble, Seated
+from tests.simulation.ensemble import Ensemble, StoreAnswer
 from tests.simulation.line import REFUSALS, Line, Question, Unreachable
 from tests.simulation.rules import Rules
 from tests.simulation.scheduler import DriftingClock, Scheduler
@@ -111,9 +111,9 @@ class Process:
     _heart: "Loop" = field(init=False)
     _work: "Loop" = field(init=False)
     _requests: "Loop" = field(init=False)
-    _seat: "Loop" = field(init=False)
-    _seat_trust: TrustWindow = field(init=False)
-    _seated: Seated = field(init=False, default=Seated(is_chosen=False, present=None))
+    _membership: "Loop" = field(init=False)
+    _membership_trust: TrustWindow = field(init=False)
+    _store_answer: StoreAnswer = field(init=False, default=StoreAnswer(is_chosen=False, present=None))
     _has_stood: bool = False
     _idle_since: float = 0.0
     _troubles: int = 0
@@ -130,8 +130,8 @@ class Process:
         self._work = Loop(self, self._life(), patience=patience, is_work=True)
         self._requests = Loop(self, self._request(), patience=patience, is_work=True)
         session = session_timeout(self.timeout)
-        self._seat_trust = TrustWindow(timeout=session, clock=self.machine.clock)
-        self._seat = Loop(
+        self._membership_trust = TrustWindow(timeout=session, clock=self.machine.clock)
+        self._membership = Loop(
             self, self._sits(session.total_seconds()), patience=session.total_seconds(), line=self.other_line
         )
 
@@ -152,7 +152,7 @@ class Process:
         self._heart.go_on()
         self._work.go_on()
         self._requests.go_on()
-        self._seat.go_on()
+        self._membership.go_on()
 
     # --- Facts for the witness -------------------------------------------------------------------
 
@@ -209,13 +209,13 @@ class Process:
             with suppress(Unreachable):
                 if self._has_stood and (not stands or self._is_idle()):
                     self._has_stood = False
-                    self._seated = Seated(is_chosen=False, present=None)
+                    self._store_answer = StoreAnswer(is_chosen=False, present=None)
                     yield partial(ensemble.step_aside, node_id=self.id)
                 if self.pulse.trust.may_begin:
                     self._has_stood = stands
                     began_at, was_chosen = clock(), self.is_chosen
-                    self._seated = yield partial(ensemble.attend, node_id=self.id, session=session, stands=stands)
-                    self._seat_trust.renew(began_at=began_at)
+                    self._store_answer = yield partial(ensemble.attend, node_id=self.id, session=session, stands=stands)
+                    self._membership_trust.renew(began_at=began_at)
                     self._idle_since = self._idle_since if was_chosen else clock()
             yield session / _SITS_A_SESSION
 
@@ -223,7 +223,7 @@ class Process:
     def is_chosen(self) -> bool | None:
         if self.world.ensemble is None:
             return None
-        return self._seated.is_chosen and self._seat_trust.may_begin
+        return self._store_answer.is_chosen and self._membership_trust.may_begin
 
     def _is_idle(self) -> bool:
         return bool(self.is_chosen) and self.machine.clock() - self._idle_since > _IDLE * self.timeout_seconds
@@ -236,7 +236,7 @@ class Process:
         if self.kind == NodeKind.WORKER:
             self._requests.resume()
         if self.world.ensemble is not None:
-            self._seat.resume()
+            self._membership.resume()
         one_pass = self._manage if self.kind == NodeKind.MANAGER else self._flush
         while True:
             try:
@@ -323,7 +323,7 @@ class Process:
     def _look(self) -> tuple[ClusterSeen, tuple[ItemSeen, ...]]:
         is_gone = partial(self.world.is_process_gone, seen_from=self.machine)
         store = self.world.store
-        present = self._seated.present if self.is_chosen else None
+        present = self._store_answer.present if self.is_chosen else None
         cluster = store.look(scope=self.scope, me=self.id, is_process_gone=is_gone, present=present)
         return cluster, store.items()
 

@@ -92,7 +92,7 @@ class Manager:
             heard=self._events.heard,
             is_stopping=self._is_stopping,
             stands=True,
-            seat_changed=self._events.see_the_seat_change,
+            membership_changed=self._events.note_membership_change,
         )
         self._heart = self._node.heart
         self._office = Office(me=identity, node=self._node)
@@ -154,7 +154,7 @@ class Manager:
 
     def _begin_leaving(self, connection: psycopg.Connection[Any]) -> None:
         """Give up the term, and let the main manager move the groups: this manager stuffs them until then."""
-        self._node.seat.stand_down()
+        self._node.membership.stand_down()
         self._node.begin_draining(connection)
         self._looked_at = float("-inf")
         notify(connection, channels.GROUPS, self._me.scope)
@@ -257,7 +257,7 @@ class Manager:
         if happened(self._events.limits_changed):
             # Lanes that wait for the previous limits are searched among all lanes.
             self._sweep.hasten()
-        if happened(self._events.seat_changed):
+        if happened(self._events.membership_changed):
             self._looked_at = float("-inf")
 
     def _ask(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from django.conf import settings
 
-from nodes.coordination import seat
+from nodes.coordination import membership_session
 from nodes.coordination.names import BadName
 from nodes.coordination.port import ClusterState, CoordinationError, LockSeen
 from nodes.coordination.raw_tree import Branch, read_branch
@@ -73,8 +73,10 @@ def read_coordination(cluster: str, *, dsn: str) -> CoordinationPage:
     database.
     """
     known = list(CoordinationCluster.objects.order_by("name").values_list("name", flat=True)[:_SHOWN])
-    clusters = sorted({*known, seat.CLUSTER}) if uses_zookeeper() else known
-    name = cluster or (seat.CLUSTER if seat.CLUSTER in clusters else next(iter(clusters), ""))
+    clusters = sorted({*known, membership_session.CLUSTER}) if uses_zookeeper() else known
+    name = cluster or (
+        membership_session.CLUSTER if membership_session.CLUSTER in clusters else next(iter(clusters), "")
+    )
     sight, problem = None, ""
     if name:
         try:

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from nodes.assignment.pools import WorkItem
+from nodes.coordination.membership_session import GROUPS, StoreSession, reach, session_timeout
 from nodes.coordination.port import Refused, Unreachable
-from nodes.coordination.seat import GROUPS, KeptSeat, reach, session_timeout
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address
 from nodes.metrics import of_nodes
@@ -21,23 +21,23 @@ class Sitting:
         self.is_fit = self.acts = True
         self.changes = threading.Semaphore(0)
         self.store = bench.node(name, timeout=session_timeout(TIMEOUT), **facts)
-        self.seat = KeptSeat(
+        self.membership = StoreSession(
             self.store,
             timeout=TIMEOUT,
             stands=stands,
             is_fit=self._is_fit,
             changed=self.changes.release,
         )
-        self.seat.start()
+        self.membership.start()
 
     def _is_fit(self):
         if self.acts:
-            self.seat.acts()
+            self.membership.acts()
         return self.is_fit
 
     @property
     def is_chosen(self):
-        return self.seat.is_chosen
+        return self.membership.is_chosen
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def sit(zookeeper_bench):
     yield make
     zookeeper_bench.thaw()
     for one in sitting:
-        one.seat.stop()
+        one.membership.stop()
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def two(sit):
     first = sit("first")
     wait_until(lambda: first.is_chosen)
     second = sit("second")
-    wait_until(lambda: first.seat.present == {"first", "second"})
+    wait_until(lambda: first.membership.present == {"first", "second"})
     return first, second
 
 
@@ -69,9 +69,9 @@ def test_one_is_chosen_and_knows_who_is_present(two, sit):
 
     worker = sit("worker", stands=False)
 
-    wait_until(lambda: first.seat.present == {"first", "second", "worker"})
+    wait_until(lambda: first.membership.present == {"first", "second", "worker"})
     assert (first.is_chosen, second.is_chosen, worker.is_chosen) == (True, False, False)
-    assert second.seat.present is None
+    assert second.membership.present is None
 
 
 def test_who_is_gone_is_present_no_more_and_that_is_told(two):
@@ -79,10 +79,10 @@ def test_who_is_gone_is_present_no_more_and_that_is_told(two):
     while first.changes.acquire(blocking=False):
         pass
 
-    second.seat.stop()
+    second.membership.stop()
 
     assert first.changes.acquire(timeout=10)
-    wait_until(lambda: first.seat.present == {"first"})
+    wait_until(lambda: first.membership.present == {"first"})
 
 
 def test_an_unfit_member_gives_up_the_latch_and_stands_again_later(two):
@@ -93,7 +93,7 @@ def test_an_unfit_member_gives_up_the_latch_and_stands_again_later(two):
 
     assert not first.is_chosen
     first.is_fit = True
-    wait_until(lambda: second.seat.present == {"first", "second"})
+    wait_until(lambda: second.membership.present == {"first", "second"})
     second.is_fit = False
     wait_until(lambda: first.is_chosen)
 
@@ -103,25 +103,25 @@ def test_who_stays_unfit_loses_his_seat(two):
 
     second.is_fit = False
 
-    wait_until(lambda: first.seat.present == {"first"})
+    wait_until(lambda: first.membership.present == {"first"})
 
 
 def test_a_node_shows_whether_it_has_its_seat(sit):
     one = sit("one")
-    wait_until(lambda: of_nodes.SEATED.read() == {(): 1})
+    wait_until(lambda: of_nodes.IS_MEMBER.read() == {(): 1})
 
     one.is_fit = False
 
-    wait_until(lambda: of_nodes.SEATED.read() == {(): 0})
+    wait_until(lambda: of_nodes.IS_MEMBER.read() == {(): 0})
 
 
 def test_who_stands_down_is_present_and_stands_no_more(two):
     first, second = two
 
-    first.seat.stand_down()
+    first.membership.stand_down()
 
-    wait_until(lambda: second.is_chosen and second.seat.present == {"first", "second"})
-    second.seat.stop()
+    wait_until(lambda: second.is_chosen and second.membership.present == {"first", "second"})
+    second.membership.stop()
     assert not first.is_chosen
 
 
@@ -143,7 +143,7 @@ def test_who_is_cut_off_is_chosen_no_more_before_another_is(two, zookeeper_bench
 
     assert not first.is_chosen
     zookeeper_bench.heal(first.store)
-    wait_until(lambda: second.seat.present == {"first", "second"})
+    wait_until(lambda: second.membership.present == {"first", "second"})
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def mirrored(zookeeper_bench):
 def test_groups_are_shown_as_a_pool_and_their_owners_as_shares(two, mirrored):
     first, _second = two
 
-    first.seat.mirror({"1": "first", "2": "second", "3": None, "4": "who is not here"})
+    first.membership.mirror({"1": "first", "2": "second", "3": None, "4": "an absent node"})
 
     shown = {WorkItem(GROUPS, "1"): "first", WorkItem(GROUPS, "2"): "second"}
     wait_until(lambda: mirrored() == (shown, {"1", "2", "3", "4"}))
@@ -172,13 +172,13 @@ def test_groups_are_shown_as_a_pool_and_their_owners_as_shares(two, mirrored):
 
 def test_a_member_that_is_not_chosen_shows_nothing_and_writes_only_changes(two, zookeeper_bench, mirrored):
     first, second = two
-    first.seat.mirror({"1": "first"})
+    first.membership.mirror({"1": "first"})
     shown = ({WorkItem(GROUPS, "1"): "first"}, {"1"})
     wait_until(lambda: mirrored() == shown)
     before = zookeeper_bench.server.writes()
 
-    second.seat.mirror({"7": "second"})
-    first.seat.mirror({"1": "first"})
+    second.membership.mirror({"7": "second"})
+    first.membership.mirror({"1": "first"})
     mirrored()
 
     assert zookeeper_bench.server.writes() == before
@@ -187,8 +187,8 @@ def test_a_member_that_is_not_chosen_shows_nothing_and_writes_only_changes(two, 
 
 def test_what_was_wiped_is_shown_again(two, zookeeper_bench, mirrored):
     first, second = two
-    first.seat.mirror({"1": "first", "2": "second"})
-    second.seat.mirror({"1": "first", "2": "second"})
+    first.membership.mirror({"1": "first", "2": "second"})
+    second.membership.mirror({"1": "first", "2": "second"})
     wait_until(lambda: len(mirrored()[0] or ()) == 2)
 
     zookeeper_bench.server.stop()
@@ -206,6 +206,6 @@ def test_a_lost_store_is_retried_with_a_line_each_and_then_given_up(caplog):
     with pytest.raises(Unreachable, match="did not answer"):
         reach(store, gives_up=lambda: False)
 
-    said = [record.message for record in caplog.records if record.name == "nodes.coordination.seat"]
+    said = [record.message for record in caplog.records if record.name == "nodes.coordination.membership_session"]
     assert [line.partition(" to reach")[0] for line in said] == [f"attempt {number} of 5" for number in range(1, 6)]
     store.close()
