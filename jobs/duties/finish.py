@@ -13,7 +13,7 @@ from jobs.duties.context import Pass
 from jobs.duties.moves import begin_run, move
 from jobs.duties.notify import begin_notifying
 from jobs.lifecycle.job import Kind, RunEnd, Scan
-from jobs.queue.sql.floor import LOWEST_BATCH
+from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.sql.order import FIRST_FRESH, RECHECKED
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import wake_job

@@ -15,7 +15,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.queue.sql.floor import LOWEST_BATCH
+from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.sql.rows import named_rows
 from jobs.settings.table import BALANCE
 from nodes.assignment.evenly import evenly

@@ -13,7 +13,7 @@ from jobs.queue.offering.front import FRONT
 from jobs.queue.offering.hold import Stuffed
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.offering.stuff_removals import stuff_expired, stuff_outside, stuff_removals
-from jobs.queue.sql.floor import LOWEST_BATCH
+from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.runnable import RUNNABLE
 from jobs.queue.wake import notify

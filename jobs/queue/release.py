@@ -14,7 +14,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.lifecycle.document import Action, Stage
-from jobs.queue.sql.floor import LOWEST_BATCH, LOWEST_TURN
+from jobs.queue.sql.low_water import LOWEST_BATCH, LOWEST_TURN
 from jobs.queue.sql.newest import held_newest
 from jobs.queue.sql.order import FRESH, KEPT
 from jobs.queue.sql.retrying import retried

@@ -18,7 +18,7 @@ from jobs.connectors.repository.base import Document
 from jobs.queue.flushing.carried import merged
 from jobs.queue.pace.addresses import HOLDS_FOR_ADDRESSES
 from jobs.queue.pace.opening import OPENING
-from jobs.queue.sql.floor import LOWEST_BATCH
+from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.sql.newest import WAITING, newest
 from jobs.queue.sql.rows import named_rows
 from jobs.throttling.bins import LONGEST_PLAN

@@ -521,9 +521,10 @@ class DatabaseCoordination(Participant):
         return {**self._who, "job": item.job, "item": item.item, "token": token, "lease": lease}
 
 
-class DatabaseFloor:
+class DatabaseTermBound:
     """
-    The lower bound of a cluster's terms in PostgreSQL, for a store that could lose them (the contract is `port.Floor`).
+    The lower bound of a cluster's terms in PostgreSQL, for a store that could lose them (the contract is
+    `port.TermBound`).
     """
 
     def __init__(self, *, dsn: Dsn, cluster: str, node: str, timeout: dt.timedelta) -> None:
@@ -553,7 +554,7 @@ class DatabaseFloor:
     def _asking(self) -> Iterator[psycopg.Connection[Any]]:
         # Elections are rare, so no connection stays open for them.
         try:
-            with connect(self._dsn, node_id=self._node, purpose="floor", timeout=self._timeout) as connection:
+            with connect(self._dsn, node_id=self._node, purpose="term bound", timeout=self._timeout) as connection:
                 yield connection
         except psycopg.Error as error:
             raise Unreachable(f"the database did not answer: {error}") from error

@@ -23,7 +23,7 @@ from jobs.queue.offering.front import Front
 from jobs.queue.offering.hold import GroupHeld, Stuffed
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.pace.close import ClosedTurn, close_turns
-from jobs.queue.sql.floor import raise_floor
+from jobs.queue.sql.low_water import raise_marks
 from jobs.queue.take import Taken, take
 from jobs.queue.wake import Sweep
 from tests.support.cluster import elect_main, register_node
@@ -171,8 +171,8 @@ class FilledQueue:
     def fold(self) -> int:
         return fold(self.connection, term=self._term)
 
-    def raise_floor(self) -> None:
-        raise_floor(self.connection)
+    def raise_marks(self) -> None:
+        raise_marks(self.connection)
 
     def cycle(self, documents: int) -> None:
         """Move this many documents through the whole queue. Each links to one new document."""
@@ -185,7 +185,7 @@ class FilledQueue:
             self.close(taken, self.flush(self.results_of(taken, new=1, known=0)))
             while self.fold():
                 pass
-            self.raise_floor()
+            self.raise_marks()
             done += taken.documents
 
     def _new(self, count: int) -> Iterator[Reference]:

@@ -23,7 +23,7 @@ from jobs.duties.housekeep import (
     forget_old_batches,
     forget_old_nodes,
     place_bins,
-    raise_the_floor,
+    raise_low_water_marks,
 )
 from jobs.duties.pass_on import PASSING_JOBS, pass_on
 from jobs.duties.recruit import (
@@ -68,7 +68,7 @@ MAIN_DUTIES: Final = duties(
     (interrupt_dead_one_shots, 2.0, ALWAYS),
     (place_bins, 1.0, f"EXISTS ({WANTED_PLACINGS})"),
     (fold_counters, 1.0, COUNTS_TO_FOLD),
-    (raise_the_floor, 2.0, ALWAYS),
+    (raise_low_water_marks, 2.0, ALWAYS),
     (retire_lost_task_workers, 1.0, TASK_WORKERS),
     (make_due_tasks, 1.0, DUE_TEMPLATES),
     (assign_due_tasks, 0.3, DUE_TASKS),

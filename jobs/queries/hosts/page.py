@@ -10,7 +10,7 @@ from django.db import connection
 from jobs.lifecycle.document import Stage
 from jobs.models import Bin
 from jobs.queries.hosts.lines import BinLine, read_bin_lines
-from jobs.queue.sql.floor import LOWEST_DELTA
+from jobs.queue.sql.low_water import LOWEST_DELTA
 from jobs.queue.sql.newest import newest
 from jobs.queue.sql.runnable import RUNNABLE
 

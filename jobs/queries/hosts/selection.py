@@ -8,7 +8,7 @@ from django.db import connection
 
 from jobs.models import Bin
 from jobs.queries.policy_preview import LOOKED_AT, Counted
-from jobs.queue.sql.floor import LOWEST_TURN
+from jobs.queue.sql.low_water import LOWEST_TURN
 from jobs.throttling.patterns import matches, patterns_of
 
 # Bins on one page.

@@ -7,7 +7,7 @@ from typing import Any, Final, LiteralString
 from django.db import connection
 
 from jobs.lifecycle.document import Stage
-from jobs.queue.sql.floor import LOWEST_DELTA
+from jobs.queue.sql.low_water import LOWEST_DELTA
 from jobs.queue.sql.newest import newest
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.runnable import RUNNABLE

@@ -19,7 +19,7 @@ from jobs.queries.hosts.lines import BinLine, read_bin_lines
 from jobs.queries.hosts.waiting import narrow
 from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster, read_next_ready_at
 from jobs.queries.jobs.lines import JobLine, read_job_line
-from jobs.queue.sql.floor import LOWEST_DELTA, LOWEST_TURN
+from jobs.queue.sql.low_water import LOWEST_DELTA, LOWEST_TURN
 from jobs.verdicts.causes import Verdict
 from jobs.verdicts.hosts import judge_host
 from jobs.verdicts.jobs import HostOfJob, judge_job

@@ -15,7 +15,7 @@ import psycopg
 
 from jobs.lifecycle.job import Phase, Scan
 from jobs.queue.offering.front import FRONT, Front
-from jobs.queue.sql.floor import LOWEST_BATCH
+from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.sql.newest import SKIPPING, newest
 from jobs.queue.sql.runnable import RUNNABLE
 from jobs.throttling.bins import LaneSeen

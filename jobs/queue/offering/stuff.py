@@ -24,7 +24,7 @@ from jobs.queue.offering.front import Front
 from jobs.queue.offering.hold import OFFER, GroupHeld, Held, Stuffed, hold
 from jobs.queue.pace.limits import BOUND, FACTS, Terms
 from jobs.queue.pace.opening import OPENING
-from jobs.queue.sql.floor import LOWEST_TURN
+from jobs.queue.sql.low_water import LOWEST_TURN
 from jobs.queue.sql.newest import SKIPPING, newest
 from jobs.queue.sql.order import AGAIN, FIRST_FRESH, FRESH, RECHECKED
 from jobs.queue.sql.retrying import retried

@@ -14,7 +14,7 @@ import psycopg
 from jobs.connectors.repository.base import Ending
 from jobs.guard.decision import HostShare, Parent, ParentState, Seed
 from jobs.lifecycle.document import Stage
-from jobs.queue.sql.floor import LOWEST_DELTA
+from jobs.queue.sql.low_water import LOWEST_DELTA
 from jobs.queue.sql.rows import named_rows
 
 # Parents and examples that are stored with a request for approval.

@@ -11,7 +11,7 @@ import pytest
 
 from nodes.assignment.pools import WorkItem, share_out
 from nodes.assignment.spread import evenly_spread
-from nodes.coordination.database import DatabaseFloor
+from nodes.coordination.database import DatabaseTermBound
 from nodes.coordination.paths import Tree
 from nodes.coordination.port import ItemLock, NotMember, Refused, Unreachable
 from nodes.coordination.zookeeper import ZooKeeperCoordination
@@ -268,30 +268,30 @@ def test_a_main_that_missed_higher_terms_takes_office_again_after_them(bench):
 
 
 def test_with_a_low_water_mark_no_term_is_given_twice(bench, dsn):
-    def floor():
-        return DatabaseFloor(dsn=dsn, cluster=bench.cluster, node="a", timeout=TIMEOUT)
+    def term_bound():
+        return DatabaseTermBound(dsn=dsn, cluster=bench.cluster, node="a", timeout=TIMEOUT)
 
-    a = bench.node("a", joins=POOLS, floor=floor())
+    a = bench.node("a", joins=POOLS, term_bound=term_bound())
     former = reach_term(a, 3)
     bench.silence(a)
     lose_memory(bench)
 
-    newcomer = bench.node("newcomer", joins=POOLS, floor=floor())
+    newcomer = bench.node("newcomer", joins=POOLS, term_bound=term_bound())
 
     assert newcomer.campaign().term > former.term
-    assert floor().read() == newcomer.office.term
+    assert term_bound().read() == newcomer.office.term
 
 
 def test_the_tree_of_another_database_is_refused_and_stays_what_it_is(bench, dsn):
-    def floor(cluster):
-        return DatabaseFloor(dsn=dsn, cluster=cluster, node="a", timeout=TIMEOUT)
+    def term_bound(cluster):
+        return DatabaseTermBound(dsn=dsn, cluster=cluster, node="a", timeout=TIMEOUT)
 
-    bench.node("a", joins=POOLS, floor=floor("ours"))
+    bench.node("a", joins=POOLS, term_bound=term_bound("ours"))
 
     with pytest.raises(Refused, match=r"is in use by something else: it is of another database; choose another path"):
-        bench.node("b", floor=floor("another"))
+        bench.node("b", term_bound=term_bound("another"))
 
-    assert set(bench.node("c", joins={}, floor=floor("ours")).look().members) == {"a", "c"}
+    assert set(bench.node("c", joins={}, term_bound=term_bound("ours")).look().members) == {"a", "c"}
 
 
 def test_what_was_restored_without_its_members_is_shared_out_anew(bench, tmp_path):

@@ -18,7 +18,7 @@ LOWEST_DELTA: Final[LiteralString] = "coalesce((SELECT delta FROM jobs_floor ORD
 
 # The last ids that any process drew. This is a statement of its own, before the writing statement has a transaction
 # id. Each process that drew these ids had locked or written a row before, so it has a lower transaction id.
-_DRAWN: Final[LiteralString] = """
+_LAST_IDS: Final[LiteralString] = """
 SELECT (SELECT last_value - 1 + is_called::int FROM jobs_batch_id_seq),
        (SELECT last_value - 1 + is_called::int FROM jobs_turn_id_seq),
        (SELECT last_value - 1 + is_called::int FROM jobs_counterdelta_id_seq)
@@ -58,8 +58,8 @@ SELECT reached.batch, reached.turn, reached.delta, %(batch)s, %(turn)s, %(delta)
 """
 
 
-def raise_floor(connection: psycopg.Connection[Any]) -> None:
+def raise_marks(connection: psycopg.Connection[Any]) -> None:
     """Raise the low-water marks as far as it is certain that no row below is active. Needs an autocommit connection."""
-    row = connection.execute(_DRAWN).fetchone()
+    row = connection.execute(_LAST_IDS).fetchone()
     assert row is not None
     connection.execute(_RAISE, dict(zip(("batch", "turn", "delta"), row, strict=True)))

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.models import Batch, Floor
-from jobs.queue.sql.floor import LOWEST_BATCH, raise_floor
+from jobs.queue.sql.low_water import LOWEST_BATCH, raise_marks
 from tests.support.cluster import register_node
 from tests.support.factories import make_policy, make_running_job
 from tests.support.waiting import wait_until
@@ -34,7 +34,7 @@ def end(*batches):
 
 def raise_as_far_as_possible(connection):
     for _ in range(3):
-        raise_floor(connection)
+        raise_marks(connection)
     return Floor.objects.latest("id").batch
 
 
@@ -45,7 +45,7 @@ def assert_rises_to(batch, connection):
     wait_until(lambda: raise_as_far_as_possible(connection) == batch, within=60)
 
 
-def test_the_floor_follows_behind_what_is_over(connection, offer):
+def test_the_marks_follow_finished_rows(connection, offer):
     over, still_open, last = offer(connection), offer(connection), offer(connection)
     end(over, last)
 
@@ -79,7 +79,7 @@ def test_nothing_is_written_while_nothing_is_offered(connection, offer):
 
 def test_a_database_copied_from_another_server_raises_its_own_mark(connection, offer):
     over = offer(connection)
-    raise_floor(connection)
+    raise_marks(connection)
     Floor.objects.update(next_since=2**40)
     end(over)
 
