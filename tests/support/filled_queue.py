@@ -19,7 +19,7 @@ from jobs.models import Job
 from jobs.queue.counting.counters import fold
 from jobs.queue.flushing.flush import Flushed, flush
 from jobs.queue.flushing.outcomes import JobFacts, Result
-from jobs.queue.offering.front import Front
+from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import GroupHeld, Stuffed
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.pace.close import ClosedTurn, close_turns
@@ -111,7 +111,7 @@ class FilledQueue:
         self._term = elect_main(connection, self.manager)
         self._fresh = itertools.count(1)
         self._known = itertools.cycle(range(1, documents + 1, max(1, documents // 9_973)))
-        self.front = Front()
+        self.cursors = LaneCursors()
         self._make()
 
     def now(self) -> dt.datetime:
@@ -127,7 +127,7 @@ class FilledQueue:
             group=self.group,
             room=room,
             workers=1,
-            front=self.front,
+            cursors=self.cursors,
             now=self.now(),
         )
 

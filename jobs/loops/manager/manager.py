@@ -24,7 +24,7 @@ from jobs.loops.manager.events import Events, happened
 from jobs.loops.manager.office import Office
 from jobs.loops.node import Node
 from jobs.metrics import crawl
-from jobs.queue.offering.front import Front
+from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import LANES_A_PASS, GroupHeld
 from jobs.queue.wake import Sweep, notify
 from jobs.state import channels
@@ -102,7 +102,7 @@ class Manager:
         self._owner = Rhythm(OWNER_DUTIES)
         self._sources = AskAside()
         self._sweep = Sweep()
-        self._front = Front()
+        self._cursors = LaneCursors()
         self._looked_at = self._asked_at = float("-inf")
         self._closed_djangos_at = time.monotonic()
         self._called: frozenset[str] = frozenset()
@@ -166,7 +166,7 @@ class Manager:
         return bool(row[0])
 
     def _rest(self, moved: int) -> None:
-        if self._front.is_cut_off:
+        if self._cursors.is_cut_off:
             # More lanes are ready than one pass examines, and the backlog has room for their documents.
             time.sleep(_SHORT_BREATH)
         elif moved >= _PLENTY:
@@ -215,9 +215,9 @@ class Manager:
             groups=self._groups,
             sources=self._sources,
             sweep=self._sweep,
-            front=self._front,
+            cursors=self._cursors,
         )
-        self._front.is_cut_off = False
+        self._cursors.is_cut_off = False
         moved = self._owner.perform(at, called=self._called, may_begin=self._node.may_begin)
         self._flows = moved >= _PLENTY
         self._stuffed += moved

@@ -20,7 +20,7 @@ import psycopg
 from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Batch, Bin
-from jobs.queue.offering.front import Front
+from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import OFFER, GroupHeld, Held, Stuffed, hold
 from jobs.queue.pace.limits import BOUND, FACTS, Terms
 from jobs.queue.pace.opening import OPENING
@@ -246,7 +246,7 @@ def stuff(
     workers: int,
     largest: int = MOST_A_TURN,
     keepers: Sequence[uuid.UUID] = (),
-    front: Front | None = None,
+    cursors: LaneCursors | None = None,
     now: dt.datetime,
 ) -> Stuffed:
     """
@@ -259,7 +259,7 @@ def stuff(
         FenceRefused: the manager was marked failed, or the group is no longer its own.
     """
     with implicit_transaction(connection) as cursor:
-        held = hold(cursor, manager=manager, group=group, phases=[Phase.ACTIVE], front=front, now=now)
+        held = hold(cursor, manager=manager, group=group, phases=[Phase.ACTIVE], cursors=cursors, now=now)
         if not held.lanes or room <= 0:
             return Stuffed()
         bins, parents = _read_bins(cursor, held, now=now)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from jobs.queue.offering import front
-from jobs.queue.offering.front import Front
+from jobs.queue.offering import cursors
+from jobs.queue.offering.cursors import LaneCursors
 from tests.support.cluster import NOON, seconds
 
 GROUP, SEED, ANOTHER = 1, 10, 11
@@ -13,14 +13,14 @@ GROUP, SEED, ANOTHER = 1, 10, 11
 def clock(monkeypatch):
     """Return the process's clock in a list."""
     now = [1000.0]
-    monkeypatch.setattr(front.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(cursors.time, "monotonic", lambda: now[0])
     return now
 
 
 @pytest.fixture
 def known(clock):
     """Return the known lanes of two seeds: one seed has a lane that has been ready for a minute, the other has none."""
-    known = Front()
+    known = LaneCursors()
     known.note(GROUP, [SEED, ANOTHER], ahead={str(SEED): str(NOON - seconds(60))}, others={}, now=NOON)
     return known
 
@@ -29,7 +29,7 @@ def begins(known, *groups):
     told = known.parameters(groups)
     return {
         seed: (NOON - ahead, NOON - others)
-        for seed, ahead, others in zip(told["front_seeds"], told["front_ahead"], told["front_others"], strict=True)
+        for seed, ahead, others in zip(told["cursor_seeds"], told["cursor_ahead"], told["cursor_others"], strict=True)
     }
 
 
