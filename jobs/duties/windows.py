@@ -42,7 +42,7 @@ UPDATE jobs_job AS job SET schedule_due_at = seen.due_at
 _AT_MOST: Final = dt.timedelta(hours=1)
 
 
-def mind_windows(at: Pass) -> int:
+def apply_windows(at: Pass) -> int:
     """Start, hold and continue jobs by their schedules; return how many moved."""
     with named_rows(at.connection) as cursor:
         scheduled = [row.id for row in cursor.execute(SCHEDULED_JOBS, {"scope": at.scope, "now": at.now})]

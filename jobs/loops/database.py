@@ -33,7 +33,7 @@ _LONGEST_PAUSE: Final = 1.0
 # Seconds during which the drift of two clocks does not matter.
 _CLOCK_IS_GOOD_FOR: Final = 10.0
 # Time (seconds) that the listener waits before it checks whether it must stop.
-_EAR_TURN: Final = 0.5
+_LISTEN_TIMEOUT: Final = 0.5
 # Errors that a server sends before it closes a connection: the driver has it as open until its next use.
 _LAST_WORDS: Final = (
     psycopg.errors.AdminShutdown,
@@ -213,7 +213,7 @@ class DatabaseThread:
     """Runs a work connection's functions in one thread, for an event loop."""
 
     def __init__(self, connection: WorkConnection, *, effort: Effort) -> None:
-        """`effort` is this thread's progress, which the heart checks."""
+        """`effort` is this thread's progress, which the heartbeat thread checks."""
         self._connection = connection
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="database")
         self._effort = effort
@@ -234,7 +234,7 @@ class DatabaseThread:
         self._thread.shutdown(wait=True)
 
 
-class Ear:
+class DatabaseListener:
     """A thread that listens for notifications on its own connection, and calls back for each."""
 
     def __init__(
@@ -261,7 +261,7 @@ class Ear:
     def stop(self) -> None:
         self._stopping.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=2 * _EAR_TURN)
+            self._thread.join(timeout=2 * _LISTEN_TIMEOUT)
 
     def _run(self) -> None:
         pause = _FIRST_PAUSE
@@ -280,5 +280,5 @@ class Ear:
                 connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             self._heard("", "")
             while not self._stopping.is_set():
-                for note in connection.notifies(timeout=_EAR_TURN):
+                for note in connection.notifies(timeout=_LISTEN_TIMEOUT):
                     self._heard(note.channel, note.payload)

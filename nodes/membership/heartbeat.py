@@ -1,8 +1,8 @@
 """
 The heartbeat of a node: a thread that beats for as long as the process makes progress.
 
-It beats on a connection of its own, so that a slow statement of the work delays no beat. `nodes.life.pulse` decides when the
-thread beats, and what follows from a beat that was counted or missed.
+It beats on a connection of its own, so that a slow statement of the work delays no beat. `nodes.life.pulse` decides
+when the thread beats, and what follows from a beat that was counted or missed.
 """
 
 import datetime as dt
@@ -38,7 +38,7 @@ def exit_at_once() -> None:
     os._exit(1)
 
 
-class Heart:
+class HeartbeatThread:
     """
     Beats for one node. The work loop calls `progress` in every pass, and may read the rest at any time.
 
@@ -107,7 +107,7 @@ class Heart:
         with self._lock:
             self._facts.update(facts)
 
-    def mind_another_thread(self) -> Effort:
+    def watch_another_thread(self) -> Effort:
         """Return the effort of another thread, whose hanging stops the beats as well. Call this before the start."""
         effort = Effort(computes_at_most=self._computes_at_most, clock=self._clock)
         effort.rests()

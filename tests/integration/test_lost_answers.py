@@ -23,7 +23,7 @@ from nodes.decisions.elect import elect
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import NodeKind
 from nodes.membership import leadership, members, snapshot
-from nodes.membership.heartbeat import Heart
+from nodes.membership.heartbeat import HeartbeatThread
 from tests.support.cluster import NOON, TIMEOUT, elect_main, events_of, seconds, status_of
 from tests.support.factories import facts_of, make_documents, make_lane, make_policy, make_result, make_running_job
 from tests.support.proxy import SYNC, Direction, Proxy
@@ -236,19 +236,21 @@ def test_what_changes_tables_may_take_as_long_as_it_takes(dsn):
 @pytest.mark.parametrize("direction", [*list(Direction), Direction.BOTH], ids=str)
 def test_a_heart_beats_again_within_two_beats_after_its_line_is_mended(proxy, dsn, connection, worker, direction):
     beat = seconds(0.5)
-    heart = Heart(dsn=proxy.dsn(dsn), node_id=worker.id, interval=beat, timeout=4 * beat, give_up=seconds(600))
-    heart.start()
-    wait_until(lambda: heart.trust.may_begin)
+    heartbeats = HeartbeatThread(
+        dsn=proxy.dsn(dsn), node_id=worker.id, interval=beat, timeout=4 * beat, give_up=seconds(600)
+    )
+    heartbeats.start()
+    wait_until(lambda: heartbeats.trust.may_begin)
 
     proxy.cut(direction)
-    wait_until(lambda: heart.trust.must_close)
-    assert not heart.is_steady(seconds(0.1))
+    wait_until(lambda: heartbeats.trust.must_close)
+    assert not heartbeats.is_steady(seconds(0.1))
     proxy.heal()
     mended_at = connection.execute("SELECT clock_timestamp()").fetchone()[0]
 
-    wait_until(lambda: heart.trust.may_begin)
+    wait_until(lambda: heartbeats.trust.may_begin)
     silent_for = last_beat(connection, worker) - mended_at
-    heart.stop()
+    heartbeats.stop()
     assert silent_for < 2 * beat
 
 

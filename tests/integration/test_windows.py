@@ -7,7 +7,7 @@ import pytest
 from jobs.attention.schedules import missed_schedules
 from jobs.duties.finish import end_runs
 from jobs.duties.pass_on import pass_on
-from jobs.duties.windows import SCHEDULED_JOBS, mind_windows
+from jobs.duties.windows import SCHEDULED_JOBS, apply_windows
 from jobs.lifecycle.job import Phase
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, JobEvent
@@ -32,7 +32,7 @@ class Day:
     def at(self, hour, minute=0):
         """Perform the duty at this time of the day. Return the job."""
         self.main.now = NOON.replace(hour=hour, minute=minute)
-        self.main.step(mind_windows)
+        self.main.step(apply_windows)
         self.job.refresh_from_db()
         return self.job
 

@@ -1,5 +1,5 @@
 """
-Processes, each with a heart and a work loop like those of the daemons, over a line to the database.
+Processes, each with a heartbeat thread and a work loop like those of the daemons, over a line to the database.
 
 A loop is a generator. It yields seconds, to sleep by its machine's clock, or a question, to ask the database. It
 continues with the answer, with `Unreachable`, or with the database's refusal. A frozen process later continues with its
@@ -108,7 +108,7 @@ class Process:
     open_requests: int = 0
     pulse: Pulse = field(init=False)
     term: TermHeld | None = field(init=False, default=None)
-    _heart: "Loop" = field(init=False)
+    _heartbeats: "Loop" = field(init=False)
     _work: "Loop" = field(init=False)
     _requests: "Loop" = field(init=False)
     _membership: "Loop" = field(init=False)
@@ -126,7 +126,7 @@ class Process:
         give_up = self.timeout * 6
         self.pulse = Pulse(interval=BEAT, timeout=self.timeout, give_up=give_up, clock=self.machine.clock)
         patience = 3 * self.timeout_seconds
-        self._heart = Loop(self, self._beats(), patience=self.timeout_seconds / 2)
+        self._heartbeats = Loop(self, self._beats(), patience=self.timeout_seconds / 2)
         self._work = Loop(self, self._life(), patience=patience, is_work=True)
         self._requests = Loop(self, self._request(), patience=patience, is_work=True)
         session = session_timeout(self.timeout)
@@ -149,7 +149,7 @@ class Process:
         if self.is_lost:
             return
         self.is_frozen = self.is_stuck = False
-        self._heart.go_on()
+        self._heartbeats.go_on()
         self._work.go_on()
         self._requests.go_on()
         self._membership.go_on()
@@ -174,7 +174,7 @@ class Process:
     def was_in_trouble(self, *, since: float) -> bool:
         return self.is_over or self._troubles > 0 or self._trouble_ended_at >= since
 
-    # --- The heart -------------------------------------------------------------------------------
+    # --- The heartbeat thread -------------------------------------------------------------------------------
 
     def _beats(self) -> Steps:
         pulse, clock = self.pulse, self.machine.clock
@@ -232,7 +232,7 @@ class Process:
 
     def _life(self) -> Steps:
         yield from self._until_heard(self._join)
-        self._heart.resume()
+        self._heartbeats.resume()
         if self.kind == NodeKind.WORKER:
             self._requests.resume()
         if self.world.ensemble is not None:

@@ -40,7 +40,7 @@ from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_
 from jobs.duties.stuff import stuff_groups, sweep
 from jobs.duties.tags import TAGS_ARE_NEEDED, say_which_tags_lack
 from jobs.duties.tombstones import keep_tombstones
-from jobs.duties.windows import SCHEDULED_JOBS, mind_windows
+from jobs.duties.windows import SCHEDULED_JOBS, apply_windows
 from jobs.loops.loop import ALWAYS, duties
 from jobs.queue.counting.counters import COUNTS_TO_FOLD
 from jobs.queue.flushing.gates import GATES_OF_LOST_NODES
@@ -52,7 +52,7 @@ _OF_SCOPE: Final[LiteralString] = "SELECT FROM jobs_job WHERE node_scope = %(sco
 
 MAIN_DUTIES: Final = duties(
     (watch_connectors, 5.0, f"EXISTS ({WATCHED_JOBS})"),
-    (mind_windows, 2.0, f"EXISTS ({SCHEDULED_JOBS})"),
+    (apply_windows, 2.0, f"EXISTS ({SCHEDULED_JOBS})"),
     (answer_requests, 0.3, f"EXISTS ({OPEN_REQUESTS})"),
     (allocate_groups, 1.0, GROUPS_TO_GIVE),
     (say_which_tags_lack, 2.0, TAGS_ARE_NEEDED),

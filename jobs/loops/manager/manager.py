@@ -94,7 +94,7 @@ class Manager:
             stands=True,
             membership_changed=self._events.note_membership_change,
         )
-        self._heart = self._node.heart
+        self._heartbeats = self._node.heartbeats
         self._office = Office(me=identity, node=self._node)
         self._work = self._node.work_connection()
         self._clock = DatabaseClock()
@@ -122,7 +122,7 @@ class Manager:
         try:
             self._work.run(self._node.join)
             self._node.start()
-            while not should_stop() and not self._heart.drains.is_set():
+            while not should_stop() and not self._heartbeats.drains.is_set():
                 self._go_round(after_pass)
             self._work.run(self._begin_leaving)
             leaves_at = time.monotonic() + self._me.timeout.total_seconds()
@@ -185,11 +185,13 @@ class Manager:
     def _pass(self, connection: psycopg.Connection[Any]) -> int:
         """Make one pass; return how much was moved."""
         # Here, and not once a round: a pass that gave up waiting for a lock begins again.
-        self._heart.progress(groups=len(self._groups), stuffed=self._stuffed, is_main=self._office.term is not None)
+        self._heartbeats.progress(
+            groups=len(self._groups), stuffed=self._stuffed, is_main=self._office.term is not None
+        )
         crawl.GROUPS.set(len(self._groups))
         of_nodes.IS_MAIN.set(self._office.term is not None)
-        if self._heart.failed.is_set():
-            raise ManagerFailed(self._heart.why)
+        if self._heartbeats.failed.is_set():
+            raise ManagerFailed(self._heartbeats.why)
         if self._node.has_new_settings:
             self._node.take_up_settings(connection)
         self._notice_events()

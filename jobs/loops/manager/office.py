@@ -42,13 +42,13 @@ class Office:
 
         Return True if the duties of the main manager have new work: the term is new, or a node failed.
         """
-        membership, heart = self._node.membership, self._node.heart
+        membership, heartbeats = self._node.membership, self._node.heartbeats
         cluster = snapshot.look(connection, scope=self._me.scope, me=self._me, present=membership.present)
         self.misses_node = any(
             node.is_absent and node.is_live and node.heartbeat_age > node.timeout / 2 for node in cluster.nodes
         )
         is_chosen = membership.is_chosen
-        decision = elect(cluster, beat=self._node.heartbeat, is_steady=heart.is_steady, is_chosen=is_chosen)
+        decision = elect(cluster, beat=self._node.heartbeat, is_steady=heartbeats.is_steady, is_chosen=is_chosen)
         match decision:
             case Elect():
                 self._take(connection, decision)
@@ -88,7 +88,7 @@ class Office:
         """Mark failed nodes; return True if there was one."""
         orphans = snapshot.look_at_orphaned_scopes(connection, me=self._me) if self._me.scope == CLUSTER_SCOPE else ()
         has_judged = False
-        for verdict in judge(cluster, is_steady=self._node.heart.is_steady, orphans=orphans):
+        for verdict in judge(cluster, is_steady=self._node.heartbeats.is_steady, orphans=orphans):
             if leadership.mark_failed(connection, verdict=verdict, term=term):
                 logger.warning("marked %s failed: %s", verdict.node_id, verdict.reason)
                 of_nodes.MARKED_FAILED.add()

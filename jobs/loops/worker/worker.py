@@ -59,8 +59,8 @@ class Worker:
             heard=self._heard,
             is_stopping=stop.is_set,
         )
-        self._heart = self._node.heart
-        self._database = DatabaseThread(self._node.work_connection(), effort=self._heart.mind_another_thread())
+        self._heartbeats = self._node.heartbeats
+        self._database = DatabaseThread(self._node.work_connection(), effort=self._heartbeats.watch_another_thread())
         self._disk = FreeDisk()
         worker_settings = WorkerSettings.of(settings, scope=identity.scope)
         clock = DatabaseClock()
@@ -137,31 +137,31 @@ class Worker:
 
     async def _watch(self) -> None:
         """
-        Report to the heart that the loop runs, and react to the state of the node.
+        Report to the heartbeat thread that the loop runs, and react to the state of the node.
 
         It never waits for the database: open requests have to end even if it does not answer.
         """
         while True:
             self._report()
-            if self._heart.failed.is_set():
+            if self._heartbeats.failed.is_set():
                 # One more write, which is refused and counted.
                 await self._flushing.write_everything()
-                raise WorkerFailed(self._heart.why)
-            if self._heart.has_given_up:
+                raise WorkerFailed(self._heartbeats.why)
+            if self._heartbeats.has_given_up:
                 raise WorkerFailed("the database stayed away")
-            if self._heart.drains.is_set():
+            if self._heartbeats.drains.is_set():
                 self._stop.set()
-            if self._heart.trust.must_close:
+            if self._heartbeats.trust.must_close:
                 self._serving.cancel_tasks()
-            elif self._heart.trust.may_begin:
+            elif self._heartbeats.trust.may_begin:
                 self._serving.dispatch_all()
             await asyncio.sleep(self._state.settings.heartbeat.total_seconds() / 4)
 
     def _report(self) -> None:
-        """Report the worker's load to the heart and the metrics."""
+        """Report the worker's load to the heartbeat thread and the metrics."""
         state, in_flight = self._state, len(self._serving.tasks)
         claimed, capacity = state.batches.documents, state.settings.capacity
-        self._heart.progress(
+        self._heartbeats.progress(
             claimed=claimed,
             capacity=capacity,
             in_flight=in_flight,
@@ -213,5 +213,5 @@ class Worker:
         """Cancel open requests, and count the refused write if there was one."""
         logger.error("worker %s ends: %s", self._me.id, error)
         self._serving.cancel_tasks()
-        if self._heart.failed.is_set() or isinstance(error, FenceRefused):
+        if self._heartbeats.failed.is_set() or isinstance(error, FenceRefused):
             await self._database.run(self._node.count_refused)
