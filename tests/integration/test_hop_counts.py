@@ -121,8 +121,8 @@ class Stored:
 
     def seed(self, seeds):
         self.run_no += 1
-        self.graph.plant([HASHES[name] for name in seeds], run_no=self.run_no)
-        self.graph.uproot(run_no=self.run_no)
+        self.graph.add_seeds([HASHES[name] for name in seeds], run_no=self.run_no)
+        self.graph.remove_old_seeds(run_no=self.run_no)
 
     def take_touched(self):
         touched = {NAME_OF[hash_] for hash_ in self.graph.touched}

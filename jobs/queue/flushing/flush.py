@@ -171,7 +171,7 @@ WITH {INSERT_OR_REVIVE}, ended AS (
      UNION ALL
     {COUNT_INSERTED}
 ), past AS ({WRITE_HISTORY})
-SELECT hash, job_id FROM planted
+SELECT hash, job_id FROM inserted
 """
 
 # The lane of counts that belong to the run as a whole.
@@ -262,13 +262,13 @@ def flush(
         history = History(now=now, is_kept=keeps_history)
         history.tell_of_outcomes(counted)
         history.tell_of_departures(departures, jobs=jobs)
-        planted = {
+        inserted = {
             (row.hash.hex, row.job_id) for row in cursor.execute(_WRITE, plan.parameters() | history.parameters())
         }
         keep_retry_limits(cursor, counted)
         if plan.gated:
             gates.let_wait(cursor, plan.gated)
-        beaten = [named for named in plan.new if (named.hash, named.job_id) not in planted]
+        beaten = [named for named in plan.new if (named.hash, named.job_id) not in inserted]
         if beaten:
             _meet_the_others(cursor, beaten=beaten, references=references, worker=worker, now=now)
         lanes = plan.woken.union(*_move_touched(cursor, reach, apart_from=references.keys() | ended.keys()))
