@@ -16,7 +16,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from jobs.admin.drawn import DRAWN_FOR, DrawnForm, Lines
+from jobs.admin.connector_form import BUILT_FOR, ConnectorForm, Lines
 from jobs.admin.job_option_fields import TERMS, TermsForm
 from jobs.admin.rehearsal import rehearsal
 from jobs.connectors.repository.registry import UnknownConnector, check_specification
@@ -62,7 +62,7 @@ class JobWanted:
         return editing.create_job(repository=job.repository, **facts)
 
 
-class JobForm(DrawnForm, TermsForm):
+class JobForm(ConnectorForm, TermsForm):
     """A job, with a form field for each field of its specification."""
 
     section = "specification"
@@ -96,7 +96,7 @@ class JobForm(DrawnForm, TermsForm):
         super().__init__(*args, **kwargs)
         if _runs(self.instance):
             for name, field in self.fields.items():
-                field.disabled = name not in {*editing.CHANGES_WHILE_IT_RUNS, DRAWN_FOR}
+                field.disabled = name not in {*editing.CHANGES_WHILE_IT_RUNS, BUILT_FOR}
         chosen = self.instance.outputs.values_list("pk", flat=True) if self.instance.pk else ()
         self._offer_few("outputs", chosen)
         self._offer_few("repository", ())

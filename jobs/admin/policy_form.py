@@ -21,7 +21,7 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
-from jobs.admin.drawn import Lines
+from jobs.admin.connector_form import Lines
 from jobs.checks.policies import RuleWanted
 from jobs.models import ThrottlePolicy, ThrottleRule
 from jobs.queries.policy_preview import Preview

@@ -57,7 +57,7 @@ def test_a_connection_has_a_field_for_all_that_its_connector_wants_to_know(admin
 
 
 def test_a_connection_to_files_is_made_in_the_browser(administrator, tmp_path):
-    facts = {"name": "files", "connector": "filesystem", "drawn_for": "filesystem"}
+    facts = {"name": "files", "connector": "filesystem", "built_for": "filesystem"}
 
     response = administrator.post(
         CONNECTIONS, {**facts, "configuration_roots": f"{tmp_path}\n", "configuration_hidden": "on"}
@@ -75,7 +75,7 @@ def test_an_output_has_a_field_for_all_that_its_connector_wants_to_know(administ
 
 
 def test_an_output_is_made_and_changed_in_the_browser(administrator):
-    facts = {"connector": "jsonl", "drawn_for": "jsonl", "configuration_path": "/srv/pages.jsonl"}
+    facts = {"connector": "jsonl", "built_for": "jsonl", "configuration_path": "/srv/pages.jsonl"}
 
     assert administrator.post(OUTPUTS, {"name": "file", **facts}).status_code == 302
 
@@ -83,14 +83,14 @@ def test_an_output_is_made_and_changed_in_the_browser(administrator):
     assert output.configuration == {"path": "/srv/pages.jsonl"}
     address = f"/admin/jobs/outputconnection/{output.pk}/change/"
     assert 'value="/srv/pages.jsonl"' in administrator.get(address).content.decode()
-    administrator.post(address, {"name": "file", "drawn_for": "jsonl", "configuration_path": "/srv/other.jsonl"})
+    administrator.post(address, {"name": "file", "built_for": "jsonl", "configuration_path": "/srv/other.jsonl"})
     output.refresh_from_db()
     assert output.configuration == {"path": "/srv/other.jsonl"}
 
 
 @pytest.mark.parametrize(("path", "sentence"), [("", "This field is required"), ("pages", "must be absolute")])
 def test_an_output_that_cannot_be_is_refused_beside_its_field(administrator, path, sentence):
-    facts = {"name": "file", "connector": "jsonl", "drawn_for": "jsonl", "configuration_path": path}
+    facts = {"name": "file", "connector": "jsonl", "built_for": "jsonl", "configuration_path": path}
 
     form = administrator.post(OUTPUTS, facts).context["adminform"].form
 
@@ -101,7 +101,7 @@ def test_an_output_that_cannot_be_is_refused_beside_its_field(administrator, pat
 LOGIN = {
     "name": "guarded",
     "connector": "web",
-    "drawn_for": "web",
+    "built_for": "web",
     "configuration_logins-count": 2,
     "configuration_logins-0-name": "door",
     "configuration_logins-0-pages": "/in/",
@@ -168,7 +168,7 @@ def test_a_login_that_cannot_be_is_refused_where_it_stands(administrator, wrong,
 
 
 def test_a_configuration_that_the_connector_refuses_is_not_stored(administrator):
-    facts = {"name": "files", "connector": "filesystem", "drawn_for": "filesystem", "configuration_roots": "srv"}
+    facts = {"name": "files", "connector": "filesystem", "built_for": "filesystem", "configuration_roots": "srv"}
 
     response = administrator.post(CONNECTIONS, facts)
 
@@ -177,11 +177,11 @@ def test_a_configuration_that_the_connector_refuses_is_not_stored(administrator)
 
 
 def test_another_connector_shows_its_fields_before_anything_is_stored(administrator, tmp_path):
-    response = administrator.post(CONNECTIONS, {"name": "files", "connector": "filesystem", "drawn_for": "web"})
+    response = administrator.post(CONNECTIONS, {"name": "files", "connector": "filesystem", "built_for": "web"})
 
     assert "Check them, then save again" in response.content.decode()
     assert "configuration_roots" in shown(response)
-    assert 'name="drawn_for" value="filesystem"' in response.content.decode()
+    assert 'name="built_for" value="filesystem"' in response.content.decode()
     assert not RepositoryConnection.objects.exists()
 
 
@@ -200,7 +200,7 @@ def test_a_job_of_files_is_made_and_changed_in_the_browser(administrator, tmp_pa
     RepositoryConnection.objects.create(name="the web", connector="web")
     wanted = job_form(
         connection,
-        drawn_for="filesystem",
+        built_for="filesystem",
         specification_exclude="*.tmp",
         **{"seeds-0-urls": f"file://{tmp_path}"},
     )
@@ -216,7 +216,7 @@ def test_a_job_of_files_is_made_and_changed_in_the_browser(administrator, tmp_pa
 def test_a_job_with_another_connection_than_its_form_shows_is_not_stored(administrator, tmp_path):
     connection = files(tmp_path)
     RepositoryConnection.objects.create(name="the web", connector="web")
-    wanted = job_form(connection, drawn_for="web", specification_scope="any", **{"seeds-0-urls": f"file://{tmp_path}"})
+    wanted = job_form(connection, built_for="web", specification_scope="any", **{"seeds-0-urls": f"file://{tmp_path}"})
 
     response = administrator.post(JOBS, wanted)
 
@@ -226,7 +226,7 @@ def test_a_job_with_another_connection_than_its_form_shows_is_not_stored(adminis
 
 
 def test_a_seed_outside_of_what_the_connection_may_read_is_refused(administrator, tmp_path):
-    wanted = job_form(files(tmp_path), drawn_for="filesystem", **{"seeds-0-urls": "file:///etc"})
+    wanted = job_form(files(tmp_path), built_for="filesystem", **{"seeds-0-urls": "file:///etc"})
 
     response = administrator.post(JOBS, wanted)
 
