@@ -51,7 +51,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 # leaves late.
 _SWITCH: Final = 0.0005
 # Delay of the exit after a second signal (seconds): the process ends within a second, even if a thread hangs.
-_HURRY: Final = 0.8
+_FORCED_EXIT_AFTER: Final = 0.8
 
 
 def run_worker(
@@ -154,12 +154,12 @@ async def _run_worker(
     dsn: Dsn, identity: NodeIdentity, settings: Effective, store: Coordination | None, *, attached: bool
 ) -> None:
     loop = asyncio.get_running_loop()
-    stop, hurry = asyncio.Event(), asyncio.Event()
+    stop, force_stop = asyncio.Event(), asyncio.Event()
     worker = Worker(dsn=dsn, identity=identity, settings=settings, stop=stop, store=store)
 
     def asked() -> None:
         if stop.is_set():
-            hurry.set()
+            force_stop.set()
             _exit_soon()
         stop.set()
 
@@ -167,7 +167,7 @@ async def _run_worker(
         loop.add_signal_handler(number, asked)
     if attached:
         call_when_orphaned(lambda: loop.call_soon_threadsafe(stop.set))
-    await worker.run(hurry=hurry)
+    await worker.run(force_stop=force_stop)
 
 
 def run_manager(
@@ -262,6 +262,6 @@ def _reach_store(
 
 def _exit_soon() -> None:
     """Exit within a second even if a thread hangs: the claims are released as for any lost node."""
-    timer = threading.Timer(_HURRY, lambda: os._exit(0))
+    timer = threading.Timer(_FORCED_EXIT_AFTER, lambda: os._exit(0))
     timer.daemon = True
     timer.start()

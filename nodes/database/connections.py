@@ -81,7 +81,7 @@ class PatientConnection(psycopg.Connection[Row]):
 
 
 @contextmanager
-def unhurried(connection: psycopg.Connection[Any]) -> Iterator[None]:
+def without_timeouts(connection: psycopg.Connection[Any]) -> Iterator[None]:
     """Suspend the limits on statements and lock waits inside the block: migrations take their time."""
     assert isinstance(connection, PatientConnection)
     limits = connection.execute(_LIMITS_IN_USE).fetchall()

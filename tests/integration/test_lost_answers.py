@@ -18,7 +18,7 @@ from jobs.queue import release
 from jobs.queue.flushing.flush import flush
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
-from nodes.database.connections import PatientConnection, connect, unhurried
+from nodes.database.connections import PatientConnection, connect, without_timeouts
 from nodes.decisions.elect import elect
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import NodeKind
@@ -226,7 +226,7 @@ def test_what_changes_tables_may_take_as_long_as_it_takes(dsn):
         with pytest.raises(psycopg.errors.QueryCanceled):
             mine.execute("SELECT pg_sleep(0.3)")
 
-        with unhurried(mine):
+        with without_timeouts(mine):
             mine.execute("SELECT pg_sleep(0.3)")
 
         with pytest.raises(psycopg.errors.QueryCanceled):

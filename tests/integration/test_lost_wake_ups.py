@@ -233,7 +233,7 @@ def test_a_fast_round_wakes_many_lanes_per_step_and_continues_behind_them(connec
     ThrottlePolicy.objects.update(min_gap=1.0)
     sweep, groups = Sweep(), [slow.group.id]
 
-    sweep.hasten()
+    sweep.speed_up()
     woken = [sweep.look(connection, groups=groups, now=NOON + seconds(60)) for _ in range(2)]
 
     assert woken == [4, 2]
@@ -245,7 +245,7 @@ def test_a_fast_round_ends_with_the_table_and_the_next_has_its_usual_pace(connec
     monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 2)
     lanes = [make_held(slow, f"{n}.example", ready_at=NOON + seconds(3600)) for n in range(6)]
     sweep, groups = Sweep(), [slow.group.id]
-    sweep.hasten()
+    sweep.speed_up()
     assert sweep.look(connection, groups=groups, now=NOON + seconds(60)) == 0
 
     ThrottlePolicy.objects.update(min_gap=1.0)
@@ -261,15 +261,15 @@ def test_an_edit_reaches_the_lanes_of_very_many_hosts_in_few_bounded_steps(conne
     sweep, groups = Sweep(), [queue.group.id]
     connection.execute("UPDATE jobs_binstate SET last_start_at = clock_timestamp() - interval '2 s'")
     ThrottlePolicy.objects.update(min_gap=3600.0)
-    sweep.hasten()
+    sweep.speed_up()
     assert sweep.look(connection, groups=groups, now=queue.now()) == 0
 
     ThrottlePolicy.objects.update(min_gap=1.0)
-    sweep.hasten()
+    sweep.speed_up()
     woken = [sweep.look(connection, groups=groups, now=queue.now()) for _ in range(5)]
 
     assert sum(woken) == bins
-    assert max(woken) <= wake._IN_TURN_IN_HASTE
+    assert max(woken) <= wake._LANES_WHEN_FAST
 
 
 def test_a_lane_continues_after_its_delay_or_back_off_was_taken_back(connection, running):

@@ -271,8 +271,8 @@ class Process:
         """Pass the moment between a decision and its write, in which a process may pause or be frozen."""
         random = self.world.scheduler.random
         if self.at_next_decision is not None and random.random() < 0.5:
-            befalls, self.at_next_decision = self.at_next_decision, None
-            befalls()
+            fault, self.at_next_decision = self.at_next_decision, None
+            fault()
             yield 0.0
         if self.world.hesitation and random.random() < self.world.hesitation:
             self._hesitates = True

@@ -40,11 +40,11 @@ def test_who_has_not_beaten_yet_is_not_steady():
     assert not pulse.is_steady(seconds(0))
 
 
-@pytest.mark.parametrize("befalls", ["missed", "skipped"])
-def test_after_a_beat_that_did_not_count_steadiness_has_to_be_earned_anew(befalls: str):
+@pytest.mark.parametrize("missing_beat", ["missed", "skipped"])
+def test_after_a_beat_that_did_not_count_steadiness_has_to_be_earned_anew(missing_beat: str):
     node = _Node()
 
-    getattr(node.pulse, befalls)()
+    getattr(node.pulse, missing_beat)()
 
     node.beat_for(8)
     assert not node.pulse.is_steady(seconds(TIMEOUT))

@@ -94,6 +94,6 @@ def test_an_event_speeds_up_frequent_duties_and_no_housekeeping():
     rhythm = Rhythm(duties((often, 3.0, ALWAYS), (seldom, 60.0, ALWAYS)))
     for _ in range(2):
         rhythm.perform(None, called={"often", "seldom"})
-        rhythm.hasten()
+        rhythm.speed_up()
 
     assert performed == ["often", "seldom", "often"]

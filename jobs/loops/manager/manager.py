@@ -176,7 +176,7 @@ class Manager:
             # A process that wakes this one is idle: its documents are stuffed at once.
             self._events.woken.wait(_BREATH if moved else _PASS)
         if happened(self._events.woken):
-            self._owner.hasten()
+            self._owner.speed_up()
         if time.monotonic() - self._closed_djangos_at > _DJANGOS_CONNECTION_KEPT:
             # A node holds only three connections permanently.
             self._closed_djangos_at = time.monotonic()
@@ -200,7 +200,7 @@ class Manager:
         if time.monotonic() - self._looked_at > pause:
             self._looked_at = time.monotonic()
             if self._office.keep(connection):
-                self._main.hasten()
+                self._main.speed_up()
                 self._asked_at = float("-inf")
         if not self._node.may_begin():
             return 0
@@ -244,21 +244,21 @@ class Manager:
     def _notice_events(self) -> None:
         """Make due what the events since the last pass ask for."""
         if happened(self._events.control_changed):
-            self._main.hasten()
-            self._owner.hasten()
+            self._main.speed_up()
+            self._owner.speed_up()
             self._looked_at = self._asked_at = float("-inf")
         if happened(self._events.groups_changed):
             # Groups were handed over, or have to be: the new owner begins at once.
-            self._main.hasten()
-            self._owner.hasten()
+            self._main.speed_up()
+            self._owner.speed_up()
             self._asked_at = float("-inf")
         if happened(self._events.tasks_changed):
             # A duty of another part stays at its pace.
-            self._main.hasten_one(assign_due_tasks)
+            self._main.speed_up_one(assign_due_tasks)
             self._asked_at = float("-inf")
         if happened(self._events.limits_changed):
             # Lanes that wait for the previous limits are searched among all lanes.
-            self._sweep.hasten()
+            self._sweep.speed_up()
         if happened(self._events.membership_changed):
             self._looked_at = float("-inf")
 

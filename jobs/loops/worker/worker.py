@@ -79,9 +79,9 @@ class Worker:
         self._taking = Taking(state, serving=self._serving, limits=limits, flushing=self._flushing)
         self._upkeep = Upkeep(state, serving=self._serving, limits=limits)
 
-    async def run(self, *, hurry: asyncio.Event) -> None:
+    async def run(self, *, force_stop: asyncio.Event) -> None:
         """
-        Work until `stop` is set; then release unstarted documents and wait for the others, unless `hurry`.
+        Work until `stop` is set; then release unstarted documents and wait for the others, unless `force_stop`.
 
         Raises:
             WorkerFailed: the node was marked failed, or the database was unavailable for too long.
@@ -97,7 +97,7 @@ class Worker:
             for finished in done - {stopping}:
                 finished.result()
             taking.cancel()
-            await self._drain(hurry=hurry)
+            await self._drain(force_stop=force_stop)
         except (FenceRefused, WorkerFailed, psycopg.OperationalError) as error:
             await self._die(error)
             raise WorkerFailed(str(error)) from error
@@ -188,7 +188,7 @@ class Worker:
         state.lacks_disk = bool(shortage)
         return shortage
 
-    async def _drain(self, *, hurry: asyncio.Event) -> None:
+    async def _drain(self, *, force_stop: asyncio.Event) -> None:
         """Release unstarted documents, and wait for the others until the drain timeout."""
         tasks = self._serving.tasks
         self._serving.give_back_waiting(lambda _claimed: True)
@@ -196,12 +196,12 @@ class Worker:
         await self._flushing.write_everything()
         # The take that was cancelled may have claimed batches.
         await self._upkeep.compare_batches()
-        hurried = self._loop.create_task(hurry.wait())
+        forced = self._loop.create_task(force_stop.wait())
         deadline = self._loop.time() + self._state.settings.drain_timeout.total_seconds()
-        while tasks and not hurried.done() and self._loop.time() < deadline:
+        while tasks and not forced.done() and self._loop.time() < deadline:
             left = max(0.0, deadline - self._loop.time())
-            await asyncio.wait([*tasks, hurried], timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        hurried.cancel()
+            await asyncio.wait([*tasks, forced], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        forced.cancel()
         self._serving.cancel_tasks()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._flushing.write_everything()
