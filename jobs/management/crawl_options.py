@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from django.db import transaction
 
-from jobs.checks.job_options import Terms
+from jobs.checks.job_options import JobOptions
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, open_output, parse_output
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import RepositoryKind
@@ -235,7 +235,7 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
         )
     _refuse_what_does_not_apply(options, to=kind)
     seeds = list(job.seeds.filter(removed_at=None))
-    terms = Terms() if options.max_documents is None else Terms(max_documents=options.max_documents)
+    changes = JobOptions() if options.max_documents is None else JobOptions(max_documents=options.max_documents)
     saved = editing.change_job(
         job.pk,
         outputs=_outputs(options.outputs, job_name=job.name) if options.outputs else None,
@@ -243,7 +243,7 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
         if options.urls
         else None,
         specification={**job.specification, **options.specification, **specification},
-        **terms,
+        **changes,
         made_by=_MADE_BY,
         now=now,
     )

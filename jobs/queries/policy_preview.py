@@ -13,11 +13,11 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from jobs.models import Bin, BinLimit, Seed
-from jobs.queue.pace.limits import BOUND, FACTS, Terms
+from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
 from jobs.queue.sql.rows import named_rows
 from jobs.throttling.limits import Limits, strictest
 from jobs.throttling.patterns import Patterns
-from jobs.throttling.policies import PolicyTerms, RuleTerms
+from jobs.throttling.policies import PolicyValues, RuleValues
 from jobs.throttling.sources import Origin
 
 LOOKED_AT: Final = 100_000
@@ -73,7 +73,7 @@ class BinChange:
 class Reach:
     """The bins that the pattern of a rule matches, among the examined bins."""
 
-    rule: RuleTerms
+    rule: RuleValues
     bins: Counted
     is_everything: bool
 
@@ -106,7 +106,7 @@ class Preview:
 
 
 def read_preview(
-    before: PolicyTerms | None, after: PolicyTerms, *, warnings: Sequence[str], now: dt.datetime
+    before: PolicyValues | None, after: PolicyValues, *, warnings: Sequence[str], now: dt.datetime
 ) -> Preview:
     """Return the effects of a policy that becomes `after`; `before` is None for a new one, which no seed has yet."""
     everywhere = after.holds_everywhere or (before is not None and before.holds_everywhere)
@@ -151,27 +151,27 @@ def read_preview(
 
 
 class _Limited:
-    """The terms of a policy for bins, in a form that is quickly compared."""
+    """The limits of a policy for bins, in a form that is quickly compared."""
 
-    def __init__(self, terms: PolicyTerms | None, own: Iterable[str]) -> None:
-        self._terms = terms
+    def __init__(self, policy: PolicyValues | None, own: Iterable[str]) -> None:
+        self._policy = policy
         self._own = frozenset(own)
-        self._rules = terms.rules if terms else ()
+        self._rules = policy.rules if policy else ()
         self.patterns = Patterns(rule.pattern for rule in self._rules)
 
     def says(self, name: str, places: Sequence[int] | None = None) -> tuple[object, ...] | None:
-        """Return all terms for a bin at any time; None if the policy does not apply to it."""
-        if self._terms is None or not self._holds_for(name):
+        """Return all limits for a bin at any time; None if the policy does not apply to it."""
+        if self._policy is None or not self._holds_for(name):
             return None
         places = self.patterns.places_of(name) if places is None else places
-        terms = self._terms
-        return (terms.numbers, terms.spares(name), terms.per_address, [self._rules[place] for place in places])
+        policy = self._policy
+        return (policy.numbers, policy.spares(name), policy.per_address, [self._rules[place] for place in places])
 
     def limits(self, name: str, at: dt.datetime) -> Limits | None:
-        return self._terms.for_bin(name, at) if self._terms and self._holds_for(name) else None
+        return self._policy.for_bin(name, at) if self._policy and self._holds_for(name) else None
 
     def _holds_for(self, name: str) -> bool:
-        return self._terms is not None and (self._terms.holds_everywhere or name in self._own)
+        return self._policy is not None and (self._policy.holds_everywhere or name in self._own)
 
 
 def _names(bins: "QuerySet[Any, Any]") -> dict[str, int]:
@@ -190,11 +190,11 @@ def _others(bins: Sequence[int], *, but: int, with_usual: bool, now: dt.datetime
     connection.ensure_connection()
     with named_rows(connection.connection) as cursor:
         rows = cursor.execute(_LIMITS, {"bins": list(bins), "policy": None}).fetchall()
-        terms = Terms.read(cursor, rows, now=now)
+        applied = AppliedPolicies.read(cursor, rows, now=now)
     return {
         row.id: [
             source.limits
-            for source in terms.sources_of(row)
+            for source in applied.sources_of(row)
             if source.policy != but and (with_usual or source.origin != Origin.USUAL)
         ]
         for row in rows

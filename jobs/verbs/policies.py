@@ -18,7 +18,7 @@ from jobs.queries.policy_preview import Preview, read_preview
 from jobs.queue.pace.addresses import want_placed
 from jobs.queue.pace.read_policies import read_policies
 from jobs.state import channels
-from jobs.throttling.policies import PolicyTerms
+from jobs.throttling.policies import PolicyValues
 from nodes.errors import InUse, Invalid, NameTaken, NotAllowed, Unknown
 from nodes.membership.changes import record_change
 
@@ -80,8 +80,8 @@ class PolicySaved:
 class Rehearsed:
     """A policy before (None: it is new) and after a requested change."""
 
-    before: PolicyTerms | None
-    after: PolicyTerms
+    before: PolicyValues | None
+    after: PolicyValues
     warnings: Sequence[str]
 
 
@@ -154,9 +154,9 @@ def rehearse(
         Invalid, NotAllowed, Unknown: as these do.
     """
     with transaction.atomic():
-        before = None if policy_id is None else _terms_of(policy_id)
+        before = None if policy_id is None else _read_policy(policy_id)
         saved = _write(policy_id, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
-        after = _terms_of(saved.policy.pk)
+        after = _read_policy(saved.policy.pk)
         transaction.set_rollback(True)
     assert after is not None
     return Rehearsed(before, after, saved.warnings)
@@ -173,7 +173,7 @@ def preview(policy_id: int | None, *, everywhere: bool, now: dt.datetime, **want
     return read_preview(found.before, found.after, warnings=found.warnings, now=now)
 
 
-def _terms_of(policy_id: int) -> PolicyTerms | None:
+def _read_policy(policy_id: int) -> PolicyValues | None:
     with connection.cursor() as cursor:
         return read_policies(cursor, [policy_id]).get(policy_id)
 

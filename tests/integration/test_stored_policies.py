@@ -10,7 +10,7 @@ from django.db import connection as django_connection
 from jobs.models import Seed, ThrottlePolicy
 from jobs.queue.pace.read_policies import read_policies
 from jobs.queue.sql.rows import named_rows
-from jobs.throttling.policies import Numbers, PolicyTerms, RuleTerms
+from jobs.throttling.policies import Numbers, PolicyValues, RuleValues
 from jobs.throttling.windows import ALWAYS, Window
 from jobs.verbs import policies
 from tests.support.factories import make_job, make_policy, make_rule
@@ -43,7 +43,7 @@ def test_a_policy_is_read_as_it_was_stored(connection):
 
     terms = read(connection, policy)[policy.pk]
 
-    assert terms == PolicyTerms(
+    assert terms == PolicyValues(
         id=policy.pk,
         version=1,
         numbers=Numbers(requests=3, min_gap=0.5, rate_gap=2.0, bytes_per_second=1000),
@@ -72,7 +72,7 @@ def test_rules_are_read_in_their_order(connection):
 
     by_night, denying = read(connection, policy)[policy.pk].rules
 
-    assert by_night == RuleTerms(
+    assert by_night == RuleValues(
         window=Window(days=(6, 7), opens=dt.time(22, 15), closes=dt.time(6), zone=ZoneInfo("Europe/Berlin")),
         numbers=Numbers(requests=1, min_gap=0.0, rate_gap=3600.0, bytes_per_second=9),
         total=Numbers(requests=4),

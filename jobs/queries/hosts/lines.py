@@ -20,7 +20,7 @@ from jobs.queries.hosts.open_documents import OpenDocuments, read_open_documents
 from jobs.queries.hosts.selection import find_busiest
 from jobs.queries.hosts.waiting import WITHOUT_LANES, read_waiting
 from jobs.queries.meter import BYTES, STARTS
-from jobs.queue.pace.limits import BOUND, FACTS, Terms
+from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
 from jobs.queue.pace.opening import OPENING
 from jobs.queue.sql.newest import newest
 from jobs.queue.sql.rows import named_rows
@@ -135,20 +135,20 @@ def _read(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
     connection.ensure_connection()
     with named_rows(connection.connection) as cursor:
         rows = {row.id: row for row in cursor.execute(_BINS, {"bins": list(ids), "policy": None})}
-        terms = Terms.read(cursor, list(rows.values()), now=now)
-        above = _read_above(cursor, rows.values(), terms)
+        applied = AppliedPolicies.read(cursor, list(rows.values()), now=now)
+        above = _read_above(cursor, rows.values(), applied)
         waiting = read_waiting(cursor, ids)
     latest, open_ = read_latest_requests(now=now), read_open_documents()
     for row in (*rows.values(), *above.values()):
         _observe(row, now=now)
     policies = PolicyNames.of(rows.values(), above.values())
-    parents = {row.id: _parent_line(row, terms, policies) for row in above.values()}
+    parents = {row.id: _parent_line(row, applied, policies) for row in above.values()}
     return [
         _line(
             rows[id_],
-            terms,
-            policies.lines(terms.sources_of(rows[id_])),
-            _parents_of(rows[id_], terms, above, parents),
+            applied,
+            policies.lines(applied.sources_of(rows[id_])),
+            _parents_of(rows[id_], applied, above, parents),
             waiting.get(id_),
             latest,
             open_,
@@ -159,10 +159,10 @@ def _read(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
     ]
 
 
-def _read_above(cursor: Any, rows: Iterable[Any], terms: Terms) -> dict[int, Any]:
+def _read_above(cursor: Any, rows: Iterable[Any], applied: AppliedPolicies) -> dict[int, Any]:
     """Return the parents of these bins, by id."""
     rows = list(rows)
-    policies = sorted({policy for row in rows for policy in terms.totals_above(row)})
+    policies = sorted({policy for row in rows for policy in applied.totals_above(row)})
     ids = {row.parent_id for row in rows if row.parent_id is not None}
     if policies:
         ids |= {row.id for row in cursor.execute(_TOTALS, {"policies": [str(policy) for policy in policies]})}
@@ -171,8 +171,10 @@ def _read_above(cursor: Any, rows: Iterable[Any], terms: Terms) -> dict[int, Any
     return {row.id: row for row in cursor.execute(_BINS, {"bins": sorted(ids), "policy": None})}
 
 
-def _parents_of(row: Any, terms: Terms, above: Mapping[int, Any], lines: Mapping[int, ParentLine]) -> list[ParentLine]:
-    totals = {str(policy) for policy in terms.totals_above(row)}
+def _parents_of(
+    row: Any, applied: AppliedPolicies, above: Mapping[int, Any], lines: Mapping[int, ParentLine]
+) -> list[ParentLine]:
+    totals = {str(policy) for policy in applied.totals_above(row)}
     return [
         lines[id_]
         for id_, other in above.items()
@@ -189,15 +191,15 @@ def _observe(row: Any, *, now: dt.datetime) -> None:
     BYTES.observe(row.id, row.bytes_read, age=age)
 
 
-def _parent_line(row: Any, terms: Terms, policies: PolicyNames) -> ParentLine:
+def _parent_line(row: Any, applied: AppliedPolicies, policies: PolicyNames) -> ParentLine:
     known = policies.by_id.get(int(row.name)) if row.namespace == Bin.POLICY else None
-    limits = terms.of_bin(row)
+    limits = applied.of_bin(row)
     return ParentLine(
         id=row.id,
         namespace=row.namespace,
         name=known[0] if known else row.name,
         limits=limits,
-        said_by=policies.lines(terms.sources_of(row)),
+        said_by=policies.lines(applied.sources_of(row)),
         # Each turn of a limited parent may have all of them: its worker counts.
         open_requests=min(row.open_requests, limits.requests) if is_limited(limits) else row.open_requests,
         opens_at=_opens_at(row, limits),
@@ -209,7 +211,7 @@ def _parent_line(row: Any, terms: Terms, policies: PolicyNames) -> ParentLine:
 
 def _line(
     row: Any,
-    terms: Terms,
+    applied: AppliedPolicies,
     said_by: LimitLines,
     parents: Sequence[ParentLine],
     waits: Any | None,
@@ -218,7 +220,7 @@ def _line(
     *,
     now: dt.datetime,
 ) -> BinLine:
-    limits = terms.of_bin(row)
+    limits = applied.of_bin(row)
     waiting = WITHOUT_LANES if waits is None else waits._asdict()
     over = _GAPS * limits.gap
     starts, read = STARTS.rate(row.id, over=over), BYTES.rate(row.id, over=over)

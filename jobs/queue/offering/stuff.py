@@ -22,7 +22,7 @@ from jobs.lifecycle.job import Phase
 from jobs.models import Batch, Bin
 from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import OFFER, GroupHeld, Held, Stuffed, hold
-from jobs.queue.pace.limits import BOUND, FACTS, Terms
+from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
 from jobs.queue.pace.opening import OPENING
 from jobs.queue.sql.low_water import LOWEST_TURN
 from jobs.queue.sql.newest import SKIPPING, newest
@@ -276,8 +276,8 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
     """Return the facts of the held lanes' bins, and of the parents above them."""
     asked = {"group": held.group.id, "policy": held.policy, "scope": held.scope, "now": now}
     rows = cursor.execute(_BINS, {**asked, "bins": held.bins}).fetchall()
-    terms = Terms.read(cursor, rows, now=now)
-    if totals := terms.totals(held.policy):
+    applied = AppliedPolicies.read(cursor, rows, now=now)
+    if totals := applied.totals(held.policy):
         names = {"names": [str(policy) for policy in totals]}
         locked = cursor.execute(_HOLD_TOTALS, names).fetchall()
         if len(locked) < len(totals) and cursor.execute(_MAKE_TOTALS, names).rowcount:
@@ -290,7 +290,7 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
     parents: list[ParentSeen] = []
     for row in rows:
         held.bin_versions[row.id] = row.version
-        limits = terms.of_bin(row)
+        limits = applied.of_bin(row)
         if row.namespace in {Bin.ADDRESS, Bin.POLICY}:
             parents.append(
                 ParentSeen(

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from jobs.lifecycle.period import Period
 from jobs.throttling.limits import gap_of
-from jobs.throttling.policies import Numbers, PolicyTerms, RuleTerms
+from jobs.throttling.policies import Numbers, PolicyValues, RuleValues
 from jobs.throttling.windows import Window
 
 # Locks: none. A policy that is changed meanwhile applies as it was: the next read sees the change.
@@ -62,19 +62,19 @@ class _Rule(NamedTuple):
     denies: bool
 
 
-def read_policies(cursor: Any, policy_ids: Sequence[int]) -> dict[int, PolicyTerms]:
+def read_policies(cursor: Any, policy_ids: Sequence[int]) -> dict[int, PolicyValues]:
     """
     Return the policies with these ids, and all that hold everywhere, by their ids, in one statement.
 
     The cursor's rows are sequences. Ids without a policy are left out.
     """
     cursor.execute(_POLICIES, {"policies": list(policy_ids)})
-    return {policy.id: _terms(policy) for policy in (_Policy(*row) for row in cursor.fetchall())}
+    return {policy.id: _policy_values(policy) for policy in (_Policy(*row) for row in cursor.fetchall())}
 
 
-def _terms(policy: _Policy) -> PolicyTerms:
+def _policy_values(policy: _Policy) -> PolicyValues:
     zone = ZoneInfo(policy.time_zone)
-    return PolicyTerms(
+    return PolicyValues(
         id=policy.id,
         version=policy.version,
         numbers=_numbers(policy),
@@ -86,9 +86,9 @@ def _terms(policy: _Policy) -> PolicyTerms:
     )
 
 
-def _rule(rule: _Rule, zone: ZoneInfo) -> RuleTerms:
+def _rule(rule: _Rule, zone: ZoneInfo) -> RuleValues:
     opens, closes = (dt.time.fromisoformat(text) if text else None for text in (rule.from_time, rule.to_time))
-    return RuleTerms(
+    return RuleValues(
         pattern=rule.pattern,
         window=Window(days=tuple(rule.days), opens=opens, closes=closes, zone=zone),
         numbers=_numbers(rule),
