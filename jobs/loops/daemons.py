@@ -41,7 +41,7 @@ from nodes.settings.of_nodes import (
     ZOOKEEPER,
     ZOOKEEPER_CREDENTIALS,
 )
-from nodes.settings.running import start_with, told
+from nodes.settings.running import read_given, start_with
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ def _become_node(
 
 def _settings_of_this_process(dsn: Dsn, options: Sequence[str], *, should_stop: Callable[[], bool]) -> Effective:
     """Return the settings of this process; wait for an unavailable database like a node."""
-    given = told(options)
+    given = read_given(options)
 
     def gives_up(failing_for: float) -> bool:
         return should_stop() or failing_for > given[NODE_GIVE_UP].total_seconds()

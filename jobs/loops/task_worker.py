@@ -16,7 +16,7 @@ from nodes.life.log_facts import set_node
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 from nodes.settings.effective import Effective
 from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_GIVE_UP, NODE_TIMEOUT
-from nodes.settings.running import start_with, told
+from nodes.settings.running import read_given, start_with
 from nodes.tasks import roster
 from nodes.tasks.cluster import TaskCluster, WorkerRetired
 from nodes.tasks.session import Session
@@ -45,7 +45,7 @@ def run_task_worker(
         InvalidSettings, SettingError: `options` are invalid, alone or with the stored settings.
         TaskWorkerFailed: it was retired, or its database was unavailable.
     """
-    given = told(options)
+    given = read_given(options)
     me = NodeIdentity.of_this_process(
         kind=NodeKind.WORKER, scope=CLUSTER_SCOPE, name=name or socket.gethostname(), timeout=given[NODE_TIMEOUT]
     )

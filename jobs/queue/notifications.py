@@ -77,7 +77,7 @@ SELECT FROM settled
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class NotificationState:
     """The state of a job's notifications: the number of open ones, and the messages of outputs that refused."""
 
     waiting: int
@@ -92,12 +92,12 @@ def plan(connection: psycopg.Connection[Any], *, job_id: int, outputs: Sequence[
         connection.execute(_PLAN, {"job": job_id, "outputs": list(outputs)})
 
 
-def look(connection: psycopg.Connection[Any], *, job_id: int) -> Told:
+def look(connection: psycopg.Connection[Any], *, job_id: int) -> NotificationState:
     """Return the state of a job's notifications, after it released claims of dead workers."""
     connection.execute(_RELEASE, {"job": job_id})
     row = connection.execute(_READ, {"job": job_id}).fetchone()
     assert row is not None
-    return Told(*row)
+    return NotificationState(*row)
 
 
 @dataclass(frozen=True, slots=True)

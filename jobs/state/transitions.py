@@ -3,8 +3,8 @@ The only place where a job's state changes.
 
 Each change is a row of the lifecycle's table. The job's row is locked from the check to the write, so of two
 concurrent attempts one succeeds and the other is refused. A process that works for the job holds the same row shared
-in its own transactions (`jobs.queue.offering.stuff`). So once a change has committed, no process can hand out work by the old
-state.
+in its own transactions (`jobs.queue.offering.stuff`). So once a change has committed, no process can hand out work by
+the old state.
 """
 
 import datetime as dt
@@ -81,7 +81,7 @@ def make_transition(
         for column, value in changes.items():
             setattr(job, column, value)
         job.save(update_fields=list(changes))
-        _tell(job, name, reason=reason, code=str(changes.get("run_end", "")), made_by=made_by, now=now)
+        _publish(job, name, reason=reason, code=str(changes.get("run_end", "")), made_by=made_by, now=now)
     return StateChange(job=job, name=name, before=before, after=job.state)
 
 
@@ -94,7 +94,7 @@ def drop_job(job_id: int, *, made_by: str, now: dt.datetime, term: TermHeld) -> 
     """
     with transaction.atomic():
         job = _hold(job_id, "go", term=term)
-        _tell(job, "go", reason="", code="", made_by=made_by, now=now)
+        _publish(job, "go", reason="", code="", made_by=made_by, now=now)
         bury(job, now=now)
         job.delete()
 
@@ -122,7 +122,7 @@ def _hold(job_id: int, name: str, *, term: TermHeld | None) -> Job:
     return job
 
 
-def _tell(job: Job, name: str, *, reason: str, code: str, made_by: str, now: dt.datetime) -> None:
+def _publish(job: Job, name: str, *, reason: str, code: str, made_by: str, now: dt.datetime) -> None:
     """Write the change into the journal and the history, and notify the processes that work for the job."""
     says = TRANSITIONS[name].says
     message = f"{says}: {reason}" if reason else says

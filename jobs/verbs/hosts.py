@@ -87,7 +87,7 @@ def _stop(found: Bin, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
     if not meant.filter(stopped_at=None).update(**facts):
         raise Refused(f"{found} is already stopped by {found.stopped_by}: {found.stopped_why}")
     found.refresh_from_db()
-    _tell(found, f"{made_by} stopped {found}: {reason.strip()}", before=before, made_by=made_by)
+    _record(found, f"{made_by} stopped {found}: {reason.strip()}", before=before, made_by=made_by)
     return found
 
 
@@ -124,7 +124,7 @@ def release(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
         for each in released:
             wake_bin(connection.connection, bin_id=each, now=now)
         found.refresh_from_db()
-        _tell(found, f"{made_by} released {found}", before=before, made_by=made_by)
+        _record(found, f"{made_by} released {found}", before=before, made_by=made_by)
     return found
 
 
@@ -152,7 +152,7 @@ def end_back_off(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
         found.back_off_level, found.back_off_until, found.backing_off_since = 0, None, None
         found.save(update_fields=["back_off_level", "back_off_until", "backing_off_since"])
         retry_without_back_off(connection.connection, bin_id=bin_id, now=now)
-        _tell(found, f"{made_by} ended the back-off of {found} ({ended})", before=before, made_by=made_by)
+        _record(found, f"{made_by} ended the back-off of {found} ({ended})", before=before, made_by=made_by)
     return found
 
 
@@ -217,7 +217,7 @@ def _facts(found: Bin) -> dict[str, object]:
     }
 
 
-def _tell(changed: Bin, message: str, *, before: Mapping[str, object], made_by: str) -> None:
+def _record(changed: Bin, message: str, *, before: Mapping[str, object], made_by: str) -> None:
     """Write a line into the journal, and notify running workers when the transaction commits."""
     after = _facts(changed)
     record_request(message, made_by=made_by, before=before, after=after, bin=changed.pk)

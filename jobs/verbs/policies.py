@@ -198,7 +198,7 @@ def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
             raise InUse(why)
         record_change(f"policy {policy.name}", before=_facts(policy), after={}, made_by=made_by)
         policy.delete()
-        _tell_nodes()
+        _notify_nodes()
 
 
 def why_in_use(policy: ThrottlePolicy) -> str:
@@ -306,7 +306,7 @@ def _lock(policy_id: int) -> tuple[ThrottlePolicy, _Before]:
 def _put_in_force(policy: ThrottlePolicy) -> None:
     with connection.cursor() as cursor:
         want_placed(cursor, policy_id=policy.pk)
-    _tell_nodes()
+    _notify_nodes()
 
 
 def _as_stored(rule: RuleWanted) -> RuleWanted:
@@ -323,7 +323,7 @@ def _denied(rules: Sequence[RuleWanted], time_zone: str) -> list[tuple[Any, ...]
     return [(rule.pattern, *rule.times, rule.from_time and time_zone, rule.denies) for rule in rules[:last]]
 
 
-def _tell_nodes() -> None:
+def _notify_nodes() -> None:
     """Notify running workers and managers when the transaction commits."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, channels.LIMITS))

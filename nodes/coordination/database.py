@@ -439,8 +439,8 @@ class DatabaseCoordination(Participant):
                     while not self._closing.is_set():
                         # Exhaust the generator: one that is left in the middle keeps the connection's lock, which also
                         # blocks its close.
-                        told = list(connection.notifies(timeout=_LOOK, stop_after=1))
-                        if any(notification.payload == self._who["cluster"] for notification in told):
+                        arrived = list(connection.notifies(timeout=_LOOK, stop_after=1))
+                        if any(notification.payload == self._who["cluster"] for notification in arrived):
                             wake()
             except psycopg.Error as error:
                 logger.warning("node %s cannot watch its cluster: %s", self._node, error)

@@ -264,7 +264,7 @@ class ZooKeeperCoordination(Participant):
             written = _Term.parse(data)
             if min(latches, key=_place) != latch:
                 self._office = None
-                self._tell_of_a_higher_term(session, written, stat)
+                self._announce_higher_term(session, written, stat)
             elif written.latch == latch and written.term >= self._known:
                 self._office = Office(main=self._node, term=written.term)
             else:
@@ -285,7 +285,7 @@ class ZooKeeperCoordination(Participant):
             return None
         return Office(main=self._node, term=term)
 
-    def _tell_of_a_higher_term(self, session: Session, written: _Term, stat: Stat) -> None:
+    def _announce_higher_term(self, session: Session, written: _Term, stat: Stat) -> None:
         """
         If the stored term is not the highest one known, write that, so that the main node must take the leadership
         again.

@@ -25,7 +25,7 @@ from nodes.distributed.book import ForgetSilentNodes, JobBook
 from nodes.distributed.engine.counting import CountingObserver, show_standing
 from nodes.life.attachment import call_when_orphaned
 from nodes.settings.of_nodes import DATABASE_URL, NODE_TIMEOUT
-from nodes.settings.running import current, told
+from nodes.settings.running import current, read_given
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +158,7 @@ class JobsOfThisProcess:
             BadName, ValueError, NoSuchStrategy, SettingError: an argument is invalid.
             Refused: the store's address is invalid.
         """
-        timeout = told(options)[NODE_TIMEOUT]
+        timeout = read_given(options)[NODE_TIMEOUT]
         has_book = settings.CRAWLCTL_COORDINATION != ZOOKEEPER or bool(current()[DATABASE_URL])
         ours = [ForgetSilentNodes(dsn=find_database, timeout=timeout)] if has_book else []
         self._manager = DistributedJobManager(

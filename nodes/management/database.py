@@ -12,7 +12,7 @@ from nodes.database.connections import connect
 from nodes.database.schema import SchemaBehind, SchemaRefused, require_current
 from nodes.database.session_check import SessionRefused, check_sessions
 from nodes.settings.of_nodes import NODE_TIMEOUT
-from nodes.settings.running import together, told
+from nodes.settings.running import read_given, together
 
 
 def look_at_the_database() -> None:
@@ -39,7 +39,7 @@ def look_at_sessions(*, nodes: int, options: Sequence[str] = ()) -> None:
         CommandError: it refuses them, or does not answer; the message says what to do.
         InvalidSettings, SettingError: the options are invalid, or contradict the stored settings.
     """
-    dsn, given = database_dsn(), told(options)
+    dsn, given = database_dsn(), read_given(options)
     try:
         with connect(dsn, node_id=uuid.uuid4(), purpose="settings", timeout=given[NODE_TIMEOUT]) as asking:
             timeout = together(given, asking)[NODE_TIMEOUT]

@@ -110,7 +110,7 @@ def test_a_process_starts_with_stored_settings_and_applies_later_ones(connection
     settings.CRAWLCTL_ENVIRONMENT = {CLAIMED.path: 7}
     store({"worker": {"claimed": 5, "flush_after": 1}})
 
-    started = running.start_with(running.told(["worker.drain_timeout=3"]), connection)
+    started = running.start_with(running.read_given(["worker.drain_timeout=3"]), connection)
     store(SHORT)
     taken = running.take_up_newest(connection)
 
@@ -131,7 +131,7 @@ def test_a_process_whose_environment_contradicts_stored_settings_stops(connectio
     store(SHORT)
 
     with pytest.raises(InvalidSettings, match="version 1 of the stored settings"):
-        running.start_with(running.told([]), connection)
+        running.start_with(running.read_given([]), connection)
 
 
 # --- The API -------------------------------------------------------------------------------------

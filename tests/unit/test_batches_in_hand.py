@@ -2,13 +2,13 @@
 
 import pytest
 
-from jobs.loops.worker.batches import BatchesInHand
+from jobs.loops.worker.batches import ClaimedBatches
 
 
 @pytest.fixture
 def batches():
     """Return two documents of batch 1 and one of batch 2."""
-    batches = BatchesInHand()
+    batches = ClaimedBatches()
     for batch in (1, 2, 1):
         batches.add(batch)
     return batches

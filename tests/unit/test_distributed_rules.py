@@ -22,7 +22,7 @@ from nodes.distributed import (
 from nodes.distributed.engine import execution
 from nodes.distributed.engine.execution import JobOnNode, Surroundings
 from nodes.distributed.engine.job import by_id
-from nodes.distributed.engine.observer import Observer, Telling, Work
+from nodes.distributed.engine.observer import Observer, ObserverGroup, Work
 from nodes.distributed.engine.pools import KnownPool
 from nodes.distributed.engine.sharing import change_of, split
 from tests.support.waiting import wait_until
@@ -253,7 +253,7 @@ def test_an_observer_that_fails_keeps_no_other_from_being_told(caplog):
 
     listening = Listens()
 
-    with Telling([Fails(), listening]).work(Work.REBALANCE):
+    with ObserverGroup([Fails(), listening]).work(Work.REBALANCE):
         pass
 
     assert listening.told == (Work.REBALANCE,)
@@ -278,7 +278,7 @@ def test_an_invalid_time_of_a_job_is_logged_once_while_it_lasts(caplog, monkeypa
     caplog.set_level(logging.INFO)
     job = Undecided("mails")
     on_node = JobOnNode(
-        "mails", job, Surroundings(locks=None, observer=Telling([]), tuning=Tuning, may_begin=lambda: False)
+        "mails", job, Surroundings(locks=None, observer=ObserverGroup([]), tuning=Tuning, may_begin=lambda: False)
     )
 
     def problem():

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from jobs.settings import table
-from jobs.settings.table import CLAIMED, TABLE, TELLS_OUTPUTS
+from jobs.settings.table import CLAIMED, NOTIFIES_OUTPUTS, TABLE
 from nodes.settings.declaration import (
     InvalidSettings,
     Setting,
@@ -90,7 +90,7 @@ def test_a_document_is_read_and_written_back():
 
     said = read_document(TABLE, document)
 
-    assert said == {HEARTBEAT_INTERVAL.path: seconds(0.5), NODE_TIMEOUT.path: seconds(3), TELLS_OUTPUTS.path: False}
+    assert said == {HEARTBEAT_INTERVAL.path: seconds(0.5), NODE_TIMEOUT.path: seconds(3), NOTIFIES_OUTPUTS.path: False}
     assert as_document(TABLE, said) == document
 
 

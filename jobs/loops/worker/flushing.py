@@ -57,7 +57,7 @@ class Flushing:
             written = await state.database.run(partial(state.writer.write, given=given))
         except OutputError as error:
             written = await self._write_by_job(given, error)
-        state.batches.told(given.done_batches)
+        state.batches.note_done(given.done_batches)
         self.flushed += written.flushed
         self.refused += written.refused
         for claimed in (*(one.claimed for one in given.ended), *given.given_back):

@@ -178,7 +178,7 @@ class JobOutputs(OutputWriter):
             cursor.execute(_FORGET, _columns(gone))
         urls = {document.hash: document.url for document in leaving}
         removed = {key: Entry(key[1], urls[key[1]], None, "", now) for key in gone | corrected}
-        self._tell(cursor, added=added, removed=removed)
+        self._record(cursor, added=added, removed=removed)
         return [
             Departure(document.job.id, document.lane_id, output, document.hash, document.url)
             for document in leaving
@@ -266,10 +266,10 @@ class JobOutputs(OutputWriter):
         perhaps = {row.hash.hex for row in cursor.execute(_PERHAPS_HELD, facts)}
         return {key for key in logged if key[1] in perhaps}
 
-    def _tell(self, cursor: psycopg.Cursor[Any], *, added: Mapping[Key, Entry], removed: Mapping[Key, Entry]) -> None:
+    def _record(self, cursor: psycopg.Cursor[Any], *, added: Mapping[Key, Entry], removed: Mapping[Key, Entry]) -> None:
         # Outputs that cannot be rolled back come last: all other possible errors have happened before.
-        told = sorted({output for output, _ in added.keys() | removed.keys()})
-        for output in sorted((self._opened[key] for key in told), key=lambda output: not output.is_transactional):
+        changed = sorted({output for output, _ in added.keys() | removed.keys()})
+        for output in sorted((self._opened[key] for key in changed), key=lambda output: not output.is_transactional):
             given = [entry for (target, _), entry in added.items() if target == output.id]
             taken = [entry for (target, _), entry in removed.items() if target == output.id]
             if given:

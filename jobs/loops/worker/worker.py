@@ -121,8 +121,8 @@ class Worker:
             "index": self._upkeep.index(),
             "clear": self._upkeep.clear(),
         }
-        if self._state.settings.tells:
-            coroutines["tell"] = self._upkeep.tell()
+        if self._state.settings.notifies:
+            coroutines["notify"] = self._upkeep.notify()
         return [self._loop.create_task(coroutine, name=name) for name, coroutine in coroutines.items()]
 
     def _heard(self, channel: str, payload: str) -> None:

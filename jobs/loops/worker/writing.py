@@ -198,7 +198,7 @@ class Writer:
         self._known.add(flushed.named)
         for job_id, reason in flushed.failing_jobs.items():
             abort_job(job_id, reason=reason)
-        self._tell_of_hosts(connection, ended)
+        self._report_hosts(connection, ended)
         return flushed
 
     def _open_lanes(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> dict[tuple[int, str], int]:
@@ -221,11 +221,11 @@ class Writer:
                 absent.setdefault(one.job.bins, set()).update(lanes - self._lanes.keys())
         return absent
 
-    def _tell_of_hosts(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> None:
+    def _report_hosts(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> None:
         """Store the facts that sources gave about themselves: robots.txt, crawl-delay, Retry-After."""
         runtimes = {id(one.job.runtime): one.job.runtime for one in ended}
         has_news = {key: runtime.store(connection) for key, runtime in runtimes.items()}
-        told: dict[int, hosts.HostTold] = {}
+        reports: dict[int, hosts.HostReport] = {}
         answered: set[int] = set()
         for one in ended:
             lane_id, outcome, identifier = one.claimed.lane_id, one.outcome, one.claimed.document.identifier
@@ -234,14 +234,14 @@ class Writer:
                 continue
             if one.is_trial and outcome.requested:
                 answered.add(lane_id)
-            is_told = has_news[id(one.job.runtime)](identifier)
-            if is_told or lane_id in self._unknown_lanes:
+            has_report = has_news[id(one.job.runtime)](identifier)
+            if has_report or lane_id in self._unknown_lanes:
                 delay = one.job.connector.interval_of(identifier)
-                interval = delay or (0.0 if is_told else None)
-                told[lane_id] = hosts.HostTold(lane_id, interval, one.job.runtime.address_of(identifier))
+                interval = delay or (0.0 if has_report else None)
+                reports[lane_id] = hosts.HostReport(lane_id, interval, one.job.runtime.address_of(identifier))
         hosts.calm(connection, lanes=answered)
-        hosts.know(connection, told=list(told.values()))
-        self._unknown_lanes -= told.keys()
+        hosts.know(connection, reports=list(reports.values()))
+        self._unknown_lanes -= reports.keys()
 
     def _wake_managers(self, connection: psycopg.Connection[Any]) -> None:
         if self._owes_wake_up and time.monotonic() - self._woken_at >= _SECONDS_BETWEEN_WAKE_UPS:

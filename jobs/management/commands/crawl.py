@@ -112,9 +112,9 @@ class Command(BaseCommand):
         with metrics_shown(shown_by(Process.MANAGER), address=address, port=port):
             try:
                 workers = _workers(given["workers"])
-                told = options_of_others(port and port + 1, address=address, number=workers)
+                options_of_workers = options_of_others(port and port + 1, address=address, number=workers)
                 make_ready()
-                one_shot = OneShot(job_id=0, workers=workers, told=told)
+                one_shot = OneShot(job_id=0, workers=workers, worker_options=options_of_workers)
                 job = prepare_job(CrawlOptions.of(given), scope=one_shot.scope, say=self._say)
             except (CrawlRefused, JobBusy, SchemaRefused, BadSpecification, OutputError) as refused:
                 raise CommandError(str(refused), returncode=ExitCode.REFUSED) from refused

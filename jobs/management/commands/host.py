@@ -58,13 +58,13 @@ class Command(BaseCommand):
         elif verb == "allow":
             _do(lambda: deny_list.allow_everywhere(name, made_by=made_by))
         if verb in _ARE_PATTERNS:
-            self._tell_what_is_denied()
+            self._print_denied()
         else:
             found = _do(lambda: hosts.find_named(name))
             for line in read_bin_lines([found.pk], now=read_clock()):
                 self.stdout.write(_how_it_stands(line))
 
-    def _tell_what_is_denied(self) -> None:
+    def _print_denied(self) -> None:
         denials = deny_list.denials()
         self.stdout.write("Denied:" if denials else "No hosts are denied.")
         for denial in denials:
@@ -78,7 +78,8 @@ def _do(wish: Callable[[], _T]) -> _T:
     Do what is wished.
 
     Raises:
-        CommandError: with code 2 if an object does not exist or is invalid, with code 1 if the action is impossible now.
+        CommandError: with code 2 if an object does not exist or is invalid, with code 1 if the action is impossible
+        now.
     """
     try:
         return wish()

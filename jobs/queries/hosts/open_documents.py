@@ -27,11 +27,11 @@ class OpenDocuments:
 @once_a_moment
 def read_open_documents() -> OpenDocuments:
     workers = [node for node in read_live_nodes() if node.kind == NodeKind.WORKER]
-    told = [open_ for node in workers if isinstance(open_ := node.progress.get("open"), dict)]
+    reports = [open_ for node in workers if isinstance(open_ := node.progress.get("open"), dict)]
     by_bin: dict[str, int] = {}
-    for open_ in told:
+    for open_ in reports:
         for bin_id, documents in open_.items():
             by_bin[bin_id] = by_bin.get(bin_id, 0) + documents
     return OpenDocuments(
-        by_bin if told else None, bool(workers) and all(node.claimed >= node.limit > 0 for node in workers)
+        by_bin if reports else None, bool(workers) and all(node.claimed >= node.limit > 0 for node in workers)
     )

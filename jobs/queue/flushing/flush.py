@@ -260,8 +260,8 @@ def flush(
         for (job_id, lane_id), amount in departures_by_lane(departures).items():
             plan.count(job_id, lane_id, jobs[job_id].run_no, "deleted", 0, 0, "", amount)
         history = History(now=now, is_kept=keeps_history)
-        history.tell_of_outcomes(counted)
-        history.tell_of_departures(departures, jobs=jobs)
+        history.record_outcomes(counted)
+        history.record_departures(departures, jobs=jobs)
         inserted = {
             (row.hash.hex, row.job_id) for row in cursor.execute(_WRITE, plan.parameters() | history.parameters())
         }

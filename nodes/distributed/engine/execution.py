@@ -18,7 +18,7 @@ from nodes.coordination.port import CoordinationError, LockSeen
 from nodes.distributed.engine.context import JobContext
 from nodes.distributed.engine.job import DistributedJob
 from nodes.distributed.engine.locks import Grip, HeldLocks
-from nodes.distributed.engine.observer import Telling
+from nodes.distributed.engine.observer import ObserverGroup
 from nodes.distributed.engine.schedule import Past, Schedule, next_start, paced_from, past_of_group, ran_elsewhere
 from nodes.distributed.engine.sharing import split
 from nodes.distributed.engine.tuning import Tuning
@@ -35,7 +35,7 @@ class Surroundings:
     """The objects that all jobs of a node share."""
 
     locks: HeldLocks
-    observer: Telling
+    observer: ObserverGroup
     tuning: Callable[[], Tuning]
     may_begin: Callable[[], bool]
 
@@ -215,7 +215,7 @@ class _Group:
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._context: JobContext | None = None
-        self._told_due: float | None = None
+        self._reported_due: float | None = None
         # The last valid schedule of the job. It also applies to a run that has begun.
         self._schedule = Schedule.by_delay(dt.timedelta())
         self.past = Past(taken_up_at=seconds_since_boot())
@@ -284,8 +284,8 @@ class _Group:
         self.due_at = due
         self._owner.note_time()
         pause = due - seconds_since_boot()
-        if due != self._told_due:
-            self._told_due = due
+        if due != self._reported_due:
+            self._reported_due = due
             due_in = dt.timedelta(seconds=max(0.0, pause))
             self._around.observer.scheduled(self._owner.job_id, self._items, due_in=due_in)
         return pause

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from nodes.assignment.pools import WorkItem
 from nodes.coordination.port import Coordination, CoordinationError, ItemLock, LockSeen
-from nodes.distributed.engine.observer import Telling, Work
+from nodes.distributed.engine.observer import ObserverGroup, Work
 
 logger = logging.getLogger(__name__)
 
@@ -30,13 +30,15 @@ _LOOKED_AT: Final = 1 / 12
 class _Held:
     lock: ItemLock
     stop: Callable[[], None]
-    is_told: bool = False
+    is_notified: bool = False
 
 
 class HeldLocks:
     """The locks of one node. Any thread may take and release."""
 
-    def __init__(self, coordination: Coordination, *, lease: Callable[[], dt.timedelta], observer: Telling) -> None:
+    def __init__(
+        self, coordination: Coordination, *, lease: Callable[[], dt.timedelta], observer: ObserverGroup
+    ) -> None:
         self._coordination = coordination
         self._lease = lease
         self._observer = observer
@@ -168,7 +170,7 @@ class HeldLocks:
                     with self._lock:
                         one.lock = replace(longer, paced_from=one.lock.paced_from)
                 elif self._is_held(one):
-                    self._tell(one)
+                    self._stop_run(one)
 
     def _watch_leases(self) -> None:
         while not self._closing.wait(self._lease().total_seconds() * _LOOKED_AT / 2):
@@ -176,16 +178,16 @@ class HeldLocks:
                 held = list(self._held.values())
             for one in held:
                 if one.lock.remaining() < self._lease() * _ENDED_AT and self._is_held(one):
-                    self._tell(one)
+                    self._stop_run(one)
 
     def _is_held(self, one: _Held) -> bool:
         with self._lock:
             return self._held.get(one.lock.token) is one
 
-    def _tell(self, one: _Held) -> None:
+    def _stop_run(self, one: _Held) -> None:
         with self._lock:
-            was_told, one.is_told = one.is_told, True
-        if not was_told:
+            was_notified, one.is_notified = one.is_notified, True
+        if not was_notified:
             item = one.lock.item
             logger.warning("the lock of item %s/%s is lost: its run has to stop", item.job, item.item)
             self._observer.lock_lost(item)
