@@ -223,11 +223,11 @@ class DatabaseThread:
         return await loop.run_in_executor(self._thread, self._run, work)
 
     def _run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
-        self._effort.goes_round()
+        self._effort.note_pass()
         try:
             return self._connection.run(work)
         finally:
-            self._effort.rests()
+            self._effort.note_idle()
 
     def close(self) -> None:
         self._thread.submit(self._connection.close)

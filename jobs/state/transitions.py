@@ -124,8 +124,8 @@ def _hold(job_id: int, name: str, *, term: TermHeld | None) -> Job:
 
 def _publish(job: Job, name: str, *, reason: str, code: str, made_by: str, now: dt.datetime) -> None:
     """Write the change into the journal and the history, and notify the processes that work for the job."""
-    says = TRANSITIONS[name].says
-    message = f"{says}: {reason}" if reason else says
+    sentence = TRANSITIONS[name].message
+    message = f"{sentence}: {reason}" if reason else sentence
     journal.record(job, kind=name.replace(" ", "_"), message=message, made_by=made_by, now=now)
     if activity := OF_TRANSITIONS.get(name):
         journal.remember(job, activity=activity, code=code, description=reason, now=now)

@@ -210,7 +210,7 @@ def _job_tone(job: JobLine) -> str:
         return "failed" if job.last_run_failed else "quiet"
     if job.latest.is_failing:
         return "failed"
-    if state.rests:
+    if state.is_halted:
         return "excluded"
     if not state.connectors_ready:
         return "failed"

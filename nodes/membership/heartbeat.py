@@ -103,14 +103,14 @@ class HeartbeatThread:
 
     def progress(self, **facts: object) -> None:
         """Note that the work loop completed a pass. `facts` replace those of the same name on the node's page."""
-        self._loop.goes_round()
+        self._loop.note_pass()
         with self._lock:
             self._facts.update(facts)
 
     def watch_another_thread(self) -> Effort:
         """Return the effort of another thread, whose hanging stops the beats as well. Call this before the start."""
         effort = Effort(computes_at_most=self._computes_at_most, clock=self._clock)
-        effort.rests()
+        effort.note_idle()
         self._efforts.append(effort)
         return effort
 
@@ -135,7 +135,7 @@ class HeartbeatThread:
     def _run(self) -> None:
         pause = 0.0
         while not self._stopping.wait(pause):
-            if all(effort.was_made() for effort in self._efforts):
+            if all(effort.made_progress() for effort in self._efforts):
                 self._pulse.progress()
             if self._pulse.is_work_stuck:
                 if self._hangs_for_good():

@@ -164,10 +164,10 @@ def test_a_second_thread_that_hangs_ends_the_heartbeats(connection, worker, hear
     effort = heartbeats.watch_another_thread()
 
     def hang():
-        effort.goes_round()
+        effort.note_pass()
         hangs.set()
         goes_on.wait(30)
-        effort.rests()
+        effort.note_idle()
 
     thread = threading.Thread(target=hang)
     heartbeats.start()

@@ -257,7 +257,7 @@ def test_a_state_is_in_one_situation_and_what_is_none_in_no():
 
 def test_what_an_operator_does_has_a_label_and_what_is_done_has_words():
     assert all(row.label for row in TRANSITIONS.values() if row.owner == Owner.OPERATOR)
-    assert all(row.says for row in TRANSITIONS.values())
+    assert all(row.message for row in TRANSITIONS.values())
     assert all(row.guard for row in TRANSITIONS.values() if row.owner != Owner.OPERATOR)
 
 
@@ -351,8 +351,8 @@ def test_a_state_has_the_name_that_manifoldcf_gives_it(name):
 
 def test_pauses_windows_and_resuming_are_of_active_jobs_only():
     for state in all_states():
-        rests = state.pause != Pause.NO or state.window != Window.INSIDE or state.resuming
-        if rests and state.phase != ACTIVE:
+        is_halted = state.pause != Pause.NO or state.window != Window.INSIDE or state.resuming
+        if is_halted and state.phase != ACTIVE:
             assert name_of_job(state) == "", state
 
 
