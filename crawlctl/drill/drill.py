@@ -124,6 +124,6 @@ def _fetches(connection: psycopg.Connection[Any], *, since: dt.datetime, began_a
     """Return the requests in the activity history since then; none if no history is kept."""
     rows = connection.execute(_FETCHES, {"since": since})
     return [
-        Request(at=began_at + (at - since).total_seconds(), bin=str(number), address="", is_page=False)
+        Request(at=began_at + (at - since).total_seconds(), host=str(number), address="", is_page=False)
         for number, (at,) in enumerate(rows)
     ]

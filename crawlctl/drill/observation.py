@@ -47,7 +47,7 @@ class Request:
     """One request that a site saw. `at` is in seconds of this machine's monotonic clock."""
 
     at: float
-    bin: str
+    host: str
     address: str
     is_page: bool
 
@@ -178,14 +178,14 @@ class OutageObservation:
 
 def judge_requests(report: Report, requests: Iterable[Request], *, began_at: float, gap: float) -> None:
     """Complete a report from the requests that the site saw. `gap` is the gap that its policy allows (seconds)."""
-    last_of_bin: dict[str, float] = {}
+    last_of_host: dict[str, float] = {}
     seen: set[str] = set()
     before = began_at
     longest, narrowest, again = 0.0, float("inf"), 0
     for request in sorted(requests, key=lambda request: request.at):
-        if request.bin in last_of_bin:
-            narrowest = min(narrowest, request.at - last_of_bin[request.bin])
-        last_of_bin[request.bin] = request.at
+        if request.host in last_of_host:
+            narrowest = min(narrowest, request.at - last_of_host[request.host])
+        last_of_host[request.host] = request.at
         if request.at >= began_at:
             longest, before = max(longest, request.at - before), request.at
             again += request.is_page and request.address in seen

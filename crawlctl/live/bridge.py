@@ -26,7 +26,7 @@ from psycopg.abc import PQGen
 from crawlctl.live.changes import changes
 from crawlctl.live.judging import Judge
 from crawlctl.live.topics import read_screen
-from jobs.queries.hosts.lines import observe_busiest_bins
+from jobs.queries.hosts.lines import observe_busiest_hosts
 from jobs.queries.jobs.lines import observe_rates
 from jobs.state import channels
 from nodes.database.address import database_dsn
@@ -318,7 +318,7 @@ def _observe() -> None:
     """Record the progress of running jobs and of the busiest hosts."""
     now = read_clock()
     observe_rates(now=now)
-    observe_busiest_bins(now=now)
+    observe_busiest_hosts(now=now)
 
 
 def _with_connection(work: Callable[[], _T]) -> _T:

@@ -224,7 +224,7 @@ class ReachSerializer(serializers.Serializer[Reach]):
 
     pattern = serializers.CharField(source="rule.pattern")
     matches = serializers.SerializerMethodField(help_text="`nothing`, `something` or `everything`.")
-    hosts = CountedSerializer(source="bins")
+    hosts = CountedSerializer(source="hosts")
 
     def get_matches(self, reach: Reach) -> str:
         if reach.is_everything:
@@ -235,7 +235,7 @@ class ReachSerializer(serializers.Serializer[Reach]):
 class PreviewSerializer(serializers.Serializer[Preview]):
     """Preview of changed limits. Nothing was stored."""
 
-    hosts = CountedSerializer(source="bins", help_text="Number of hosts with changed limits.")
+    hosts = CountedSerializer(source="hosts", help_text="Number of hosts with changed limits.")
     changes = BinChangeSerializer(many=True, help_text="First of these hosts.")
     seeds = CountedSerializer(help_text="Seeds with this policy. All seeds if the policy applies everywhere.")
     rules = ReachSerializer(many=True, source="reaches")
@@ -245,7 +245,7 @@ class PreviewSerializer(serializers.Serializer[Preview]):
     per_address_after = serializers.BooleanField()
     looked_at = serializers.IntegerField(source="among", help_text="Number of checked hosts.")
     of_all_hosts = serializers.BooleanField(
-        source="is_of_all_bins",
+        source="is_of_all_hosts",
         help_text="True if all known hosts were checked. False if only those of the policy's seeds were.",
     )
     has_more = serializers.BooleanField(help_text="True if more hosts exist than were checked.")

@@ -8,8 +8,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from jobs.queries.hosts.limits import SourceLine
-from jobs.queries.hosts.lines import BinLine, ParentLine
-from jobs.queries.hosts.page import BinPage, LaneLine, Refusal
+from jobs.queries.hosts.lines import HostStatus, ParentLine
+from jobs.queries.hosts.page import HostPage, LaneLine, Refusal
 from jobs.queries.meter import STEP, STEPS
 from jobs.throttling.sources import Origin
 from jobs.ui.screens import documents_address
@@ -24,11 +24,11 @@ _SPARK: Final = (60, 16)
 _PICTURE: Final = (300, 60)
 
 
-def hosts_screen(lines: Sequence[BinLine], *, now: dt.datetime) -> Record:
+def hosts_screen(lines: Sequence[HostStatus], *, now: dt.datetime) -> Record:
     return {"hosts": [host_row(line, now=now) for line in lines]}
 
 
-def host_row(line: BinLine, *, now: dt.datetime) -> Record:
+def host_row(line: HostStatus, *, now: dt.datetime) -> Record:
     points, _top = _points(line.history, *_SPARK)
     since = line.limited_since
     return {
@@ -51,8 +51,8 @@ def host_row(line: BinLine, *, now: dt.datetime) -> Record:
     }
 
 
-def host_screen(page: BinPage, *, now: dt.datetime) -> Record:
-    line = page.bin
+def host_screen(page: HostPage, *, now: dt.datetime) -> Record:
+    line = page.host
     return {
         **host_row(line, now=now),
         **_picture(line),
@@ -65,7 +65,7 @@ def host_screen(page: BinPage, *, now: dt.datetime) -> Record:
     }
 
 
-def _back_off(line: BinLine, *, now: dt.datetime) -> str:
+def _back_off(line: HostStatus, *, now: dt.datetime) -> str:
     """Return the end of the back-off, or the level from which the host recovers."""
     if not line.back_off_level or line.back_off_until is None:
         return formats.UNKNOWN
@@ -86,7 +86,7 @@ def _points(history: Sequence[float | None], width: int, height: int, *, least_t
     return " ".join(f"{step * step_width:.0f},{height - 1 - rate * scale:.0f}" for step, rate in known), top
 
 
-def _picture(line: BinLine) -> Record:
+def _picture(line: HostStatus) -> Record:
     """Return the picture of the rate in the last minutes, with the line of the allowed rate."""
     width, height = _PICTURE
     # Past requests were allowed by the policy of a job that has ended, which no longer limits the host.
@@ -116,7 +116,7 @@ def _read(rate: float | None) -> str:
 # --- Limits --------------------------------------------------------------------------------------
 
 
-def _limits(line: BinLine, *, now: dt.datetime) -> list[Record]:
+def _limits(line: HostStatus, *, now: dt.datetime) -> list[Record]:
     limits, said_by = line.limits, line.said_by
     gap = _("one every %(gap)s s") % {"gap": f"{limits.gap:.4g}"}
     rows = [
@@ -179,7 +179,7 @@ def _parent_row(above: ParentLine, *, now: dt.datetime) -> Record:
     }
 
 
-def _lane_row(line: BinLine, lane: LaneLine, *, now: dt.datetime) -> Record:
+def _lane_row(line: HostStatus, lane: LaneLine, *, now: dt.datetime) -> Record:
     return {
         "key": str(lane.id),
         "job": lane.job_name,

@@ -15,7 +15,7 @@ from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Guard, Phase
 from jobs.lifecycle.table import Transition
 from jobs.models import Outcome
-from jobs.queries.hosts.lines import BinLine
+from jobs.queries.hosts.lines import HostStatus
 from jobs.queries.jobs.lines import JobLine
 from jobs.queries.jobs.page import CodeCount, EventLine, HostLine, JobPage
 from jobs.queries.meter import MEAN_OF, STEP, STEPS
@@ -97,11 +97,11 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
     }
 
 
-def _example(page: JobPage) -> BinLine | None:
+def _example(page: JobPage) -> HostStatus | None:
     """Return a host that the verdict on the job is about; None if the verdict is about the whole job."""
     if page.job.hold is not None:
         return None
-    return next((host.bin for host in page.hosts if host.verdict.cause == page.verdict.cause), None)
+    return next((host.host for host in page.hosts if host.verdict.cause == page.verdict.cause), None)
 
 
 def _since(verdict: Verdict, *, now: dt.datetime) -> str:
@@ -301,7 +301,7 @@ def _code_row(job: JobLine, code: CodeCount) -> Record:
 
 
 def _host_row(job: JobLine, host: HostLine, *, now: dt.datetime) -> Record:
-    line = host.bin
+    line = host.host
     # A hold of the job holds its documents at every host.
     verdict = job.hold or host.verdict
     # The verdict on a host does not apply to a job with no document there.

@@ -2,7 +2,7 @@
 All operations of operators on throttle policies. Admin pages and the REST API translate their requests and call
 these.
 
-A change applies from the next turn of each bin, at most 10 s later; running workers are notified at once.
+A change applies from the next turn of each host, at most 10 s later; running workers are notified at once.
 """
 
 import datetime as dt
@@ -22,7 +22,7 @@ from jobs.throttling.policies import PolicyValues
 from nodes.errors import InUse, Invalid, NameTaken, NotAllowed, Unknown
 from nodes.membership.changes import record_change
 
-# Permission for limits of every bin of the cluster, and for denials.
+# Permission for limits of every host of the cluster, and for denials.
 EVERYWHERE: Final = "jobs.limit_everywhere"
 _USERS_NAMED: Final = 10
 _USERS_COUNTED: Final = 1_000
@@ -101,11 +101,11 @@ def create(
     """
     Store a new policy, and return it.
 
-    `unlimited` if its bins have no pace on purpose. `everywhere` if the author may limit the whole cluster.
+    `unlimited` if its hosts have no pace on purpose. `everywhere` if the author may limit the whole cluster.
 
     Raises:
         Invalid: a field is invalid, or the name is taken.
-        NotAllowed: it concerns every bin, or denies some.
+        NotAllowed: it concerns every host, or denies some.
     """
     with transaction.atomic():
         saved = _write(None, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
@@ -128,7 +128,7 @@ def change(
 
     Raises:
         Invalid: a field is invalid, or the name is taken.
-        NotAllowed: it concerns every bin, or changes denials.
+        NotAllowed: it concerns every host, or changes denials.
         Unknown: the policy does not exist.
     """
     with transaction.atomic():
@@ -148,7 +148,7 @@ def rehearse(
     **facts: Unpack[PolicyFacts],
 ) -> Rehearsed:
     """
-    Return the result of `create` (without an id) or `change` without storing it; no bin is read.
+    Return the result of `create` (without an id) or `change` without storing it; no host is read.
 
     Raises:
         Invalid, NotAllowed, Unknown: as these do.
@@ -184,7 +184,7 @@ def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
 
     Raises:
         InUse: seeds have it.
-        NotAllowed: it holds for every bin, or denies some.
+        NotAllowed: it holds for every host, or denies some.
         Unknown: the policy does not exist.
     """
     with transaction.atomic():
@@ -236,7 +236,7 @@ def _facts(policy: ThrottlePolicy) -> dict[str, Any]:
 
 
 def has_no_pace(policy: ThrottlePolicy) -> bool:
-    """True if the policy, or one of its rules, paces its bins neither by a gap, nor by a rate, nor by bytes."""
+    """True if the policy, or one of its rules, paces its hosts neither by a gap, nor by a rate, nor by bytes."""
     return _has_no_pace(policy, rules_of(policy))
 
 
@@ -317,7 +317,7 @@ def _as_stored(rule: RuleWanted) -> RuleWanted:
 def _denied(rules: Sequence[RuleWanted], time_zone: str) -> list[tuple[Any, ...]]:
     """
     Return the facts that decide denials: all rules up to the last denying one, since earlier ones may exempt some
-    bins.
+    hosts.
     """
     last = max((place for place, rule in enumerate(rules, start=1) if rule.denies), default=0)
     return [(rule.pattern, *rule.times, rule.from_time and time_zone, rule.denies) for rule in rules[:last]]

@@ -7,7 +7,7 @@ from django.utils.translation import ngettext
 
 from jobs.models import Bin
 from jobs.queries.hosts.limits import SourceLine
-from jobs.queries.hosts.lines import BinLine, ParentLine, said_by_of
+from jobs.queries.hosts.lines import HostStatus, ParentLine, said_by_of
 from jobs.throttling.limits import UNLIMITED_REQUESTS
 from jobs.throttling.sources import Origin
 from jobs.verdicts.causes import Cause, Verdict, is_of_job
@@ -114,7 +114,7 @@ def source(said_by: SourceLine) -> str:
 
 
 def parent(above: ParentLine) -> str:
-    """Return the name of a bin's parent."""
+    """Return the name of a host's parent."""
     if above.namespace == Bin.ADDRESS:
         return _("all hosts at %(address)s") % {"address": above.name}
     if above.is_everywhere:
@@ -131,12 +131,12 @@ def failures(requests: Requests) -> str:
     }
 
 
-def sentence_of_host(line: BinLine, *, now: dt.datetime) -> str:
+def sentence_of_host(line: HostStatus, *, now: dt.datetime) -> str:
     """Return the verdict on a host: the cause, its author, and its end if that is known."""
     return _with_failures(line.verdict, _of_host(line, now=now))
 
 
-def sentence(verdict: Verdict, *, now: dt.datetime, line: BinLine | None = None) -> str:
+def sentence(verdict: Verdict, *, now: dt.datetime, line: HostStatus | None = None) -> str:
     """Return the verdict on a job, or on a document at the host of the `line`."""
     if line is not None and not is_of_job(verdict.cause):
         said = _of_host(line, now=now, verdict=verdict)
@@ -204,7 +204,7 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
             return ""
 
 
-def _of_host(line: BinLine, *, now: dt.datetime, verdict: Verdict | None = None) -> str:
+def _of_host(line: HostStatus, *, now: dt.datetime, verdict: Verdict | None = None) -> str:
     verdict = verdict or line.verdict
     said_by = said_by_of(line, verdict)
     host, by = line.name, source(said_by) if said_by else ""
@@ -338,7 +338,7 @@ def remedy(verdict: Verdict) -> str:
     }.get(verdict.cause, "")
 
 
-def allowed(line: BinLine) -> str:
+def allowed(line: HostStatus) -> str:
     """Return the limits of a host, short."""
     return limits_in_words(line.limits)
 
@@ -347,12 +347,12 @@ def requests(number: int) -> str:
     return _("any number") if number >= UNLIMITED_REQUESTS else formats.number(number)
 
 
-def open_requests(line: BinLine) -> str:
+def open_requests(line: HostStatus) -> str:
     """Return the number of requests that are open there now."""
     return formats.UNKNOWN if line.open_requests is None else formats.number(line.open_requests)
 
 
-def next_start(line: BinLine, *, now: dt.datetime) -> str:
+def next_start(line: HostStatus, *, now: dt.datetime) -> str:
     if line.next_start_at is not None:
         return formats.time_until(line.next_start_at, now=now)
     return _("in progress") if line.in_progress or (line.waiting and line.known.open_turns) else formats.UNKNOWN

@@ -11,7 +11,7 @@ from crawlctl.demo.log import read_log
 from jobs.checks.policies import RuleWanted
 from jobs.lifecycle.document import Stage
 from jobs.models import Batch, Bin, BinState, QueueItem
-from jobs.queries.hosts.lines import read_bin_lines
+from jobs.queries.hosts.lines import read_host_statuses
 from jobs.verbs import deny_list, hosts, policies
 from jobs.verdicts.causes import Cause
 from tests.chaos.checkers import fetches
@@ -155,7 +155,7 @@ def test_a_scheduled_denial_closes_requests_and_documents_wait_for_its_end(clust
     denied_at = time.monotonic()
     wait_for(lambda: not BinState.objects.filter(open_turns__gt=0).exists(), saying="nothing is in work")
     asked = site.count_requests()
-    line = read_bin_lines([BinState.objects.get(bin__name=host_of(site)).bin_id], now=timezone.now())[0]
+    line = read_host_statuses([BinState.objects.get(bin__name=host_of(site)).bin_id], now=timezone.now())[0]
 
     assert max(fetch.start for fetch in fetches(read_log(starts), read_log(ends))) < denied_at + EFFECTIVE
     assert line.verdict.cause == Cause.CLOSED

@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs.models import Bin, BinState, CounterDelta, Job, LaneState, ThrottleGroup, ThrottlePolicy
 from jobs.queries.hosts import lines, waiting
-from jobs.queries.hosts.lines import read_bin_lines
-from jobs.queries.hosts.selection import BinFilter, find_bins, find_busiest
+from jobs.queries.hosts.lines import read_host_statuses
+from jobs.queries.hosts.selection import HostFilter, find_busiest, find_hosts
 from jobs.queries.jobs.facts import read_next_ready_at
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.pace import hosts
@@ -39,7 +39,7 @@ def serve(connection, running, worker):
 
 
 def line(name="a.example", *, now=NOON):
-    (found,) = read_bin_lines([Bin.objects.get(name=name).pk], now=now)
+    (found,) = read_host_statuses([Bin.objects.get(name=name).pk], now=now)
     return found
 
 
@@ -202,12 +202,12 @@ def test_hosts_are_found_by_how_their_names_begin_and_paged_by_them(connection):
         make_bin(name)
     make_bin("a.address", namespace=Bin.ADDRESS)
 
-    first = find_bins(BinFilter(name="a"), limit=2)
-    second = find_bins(BinFilter(name="a", after=first.next_key), limit=2)
+    first = find_hosts(HostFilter(name="a"), limit=2)
+    second = find_hosts(HostFilter(name="a", after=first.next_key), limit=2)
 
     assert shown([*first.ids, *second.ids]) == ["a%.example", "a.example", "ab.example"]
     assert second.next_key is None
-    assert shown(find_bins(BinFilter(name="a%")).ids) == ["a%.example"]
+    assert shown(find_hosts(HostFilter(name="a%")).ids) == ["a%.example"]
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ def test_hosts_of_a_state_are_found(connection, state, facts):
         make_bin(name)
     Bin.objects.exclude(name="b.example").update(**facts)
 
-    assert shown(find_bins(BinFilter(state=state)).ids) == ["a.example", "c.example"]
-    assert shown(find_bins(BinFilter(state=state, name="c")).ids) == ["c.example"]
+    assert shown(find_hosts(HostFilter(state=state)).ids) == ["a.example", "c.example"]
+    assert shown(find_hosts(HostFilter(state=state, name="c")).ids) == ["c.example"]
 
 
 # --- Cost ---------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_a_page_of_hosts_needs_the_same_few_statements_for_any_number(connection
 
     def statements(limit):
         with CaptureQueriesContext(django_connection) as seen:
-            read_bin_lines(find_busiest(limit=limit), now=NOON)
+            read_host_statuses(find_busiest(limit=limit), now=NOON)
         return len(seen)
 
     assert statements(30) == statements(1)
@@ -277,8 +277,8 @@ def test_no_growing_table_is_read_from_end_to_end_with_very_many_hosts(connectio
     statements = []
     for choose in (
         find_busiest,
-        lambda: find_bins(BinFilter(name="h5")).ids,
-        lambda: find_bins(BinFilter(after=70_000)).ids,
+        lambda: find_hosts(HostFilter(name="h5")).ids,
+        lambda: find_hosts(HostFilter(after=70_000)).ids,
     ):
         with CaptureQueriesContext(django_connection) as seen:
             choose()

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from jobs.lifecycle.job import Phase
 from jobs.models import Activity, Bin, BinState, CounterDelta, Job, QueueItem, ThrottlePolicy
-from jobs.queries.hosts.lines import read_bin_lines
-from jobs.queries.hosts.page import read_bin_page
+from jobs.queries.hosts.lines import read_host_statuses
+from jobs.queries.hosts.page import read_host_page
 from jobs.ui.hosts_screen import host_row
 from jobs.ui.topics import host_topic, is_topic, read_screen
 from nodes.models import NodeEvent
@@ -72,7 +72,7 @@ def test_the_list_is_live_only_while_it_shows_the_busiest(busy):
 def test_a_row_pictures_the_rate_of_its_host_as_somebody_looked(busy):
     for starts in (1, 11, 21):
         BinState.objects.filter(bin=busy).update(starts=starts, open_turns=1, closed_at=NOON - seconds(21 - starts))
-        (line,) = read_bin_lines([busy.pk], now=NOON)
+        (line,) = read_host_statuses([busy.pk], now=NOON)
 
     points = host_row(line, now=NOON)["spark"].split()
 
@@ -156,7 +156,7 @@ def test_a_host_shows_its_latest_answers_that_it_is_asked_too_much(connection, b
             started_at=now, job=job, repository=job.repository, activity="fetch", entity=address, result_code=code
         )
 
-    refusals = read_bin_page(busy.pk, now=now).refusals
+    refusals = read_host_page(busy.pk, now=now).refusals
 
     assert {(one.address, one.code) for one in refusals} == {
         ("http://news.example/a", "429"),

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.connectors.repository.web.kind import HOSTS
 from jobs.models import Bin, DenialReason
-from jobs.queries.hosts.lines import read_bin_lines
+from jobs.queries.hosts.lines import read_host_statuses
 from jobs.queue.discover import open_lanes
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
@@ -41,7 +41,7 @@ def stopped():
 
 
 def denied():
-    lines = read_bin_lines(list(Bin.objects.values_list("pk", flat=True)), now=NOON)
+    lines = read_host_statuses(list(Bin.objects.values_list("pk", flat=True)), now=NOON)
     return sorted(line.name for line in lines if line.verdict.cause == Cause.DENIED)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs.queries.hosts.lines import BinLine, read_bin_lines
+from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.verbs import deny_list, hosts
 from jobs.verbs.hosts import HostsUnknown
 from jobs.words import verdicts
@@ -61,7 +61,7 @@ class Command(BaseCommand):
             self._print_denied()
         else:
             found = _do(lambda: hosts.find_named(name))
-            for line in read_bin_lines([found.pk], now=read_clock()):
+            for line in read_host_statuses([found.pk], now=read_clock()):
                 self.stdout.write(_how_it_stands(line))
 
     def _print_denied(self) -> None:
@@ -91,6 +91,6 @@ def _do(wish: Callable[[], _T]) -> _T:
         raise CommandError(str(refused), returncode=1) from refused
 
 
-def _how_it_stands(line: BinLine) -> str:
+def _how_it_stands(line: HostStatus) -> str:
     counts = f"{line.in_progress} documents in progress, {line.waiting} waiting"
     return f"{line.name}: {verdicts.brief(line.verdict)}, {counts}. {verdicts.sentence_of_host(line, now=line.read_at)}"

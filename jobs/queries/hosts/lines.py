@@ -1,9 +1,9 @@
 """
-Bins as lines of a list: their limits, rates, waiting documents and verdicts at one moment.
+Hosts as lines of a list: their limits, rates, waiting documents and verdicts at one moment.
 
-Rates come from the counts that closing turns store with the bin (`BinState.starts`, `BinState.bytes_read`). This
+Rates come from the counts that closing turns store with the host (`BinState.starts`, `BinState.bytes_read`). This
 process reads them with each list and remembers them, so rates need no writes and no questions to workers. They are as
-of the last turn that closed, seconds ago while a bin is served. Only the bins of the list are read.
+of the last turn that closed, seconds ago while a host is served. Only the hosts of the list are read.
 """
 
 import datetime as dt
@@ -33,15 +33,15 @@ from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.requests import Requests
 from nodes.database.moment import kept
 
-# Least number of gaps in the period of a bin's rate: one start more or less must not show.
+# Least number of gaps in the period of a host's rate: one start more or less must not show.
 _GAPS: Final = 10
-_BINS: Final[LiteralString] = f"""
+_HOSTS: Final[LiteralString] = f"""
 SELECT {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
        bin.stopped_why, state.closed_at, state.starts, state.bytes_read, state.open_turns, state.open_requests, bin.is_known,
        bin.parent_id
   FROM jobs_bin AS bin
  CROSS JOIN LATERAL {newest("*", of="bin", number="bin.id")} AS state {BOUND}
- WHERE bin.id = ANY(%(bins)s)
+ WHERE bin.id = ANY(%(hosts)s)
 """
 _TOTALS: Final[LiteralString] = """
 SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(policies)s)
@@ -50,7 +50,7 @@ SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(policies)s)
 
 @dataclass(frozen=True, slots=True)
 class ParentLine:
-    """The parent of a bin: an address, or all bins of a policy (of the cluster, if the policy holds everywhere)."""
+    """The parent of a host: an address, or all hosts of a policy (of the cluster, if the policy holds everywhere)."""
 
     id: int
     namespace: str
@@ -65,14 +65,14 @@ class ParentLine:
 
 
 @dataclass(frozen=True, slots=True)
-class BinLine:
+class HostStatus:
     """
-    A bin at one moment.
+    A host at one moment.
 
     `in_progress` documents are handed out, and `waiting` ones are pending in active jobs. `lent` is the number of
     requests that workers may have open there, and `open_requests` the number that they have, None if no worker
     reported it. `known` is the input of the verdict, and `latest` the latest requests. `next_start_at` is None while
-    the bin is served, or if no document waits for it.
+    the host is served, or if no document waits for it.
     """
 
     read_at: dt.datetime
@@ -101,7 +101,7 @@ class BinLine:
     history: Sequence[float | None]
 
     def parent_of(self, verdict: Verdict) -> ParentLine | None:
-        """Return the parent that a verdict on the bin, or on its documents, names."""
+        """Return the parent that a verdict on the host, or on its documents, names."""
         return next((above for above in self.parents if above.id == verdict.parent), None)
 
     @property
@@ -117,24 +117,24 @@ class BinLine:
         return _since(self)
 
 
-def read_bin_lines(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
-    """Read these bins, in this order, without bins that no longer exist."""
-    known: dict[int, BinLine] = kept("bins")
+def read_host_statuses(ids: Sequence[int], *, now: dt.datetime) -> list[HostStatus]:
+    """Read these hosts, in this order, without hosts that no longer exist."""
+    known: dict[int, HostStatus] = kept("hosts")
     known.update((line.id, line) for line in _read([id_ for id_ in ids if id_ not in known], now=now))
     return [known[id_] for id_ in ids if id_ in known]
 
 
-def observe_busiest_bins(*, now: dt.datetime) -> None:
-    """Record the counts of the busiest bins, for the rates that a page shows next."""
-    read_bin_lines(find_busiest(), now=now)
+def observe_busiest_hosts(*, now: dt.datetime) -> None:
+    """Record the counts of the busiest hosts, for the rates that a page shows next."""
+    read_host_statuses(find_busiest(), now=now)
 
 
-def _read(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
+def _read(ids: Sequence[int], *, now: dt.datetime) -> list[HostStatus]:
     if not ids:
         return []
     connection.ensure_connection()
     with named_rows(connection.connection) as cursor:
-        rows = {row.id: row for row in cursor.execute(_BINS, {"bins": list(ids), "policy": None})}
+        rows = {row.id: row for row in cursor.execute(_HOSTS, {"hosts": list(ids), "policy": None})}
         applied = AppliedPolicies.read(cursor, list(rows.values()), now=now)
         above = _read_above(cursor, rows.values(), applied)
         waiting = read_waiting(cursor, ids)
@@ -160,7 +160,7 @@ def _read(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
 
 
 def _read_above(cursor: Any, rows: Iterable[Any], applied: AppliedPolicies) -> dict[int, Any]:
-    """Return the parents of these bins, by id."""
+    """Return the parents of these hosts, by id."""
     rows = list(rows)
     policies = sorted({policy for row in rows for policy in applied.totals_above(row)})
     ids = {row.parent_id for row in rows if row.parent_id is not None}
@@ -168,7 +168,7 @@ def _read_above(cursor: Any, rows: Iterable[Any], applied: AppliedPolicies) -> d
         ids |= {row.id for row in cursor.execute(_TOTALS, {"policies": [str(policy) for policy in policies]})}
     if not ids:
         return {}
-    return {row.id: row for row in cursor.execute(_BINS, {"bins": sorted(ids), "policy": None})}
+    return {row.id: row for row in cursor.execute(_HOSTS, {"hosts": sorted(ids), "policy": None})}
 
 
 def _parents_of(
@@ -219,7 +219,7 @@ def _line(
     open_: OpenDocuments,
     *,
     now: dt.datetime,
-) -> BinLine:
+) -> HostStatus:
     limits = applied.of_bin(row)
     waiting = WITHOUT_LANES if waits is None else waits._asdict()
     over = _GAPS * limits.gap
@@ -243,7 +243,7 @@ def _line(
         latest=latest.of(row.name),
         **{name: waiting[name] for name in WITHOUT_LANES},
     )
-    return BinLine(
+    return HostStatus(
         read_at=now,
         id=row.id,
         namespace=row.namespace,
@@ -286,7 +286,7 @@ def _next_start_at(row: Any, limits: Limits) -> dt.datetime | None:
     return next_start_at(row, gap=limits.gap, bytes_per_second=limits.bytes_per_second)
 
 
-def _since(line: BinLine) -> dt.datetime | None:
+def _since(line: HostStatus) -> dt.datetime | None:
     if line.verdict.failing is not None:
         return line.verdict.failing.failing_since
     if line.verdict.since is not None:
@@ -301,8 +301,8 @@ def _since(line: BinLine) -> dt.datetime | None:
             return said_by.since if said_by else None
 
 
-def said_by_of(line: BinLine, verdict: Verdict) -> SourceLine | None:
-    """Return the source of the limit that a verdict on the bin, or on its documents, names; None if it names none."""
+def said_by_of(line: HostStatus, verdict: Verdict) -> SourceLine | None:
+    """Return the source of the limit that a verdict on the host, or on its documents, names; None if it names none."""
     parent = line.parent_of(verdict)
     limits = parent.said_by if parent else line.said_by
     match verdict.cause:
