@@ -86,7 +86,7 @@ class OneShot:
     show: Callable[[Progress], None] | None = None
     scope: str = field(default_factory=lambda: f"crawl:{uuid.uuid4()}")
     # Further command-line options of each worker.
-    has_announced: Sequence[Sequence[str]] = ()
+    worker_options: Sequence[Sequence[str]] = ()
     _interrupts: int = 0
     _is_to_stop: bool = False
     _restarts: int = 0

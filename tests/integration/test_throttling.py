@@ -373,7 +373,7 @@ def test_hosts_of_one_address_share_its_limits(connection, manager, worker):
 
 def know(connection, running, host, address):
     lane = running.seed.lanes.get(bin__name=host)
-    hosts.know(connection, told=[hosts.HostReport(lane.pk, None, address)])
+    hosts.know(connection, reports=[hosts.HostReport(lane.pk, None, address)])
 
 
 def parent_of(host):
