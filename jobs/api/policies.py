@@ -15,7 +15,7 @@ from jobs.api.serializers import StrictModelSerializer
 from jobs.checks.policies import RuleWanted
 from jobs.lifecycle.period import Period
 from jobs.models import ThrottlePolicy, ThrottleRule
-from jobs.queries.policy_preview import BinChange, Counted, Preview, Reach
+from jobs.queries.policy_preview import Counted, HostChange, Preview, Reach
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
 from jobs.throttling.windows import EVERY_DAY
 from jobs.verbs import policies
@@ -207,7 +207,7 @@ class CountedSerializer(serializers.Serializer[Counted]):
     names = serializers.ListField(child=serializers.CharField())
 
 
-class BinChangeSerializer(serializers.Serializer[BinChange]):
+class BinChangeSerializer(serializers.Serializer[HostChange]):
     """Host with changed limits: now, or, if both are equal, at other times or for its address."""
 
     name = serializers.CharField()

@@ -179,7 +179,7 @@ class Worker:
     def _look_at_disks(self) -> str:
         """Return the disk that lacks room. Unstarted documents are released then, for other workers."""
         state = self._state
-        shortage = self._disk.shortage(floor=state.settings.free_disk)
+        shortage = self._disk.shortage(limit=state.settings.free_disk)
         if shortage and not state.lacks_disk:
             logger.warning("takes no work: %s", shortage)
             self._serving.give_back_waiting(lambda _claimed: True)
