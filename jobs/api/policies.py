@@ -207,7 +207,7 @@ class CountedSerializer(serializers.Serializer[Counted]):
     names = serializers.ListField(child=serializers.CharField())
 
 
-class BinChangeSerializer(serializers.Serializer[HostChange]):
+class HostChangeSerializer(serializers.Serializer[HostChange]):
     """Host with changed limits: now, or, if both are equal, at other times or for its address."""
 
     name = serializers.CharField()
@@ -236,7 +236,7 @@ class PreviewSerializer(serializers.Serializer[Preview]):
     """Preview of changed limits. Nothing was stored."""
 
     hosts = CountedSerializer(source="hosts", help_text="Number of hosts with changed limits.")
-    changes = BinChangeSerializer(many=True, help_text="First of these hosts.")
+    changes = HostChangeSerializer(many=True, help_text="First of these hosts.")
     seeds = CountedSerializer(help_text="Seeds with this policy. All seeds if the policy applies everywhere.")
     rules = ReachSerializer(many=True, source="reaches")
     total_before = LimitsSerializer(allow_null=True)

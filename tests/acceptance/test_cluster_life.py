@@ -41,7 +41,7 @@ def goes_on_beating(cluster, daemon, beats=3):
 # --- Elections -----------------------------------------------------------------------------------
 
 
-def test_the_oldest_manager_is_main_and_who_comes_later_joins(cluster):
+def test_the_oldest_manager_is_main_and_later_ones_join(cluster):
     first, second, third = start_one_by_one(cluster, "runmanager", "runmanager", "runmanager")
     goes_on_beating(cluster, third)
     assert cluster.main(first, second, third) is first
@@ -54,7 +54,7 @@ def test_the_oldest_manager_is_main_and_who_comes_later_joins(cluster):
     assert cluster.node_of(first).status == "failed"
 
 
-def test_a_main_that_leaves_in_order_is_followed_at_once_and_fails_nobody(cluster):
+def test_a_main_that_leaves_in_order_is_replaced_at_once_without_failures(cluster):
     first, second = start_one_by_one(cluster, "runmanager", "runmanager")
 
     first.send(signal.SIGTERM)
@@ -190,7 +190,7 @@ def sessions_of(cluster, *daemons):
 
 
 @pytest.mark.debian("postgresql")
-def test_the_term_survives_a_crash_of_the_database_and_goes_on_from_there(tmp_path):
+def test_the_term_survives_a_crash_of_the_database_and_continues(tmp_path):
     with debian_server(tmp_path / "server") as server:
         machine = Machine(Database(server.address), tmp_path)
         try:

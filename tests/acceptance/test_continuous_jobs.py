@@ -45,7 +45,7 @@ def test_a_document_is_read_after_its_interval_and_its_change_is_indexed(daemons
     assert Job.objects.get().manifoldcf_status == "ACTIVE"
 
 
-def test_what_is_gone_is_found_when_it_is_looked_at_again(daemons, world):
+def test_a_lost_document_is_found_when_it_is_checked_again(daemons, world):
     world.put("a", links=["b"])
     world.put("b")
     begin(daemons, world, recrawl_after=SHORTLY, recrawl_at_most=SHORTLY)
@@ -69,7 +69,7 @@ def test_everything_expires_and_then_the_job_ends_by_itself(daemons, world):
     assert not QueueItem.objects.exists()
 
 
-def test_a_source_may_ask_to_be_looked_at_sooner_than_the_job_would(daemons, world):
+def test_a_source_may_request_an_earlier_check_than_the_job(daemons, world):
     world.put("a", bounds=ScheduleBounds(recrawl_most=0.5))
     begin(daemons, world, recrawl_after=dt.timedelta(days=1))
 
@@ -96,7 +96,7 @@ def test_documents_of_a_source_that_names_only_additions_are_rechecked(daemons, 
     assert held_by(daemons.output) == {world.url("a")}
 
 
-def test_a_source_that_names_all_changes_has_nothing_else_looked_at(daemons, world):
+def test_a_source_that_names_all_changes_has_nothing_else_checked(daemons, world):
     world.put("a")
     world.put("b")
     world.seeding(names=["b"], version="1")
@@ -171,7 +171,7 @@ def test_a_worker_clears_an_output_and_the_next_run_fills_it_again(daemons, worl
     assert held_by(daemons.output) == {world.url("a"), world.url("b")}
 
 
-def test_what_an_output_does_not_let_go_is_tried_again_until_it_does(daemons, world):
+def test_a_removal_that_an_output_refuses_is_retried_until_it_succeeds(daemons, world):
     world.put("a", links=["b"])
     world.put("b")
     job = world.make_job(seeds=["a"], outputs=[make_output(daemons.output)])

@@ -18,7 +18,7 @@ REFUSED = {
 }
 
 
-def test_what_no_job_can_be_is_refused_in_a_sentence(machine):
+def test_an_impossible_job_is_refused_in_a_sentence(machine):
     refused = {name: machine.crawl(*arguments) for name, (arguments, _) in REFUSED.items()}
 
     assert {name: crawl.code for name, crawl in refused.items()} == dict.fromkeys(REFUSED, 2)

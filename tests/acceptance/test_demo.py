@@ -106,7 +106,7 @@ def test_a_second_demo_on_one_database_is_refused(machine, start):
     assert demo.wait() == 0
 
 
-def test_run_serves_what_it_has_started_until_it_is_told_to_end(machine, start):
+def test_run_serves_its_processes_until_it_is_stopped(machine, start):
     run = start("run", "--workers", "1")
     with urllib.request.urlopen(address_in(run), timeout=30) as page:
         assert page.status == 200

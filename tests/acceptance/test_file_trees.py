@@ -75,7 +75,7 @@ def test_a_deleted_output_is_reported_and_written_again_on_request(machine, tree
     assert held_by(output) == documents
 
 
-def test_what_has_no_readable_name_or_content_does_not_stop_a_crawl(machine, tree):
+def test_entries_without_a_readable_name_or_content_stop_no_crawl(machine, tree):
     odd = os.fsencode(tree) + b"/caf\xe9.txt"
     Path(os.fsdecode(odd)).write_text("words")
     (tree / "line\nbreak.txt").write_text("words")

@@ -120,7 +120,7 @@ def test_a_dead_web_server_is_reported_and_restarted_by_its_manager(machine, clu
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_the_web_part_ends_with_its_manager_however_that_ends(machine, number):
+def test_the_web_server_ends_with_its_manager_in_any_case(machine, number):
     manager, url = start(machine)
     (web_part,) = web_parts(manager)
 
@@ -141,7 +141,7 @@ def test_the_web_part_ends_with_its_manager_however_that_ends(machine, number):
         ("nowhere.invalid:8001", "nowhere.invalid:8001: there is no host 'nowhere.invalid'."),
     ],
 )
-def test_where_nobody_can_listen_is_said_in_a_sentence(machine, address, sentence):
+def test_an_unusable_address_to_listen_on_is_reported_in_a_sentence(machine, address, sentence):
     manager = machine.start("runmanager", "--http", address)
 
     assert manager.wait() == 2

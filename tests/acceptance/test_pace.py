@@ -83,7 +83,7 @@ def test_two_independent_crawls_keep_the_minimum_gap_together(machine, serve):
     assert_paced(everything(site), gap=0.15)
 
 
-def test_no_more_requests_are_open_than_allowed(machine, serve):
+def test_open_requests_never_exceed_their_limit(machine, serve):
     site = serve(pages=120, hosts=2, traps=0, latency_ms=30)
 
     crawl = machine.crawl(site.start_url, "--scope", "any", "--connections-per-host", 4, "--workers", 2)

@@ -33,7 +33,7 @@ def assert_kept(scenario):
     assert not found, "\n".join(map(str, found[:10]))
 
 
-def test_the_strictest_limits_hold_whatever_befalls_managers_and_workers(scenario):
+def test_the_strictest_limits_hold_through_faults_of_managers_and_workers(scenario):
     scenario.owner(scenario.policies[0]).kill(back_in=1)
     scenario.go_on()
     for _ in range(2):

@@ -172,7 +172,7 @@ def events_after_takeover(cluster, main):
     )
 
 
-def test_daemons_that_are_told_to_stop_while_the_database_hangs_end_soon(cluster, proxies):
+def test_stopped_daemons_end_soon_while_the_database_hangs(cluster, proxies):
     proxy = proxies()
     daemons = cluster.start("runmanager", "runworker", **behind(proxy, cluster))
 

@@ -14,7 +14,7 @@ def daemons(world, cluster):
     return cluster
 
 
-def test_what_seeds_and_documents_name_is_read_once_and_held(daemons, world):
+def test_addresses_of_seeds_and_documents_are_read_once_and_cached(daemons, world):
     world.put("a", links=["b", "there/c"])
     world.put("b", links=["a"])
     world.put("there/c", text=None, links=[("d", "peer")])
@@ -44,7 +44,7 @@ def test_a_second_run_indexes_changes_and_removes_lost_documents(daemons, world)
     assert daemons.database.documents() == {(2, "OK_UNCHANGED"): 1, (2, "OK"): 1, (2, "GONE"): 1}
 
 
-def test_what_is_interrupted_is_tried_again(daemons, world):
+def test_an_interrupted_statement_is_retried(daemons, world):
     world.put("a", interruptions=2)
     job = world.make_job(seeds=["a"])
 
@@ -79,7 +79,7 @@ def test_documents_of_a_connector_that_is_not_installed_here_are_put_off(world, 
     assert world.asked("a") == 0
 
 
-def test_a_source_that_is_slow_to_name_its_documents_holds_up_nobody_else(daemons, world, tmp_path):
+def test_a_source_that_names_its_documents_slowly_delays_no_other(daemons, world, tmp_path):
     slow, quick = world, World(tmp_path / "quick")
     slow.put("a")
     slow.seeding(waits_for="go", names=["a"])

@@ -91,7 +91,7 @@ def test_narrowed_rules_prevent_requests_below_a_page_that_fails(machine, serve,
     assert held_by(output) == site.documents - {refused}
 
 
-def test_a_worker_killed_between_changes_nothing_of_what_is_written(machine, serve, output):
+def test_a_worker_killed_between_writes_changes_no_written_document(machine, serve, output):
     site = serve(pages=250, hosts=2, traps=0, latency_ms=40)
     written = crawl_first(machine, site, output)
     changes = site.revise(change=10, gone=8)

@@ -62,7 +62,7 @@ def test_the_command_line_goes_before_all_else(machine, cluster):
     assert (node.capacity, node.settings["sources"]["worker.claimed"]) == (3, "command line")
 
 
-def test_what_cannot_be_set_is_said_in_a_sentence_before_anything_runs(machine):
+def test_an_invalid_setting_is_explained_before_anything_runs(machine):
     for option, sentence in {
         "worker.claimed=none": "worker.claimed is 'none': it must be a whole number from 1 to 100000",
         "worker.claim=1": "worker.claim: Unknown setting. Known settings: worker.claimed",

@@ -75,7 +75,7 @@ def test_workers_close_the_open_requests_of_a_stopped_host_and_start_none(cluste
     assert other.count_requests() > 20
 
 
-def test_outputs_keep_what_a_host_held_while_it_is_denied_and_stopped(cluster, serve):
+def test_outputs_keep_documents_of_a_denied_or_stopped_host(cluster, serve):
     site = serve(pages=30, traps=0)
     cluster.start("runmanager", "runworker")
     job = cluster.make_job(site, min_gap=0.0)

@@ -114,7 +114,7 @@ def test_a_killed_main_manager_is_replaced_in_time_and_the_crawl_continues(clust
     assert count_events(cluster, "marked_failed") == 1
 
 
-def test_a_main_that_leaves_in_order_is_followed_at_once_and_fails_nobody(cluster, chosen_there):
+def test_a_main_that_leaves_in_order_is_replaced_at_once_without_failures(cluster, chosen_there):
     first, second = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
     wait_for_term(cluster, 1)
     goes_on_beating(cluster, second)
@@ -187,9 +187,7 @@ def test_a_crawl_runs_without_zookeeper_and_a_main_is_elected_soon_after(cluster
     assert all(cluster.node_of(manager).status == "running" for manager in managers)
 
 
-def test_what_groups_have_whom_is_shown_there_and_again_after_it_was_wiped(
-    cluster, serve, zookeeper, chosen_there, look
-):
+def test_owners_of_groups_are_mirrored_and_again_after_a_wipe(cluster, serve, zookeeper, chosen_there, look):
     site = serve(pages=400, hosts=2, traps=3, latency_ms=200)
     start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
     cluster.start("runworker", **chosen_there())
@@ -231,7 +229,7 @@ def test_a_calm_cluster_writes_nothing_there(cluster, zookeeper, chosen_there, l
 
 
 @pytest.mark.parametrize("kind", ["runmanager", "runworker"])
-def test_who_finds_no_zookeeper_says_so_at_each_try_and_ends(machine, zookeeper, chosen_there, kind):
+def test_an_instance_without_zookeeper_logs_each_attempt_and_ends(machine, zookeeper, chosen_there, kind):
     zookeeper.stop()
 
     daemon = machine.start(kind, **(QUICK_HEARTS | chosen_there(CRAWLCTL_NODE_TIMEOUT="1")))
@@ -242,7 +240,7 @@ def test_who_finds_no_zookeeper_says_so_at_each_try_and_ends(machine, zookeeper,
     assert machine.database.value("SELECT count(*) FROM nodes_node") == 0
 
 
-def test_who_has_other_credentials_is_refused_with_a_sentence(cluster, chosen_there):
+def test_other_credentials_are_refused_with_a_sentence(cluster, chosen_there):
     mine = chosen_there(CRAWLCTL_ZOOKEEPER_CREDENTIALS="crawl:secret")
     cluster.start("runmanager", **mine)
     wait_for_term(cluster, 1)

@@ -30,7 +30,7 @@ def ids(documents):
     return [document_id(document) for document in documents]
 
 
-def test_a_document_tells_where_it_stands_and_who_holds_it(viewer):
+def test_a_document_shows_its_state_and_its_holder(viewer):
     world = make_world()
 
     shown = viewer.get(f"{DOCUMENTS}{document_id(world.document)}/").json()

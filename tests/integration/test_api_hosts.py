@@ -21,7 +21,7 @@ def busy(connection):
     return lane.bin
 
 
-def test_a_host_tells_what_limits_it_and_who_says_so(busy):
+def test_a_host_shows_its_limit_and_the_source_of_it(busy):
     shown = client_of("viewer").get(f"/api/v1/hosts/{busy.pk}/").json()
 
     assert (shown["name"], shown["kind"], shown["waiting"]) == ("news.example", "web", 7)
@@ -42,7 +42,7 @@ def test_a_host_tells_what_limits_it_and_who_says_so(busy):
     assert len(shown["history"]) == 60
 
 
-def test_the_cause_names_who_says_it_and_what_is_shared(connection, busy):
+def test_the_cause_names_its_source_and_the_shared_limit(connection, busy):
     make_policy("for all", holds_everywhere=True, open_requests=500, min_gap=9.0)
     BinState.objects.filter(bin=busy).update(last_start_at="2100-01-01T00:00Z")
 
@@ -75,7 +75,7 @@ def test_hosts_are_listed_by_name_and_state_in_pages(connection):
 
 
 @pytest.mark.parametrize("query", ["?state=odd", "?limit=1000", "?cursor=odd", "?colour=red"])
-def test_what_cannot_be_asked_is_refused(db, query):
+def test_an_invalid_query_is_refused(db, query):
     assert_problem(
         client_of("viewer").get(f"/api/v1/hosts/{query}"), 400, "invalid", fields=[query[1:].partition("=")[0]]
     )
@@ -95,7 +95,7 @@ def test_a_host_is_stopped_with_a_reason_and_released(busy):
     assert_problem(client.post(f"/api/v1/hosts/{busy.pk}/release/"), 409, "refused")
 
 
-def test_a_back_off_is_ended_whatever_its_host_asked_for(busy):
+def test_a_back_off_is_ended_whatever_its_host_requested(busy):
     client = client_of("administrator")
     Bin.objects.update(back_off_level=2, back_off_until="2100-01-01T00:00Z", backing_off_since=NOON)
     assert client.get(f"/api/v1/hosts/{busy.pk}/").json()["limited_by"]["cause"] == "back_off"

@@ -109,7 +109,7 @@ def test_a_new_schedule_makes_up_for_nothing_that_was_before_it(administrator, w
     ],
     ids=str,
 )
-def test_what_contradicts_itself_is_refused_by_name_and_nothing_is_stored(administrator, wanted, changes, fields):
+def test_contradictions_are_refused_by_name_and_nothing_is_stored(administrator, wanted, changes, fields):
     assert_problem(administrator.post(JOBS, {**wanted, **changes}), 400, "invalid", fields=fields)
     assert not Job.objects.exists()
 
@@ -173,7 +173,7 @@ def test_a_seed_that_is_sent_as_it_is_stays_as_it_is(administrator):
     ],
     ids=str,
 )
-def test_what_others_rely_on_cannot_be_changed_while_it_runs(administrator, changes, fields):
+def test_fields_that_others_rely_on_cannot_be_edited_during_a_run(administrator, changes, fields):
     job = running_job()
     before = administrator.get(f"{JOBS}{job.pk}/").json()
 

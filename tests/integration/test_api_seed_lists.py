@@ -61,7 +61,7 @@ def test_a_hundred_thousand_addresses_are_stored_and_returned_as_given(administr
     assert took < 60
 
 
-def test_a_job_with_a_hundred_thousand_addresses_goes_back_as_it_was_told(administrator, job):
+def test_a_job_with_a_hundred_thousand_addresses_survives_a_round_trip(administrator, job):
     Seed.objects.update(urls=MANY)
     address = f"/api/v1/jobs/{job.pk}/"
     shown = administrator.get(address)
@@ -152,7 +152,7 @@ def test_addresses_are_added_while_a_job_runs_and_not_while_it_stops(administrat
     assert_problem(send(administrator, address, "http://c.test/", method="POST"), 400, "invalid", fields=["seeds"])
 
 
-def test_lists_are_changed_by_those_who_may_change_jobs(address):
+def test_only_users_who_may_change_jobs_change_lists(address):
     operator = client_of(OPERATOR)
 
     assert operator.get(address).status_code == 200

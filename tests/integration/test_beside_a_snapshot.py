@@ -125,7 +125,7 @@ def test_a_rare_step_reads_as_much_after_many_turns_as_after_few(connection, oth
     assert {name: entries for name, entries in of_many.items() if entries > 1.5 * of_few[name]} == {}
 
 
-def test_a_look_at_all_lanes_in_turn_wakes_what_sleeps_beside_a_snapshot(connection, other_connection):
+def test_a_scan_of_all_lanes_wakes_sleeping_lanes_beside_a_snapshot(connection, other_connection):
     queue = FilledQueue(connection, documents=4 * A_ROUND, shape=Shape(bins=BINS))
     sleep = "UPDATE jobs_lanestate SET ready_at = NULL, version = version + 1 WHERE seed_id = %s"
 

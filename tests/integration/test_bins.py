@@ -75,7 +75,7 @@ def test_a_rule_is_named_by_its_number_and_since_its_policy_was_changed(connecti
     assert changed_at > connection.execute("SELECT now() - interval '1 minute'").fetchone()[0]
 
 
-def test_a_crawl_delay_is_said_by_robots_txt_and_what_nobody_says_is_usual(connection, manager):
+def test_a_crawl_delay_comes_from_robots_txt_or_the_default(connection, manager):
     make_bin("a.example", interval=5.0, usual_requests=2, usual_gap=1.0)
 
     said_by = line().said_by
@@ -106,7 +106,7 @@ def test_a_denied_host_says_by_which_rule(connection, manager):
     assert found.said_by.denied.is_everywhere
 
 
-def test_a_host_that_was_asked_too_much_of_says_since_when_and_until_when(connection, manager):
+def test_an_overloaded_host_shows_the_start_and_end_of_its_back_off(connection, manager):
     running = crawl(manager, "a.example")
     hosts.back_off(connection, lane_id=running.seed.lanes.get().pk, asked=90.0)
     (now,) = connection.execute("SELECT clock_timestamp()").fetchone()
@@ -120,7 +120,7 @@ def test_a_host_that_was_asked_too_much_of_says_since_when_and_until_when(connec
     assert line(now=now).next_start_at == found.back_off_until
 
 
-def test_limits_above_a_host_are_told_with_their_policy(connection, manager, worker):
+def test_limits_above_a_host_are_shown_with_their_policy(connection, manager, worker):
     running = crawl(manager, "a.example", "b.example", name="shop", total_starts=6, total_period="minute")
     make_policy("the cluster", holds_everywhere=True, open_requests=1000, total_open_requests=500)
     address = make_bin("192.0.2.1", namespace=Bin.ADDRESS)
@@ -169,7 +169,7 @@ def test_open_requests_are_those_in_flight_and_not_the_allowed_number(connection
     assert (line().lent, line().open_requests) == (3, 2)
 
 
-def test_rates_come_from_what_closed_turns_have_counted(connection, manager):
+def test_rates_come_from_counts_of_closed_turns(connection, manager):
     bin_ = make_bin("rates.example")
     for second in range(5, 21, 5):
         # The counts are those at the end of the last turn. Another turn is open.

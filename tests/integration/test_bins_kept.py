@@ -68,7 +68,7 @@ def test_each_worker_gets_the_hosts_that_it_keeps(connection, running, workers):
     assert all(shares)
 
 
-def test_another_worker_takes_the_hosts_that_their_keeper_does_not_ask_for(connection, running, workers):
+def test_another_worker_takes_hosts_that_their_keeper_does_not_request(connection, running, workers):
     stuff_all(connection, running, workers)
     mine = hosts_of(connection, workers[0])
 

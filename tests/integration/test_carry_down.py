@@ -129,7 +129,7 @@ def test_a_child_that_ends_in_the_same_flush_is_read_again(family):
 
 @pytest.mark.parametrize("code", ["304", "500"])
 @pytest.mark.usefixtures("child")
-def test_a_parent_that_is_not_read_still_passes_what_it_passed(family, code):
+def test_a_parent_that_is_not_read_still_passes_its_data(family, code):
     ending = Ending.UNCHANGED if code == "304" else Ending.FAILED
 
     family.read(family.again("mother")["mother"], ending=ending, code=code, **NOT_READ)
@@ -139,7 +139,7 @@ def test_a_parent_that_is_not_read_still_passes_what_it_passed(family, code):
 
 
 @pytest.mark.usefixtures("child")
-def test_a_parent_that_is_gone_passes_nothing(family):
+def test_a_removed_parent_passes_nothing(family):
     family.read(family.again("mother")["mother"], ending=Ending.FAILED, code="404", references=[], removes=True)
 
     assert family.stage("child") == Stage.PENDING
@@ -218,7 +218,7 @@ STEPS = st.lists(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_in_the_end_every_child_was_read_with_what_its_parents_pass(connection, steps):
+def test_every_child_was_read_with_the_data_of_its_parents_in_the_end(connection, steps):
     family = begin_anew(connection, {}, kind=Family)
     passed, read_with = {}, {}
     family.begin(*PARENTS, *CHILDREN)

@@ -42,7 +42,7 @@ def test_counts_that_agree_are_said_to(lane):
     assert run() == (0, ["manual: 6 documents, as counted"])
 
 
-def test_a_difference_is_told_with_its_lane_and_ends_with_1(lane):
+def test_a_difference_is_printed_with_its_lane_and_exits_with_1(lane):
     make_documents(lane, 5)
     count(lane, 7)
 
@@ -97,7 +97,7 @@ def test_many_differences_are_shown_in_part(lane):
     assert lines[-2:] == ["manual: and 10 more", "manual: 0 documents, 30 counts differ"]
 
 
-def test_only_the_jobs_named_are_looked_at_and_unknown_ones_are_refused(connection, lane):
+def test_only_named_jobs_are_checked_and_unknown_ones_are_refused(connection, lane):
     count(lane, 1)
     make_running_job(register_node(connection, "manager"), name="other")
 

@@ -301,14 +301,14 @@ def test_a_manager_that_was_marked_failed_cannot_elect_itself(connection):
     assert connection.execute("SELECT term, resigned FROM nodes_mainterm").fetchone() == (1, True)
 
 
-def test_a_live_main_is_never_replaced_by_who_names_nobody(connection):
+def test_a_live_main_is_never_replaced_by_a_plan_without_its_id(connection):
     main, other = register_node(connection), register_node(connection)
     elect_main(connection, main)
 
     assert leadership.elect(connection, node_id=other.id, scope="cluster", seen_term=1) is None
 
 
-def test_an_old_main_fails_nobody_and_cuts_no_session(cluster, connection):
+def test_an_old_main_fails_no_node_and_cuts_no_session(cluster, connection):
     old, new, worker = register_node(connection), register_node(connection), register_node(connection, "worker")
     old_term = elect_main(connection, old)
     leadership.resign(connection, term=old_term)
@@ -331,7 +331,7 @@ def test_a_term_ends_with_its_resignation_and_can_be_resigned_once(connection):
         hold_term_in_transaction(connection, term=term)
 
 
-def test_sessions_of_daemons_see_what_was_committed_while_they_waited(cluster, connection):
+def test_sessions_of_daemons_see_commits_made_while_they_waited(cluster, connection):
     """The fences need READ COMMITTED, so sessions set it whatever the default of the database is."""
     node = register_node(connection)
 

@@ -185,7 +185,7 @@ def test_another_connector_shows_its_fields_before_anything_is_stored(administra
     assert not RepositoryConnection.objects.exists()
 
 
-def test_what_a_connection_can_reach_is_told_in_the_list(administrator, tmp_path):
+def test_the_list_shows_which_paths_a_connection_can_reach(administrator, tmp_path):
     files(tmp_path / "nowhere")
     RepositoryConnection.objects.create(name="lost", connector="pigeon")
 
@@ -225,7 +225,7 @@ def test_a_job_with_another_connection_than_its_form_shows_is_not_stored(adminis
     assert not Job.objects.exists()
 
 
-def test_a_seed_outside_of_what_the_connection_may_read_is_refused(administrator, tmp_path):
+def test_a_seed_outside_of_the_connections_limits_is_refused(administrator, tmp_path):
     wanted = job_form(files(tmp_path), built_for="filesystem", **{"seeds-0-urls": "file:///etc"})
 
     response = administrator.post(JOBS, wanted)
@@ -234,7 +234,7 @@ def test_a_seed_outside_of_what_the_connection_may_read_is_refused(administrator
     assert not Job.objects.exists()
 
 
-def test_a_job_whose_connector_is_missing_keeps_what_it_says(administrator):
+def test_a_job_whose_connector_is_missing_keeps_its_specification(administrator):
     connection = RepositoryConnection.objects.create(name="lost", connector="pigeon")
     job = Job.objects.create(name="lost", repository=connection, specification={"coo": 3})
     job.outputs.set(OutputConnection.objects.filter(pk=make_output().pk))
@@ -262,7 +262,7 @@ def test_the_history_of_a_source_is_cleared_after_a_question(administrator):
 
 
 @pytest.mark.parametrize(("action", "noted_in"), [("index-again", "trusted_from"), ("clear", "clear_before")])
-def test_what_an_output_holds_is_touched_by_no_link_but_after_a_question(administrator, action, noted_in):
+def test_documents_of_an_output_change_only_after_a_confirmation(administrator, action, noted_in):
     output = make_output()
     page = administrator.get(f"/admin/jobs/outputconnection/{output.pk}/change/").content.decode()
     (address,) = re.findall(f'href="([^"]*{action}[^"]*)"', page)

@@ -368,7 +368,7 @@ def test_after_kill_9_of_everything_the_next_start_needs_no_step_by_hand(home):
     assert not socket_directory_of(address).exists()
 
 
-def test_a_lock_file_that_names_somebody_elses_process_is_not_believed(home):
+def test_a_lock_file_that_names_a_process_of_another_user_is_ignored(home):
     user = home.start_user()
     address_of(user)
     lock_file = home.directory / "data" / "postmaster.pid"
@@ -386,7 +386,7 @@ def test_a_lock_file_that_names_somebody_elses_process_is_not_believed(home):
     bystander.wait()
 
 
-def test_a_half_made_cluster_is_made_anew(home):
+def test_a_partly_created_cluster_is_created_again(home):
     (home.directory / "data.unfinished" / "base").mkdir(parents=True)
 
     address = address_of(home.start_user())
@@ -554,7 +554,7 @@ def home_of_nobody():
 
 
 @needs_root
-def test_as_root_in_a_closed_home_of_somebody_the_server_runs_as_its_owner(home_of_nobody):
+def test_root_in_a_closed_home_runs_the_server_as_the_homes_owner(home_of_nobody):
     address = address_of(home_of_nobody.start_user())
 
     assert home_of_nobody.postmaster().uids().effective == NOBODY
@@ -563,7 +563,7 @@ def test_as_root_in_a_closed_home_of_somebody_the_server_runs_as_its_owner(home_
 
 
 @needs_root
-def test_an_ordinary_user_runs_the_server_as_himself(home_of_nobody):
+def test_an_ordinary_user_runs_the_server_under_the_same_account(home_of_nobody):
     address = address_of(home_of_nobody.start_user(command=as_nobody()))
 
     assert home_of_nobody.postmaster().uids().effective == NOBODY
@@ -571,7 +571,7 @@ def test_an_ordinary_user_runs_the_server_as_himself(home_of_nobody):
 
 
 @needs_root
-def test_an_ordinary_user_is_told_whose_the_data_is(home_of_nobody):
+def test_an_ordinary_user_learns_the_owner_of_the_data(home_of_nobody):
     home_of_nobody.start_user(USER, command=as_nobody()).wait(PATIENCE)
     os.chown(home_of_nobody.directory / "data", 0, 0)
 
@@ -582,7 +582,7 @@ def test_an_ordinary_user_is_told_whose_the_data_is(home_of_nobody):
 # --- Clear errors ------------------------------------------------------------------------------
 
 
-def test_without_the_wheel_a_sentence_says_what_to_do(home):
+def test_a_sentence_says_what_to_do_without_the_wheel(home):
     # `-S` hides the installed packages.
     user = home.start_user(USER, command=(sys.executable, "-S"))
 

@@ -44,7 +44,7 @@ def test_roles_that_were_changed_are_as_they_were(empty):
     assert roles() == before
 
 
-def test_of_what_was_large_no_dead_rows_remain(empty, connection):
+def test_a_large_table_keeps_no_dead_rows(empty, connection):
     make_policy(name="x" * 100)
     connection.execute(
         "INSERT INTO jobs_throttlepolicy SELECT (jsonb_populate_record(policy, jsonb_build_object('id', -n, 'name', n))).*"

@@ -103,7 +103,7 @@ def test_the_api_shows_since_when_and_why_a_group_cannot_be_stuffed(crawl, break
     assert listed_to(viewer) == {"newspapers": (None, ""), "archives": (None, "")}
 
 
-def test_what_is_broken_off_by_the_database_is_said_too_and_ends_the_pass(crawl, break_stuffing):
+def test_an_abort_by_the_database_is_logged_and_ends_the_pass(crawl, break_stuffing):
     break_stuffing(psycopg.errors.QueryCanceled("canceling statement due to statement timeout"))
 
     with pytest.raises(psycopg.errors.QueryCanceled):

@@ -53,7 +53,7 @@ def test_another_reason_of_a_job_is_left_alone(connection, main, job):
     assert reason_of(main, job) == "its output refuses"
 
 
-def test_each_worker_without_room_is_a_line_of_what_needs_attention(connection):
+def test_each_worker_without_room_is_a_line_of_the_attention_list(connection):
     says(connection, register_node(connection, "worker", name="w1"), WHY)
     says(connection, register_node(connection, "worker", name="w2"), "")
 

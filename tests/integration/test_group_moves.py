@@ -102,7 +102,7 @@ def test_a_seed_that_starts_joins_the_group_that_runs_with_its_policy(main, conn
     assert owners() == {main.id: 1}
 
 
-def test_running_jobs_are_looked_at_when_a_seed_changed_and_then_no_more(main):
+def test_running_jobs_are_checked_only_after_a_change_of_a_seed(main):
     (job,) = run_jobs(1)
     main.step(allocate_groups)
     assert not Job.objects.filter(strays__gt=0).exists()
@@ -149,7 +149,7 @@ def test_a_failed_managers_groups_go_to_all_the_others(main, connection):
     assert owners() == {main.id: 3, two.id: 3}
 
 
-def test_whoever_is_given_groups_can_read_that_in_the_journal(main, connection):
+def test_new_owners_of_groups_are_in_the_journal(main, connection):
     run_jobs(2)
 
     main.step(allocate_groups)
@@ -196,7 +196,7 @@ def test_retiring_a_group_waits_for_edits_of_its_seeds_before_it_locks_any(main,
     assert not ThrottleGroup.objects.exists()
 
 
-def test_a_group_weighs_what_runs_in_it(main):
+def test_a_group_weighs_as_much_as_its_running_work(main):
     run_jobs(3, policy=make_policy())
 
     main.step(allocate_groups, retire_groups)
@@ -255,7 +255,7 @@ def test_a_move_returns_untaken_turns_for_the_new_owner_to_offer(main, connectio
         offer(main, group)
 
 
-def test_what_a_worker_has_taken_stays_valid_through_a_move(main, connection):
+def test_turns_that_a_worker_has_taken_stay_valid_through_a_move(main, connection):
     group = begin_move(main, Manager(connection))
     worker = register_node(connection, "worker", capacity=100)
     taken = take(connection, worker=worker.id, room=100, idle=True, now=NOON)
@@ -311,7 +311,7 @@ def test_an_owner_that_keeps_a_group_is_relieved_of_it_and_refused_later(main, c
     assert owners() == {other.id: 1}
 
 
-def test_of_the_owner_who_lets_go_and_the_main_who_takes_back_one_writes(main, connection, other_connection, rival):
+def test_either_the_releasing_owner_or_the_main_writes(main, connection, other_connection, rival):
     owner, other = Manager(connection), Manager(connection)
     begin_move(main, other)
     ThrottleGroup.objects.update(owner=owner.id)
@@ -326,7 +326,7 @@ def test_of_the_owner_who_lets_go_and_the_main_who_takes_back_one_writes(main, c
     assert (group.owner_id, group.epoch) == (other.id, 2)
 
 
-def test_a_group_that_was_bound_for_a_manager_that_is_gone_finds_another(main, connection):
+def test_a_group_on_its_way_to_a_lost_manager_goes_to_another(main, connection):
     other = Manager(connection)
     begin_move(main, other)
     leadership.mark_failed(connection, verdict=fall_silent(connection, other.node), term=main.term)

@@ -47,7 +47,7 @@ def beats_again(connection, node) -> bool:
     return True
 
 
-def test_it_beats_and_carries_what_the_work_loop_says(connection, worker, heartbeats):
+def test_it_beats_with_the_numbers_of_the_work_loop(connection, worker, heartbeats):
     heartbeats.progress(in_flight=3, claimed=7)
     heartbeats.start()
 
@@ -57,7 +57,7 @@ def test_it_beats_and_carries_what_the_work_loop_says(connection, worker, heartb
     assert connection.execute("SELECT progress FROM nodes_node").fetchone() == ({"in_flight": 3, "claimed": 7},)
 
 
-def test_it_knows_who_is_main(connection, worker, heartbeats):
+def test_it_knows_the_main_manager(connection, worker, heartbeats):
     heartbeats.start()
     term = elect_main(connection, register_node(connection))
 

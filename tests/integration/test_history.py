@@ -95,7 +95,7 @@ def test_a_failed_attempt_is_in_the_history_though_its_document_waits(crawl):
     assert [row.result_code for row in history()] == ["503"]
 
 
-def test_each_output_that_was_given_a_text_is_told_of_with_its_size(crawl):
+def test_each_output_that_got_a_text_is_notified_with_its_size(crawl):
     make_documents(crawl.lane, ["page"])
 
     crawl.flush(crawl.claim()["page"], text="größe")
@@ -105,7 +105,7 @@ def test_each_output_that_was_given_a_text_is_told_of_with_its_size(crawl):
     assert (ingested.entity, ingested.bytes, ingested.result_code) == ("http://a.example/page", 7, "OK")
 
 
-def test_an_output_that_keeps_nothing_is_not_told_of(connection):
+def test_an_output_without_storage_is_not_notified(connection):
     crawl = OneWorker(connection)
     make_documents(crawl.lane, ["page"])
 
@@ -114,7 +114,7 @@ def test_an_output_that_keeps_nothing_is_not_told_of(connection):
     assert history() == []
 
 
-def test_a_document_that_left_an_output_is_told_of_once_for_each_output(crawl, connection):
+def test_a_removed_document_is_logged_once_for_each_output(crawl, connection):
     make_documents(crawl.lane, ["page"])
     claimed = crawl.claim()["page"]
     gone = [
@@ -130,7 +130,7 @@ def test_a_document_that_left_an_output_is_told_of_once_for_each_output(crawl, c
     assert rows[0].started_at == NOON
 
 
-def test_what_cleaning_took_out_of_an_output_is_told_of(crawl, connection):
+def test_documents_that_a_clean_up_removed_are_logged(crawl, connection):
     make_documents(crawl.lane, ["page"])
     claimed = crawl.claim()["page"]
     connection.execute("UPDATE jobs_queueitem SET stage = 3")
@@ -149,7 +149,7 @@ def test_what_cleaning_took_out_of_an_output_is_told_of(crawl, connection):
     assert [(row.activity, row.output_id) for row in history()] == [("document deletion", 7)]
 
 
-def test_nothing_is_told_of_an_outcome_whose_claim_was_lost(crawl, connection):
+def test_an_outcome_whose_claim_was_lost_is_not_reported(crawl, connection):
     make_documents(crawl.lane, ["page"])
     claimed = crawl.claim()["page"]
     connection.execute("UPDATE jobs_queueitem SET stage = 0, batch_id = NULL")
@@ -182,7 +182,7 @@ def test_text_that_no_database_holds_is_kept_as_far_as_it_can_be(crawl):
 
 
 @pytest.mark.parametrize(("refused", "code"), [("", "OK"), ("It is away.", "REFUSED")])
-def test_an_output_that_was_told_of_an_end_is_told_of(connection, tmp_path, refused, code):
+def test_an_output_that_knows_of_a_run_learns_of_its_end(connection, tmp_path, refused, code):
     job, output = make_job(), make_output(tmp_path / "out.jsonl")
     Job.objects.filter(pk=job.pk).update(phase=Phase.NOTIFYING)
     worker = register_node(connection, "worker")
@@ -214,7 +214,7 @@ def test_every_transition_that_the_history_hears_of_is_in_the_table():
     ],
 )
 @pytest.mark.django_db
-def test_turns_of_a_job_are_told_of_with_its_number_and_name(state, transition, facts, told):
+def test_turns_of_a_job_are_reported_with_its_number_and_name(state, transition, facts, told):
     job = make_job("manual")
     Job.objects.filter(pk=job.pk).update(**state)
 
@@ -226,7 +226,7 @@ def test_turns_of_a_job_are_told_of_with_its_number_and_name(state, transition, 
 
 
 @pytest.mark.django_db
-def test_the_end_of_a_run_is_told_of_with_how_it_ended():
+def test_outputs_are_notified_of_the_end_of_a_run_and_its_result():
     job = make_job()
     Job.objects.filter(pk=job.pk).update(phase=Phase.ACTIVE, stop_request="abort")
 
@@ -320,7 +320,7 @@ def test_a_second_turn_changes_nothing(connection, main):
     assert days(connection) == before
 
 
-def test_what_was_written_before_its_day_was_made_moves_into_it(connection, main):
+def test_rows_written_before_their_day_existed_move_into_it(connection, main):
     remember(connection, NOON)
     remember(connection, NOON + 30 * DAY)
     assert partitions_of_rows(connection) == ["jobs_activity_default"] * 2

@@ -53,7 +53,7 @@ def identifiers(page):
 # --- Simple history ------------------------------------------------------------------------------
 
 
-def test_a_line_says_what_was_done_to_what_and_how_it_ended(job):
+def test_a_line_names_the_action_the_object_and_the_result(job):
     output = job.outputs.get()
     happen(job, 1, activity="document ingest", output=output, seconds=None, result_code="OK", result_description="fine")
 
@@ -86,7 +86,7 @@ def test_a_stretch_of_time_has_its_beginning_and_not_its_end(job):
     ],
     ids=str,
 )
-def test_what_is_asked_for_is_what_is_told(job, facts, found):
+def test_the_requested_rows_are_returned(job, facts, found):
     happen(job, 1, entity="a")
     happen(job, 2, entity="b", result_code="503")
     happen(job, 3, entity="c", activity="document ingest", output=job.outputs.get())
@@ -94,7 +94,7 @@ def test_what_is_asked_for_is_what_is_told(job, facts, found):
     assert identifiers(simple(**facts)) == found
 
 
-def test_one_source_or_one_job_can_be_asked_for(job):
+def test_one_source_or_one_job_can_be_a_filter(job):
     other = make_job("other", repository=type(job.repository).objects.create(name="another web"))
     happen(job, 1, entity="mine")
     happen(other, 2, entity="theirs")
@@ -104,7 +104,7 @@ def test_one_source_or_one_job_can_be_asked_for(job):
     assert identifiers(simple(job_id=other.pk)) == ["theirs"]
 
 
-def test_what_a_deleted_job_did_is_still_told(job):
+def test_the_history_of_a_deleted_job_is_still_shown(job):
     happen(job, 1)
     connection.cursor().execute("UPDATE jobs_activity SET job_id = 999999")
 
@@ -199,7 +199,7 @@ def test_a_pattern_of_endless_length_is_refused():
         simple(entity="a" * 1001)
 
 
-def test_what_takes_too_long_is_given_up(job, monkeypatch):
+def test_an_operation_that_takes_too_long_is_given_up(job, monkeypatch):
     monkeypatch.setattr("jobs.queries.reports.asking._PATIENCE_SECONDS", 0.001)
     for number in range(300):
         happen(job, number)
@@ -266,7 +266,7 @@ def test_classes_come_in_pages(job):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moments=st.lists(st.integers(0, 60), min_size=1, max_size=12), interval=st.integers(1, 30))
-def test_no_interval_is_busier_than_the_one_that_is_told(job, moments, interval):
+def test_no_interval_is_busier_than_the_reported_one(job, moments, interval):
     rows = [(NOON + seconds(moment), moment * 7 + 1) for moment in moments]
     Activity.objects.all().delete()
     for moment in moments:
@@ -305,7 +305,7 @@ def test_results_are_counted_by_class_of_identifier_and_result(job):
 
 
 @given(texts=st.lists(st.text(alphabet="ab/:. \n", max_size=12), min_size=1, max_size=20))
-def test_the_host_of_an_address_is_what_its_pattern_takes_out_of_it(texts):
+def test_the_host_of_an_address_is_extracted_by_its_pattern(texts):
     fast = class_of("said.text", HOST, parameter="pattern")
     by_pattern = "coalesce(substring(said.text FROM %(pattern)s), '') COLLATE \"C\""
 

@@ -187,7 +187,7 @@ LINK_TO = {name: [(name, "link")] for name in NAMES}
 # --- Examples ------------------------------------------------------------------------------------
 
 
-def test_what_is_farther_than_the_limit_is_known_and_not_due(crawl):
+def test_documents_beyond_the_limit_are_known_and_not_due(crawl):
     crawl.begin("a")
 
     crawl.read_all({"a": [("b", "link")], "b": [("c", "link")]})
@@ -210,7 +210,7 @@ def test_the_first_limits_hold_below_a_page_that_fails(connection, limit, within
     assert set(crawl.claim()) == within
 
 
-def test_a_nearer_way_brings_in_what_was_too_far(crawl):
+def test_a_shorter_way_brings_in_a_document_that_was_too_far_away(crawl):
     crawl.begin("a", "d")
     claims = crawl.claim()
     crawl.read(claims["a"], links=LINK_TO["b"])
@@ -263,7 +263,7 @@ def test_documents_beyond_the_limit_leave_the_outputs_and_stay_known(crawl):
     assert (crawl.stage("b"), crawl.indexed()) == (Stage.HOPCOUNT_REMOVED, {"a", "d"})
 
 
-def test_what_left_the_outputs_comes_back_when_it_is_near_again(crawl):
+def test_removed_documents_return_when_they_are_near_again(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")]})
     QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
@@ -335,7 +335,7 @@ def test_a_document_that_moves_beyond_the_limit_leaves_with_its_outcome(crawl):
     assert not QueueItem.objects.filter(hash=hash_of("c")).exists()
 
 
-def test_what_comes_near_while_it_is_taken_out_stays_and_is_read_again(crawl):
+def test_a_document_that_comes_near_during_its_removal_is_read_again(crawl):
     crawl.begin("a", "d")
     crawl.read_all({"a": LINK_TO["b"]})
     QueueItem.objects.filter(hash__in=[hash_of("a"), hash_of("d")]).update(stage=Stage.PENDING, seq=1)
@@ -365,7 +365,7 @@ def test_a_released_removal_beyond_the_limit_stays_beyond_it(crawl):
     assert crawl.indexed() == {"a"}
 
 
-def test_what_was_too_far_comes_in_when_it_becomes_a_seed(crawl):
+def test_a_document_that_was_too_far_comes_in_as_a_seed(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")], "b": [("c", "link")]})
 
@@ -472,7 +472,7 @@ def within_of(site, *, seeds, limits):
 
 @given(limits=LIMITS, site=SITES, seeds=SEEDS, data=st.data())
 @with_database
-def test_a_run_reads_what_is_within_the_limits_in_whatever_order(connection, limits, site, seeds, data):
+def test_a_run_reads_the_documents_within_the_limits_in_any_order(connection, limits, site, seeds, data):
     crawl = begin_anew(connection, limits)
     crawl.begin(*seeds)
 
@@ -492,7 +492,7 @@ def test_a_run_reads_what_is_within_the_limits_in_whatever_order(connection, lim
     data=st.data(),
 )
 @with_database
-def test_run_after_run_the_outputs_hold_what_is_within_the_limits(connection, most, counted, sites, data):
+def test_outputs_hold_the_documents_within_the_limits_after_each_run(connection, most, counted, sites, data):
     limits = {counted: most}
     crawl = begin_anew(connection, limits)
 

@@ -79,7 +79,7 @@ def test_hosts_in_progress_come_first_then_waiting_ones_then_the_latest(running,
     assert len(shown) == 50
 
 
-def test_what_is_counted_of_a_host_is_what_all_of_its_lanes_and_deltas_say(running):
+def test_the_counts_of_a_host_are_those_of_its_lanes_and_deltas(running):
     lane = make_lane(running.seed, "a.example")
     count(lane, 10)
     count(lane, -4, by=CounterDelta.objects.create)
@@ -91,7 +91,7 @@ def test_what_is_counted_of_a_host_is_what_all_of_its_lanes_and_deltas_say(runni
     assert (host.pending, host.active, host.done, host.failed) == (6, 0, 4, 3)
 
 
-def test_so_many_hosts_are_counted_and_no_more(running, sleepers):
+def test_hosts_are_counted_up_to_a_limit(running, sleepers):
     page = read_job_page(running.job.pk, now=NOON)
     screen = job_screen(page, now=NOON)
 

@@ -81,7 +81,7 @@ def test_all_of_it_is_seen_by_others_at_its_end_and_nothing_before(mine, others,
     assert [capacity_of(others, node), capacity_of(others, other_node)] == [2, 2]
 
 
-def test_each_statement_sees_what_others_committed_before_it(mine, others, node):
+def test_each_statement_sees_earlier_commits_of_others(mine, others, node):
     with implicit_transaction(mine) as cursor:
         assert cursor.execute(READ, [node.id]).fetchone().capacity == 1
         others.execute(BUMP, [5, node.id])
@@ -124,14 +124,14 @@ def test_a_fence_that_it_holds_is_held_until_its_end(mine, others, node):
     others.execute("SELECT FROM nodes_node WHERE id = %s FOR UPDATE NOWAIT", [node.id])
 
 
-def test_a_shut_fence_rolls_back_what_was_written_before_it(mine, others, node):
+def test_a_refused_fence_rolls_back_earlier_writes(mine, others, node):
     members.stop(others, node_id=node.id, reason="asked to")
     with pytest.raises(FenceRefused):
         bump_and(lambda _cursor: hold_node(mine, node.id), mine, node)
     assert capacity_of(others, node) == 1
 
 
-def test_what_a_frozen_process_holds_ends_with_the_mark_of_its_node(dsn, others):
+def test_claims_of_a_frozen_process_end_with_the_mark_of_its_node(dsn, others):
     main, frozen = register_node(others), register_node(others, "worker", capacity=1)
     term, verdict = elect_main(others, main), fall_silent(others, frozen)
     work = connect(dsn, node_id=frozen.id, purpose="work", timeout=frozen.timeout)

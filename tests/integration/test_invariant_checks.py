@@ -112,7 +112,7 @@ def test_a_place_that_is_counted_and_not_open_is_found(crawl):
     assert "7 requests are counted" in crawl.example("places")
 
 
-def test_places_are_looked_at_in_what_limits_many_hosts_too(connection):
+def test_places_below_shared_limits_are_checked_too(connection):
     crawl = Crawl(connection, total_open_requests=9)
     total = BinState.objects.filter(bin__namespace=Bin.POLICY)
     assert total.get().open_requests > 0
@@ -124,7 +124,7 @@ def test_places_are_looked_at_in_what_limits_many_hosts_too(connection):
     assert "9 requests are counted" in crawl.example("places")
 
 
-def test_a_count_that_is_not_what_the_rows_say_is_found(crawl):
+def test_a_count_that_differs_from_its_rows_is_found(crawl):
     CounterDelta.objects.create(
         job_id=crawl.running.job.pk,
         lane_id=crawl.lane.pk,
@@ -138,7 +138,7 @@ def test_a_count_that_is_not_what_the_rows_say_is_found(crawl):
     assert f"lane {crawl.lane.pk}: 1 more" in crawl.example("counts")
 
 
-def test_what_does_not_hold_is_logged(crawl, caplog):
+def test_a_broken_invariant_is_logged(crawl, caplog):
     BinState.objects.update(open_requests=7)
 
     with caplog.at_level(logging.ERROR):
@@ -154,7 +154,7 @@ def test_a_look_that_takes_too_long_is_given_up_and_said(crawl, monkeypatch):
     assert crawl.check()["claims"] is None
 
 
-def test_an_old_main_writes_nothing_of_what_it_finds(crawl):
+def test_an_old_main_writes_none_of_its_findings(crawl):
     old = TermHeld(scope="cluster", term=crawl.term.term - 1, main_id=crawl.manager.id)
 
     with pytest.raises(FenceRefused):

@@ -49,7 +49,7 @@ def test_a_document_that_is_claimed_after_an_edit_is_read_with_the_edit(connecti
     assert edited is None
 
 
-def test_a_document_claimed_before_an_edit_is_read_by_what_is_known_now(connection, job):
+def test_a_document_claimed_before_an_edit_is_read_with_the_edit(connection, job):
     specification = {**job.specification, "exclude": ["private"]}
 
     [edited] = found(

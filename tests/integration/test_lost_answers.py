@@ -183,7 +183,7 @@ def test_a_missing_answer_is_given_up_and_the_work_uses_a_new_connection(proxy, 
     patient.close()
 
 
-def test_who_is_told_to_stop_meanwhile_waits_no_longer(proxy, dsn):
+def test_a_stop_ends_the_wait(proxy, dsn):
     stops = []
     work = WorkConnection(
         proxy.dsn(dsn),
@@ -221,7 +221,7 @@ def test_a_session_that_ended_with_its_idle_transaction_is_opened_again(work, co
     assert len(calls) == 2
 
 
-def test_what_changes_tables_may_take_as_long_as_it_takes(dsn):
+def test_a_migration_may_take_any_time(dsn):
     with connect(dsn, node_id=uuid.uuid4(), purpose="work", timeout=seconds(0.05)) as mine:
         with pytest.raises(psycopg.errors.QueryCanceled):
             mine.execute("SELECT pg_sleep(0.3)")

@@ -70,7 +70,7 @@ def test_lanes_that_fell_asleep_lately_are_all_checked_once(connection, running,
     assert awake() == set(hosts)
 
 
-def test_every_lane_is_looked_at_within_a_round(connection, running, monkeypatch):
+def test_every_lane_is_checked_within_a_round(connection, running, monkeypatch):
     monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 4)
     other = make_running_job(running.manager)
     hosts = [f"h{number}.example" for number in range(10)]
@@ -87,7 +87,7 @@ def test_every_lane_is_looked_at_within_a_round(connection, running, monkeypatch
     assert awake() == set(hosts)
 
 
-def test_a_round_goes_on_page_after_page_and_then_from_the_first_one(connection, running, monkeypatch):
+def test_a_round_reads_page_after_page_and_then_starts_again(connection, running, monkeypatch):
     monkeypatch.setattr(wake, "_PAGES_A_PASS", 1)
     first = make_sleeper(running, "first.example", documents=0)
     for number in range(2 * STATES_A_PAGE):
@@ -112,7 +112,7 @@ def test_a_round_goes_on_page_after_page_and_then_from_the_first_one(connection,
     assert {first.bin.name, last.bin.name} <= awake()
 
 
-def test_the_next_round_finds_what_has_gone_to_sleep_behind_the_look(connection, running, monkeypatch):
+def test_the_next_round_finds_lanes_that_fell_asleep_behind_the_scan(connection, running, monkeypatch):
     monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 2)
     lanes = [make_lane(running.seed, f"h{number}.example", ready_at=None) for number in range(5)]
     sweep = Sweep()
@@ -148,7 +148,7 @@ def test_lanes_of_others_are_left_to_them(connection, running):
     assert Sweep().look(connection, groups=[running.group.id + 1], now=NOON + PAUSE) == 0
 
 
-def test_all_lanes_are_looked_at_when_that_is_asked(connection, running, monkeypatch):
+def test_all_lanes_are_scanned_on_request(connection, running, monkeypatch):
     monkeypatch.setattr(wake, "_LATELY_A_PASS", 2)
     monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 1)
     for number in range(7):
@@ -157,7 +157,7 @@ def test_all_lanes_are_looked_at_when_that_is_asked(connection, running, monkeyp
     assert Sweep().look_at_all(connection, groups=[running.group.id], now=NOON) == 7
 
 
-def test_a_look_is_bounded_however_many_lanes_sleep(connection, running):
+def test_a_scan_is_bounded_for_any_number_of_sleeping_lanes(connection, running):
     with connection.transaction():
         connection.execute(
             """

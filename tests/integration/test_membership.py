@@ -73,7 +73,7 @@ def test_a_second_process_with_the_same_id_is_refused_and_changes_nothing(connec
     assert events_of(connection, node.id) == ["registered", "running"]
 
 
-def test_a_beat_tells_what_has_become_of_the_node_and_who_is_main(connection):
+def test_a_heartbeat_returns_the_state_of_the_node_and_the_main_manager(connection):
     node = register_node(connection)
     before = members.beat(connection, node_id=node.id, progress={"in_flight": 3})
     elect_main(connection, node)
@@ -107,7 +107,7 @@ def test_the_beat_of_a_node_that_the_database_does_not_know_is_not_fit(connectio
     assert (beat.status, beat.is_fit) == (None, False)
 
 
-def test_a_main_that_stops_leaves_its_office_with_the_same_commit(connection):
+def test_a_main_that_stops_resigns_in_the_same_commit(connection):
     node = register_node(connection)
     term = elect_main(connection, node)
 
@@ -185,7 +185,7 @@ def test_every_transition_moves_from_its_sources_and_from_nowhere_else(connectio
 
 
 @pytest.mark.parametrize("status", NodeStatus)
-def test_the_node_fence_lets_through_who_runs_or_drains(connection, status):
+def test_the_node_fence_accepts_running_and_draining_nodes(connection, status):
     node = put_into(connection, status)
 
     try:
@@ -201,14 +201,14 @@ def test_the_node_fence_lets_through_who_runs_or_drains(connection, status):
 @pytest.mark.parametrize(
     ("final", "other"), [pair for pair in itertools.product(sorted(FINAL_STATUSES), NodeStatus) if pair[0] != pair[1]]
 )
-def test_no_statement_whatever_brings_a_node_back_from_its_end(connection, final, other):
+def test_no_statement_revives_an_ended_node(connection, final, other):
     node = put_into(connection, final)
 
     with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="which is for ever"):
         connection.execute("UPDATE nodes_node SET status = %s, stopped_at = NULL WHERE id = %s", [other, node.id])
 
 
-def test_no_statement_whatever_lowers_a_term(connection):
+def test_no_statement_lowers_a_term(connection):
     elect_main(connection, register_node(connection))
 
     with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="it only grows"):
@@ -236,7 +236,7 @@ def test_a_view_lists_live_nodes_by_age_and_the_main_even_after_its_end(connecti
     assert seen.nodes[2].heartbeat_age >= seconds(3600)
 
 
-def test_a_scope_that_nobody_has_opened_looks_empty(connection):
+def test_a_scope_without_a_cluster_looks_empty(connection):
     seen = snapshot.look(connection, scope="crawl:nobody", me=identity_here())
 
     assert (seen.nodes, seen.term.term, seen.term.is_vacant) == ((), 0, True)

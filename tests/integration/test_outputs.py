@@ -185,7 +185,7 @@ def test_an_indexed_document_stands_in_all_outputs_of_its_job(search_output, lin
     }
 
 
-def test_a_changed_document_replaces_what_was_there(search_output, flushed):
+def test_a_changed_document_replaces_its_old_version(search_output, flushed):
     job = JobWithOutputs("job", search_output)
     flushed(job.indexed(PAGE, "old", version="1:v1"))
 
@@ -228,7 +228,7 @@ def test_a_document_lost_at_its_source_leaves_all_outputs_and_counts_once(search
     assert job.deleted() == 1
 
 
-def test_what_could_not_be_read_stays(search_output, lines, flushed):
+def test_unread_documents_stay(search_output, lines, flushed):
     job = JobWithOutputs("job", search_output, lines)
     flushed(job.indexed(PAGE))
 
@@ -241,7 +241,7 @@ def test_what_could_not_be_read_stays(search_output, lines, flushed):
     assert job.deleted() == 0
 
 
-def test_what_was_in_no_output_is_removed_from_none(search_output, lines, flushed):
+def test_a_document_without_an_output_is_removed_from_none(search_output, lines, flushed):
     job = JobWithOutputs("job", search_output, lines)
 
     flushed(job.gone(PAGE))
@@ -394,7 +394,7 @@ def test_the_later_of_two_jobs_that_let_go_together_removes_the_document(
     assert (one.deleted(), other.deleted()) == (0, 1)
 
 
-def test_a_job_that_adds_what_another_one_just_removes_holds_it_in_the_end(
+def test_a_job_that_adds_a_document_beside_its_removal_holds_it_in_the_end(
     search_output, connection, dsn, worker, flushed
 ):
     one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
@@ -464,7 +464,7 @@ def test_a_document_that_no_output_held_is_dropped_and_not_counted(search_output
     assert actions(lines) == []
 
 
-def test_what_another_job_holds_stays_when_one_is_deleted(search_output, flushed, dropped):
+def test_documents_of_another_job_stay_when_one_is_deleted(search_output, flushed, dropped):
     one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
     flushed(one.indexed(PAGE))
     flushed(other.indexed(PAGE))
@@ -498,7 +498,7 @@ def test_the_later_of_two_jobs_that_drop_a_document_together_removes_it(
     assert not QueueItem.objects.exists()
 
 
-def test_a_job_that_cleans_what_another_one_adds_leaves_it_there(
+def test_a_job_that_cleans_up_keeps_a_document_that_another_one_adds(
     search_output, connection, other_connection, rival, worker, flushed
 ):
     one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
@@ -554,7 +554,7 @@ def test_a_failed_worker_drops_nothing(search_output, connection, worker, flushe
 # --- Connections ---------------------------------------------------------------------------------
 
 
-def test_a_connection_that_changed_between_runs_is_read_anew(lines, connection, worker, tmp_path):
+def test_a_connection_that_changed_between_runs_is_read_again(lines, connection, worker, tmp_path):
     job, outputs = JobWithOutputs("job", lines), JobOutputs()
     flush(connection, worker=worker, results=[job.indexed(PAGE)], outputs=outputs, now=NOON)
 

@@ -373,7 +373,7 @@ def test_a_turn_that_closes_while_it_is_followed_leaves_its_requests(
     assert (follower.follows, follower.requests) == (first.id, 1000)
 
 
-def test_a_turn_that_followed_while_it_was_served_leaves_what_it_inherited(connection, running, worker):
+def test_a_turn_that_followed_while_it_was_served_leaves_its_requests(connection, running, worker):
     lane = make_lane(running.seed)
     make_documents(lane, 3 * DOCUMENTS_A_TURN)
     taken = []
@@ -437,7 +437,7 @@ def test_two_workers_take_different_batches(dsn, connection, running, worker):
     assert not Batch.objects.filter(state="available").exists()
 
 
-def test_who_locks_a_batch_keeps_it_from_others(connection, other_connection, running, worker):
+def test_a_lock_of_a_batch_keeps_it_from_others(connection, other_connection, running, worker):
     make_documents(make_lane(running.seed), 5)
     stuff_all(connection, running)
     rival = register_node(connection, "worker")
@@ -557,7 +557,7 @@ def test_two_flushes_that_name_the_same_absent_documents_make_each_once(
     assert sum(counted.values_list("amount", flat=True)) == 30
 
 
-def test_the_smaller_of_two_depths_counts_whoever_comes_first(connection, other_connection, rival, manager, worker):
+def test_the_smaller_of_two_depths_counts_in_any_order(connection, other_connection, rival, manager, worker):
     running = make_running_job(
         manager, policy=make_policy(), specification={"max_depth": 5, "allow_private_networks": True}
     )

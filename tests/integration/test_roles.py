@@ -232,7 +232,7 @@ def test_a_session_must_show_that_the_request_is_its_own():
     assert_problem(response, 403, "permission_denied")
 
 
-def test_the_documentation_is_shown_to_who_is_logged_in():
+def test_the_documentation_needs_a_login():
     assert APIClient().get("/api/v1/docs/").status_code == 401
 
     page = client_of(VIEWER).get("/api/v1/docs/")
@@ -242,7 +242,7 @@ def test_the_documentation_is_shown_to_who_is_logged_in():
     assert "script-src 'self';" in page["Content-Security-Policy"]
 
 
-def test_each_role_holds_what_the_one_below_it_holds():
+def test_each_role_includes_the_one_below_it():
     assert ROLES[VIEWER] < ROLES[OPERATOR] < ROLES[ADMINISTRATOR]
 
 

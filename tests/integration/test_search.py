@@ -83,7 +83,7 @@ def test_a_text_that_is_removed_is_not_found_from_then_on(index, connection):
     assert found("wombat") == set()
 
 
-def test_the_texts_that_wait_longest_come_first_and_no_more_than_asked_for(index, connection):
+def test_the_longest_waiting_texts_come_first_up_to_a_number(index, connection):
     for number in range(5):
         index(page(f"number{number}", url=f"http://a.example/{number}"), searchable=False)
 
@@ -119,7 +119,7 @@ def test_a_text_of_many_different_words_ends_below_the_limit_too(index):
     assert found("wombat") == {"http://a.example/page"}
 
 
-def test_what_postgresql_cannot_store_is_left_out_of_a_text(index):
+def test_characters_that_postgresql_cannot_store_are_removed(index):
     index(page("a \0wombat\ud83d", title="\0", language="x" * 50, content_type="y" * 200))
 
     assert found("wombat") == {"http://a.example/page"}
@@ -150,7 +150,7 @@ def test_what_postgresql_cannot_store_is_left_out_of_a_text(index):
     ],
 )
 @pytest.mark.parametrize("language", ["", "en-US", "de", "tlh"])
-def test_a_page_is_found_by_a_word_of_it_however_it_stands_there(index, text, word, language):
+def test_a_page_is_found_by_any_form_of_its_word(index, text, word, language):
     index(page(text, language=language))
 
     assert found(word) == {"http://a.example/page"}
@@ -262,7 +262,7 @@ def test_pages_follow_each_other_without_overlap_or_gap(index):
     assert (shown.total, shown.has_more) == (25, False)
 
 
-def test_of_a_word_that_is_everywhere_only_so_many_pages_are_ranked(index, monkeypatch):
+def test_a_frequent_word_has_a_limited_number_of_ranked_pages(index, monkeypatch):
     monkeypatch.setattr(search_query, "_RANKED_AT_MOST", 5)
     index(*(page("wombat", url=f"http://a.example/{number}") for number in range(8)))
 

@@ -94,5 +94,5 @@ def test_frequent_words_have_as_many_positions_as_postgresql_keeps(both):
 
 
 @pytest.mark.parametrize("text", ["naïve", "x" * 3_000, "word " * 9_000])
-def test_what_only_postgresql_knows_how_to_cut_is_left_to_it(text):
+def test_texts_that_only_postgresql_can_cut_are_left_to_it(text):
     assert cut([("a title", "A"), (text, "")]) is None

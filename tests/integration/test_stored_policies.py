@@ -82,7 +82,7 @@ def test_rules_are_read_in_their_order(connection):
     assert denying.window.days == ALWAYS.days
 
 
-def test_policies_that_hold_everywhere_are_read_with_whatever_is_asked_for(connection):
+def test_policies_that_hold_everywhere_are_read_with_every_request(connection):
     asked, _other, everywhere = make_policy(), make_policy(), make_policy(holds_everywhere=True)
 
     assert read(connection, asked).keys() == {asked.pk, everywhere.pk}

@@ -54,21 +54,21 @@ def test_a_stored_setting_is_a_version_with_author_time_and_journal_entry():
     assert event.message.startswith("settings version 1 by vera: cluster.heartbeat_interval default → 1")
 
 
-def test_what_changes_nothing_makes_no_version():
+def test_an_edit_without_changes_makes_no_version():
     store(SHORT)
 
     assert store(SHORT) == []
     assert SettingsVersion.objects.count() == 1
 
 
-def test_what_is_refused_stores_nothing():
+def test_a_refused_change_stores_nothing():
     with pytest.raises(InvalidSettings):
         store({"worker": {"claimed": 5}, "cluster": {"node_timeout": 3}})
 
     assert not SettingsVersion.objects.exists()
 
 
-def test_who_looked_at_an_older_version_is_refused():
+def test_an_edit_of_an_older_version_is_refused():
     store(SHORT, based_on=0)
 
     with pytest.raises(SettingsChanged, match="based on version 0, but vera has since stored version 1"):
@@ -154,7 +154,7 @@ def test_settings_are_stored_and_shown_through_the_api():
     assert timeout["environment"] == "CRAWLCTL_NODE_TIMEOUT"
 
 
-def test_a_dry_run_says_what_would_change_and_stores_nothing():
+def test_a_dry_run_shows_the_changes_and_stores_nothing():
     answer = put(SHORT, "?dry_run=true")
 
     assert len(answer.json()["changes"]) == 2
@@ -193,7 +193,7 @@ def test_all_versions_are_kept_and_shown():
     assert first["document"] == SHORT
 
 
-def test_who_may_not_set_up_may_not_store():
+def test_storing_needs_the_permission_to_set_up():
     assert_problem(client_of(OPERATOR).put(SETTINGS, SHORT, format="json"), 403, "permission_denied")
 
 

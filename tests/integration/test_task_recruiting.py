@@ -268,7 +268,7 @@ def test_a_cancelled_task_that_waits_is_archived(office, worker):
         book.cancel(task.pk, made_by="a test")
 
 
-def test_a_cancelled_task_that_runs_is_asked_to_end(office, connection, dsn, monkeypatch):
+def test_a_running_task_that_is_cancelled_is_requested_to_end(office, connection, dsn, monkeypatch):
     worker = Worker(connection, dsn, beat=0.05)
     task = schedule(kind="count")
     office.assign()

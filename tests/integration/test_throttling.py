@@ -119,7 +119,7 @@ def test_a_gap_that_becomes_shorter_or_longer_counts_from_the_last_start(connect
     assert opens_again(connection, running) is None
 
 
-def test_who_takes_a_turn_is_told_what_is_left_of_its_gap(connection, manager, worker):
+def test_a_taken_turn_has_the_rest_of_its_gap(connection, manager, worker):
     running = crawl(manager, "a.example", min_gap=30.0)
     stuff_all(connection, running)
     connection.execute("UPDATE jobs_binstate SET last_start_at = clock_timestamp() - interval '10 seconds'")
@@ -129,7 +129,7 @@ def test_who_takes_a_turn_is_told_what_is_left_of_its_gap(connection, manager, w
     assert 15 < turn.pace.wait <= 20
 
 
-def test_what_was_read_is_waited_for_only_while_bytes_are_limited(connection, manager):
+def test_bytes_delay_requests_only_while_they_are_limited(connection, manager):
     running = crawl(manager, "a.example", bytes_per_second=1000)
     BinState.objects.update(last_start_at=NOON - seconds(60), not_before=NOON + seconds(600))
 
@@ -266,7 +266,7 @@ def test_documents_of_a_host_with_a_timed_denial_wait_for_its_end(connection, ma
     assert not turn.is_denied
 
 
-def test_who_waits_for_the_end_of_a_denial_goes_on_when_its_rule_is_gone(connection, manager):
+def test_a_document_that_waits_for_a_denial_continues_without_its_rule(connection, manager):
     running = crawl(manager, "a.example", min_gap=0.0)
     make_rule(running.seed.policy, "*.example", denies=True, from_time=dt.time(9), to_time=dt.time(17))
     assert opens_again(connection, running) == NOON.replace(hour=17)
@@ -278,7 +278,7 @@ def test_who_waits_for_the_end_of_a_denial_goes_on_when_its_rule_is_gone(connect
     assert sweep.look(connection, groups=groups, now=NOON + seconds(2)) == 1
 
 
-def test_a_host_that_was_stopped_is_closed_until_it_may_go_on(connection, manager):
+def test_a_stopped_host_is_closed_until_its_release(connection, manager):
     bin_ = make_bin()
     Bin.objects.update(stopped_at=NOON)
     assert in_force(connection, bin_).closed_until == UNTIL_GO_ON
@@ -302,7 +302,7 @@ def test_hosts_of_a_policy_never_exceed_its_total_of_open_requests(connection, m
     assert open_requests(str(running.seed.policy_id)) == 3
 
 
-def test_a_turn_that_closes_gives_its_parents_back_what_it_had(connection, manager, worker):
+def test_a_closing_turn_returns_its_share_of_its_parents(connection, manager, worker):
     running = crawl(manager, "a.example", "b.example", total_open_requests=2, total_starts=1, total_period="second")
     stuff_all(connection, running, workers=1)
     turns = take_turns(connection, worker)
@@ -434,7 +434,7 @@ def test_known_hosts_get_their_address_as_parent_when_a_policy_needs_it(connecti
     assert in_force(connection, Bin.objects.get(namespace=Bin.ADDRESS)).gap == 3.0
 
 
-def test_who_becomes_main_in_between_goes_on_with_those_that_are_left(connection, manager, known, two_at_once):
+def test_a_new_main_in_between_continues_with_the_remaining_moves(connection, manager, known, two_at_once):
     policies.change(known.seed.policy_id, per_address=True, everywhere=True)
     first = elect_main(connection, manager)
     addresses.place_some(connection, term=first)
@@ -500,7 +500,7 @@ def test_a_seed_with_another_policy_removes_the_first_ones_address_limits(connec
     assert in_force(connection, Bin.objects.get(namespace=Bin.ADDRESS)).gap == 0.5
 
 
-def test_what_a_lost_worker_had_of_parents_comes_back(connection, manager, worker):
+def test_the_share_of_parents_of_a_lost_worker_returns(connection, manager, worker):
     main = register_node(connection, "manager")
     term = elect_main(connection, main)
     running = crawl(manager, "a.example", total_open_requests=2, total_starts=1, total_period="second")
@@ -553,7 +553,7 @@ def test_a_host_backs_off_longer_with_each_refusal(connection, manager):
     assert waited == [*CURVE, CURVE[-1], CURVE[-1]]
 
 
-def test_what_several_requests_hear_at_once_is_one_answer(connection, manager):
+def test_simultaneous_requests_share_one_answer(connection, manager):
     lane = crawl(manager, "a.example").seed.lanes.get()
 
     for _ in range(5):
@@ -563,7 +563,7 @@ def test_what_several_requests_hear_at_once_is_one_answer(connection, manager):
     assert seconds_left(connection) <= CURVE[0]
 
 
-def test_what_the_host_asks_for_holds_and_the_longest_of_several_answers(connection, manager):
+def test_the_longest_delay_that_a_host_requested_holds(connection, manager):
     lane = crawl(manager, "a.example").seed.lanes.get()
 
     hosts.back_off(connection, lane_id=lane.pk, asked=3600.0)

@@ -108,7 +108,7 @@ def test_a_running_job_is_checked_for_new_seeds_once_and_after_additions(main):
     assert Job.objects.get().seeding
 
 
-def test_a_job_whose_time_has_come_reads_all_its_seeds_anew_and_no_sooner(main):
+def test_a_job_reads_all_its_seeds_again_exactly_when_it_is_due(main):
     job = make_job()
     job.seeds.update(seeded_run=1)
     Job.objects.update(

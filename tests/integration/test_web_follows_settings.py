@@ -35,7 +35,7 @@ def test_pages_write_no_history_after_it_was_switched_off(client):
     assert not Activity.objects.exists()
 
 
-def test_settings_are_looked_for_no_more_often_than_a_node_beats(client):
+def test_settings_are_read_at_most_once_a_heartbeat(client):
     with CaptureQueriesContext(connection) as asked:
         client.get("/api/v1/jobs/")
         client.get("/api/v1/jobs/")

@@ -104,14 +104,14 @@ async def test_every_request_of_a_login_is_in_the_pace_of_its_document(visitor):
     assert visitor.pace.requests == len(visitor.site.told) + len(visitor.site.logins)
 
 
-async def test_the_form_is_sent_with_what_it_holds_and_with_what_is_filled_in(visitor):
+async def test_the_form_is_sent_with_its_own_and_the_given_values(visitor):
     await visitor.process("/page/1")
 
     (sent,) = visitor.site.logins
     assert set(sent) == {"token", "user", "password", "go"}
 
 
-async def test_a_page_that_needs_no_login_is_asked_for_without_a_session(visitor):
+async def test_a_page_without_a_login_is_requested_without_a_session(visitor):
     await visitor.process("/page/1")
     visitor.site.told.clear()
 
@@ -120,7 +120,7 @@ async def test_a_page_that_needs_no_login_is_asked_for_without_a_session(visitor
     assert visitor.site.told == [("/index", None)]
 
 
-async def test_who_finds_the_gate_shut_waits_behind_it(visitor):
+async def test_a_document_at_a_closed_gate_waits_behind_it(visitor):
     visitor.shared.shut_gates.add(GATE)
 
     outcome = await visitor.process("/page/1")

@@ -151,7 +151,7 @@ def test_no_page_and_no_list_reads_more_than_it_shows(queue):
 
 
 @pytest.mark.parametrize("things", ["jobs", "policies", "repositories", "outputs", "nodes"])
-def test_searched_and_ordered_lists_read_no_more_than_they_show(queue, things):
+def test_searched_and_ordered_lists_read_only_the_rows_they_show(queue, things):
     administrator = client_of("administrator")
     reader = Reader(of=_large_tables(queue.connection))
     newest = "started_at" if things == "nodes" else "name"
@@ -215,7 +215,7 @@ def _large_tables(connection):
     return {row[0] for row in found}
 
 
-def test_no_question_of_a_duty_reads_more_than_what_is_under_way(queue):
+def test_conditions_of_duties_read_only_active_rows(queue):
     facts = {"me": queue.manager.id, "scope": CLUSTER_SCOPE, "now": queue.now()}
 
     plan = explain_on(queue.connection, f"SELECT {calls(OWNER_DUTIES)}, {calls(MAIN_DUTIES)}", facts)
@@ -223,7 +223,7 @@ def test_no_question_of_a_duty_reads_more_than_what_is_under_way(queue):
     assert {table: rows for table, rows in rows_read(plan).items() if rows > A_LOT} == {}
 
 
-def test_what_is_asked_again_and_again_of_jobs_that_run_reads_no_others(queue):
+def test_repeated_conditions_of_running_jobs_read_no_other_jobs(queue):
     facts = {"scope": CLUSTER_SCOPE, "now": queue.now()}
 
     for question in (JOBS_AT_REST, PASSING_JOBS):

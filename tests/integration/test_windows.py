@@ -112,7 +112,7 @@ def test_a_job_waits_after_its_window_shows_until_when_and_continues(day):
     assert (status(job), job.reason, job.window_ends_at) == ("ACTIVE", "", NOON.replace(hour=23))
 
 
-def test_a_window_that_follows_at_once_lets_the_job_go_on_without_a_rest(day):
+def test_an_adjacent_window_continues_the_job_without_a_stop(day):
     scheduled = day(EVENING, NIGHT)
     scheduled.at(18)
     scheduled.runs()
@@ -123,7 +123,7 @@ def test_a_window_that_follows_at_once_lets_the_job_go_on_without_a_rest(day):
     assert not JobEvent.objects.filter(job=job, kind="wait").exists()
 
 
-def test_a_schedule_is_looked_at_again_when_it_opens_next_and_once_an_hour(day):
+def test_a_schedule_is_checked_when_it_opens_next_and_once_an_hour(day):
     scheduled = day(EVENING)
 
     assert scheduled.at(12).schedule_due_at == NOON.replace(hour=13)
@@ -143,7 +143,7 @@ def test_a_schedule_is_checked_at_once_after_a_change_or_a_move_of_its_job(day):
     assert status(scheduled.at(12, 1)) == "READYFORSTARTUP"
 
 
-def test_a_job_outside_its_window_is_looked_at_when_the_next_one_opens(day):
+def test_a_job_outside_its_window_is_checked_when_the_next_one_opens(day):
     scheduled = day(EVENING, Window(hours=(22,), minutes=(30,), duration=HOUR))
     scheduled.at(18)
     scheduled.runs()

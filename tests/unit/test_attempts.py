@@ -25,7 +25,7 @@ def test_waits_double_up_to_five_minutes_and_end():
     assert attempts() == [5, 10, 20, 40, 80, 160, 300]
 
 
-def test_who_knows_when_it_may_help_is_believed():
+def test_a_failure_that_names_its_retry_time_is_retried_then():
     assert attempts(retry_after=3.0) == [3.0] * 7
 
 

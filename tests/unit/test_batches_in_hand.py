@@ -29,7 +29,7 @@ def test_a_batch_that_is_done_is_known_until_the_database_knows_it_too(batches):
     assert (batches.all, batches.done) == ({1}, [])
 
 
-def test_what_is_done_while_others_are_written_is_told_next_time(batches):
+def test_changes_made_during_a_write_are_reported_next_time(batches):
     batches.settle(2)
     being_written = batches.done
     batches.settle(1)

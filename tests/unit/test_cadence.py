@@ -83,7 +83,7 @@ def test_a_limit_that_becomes_looser_counts_from_the_last_start_too():
 
 
 @pytest.mark.parametrize(("rate", "opens_at"), [(RATE, 30.0), (10 * RATE, 12.0), (RATE / 10, 210.0), (None, 10.0)])
-def test_what_is_not_paid_for_yet_is_paid_at_the_rate_of_today(rate, opens_at):
+def test_unpaid_bytes_are_paid_at_the_present_rate(rate, opens_at):
     cadence = Cadence(bytes_per_second=RATE)
     cadence.start(now=10.0)
     cadence.read(RATE * 10, paid=cadence.price, now=10.0)

@@ -45,7 +45,7 @@ def test_any_number_of_viewers_reads_zookeeper_a_twentieth_of_the_time():
 
 
 @pytest.mark.usefixtures("zookeeper")
-def test_each_cluster_is_looked_at_by_itself():
+def test_each_cluster_is_read_by_itself():
     look = looks_at(Store(takes=0.1))
 
     assert (look("jobs"), look("others"), look("jobs")) == ("jobs, look 1", "others, look 2", "jobs, look 1")
@@ -67,7 +67,7 @@ def test_a_silent_store_is_awaited_once_and_asked_again_later():
     assert look() == "jobs, look 2"
 
 
-def test_the_database_is_asked_each_time(settings):
+def test_the_database_is_read_each_time(settings):
     settings.CRAWLCTL_COORDINATION = "DATABASE"
     look = looks_at(Store(takes=0.1))
 

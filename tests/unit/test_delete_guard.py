@@ -33,7 +33,7 @@ def test_both_thresholds_have_to_be_exceeded(leaving, staying, asks):
         (GONE, Thresholds(percent=None, host_percent=50, documents=0, asks_for_seeds=True), False),
     ],
 )
-def test_a_gone_seed_asks_whatever_the_number(seed, thresholds, asks):
+def test_a_lost_seed_asks_whatever_the_number(seed, thresholds, asks):
     assert should_ask(Facts(1, 1_000, seeds=[seed]), thresholds) is asks
 
 
@@ -72,7 +72,7 @@ def test_a_seed_without_its_links_asks_for_its_own_host_only():
     assert not should_ask(Facts(3, 1_000, [HostShare("b.example", 3, 0)], seeds=[seed]), USUAL)
 
 
-def test_a_gone_seed_of_which_nothing_would_be_removed_asks_nothing():
+def test_a_lost_seed_without_removals_asks_nothing():
     assert not should_ask(Facts(0, 1_000, seeds=[GONE]), USUAL)
 
 

@@ -57,18 +57,18 @@ def test_a_job_has_the_name_of_its_class_unless_it_says_another():
 
 
 @pytest.mark.parametrize("name", ["", "a job", "reports/north", "ä", "x" * 121, ".."])
-def test_an_id_that_cannot_be_is_refused_with_what_could_be(name):
+def test_an_invalid_id_is_refused_with_the_valid_form(name):
     with pytest.raises(BadName, match=r"must be of 1 to 120 characters of a-z, A-Z, 0-9, '\.', '_' and '-'"):
         by_id([Named(name)])
 
 
 @pytest.mark.parametrize(("name", "shown"), [(7, "7 of type int"), (None, "None of type NoneType")])
-def test_a_name_that_is_no_text_is_refused_and_says_what_it_is(name, shown):
+def test_a_name_that_is_no_text_is_refused_with_its_type(name, shown):
     with pytest.raises(BadName, match=f"the job {shown} cannot be: it must be of 1 to 120 characters"):
         by_id([Named(name)])
 
 
-def test_what_is_no_job_is_refused():
+def test_an_invalid_job_is_refused():
     with pytest.raises(TypeError, match="Named'> is no DistributedJob: hand over objects"):
         by_id([Named])
 
@@ -200,7 +200,7 @@ def test_a_listener_that_fails_keeps_no_other_from_being_called(caplog):
     assert "a shutdown listener of job mails failed" in caplog.text
 
 
-def test_a_listener_that_hangs_does_not_hold_up_who_stops_the_run():
+def test_a_listener_that_hangs_does_not_delay_the_end_of_the_run():
     context, free = JobContext({"a"}), threading.Event()
     context.add_shutdown_listener(free.wait)
 
@@ -240,7 +240,7 @@ def test_no_time_at_all_is_refused(name):
         Tuning(**{name: dt.timedelta()})
 
 
-def test_an_observer_that_fails_keeps_no_other_from_being_told(caplog):
+def test_a_failing_observer_keeps_no_other_from_its_call(caplog):
     class Fails(Observer):
         def work_begun(self, kind):
             raise RuntimeError("no memory")

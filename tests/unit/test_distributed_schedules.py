@@ -142,7 +142,7 @@ def test_new_items_are_due_when_the_first_of_the_others_is():
     assert past_of_group([FRESH, Past(taken_up_at=BEGUN + 5)], others=[]) == FRESH
 
 
-def test_a_run_of_another_node_is_told_from_the_last_one_of_this_node():
+def test_a_run_of_another_node_differs_from_the_last_one_of_this_node():
     schedule = Schedule.by_rate(MINUTE)
 
     assert not ran_elsewhere(schedule, run_at(BEGUN), BEGUN + 3)

@@ -119,7 +119,7 @@ def test_the_next_in_line_gets_a_heartbeat_when_the_mains_process_ended():
     assert takes_office(me=SECOND, after=2 * BEAT)
 
 
-def test_a_main_that_has_ended_leaves_a_vacancy_and_nobody_to_fail():
+def test_a_main_that_has_ended_leaves_a_vacancy_and_no_failed_node():
     ended = seen_node(status=NodeStatus.FAILED)
     cluster = seen_cluster(ended, OLDEST, me=OLDEST, main=ended)
 
@@ -146,7 +146,7 @@ def test_after_a_night_without_a_cluster_the_oldest_manager_still_wins():
     assert elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) is None
 
 
-def test_who_is_silent_draining_starting_or_no_manager_is_not_in_line():
+def test_silent_draining_and_starting_managers_are_not_in_line():
     ahead = [
         silent(seen_node(started_at=NOON - seconds(9000))),
         seen_node(started_at=NOON - seconds(9001), status=NodeStatus.DRAINING),
@@ -233,7 +233,7 @@ def test_only_the_chosen_manager_stands_and_it_need_not_be_the_oldest():
     )
 
 
-def test_who_was_chosen_waits_for_the_main_on_record_as_the_database_says():
+def test_the_chosen_manager_waits_for_the_main_on_record():
     cluster = seen_cluster(OLDEST, SECOND, me=OLDEST, main=SECOND)
 
     assert elect(cluster, beat=BEAT, is_steady=steady_for(STEADY), is_chosen=True) is None
@@ -250,7 +250,7 @@ def test_the_chosen_manager_replaces_a_missed_main_before_its_timeout():
     assert (action.replaces.node_id, action.replaces.cause) == (main.id, FailureCause.ABSENT)
 
 
-def test_a_main_that_is_chosen_no_more_resigns():
+def test_a_main_that_is_no_longer_chosen_resigns():
     cluster = seen_cluster(OLDEST, SECOND, me=OLDEST, main=OLDEST)
 
     assert elect(cluster, beat=BEAT, is_steady=steady_for(STEADY), is_chosen=False) == Resign(scope="cluster", term=7)

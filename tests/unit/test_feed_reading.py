@@ -96,7 +96,7 @@ def test_a_ttl_is_believed_within_bounds(channel, interval):
 
 
 @pytest.mark.parametrize("missing", [1, 9, 30, 60, 120])
-def test_what_a_feed_that_breaks_off_names_is_not_known(missing):
+def test_entries_of_a_broken_off_feed_are_unknown(missing):
     with pytest.raises(NotRead, match="BROKEN_FEED"):
         read(RSS.format(channel="")[:-missing])
 
@@ -120,7 +120,7 @@ def test_a_feed_that_is_not_well_formed_and_whole_is_read():
         (b"<rss>" + b"<a>" * 200_001, "TOO_LARGE"),
     ],
 )
-def test_what_is_no_feed_has_its_code(body, code):
+def test_an_invalid_feed_has_its_code(body, code):
     with pytest.raises(NotRead) as unread:
         read(body)
 

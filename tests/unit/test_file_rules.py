@@ -60,7 +60,7 @@ def test_hidden_names_and_all_below_them_are_excluded_unless_requested():
     assert Rules(tops=[TOP], hidden=True).admits_file(b"/srv/data/.git/config")
 
 
-def test_where_a_job_begins_belongs_to_it_whatever_its_rules_say():
+def test_seeds_belong_to_a_job_whatever_its_rules_say():
     rules = Rules(tops=[b"/home/me/.notes"], include=["*.txt"], exclude=["me", ".notes"])
 
     assert rules.admits_directory(b"/home/me/.notes")

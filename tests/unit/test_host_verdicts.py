@@ -112,7 +112,7 @@ def test_the_cause_is_the_most_decisive_one(cause, seen):
     assert judge_host(seen, now=NOON).cause == cause
 
 
-def test_a_verdict_tells_until_when_and_which_parent():
+def test_a_verdict_names_its_end_and_its_parent():
     assert judge_host(make_host(back_off_until=SOON), now=NOON).until == SOON
     verdict = judge_host(make_host(served=False, above=[parent(opens_at=SOON)]), now=NOON)
     assert (verdict.parent, verdict.until) == (9, SOON)

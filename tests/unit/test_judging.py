@@ -71,7 +71,7 @@ def test_without_a_main_no_manager_judges(kind):
     assert judge(seen_cluster(OTHER_MANAGER, silent, me=OTHER_MANAGER), is_steady=steady_for(STEADY)) == ()
 
 
-def test_a_main_that_resigned_judges_no_more():
+def test_a_main_that_resigned_judges_no_node():
     silent = seen_worker(heartbeat_age=seconds(100))
 
     assert judge(seen_cluster(MAIN, silent, me=MAIN, main=MAIN, resigned=True), is_steady=steady_for(STEADY)) == ()
@@ -91,7 +91,7 @@ def test_a_node_with_a_long_timeout_gets_all_of_it_after_an_outage():
     assert failed_by_main(patient, beaten=seconds(60)) == [patient.id]
 
 
-def test_a_node_of_this_machine_whose_process_is_gone_is_failed_at_once():
+def test_a_local_node_whose_process_ended_fails_at_once():
     gone = seen_worker(heartbeat_age=seconds(0), same_machine_process_gone=True)
 
     (verdict,) = judge(seen_cluster(MAIN, gone, me=MAIN, main=MAIN), is_steady=steady_for(seconds(0)))
@@ -138,7 +138,7 @@ def test_every_live_state_is_judged(status):
 
 
 @pytest.mark.parametrize("status", sorted(FINAL_STATUSES))
-def test_who_has_ended_is_not_judged_again(status):
+def test_an_ended_node_is_not_judged_again(status):
     assert failed_by_main(seen_worker(heartbeat_age=seconds(100), status=status)) == []
 
 
@@ -158,7 +158,7 @@ def test_the_nodes_of_orphaned_scopes_are_judged_too():
     heartbeat_ages=st.lists(st.timedeltas(min_value=seconds(0), max_value=TIMEOUT), max_size=8),
     beaten=st.timedeltas(min_value=seconds(0), max_value=seconds(1e6)),
 )
-def test_slow_beats_fail_nobody(heartbeat_ages: list[dt.timedelta], beaten: dt.timedelta):
+def test_slow_heartbeats_fail_no_node(heartbeat_ages: list[dt.timedelta], beaten: dt.timedelta):
     assert failed_by_main(*(seen_worker(heartbeat_age=age) for age in heartbeat_ages), beaten=beaten) == []
 
 

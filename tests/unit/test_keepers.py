@@ -63,7 +63,7 @@ def test_a_worker_that_serves_the_host_gets_no_second_turn_before_another():
     assert prefer(plan_of(7), bins=[seen(7, first)]) == [second]
 
 
-def test_what_needs_a_tag_is_kept_by_one_that_has_it():
+def test_a_tagged_host_is_kept_by_a_worker_with_the_tag():
     tagged = keepers_of(7, WORKERS)[-1]
 
     assert prefer(plan_of(7, lane={"tag": "x", "workers": frozenset({tagged})})) == [tagged]
@@ -73,6 +73,6 @@ def test_turns_that_need_one_worker_go_to_the_keeper_of_the_parent():
     assert set(prefer(plan_of(1, together=99), plan_of(2, together=99))) == {keepers_of(99, WORKERS)[0]}
 
 
-def test_what_is_decided_already_is_left_so():
+def test_decided_shares_stay():
     assert prefer(plan_of(7, worker=WORKERS[0])) == [None]
     assert prefer(plan_of(7), workers=()) == [None]

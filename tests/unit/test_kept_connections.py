@@ -66,7 +66,7 @@ def test_with_too_many_connections_the_longest_unused_one_is_closed():
     assert on_a_loop(keep_three) == [True, False, False]
 
 
-def test_those_that_nobody_uses_are_closed_and_never_many_at_once():
+def test_unused_connections_are_closed_and_never_many_at_once():
     async def leave_alone(loop):
         kept, connections = KeptConnections(loop, idle_seconds=0.0), [FakeConnection() for _ in range(100)]
         for connection in connections:

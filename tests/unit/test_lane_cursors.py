@@ -43,7 +43,7 @@ def test_a_recently_ready_row_leaves_room_for_writers_of_older_moments(known):
     assert begins(known, GROUP) == {SEED: (seconds(5), seconds(5))}
 
 
-def test_nothing_is_known_of_groups_that_nobody_looked_at(known):
+def test_groups_without_a_reading_are_unknown(known):
     assert begins(known, GROUP + 1) == {}
 
 
@@ -54,7 +54,7 @@ def test_a_seed_that_was_idle_is_remembered_beside_the_others(known):
     assert set(begins(known, GROUP)) == {SEED, ANOTHER, 12}
 
 
-def test_after_some_seconds_all_is_looked_at_from_the_start(known, clock):
+def test_everything_is_scanned_from_the_start_after_some_seconds(known, clock):
     clock[0] += 6
 
     assert begins(known, GROUP) == {}

@@ -219,7 +219,7 @@ def test_a_transition_starts_where_the_second_list_says_and_nowhere_else(where, 
 
 
 @pytest.mark.parametrize("where", POSSIBLE)
-def test_an_operator_is_offered_his_own_transitions_only(where):
+def test_an_operator_sees_only_possible_transitions(where):
     state, by_operator, _ = POSSIBLE[where]
 
     assert {row.name for row in allowed_transitions(state, owner=Owner.OPERATOR)} == by_operator
@@ -245,17 +245,17 @@ def test_a_transition_leads_from_a_state_that_has_a_name_to_another(where, name)
     assert situation_of(after)
 
 
-def test_what_a_row_sets_unlike_it_sets_in_one_of_its_sources():
+def test_each_limit_of_a_row_comes_from_one_of_its_sources():
     assert all(row.unlike.keys() <= row.sources for row in TRANSITIONS.values())
 
 
-def test_a_state_is_in_one_situation_and_what_is_none_in_no():
+def test_each_valid_state_is_in_one_situation_and_others_in_none():
     for state in all_states():
         if name_of_job(state):
             assert sum(holds(state) for holds in SITUATIONS.values()) == 1, state
 
 
-def test_what_an_operator_does_has_a_label_and_what_is_done_has_words():
+def test_actions_of_operators_have_labels_and_results_have_words():
     assert all(row.label for row in TRANSITIONS.values() if row.owner == Owner.OPERATOR)
     assert all(row.message for row in TRANSITIONS.values())
     assert all(row.guard for row in TRANSITIONS.values() if row.owner != Owner.OPERATOR)
@@ -356,7 +356,7 @@ def test_pauses_windows_and_resuming_are_of_active_jobs_only():
             assert name_of_job(state) == "", state
 
 
-def test_a_job_that_comes_to_rest_is_handed_out_no_more():
+def test_documents_of_a_halting_job_are_handed_out_no_more():
     for state in all_states():
         if name_of_job(state) and state.is_draining:
             assert not state.may_be_stuffed, state
@@ -393,7 +393,7 @@ def test_a_document_has_the_name_that_manifoldcf_gives_it(name):
     assert name_of(**DOCUMENTS[name]) == name
 
 
-def test_documents_have_thirteen_names_and_one_for_what_is_not_there():
+def test_documents_have_thirteen_names_and_one_if_they_do_not_exist():
     truths = (False, True)
     names = {
         manifoldcf_name(
@@ -407,7 +407,7 @@ def test_documents_have_thirteen_names_and_one_for_what_is_not_there():
     assert names == {*DOCUMENTS, ""}
 
 
-def test_what_an_older_run_left_is_there_as_the_scan_says():
+def test_documents_of_an_older_run_are_treated_as_the_scan_says():
     pending, done = {"stage": Stage.PENDING, "of_this_run": False}, {"stage": Stage.DONE, "of_this_run": False}
 
     assert {scan: name_of(**done, scan=scan) for scan in Scan} == {

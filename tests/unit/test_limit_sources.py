@@ -29,13 +29,13 @@ def test_a_rule_that_holds_is_named_with_when_it_began_and_when_it_ends():
     assert (source.since, source.until) == (NOON.replace(hour=8), NOON.replace(hour=14))
 
 
-def test_what_a_policy_says_itself_has_no_rule():
+def test_limits_of_the_policy_itself_have_no_rule():
     source = of_policy(make_terms(1, RuleValues("other", denies=True)), "a.example", NOON)
 
     assert (source.rule, source.limits) == (None, Limits(2, 1.0))
 
 
-def test_each_limit_names_the_strictest_who_says_it():
+def test_each_limit_names_its_strictest_source():
     loose = Source(Origin.POLICY, Limits(8, 1.0, 1000), policy=1)
     few = Source(Origin.POLICY, Limits(2, 0.0), policy=2)
     slow = of_robots(4.0)
@@ -81,7 +81,7 @@ def terms(draw):
 @given(
     terms(), st.sampled_from(["web", "address"]), st.booleans(), st.sampled_from([0.0, 2.5]), st.booleans(), st.data()
 )
-def test_the_strictest_of_all_sources_is_what_is_in_force(policies, namespace, is_stopped, interval, some, data):
+def test_the_strictest_of_all_sources_applies(policies, namespace, is_stopped, interval, some, data):
     brought = {id_ for id_, known in policies.items() if not known.holds_everywhere or data.draw(st.booleans())}
     row = SimpleNamespace(
         namespace=namespace,

@@ -53,7 +53,7 @@ def test_it_is_said_once_for_an_outage(full, capsys):
     assert capsys.readouterr().out.count("cannot be written") == 1
 
 
-def test_a_file_on_a_disk_without_room_is_told_before_a_line_is_lost(tmp_path):
+def test_a_file_on_a_full_disk_is_reported_before_a_line_is_lost(tmp_path):
     with (tmp_path / "log").open("w") as log:
         assert why_unwritable(log.fileno(), least=10**18) == "its disk is full"
         assert why_unwritable(log.fileno(), least=1) == ""

@@ -50,7 +50,7 @@ def test_a_rate_is_that_of_the_last_seconds(meter, clock):
     assert meter.rate(JOB) == 10
 
 
-def test_a_rate_that_nobody_read_lately_is_not_known(meter, clock):
+def test_a_rate_without_a_recent_reading_is_unknown(meter, clock):
     watch(meter, clock, seconds=20, rate=100)
 
     clock.now += 60
@@ -75,7 +75,7 @@ def test_a_slow_count_is_measured_over_many_of_its_steps(meter, clock):
             assert meter.rate(JOB, over=70) == pytest.approx(1 / 7, rel=0.15)
 
 
-def test_the_next_run_keeps_what_the_last_one_did_in_the_history(meter, clock):
+def test_the_next_run_keeps_the_history_of_the_last_one(meter, clock):
     watch(meter, clock, seconds=int(4 * STEP), rate=100)
     clock.now += 1
 

@@ -37,7 +37,7 @@ def left_by(cadence):
     before=st.floats(1e3, 1e7),
     after=st.floats(1e3, 1e7),
 )
-def test_who_takes_a_bin_up_after_an_edit_waits_as_long_as_who_heard_of_it(sizes, before, after):
+def test_a_worker_without_news_of_an_edit_waits_as_long_as_one_with_it(sizes, before, after):
     cadence = read_pages(sizes, rate=before)
     state = left_by(cadence)
 
@@ -51,7 +51,7 @@ def test_who_takes_a_bin_up_after_an_edit_waits_as_long_as_who_heard_of_it(sizes
 
 
 @given(duration=st.floats(0.0, 1e6), before=rates, rate=rates)
-def test_what_is_owed_in_bytes_stays_what_it_is(duration, before, rate):
+def test_a_byte_debt_keeps_its_amount(duration, before, rate):
     owed = seconds_owed(duration, before=before, rate=rate)
 
     assert owed <= max(duration, LONGEST_OWED)
@@ -60,7 +60,7 @@ def test_what_is_owed_in_bytes_stays_what_it_is(duration, before, rate):
 
 
 @given(duration=st.floats(0.0, 1e4), rates=st.lists(st.floats(1e3, 1e6), min_size=2, max_size=5))
-def test_edits_on_the_way_change_nothing_of_what_the_last_one_makes_of_it(duration, rates):
+def test_edits_in_between_do_not_change_the_effect_of_the_last_one(duration, rates):
     step_by_step = duration
     for before, rate in pairwise(rates):
         step_by_step = seconds_owed(step_by_step, before=before, rate=rate)

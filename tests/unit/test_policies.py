@@ -100,7 +100,7 @@ def test_the_first_rule_that_matches_holds():
     assert policy(shop, others).for_bin("www.example", NOON).requests == 5
 
 
-def test_what_a_rule_leaves_open_is_as_the_policy_says():
+def test_a_limit_that_a_rule_leaves_open_comes_from_the_policy():
     rule = RuleValues("a.example", numbers=Numbers(bytes_per_second=500))
 
     assert policy(rule, requests=3, min_gap=4.0).for_bin("a.example", NOON) == Limits(3, 4.0, 500)
@@ -120,7 +120,7 @@ def test_a_rule_that_is_shut_leaves_the_place_to_the_next():
     assert policy(by_night, always).for_bin("a.example", NOON).requests == 5
 
 
-def test_what_is_denied_at_times_is_closed_until_they_are_over():
+def test_hosts_with_a_timed_denial_are_closed_until_its_end():
     working = policy(RuleValues("*.example", Window((1, 2, 3, 4, 5), dt.time(9), dt.time(17)), denies=True))
     friday = dt.datetime(2030, 1, 4, 12, tzinfo=dt.UTC)
 
@@ -153,7 +153,7 @@ def test_adjacent_denials_are_merged_and_earlier_rules_interrupt_them():
         ],
     ],
 )
-def test_what_is_denied_at_all_times_is_denied_for_good(rules):
+def test_a_denial_at_all_times_is_permanent(rules):
     limits = policy(*rules).for_bin("a.example", NIGHT)
 
     assert (limits.denied, limits.closed_until) == (True, None)
@@ -166,7 +166,7 @@ def test_the_first_permanent_denial_wins_and_the_longer_timed_denial():
     assert strictest([later, Limits(2, 1.0, denied=True)]).denied
 
 
-def test_what_a_rule_denies_is_denied_there_only():
+def test_a_rule_denies_only_its_own_hosts():
     denying = policy(RuleValues("*.example", denies=True))
 
     assert denying.for_bin("www.example", NOON).denied

@@ -55,7 +55,7 @@ def moves(shares, previous):
 
 @ALL
 @given(situation=situations())
-def test_every_item_that_somebody_can_do_has_one_node_which_can_do_it(strategy, situation):
+def test_every_feasible_item_has_one_capable_node(strategy, situation):
     shares = share_out(strategy, situation)
 
     there = {WorkItem(job, item) for job, pool in situation.pools.items() if situation.available[job] for item in pool}
@@ -228,7 +228,7 @@ def _sms_away_from_ussd(situation, placed):
     return {WorkItem("sms", item): others[number % len(others)] for number, item in enumerate(items)}
 
 
-def test_a_chain_lets_each_strategy_place_what_is_left():
+def test_a_chain_lets_each_strategy_place_the_remaining_items():
     pools = {"ussd": ["all"], "sms": ["0", "1", "2"], "rebill": list("0123456")}
     situation = Situation(pools=pools, available=dict.fromkeys(pools, NODES), previous={WorkItem("ussd", "all"): "w2"})
 
@@ -266,7 +266,7 @@ def test_a_strategy_that_loses_or_invents_items_is_refused_by_name(shares, sente
         share_out(mistaken, SITUATION)
 
 
-def test_a_link_of_a_chain_may_not_move_what_was_placed_before_it():
+def test_a_link_of_a_chain_may_not_move_items_placed_before_it():
     def mistaken(situation, placed):
         return {WorkItem("a", "0"): "w0"}
 

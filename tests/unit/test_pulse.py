@@ -27,21 +27,21 @@ class _Node:
             self.pulse.counted(began_at=self.now)
 
 
-def test_who_has_beaten_without_a_gap_is_steady_for_as_long():
+def test_a_node_with_heartbeats_without_a_gap_is_steady():
     node = _Node()
 
     assert node.pulse.is_steady(seconds(60))
     assert not node.pulse.is_steady(seconds(61))
 
 
-def test_who_has_not_beaten_yet_is_not_steady():
+def test_a_node_without_a_heartbeat_is_not_steady():
     pulse = Pulse(interval=seconds(2), timeout=seconds(10), give_up=seconds(60), clock=lambda: 0.0)
 
     assert not pulse.is_steady(seconds(0))
 
 
 @pytest.mark.parametrize("missing_beat", ["missed", "skipped"])
-def test_after_a_beat_that_did_not_count_steadiness_has_to_be_earned_anew(missing_beat: str):
+def test_steadiness_starts_again_after_an_uncounted_heartbeat(missing_beat: str):
     node = _Node()
 
     getattr(node.pulse, missing_beat)()

@@ -65,7 +65,7 @@ def test_a_point_has_the_proof_that_its_status_asks_for():
         assert records or status != "by design", f"{point} differs without a record"
 
 
-def test_points_are_told_apart():
+def test_points_differ_from_each_other():
     points = [point for point, *_ in rows()]
 
     assert len(points) > 100

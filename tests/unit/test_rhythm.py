@@ -38,7 +38,7 @@ def due():
     return Duties()
 
 
-def test_what_is_called_for_is_performed_in_turn(due):
+def test_called_duties_are_performed_in_order(due):
     assert due.perform() == 2
     assert due.performed == ["first", "second"]
 
@@ -59,7 +59,7 @@ def test_an_interrupted_duty_ends_the_pass_and_others_go_first_next_time(due, er
     wait_until(lambda: due.perform() == 2)
 
 
-def test_a_duty_with_a_defect_holds_up_nobody(due):
+def test_a_duty_with_a_defect_delays_no_other(due):
     due.fails_with = ZeroDivisionError()
 
     assert due.perform() == 1
@@ -73,7 +73,7 @@ def test_a_connection_that_broke_ends_the_pass(due):
         due.perform()
 
 
-def test_who_may_not_begin_any_more_leaves_the_rest(due):
+def test_a_node_that_may_not_begin_leaves_the_rest(due):
     answers = iter([True, False])
 
     assert due.perform(may_begin=lambda: next(answers)) == 1

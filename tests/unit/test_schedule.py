@@ -198,7 +198,7 @@ def test_of_several_open_windows_the_one_that_closes_last_says_how_it_runs():
     since=st.integers(0, 1500),
     now=MOMENTS,
 )
-def test_what_is_open_is_what_a_look_at_every_minute_finds(windows, method, since, now):
+def test_openings_match_a_check_at_every_minute(windows, method, since, now):
     now = now.replace(second=0, microsecond=0)
     checked_at = now - since * MINUTE
 
@@ -222,7 +222,7 @@ def test_what_is_open_is_what_a_look_at_every_minute_finds(windows, method, sinc
     since=st.integers(0, 1500),
     now=MOMENTS,
 )
-def test_the_last_closed_window_is_what_a_look_at_every_minute_finds(windows, since, now):
+def test_the_last_closed_window_matches_a_check_at_every_minute(windows, since, now):
     now = now.replace(second=0, microsecond=0)
     after = now - since * MINUTE
 

@@ -66,6 +66,6 @@ def test_a_window_is_written_as_it_is_said():
         ("hours 1; open " + "9" * 400 + " d", "too long"),
     ],
 )
-def test_what_is_no_window_is_refused_with_a_sentence(text, sentence):
+def test_an_invalid_window_is_refused_with_a_sentence(text, sentence):
     with pytest.raises(ValueError, match=sentence):
         parse_window(text)

@@ -19,7 +19,7 @@ def test_whole_numbers_are_read(text, expected):
 
 
 @pytest.mark.parametrize("text", ["a", "1.5", "1e3", "1_000", "-1", "0x10", "\u0663", "nan", " ", "0", "9" * 5000])
-def test_what_is_no_whole_number_in_range_is_refused(text):
+def test_a_number_that_is_not_whole_or_out_of_range_is_refused(text):
     with pytest.raises(NotOfThisKind):
         NUMBER.from_text(text)
 
@@ -37,7 +37,7 @@ def test_seconds_become_a_duration(text, expected):
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "1e999", "-1", "0", "61", "1,5", "two", "5s"])
-def test_what_is_no_sensible_duration_is_refused(text):
+def test_an_unreasonable_duration_is_refused(text):
     with pytest.raises(NotOfThisKind):
         DURATION.from_text(text)
 

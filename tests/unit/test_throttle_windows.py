@@ -111,7 +111,7 @@ def test_a_day_that_a_country_left_out_is_waited_for():
 
 
 @pytest.mark.parametrize("at", [dt.datetime(2030, 3, 31, 1, tzinfo=dt.UTC)])
-def test_what_is_always_open_never_changes(at):
+def test_an_always_open_window_never_changes(at):
     assert ALWAYS.is_open(at)
     assert ALWAYS.next_change(at) is None
 

@@ -198,7 +198,7 @@ def test_a_job_with_a_queue_never_has_nothing_to_say(job, cluster, host, waiting
     lent=st.integers(0, 20),
     is_known=st.booleans(),
 )
-def test_what_stuffing_gives_no_turn_is_held_by_a_limit(
+def test_hosts_without_a_turn_from_stuffing_are_held_by_a_limit(
     bounds, not_before, back_off_until, back_off_level, turns, lent, is_known
 ):
     """For a ready lane without a turn, the verdict names a limit. For one with a turn, it names no closed limit."""

@@ -65,7 +65,7 @@ def test_secrets_are_sealed_once_and_read_as_they_were_said():
     assert "sesame" not in repr(specification_of(Asked(configuration=stored)))
 
 
-def test_what_another_key_sealed_cannot_be_read(settings):
+def test_a_secret_sealed_with_another_key_cannot_be_read(settings):
     sealed = seal("sesame")
     assert unseal(sealed) == "sesame"
     settings.SECRET_KEY = "another"
@@ -93,7 +93,7 @@ def test_what_another_key_sealed_cannot_be_read(settings):
         ("<textarea name=a>words</textarea>", {"a": "words"}),
     ],
 )
-def test_of_a_form_is_sent_what_a_browser_would_send(inside, values):
+def test_a_form_is_sent_as_a_browser_would_send_it(inside, values):
     assert forms_of(f"<form method=POST action=/to>{inside}</form>") == [
         Form(action="/to", is_posted=True, values=values)
     ]

@@ -119,7 +119,7 @@ def test_the_first_base_with_an_address_counts(html, base):
         ("<body><meta name=robots content='max-snippet:-1, noindex'>", RobotsWishes(noindex=True)),
     ],
 )
-def test_what_a_page_asks_of_robots(html, wishes):
+def test_the_robots_rules_of_a_page(html, wishes):
     assert read(html).wishes == wishes
 
 
@@ -139,7 +139,7 @@ def test_what_a_page_asks_of_robots(html, wishes):
         ([":", "", ",,"], RobotsWishes()),
     ],
 )
-def test_what_headers_ask_of_robots(headers, wishes):
+def test_the_robots_rules_in_headers(headers, wishes):
     assert wishes_of_headers(headers, robots_name="crawlctl") == wishes
 
 
@@ -194,7 +194,7 @@ def test_honest_pages_are_read_whole(html):
     assert read(html + "<a href=the-last>the last</a>").links[-1] == "the-last"
 
 
-def test_what_a_template_holds_is_not_there():
+def test_content_of_a_template_element_is_ignored():
     page = read("<template><a href=a>no</a><meta name=robots content=none></template><a href=b>yes</a>")
 
     assert (page.links, page.text, page.wishes) == (["b"], "yes", RobotsWishes())
@@ -204,5 +204,5 @@ def test_a_template_of_another_vocabulary_hides_nothing():
     assert read("<math><template><a href=a>x</a></template></math>").links == ["a"]
 
 
-def test_a_main_part_inside_of_what_is_no_text_is_none():
+def test_a_main_element_inside_of_a_script_is_ignored():
     assert read("<nav><main>a long list of links</main></nav>yes").text == "yes"

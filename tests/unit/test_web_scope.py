@@ -57,7 +57,7 @@ from jobs.connectors.repository.web.suffixes import registrable_domain
         (ScopeKind.ANY, "http://example.com/", ["http://other.example/"], []),
     ],
 )  # fmt: skip
-def test_a_kind_of_scope_holds_what_it_says(kind, seed, inside, outside):
+def test_a_kind_of_scope_contains_its_documents(kind, seed, inside, outside):
     scope = Scope(kind=kind, seeds=[seed])
 
     assert [url for url in [seed, *inside] if not scope.admits(url)] == []

@@ -85,7 +85,7 @@ def test_that_it_has_left_counts_once():
     assert heard == [0]
 
 
-def test_where_there_is_no_gap_nobody_waits_to_hear_of_it():
+def test_requests_without_a_gap_wait_for_no_report():
     queue = queue_with(gap=0.0)
     heard = []
     pace = pace_of(queue, left=lambda: heard.append(queue.paced.leaving))
@@ -131,7 +131,7 @@ def test_no_document_begins_while_a_request_of_a_bin_with_a_gap_is_leaving(gap, 
     assert queue.may_begin == may_begin
 
 
-def test_results_wait_longer_for_each_other_while_much_is_in_hand():
+def test_results_wait_longer_for_each_other_if_many_are_expected():
     set_for_it = dt.timedelta(seconds=0.2)
 
     assert results_wait(set_for_it, in_hand=0) == 0.2

@@ -18,7 +18,7 @@ HOUR = dt.timedelta(hours=1)
 SECOND = dt.timedelta(seconds=1)
 
 
-def test_an_item_is_in_one_hand_whatever_becomes_of_the_line_of_who_has_it(fleet):
+def test_an_item_has_one_holder_whatever_happens_to_its_connection(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN, takes=SECOND / 5))
     settles(fleet, "reports", TEN, on={"djm1", "djm2"})
@@ -83,7 +83,7 @@ def test_a_line_that_is_cut_for_a_moment_disturbs_no_run(fleet):
     assert len(fleet.ledger.of("mails")) == 1
 
 
-def test_what_one_had_whose_line_is_cut_is_shared_by_the_others(fleet):
+def test_items_of_a_cut_off_instance_are_shared_by_the_others(fleet):
     for name in ("djm1", "djm2", "djm3"):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2", "djm3"})
@@ -136,7 +136,7 @@ def test_a_frozen_instance_touches_no_item_of_others_and_gets_a_new_share(fleet)
     assert fleet.conflicts() == []
 
 
-def test_a_store_that_is_restarted_stops_nobody_for_good(fleet):
+def test_a_store_that_is_restarted_stops_no_node_for_good(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2"})
@@ -192,7 +192,7 @@ def test_a_path_that_something_else_uses_is_refused(zookeeper):
 
 
 @pytest.mark.parametrize("path", ["", "mine", "jobs/mine", "/jobs/", "/jobs//mine", "/jobs/../mine"])
-def test_a_path_that_is_none_is_refused(path):
+def test_an_invalid_path_is_refused(path):
     with pytest.raises(ValueError, match="is no path of ZooKeeper: it must be like /jobs/mine"):
         DistributedJobManager.on_zookeeper("127.0.0.1:1", path, "a", [])
 
@@ -209,7 +209,7 @@ def test_a_manager_that_is_started_twice_says_so_and_works_on(zookeeper):
         manager.start()
 
 
-def test_what_credentials_guard_is_refused_to_others(zookeeper):
+def test_documents_behind_credentials_are_refused_to_others(zookeeper):
     hosts, path = f"127.0.0.1:{zookeeper.port}", "/guarded/jobs"
     stranger = DistributedJobManager.on_zookeeper(hosts, path, "b", [], timeout=TIMEOUT, credentials="bob:guess")
 

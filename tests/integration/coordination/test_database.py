@@ -48,7 +48,7 @@ def test_a_term_bound_rises_and_gives_no_term_twice(dsn):
     assert term_bound.read() == 6
 
 
-def test_a_database_that_was_away_silences_nobody(bench):
+def test_a_database_outage_silences_no_node(bench):
     a, b = (bench.node(name, joins={}, beats=False) for name in "ab")
     bench.freeze()
     back_at = time.monotonic() + 1.2 * TIMEOUT.total_seconds()

@@ -64,7 +64,7 @@ def two(sit):
     return first, second
 
 
-def test_one_is_chosen_and_knows_who_is_present(two, sit):
+def test_one_member_is_chosen_and_knows_the_present_members(two, sit):
     first, second = two
 
     worker = sit("worker", stands=False)
@@ -74,7 +74,7 @@ def test_one_is_chosen_and_knows_who_is_present(two, sit):
     assert second.membership.present is None
 
 
-def test_who_is_gone_is_present_no_more_and_that_is_told(two):
+def test_a_lost_member_is_no_longer_present_and_others_are_notified(two):
     first, second = two
     while first.changes.acquire(blocking=False):
         pass
@@ -98,7 +98,7 @@ def test_an_unfit_member_gives_up_the_latch_and_stands_again_later(two):
     wait_until(lambda: first.is_chosen)
 
 
-def test_who_stays_unfit_loses_his_seat(two):
+def test_a_node_that_stays_unfit_loses_its_session(two):
     first, second = two
 
     second.is_fit = False
@@ -106,7 +106,7 @@ def test_who_stays_unfit_loses_his_seat(two):
     wait_until(lambda: first.membership.present == {"first"})
 
 
-def test_a_node_shows_whether_it_has_its_seat(sit):
+def test_a_node_shows_whether_it_has_its_membership_session(sit):
     one = sit("one")
     wait_until(lambda: of_nodes.IS_MEMBER.read() == {(): 1})
 
@@ -115,7 +115,7 @@ def test_a_node_shows_whether_it_has_its_seat(sit):
     wait_until(lambda: of_nodes.IS_MEMBER.read() == {(): 0})
 
 
-def test_who_stands_down_is_present_and_stands_no_more(two):
+def test_a_node_that_stands_down_is_present_and_stands_no_more(two):
     first, second = two
 
     first.membership.stand_down()
@@ -125,7 +125,7 @@ def test_who_stands_down_is_present_and_stands_no_more(two):
     assert not first.is_chosen
 
 
-def test_who_is_chosen_and_does_not_become_main_lets_another_try(two):
+def test_a_chosen_node_that_does_not_become_main_lets_another_try(two):
     first, second = two
 
     first.acts = False
@@ -134,7 +134,7 @@ def test_who_is_chosen_and_does_not_become_main_lets_another_try(two):
     assert not first.is_chosen
 
 
-def test_who_is_cut_off_is_chosen_no_more_before_another_is(two, zookeeper_bench):
+def test_a_cut_off_node_is_no_longer_chosen_before_another_is(two, zookeeper_bench):
     first, second = two
 
     zookeeper_bench.cut(first.store)
@@ -185,7 +185,7 @@ def test_a_member_that_is_not_chosen_shows_nothing_and_writes_only_changes(two, 
     assert mirrored() == shown
 
 
-def test_what_was_wiped_is_shown_again(two, zookeeper_bench, mirrored):
+def test_wiped_data_are_shown_again(two, zookeeper_bench, mirrored):
     first, second = two
     first.membership.mirror({"1": "first", "2": "second"})
     second.membership.mirror({"1": "first", "2": "second"})

@@ -63,7 +63,7 @@ def test_the_tree_is_djms(bench, session, tree):
     assert {"uuid", "expirationTimestamp", "metadata", "hostname"} < json.loads(lock).keys()
 
 
-def test_each_transaction_counts_up_the_versions_of_what_it_changes(bench, session, tree):
+def test_each_transaction_increments_the_versions_of_its_changes(bench, session, tree):
     a = bench.node("a")
 
     def counted(change):
@@ -104,7 +104,7 @@ def test_a_calm_cluster_writes_nothing(bench):
 # --- Permissions ---------------------------------------------------------------------------------
 
 
-def test_with_credentials_nobody_else_reads_or_writes_the_tree(bench):
+def test_only_holders_of_credentials_read_or_write_the_tree(bench):
     a = bench.node("a", joins=POOLS, credentials="crawl:secret")
     rebalance(a)
     a.acquire(NORTH, lease=LONG)
@@ -172,12 +172,12 @@ def test_an_address_says_hosts_and_a_path(text, hosts, root):
         ("zk1:2181", "crawl", "the credentials for ZooKeeper must be user:password"),
     ],
 )
-def test_what_is_no_address_is_refused(text, credentials, sentence):
+def test_an_invalid_address_is_refused(text, credentials, sentence):
     with pytest.raises(Refused, match=sentence):
         Address.parse(text, credentials=credentials)
 
 
-def test_an_ensemble_whose_leader_dies_goes_on_with_what_it_had(bench, tmp_path):
+def test_an_ensemble_whose_leader_dies_keeps_its_data(bench, tmp_path):
     ensemble = Ensemble(tmp_path / "ensemble")
     address = Address(hosts=ensemble.hosts, root=bench.root)
     nodes = [
@@ -282,7 +282,7 @@ def test_with_a_low_water_mark_no_term_is_given_twice(bench, dsn):
     assert term_bound().read() == newcomer.office.term
 
 
-def test_the_tree_of_another_database_is_refused_and_stays_what_it_is(bench, dsn):
+def test_the_tree_of_another_database_is_refused_and_stays_unchanged(bench, dsn):
     def term_bound(cluster):
         return DatabaseTermBound(dsn=dsn, cluster=cluster, node="a", timeout=TIMEOUT)
 
@@ -294,7 +294,7 @@ def test_the_tree_of_another_database_is_refused_and_stays_what_it_is(bench, dsn
     assert set(bench.node("c", joins={}, term_bound=term_bound("ours")).look().members) == {"a", "c"}
 
 
-def test_what_was_restored_without_its_members_is_shared_out_anew(bench, tmp_path):
+def test_items_restored_without_members_are_distributed_again(bench, tmp_path):
     a = bench.node("a", joins=POOLS)
     rebalance(a)
     bench.server.stop()
@@ -313,7 +313,7 @@ def test_what_was_restored_without_its_members_is_shared_out_anew(bench, tmp_pat
         patiently(a.beat)
 
 
-def test_a_tree_that_somebody_removed_is_made_anew_by_who_joins_again(bench, session, tree):
+def test_a_removed_tree_is_created_again_by_a_joining_node(bench, session, tree):
     a = bench.node("a", joins=POOLS)
     former = reach_term(a, 2)
 
@@ -380,7 +380,7 @@ def test_a_lock_that_was_created_again_differs_from_the_expired_one(bench, sessi
     assert session.get(tree.lock(NORTH))[1].version > stat.version
 
 
-def test_what_a_nodes_clock_said_of_the_end_of_a_lease_counts_for_nothing(bench, session, tree):
+def test_the_clock_of_a_node_does_not_decide_the_end_of_a_lease(bench, session, tree):
     a, b = bench.node("a"), bench.node("b")
     a.acquire(NORTH, lease=LONG)
     written = json.loads(session.get(tree.lock(NORTH))[0])
