@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from jobs.api.policies import LimitsSerializer
 from jobs.models import Bin, Turn
 from jobs.queries.hosts.limits import LimitLines, SourceLine
-from jobs.queries.hosts.lines import HostStatus, ParentLine, read_host_statuses, said_by_of
+from jobs.queries.hosts.lines import HostStatus, ParentLine, read_host_statuses, set_by_of
 from jobs.queries.hosts.page import LaneLine, Refusal, read_host_page
 from jobs.verbs import deny_list, hosts
 from jobs.verbs.deny_list import Denial
@@ -59,7 +59,7 @@ class SourceSerializer(serializers.Serializer[SourceLine]):
     )
 
 
-class SaidBySerializer(serializers.Serializer[LimitLines]):
+class SetBySerializer(serializers.Serializer[LimitLines]):
     """Source of each limit. Null where no limit applies."""
 
     denied = SourceSerializer(allow_null=True)
@@ -75,7 +75,7 @@ class ParentSerializer(serializers.Serializer[ParentLine]):
     name = serializers.CharField()
     holds_everywhere = serializers.BooleanField(source="is_everywhere")
     limits = LimitsSerializer()
-    said_by = SaidBySerializer()
+    set_by = SetBySerializer()
     open_requests = serializers.IntegerField(help_text="Open requests of all these hosts together.")
     starts_per_second = serializers.FloatField(allow_null=True)
     bytes_per_second = serializers.FloatField(allow_null=True)
@@ -102,7 +102,7 @@ class LimitedBySerializer(serializers.Serializer[HostStatus]):
     """Limit that a host has reached at this moment."""
 
     cause = serializers.ChoiceField([cause.value for cause in Cause], source="verdict.cause")
-    said_by = serializers.SerializerMethodField(help_text="Source of the limit. Null if the cause is not a limit.")
+    set_by = serializers.SerializerMethodField(help_text="Source of the limit. Null if the cause is not a limit.")
     shared_with = serializers.CharField(
         source="parent.name",
         default=None,
@@ -125,9 +125,9 @@ class LimitedBySerializer(serializers.Serializer[HostStatus]):
         return verdicts.remedy(line.verdict)
 
     @extend_schema_field(SourceSerializer(allow_null=True))
-    def get_said_by(self, line: HostStatus) -> Any:  # noqa: ANN401 (a record, or none)
-        said_by = said_by_of(line, line.verdict)
-        return SourceSerializer(said_by).data if said_by else None
+    def get_set_by(self, line: HostStatus) -> Any:  # noqa: ANN401 (a record, or none)
+        set_by = set_by_of(line, line.verdict)
+        return SourceSerializer(set_by).data if set_by else None
 
 
 class HostSerializer(serializers.Serializer[HostStatus]):
@@ -137,7 +137,7 @@ class HostSerializer(serializers.Serializer[HostStatus]):
     kind = serializers.CharField(source="namespace", help_text="Connector of the source: `web`, `filesystem`, …")
     name = serializers.CharField()
     limits = LimitsSerializer()
-    said_by = SaidBySerializer()
+    set_by = SetBySerializer()
     limited_by = LimitedBySerializer(source="*")
     allowed_starts_per_second = serializers.FloatField(allow_null=True, help_text="Null if there is no limit.")
     starts_per_second = serializers.FloatField(allow_null=True)

@@ -243,7 +243,7 @@ class PreviewSerializer(serializers.Serializer[Preview]):
     total_after = LimitsSerializer(allow_null=True)
     per_address_before = serializers.BooleanField()
     per_address_after = serializers.BooleanField()
-    looked_at = serializers.IntegerField(source="among", help_text="Number of checked hosts.")
+    examined = serializers.IntegerField(source="among", help_text="Number of checked hosts.")
     of_all_hosts = serializers.BooleanField(
         source="is_of_all_hosts",
         help_text="True if all known hosts were checked. False if only those of the policy's seeds were.",

@@ -117,46 +117,46 @@ def _read(rate: float | None) -> str:
 
 
 def _limits(line: HostStatus, *, now: dt.datetime) -> list[Record]:
-    limits, said_by = line.limits, line.said_by
+    limits, set_by = line.limits, line.set_by
     gap = _("one every %(gap)s s") % {"gap": f"{limits.gap:.4g}"}
     rows = [
         (
             _("Open requests"),
             verdicts.open_requests(line),
             verdicts.requests(limits.requests),
-            said_by.requests,
+            set_by.requests,
         ),
         (
             _("Starts per second"),
             formats.rate(line.starts_per_second),
             gap if limits.gap else _("no limit"),
-            said_by.gap,
+            set_by.gap,
         ),
         (
             _("Bytes per second"),
             _read(line.bytes_per_second),
             _bytes(limits.bytes_per_second),
-            said_by.bytes_per_second,
+            set_by.bytes_per_second,
         ),
     ]
     found = [_limit_row(*row, now=now) for row in rows]
-    if said_by.denied is None:
+    if set_by.denied is None:
         return found
-    by = line.stopped_by if said_by.denied.source.origin == Origin.STOP else ""
-    return [_limit_row(_("All requests"), "", _("none"), said_by.denied, now=now, by=by), *found]
+    by = line.stopped_by if set_by.denied.source.origin == Origin.STOP else ""
+    return [_limit_row(_("All requests"), "", _("none"), set_by.denied, now=now, by=by), *found]
 
 
 def _limit_row(
-    what: str, actual: str, most: str, said_by: SourceLine | None, *, now: dt.datetime, by: str = ""
+    what: str, actual: str, most: str, set_by: SourceLine | None, *, now: dt.datetime, by: str = ""
 ) -> Record:
-    since = said_by.since if said_by else None
-    until = said_by.source.until if said_by else None
+    since = set_by.since if set_by else None
+    until = set_by.source.until if set_by else None
     return {
         "key": what,
         "what": what,
         "actual": actual,
         "most": most,
-        "by": by or (verdicts.source(said_by) if said_by else ""),
+        "by": by or (verdicts.source(set_by) if set_by else ""),
         "since": formats.moment(since, now=now) if since else "",
         "until": formats.moment(until, now=now) if until else "",
     }

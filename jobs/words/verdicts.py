@@ -7,7 +7,7 @@ from django.utils.translation import ngettext
 
 from jobs.models import Bin
 from jobs.queries.hosts.limits import SourceLine
-from jobs.queries.hosts.lines import HostStatus, ParentLine, said_by_of
+from jobs.queries.hosts.lines import HostStatus, ParentLine, set_by_of
 from jobs.throttling.limits import UNLIMITED_REQUESTS
 from jobs.throttling.sources import Origin
 from jobs.verdicts.causes import Cause, Verdict, is_of_job
@@ -98,19 +98,19 @@ def cause_in_brief(cause: Cause) -> str:
     }[cause]
 
 
-def source(said_by: SourceLine) -> str:
+def source(set_by: SourceLine) -> str:
     """Return the policy, person or file that sets a limit."""
-    match said_by.source.origin:
+    match set_by.source.origin:
         case Origin.ROBOTS:
             return _("its robots.txt")
         case Origin.STOP:
             return _("an operator")
         case Origin.USUAL:
             return _("the default without a policy")
-        case _ if said_by.source.rule is not None:
-            return _("rule %(n)d of policy “%(policy)s”") % {"n": said_by.source.rule, "policy": said_by.policy}
+        case _ if set_by.source.rule is not None:
+            return _("rule %(n)d of policy “%(policy)s”") % {"n": set_by.source.rule, "policy": set_by.policy}
         case _:
-            return _("policy “%(policy)s”") % {"policy": said_by.policy}
+            return _("policy “%(policy)s”") % {"policy": set_by.policy}
 
 
 def parent(above: ParentLine) -> str:
@@ -206,8 +206,8 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
 
 def _of_host(line: HostStatus, *, now: dt.datetime, verdict: Verdict | None = None) -> str:
     verdict = verdict or line.verdict
-    said_by = said_by_of(line, verdict)
-    host, by = line.name, source(said_by) if said_by else ""
+    set_by = set_by_of(line, verdict)
+    host, by = line.name, source(set_by) if set_by else ""
     when = formats.time_until(verdict.until, now=now) if verdict.until else ""
     match verdict.cause:
         case Cause.STOPPED:

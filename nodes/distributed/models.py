@@ -19,7 +19,7 @@ class DistributedJobOnNode(models.Model):
     job = models.TextField()
     node = models.TextField()
     items = ArrayField(models.TextField(), verbose_name=_("items that it has there"))
-    in_hand = models.IntegerField(_("runs in hand"))
+    in_progress = models.IntegerField(_("runs in progress"))
     runs = models.BigIntegerField()
     failures = models.BigIntegerField()
     failures_in_a_row = models.IntegerField()

@@ -42,7 +42,7 @@ class NodeOfJob:
     node: str
     is_member: bool
     items: int
-    in_hand: int
+    in_progress: int
     runs: int
     failures: int
     failures_in_a_row: int
@@ -91,8 +91,8 @@ class JobSeen:
         return sum(node.failures for node in self.nodes)
 
     @property
-    def in_hand(self) -> int:
-        return sum(node.in_hand for node in self.nodes)
+    def in_progress(self) -> int:
+        return sum(node.in_progress for node in self.nodes)
 
     @property
     def last_began_at(self) -> dt.datetime | None:
@@ -338,7 +338,7 @@ def _node(row: DistributedJobOnNode, *, is_member: bool) -> NodeOfJob:
         node=row.node,
         is_member=is_member,
         items=len(row.items),
-        in_hand=row.in_hand,
+        in_progress=row.in_progress,
         runs=row.runs,
         failures=row.failures,
         failures_in_a_row=row.failures_in_a_row,

@@ -33,9 +33,9 @@ def test_a_host_shows_its_limit_and_the_source_of_it(busy):
         "bytes_per_second": None,
     }
     assert shown["allowed_starts_per_second"] == 0.25
-    gap = shown["said_by"]["gap"]
+    gap = shown["set_by"]["gap"]
     assert (gap["origin"], gap["policy_name"], gap["rule"]) == ("policy", "newspapers", 1)
-    assert shown["said_by"]["bytes_per_second"] is None
+    assert shown["set_by"]["bytes_per_second"] is None
     assert shown["limited_by"]["cause"] == "next"
     assert (shown["stopped"], shown["back_off"], shown["starts_per_second"]) == (None, None, None)
     assert [(lane["job_name"], lane["waiting"]) for lane in shown["lanes"]] == [("daily", 7)]
@@ -48,7 +48,7 @@ def test_the_cause_names_its_source_and_the_shared_limit(connection, busy):
 
     limited_by = client_of("viewer").get(f"/api/v1/hosts/{busy.pk}/").json()["limited_by"]
 
-    assert (limited_by["cause"], limited_by["said_by"]["policy_name"]) == ("gap", "for all")
+    assert (limited_by["cause"], limited_by["set_by"]["policy_name"]) == ("gap", "for all")
     assert limited_by["until"] == "2100-01-01T00:00:09Z"
     assert limited_by["since"]
     assert limited_by["shared_with"] is None

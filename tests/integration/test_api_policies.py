@@ -455,7 +455,7 @@ def test_a_preview_shows_the_effects_of_a_change_and_stores_nothing(administrato
     }
     assert seen["seeds"] == {"number": 1, "is_more": False, "names": ["manual: http://docs.test/"]}
     assert seen["rules"][0]["hosts"]["number"] == 2
-    assert (seen["looked_at"], seen["of_all_hosts"], seen["has_more"]) == (3, False, False)
+    assert (seen["examined"], seen["of_all_hosts"], seen["has_more"]) == (3, False, False)
     policy.refresh_from_db()
     assert (policy.version, policy.rules.count()) == (1, 0)
 

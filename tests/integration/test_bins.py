@@ -58,9 +58,9 @@ def test_each_limit_names_the_policy_that_says_the_strictest(connection, manager
     found = line()
 
     assert (found.limits.requests, found.limits.gap, found.allowed_starts_per_second) == (1, 4.0, 0.25)
-    said_by = found.said_by
-    assert (said_by.requests.policy, said_by.gap.policy, said_by.bytes_per_second.policy) == ("gentle", "slow", "slow")
-    assert said_by.denied is None
+    set_by = found.set_by
+    assert (set_by.requests.policy, set_by.gap.policy, set_by.bytes_per_second.policy) == ("gentle", "slow", "slow")
+    assert set_by.denied is None
 
 
 def test_a_rule_is_named_by_its_number_and_since_its_policy_was_changed(connection, manager):
@@ -68,7 +68,7 @@ def test_a_rule_is_named_by_its_number_and_since_its_policy_was_changed(connecti
     make_rule(running.seed.policy, "b.example", min_gap=60.0)
     make_rule(running.seed.policy, "*.example", min_gap=7.0)
 
-    gap = line().said_by.gap
+    gap = line().set_by.gap
 
     changed_at = ThrottlePolicy.objects.get().changed_at
     assert (gap.policy, gap.source.rule, gap.since) == ("newspapers", 2, changed_at)
@@ -78,9 +78,9 @@ def test_a_rule_is_named_by_its_number_and_since_its_policy_was_changed(connecti
 def test_a_crawl_delay_comes_from_robots_txt_or_the_default(connection, manager):
     make_bin("a.example", interval=5.0, usual_requests=2, usual_gap=1.0)
 
-    said_by = line().said_by
+    set_by = line().set_by
 
-    assert (said_by.gap.source.origin, said_by.requests.source.origin) == (Origin.ROBOTS, Origin.USUAL)
+    assert (set_by.gap.source.origin, set_by.requests.source.origin) == (Origin.ROBOTS, Origin.USUAL)
 
 
 def test_a_stopped_host_says_by_whom_and_why(connection, manager):
@@ -102,8 +102,8 @@ def test_a_denied_host_says_by_which_rule(connection, manager):
     found = line()
 
     assert found.verdict.cause == Cause.DENIED
-    assert (found.said_by.denied.policy, found.said_by.denied.source.rule) == ("deny list", 1)
-    assert found.said_by.denied.is_everywhere
+    assert (found.set_by.denied.policy, found.set_by.denied.source.rule) == ("deny list", 1)
+    assert found.set_by.denied.is_everywhere
 
 
 def test_an_overloaded_host_shows_the_start_and_end_of_its_back_off(connection, manager):

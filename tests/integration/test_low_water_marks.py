@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.models import Batch, Floor
+from jobs.models import Batch, LowWaterMark
 from jobs.queue.sql.low_water import LOWEST_BATCH, raise_marks
 from tests.support.cluster import register_node
 from tests.support.factories import make_policy, make_running_job
@@ -35,7 +35,7 @@ def end(*batches):
 def raise_as_far_as_possible(connection):
     for _ in range(3):
         raise_marks(connection)
-    return Floor.objects.latest("id").batch
+    return LowWaterMark.objects.latest("id").batch
 
 
 def assert_rises_to(batch, connection):
@@ -70,17 +70,17 @@ def test_nothing_is_written_while_nothing_is_offered(connection, offer):
     over = offer(connection)
     end(over)
     assert_rises_to(over + 1, connection)
-    before = Floor.objects.get()
+    before = LowWaterMark.objects.get()
 
     raise_as_far_as_possible(connection)
 
-    assert Floor.objects.get() == before
+    assert LowWaterMark.objects.get() == before
 
 
 def test_a_database_copied_from_another_server_raises_its_own_mark(connection, offer):
     over = offer(connection)
     raise_marks(connection)
-    Floor.objects.update(next_since=2**40)
+    LowWaterMark.objects.update(next_since=2**40)
     end(over)
 
     assert_rises_to(over + 1, connection)

@@ -209,8 +209,8 @@ class BinQueue:
         if not self.turns or not self.paced.cadence.gap:
             return 0
         usual = self.turns[-1].documents
-        in_hand = sum(turn.left + turn.open for turn in self.turns)
-        return min(usual, max(0, 2 * usual - in_hand)) if usual > 1 else 0
+        planned = sum(turn.left + turn.open for turn in self.turns)
+        return min(usual, max(0, 2 * usual - planned)) if usual > 1 else 0
 
     @property
     def next_start(self) -> float:

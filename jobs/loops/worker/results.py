@@ -95,6 +95,6 @@ class Results:
         return given
 
 
-def results_wait(flush_after: dt.timedelta, *, in_hand: int) -> float:
+def results_wait(flush_after: dt.timedelta, *, waiting: int) -> float:
     """Return the seconds that results wait for others: longer if many documents wait to start here."""
-    return flush_after.total_seconds() * (_WAIT_LONGER if in_hand >= _MANY_WAITING else 1)
+    return flush_after.total_seconds() * (_WAIT_LONGER if waiting >= _MANY_WAITING else 1)

@@ -56,7 +56,7 @@ class ParentLine:
     namespace: str
     name: str
     limits: Limits
-    said_by: LimitLines
+    set_by: LimitLines
     open_requests: int
     opens_at: dt.datetime | None
     is_everywhere: bool
@@ -80,7 +80,7 @@ class HostStatus:
     namespace: str
     name: str
     limits: Limits
-    said_by: LimitLines
+    set_by: LimitLines
     verdict: Verdict
     known: Known
     latest: Requests
@@ -199,7 +199,7 @@ def _parent_line(row: Any, applied: AppliedPolicies, policies: PolicyNames) -> P
         namespace=row.namespace,
         name=known[0] if known else row.name,
         limits=limits,
-        said_by=policies.lines(applied.sources_of(row)),
+        set_by=policies.lines(applied.sources_of(row)),
         # Each turn of a limited parent may have all of them: its worker counts.
         open_requests=min(row.open_requests, limits.requests) if is_limited(limits) else row.open_requests,
         opens_at=_opens_at(row, limits),
@@ -212,7 +212,7 @@ def _parent_line(row: Any, applied: AppliedPolicies, policies: PolicyNames) -> P
 def _line(
     row: Any,
     applied: AppliedPolicies,
-    said_by: LimitLines,
+    set_by: LimitLines,
     parents: Sequence[ParentLine],
     waits: Any | None,
     latest: LatestRequests,
@@ -237,9 +237,9 @@ def _line(
         above=[Above(one.id, one.limits, one.open_requests, one.opens_at, one.starts_per_second) for one in parents],
         is_known=row.is_known,
         workers_are_full=open_.are_full,
-        asks_for_delay=said_by.gap is not None and said_by.gap.source.origin == Origin.ROBOTS,
+        asks_for_delay=set_by.gap is not None and set_by.gap.source.origin == Origin.ROBOTS,
         open_now=open_.at(row.id),
-        changed_at=said_by.gap.since if said_by.gap else None,
+        changed_at=set_by.gap.since if set_by.gap else None,
         latest=latest.of(row.name),
         **{name: waiting[name] for name in WITHOUT_LANES},
     )
@@ -249,7 +249,7 @@ def _line(
         namespace=row.namespace,
         name=row.name,
         limits=limits,
-        said_by=said_by,
+        set_by=set_by,
         verdict=judge_host(known, now=now),
         known=known,
         latest=known.latest,
@@ -297,14 +297,14 @@ def _since(line: HostStatus) -> dt.datetime | None:
         case Cause.BACK_OFF | Cause.TRIAL:
             return line.backing_off_since
         case _:
-            said_by = said_by_of(line, line.verdict)
-            return said_by.since if said_by else None
+            set_by = set_by_of(line, line.verdict)
+            return set_by.since if set_by else None
 
 
-def said_by_of(line: HostStatus, verdict: Verdict) -> SourceLine | None:
+def set_by_of(line: HostStatus, verdict: Verdict) -> SourceLine | None:
     """Return the source of the limit that a verdict on the host, or on its documents, names; None if it names none."""
     parent = line.parent_of(verdict)
-    limits = parent.said_by if parent else line.said_by
+    limits = parent.set_by if parent else line.set_by
     match verdict.cause:
         case Cause.DENIED | Cause.STOPPED | Cause.CLOSED:
             return limits.denied

@@ -49,7 +49,7 @@ class JobRuns:
     """
 
     items: frozenset[str] = frozenset()
-    in_hand: int = 0
+    in_progress: int = 0
     runs: int = 0
     failures: int = 0
     failures_in_a_row: int = 0
@@ -183,7 +183,7 @@ class JobOnNode:
             due = [due for group in self._groups if (due := group.due_at) is not None]
             return JobRuns(
                 items=self._items,
-                in_hand=sum(group.is_running for group in groups),
+                in_progress=sum(group.is_running for group in groups),
                 runs=self._runs,
                 failures=self._failures,
                 failures_in_a_row=max((group.past.failures for group in self._groups), default=0),

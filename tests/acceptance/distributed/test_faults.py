@@ -63,7 +63,7 @@ def test_a_short_run_ends_by_itself_without_a_line_and_none_begins(fleet):
     since = time.monotonic()
     wait_until(lambda: time.monotonic() > since + 1.5)
     assert fleet.ledger.of("mails", since=since) == []
-    assert instance.status().jobs["mails"].runs.in_hand == 0
+    assert instance.status().jobs["mails"].runs.in_progress == 0
     assert job.told_to_stop_at == []
 
 

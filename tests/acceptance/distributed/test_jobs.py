@@ -241,7 +241,7 @@ def test_threads_of_one_job_run_side_by_side(fleet):
     items = ["a", "b", "c"]
     instance = fleet.start("a", fleet.job("reports", items=items, running=thread_per_item, takes=HOUR))
 
-    wait_until(lambda: instance.status().jobs["reports"].runs.in_hand == 3)
+    wait_until(lambda: instance.status().jobs["reports"].runs.in_progress == 3)
 
 
 # --- Switches ------------------------------------------------------------------------------------

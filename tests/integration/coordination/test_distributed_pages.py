@@ -35,7 +35,7 @@ def use(settings, bench):
 
 def noted(cluster, node, **facts):
     """Store what a node records about the distributed job "mails"."""
-    usual = {"items": ["north"], "in_hand": 0, "runs": 7, "failures": 0, "failures_in_a_row": 0}
+    usual = {"items": ["north"], "in_progress": 0, "runs": 7, "failures": 0, "failures_in_a_row": 0}
     now = timezone.now()
     return DistributedJobOnNode.objects.create(
         cluster=cluster, job="mails", node=node, seen_at=now, last_began_at=now, **(usual | facts)
@@ -52,7 +52,7 @@ def at_work(settings, bench):
     office = main.campaign()
     main.assign({NORTH: "main", SOUTH: "main"}, seen=main.look(), office=office)
     lock = main.acquire(NORTH, lease=dt.timedelta(minutes=5))
-    noted(bench.cluster, "main", in_hand=1, next_at=timezone.now() + dt.timedelta(hours=2))
+    noted(bench.cluster, "main", in_progress=1, next_at=timezone.now() + dt.timedelta(hours=2))
     noted(bench.cluster, "other", failures=2, failures_in_a_row=2, last_failure="OSError: the disk is full")
     yield bench.cluster
     main.release(lock)
@@ -72,7 +72,7 @@ def test_a_job_is_listed_with_its_pool_runs_failures_and_next_run(at_work):
     (job,) = said["jobs"]
     assert (job["job"], job["state"], job["is_disabled"]) == ("mails", "running", False)
     assert (job["items"], job["given"], job["able"]) == (2, 2, 2)
-    assert (job["runs"], job["failures"], job["in_hand"]) == (14, 2, 1)
+    assert (job["runs"], job["failures"], job["in_progress"]) == (14, 2, 1)
     assert job["last_failure"] == "OSError: the disk is full"
     assert job["next_at"] is not None
     assert [(node["node"], node["is_member"]) for node in job["nodes"]] == [("main", True), ("other", True)]
