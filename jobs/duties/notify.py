@@ -43,7 +43,7 @@ def see_notified(at: Pass, job: Any) -> bool:
     later = failed_attempt(failures=job.failures, failing_since=job.failing_since, now=at.now)
     if later is None:
         return _end(at, job, reason=state.refused)
-    name = "put off notification" if job.phase == "notifying" else "put off notification of deletion"
+    name = "postpone notification" if job.phase == "notifying" else "postpone notification of deletion"
     return move(at, job.id, name, facts=later, reason=state.refused)
 
 

@@ -483,7 +483,7 @@ TRANSITIONS: Final = by_name(
             message="prepares its run",
         ),
         Transition(
-            "put off",
+            "postpone",
             frozenset({"starting up"}),
             {"phase": Phase.READY_FOR_STARTUP},
             Owner.GROUP_OWNER,
@@ -650,7 +650,7 @@ TRANSITIONS: Final = by_name(
             keeps_reason=True,
         ),
         Transition(
-            "put off notification",
+            "postpone notification",
             frozenset({"notifying"}),
             {"phase": Phase.READY_FOR_NOTIFY},
             Owner.MAIN,
@@ -703,7 +703,7 @@ TRANSITIONS: Final = by_name(
             message="notifies its outputs of its deletion",
         ),
         Transition(
-            "put off notification of deletion",
+            "postpone notification of deletion",
             frozenset({"notifying of deletion"}),
             {"phase": Phase.READY_FOR_DELETE_NOTIFY},
             Owner.MAIN,

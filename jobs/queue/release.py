@@ -21,7 +21,7 @@ from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.runnable import RUNNABLE
 from jobs.queue.take import Claimed
-from jobs.queue.wake import Sweep, put_off_lanes, wake_lanes
+from jobs.queue.wake import Sweep, postpone_lanes, wake_lanes
 from jobs.throttling.pace import BYTES_WINDOW
 from nodes.membership.fences import TermHeld, hold_node, hold_term
 
@@ -187,7 +187,7 @@ def give_back(
 
 
 @retried
-def put_off(
+def postpone(
     connection: psycopg.Connection[Any], *, worker: uuid.UUID, claims: Sequence[Claimed], until: dt.datetime
 ) -> int:
     """
@@ -197,7 +197,7 @@ def put_off(
         FenceRefused: the worker was marked failed.
     """
     rows = _return_claims(connection, worker=worker, claims=claims, until=until)
-    put_off_lanes(connection, (row.lane_id for row in rows), until=until)
+    postpone_lanes(connection, (row.lane_id for row in rows), until=until)
     return len(rows)
 
 

@@ -237,7 +237,7 @@ def wake_lanes(
         connection.execute(_WAKE, {"lanes": named, "now": now})
 
 
-def put_off_lanes(connection: psycopg.Connection[Any], lanes: Iterable[int], *, until: dt.datetime) -> None:
+def postpone_lanes(connection: psycopg.Connection[Any], lanes: Iterable[int], *, until: dt.datetime) -> None:
     """Delay lanes whose documents were refused; a lane with documents to process keeps its earlier time."""
     if named := sorted(set(lanes)):
         connection.execute(_PUT_OFF, {"lanes": named, "until": until})

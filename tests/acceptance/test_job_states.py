@@ -74,7 +74,7 @@ def test_a_source_that_does_not_answer_delays_the_start_with_a_reason(walk):
     walk.let_go()
 
     walk.ask("start")
-    wait_for(lambda: walk.look()["failures"] == 1, saying="the start was put off")
+    wait_for(lambda: walk.look()["failures"] == 1, saying="the start was postponed")
     assert walk.look()["status"] == "Starting up"
     assert "not to be seeded now" in walk.look()["reason"]
 
@@ -405,7 +405,7 @@ def test_an_output_is_notified_once_and_an_unavailable_one_later(walk):
     walk.sink.refuse("complete", "It is full.")
 
     walk.ask("start")
-    wait_for(lambda: walk.look()["failures"] == 1, saying="the notification was put off")
+    wait_for(lambda: walk.look()["failures"] == 1, saying="the notification was postponed")
     shown = walk.reaches("READYFORNOTIFY")
     assert (shown["status"], shown["reason"], shown["run_end"]) == ("End notification", "sink: It is full.", "finished")
     walk.sink.let_go("complete")

@@ -65,7 +65,7 @@ def test_interrupted_seeding_is_retried_with_the_last_stored_version(daemons, wo
     assert daemons.database.value("SELECT seeding_version FROM jobs_seed") == "v1"
 
 
-def test_documents_of_a_connector_that_is_not_installed_here_are_put_off(world, cluster):
+def test_documents_of_a_missing_connector_wait(world, cluster):
     cluster.start("runmanager")
     cluster.start("runworker", CRAWLCTL_CONNECTORS="")
     world.put("a")
@@ -73,7 +73,7 @@ def test_documents_of_a_connector_that_is_not_installed_here_are_put_off(world, 
 
     cluster.start_job(job)
     wait_for(
-        lambda: cluster.database.value("SELECT failures FROM jobs_queueitem") == 1, saying="its document was put off"
+        lambda: cluster.database.value("SELECT failures FROM jobs_queueitem") == 1, saying="its document was postponed"
     )
 
     assert world.asked("a") == 0

@@ -12,7 +12,7 @@ import psycopg
 from jobs.models import Batch, Job, Lane
 from jobs.queue.pace.limits import read_limits
 from jobs.queue.release import withdraw
-from jobs.queue.wake import Sweep, put_off_lanes, wake_job, wake_lanes
+from jobs.queue.wake import Sweep, postpone_lanes, wake_job, wake_lanes
 from tests.support.cluster import seconds
 from tests.support.filled_queue import FilledQueue, Shape
 
@@ -63,7 +63,7 @@ def read_by_rare_steps(queue):
     steps = {
         "a job is woken": lambda connection, now: wake_job(connection, job_id=Job.objects.first().pk, now=now),
         "lanes are woken": lambda connection, now: wake_lanes(connection, [lane.pk for lane in lanes], now=now),
-        "lanes are put off": lambda connection, now: put_off_lanes(
+        "lanes are postponed": lambda connection, now: postpone_lanes(
             connection, [lane.pk for lane in lanes], until=now + seconds(1)
         ),
         "batches are withdrawn": lambda connection, now: withdraw(connection, batches=batches, now=now),

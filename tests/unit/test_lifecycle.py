@@ -56,7 +56,7 @@ POSSIBLE = {
         BEGIN,
         {"prepare", "find connector"},
     ),
-    "starting": (JobState(Phase.STARTING_UP), BEGIN, {"activate", "put off", "give up", "lose connector"}),
+    "starting": (JobState(Phase.STARTING_UP), BEGIN, {"activate", "postpone", "give up", "lose connector"}),
     "running": (
         JobState(ACTIVE),
         RUN,
@@ -182,12 +182,12 @@ POSSIBLE = {
     "notifying of a run whose removals wait": (
         JobState(Phase.NOTIFYING, guard=Guard.WAITING),
         {"abort", "reset seeding"},
-        {"put off notification", "end", "lose connector"},
+        {"postpone notification", "end", "lose connector"},
     ),
     "notifying": (
         JobState(Phase.NOTIFYING),
         {"abort", "reset seeding"},
-        {"put off notification", "end", "lose connector"},
+        {"postpone notification", "end", "lose connector"},
     ),
     "asked to be deleted": (JobState(Phase.READY_FOR_DELETE), set(), {"prepare deletion", "lose connector"}),
     "preparing its deletion": (JobState(Phase.DELETE_STARTING_UP), set(), {"begin deleting", "lose connector"}),
@@ -205,7 +205,7 @@ POSSIBLE = {
     "notifying of deletion": (
         JobState(Phase.NOTIFYING_OF_DELETION),
         set(),
-        {"put off notification of deletion", "go", "lose connector"},
+        {"postpone notification of deletion", "go", "lose connector"},
     ),
 }
 

@@ -103,7 +103,7 @@ class Flushing:
             except OutputError as error:
                 logger.error("an output refused a removal: %s", error)  # noqa: TRY400 (its sentence says it all)
                 crawl.OUTPUT_ERRORS.add()
-                await state.database.run(partial(state.writer.put_off, claims=of_job, reason=str(error)))
+                await state.database.run(partial(state.writer.postpone, claims=of_job, reason=str(error)))
         for claimed in claims:
             state.settle(claimed)
         state.results.flush_due.now()

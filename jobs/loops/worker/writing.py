@@ -168,14 +168,16 @@ class Writer:
         self._owes_wake_up = True
         self._wake_managers(connection)
 
-    def put_off(self, connection: psycopg.Connection[Any], *, claims: Sequence[Claimed], reason: str) -> None:
+    def postpone(self, connection: psycopg.Connection[Any], *, claims: Sequence[Claimed], reason: str) -> None:
         """
         Release documents whose removal an output refused, for a later attempt, and show the reason.
 
         Raises:
             FenceRefused: the worker was marked failed.
         """
-        release.put_off(connection, worker=self.me.id, claims=claims, until=self.clock.now(connection) + _REMOVED_AGAIN)
+        release.postpone(
+            connection, worker=self.me.id, claims=claims, until=self.clock.now(connection) + _REMOVED_AGAIN
+        )
         job_id = claims[0].job_id
         if self._refused.get(job_id) != reason:
             self._refused[job_id] = reason

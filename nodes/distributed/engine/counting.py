@@ -87,7 +87,7 @@ class CountingObserver(Observer):
         of_job.active.change(-1, self._node, job)
         of_job.runs.observe(took.total_seconds(), self._node, job)
 
-    def run_put_off(self, item: WorkItem, holder: str) -> None:
+    def run_delayed(self, item: WorkItem, holder: str) -> None:
         djm.PUT_OFF.add(1, self._node, item.job)
 
     def lock_lost(self, item: WorkItem) -> None:

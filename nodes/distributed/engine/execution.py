@@ -253,7 +253,7 @@ class _Group:
                 elif not self._around.may_begin():
                     self._stopping.wait(_LOOK)
                 else:
-                    self._run_or_put_off()
+                    self._run_or_delay()
         finally:
             self._ended.set()
 
@@ -290,7 +290,7 @@ class _Group:
             self._around.observer.scheduled(self._owner.job_id, self._items, due_in=due_in)
         return pause
 
-    def _run_or_put_off(self) -> None:
+    def _run_or_delay(self) -> None:
         grip: Grip | LockSeen | None = None
 
         def remaining() -> dt.timedelta:
@@ -312,7 +312,7 @@ class _Group:
                 grip.let_go()
             return
         if grip is not None:
-            self._around.observer.run_put_off(grip.item, grip.holder)
+            self._around.observer.run_delayed(grip.item, grip.holder)
         again = self._around.tuning().try_again
         self._stopping.wait((again if grip is None else min(again, grip.remaining)).total_seconds())
 

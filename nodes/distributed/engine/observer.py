@@ -66,7 +66,7 @@ class Observer:
     def run_ended(self, job: str, items: frozenset[str], *, took: dt.timedelta, failure: BaseException | None) -> None:
         """Called when a run of a job has ended."""
 
-    def run_put_off(self, item: WorkItem, holder: str) -> None:
+    def run_delayed(self, item: WorkItem, holder: str) -> None:
         """
         Called when a run could not begin because `holder` has the lock of this item. `holder` is '' if it is unknown.
         """
@@ -129,8 +129,8 @@ class ObserverGroup(Observer):
     def run_ended(self, job: str, items: frozenset[str], *, took: dt.timedelta, failure: BaseException | None) -> None:
         self._call_each(lambda observer: observer.run_ended(job, items, took=took, failure=failure))
 
-    def run_put_off(self, item: WorkItem, holder: str) -> None:
-        self._call_each(lambda observer: observer.run_put_off(item, holder))
+    def run_delayed(self, item: WorkItem, holder: str) -> None:
+        self._call_each(lambda observer: observer.run_delayed(item, holder))
 
     def lock_lost(self, item: WorkItem) -> None:
         self._call_each(lambda observer: observer.lock_lost(item))
