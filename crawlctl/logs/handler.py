@@ -41,10 +41,10 @@ class LogHandler(logging.StreamHandler[TextIO]):
             super().handleError(record)
             return
         self._failing_since, self._why = dt.datetime.now(dt.UTC), error.strerror or str(error)
-        say_on_standard_output(self._why)
+        print_to_standard_output(self._why)
 
 
-def say_on_standard_output(why: str) -> None:
+def print_to_standard_output(why: str) -> None:
     """Report on standard output that the log cannot be written."""
     with suppress(OSError):
         sys.stdout.write(f"The log (standard error) cannot be written: {why}. Make room, or send it elsewhere.\n")

@@ -21,7 +21,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from jobs.admin.connector_form import BUILT_FOR, ConnectorForm, fieldset_for, form_for
 from jobs.admin.lists import BoundedList
 from jobs.admin.rehearsal import rehearsal
-from jobs.attention.outputs import say_lost_lines
+from jobs.attention.outputs import sentence_of_lost_lines
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, installed
 from jobs.connectors.repository import registry
 from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection
@@ -239,7 +239,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
             return
         button = reverse("admin:jobs_outputconnection_index_again", args=[output_id])
         for lost in LostLines.objects.filter(output=output_id).select_related("output"):
-            said = say_lost_lines(lost)
+            said = sentence_of_lost_lines(lost)
             if self.has_change_permission(request):
                 said = format_html('{} <a class="underline" href="{}">{}</a>', said, button, _("Re-index all"))
             messages.error(request, said)

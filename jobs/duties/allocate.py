@@ -136,20 +136,23 @@ def allocate_groups(at: Pass) -> int:
     joined = join_groups(at)
     with at.connection.transaction():
         hold_term(at.connection, at.office)
-        sight = look(at.connection, scope=at.scope, now=at.now)
+        cluster_view = look(at.connection, scope=at.scope, now=at.now)
         actions = allocate(
-            items=sight.items, managers=sight.managers, strategy=sight.strategy, timeout=current()[NODE_TIMEOUT]
+            items=cluster_view.items,
+            managers=cluster_view.managers,
+            strategy=cluster_view.strategy,
+            timeout=current()[NODE_TIMEOUT],
         )
         given = give(
             at.connection,
             [action for action in actions if isinstance(action, Give | TakeBack)],
-            sight=sight,
+            cluster_view=cluster_view,
             scope=at.scope,
         )
         begun = begin_moves(
             at.connection,
             [action for action in actions if isinstance(action, Release)],
-            sight=sight,
+            cluster_view=cluster_view,
             scope=at.scope,
             now=at.now,
         )

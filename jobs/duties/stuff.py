@@ -119,11 +119,11 @@ def stuff_groups(at: Pass) -> int:
         except psycopg.OperationalError as error:
             # The statement was aborted, and the pass with it. If the connection is lost, the group is not the cause.
             if not at.connection.closed:
-                _say_that_it_fails(at, group, error)
+                _report_failure(at, group, error)
             raise
         except Exception as error:  # noqa: BLE001 (raised below)
             failed.setdefault(group, error)
-            _say_that_it_fails(at, group, error)
+            _report_failure(at, group, error)
     if works_again := [group for group in work.failing if group not in failed and group in dict(wanted)]:
         at.connection.execute(_WORKS, {"groups": works_again, "me": at.me})
     # Busy workers come by themselves when they have room; idle ones have taken the whole backlog.
@@ -145,7 +145,7 @@ def _room(backlog: Mapping[int, int], *, groups: Collection[int], most: int) -> 
     return {group: min(share - backlog.get(group, 0), max(free, 1)) for group in groups}
 
 
-def _say_that_it_fails(at: Pass, group: int, error: Exception) -> None:
+def _report_failure(at: Pass, group: int, error: Exception) -> None:
     """Store the error in one line: further lines from a database may contain data of documents."""
     said = (error.diag.message_primary if isinstance(error, psycopg.Error) else None) or str(error)
     why = f"{type(error).__name__}: {said.strip().partition(chr(10))[0]}"[:_LONGEST_WHY]

@@ -23,7 +23,7 @@ from psycopg import sql
 
 from jobs.metrics import crawl
 from jobs.queue.sql.arrays import register_arrays
-from nodes.database.connections import Dsn, connect, patience_of_node, session_of_node, settings_of_node
+from nodes.database.connections import Dsn, connect, session_of_node, settings_of_node, timeout_of_node
 from nodes.life.effort import Effort
 
 _T = TypeVar("_T")
@@ -69,7 +69,7 @@ def name_djangos_sessions(*, node_id: uuid.UUID, timeout: dt.timedelta) -> None:
     options = connections[DEFAULT_DB_ALIAS].settings_dict["OPTIONS"]
     options |= session_of_node(node_id=node_id, purpose="orm", timeout=timeout)
     options["session"] = settings_of_node(timeout)
-    options["patience"] = patience_of_node(timeout, purpose="orm")
+    options["wait_at_most"] = timeout_of_node(timeout, purpose="orm")
 
 
 # Errors of statements while a restore has not created all tables yet.

@@ -144,7 +144,7 @@ SELECT held.id FROM held LEFT JOIN nodes_node AS node ON node.id = held.worker_i
 # Batches that only one worker or tag may take, and that will not be taken. Either the worker was lost or is of
 # another scope, or no worker has the tag. Or the turns ahead of them have ended, so that their bins are idle, and the
 # worker still has no room.
-KEPT_IN_VAIN: Final[LiteralString] = f"""
+RESERVED_FOR_ABSENT: Final[LiteralString] = f"""
 SELECT batch.id FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id = batch.worker_id
  WHERE batch.node_scope = %(scope)s AND batch.state = 'available' AND batch.id >= {LOWEST_BATCH}
    AND (batch.worker_id IS NOT NULL OR batch.tag <> '' AND NOT EXISTS (
@@ -285,9 +285,9 @@ def withdraw_of_stopped_jobs(connection: psycopg.Connection[Any], *, scope: str,
     return withdraw(connection, batches=batches, now=now) if batches else 0
 
 
-def withdraw_kept_in_vain(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
+def withdraw_reserved_for_absent(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
     """Withdraw unsent batches whose worker cannot take them, or left them too long; return how many documents."""
-    batches = [row[0] for row in connection.execute(KEPT_IN_VAIN, {"scope": scope, "now": now})]
+    batches = [row[0] for row in connection.execute(RESERVED_FOR_ABSENT, {"scope": scope, "now": now})]
     return withdraw(connection, batches=batches, now=now) if batches else 0
 
 

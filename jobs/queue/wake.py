@@ -40,7 +40,7 @@ _SETTLED: Final = dt.timedelta(seconds=1)
 # Lanes that sleep no longer than an edit of limits may take to apply are left alone.
 _SOON: Final = f"{LONGEST_PLAN.total_seconds():.0f} seconds"
 # Shortest interval between two scans: an earlier one finds nothing new.
-_BREATH: Final = dt.timedelta(seconds=1)
+_SHORTEST_INTERVAL: Final = dt.timedelta(seconds=1)
 
 # Documents are searched only in lanes that sleep.
 # Locks: Lane by id, skipping what is locked.
@@ -175,7 +175,7 @@ class Sweep:
             return self._scan_fast(connection, groups, now=now)
         until = now - _SETTLED
         since = max(now - _LATELY, self._reached) if self._reached else now - _LATELY
-        if until - since < _BREATH:
+        if until - since < _SHORTEST_INTERVAL:
             return 0
         facts = {"since": since, "until": until, "in_turn": _IN_TURN_A_PASS}
         row = self._sweep(connection, groups, facts, pages=_PAGES_A_PASS, now=now)

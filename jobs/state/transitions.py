@@ -20,7 +20,7 @@ from jobs.lifecycle.job import TRANSITIONS, JobState, allowed_transitions, is_po
 from jobs.lifecycle.table import Owner
 from jobs.models import Job
 from jobs.state import channels, journal
-from jobs.state.deleted_jobs import bury
+from jobs.state.deleted_jobs import store_deleted_job
 from nodes.errors import Refused, Unknown
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.fences import TermHeld, hold_term
@@ -95,7 +95,7 @@ def drop_job(job_id: int, *, made_by: str, now: dt.datetime, term: TermHeld) -> 
     with transaction.atomic():
         job = _hold(job_id, "go", term=term)
         _publish(job, "go", reason="", code="", made_by=made_by, now=now)
-        bury(job, now=now)
+        store_deleted_job(job, now=now)
         job.delete()
 
 

@@ -182,12 +182,12 @@ def _narrow_parent(known: Known, *, now: dt.datetime) -> Above | None:
     """The parent that gives the host less than it may have itself, the slowest first; None if none does."""
     has_room = not known.open_turns or (known.lent < known.limits.requests and not _is_at_its_pace(known))
     for above in sorted(known.above, key=lambda one: one.limits.gap, reverse=True):
-        is_shut = above.opens_at is not None and above.opens_at > now
+        is_closed = above.opens_at is not None and above.opens_at > now
         is_slower = above.limits.gap > known.limits.gap
         if (
             (above.is_full and has_room)
-            or (is_slower and (is_shut or known.open_turns))
-            or (is_shut and not known.open_turns)
+            or (is_slower and (is_closed or known.open_turns))
+            or (is_closed and not known.open_turns)
         ):
             return above
     return None

@@ -37,7 +37,7 @@ from nodes.coordination.port import (
     Refused,
     Unreachable,
 )
-from nodes.database.connections import Dsn, PatientConnection, connect
+from nodes.database.connections import ConnectionWithTimeouts, Dsn, connect
 from nodes.life.trust import Clock, seconds_since_boot
 
 logger = logging.getLogger(__name__)
@@ -223,7 +223,7 @@ class DatabaseCoordination(Participant):
         super().__init__(cluster=cluster, node=node, timeout=timeout, clock=clock)
         self._dsn = dsn
         self._who = {"cluster": cluster, "node": node, "instance": uuid4()}
-        self._connection: PatientConnection[Any] | None = None
+        self._connection: ConnectionWithTimeouts[Any] | None = None
         self._closing = threading.Event()
         self._watching: threading.Thread | None = None
 
@@ -292,7 +292,7 @@ class DatabaseCoordination(Participant):
         return changed
 
     def mine(self) -> Mapping[str, frozenset[str]]:
-        with self._asking() as connection, self._one_sight(connection):
+        with self._asking() as connection, self._read_once(connection):
             if connection.execute(_MY_JOBS, self._who).fetchone() is None:
                 raise self._is_no_member()
             by_job: dict[str, set[str]] = {}
@@ -329,7 +329,7 @@ class DatabaseCoordination(Participant):
                 self._notify(connection)
 
     def look(self) -> ClusterState:
-        with self._asking() as connection, self._one_sight(connection):
+        with self._asking() as connection, self._read_once(connection):
             office = connection.execute(_OFFICE, self._who).fetchone()
             members = connection.execute(_MEMBERS, self._who).fetchall()
             pools = connection.execute(_POOLS, self._who).fetchall()
@@ -462,7 +462,7 @@ class DatabaseCoordination(Participant):
                 self._disconnect()
                 raise Unreachable(f"the database did not answer: {error}") from error
 
-    def _connect(self, purpose: str) -> PatientConnection[Any]:
+    def _connect(self, purpose: str) -> ConnectionWithTimeouts[Any]:
         patience = self._timeout.total_seconds()
         connection = connect(
             self._dsn,
@@ -480,7 +480,7 @@ class DatabaseCoordination(Participant):
         self._connection = None
 
     @contextmanager
-    def _one_sight(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+    def _read_once(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
         """Open a transaction whose statements all see the same snapshot."""
         with connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 # Interval of reports (seconds).
 _NOTED_EVERY: Final = 2.0
-_STRANGE: Final = re.compile(r"[^a-zA-Z0-9._-]+")
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9._-]+")
 
 
 class RunsNotEnded(Exception):
@@ -115,7 +115,7 @@ class _ConnectionsOfRuns(Observer):
 
 def name_of_this_process() -> str:
     """Return a unique name of this process that people recognize."""
-    return f"{_STRANGE.sub('-', socket.gethostname())[:100]}-{os.getpid()}"
+    return f"{_NOT_IN_NAMES.sub('-', socket.gethostname())[:100]}-{os.getpid()}"
 
 
 def way_to(cluster: str, *, node: str, timeout: dt.timedelta) -> Coordination:

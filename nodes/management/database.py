@@ -15,7 +15,7 @@ from nodes.settings.of_nodes import NODE_TIMEOUT
 from nodes.settings.running import read_given, together
 
 
-def look_at_the_database() -> None:
+def check_database() -> None:
     """
     Check that the database answers and has this program's tables.
 
@@ -31,7 +31,7 @@ def look_at_the_database() -> None:
         connection.close()
 
 
-def look_at_sessions(*, nodes: int, options: Sequence[str] = ()) -> None:
+def check_room_for_sessions(*, nodes: int, options: Sequence[str] = ()) -> None:
     """
     Check that the database accepts the sessions of this number of nodes; `options` are settings of their command line.
 

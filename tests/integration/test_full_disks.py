@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.attention.disks import disks_without_room
-from jobs.duties.disks import say_which_disks_lack_room
+from jobs.duties.disks import report_full_disks
 from jobs.models import Job
 from nodes.membership import members
 from tests.support.cluster import NOON, register_node
@@ -29,7 +29,7 @@ def says(connection, worker, disk):
 
 
 def reason_of(main, job):
-    main.step(say_which_disks_lack_room)
+    main.step(report_full_disks)
     return Job.objects.get(pk=job.pk).reason
 
 

@@ -36,7 +36,9 @@ class Stage:
 
     def write(self, function, action, **facts):
         """Let this function of a duty write the action."""
-        function(self.connection, [action], sight=look(self.connection, scope=SCOPE, now=NOON), scope=SCOPE, **facts)
+        function(
+            self.connection, [action], cluster_view=look(self.connection, scope=SCOPE, now=NOON), scope=SCOPE, **facts
+        )
 
     @property
     def state(self):

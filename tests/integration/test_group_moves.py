@@ -399,4 +399,4 @@ def _seen(connection):
 def _hand_over(connection, actions):
     from jobs.duties.groups import hand_over
 
-    return hand_over(connection, actions, sight=look(connection, scope="cluster", now=NOON), scope="cluster")
+    return hand_over(connection, actions, cluster_view=look(connection, scope="cluster", now=NOON), scope="cluster")

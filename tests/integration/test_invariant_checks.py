@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from jobs.duties import check
-from jobs.duties.check import ASTRAY, check_invariants
+from jobs.duties.check import VIOLATIONS, check_invariants
 from jobs.duties.context import Pass
 from jobs.lifecycle.document import Stage
 from jobs.models import Batch, Bin, BinState, CounterDelta, InvariantCheck, ThrottleGroup
@@ -148,7 +148,7 @@ def test_a_broken_invariant_is_logged(crawl, caplog):
 
 
 def test_a_look_that_takes_too_long_is_given_up_and_said(crawl, monkeypatch):
-    monkeypatch.setitem(ASTRAY, "claims", "SELECT pg_sleep(5)::text")
+    monkeypatch.setitem(VIOLATIONS, "claims", "SELECT pg_sleep(5)::text")
     monkeypatch.setattr(check, "_LOOK_SOON", "SET LOCAL statement_timeout = '20ms'")
 
     assert crawl.check()["claims"] is None

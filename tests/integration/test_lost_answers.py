@@ -18,7 +18,7 @@ from jobs.queue import release
 from jobs.queue.flushing.flush import flush
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
-from nodes.database.connections import PatientConnection, connect, without_timeouts
+from nodes.database.connections import ConnectionWithTimeouts, connect, without_timeouts
 from nodes.decisions.elect import elect
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import NodeKind
@@ -269,7 +269,7 @@ def test_a_page_whose_connection_hangs_hears_so_within_seconds(proxy, dsn):
     wrapper.settings_dict["OPTIONS"].pop("directory", None)
     with wrapper.cursor() as cursor:
         cursor.execute("SELECT 1")
-    assert isinstance(wrapper.connection, PatientConnection)
+    assert isinstance(wrapper.connection, ConnectionWithTimeouts)
     proxy.cut()
 
     assert not wrapper.is_usable()

@@ -275,7 +275,7 @@ def test_only_scopes_without_a_live_manager_are_orphaned(connection):
     register_node(connection, "worker")
     fall_silent(connection, dead)
 
-    orphans = snapshot.look_at_orphaned_scopes(connection, me=me)
+    orphans = snapshot.read_orphaned_scopes(connection, me=me)
 
     assert [node.id for node in orphans] == [dead.id, worker.id]
 
@@ -312,7 +312,7 @@ def test_the_main_fails_nodes_of_a_dead_one_shot_and_voids_its_term(connection):
     fall_silent(connection, one_shot)
 
     cluster = snapshot.look(connection, scope="cluster", me=me)
-    orphans = snapshot.look_at_orphaned_scopes(connection, me=me)
+    orphans = snapshot.read_orphaned_scopes(connection, me=me)
     for verdict in judge(cluster, is_steady=steady_for(TIMEOUT), orphans=orphans):
         leadership.mark_failed(connection, verdict=verdict, term=mine)
 

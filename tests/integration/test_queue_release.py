@@ -8,7 +8,7 @@ from jobs.models import Batch, BinState, IndexedDocument, LaneState, QueueItem, 
 from jobs.queue.flushing.flush import flush
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.pace.close import ClosedTurn, Pace, close_turns
-from jobs.queue.release import give_back, give_back_batches, release_of_lost_workers, withdraw_kept_in_vain
+from jobs.queue.release import give_back, give_back_batches, release_of_lost_workers, withdraw_reserved_for_absent
 from jobs.queue.take import take
 from jobs.throttling.bins import DOCUMENTS_A_TURN
 from nodes.membership import leadership
@@ -209,7 +209,7 @@ def kept(connection, running, worker):
 
 
 def withdraw_in(connection, after):
-    return withdraw_kept_in_vain(connection, scope="cluster", now=NOON + seconds(after))
+    return withdraw_reserved_for_absent(connection, scope="cluster", now=NOON + seconds(after))
 
 
 def test_a_batch_that_its_worker_does_not_take_is_offered_to_others(connection, running, kept):

@@ -44,7 +44,7 @@ def test_the_check_uses_timeouts_of_command_line_and_stored_settings(proxy, dsn,
     monkeypatch.setattr(database, "database_dsn", lambda: proxy.dsn(dsn))
 
     with pytest.raises(CommandError, match=f"statement_timeout is {wanted + 1}, not {wanted}"):
-        database.look_at_sessions(nodes=1, options=["cluster.node_timeout=47"])
+        database.check_room_for_sessions(nodes=1, options=["cluster.node_timeout=47"])
 
 
 def test_a_server_without_free_connections_is_refused_with_both_numbers(dsn):

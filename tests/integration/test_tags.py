@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.duties.failover import release_lost_documents
-from jobs.duties.tags import say_which_tags_lack
+from jobs.duties.tags import report_missing_tags
 from jobs.lifecycle.document import Stage
 from jobs.models import Batch, Job, QueueItem, Seed
 from jobs.queue.offering.stuff import stuff
@@ -111,19 +111,19 @@ def test_offered_turns_are_released_after_the_last_worker_with_the_tag(connectio
 
 
 def test_a_job_says_which_tag_no_worker_has_until_one_comes(connection, main, running):
-    main.step(say_which_tags_lack)
+    main.step(report_missing_tags)
     assert "No worker has the tag “inside”" in Job.objects.get(pk=running.job.pk).reason
-    assert main.step(say_which_tags_lack) == 0
+    assert main.step(report_missing_tags) == 0
 
     worker(connection, "inside")
-    main.step(say_which_tags_lack)
+    main.step(report_missing_tags)
     assert Job.objects.get(pk=running.job.pk).reason == ""
 
 
 def test_other_fields_of_a_job_stay(main, running):
     Job.objects.update(reason="The disk is full.")
 
-    main.step(say_which_tags_lack)
+    main.step(report_missing_tags)
 
     assert Job.objects.get(pk=running.job.pk).reason == "The disk is full."
 

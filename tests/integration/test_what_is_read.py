@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs.connectors.repository.base import hash_of
 from jobs.duties import allocate
-from jobs.duties.check import ASTRAY
+from jobs.duties.check import VIOLATIONS
 from jobs.duties.connectors import WATCHED_JOBS
 from jobs.duties.finish import JOBS_AT_REST
 from jobs.duties.history import HISTORIES_TO_CLEAR
@@ -269,8 +269,8 @@ def explain_on(connection, text, params):
     return connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON, TIMING OFF) {text}", params).fetchone()[0][0]["Plan"]
 
 
-@pytest.mark.parametrize("invariant", list(ASTRAY))
+@pytest.mark.parametrize("invariant", list(VIOLATIONS))
 def test_no_check_of_an_invariant_reads_the_queue(queue, invariant):
-    plan = explain_on(queue.connection, ASTRAY[invariant], {"draw": 0.5})
+    plan = explain_on(queue.connection, VIOLATIONS[invariant], {"draw": 0.5})
 
     assert rows_read(plan).get("jobs_queueitem", 0) <= 20 * 5_000

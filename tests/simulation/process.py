@@ -125,14 +125,14 @@ class Process:
     def __post_init__(self) -> None:
         give_up = self.timeout * 6
         self.pulse = Pulse(interval=BEAT, timeout=self.timeout, give_up=give_up, clock=self.machine.clock)
-        patience = 3 * self.timeout_seconds
-        self._heartbeats = Loop(self, self._beats(), patience=self.timeout_seconds / 2)
-        self._work = Loop(self, self._life(), patience=patience, is_work=True)
-        self._requests = Loop(self, self._request(), patience=patience, is_work=True)
+        wait_at_most = 3 * self.timeout_seconds
+        self._heartbeats = Loop(self, self._beats(), wait_at_most=self.timeout_seconds / 2)
+        self._work = Loop(self, self._life(), wait_at_most=wait_at_most, is_work=True)
+        self._requests = Loop(self, self._request(), wait_at_most=wait_at_most, is_work=True)
         session = session_timeout(self.timeout)
         self._membership_trust = TrustWindow(timeout=session, clock=self.machine.clock)
         self._membership = Loop(
-            self, self._sits(session.total_seconds()), patience=session.total_seconds(), line=self.other_line
+            self, self._sits(session.total_seconds()), wait_at_most=session.total_seconds(), line=self.other_line
         )
 
     def start(self) -> None:
@@ -443,7 +443,7 @@ class Loop:
     process: Process
     steps: Steps
     # Seconds for which it waits for a server that does not answer.
-    patience: float
+    wait_at_most: float
     is_work: bool = False
     # Line for its questions. None is the line to the database.
     line: Line | None = None
@@ -462,7 +462,7 @@ class Loop:
             process.end()
             return
         if callable(step):
-            (self.line or process.line).ask(step, self.resume, patience=self.patience)
+            (self.line or process.line).ask(step, self.resume, wait_at_most=self.wait_at_most)
         else:
             scheduler = process.world.scheduler
             # Sleeps are never exact.

@@ -42,8 +42,8 @@ logger = logging.getLogger(__name__)
 _PASS: Final = 0.2
 # Shortest times between passes (seconds): events in between are processed together. A pass that found work will find
 # more, so the next one waits longer, except if a worker has run out of documents.
-_SHORT_BREATH: Final = 0.01
-_BREATH: Final = 0.12
+_SHORT_PAUSE: Final = 0.01
+_PAUSE: Final = 0.12
 # Reads of the cluster's state in one heartbeat interval; another one follows each wake-up of control.
 _LOOKS_A_BEAT: Final = 2
 # Intervals of reading the conditions of duties (seconds), without and with a flow of documents. They are also read
@@ -51,8 +51,8 @@ _LOOKS_A_BEAT: Final = 2
 _ASK: Final = 0.3
 _ASK_IN_FLOW: Final = 1.0
 # Offered documents of a pass that supply the workers for a longer wait: more than the lanes that it examined.
-_PLENTY: Final = LANES_A_PASS + 1
-_LONG_BREATH: Final = 0.2
+_FULL_PASS: Final = LANES_A_PASS + 1
+_LONG_PAUSE: Final = 0.2
 # Longest life of Django's connection (seconds): a duty that uses it each second must not open a session each time.
 _DJANGOS_CONNECTION_KEPT: Final = 5.0
 
@@ -61,7 +61,7 @@ _MY_GROUPS: Final[LiteralString] = """
   WHERE owner_id = %(me)s AND state = 'owned')
 """
 # True if this manager owns a group, and another manager is running.
-_HAS_HEIRS: Final[LiteralString] = """
+_HAS_SUCCESSORS: Final[LiteralString] = """
 SELECT EXISTS (SELECT FROM jobs_throttlegroup WHERE owner_id = %(me)s)
    AND EXISTS (SELECT FROM nodes_node
                 WHERE scope = %(scope)s AND kind = 'manager' AND status = 'running'
@@ -126,7 +126,7 @@ class Manager:
                 self._go_round(after_pass)
             self._work.run(self._begin_leaving)
             leaves_at = time.monotonic() + self._me.timeout.total_seconds()
-            while self._work.run(self._has_heirs) and time.monotonic() < leaves_at:
+            while self._work.run(self._has_successors) and time.monotonic() < leaves_at:
                 self._go_round(after_pass)
             self._work.run(self._node.leave)
         except FenceRefused as refused:
@@ -159,22 +159,22 @@ class Manager:
         self._looked_at = float("-inf")
         notify(connection, channels.GROUPS, self._me.scope)
 
-    def _has_heirs(self, connection: psycopg.Connection[Any]) -> bool:
+    def _has_successors(self, connection: psycopg.Connection[Any]) -> bool:
         """True if this manager owns a group that another one could take over."""
-        row = connection.execute(_HAS_HEIRS, {"me": self._me.id, "scope": self._me.scope}).fetchone()
+        row = connection.execute(_HAS_SUCCESSORS, {"me": self._me.id, "scope": self._me.scope}).fetchone()
         assert row is not None
         return bool(row[0])
 
     def _rest(self, moved: int) -> None:
         if self._cursors.is_cut_off:
             # More lanes are ready than one pass examines, and the backlog has room for their documents.
-            time.sleep(_SHORT_BREATH)
-        elif moved >= _PLENTY:
-            time.sleep(_LONG_BREATH)
+            time.sleep(_SHORT_PAUSE)
+        elif moved >= _FULL_PASS:
+            time.sleep(_LONG_PAUSE)
         else:
-            time.sleep(_SHORT_BREATH)
+            time.sleep(_SHORT_PAUSE)
             # A process that wakes this one is idle: its documents are stuffed at once.
-            self._events.woken.wait(_BREATH if moved else _PASS)
+            self._events.woken.wait(_PAUSE if moved else _PASS)
         if happened(self._events.woken):
             self._owner.speed_up()
         if time.monotonic() - self._closed_djangos_at > _DJANGOS_CONNECTION_KEPT:
@@ -221,7 +221,7 @@ class Manager:
         )
         self._cursors.is_cut_off = False
         moved = self._owner.perform(at, called=self._called, may_begin=self._node.may_begin)
-        self._flows = moved >= _PLENTY
+        self._flows = moved >= _FULL_PASS
         self._stuffed += moved
         if self._office.term is None or self._owner.was_broken_off:
             return moved

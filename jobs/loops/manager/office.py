@@ -86,7 +86,7 @@ class Office:
 
     def _judge(self, connection: psycopg.Connection[Any], cluster: ClusterSeen, *, term: TermHeld) -> bool:
         """Mark failed nodes; return True if there was one."""
-        orphans = snapshot.look_at_orphaned_scopes(connection, me=self._me) if self._me.scope == CLUSTER_SCOPE else ()
+        orphans = snapshot.read_orphaned_scopes(connection, me=self._me) if self._me.scope == CLUSTER_SCOPE else ()
         has_judged = False
         for verdict in judge(cluster, is_steady=self._node.heartbeats.is_steady, orphans=orphans):
             if leadership.mark_failed(connection, verdict=verdict, term=term):

@@ -169,7 +169,7 @@ class JobOutputs(OutputWriter):
             free = candidates - self._kept(cursor, candidates, leaving)
             gone = free & held
             corrected = self._perhaps_logged(cursor, free - held, leaving)
-            self._bury(cursor, leaving, held=held & candidates, gone=gone, now=now)
+            self._store_tombstones(cursor, leaving, held=held & candidates, gone=gone, now=now)
         if added:
             facts = _columns(added)
             versions = [added[key].version for key in sorted(added)]
@@ -190,13 +190,13 @@ class JobOutputs(OutputWriter):
         """Return the files of this machine that the outputs in use write."""
         return [output.path for output in self._opened.values() if isinstance(output, WritesFile)]
 
-    def _bury(
+    def _store_tombstones(
         self, cursor: psycopg.Cursor[Any], leaving: list[_Leaving], *, held: set[Key], gone: set[Key], now: dt.datetime
     ) -> None:
         """Keep removed texts for the days of the setting, also if another job keeps the document in the output."""
         if not held or not current()[KEEP_REMOVED]:
             return
-        tombstones.bury(
+        tombstones.store(
             cursor,
             [
                 tombstones.Removed(document.job.id, document.job.run_no, key[0], key[1], key in gone)

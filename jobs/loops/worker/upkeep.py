@@ -58,10 +58,10 @@ class Upkeep:
         there = await state.database.run(lambda connection: release.batches_of(connection, worker=state.identity.id))
         # Meanwhile batches may have come, and others may have ended.
         here |= state.batches.all
-        if strange := there - here:
+        if unknown := there - here:
             await state.database.run(
                 lambda connection: release.give_back_batches(
-                    connection, worker=state.identity.id, batches=strange, now=state.clock.now(connection)
+                    connection, worker=state.identity.id, batches=unknown, now=state.clock.now(connection)
                 )
             )
         if gone := here - there:

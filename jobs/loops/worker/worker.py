@@ -169,14 +169,14 @@ class Worker:
             refused=self._flushing.refused,
             bins=len(state.bins),
             open=state.bins.open_documents,
-            disk=self._look_at_disks(),
+            disk=self._check_disks(),
         )
         crawl.CLAIMED.set(claimed)
         crawl.CAPACITY.set(capacity)
         crawl.IN_FLIGHT.set(in_flight)
         crawl.HOSTS.set(len(state.bins))
 
-    def _look_at_disks(self) -> str:
+    def _check_disks(self) -> str:
         """Return the disk that lacks room. Unstarted documents are released then, for other workers."""
         state = self._state
         shortage = self._disk.shortage(limit=state.settings.free_disk)

@@ -101,7 +101,7 @@ class Writer:
     # Jobs whose last removal an output refused, with the reason.
     _refused: dict[int, str] = field(default_factory=dict)
     _woken_at: float = 0.0
-    _owes_wake_up: bool = False
+    _must_wake: bool = False
 
     def expect_unknown(self, lane_id: int) -> None:
         """
@@ -130,14 +130,14 @@ class Writer:
             turns=given.closed,
             batches=given.done_batches,
             filled=flushed.lanes,
-            ripening=flushed.waiting_lanes,
+            due_later=flushed.waiting_lanes,
             # A notified manager scans at once, and its clock may be behind this one.
             now=now - _CLOCKS_DIFFER,
         )
         count_given_back(returned, refused=len(given.given_back) - returned)
         count_closed(given.closed, batches=len(given.done_batches))
         # Managers scan by themselves some times a second: only an idle worker notifies them.
-        self._owes_wake_up = self._owes_wake_up or (bool(flushed.lanes or woken or returned) and given.runs_out)
+        self._must_wake = self._must_wake or (bool(flushed.lanes or woken or returned) and given.runs_out)
         self._wake_managers(connection)
         return Written(flushed=flushed.written, refused=flushed.refused + len(given.given_back) - returned)
 
@@ -165,7 +165,7 @@ class Writer:
         close.close_turns(connection, worker=self.me.id, filled=dropped.lanes, now=now)
         for job_id in self._refused.keys() & jobs.keys():
             connection.execute(_SAY_NO_MORE, (job_id, self._refused.pop(job_id)))
-        self._owes_wake_up = True
+        self._must_wake = True
         self._wake_managers(connection)
 
     def postpone(self, connection: psycopg.Connection[Any], *, claims: Sequence[Claimed], reason: str) -> None:
@@ -246,8 +246,8 @@ class Writer:
         self._unknown_lanes -= reports.keys()
 
     def _wake_managers(self, connection: psycopg.Connection[Any]) -> None:
-        if self._owes_wake_up and time.monotonic() - self._woken_at >= _SECONDS_BETWEEN_WAKE_UPS:
-            self._woken_at, self._owes_wake_up = time.monotonic(), False
+        if self._must_wake and time.monotonic() - self._woken_at >= _SECONDS_BETWEEN_WAKE_UPS:
+            self._woken_at, self._must_wake = time.monotonic(), False
             wake.notify(connection, channels.STUFF, self.me.scope)
 
 

@@ -13,7 +13,7 @@ from jobs.verbs.hosts import HostsUnknown
 from jobs.words import verdicts
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone, Unknown
-from nodes.management.database import look_at_the_database
+from nodes.management.database import check_database
 
 _T = TypeVar("_T")
 
@@ -43,7 +43,7 @@ class Command(BaseCommand):
     def handle(
         self, *_args: Any, name: str, verb: str | None, reason: str | None, confirm: bool, **_options: Any
     ) -> None:
-        look_at_the_database()
+        check_database()
         if (reason is not None or confirm) and verb not in _NEED_A_REASON:
             raise CommandError("--reason and --confirm need the action stop or deny.", returncode=2)
         made_by = getpass.getuser()

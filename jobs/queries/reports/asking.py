@@ -10,10 +10,8 @@ from psycopg.rows import namedtuple_row
 
 from nodes.errors import Invalid, TooSlow
 
-_PATIENCE_SECONDS: Final = 15
-_TOO_SLOW: Final = (
-    f"The report took more than {_PATIENCE_SECONDS} seconds. Choose a shorter time, fewer jobs, or a simpler pattern."
-)
+_STATEMENT_TIMEOUT_SECONDS: Final = 15
+_TOO_SLOW: Final = f"The report took more than {_STATEMENT_TIMEOUT_SECONDS} seconds. Choose a shorter time, fewer jobs, or a simpler pattern."
 _LONGEST_PATTERN: Final = 1_000
 
 # By its cost estimates the planner would compile a statement that reads many rows; and the sorts of a report should
@@ -71,7 +69,7 @@ def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> 
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
-                cursor.execute(_FOR_THIS_REPORT, [f"{_PATIENCE_SECONDS}s"])
+                cursor.execute(_FOR_THIS_REPORT, [f"{_STATEMENT_TIMEOUT_SECONDS}s"])
                 if by_many:
                     cursor.execute(_BY_MANY)
             with connection.connection.cursor(row_factory=namedtuple_row) as cursor:

@@ -240,7 +240,7 @@ def flush(
             references = _references(cursor, counted, is_known)
             passing = carrying.of_results(counted, left=reach.left)
         changed = passing.write(cursor, children)
-        plan = FlushPlan(now=now, shut_gates=shut)
+        plan = FlushPlan(now=now, closed_gates=shut)
         for (job_id, run_no), amount in Counter(
             (named.job.id, named.job.run_no) for named in references.values()
         ).items():
@@ -296,7 +296,7 @@ def _hold_gates(
     if not wanted:
         return frozenset()
     hold_node(connection, worker)
-    return gates.hold_shut(cursor, wanted)
+    return gates.keep_closed(cursor, wanted)
 
 
 def _measure_hops(

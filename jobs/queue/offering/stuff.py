@@ -40,8 +40,8 @@ _DOCUMENTS_A_BATCH: Final = 64
 _SUSPECT_LOSSES: Final = 2
 # Due documents that get their number in one pass: of one lane (more if its turns want more), and of all lanes
 # together.
-_RIPENED_AT_ONCE: Final = 200
-_RIPENED_A_PASS: Final = 2000
+_DUE_AGAIN_AT_ONCE: Final = 200
+_DUE_AGAIN_A_PASS: Final = 2000
 
 # The columns of a bin's state that planning reads.
 _STATE: Final[LiteralString] = f"version, {OPENING}, closed_at, open_requests, answer_seconds, starts, bytes_read"
@@ -120,17 +120,17 @@ WITH wanted AS (
                SELECT hash, job_id, lane_id, run_no, stage, outcome, result_code FROM jobs_queueitem
                 WHERE lane_id = wanted.lane_id AND check_time <= %(now)s AND stage IN (0, 2)
                   AND action = {Action.PROCESS:d} AND run_no = wanted.run_no
-                ORDER BY check_time LIMIT greatest({_RIPENED_AT_ONCE}, wanted.count)
+                ORDER BY check_time LIMIT greatest({_DUE_AGAIN_AT_ONCE}, wanted.count)
                   FOR NO KEY UPDATE SKIP LOCKED) AS due
          UNION ALL
         SELECT known.*, {FRESH}, wanted.run_no
           FROM wanted CROSS JOIN LATERAL (
                SELECT hash, job_id, lane_id, run_no, stage, outcome, result_code FROM jobs_queueitem
                 WHERE lane_id = wanted.lane_id AND run_no < wanted.run_no AND stage = ANY(wanted.stages)
-                ORDER BY run_no LIMIT greatest({_RIPENED_AT_ONCE}, wanted.count)
+                ORDER BY run_no LIMIT greatest({_DUE_AGAIN_AT_ONCE}, wanted.count)
                   FOR NO KEY UPDATE SKIP LOCKED) AS known
          WHERE wanted.rechecks <> ''
-    ) AS due LIMIT {_RIPENED_A_PASS}
+    ) AS due LIMIT {_DUE_AGAIN_A_PASS}
 ), ripe AS (
     UPDATE jobs_queueitem AS item
        SET seq = due.number, check_time = NULL, stage = {Stage.PENDING:d}, run_no = due.this_run,

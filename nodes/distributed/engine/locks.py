@@ -45,7 +45,7 @@ class HeldLocks:
         self._lock = threading.Lock()
         self._held: dict[UUID, _Held] = {}
         # Locks whose release had no answer: no other node could take them before their lease is over.
-        self._owed: dict[UUID, ItemLock] = {}
+        self._unreleased: dict[UUID, ItemLock] = {}
         self._closing = threading.Event()
         self._threads = [
             threading.Thread(target=turn, name=f"{name} of {coordination.node}", daemon=True)
@@ -64,7 +64,7 @@ class HeldLocks:
         self._closing.set()
         for thread in self._threads:
             thread.join()
-        self._give_back_what_is_owed()
+        self._release_again()
         with self._lock:
             left = sorted(held.lock.item for held in self._held.values())
         for item in left:
@@ -72,7 +72,7 @@ class HeldLocks:
 
     def take(
         self, items: Collection[WorkItem], *, wanted: Callable[[], bool], stop: Callable[[], None]
-    ) -> "Grip | LockSeen | None":
+    ) -> "RunLocks | LockSeen | None":
         """
         Take the locks of all these items, or of none: then return the first lock that another node has.
 
@@ -81,23 +81,23 @@ class HeldLocks:
         Raises:
             CoordinationError: the store does not answer, or refuses us.
         """
-        grip = Grip(self)
+        run_locks = RunLocks(self)
         try:
             for item in sorted(items):
                 if not wanted():
-                    grip.let_go()
+                    run_locks.let_go()
                     return None
                 taken = self._coordination.acquire(item, lease=self._lease())
                 if isinstance(taken, LockSeen):
-                    grip.let_go()
+                    run_locks.let_go()
                     return taken
                 with self._lock:
                     self._held[taken.token] = _Held(taken, stop)
-                grip.tokens.append(taken.token)
+                run_locks.tokens.append(taken.token)
         except BaseException:
-            grip.let_go()
+            run_locks.let_go()
             raise
-        return grip
+        return run_locks
 
     def remaining(self, tokens: Collection[UUID]) -> dt.timedelta:
         """Return for how long all of these are certainly held."""
@@ -125,16 +125,16 @@ class HeldLocks:
             for token in tokens:
                 held = self._held.pop(token, None)
                 if held is not None:
-                    self._owed[token] = held.lock
-        self._give_back_what_is_owed(tokens)
+                    self._unreleased[token] = held.lock
+        self._release_again(tokens)
 
-    def _give_back_what_is_owed(self, tokens: Collection[UUID] | None = None) -> None:
+    def _release_again(self, tokens: Collection[UUID] | None = None) -> None:
         """Release all pending locks, or these. Stop at the first that gets no answer."""
         with self._lock:
-            owed = [token for token in self._owed if tokens is None or token in tokens]
-        for token in owed:
+            tokens_to_release = [token for token in self._unreleased if tokens is None or token in tokens]
+        for token in tokens_to_release:
             with self._lock:
-                lock = self._owed.pop(token, None)
+                lock = self._unreleased.pop(token, None)
             if lock is None:
                 continue
             try:
@@ -144,7 +144,7 @@ class HeldLocks:
             except CoordinationError:
                 if lock.remaining():
                     with self._lock:
-                        self._owed[token] = lock
+                        self._unreleased[token] = lock
                     return
 
     # --- Threads ---------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class HeldLocks:
     def _prolong_again_and_again(self) -> None:
         while not self._closing.wait(self._lease().total_seconds() * _LOOKED_AT):
             try:
-                self._give_back_what_is_owed()
+                self._release_again()
                 self._prolong()
             except CoordinationError as error:
                 logger.warning("node %s cannot renew its locks: %s", self._coordination.node, error)
@@ -194,7 +194,7 @@ class HeldLocks:
             one.stop()
 
 
-class Grip:
+class RunLocks:
     """The locks of one run."""
 
     def __init__(self, locks: HeldLocks) -> None:
