@@ -76,7 +76,7 @@ def stuff_groups(at: Pass) -> int:
     """
     Offer due documents of every group of this manager; return how many.
 
-    The error of a group is shown on pages. The other groups are stuffed all the same, and the error is raised at the
+    The error of a group is shown on pages. The other groups are still stuffed, and the error is raised at the
     end.
     """
     if not at.groups:

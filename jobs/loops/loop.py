@@ -28,7 +28,7 @@ _OF_ONE_DUTY: Final = (
     psycopg.errors.OutOfMemory,
 )
 
-# Interval from which on a duty is not urgent.
+# Least interval of duties that are not urgent.
 _SELDOM: Final = dt.timedelta(seconds=5)
 # The condition of a duty that decides by itself.
 ALWAYS: Final[LiteralString] = "true"

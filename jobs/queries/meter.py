@@ -20,7 +20,7 @@ STEP: Final = 5.0
 MEAN_OF: Final = 10
 # Shortest span of the present rate (seconds): one flush more or less must not show.
 _PRESENT: Final = 8.0
-# Age (seconds) from which on a last reading is too old for the present rate.
+# Age (seconds) above which a last reading is too old for the present rate.
 _STALE: Final = 30.0
 # The same age for hosts, which are read as of the last closed turn: with a long gap, or a slow host, that may be a
 # while ago.

@@ -28,7 +28,7 @@ from nodes.membership.incarnation import remembered
 
 # Time during which the keeper of a bin has the first chance.
 _COURTESY: Final = dt.timedelta(milliseconds=250)
-# Age of an offer from which on the worker reads the limits of its turns again. An edit since then may apply to other
+# Age of an offer above which the worker reads the limits of its turns again. An edit since then may apply to other
 # workers before this one's regular check.
 _TRUSTED: Final = LONGEST_PLAN / 2
 

@@ -30,7 +30,7 @@ class Source:
     """
     A source of a bin's limits. For a policy, also its id and the number of its rule, from 1 (None: its own limits).
 
-    `since` is the beginning, as far as that is known, and `until` the next possible change.
+    `since` is its start, None if unknown, and `until` the next possible change.
     """
 
     origin: Origin

@@ -19,7 +19,7 @@ from jobs.words.limits import limits_in_words
 from nodes.web import formats
 from nodes.web.screens import Record
 
-# Coordinates of a row's small picture, and of a page's large one. The style stretches them.
+# Coordinates of a row's small chart, and of a page's large one. The style sheet stretches them.
 _SPARK: Final = (60, 16)
 _PICTURE: Final = (300, 60)
 
@@ -87,7 +87,7 @@ def _points(history: Sequence[float | None], width: int, height: int, *, least_t
 
 
 def _picture(line: HostStatus) -> Record:
-    """Return the picture of the rate in the last minutes, with the line of the allowed rate."""
+    """Return the chart of the rate in the last minutes, with the line of the allowed rate."""
     width, height = _PICTURE
     # Past requests were allowed by the policy of a job that has ended, which no longer limits the host.
     allowed = line.allowed_starts_per_second if line.waiting or line.in_progress else None

@@ -31,7 +31,7 @@ from nodes.lifecycle import NodeKind
 from nodes.web import formats
 from nodes.web.screens import Record
 
-# Coordinates of the picture of rates. The style stretches them.
+# Coordinates of the rate chart, which the style sheet stretches.
 _WIDTH: Final = 300
 _HEIGHT: Final = 60
 # Width of the bar of states, for all documents.
@@ -161,7 +161,7 @@ def _picture(history: Sequence[float | None]) -> Record:
 
 
 def _span(first: int) -> str:
-    """Return the time from a step of the picture until now."""
+    """Return the time from a step of the chart until now."""
     span = dt.timedelta(seconds=(STEPS - first) * STEP)
     return formats.duration(span) if first else _("%(minutes)d minutes") % {"minutes": round(span.total_seconds() / 60)}
 

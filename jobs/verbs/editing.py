@@ -155,7 +155,7 @@ def change_job(
         if outputs_change or changed.keys() & {"specification", "hop_limits", "hop_mode"}:
             job.from_the_beginning = True
         if schedule_changes:
-            # Windows of the new schedule that opened before this change are not made up for.
+            # Windows of the new schedule that opened before this change are skipped.
             job.schedule_checked_at, job.schedule_due_at, job.missed_window_at = now, None, None
         job.save()
         if outputs is not None:

@@ -76,7 +76,7 @@ def is_of_job(cause: Cause) -> bool:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """
-    One cause, since when, and until when at least. None where that is not known.
+    One cause, its start, and its earliest end. None where that is unknown.
 
     `parent` is the id of the parent whose limit it is. `busy` of `places` requests are open, and an answer takes `seconds`.
     `by` names the person or program that set it, and `detail` is a name or reason of that cause.

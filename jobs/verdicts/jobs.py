@@ -16,7 +16,7 @@ _BEGINNING: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP})
 @dataclass(frozen=True, slots=True)
 class JobSeen:
     """
-    A job: its state, and since when, by whom and why it has that; `opens_at` is when its next window opens.
+    A job: its state, with its start, its author and its reason; `opens_at` is when its next window opens.
 
     `is_paused_by_output`: a worker paused it, since an output refused.
     """

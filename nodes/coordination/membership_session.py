@@ -40,9 +40,10 @@ logger = logging.getLogger(__name__)
 # Name of the daemons' cluster, and of the job whose items are its throttle groups.
 CLUSTER: Final = "crawl"
 GROUPS: Final = "throttle-groups"
-# Session length in timeouts of the node: the store misses a node before its trust in itself has ended for good. And the
-# beats in that time.
+# Length of a session, in timeouts of the node. Below 1, so that the store loses a node before the node loses its trust
+# in itself for good.
 _SESSION: Final = 2 / 3
+# Number of heartbeats in a session.
 _BEATS_A_SESSION: Final = 6
 # Time in which a chosen node must become main manager before it makes room for another (in timeouts).
 _IDLE: Final = 2
@@ -258,7 +259,7 @@ class StoreSession(MembershipSession):
             self._store.beat()
             return
         self._store.connect()
-        # A joining manager must name the pool. It repeats the present one, because the main manager knows better.
+        # A joining manager must name the pool. It repeats the present one, since only the main manager changes it.
         pools = {GROUPS: self._store.look().pools.get(GROUPS, frozenset())} if self._stands else {}
         self._store.join(pools)
         self._has_joined = True

@@ -58,7 +58,7 @@ class NodesBeat(Exception):
         super().__init__(
             f"The tables are in use by {_shown(nodes)}. Stop these nodes first, then run `crawlctl migrate` "
             "(docs/upgrading.md). A node that was killed counts until its timeout has passed. "
-            "With --force the tables are changed all the same, and counts may be wrong afterwards: "
+            "With --force the tables are changed anyway, and counts may be wrong afterwards: "
             "`crawlctl check_counters --repair` makes them right."
         )
 

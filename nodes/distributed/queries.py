@@ -2,7 +2,7 @@
 Distributed jobs for display: pools, shares and locks from the coordination store, and the nodes' records of runs.
 
 Concurrent readers share one view of the store. If the store does not answer, the page reports that; it shows the
-records all the same.
+records, too.
 """
 
 import datetime as dt

@@ -92,7 +92,7 @@ def due_moment(schedule: Schedule, *, planned: dt.datetime, now: dt.datetime) ->
     """
     Return the moment for which a due template makes its task: the latest one that is not in the future.
 
-    Moments that passed without a main manager are made up for by one task, not by one task each.
+    One task, not one each, makes up for all moments that passed without a main manager.
     """
     return max(planned, schedule.latest(now))
 

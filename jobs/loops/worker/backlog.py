@@ -10,7 +10,7 @@ from jobs.duties.index import Indexed
 _TEXTS_AT_ONCE: Final = 25
 MORE_TEXTS_AT_ONCE: Final = 100
 _IS_BEHIND: Final = 0.5
-# Wait (seconds) from which on the worker takes no documents: the ones already taken add to the backlog.
+# Wait (seconds) above which the worker takes no documents: those it has already will add to the backlog.
 _HOLDS: Final = 1.5
 
 

@@ -12,7 +12,7 @@ from jobs.queue.take import Claimed
 
 # Results that trigger a flush.
 _RESULTS_A_FLUSH: Final = 150
-# Documents waiting to start from which on results wait longer, and the factor on that time. If several workers share a
+# Number of waiting documents above which results wait longer, and the factor on that time. If several workers share a
 # machine, each has few results, and a small flush costs nearly as much as a large one.
 _MANY_WAITING: Final = 64
 _WAIT_LONGER: Final = 2

@@ -113,7 +113,7 @@ class HostStatus:
 
     @property
     def limited_since(self) -> dt.datetime | None:
-        """Return since when the cause of its verdict exists, as far as that is known."""
+        """Return when the cause of its verdict began; None if unknown."""
         return _since(self)
 
 

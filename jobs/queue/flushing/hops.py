@@ -283,7 +283,7 @@ class HopGraph:
         """
         Apply the deletion of the links `gone`, and of all links of the `silent` documents, to the counts.
 
-        Documents that leave the limits thereby lose all their links too.
+        Documents that leave the limits by this lose all their links, too.
         """
         while gone or silent:
             deleted = self._execute(

@@ -27,7 +27,7 @@ from nodes.membership.incarnation import remembered
 # other half, each with the unused part of the other one. So a bin with many documents does not queue behind a hundred
 # thousand others for each turn.
 LANES_A_PASS: Final = 200
-# Locked lanes from which on a pass probably left some behind.
+# Number of locked lanes above which a pass probably left some behind.
 _NEARLY_ALL: Final = LANES_A_PASS * 3 // 4
 
 
