@@ -24,11 +24,11 @@ class LogHandler(logging.StreamHandler[TextIO]):
         if self._failing_since is not None:
             since = self._failing_since.isoformat(timespec="seconds")
             message = f"the log could not be written since {since} ({self._why}): lines may be missing here"
-            record = logging.makeLogRecord(
+            notice = logging.makeLogRecord(
                 {"name": __name__, "levelno": logging.ERROR, "levelname": "ERROR", "msg": message}
             )
             try:
-                self.stream.write(self.format(record) + self.terminator)
+                self.stream.write(self.format(notice) + self.terminator)
                 self.stream.flush()
             except OSError:
                 return

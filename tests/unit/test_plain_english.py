@@ -33,7 +33,7 @@ FOUND = [
     ("a.py", 'def f():\n    """Of a lane, its rows."""', "Of first"),
     ("a.py", "x = f'Row {n} is read by nobody, so it stays.'", "somebody"),
     ("a.py", "x = ('Half of a sentence ' 'that nobody reads.')", "somebody"),
-    ("a.py", "def test_the_row_is_not_read():\n    pass", "somebody"),
+    ("a.py", "def test_nobody_reads_the_row():\n    pass", "somebody"),
     ("a.py", "x = '''SELECT 1 -- nobody waits\n FROM job'''", "somebody"),
     ("a.html", "<p>Nobody is here.</p>", "somebody"),
     ("a.html", "{# Nobody is here. #}", "somebody"),
