@@ -378,7 +378,7 @@ class AllowSerializer(StrictSerializer):
 
 
 class _OfDenyList(ContractView):
-    """The deny list is one thing, and its ETag covers all of it."""
+    """The deny list is one resource, with one ETag for all its lines."""
 
     tagged_fields = ("denials",)
 

@@ -40,7 +40,7 @@ SELECT id, name, status, extract(epoch FROM clock_timestamp() - heartbeat_at) > 
  WHERE scope = %(scope)s AND kind = 'manager' AND status IN ('starting', 'running', 'draining')
  ORDER BY started_at, id
 """
-# Running seeds of each group. A group without any is on its way out.
+# Running seeds of each group. A group without any will be deleted.
 _ITEMS: Final[LiteralString] = f"""
 SELECT held.id, held.owner_id, held.epoch, held.state, held.destination_id,
        coalesce(extract(epoch FROM %(now)s - held.releasing_since), 0)::float AS releasing_for,

@@ -16,7 +16,7 @@ from nodes.management.database import check_database
 class ConnectionCommand(BaseCommand):
     """`manage.py KIND NAME [VERB]`: the actions of a connection's page."""
 
-    # Standard output is the answer's: checks and warnings would stand in its way.
+    # Standard output is for the answer alone, so checks and warnings are not printed there.
     requires_system_checks: list[str] = []
     model: ClassVar[Kind]
     noun: ClassVar[str]

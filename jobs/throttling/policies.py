@@ -87,7 +87,7 @@ class PolicyValues:
     per_address: bool = False
     spares_loopback: bool = False
     _patterns: Patterns = field(init=False, repr=False, compare=False)
-    # By the indices of the rules that match a name: the end of their denial, and the moment of that computation.
+    # By the indices of the rules that match a name: the moment of the computation, and the end of their denial.
     _ends: dict[tuple[int, ...], tuple[dt.datetime, dt.datetime | None]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )

@@ -33,7 +33,7 @@ class Schedule(Protocol):
     """The moments of a template."""
 
     def after(self, moment: dt.datetime) -> Iterator[dt.datetime]:
-        """Yield the moments after this one, in order. They may end."""
+        """Yield the moments after this one, in order. Their number may be finite."""
         ...
 
     def latest(self, now: dt.datetime) -> dt.datetime:

@@ -144,7 +144,7 @@ def test_states_and_statuses_are_those_of_manifoldcf(world):
             deleting=facts.phase == Phase.DELETING,
             recurs=facts.recurs,
         )
-        # A document that does not exist for ManifoldCF is inactive here, until a link names it.
+        # ManifoldCF has no row for such a document. Here it is inactive until a link names it.
         if not name:
             assert status_of(facts, now=NOON) == Status.INACTIVE
             continue
