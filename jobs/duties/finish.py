@@ -104,7 +104,7 @@ def _move(at: Pass, job: Any) -> bool:
     if job.phase == "shutting_down":
         return _finish(at, job)
     if job.pause == "pausing" or job.window == "waiting":
-        return move(at, job.id, "come to rest")
+        return move(at, job.id, "halt")
     if job.pause == "paused" or job.resuming or job.seeding:
         return False
     return _shut_down(at, job)

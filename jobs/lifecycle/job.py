@@ -528,17 +528,17 @@ TRANSITIONS: Final = by_name(
         ),
         # --- Stopping and continuing ---
         Transition(
-            "come to rest",
+            "halt",
             frozenset({"waiting", "pausing", "pausing and waiting"}),
             {"pause": Pause.PAUSED, "window": Window.OUTSIDE},
             Owner.MAIN,
             guard="no document of the job is claimed",
-            message="is at rest",
+            message="is halted",
             unlike={"waiting": {"window": Window.OUTSIDE}, "pausing": {"pause": Pause.PAUSED}},
             keeps_reason=True,
         ),
         Transition(
-            "go on",
+            "continue",
             frozenset({"resuming"}),
             {"resuming": False},
             Owner.MAIN,

@@ -129,7 +129,7 @@ class CrawlOptions:
 
 def prepare_job(options: CrawlOptions, *, scope: str, say: Callable[[str], None]) -> Job:
     """
-    Make the job ready to run in a one-shot's `scope`, and start it (or let it go on).
+    Make the job ready to run in a one-shot's `scope`, and start it (or continue it).
 
     Raises:
         CrawlRefused, Invalid, BadSpecification, OutputError: it cannot be crawled so.

@@ -104,7 +104,7 @@ def _cause(known: Known, *, now: dt.datetime) -> Verdict:
     if known.back_off_until is not None and known.back_off_until > now:
         return Verdict(Cause.BACK_OFF, until=known.back_off_until)
     if not known.queued:
-        return Verdict(Cause.IN_WORK if known.in_progress else Cause.NOTHING_WAITS)
+        return Verdict(Cause.IN_PROGRESS if known.in_progress else Cause.NOTHING_WAITS)
     if not known.waiting_at_workers and known.held >= known.waiting:
         return Verdict(Cause.JOBS_HELD)
     if not known.is_served:

@@ -21,7 +21,7 @@ _TONES = {
     Cause.NOT_RUNNING: "quiet",
     Cause.STARTING: "waiting",
     Cause.ENDING: "waiting",
-    Cause.STOPPING: "excluded",
+    Cause.ABORTING: "excluded",
     Cause.PAUSED: "excluded",
     Cause.OUTPUT: "failed",
     Cause.WINDOW: "excluded",
@@ -64,7 +64,7 @@ def cause_in_brief(cause: Cause) -> str:
         Cause.NOT_RUNNING: _("not running"),
         Cause.STARTING: _("starting"),
         Cause.ENDING: _("ending"),
-        Cause.STOPPING: _("stopping"),
+        Cause.ABORTING: _("aborting"),
         Cause.PAUSED: _("paused"),
         Cause.OUTPUT: _("waits for its output"),
         Cause.WINDOW: _("waits for its window"),
@@ -73,7 +73,7 @@ def cause_in_brief(cause: Cause) -> str:
         Cause.GATE: _("waits for a login"),
         Cause.BUDGET: _("document limit reached"),
         Cause.RETRY: _("waits for a retry"),
-        Cause.IN_WORK: _("in progress"),
+        Cause.IN_PROGRESS: _("in progress"),
         Cause.NO_MANAGER: _("no manager"),
         Cause.NO_WORKER: _("no worker"),
         Cause.NO_TAG: _("no worker with the tag"),
@@ -172,8 +172,8 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
             return _("The run is being prepared.")
         case Cause.ENDING:
             return _("No document waits. The run is being closed.")
-        case Cause.STOPPING:
-            return _("The run is being stopped.")
+        case Cause.ABORTING:
+            return _("The run is being aborted.")
         case Cause.PAUSED:
             return (_("%(by)s paused the job %(age)s") % facts if verdict.since else _("The job is paused")) + f"{why}."
         case Cause.OUTPUT:
@@ -187,14 +187,14 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
         case Cause.GUARD:
             return _("Removals wait for an operator's approval") + f"{why}."
         case Cause.GATE:
-            return _("It waits for %(detail)s, which %(by)s shut %(age)s.") % facts
+            return _("It waits for %(detail)s, which %(by)s closed %(age)s.") % facts
         case Cause.BUDGET:
             return _("The run has used up its document limit.")
         case Cause.RETRY:
             return _("It is retried %(when)s.") % facts
         case Cause.NOT_DUE if verdict.until:
             return _("No document is due. The next one is looked at %(when)s.") % facts
-        case Cause.IN_WORK:
+        case Cause.IN_PROGRESS:
             return _("Worker %(detail)s reads it now.") % facts if verdict.detail else _("Workers read it now.")
         case Cause.NO_MANAGER:
             return _("No manager is running. Start one with “crawlctl runmanager”.")
@@ -237,7 +237,7 @@ def _of_host(line: HostStatus, *, now: dt.datetime, verdict: Verdict | None = No
             ) % {"host": host, "n": line.back_off_level}
         case Cause.NOTHING_WAITS:
             return _("No document waits for %(host)s.") % {"host": host}
-        case Cause.IN_WORK:
+        case Cause.IN_PROGRESS:
             return _("No document waits. Workers have the last ones.")
         case Cause.JOBS_HELD:
             return ngettext(

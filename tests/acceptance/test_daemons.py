@@ -167,7 +167,7 @@ def wait_for_pause(database, job):
         """
         SELECT extract(epoch FROM rest.at - asked.at)::float
           FROM jobs_jobevent AS asked, jobs_jobevent AS rest
-         WHERE asked.kind = 'pause' AND rest.kind = 'come_to_rest' AND rest.id > asked.id
+         WHERE asked.kind = 'pause' AND rest.kind = 'halt' AND rest.id > asked.id
          ORDER BY asked.id DESC LIMIT 1
         """
     )

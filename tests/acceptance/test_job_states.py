@@ -44,7 +44,7 @@ def test_a_job_starts_runs_pauses_resumes_and_ends(walk):
     assert walk.sink.told() == [("add", walk.world.url("a")), ("complete", "")]
     kinds = list(JobEvent.objects.filter(job=walk.job).order_by("id").values_list("kind", flat=True))
     assert kinds == [
-        *("created", "start", "prepare", "activate", "pause", "come_to_rest", "resume", "go_on"),
+        *("created", "start", "prepare", "activate", "pause", "halt", "resume", "continue"),
         *("shut_down", "finish", "notify", "end"),
     ]
 

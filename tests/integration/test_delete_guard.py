@@ -249,7 +249,7 @@ def test_an_operator_who_approves_it_continues_the_clean_up(site):
     site.run()
 
     site.ask("allow-removals")
-    job = site.come_to_rest()
+    job = site.halt()
 
     assert (job.guard, job.run_end) == (Guard.NO, RunEnd.FINISHED)
     assert site.held == set()
@@ -292,7 +292,7 @@ def test_approved_removals_continue_if_workers_and_managers_die(site, steps):
 
     cluster.fail_worker(cluster.workers[0])
     cluster.fail_manager(cluster.main)
-    job = site.come_to_rest()
+    job = site.halt()
 
     assert (job.guard, job.run_end) == (Guard.NO, RunEnd.FINISHED)
     assert site.held == set()

@@ -209,7 +209,7 @@ def test_every_transition_that_the_history_hears_of_is_in_the_table():
     ("state", "transition", "facts", "told"),
     [
         ({"phase": Phase.INACTIVE}, "start", {}, ("job start", "")),
-        ({"phase": Phase.ACTIVE, "pause": Pause.PAUSING}, "come to rest", {}, ("job stop", "")),
+        ({"phase": Phase.ACTIVE, "pause": Pause.PAUSING}, "halt", {}, ("job stop", "")),
         ({"phase": Phase.ACTIVE, "pause": Pause.PAUSED}, "resume", {}, ("job continue", "")),
     ],
 )

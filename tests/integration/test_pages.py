@@ -540,7 +540,7 @@ def test_the_story_of_a_document_behind_a_gate_names_its_closer():
     GatedDocument.objects.create(hash=document.hash, job=job, gate=gate)
     make_live_nodes()
 
-    assert "It waits for connection 1: login, which w1 shut" in _story(document)
+    assert "It waits for connection 1: login, which w1 closed" in _story(document)
 
 
 def test_the_story_shows_links_and_those_the_job_does_not_know():

@@ -153,7 +153,7 @@ def test_many_documents_come_back_byte_by_byte(site, capsys):
     while QueueItem.objects.exists():
         site.cluster.work()
     removed = time.monotonic()
-    site.come_to_rest()
+    site.halt()
     assert SearchDocument.objects.count() == 0
 
     done = bring_back(site)

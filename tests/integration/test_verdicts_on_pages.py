@@ -166,7 +166,7 @@ def pause(crawl, *, by="olga", reason=""):
     Job.objects.update(pause="paused", reason=reason)
     facts = {"job": crawl.job, "job_name": "news", "made_by": by, "message": "was asked to pause"}
     JobEvent.objects.create(kind="pause", at=timezone.now() - dt.timedelta(minutes=5), **facts)
-    JobEvent.objects.create(kind="come_to_rest", at=timezone.now(), **(facts | {"made_by": "manager"}))
+    JobEvent.objects.create(kind="halt", at=timezone.now(), **(facts | {"made_by": "manager"}))
 
 
 def test_a_paused_job_names_its_operator_and_gives_no_time_left(crawl):

@@ -60,7 +60,7 @@ def refusing(failed=60, ended=60):
         (Cause.BACK_OFF, make_host(back_off_until=SOON, back_off_level=2)),
         (Cause.TRIAL, make_host(back_off_until=NOON, back_off_level=2)),
         (Cause.NOTHING_WAITS, make_host(served=False, waiting=0)),
-        (Cause.IN_WORK, make_host(waiting=0, in_progress=2)),
+        (Cause.IN_PROGRESS, make_host(waiting=0, in_progress=2)),
         # Workers hold all documents, and begin them at the host's pace.
         (Cause.GAP, make_host(waiting=0, in_progress=48)),
         (Cause.REQUESTS, make_host(limits=Limits(4, 0.0), waiting=0, in_progress=2_459, open_now=4)),
@@ -92,7 +92,7 @@ def refusing(failed=60, ended=60):
         (Cause.WORKERS, make_host(limits=Limits(UNLIMITED_REQUESTS, 0.0))),
         (Cause.BYTES, make_host(limits=Limits(2, 0.1, bytes_per_second=5_000.0), starts_per_second=2.0)),
         (Cause.BYTES, make_host(limits=Limits(2, 0.0, bytes_per_second=5_000.0), bytes_per_second=None)),
-        (Cause.IN_WORK, make_host(limits=Limits(2, 0.0), waiting=0, in_progress=1)),
+        (Cause.IN_PROGRESS, make_host(limits=Limits(2, 0.0), waiting=0, in_progress=1)),
         (Cause.PARENT, make_host(above=[parent(limits=Limits(8, 5.0))])),
         (Cause.PARENT, make_host(lent=1, starts_per_second=0.5, above=[parent(limits=Limits(2, 0.0))])),
         # A full parent does not matter to a host whose own gap is used up.

@@ -104,7 +104,7 @@ POSSIBLE = {
     "pausing": (
         JobState(ACTIVE, pause=PAUSING),
         REST,
-        {"come to rest", "interrupt", "wait", "fail", "lose connector"},
+        {"halt", "interrupt", "wait", "fail", "lose connector"},
     ),
     "paused": (JobState(ACTIVE, pause=PAUSED), REST, {"wait", "fail", "lose connector"}),
     "paused and seeding": (
@@ -115,7 +115,7 @@ POSSIBLE = {
     "its window is over": (
         JobState(ACTIVE, window=WAITING),
         RUN,
-        {"come to rest", "unwait", "interrupt", "fail", "lose connector"},
+        {"halt", "unwait", "interrupt", "fail", "lose connector"},
     ),
     "waiting for its window": (
         JobState(ACTIVE, window=OUTSIDE),
@@ -125,7 +125,7 @@ POSSIBLE = {
     "pausing when its window is over": (
         JobState(ACTIVE, pause=PAUSING, window=WAITING),
         REST,
-        {"come to rest", "unwait", "interrupt", "fail", "lose connector"},
+        {"halt", "unwait", "interrupt", "fail", "lose connector"},
     ),
     "paused outside its window": (
         JobState(ACTIVE, pause=PAUSED, window=OUTSIDE),

@@ -126,7 +126,7 @@ TRUE_OF_HOSTS = {
 TRUE_OF_JOBS = {
     Cause.DISK: lambda job, cluster: cluster.disk_shortage,
     Cause.NOT_RUNNING: lambda job, _: job.state.phase == Phase.INACTIVE,
-    Cause.STOPPING: lambda job, _: job.state.stop_request != StopRequest.NONE,
+    Cause.ABORTING: lambda job, _: job.state.stop_request != StopRequest.NONE,
     Cause.CONNECTOR: lambda job, _: not job.state.connectors_ready,
     Cause.PAUSED: lambda job, _: job.state.pause != Pause.NO,
     Cause.OUTPUT: lambda job, _: job.state.pause != Pause.NO and job.is_paused_by_output,
@@ -143,7 +143,7 @@ TRUE_OF_DOCUMENTS = {
     Cause.GATE: lambda document: document.gate,
     Cause.BUDGET: lambda document: document.budget_is_used,
     Cause.RETRY: lambda document: is_later(document.check_time),
-    Cause.IN_WORK: lambda document: document.is_claimed,
+    Cause.IN_PROGRESS: lambda document: document.is_claimed,
 }
 
 
@@ -184,7 +184,7 @@ def test_a_job_with_a_queue_never_has_nothing_to_say(job, cluster, host, waiting
     verdict = judge_job(job, cluster, waiting=waiting, in_progress=in_progress, hosts=hosts_of_job)
 
     if waiting:
-        assert verdict.cause not in {Cause.NOTHING_WAITS, Cause.IN_WORK}
+        assert verdict.cause not in {Cause.NOTHING_WAITS, Cause.IN_PROGRESS}
     if job.state.may_be_stuffed and cluster == ClusterSeen(1, 1) and waiting:
         assert verdict.cause in {judge_host(host, now=NOON).cause, Cause.NEXT}
 
