@@ -1,4 +1,4 @@
-"""Rename what had a word of its own: low-water marks, and the time of a notification."""
+"""Rename low-water marks and the time of a notification, and a permission's text."""
 
 from django.db import migrations
 
@@ -9,4 +9,7 @@ class Migration(migrations.Migration):
     operations = (
         migrations.RenameModel("Floor", "LowWaterMark"),
         migrations.RenameField("Notification", "told_at", "notified_at"),
+        migrations.AlterModelOptions(
+            "Bin", {"permissions": (("stop_bin", "Can stop and deny hosts, and release them"),)}
+        ),
     )
