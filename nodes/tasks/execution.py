@@ -20,10 +20,11 @@ import psycopg
 from django.db import close_old_connections
 from psycopg.types.json import Jsonb
 
+from nodes.errors import Invalid
 from nodes.tasks import endings, kinds, listeners
 from nodes.tasks.context import LastAttempt, TaskContext
 from nodes.tasks.models import TaskEvent
-from nodes.tasks.retrying import InvalidPolicy, Never, Retry, read_policy
+from nodes.tasks.retrying import Never, Retry, read_policy
 from nodes.tasks.session import Session
 
 logger = logging.getLogger(__name__)
@@ -183,7 +184,7 @@ def _check_storable(value: object) -> None:
 def _context_of(row: Any, beats: _Beats) -> TaskContext:
     try:
         policy = read_policy(row.retry_policy)
-    except InvalidPolicy:
+    except Invalid:
         policy = Never()
     last = None
     if row.attempts > 1:
