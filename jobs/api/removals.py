@@ -29,7 +29,7 @@ class _SeedSerializer(serializers.Serializer[Any]):
 
 class _ParentSerializer(_SeedSerializer):
     children = serializers.IntegerField(help_text="Documents to be removed that it had named, and no longer does.")
-    reached = serializers.IntegerField(default=0, help_text="These documents, and those that their links lead to.")
+    reached = serializers.IntegerField(default=0, help_text="These documents, and all documents behind their links.")
 
 
 class QuestionSerializer(serializers.Serializer[Any]):
