@@ -9,8 +9,9 @@ from typing import Final
 from ada_url import idna_to_ascii
 
 from jobs.checks.job_options import time_zones
+from jobs.lifecycle.limits import COUNTS, LONGEST_GAP, LimitColumns
 from jobs.lifecycle.period import Period
-from jobs.models.policy import LONGEST_GAP, MOST_BYTES, MOST_REQUESTS, MOST_STARTS, MOST_TOTAL_REQUESTS, ThrottlePolicy
+from jobs.models.policy import ThrottlePolicy
 from jobs.throttling.limits import gap_of
 from jobs.throttling.patterns import Patterns
 from jobs.throttling.windows import EVERY_DAY, Window, covering, parts_of_the_week
@@ -22,22 +23,13 @@ _LABEL: Final = re.compile(r"[^.:]+")
 
 
 @dataclass(frozen=True, slots=True)
-class RuleWanted:
+class RuleWanted(LimitColumns):
     """A rule as input of operations: see `ThrottleRule`. Days of a week are ISO's."""
 
     pattern: str = ""
     days: tuple[int, ...] = EVERY_DAY
     from_time: dt.time | None = None
     to_time: dt.time | None = None
-    open_requests: int | None = None
-    min_gap: float | None = None
-    starts: int | None = None
-    period: str = ""
-    bytes_per_second: int | None = None
-    total_open_requests: int | None = None
-    total_starts: int | None = None
-    total_period: str = ""
-    total_bytes_per_second: int | None = None
     denies: bool = False
 
     @property
@@ -99,20 +91,10 @@ def _check_name(policy: ThrottlePolicy) -> dict[str, list[str]]:
 
 # --- Numbers ---------------------------------------------------------------------------------------
 
-# Name and maximum of each field. The minimum is one.
-_COUNTS: Final = {
-    "open_requests": ("open requests", MOST_REQUESTS),
-    "starts": ("starts", MOST_STARTS),
-    "bytes_per_second": ("bytes a second", MOST_BYTES),
-    "total_open_requests": ("open requests", MOST_TOTAL_REQUESTS),
-    "total_starts": ("starts", MOST_STARTS),
-    "total_bytes_per_second": ("bytes a second", MOST_BYTES),
-}
-
 
 def _check_numbers(said: Said) -> dict[str, list[str]]:
     problems = {}
-    for name, (what, most) in _COUNTS.items():
+    for name, (what, most) in COUNTS.items():
         number = getattr(said, name)
         if number is not None and not 1 <= number <= most:
             problems[name] = [
@@ -181,7 +163,7 @@ def _check_times(rule: RuleWanted) -> dict[str, list[str]]:
 
 
 def _check_what_it_says(rule: RuleWanted) -> dict[str, list[str]]:
-    numbers = [name for name in (*_COUNTS, "min_gap") if getattr(rule, name) is not None]
+    numbers = [name for name in (*COUNTS, "min_gap") if getattr(rule, name) is not None]
     totals = [name for name in numbers if name.startswith("total_")]
     if rule.denies and numbers:
         return {"denies": [f"Nothing is fetched where it denies: leave out {', '.join(numbers)}, or let it not deny."]}

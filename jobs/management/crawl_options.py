@@ -15,12 +15,12 @@ from jobs.connectors.repository.kind import RepositoryKind
 from jobs.connectors.repository.web.kind import WEB
 from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.lifecycle.job import Pause, Phase
+from jobs.lifecycle.limits import MOST_BYTES, MOST_STARTS
 from jobs.lifecycle.period import Period
 from jobs.loops.oneshot import take_over_job
 from jobs.management.crawl_sources import CrawlRefused, kind_of, read_fields, repository_of
 from jobs.management.standard_output import STANDARD_OUTPUT, connection_of
 from jobs.models import Job, OutputConnection, ThrottlePolicy
-from jobs.models.policy import MOST_BYTES, MOST_STARTS
 from jobs.verbs import connections, control, editing
 from jobs.verbs.seeds import SeedWanted
 from nodes.database.clock import read_clock

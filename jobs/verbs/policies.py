@@ -8,11 +8,12 @@ A change applies from the next turn of each host, at most 10 s later; running wo
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, Unpack
 
 from django.db import connection, transaction
 
 from jobs.checks.policies import RuleWanted, as_kept, check, is_unlimited
+from jobs.lifecycle.limits import LimitFacts
 from jobs.models import Seed, ThrottlePolicy, ThrottleRule
 from jobs.queries.policy_preview import Preview, read_preview
 from jobs.queue.pace.addresses import want_placed
@@ -34,19 +35,10 @@ _NOT_ALLOWED: Final = (
 _USUAL_GAP: Final = 1.0
 
 
-class PolicyFacts(TypedDict, total=False):
+class PolicyFacts(LimitFacts, total=False):
     """Columns of a policy, by their names; missing ones keep their values."""
 
     name: str
-    open_requests: int
-    min_gap: float
-    starts: int | None
-    period: str
-    bytes_per_second: int | None
-    total_open_requests: int | None
-    total_starts: int | None
-    total_period: str
-    total_bytes_per_second: int | None
     holds_everywhere: bool
     per_address: bool
     spares_loopback: bool
