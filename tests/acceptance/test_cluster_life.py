@@ -65,7 +65,7 @@ def test_a_main_that_leaves_in_order_is_replaced_at_once_without_failures(cluste
     assert count_events(cluster, "marked_failed") == 0
 
 
-def test_an_elder_that_is_wedged_holds_up_no_election(cluster):
+def test_a_hanging_older_manager_delays_no_election(cluster):
     main, elder, younger = start_one_by_one(cluster, "runmanager", "runmanager", "runmanager")
     goes_on_beating(cluster, younger)
 

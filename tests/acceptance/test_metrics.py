@@ -93,7 +93,7 @@ def test_a_lost_worker_is_counted_as_marked_and_its_documents_as_released(cluste
     wait_for(lambda: scrape(of_manager)["crawlctl_released_documents_total",] > 0, saying="its documents go back")
 
 
-def test_the_web_server_says_how_the_cluster_stands(cluster, serve):
+def test_the_web_server_shows_the_state_of_the_cluster(cluster, serve):
     site = serve(pages=60, traps=0)
     _, port = start(cluster, "serve")
     cluster.start("runmanager", "runworker")

@@ -101,7 +101,7 @@ def test_two_independent_crawls_share_the_open_requests_of_a_host(machine, serve
     assert 2 <= max(request.open_requests for request in everything(site)) <= 3
 
 
-def test_the_delay_that_robots_txt_asks_for_is_kept(machine, serve):
+def test_the_delay_of_robots_txt_is_kept(machine, serve):
     site = serve(pages=10, traps=0, crawl_delay=0.3)
 
     crawl = machine.crawl(site.start_url, "--delay", 0)
@@ -110,7 +110,7 @@ def test_the_delay_that_robots_txt_asks_for_is_kept(machine, serve):
     assert_paced(site.requests(), gap=0.3)
 
 
-def test_a_busy_host_is_left_alone_for_as_long_as_it_says(machine, serve):
+def test_a_busy_host_gets_the_pause_that_it_requested(machine, serve):
     site = serve(pages=30, hosts=2, traps=0, busy="1:2:1")
 
     crawl = machine.crawl(site.start_url, "--scope", "any", "--connections-per-host", 1)

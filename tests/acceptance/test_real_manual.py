@@ -134,7 +134,7 @@ def test_the_visible_text_of_a_page_is_in_the_output(machine, served, tmp_path):
     assert line["content_type"] == "text/html"
 
 
-def test_of_an_unchanged_manual_nothing_is_read_again(machine, served, tmp_path):
+def test_nothing_of_an_unchanged_manual_is_read_again(machine, served, tmp_path):
     address, log = served
     output = tmp_path / "manual.jsonl"
     first = machine.crawl(f"{address}index.html", "--job", "manual", output=output)

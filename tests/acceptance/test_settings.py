@@ -51,7 +51,7 @@ def test_a_node_beats_as_often_as_settings_say_while_it_runs(cluster):
     assert (second - first).total_seconds() < 1.5
 
 
-def test_the_command_line_goes_before_all_else(machine, cluster):
+def test_the_command_line_overrides_everything(machine, cluster):
     store({"worker": {"claimed": 7}})
     worker = machine.start(
         "runworker", "--set", "worker.claimed=3", **(QUICK_HEARTS | {"CRAWLCTL_CLAIMED_PER_WORKER": "50"})

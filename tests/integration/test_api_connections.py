@@ -155,7 +155,7 @@ def test_a_secret_is_given_back_sealed_and_may_be_sent_back_as_it_is(administrat
     assert same.json()["configuration"] == RepositoryConnection.objects.get().configuration == shown
 
 
-def test_a_session_goes_when_its_connection_says_something_else(administrator):
+def test_a_session_ends_when_its_connection_changes(administrator):
     connection = RepositoryConnection.objects.create(name="guarded", connector="web")
     Session.objects.create(repository=connection, name="door", sealed="sealed:x", made_at=NOON)
     address = f"{REPOSITORIES}{connection.pk}/"

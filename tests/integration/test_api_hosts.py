@@ -106,7 +106,7 @@ def test_a_back_off_is_ended_whatever_its_host_requested(busy):
     assert_problem(client.post(f"/api/v1/hosts/{busy.pk}/end-back-off/"), 409, "refused")
 
 
-def test_a_host_that_no_crawl_has_come_to_is_stopped_by_its_name(db):
+def test_a_host_that_no_crawl_has_reached_is_stopped_by_its_name(db):
     client = client_of("operator")
     wish = {"name": "New.example", "reason": "never"}
     assert_problem(client.post("/api/v1/hosts/stop/", wish, format="json"), 409, "unknown_hosts")

@@ -82,7 +82,7 @@ def test_a_policy_is_stored_changed_and_deleted(administrator):
     assert not ThrottlePolicy.objects.exists()
 
 
-def test_all_that_a_policy_can_say_is_shown_as_it_was_said(administrator):
+def test_every_field_of_a_policy_is_shown_as_stored(administrator):
     said = {
         "name": "gently",
         "open_requests": 3,
@@ -333,7 +333,7 @@ def test_hosts_are_named_in_any_letters_and_matched_as_they_are_kept(administrat
     assert made["rules"][0]["pattern"] == "*.xn--bcher-kva.example:8080"
 
 
-def test_a_rule_for_some_stands_before_the_one_for_all(administrator):
+def test_a_rule_for_some_hosts_precedes_the_one_for_all(administrator):
     store(administrator, rules=[{"pattern": "a.example", "denies": True}, {"min_gap": 2, **NIGHT}, {"min_gap": 3}])
 
 

@@ -159,7 +159,7 @@ def test_documents_are_shown_with_their_next_step(viewer, job):
     }
 
 
-def test_documents_come_in_pages_and_by_filters(viewer, job):
+def test_documents_are_listed_in_pages_and_by_filters(viewer, job):
     make_documents(job, 5)
     first = viewer.get(f"{REPORTS}documents/?limit=3&state=previously_processed&job={job.pk}").json()
     second = viewer.get(first["next"]).json()

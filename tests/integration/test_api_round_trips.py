@@ -216,7 +216,7 @@ def test_an_action_is_not_done_to_a_job_that_was_changed_meanwhile(administrator
     assert Job.objects.get().phase == Phase.INACTIVE
 
 
-def test_where_there_is_no_etag_an_if_match_is_refused(administrator, world):
+def test_an_if_match_without_an_etag_is_refused(administrator, world):
     refused = administrator.post(f"/api/v1/groups/{world.group.pk}/move/", {}, headers={"If-Match": '"1"'})
 
     assert_problem(refused, 412, "precondition_failed")
@@ -234,7 +234,7 @@ def test_the_etag_of_settings_is_that_of_their_version(administrator):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_clients_that_read_the_same_one_changes_it(administrator, world):
+def test_one_of_two_clients_with_the_same_version_changes_it(administrator, world):
     addresses = [f"{JOBS}{world.job.pk}/", f"/api/v1/policies/{world.policy.pk}/", SETTINGS]
     for address in addresses:
         seen = administrator.get(address)["ETag"]

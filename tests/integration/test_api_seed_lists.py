@@ -95,7 +95,7 @@ def test_bad_lines_are_named_by_their_numbers_and_nothing_is_stored(administrato
     assert stored() == before
 
 
-def test_of_very_many_bad_lines_the_first_are_named(administrator, address):
+def test_the_first_of_very_many_bad_lines_are_named(administrator, address):
     refused = send(administrator, address, "gopher://docs.test/\n" * 3_000)
 
     assert_problem(refused, 400, "invalid", fields=[*(f"lines.{number}" for number in range(1, 21)), "lines"])
@@ -112,7 +112,7 @@ def test_of_very_many_bad_lines_the_first_are_named(administrator, address):
         (b"http://a.test/\nhttp://\xff.test/", "parse_error", None),
     ],
 )
-def test_a_text_that_is_no_list_is_refused(administrator, address, text, code, fields):
+def test_a_text_instead_of_a_list_is_refused(administrator, address, text, code, fields):
     before = stored()
 
     assert_problem(send(administrator, address, text), 400, code, fields=fields)

@@ -104,7 +104,7 @@ def test_an_invalid_token_gives_no_access(user, token):
     assert_problem(client_with(token).get(JOBS), 401, "authentication_failed")
 
 
-def test_an_old_token_does_not_stand_in_the_way_of_a_new_one(user):
+def test_an_old_token_does_not_prevent_a_new_one(user):
     assert log_in(HTTP_AUTHORIZATION="Token expired").status_code == 201
 
 
@@ -173,7 +173,7 @@ def try_at_once(attempt, attempts=30):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_thirty_wrong_tokens_at_once_those_above_the_limit_get_429(quick_passwords, user):
+def test_thirty_simultaneous_wrong_tokens_get_429_above_the_limit(quick_passwords, user):
     codes = try_at_once(lambda: log_in("wrong"))
 
     assert codes == {401: logins.MOST_OF_A_NAME, 429: 30 - logins.MOST_OF_A_NAME}
@@ -181,7 +181,7 @@ def test_of_thirty_wrong_tokens_at_once_those_above_the_limit_get_429(quick_pass
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_thirty_wrong_logins_at_once_those_above_the_limit_get_429(quick_passwords, user):
+def test_thirty_simultaneous_wrong_logins_get_429_above_the_limit(quick_passwords, user):
     codes = try_at_once(lambda: Client().post("/login/", {"username": "vera", "password": "wrong"}))
 
     assert codes == {200: logins.MOST_OF_A_NAME, 429: 30 - logins.MOST_OF_A_NAME}

@@ -197,7 +197,7 @@ def test_the_busiest_come_first_then_those_that_wait_longest(connection, manager
     assert len(find_busiest(limit=2)) == 2
 
 
-def test_hosts_are_found_by_how_their_names_begin_and_paged_by_them(connection):
+def test_hosts_are_found_and_paged_by_the_start_of_their_names(connection):
     for name in ("b.example", "a.example", "ab.example", "B.example", "c.example", "a%.example"):
         make_bin(name)
     make_bin("a.address", namespace=Bin.ADDRESS)

@@ -32,7 +32,7 @@ def lane(connection):
     return make_lane(running.seed, "a.example")
 
 
-def test_counts_that_agree_are_said_to(lane):
+def test_matching_counts_are_confirmed(lane):
     make_documents(lane, 5)
     make_documents(lane, ["done"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     count(lane, 3)

@@ -134,7 +134,7 @@ def test_a_beat_does_not_wait_for_the_writers_of_its_node(cluster, connection):
         assert members.beat(connection, node_id=worker.id, progress={}).is_fit
 
 
-def test_a_beat_that_waited_for_the_mark_hears_of_it(cluster, connection):
+def test_a_heartbeat_that_waited_for_the_mark_sees_it(cluster, connection):
     main, worker = register_node(connection), register_node(connection, "worker")
     term, verdict = elect_main(connection, main), fall_silent(connection, worker)
 

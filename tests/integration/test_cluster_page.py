@@ -84,7 +84,7 @@ def test_groups_are_tiles_of_their_manager_sized_by_weight(cluster):
     assert cluster.card(cluster.other)["groups"] == []
 
 
-def test_a_group_on_its_way_says_where_to(cluster):
+def test_a_moving_group_names_its_target(cluster):
     ThrottleGroup.objects.filter(pk=cluster.heavy.pk).update(
         state="releasing", destination=cluster.other.id, releasing_since=NOON
     )

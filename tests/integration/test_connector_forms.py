@@ -117,7 +117,7 @@ LOGIN = {
 }
 
 
-def test_logins_are_said_in_fields_and_shown_with_their_secrets_sealed(administrator):
+def test_logins_are_fields_whose_secrets_are_shown_sealed(administrator):
     response = administrator.post(CONNECTIONS, LOGIN)
 
     assert response.status_code == 302, response.context["errors"]
@@ -157,7 +157,7 @@ def test_a_login_is_added_and_another_removed_and_a_secret_sent_back_stays(admin
         ({"configuration_logins-0-fields-0-name": ""}, "Check the entries with the numbers 1."),
     ],
 )
-def test_a_login_that_cannot_be_is_refused_where_it_stands(administrator, wrong, sentence):
+def test_an_invalid_login_is_refused_at_its_field(administrator, wrong, sentence):
     response = administrator.post(CONNECTIONS, {**LOGIN, **wrong})
 
     assert response.status_code == 200

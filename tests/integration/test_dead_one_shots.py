@@ -76,7 +76,7 @@ def test_a_command_that_has_not_started_waits_for_its_resumption(main, job, phas
     assert (job.phase, job.node_scope) == (phase, "one-shot")
 
 
-def test_one_whose_process_is_just_about_to_register_is_left_alone(main):
+def test_a_one_shot_that_is_about_to_register_is_left_alone(main):
     job = make_job(node_scope="about to be")
     put(job, phase=Phase.ACTIVE)
 

@@ -158,7 +158,7 @@ def test_the_server_listens_on_a_closed_socket_only(home):
     assert home.postmaster().net_connections("inet") == []
 
 
-def test_a_second_call_is_cheap_and_says_the_same(home):
+def test_a_second_call_is_cheap_and_returns_the_same(home):
     user = home.start_user(f"""{USER}
     from time import perf_counter
     began = perf_counter()

@@ -34,7 +34,7 @@ def test_rows_that_hang_together_go(empty):
     assert roles().keys() == ROLES.keys()
 
 
-def test_roles_that_were_changed_are_as_they_were(empty):
+def test_changed_roles_are_restored(empty):
     before = roles()
     Group.objects.get(name=VIEWER).permissions.clear()
     Group.objects.create(name="somebody's own")

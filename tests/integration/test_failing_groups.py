@@ -126,7 +126,7 @@ def test_since_when_it_fails_stays_while_its_reason_changes(crawl, break_stuffin
     assert (first.failing_why, later.failing_why) == ("ValueError: one", "KeyError: 'other'")
 
 
-def test_nothing_is_said_any_more_when_it_works_again(crawl, break_stuffing):
+def test_a_recovery_ends_the_lines(crawl, break_stuffing):
     break_stuffing(ValueError("no such thing"))
     with pytest.raises(ValueError, match="no such thing"):
         crawl.stuff()

@@ -81,7 +81,7 @@ async def test_an_entry_is_a_page_whose_links_are_not_followed(fetcher):
     assert (outcome.ending, outcome.content.text, outcome.references) == (Ending.INDEXED, "Words c", [])
 
 
-async def test_where_a_feed_moved_it_is_a_feed_too(fetcher):
+async def test_a_feed_at_a_new_address_is_still_a_feed(fetcher):
     async with HostileSite.serve({"/feed": redirect("/new"), "/new": rss("/a")}) as site:
         moved = await process(fetcher, site, "/feed")
         (target,) = moved.references

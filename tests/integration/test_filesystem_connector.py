@@ -138,7 +138,7 @@ async def test_binary_or_too_large_documents_leave_the_outputs(crawl, body, code
     assert (outcome.code, outcome.removes) == (code, code != "OK")
 
 
-async def test_a_file_that_looks_as_it_did_is_not_read(crawl):
+async def test_a_file_with_the_same_facts_is_not_read(crawl):
     crawl.write("a")
     first = await crawl.process("a")
     (crawl.root / "a").chmod(0)
@@ -371,7 +371,7 @@ def test_a_missing_root_is_the_status_of_the_connection(tmp_path):
     assert "No such file" in FILE_SYSTEM.status({"roots": [str(tmp_path), str(tmp_path / "x")]})
 
 
-def test_a_run_is_not_begun_while_the_root_is_not_there(tmp_path):
+def test_a_run_does_not_start_while_the_root_is_missing(tmp_path):
     asked = Asked(configuration={"roots": [str(tmp_path / "x")]}, seeds=[f"file://{tmp_path}/x/y"])
 
     with pytest.raises(SeedingFailed, match="No such file"):

@@ -159,7 +159,7 @@ def test_an_outcome_whose_claim_was_lost_is_not_reported(crawl, connection):
     assert history() == []
 
 
-def test_where_no_history_is_kept_none_is_written(crawl, connection, settings):
+def test_no_history_is_written_if_none_is_kept(crawl, connection, settings):
     settings.CRAWLCTL_ENVIRONMENT = {KEEP_HISTORY.path: 0}
     make_documents(crawl.lane, ["page"])
     result = make_result(crawl.claim()["page"], facts_of(crawl.job), records=[fetched()])
@@ -170,7 +170,7 @@ def test_where_no_history_is_kept_none_is_written(crawl, connection, settings):
     assert history() == []
 
 
-def test_text_that_no_database_holds_is_kept_as_far_as_it_can_be(crawl):
+def test_text_that_no_database_can_store_is_kept_in_part(crawl):
     make_documents(crawl.lane, ["page"])
     hostile = fetched(entity="http://a.example/\0\udc80", result_description="é" * 10_000)
 
@@ -339,7 +339,7 @@ def test_a_day_made_later_has_the_index_of_the_table(connection, main):
     assert indexed == (1,)
 
 
-def test_days_that_are_too_old_go_with_all_that_stands_in_them(connection, main, settings):
+def test_days_that_are_too_old_are_dropped_with_their_rows(connection, main, settings):
     settings.CRAWLCTL_ENVIRONMENT = {KEEP_HISTORY.path: 2}
     main(NOON)
     remember(connection, NOON)

@@ -231,7 +231,7 @@ def test_the_end_of_an_interval_does_not_belong_to_it(job):
     assert busiest() == [("", 0, 1)]
 
 
-def test_bytes_are_added_up_and_unknown_ones_are_none(job):
+def test_bytes_are_summed_and_unknown_ones_stay_unknown(job):
     happen(job, 0, bytes=5)
     happen(job, 1, bytes=None)
     happen(job, 20, bytes=3)
@@ -248,7 +248,7 @@ def test_each_class_has_an_interval_of_its_own(job):
     assert busiest(identifier_class="//([^/]*)") == [("b.example", 30, 3), ("a.example", 0, 2), ("", 50, 1)]
 
 
-def test_classes_come_in_pages(job):
+def test_classes_are_listed_in_pages(job):
     for number in range(5):
         happen(job, 0, entity=f"{number % 3}")
     first = read_busiest(asked(), measure=Measure.EVENTS, identifier_class="(.*)", limit=2)
@@ -318,7 +318,7 @@ def test_the_host_of_an_address_is_extracted_by_its_pattern(texts):
         assert all(ours == theirs for ours, theirs in cursor.fetchall())
 
 
-def test_counts_come_in_pages_the_highest_first(job):
+def test_counts_are_listed_in_pages_the_highest_first(job):
     for code, times in (("404", 2), ("200", 3), ("DNS", 2)):
         for _ in range(times):
             happen(job, 1, result_code=code)
@@ -334,7 +334,7 @@ def test_counts_come_in_pages_the_highest_first(job):
     assert second.next is None
 
 
-def test_days_are_no_borders(job):
+def test_a_report_covers_several_days(job):
     happen(job, 0)
     happen(job, 86_400)
     wanted = asked(until=NOON + dt.timedelta(days=2))

@@ -294,7 +294,7 @@ def test_a_minimal_run_takes_nothing_out(crawl):
     assert crawl.indexed() == {"a"}
 
 
-def test_in_a_continuous_job_it_leaves_the_outputs_at_once(crawl):
+def test_a_continuous_job_removes_it_from_the_outputs_at_once(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link"), ("c", "link")]})
     Job.objects.update(kind="continuous")
@@ -312,7 +312,7 @@ def test_in_a_continuous_job_it_leaves_the_outputs_at_once(crawl):
     assert (crawl.stage("b"), crawl.indexed()) == (Stage.HOPCOUNT_REMOVED, {"a", "c"})
 
 
-def test_in_a_job_that_ends_it_waits_for_the_end(crawl):
+def test_a_job_that_ends_removes_it_at_the_end(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")]})
     QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
@@ -385,7 +385,7 @@ def test_a_document_that_was_not_read_keeps_its_links(crawl):
 
 
 @pytest.mark.parametrize("mode", ["no_delete", "never_delete"])
-def test_where_links_count_for_ever_nothing_comes_to_stand_outside(connection, mode):
+def test_no_document_moves_beyond_the_limit_if_links_count_for_good(connection, mode):
     crawl = Crawl(connection, {"link": 1}, mode=mode)
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")]})

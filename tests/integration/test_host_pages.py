@@ -255,7 +255,7 @@ def test_a_host_is_not_stopped_without_a_reason(busy):
         ("bücher.example", "xn--bcher-kva.example"),
     ],
 )
-def test_a_host_that_no_crawl_has_come_to_is_stopped_by_its_name(db, typed, name):
+def test_a_host_that_no_crawl_has_reached_is_stopped_by_its_name(db, typed, name):
     client, wish = visitor("operator"), {"pattern": typed, "reason": "never", "stop": ""}
     assert "Stop or deny it anyway" in text_of(client.post("/hosts/denied/", wish))
     assert not Bin.objects.exists()
@@ -387,7 +387,7 @@ def test_operators_stop_and_deny_and_leave_policies_to_administrators(busy):
 # --- Other pages --------------------------------------------------------------------------------------
 
 
-def test_the_job_and_the_document_say_the_same_of_their_host(connection, busy):
+def test_a_job_and_its_document_agree_on_their_host(connection, busy):
     register_node(connection, "worker")
     BinState.objects.filter(bin=busy).update(last_start_at="2100-01-01T00:00Z")
     job = busy.lanes.get().seed.job

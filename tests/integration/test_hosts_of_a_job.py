@@ -110,7 +110,7 @@ def test_few_hosts_are_counted_to_the_last(running):
     assert job_screen(page, now=NOON)["hosts_hidden"] == "and 10 more hosts"
 
 
-def test_of_very_many_hosts_only_those_that_may_be_shown_are_read(running, sleepers):
+def test_only_the_shown_hosts_of_very_many_are_read(running, sleepers):
     reader = Reader(of={"jobs_lane", "jobs_lanestate", "jobs_bin", "jobs_binstate", "jobs_counter", "jobs_jobcounter"})
 
     with django_connection.execute_wrapper(reader):

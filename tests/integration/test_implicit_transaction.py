@@ -110,7 +110,7 @@ def test_a_failing_statement_raises_its_own_error_and_rolls_back(mine, others, n
     assert capacity_of(mine, node) == 1
 
 
-def test_the_cursor_knows_how_many_rows_a_statement_changed(mine, node):
+def test_the_cursor_returns_the_number_of_changed_rows(mine, node):
     with implicit_transaction(mine) as cursor:
         assert cursor.execute(BUMP, [2, node.id]).rowcount == 1
 

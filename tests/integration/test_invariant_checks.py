@@ -73,11 +73,11 @@ def end(node):
     Node.objects.filter(pk=node.id).update(status="failed", stopped_at=LONG_AGO)
 
 
-def test_in_the_middle_of_a_crawl_all_hold(crawl):
+def test_all_invariants_hold_in_the_middle_of_a_crawl(crawl):
     assert crawl.check() == dict.fromkeys(InvariantCheck.Name.values, 0)
 
 
-def test_a_group_whose_owner_is_long_gone_is_found(crawl):
+def test_a_group_of_a_long_lost_owner_is_found(crawl):
     end(crawl.manager)
 
     assert crawl.check()["owners"] == 1
@@ -97,7 +97,7 @@ def test_documents_whose_batch_is_over_are_found(crawl):
     assert "that is done" in crawl.example("claims")
 
 
-def test_a_batch_with_a_worker_that_is_long_gone_is_found(crawl):
+def test_a_batch_of_a_long_lost_worker_is_found(crawl):
     end(crawl.worker)
 
     assert crawl.check()["workers"] == Batch.objects.filter(state="sent").count() > 0
@@ -147,7 +147,7 @@ def test_a_broken_invariant_is_logged(crawl, caplog):
     assert "invariant places does not hold: 1 astray" in caplog.text
 
 
-def test_a_look_that_takes_too_long_is_given_up_and_said(crawl, monkeypatch):
+def test_a_check_that_takes_too_long_is_given_up_with_a_line(crawl, monkeypatch):
     monkeypatch.setitem(VIOLATIONS, "claims", "SELECT pg_sleep(5)::text")
     monkeypatch.setattr(check, "_LOOK_SOON", "SET LOCAL statement_timeout = '20ms'")
 

@@ -23,7 +23,7 @@ def said(capsys, *arguments):
     return capsys.readouterr().out.strip()
 
 
-def test_a_job_says_how_it_stands(job, capsys):
+def test_a_job_shows_its_state(job, capsys):
     Job.objects.update(phase=Phase.READY_FOR_STARTUP, reason="its source does not answer")
 
     assert said(capsys, "manual") == "manual: Starting up (READYFORSTARTUP): its source does not answer"

@@ -125,7 +125,7 @@ def test_a_host_that_no_crawl_has_reached_needs_confirmation(hosts, name):
     assert [denial.pattern for denial in deny_list.denials()] == [name]
 
 
-def test_neither_strength_goes_without_a_reason(hosts):
+def test_a_stop_and_a_denial_need_a_reason(hosts):
     for wish in (bins.stop_named, deny_list.deny):
         with pytest.raises(Invalid, match="Write a reason"):
             wish(HOST, reason=" ", made_by="ada", now=NOON)

@@ -73,7 +73,7 @@ def test_failures_behind_a_minute_without_any_have_a_known_beginning(running):
     assert read_latest_requests(now=NOON).of("dead.example").failing_since == NOON - dt.timedelta(seconds=495)
 
 
-def test_requests_of_an_earlier_run_say_nothing_of_the_present_one(running):
+def test_requests_of_an_earlier_run_do_not_count_for_the_present_one(running):
     Activity.objects.bulk_create(request(running, "dead.example", "REFUSED", ago=ago) for ago in spread(50, over=50))
 
     Job.objects.update(started_at=NOON - dt.timedelta(seconds=10))

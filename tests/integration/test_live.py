@@ -177,7 +177,7 @@ async def test_a_number_arrives_within_two_seconds_of_its_change():
     assert min(took[1:]) < 2
 
 
-async def test_screens_come_no_sooner_than_a_second_and_a_half_after_each_other():
+async def test_screens_are_at_least_a_second_and_a_half_apart():
     _, session = await log_in("viewer")
     job = await running_job()
 
@@ -353,7 +353,7 @@ async def test_without_a_role_the_socket_closes():
 
 
 @pytest.mark.parametrize("origin", [b"http://elsewhere.test", b"", b"null"])
-async def test_a_foreign_page_is_not_let_in(origin):
+async def test_a_socket_of_a_foreign_page_is_refused(origin):
     _, session = await log_in("viewer")
 
     async with opened(session, origin=origin) as socket:
@@ -378,7 +378,7 @@ async def test_after_a_logout_the_socket_closes():
         assert await close_code(socket) == NOT_LOGGED_IN
 
 
-async def test_with_the_role_the_socket_goes():
+async def test_a_socket_closes_with_the_loss_of_its_role():
     user, session = await log_in("viewer")
 
     async with opened(session) as socket:

@@ -258,7 +258,7 @@ def last_beat(connection, node) -> dt.datetime:
     return connection.execute("SELECT heartbeat_at FROM nodes_node WHERE id = %s", [node.id]).fetchone()[0]
 
 
-def test_a_page_whose_connection_hangs_hears_so_within_seconds(proxy, dsn):
+def test_a_page_with_a_hanging_connection_shows_it_within_seconds(proxy, dsn):
     wrapper = django_connection.copy()
     address = psycopg.conninfo.conninfo_to_dict(proxy.dsn(dsn))
     wrapper.settings_dict |= {

@@ -42,7 +42,7 @@ def page_of(connection, lane):
     return connection.execute(statement, [lane.id]).fetchone()[0]
 
 
-def test_a_lane_that_was_served_lately_is_found_by_the_next_look(connection, running):
+def test_a_recently_served_lane_is_found_by_the_next_scan(connection, running):
     sweep = Sweep()
     groups = [running.group.id]
     for number in range(40):

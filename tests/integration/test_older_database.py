@@ -110,7 +110,7 @@ def test_a_beat_whose_answer_was_lost_refuses_nothing(connection):
     assert beat(connection, node).is_fit
 
 
-def test_the_heart_says_that_the_process_has_to_end(connection, dsn):
+def test_the_heartbeat_thread_tells_the_process_to_end(connection, dsn):
     node = register_node(connection, "worker", timeout=seconds(5))
     heartbeats = HeartbeatThread(
         dsn=dsn, node_id=node.id, interval=seconds(0.05), timeout=node.timeout, give_up=seconds(5)

@@ -172,7 +172,7 @@ def actions(lines: OutputConnection) -> list[tuple[str, str]]:
 # --- Flush ---------------------------------------------------------------------------------------
 
 
-def test_an_indexed_document_stands_in_all_outputs_of_its_job(search_output, lines, flushed):
+def test_an_indexed_document_is_in_all_outputs_of_its_job(search_output, lines, flushed):
     job = JobWithOutputs("job", search_output, lines)
 
     flushed(job.indexed(PAGE, "words"))
@@ -262,7 +262,7 @@ def test_an_outcome_that_lost_its_claim_reaches_no_output(search_output, lines, 
     assert actions(lines) == []
 
 
-def test_nothing_stands_when_an_output_refuses(search_output, connection, flushed, tmp_path):
+def test_nothing_is_stored_when_an_output_refuses(search_output, connection, flushed, tmp_path):
     (tmp_path / "file").write_text("")
     nowhere = OutputConnection.objects.create(
         name="nowhere", connector="jsonl", configuration={"path": str(tmp_path / "file/out.jsonl")}

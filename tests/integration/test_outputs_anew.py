@@ -173,7 +173,7 @@ def test_a_document_that_another_job_writes_meanwhile_stays(
 
 
 @pytest.mark.parametrize("wish", [connections.index_again, connections.clear])
-def test_both_wishes_let_the_next_run_look_at_everything(search_output, wish):
+def test_both_requests_make_the_next_run_check_everything(search_output, wish):
     job = JobWithOutputs("job", search_output)
     Job.objects.update(from_the_beginning=False)
 

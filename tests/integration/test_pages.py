@@ -517,7 +517,7 @@ def test_the_story_of_an_excluded_document_says_why():
     assert "robots.txt does not allow it" in html
 
 
-def test_the_story_of_a_failed_document_that_is_still_held_says_so():
+def test_the_story_of_a_failed_document_names_the_outputs_that_hold_it():
     document = make_document(make_job(), "http://docs.test/a", outcome=Outcome.FAILED, result_code="500")
     output = OutputConnection.objects.get(name="index")
     IndexedDocument.objects.create(output=output, hash=document.hash, version="1:abc", indexed_at=NOON)

@@ -140,7 +140,7 @@ def test_an_invalid_rule_is_refused_beside_it(administrator, rule, sentence):
     assert not ThrottlePolicy.objects.exists()
 
 
-def test_without_a_pace_has_to_be_ticked(administrator):
+def test_a_policy_without_a_pace_has_to_be_confirmed(administrator):
     assert administrator.post(ADD, form(min_gap="0", unlimited="on")).status_code == 302
 
 

@@ -96,7 +96,7 @@ def test_the_server_works_on_when_only_its_answers_are_cut(proxy, through, conne
     assert hangs(asked)
 
 
-def test_where_only_questions_are_cut_the_server_hears_nothing(proxy, through, connection):
+def test_the_server_receives_nothing_if_only_requests_are_cut(proxy, through, connection):
     proxy.cut(Direction.ASKED)
 
     asked = through("INSERT INTO nodes_mainterm (scope, since) VALUES ('one-way', now()) RETURNING scope")

@@ -296,7 +296,7 @@ def test_the_counts_of_a_run_are_the_same_before_and_after_folding(connection):
     )
 
 
-def test_nothing_that_was_counted_of_a_job_is_left_when_it_goes(connection):
+def test_counts_of_a_deleted_job_are_deleted(connection):
     walk = Walk(connection, seed=3, max_documents=None)
     for _ in range(40):
         walk.step()

@@ -297,7 +297,7 @@ def test_a_limit_in_time_counts_from_the_first_failure(crawl):
     assert document("page").outcome == Outcome.FAILED
 
 
-def test_without_a_limit_it_is_tried_for_ever(crawl):
+def test_retries_without_a_limit_never_end(crawl):
     make_documents(crawl.lane, ["page"], failures=1000)
 
     retry(crawl, crawl.claim()["page"], None)

@@ -174,7 +174,7 @@ def test_the_queue_is_shown_by_class(viewer, job):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_bad_pattern_is_said_beside_its_field(viewer, page):
+def test_a_bad_pattern_is_shown_beside_its_field(viewer, page):
     field = "entity" if page in HISTORY else "identifier"
 
     text = show(viewer, page, f"{field}=(")

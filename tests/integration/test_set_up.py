@@ -78,7 +78,7 @@ def test_the_pinned_version_is_installed(made_once):
     assert made_once.has("example_package")
 
 
-def test_a_second_time_nothing_is_done_or_said(clone):
+def test_a_repetition_does_and_prints_nothing(clone):
     shutil.rmtree(clone.packages)
 
     result = clone.set_up()

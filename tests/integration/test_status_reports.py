@@ -122,7 +122,7 @@ def documents():
 # --- Words and conditions ------------------------------------------------------------------------
 
 
-def test_conditions_and_words_say_the_same_of_every_document(world):
+def test_conditions_and_words_agree_on_every_document(world):
     states, statuses = by_conditions(STATE_CONDITIONS), by_conditions(STATUS_CONDITIONS)
 
     for item in documents():
@@ -219,7 +219,7 @@ def test_counts_can_be_those_of_some_statuses(world):
     assert counts_of(by_pattern) == counts_of(line)
 
 
-def test_classes_come_in_pages(world):
+def test_classes_are_listed_in_pages(world):
     first = read_queue_status(asked(), identifier_class="//(.*)", limit=3)
     second = read_queue_status(asked(), identifier_class="//(.*)", limit=3, after=first.next)
 
@@ -228,7 +228,7 @@ def test_classes_come_in_pages(world):
     assert len(set(shown)) == 6
 
 
-def test_where_there_is_nothing_nothing_is_counted():
+def test_an_empty_queue_has_no_counts():
     make_job()
 
     assert read_queue_status(asked(), limit=9).lines == []

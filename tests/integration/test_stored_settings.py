@@ -76,7 +76,7 @@ def test_an_edit_of_an_older_version_is_refused():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_that_store_at_once_one_waits_and_gets_the_next_number(dsn):
+def test_the_second_of_two_writers_waits_for_the_next_number(dsn):
     with psycopg.connect(dsn) as other:
         other.execute("LOCK TABLE nodes_settingsversion IN SHARE ROW EXCLUSIVE MODE")
         with django_connection.cursor() as cursor:
@@ -93,7 +93,7 @@ def test_of_two_that_store_at_once_one_waits_and_gets_the_next_number(dsn):
     assert list(SettingsVersion.objects.values_list("version", "made_by")) == [(2, "vera"), (1, "otto")]
 
 
-def test_a_version_of_a_newer_release_is_taken_up_as_far_as_it_is_known():
+def test_known_settings_of_a_newer_release_are_applied():
     document = {"worker": {"claimed": 5, "shoe_size": 44}, "moon": {"phase": 1}, "cluster": SHORT["cluster"]}
     SettingsVersion.objects.create(version=3, document=document, made_by="vera")
 
@@ -168,7 +168,7 @@ def test_a_wrong_value_is_named_with_its_path_and_the_allowed_range():
     assert problem["fields"]["worker.claimed"] == ["This must be a whole number from 1 to 100000."]
 
 
-def test_a_body_that_says_something_twice_is_refused():
+def test_a_body_with_a_repeated_field_is_refused():
     response = client_of(ADMINISTRATOR).put(
         SETTINGS, '{"worker": {"claimed": 1}, "worker": {}}', content_type="application/json"
     )

@@ -206,7 +206,7 @@ def test_the_running_task_of_a_retired_worker_follows_its_policy(office, worker,
     assert waiting.started_at is None
 
 
-def test_a_worker_that_was_heard_is_not_retired(office, worker):
+def test_a_worker_with_a_heartbeat_is_not_retired(office, worker):
     assert office.retire(NEVER_SILENT) == 0
 
 

@@ -77,7 +77,7 @@ def in_force(connection, bin_):
 # --- Effective limits -----------------------------------------------------------------------------
 
 
-def test_of_two_jobs_on_one_host_the_strictest_limits_hold(connection, manager):
+def test_the_strictest_limits_of_two_jobs_hold_on_a_shared_host(connection, manager):
     crawl(manager, "a.example", open_requests=5, min_gap=1.0)
     crawl(manager, "a.example", open_requests=3, starts=6, period="minute", bytes_per_second=1000)
 

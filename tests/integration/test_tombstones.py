@@ -454,7 +454,7 @@ def test_a_deleted_job_whose_name_is_taken_does_not_come_back(site, world):
         restoring.restore_deleted(deleted, made_by="administrator", now=NOON)
 
 
-def test_nothing_is_kept_where_the_setting_says_so(connection, world, settings):
+def test_nothing_is_kept_if_the_setting_is_off(connection, world, settings):
     settings.CRAWLCTL_ENVIRONMENT = {"crawl.keep_removed": 0}
     site = GuardedSite(connection, world, guard_percent=None)
     site.run()

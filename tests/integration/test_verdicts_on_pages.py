@@ -125,7 +125,7 @@ def test_half_of_the_latest_requests_needs_attention(crawl, failed, needs):
     assert (("job_fails", "news") in attention()) == needs
 
 
-def test_old_requests_and_those_of_other_hosts_say_nothing_of_a_host(crawl):
+def test_old_requests_and_other_hosts_do_not_count_for_a_host(crawl):
     crawl.request("REFUSED", amount=60, ago=3600)
     crawl.request("REFUSED", amount=60, host="another.example")
 

@@ -280,7 +280,7 @@ async def test_a_redirect_is_followed_where_no_link_would_be(fetcher):
     assert [r.is_redirect for r in outcome.references] == [True]
 
 
-async def test_a_redirect_in_bytes_that_are_no_text_is_escaped(fetcher):
+async def test_a_redirect_in_binary_bytes_is_escaped(fetcher):
     route = b"HTTP/1.1 301 Moved\r\nLocation: /caf\xe9\xff\r\nContent-Length: 0\r\n\r\n"
 
     assert named(await outcome_of(fetcher, route)) == ["caf%E9%FF"]

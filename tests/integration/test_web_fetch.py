@@ -247,7 +247,7 @@ async def test_each_error_of_a_server_has_a_code(route, code):
     assert time.monotonic() - begun < 5
 
 
-async def test_a_body_longer_than_it_says_is_never_taken_whole():
+async def test_a_body_longer_than_its_length_is_never_read_whole():
     async with HostileSite.serve({"/": OK + b"Content-Length: 5\r\n\r\nhello, and more"}) as site:
         (result,) = await asyncio.gather(get(site.url()), return_exceptions=True)
 
@@ -406,7 +406,7 @@ async def test_a_handshake_that_never_ends_is_cut_by_the_deadline():
         assert await code_of(f"https://127.0.0.1:{site.port}/") == "DEADLINE"
 
 
-async def test_tls_where_none_is_spoken():
+async def test_tls_to_a_server_without_tls():
     async def speak_plainly(reader, writer):
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()

@@ -77,7 +77,7 @@ def test_inside_of_a_window_a_job_starts_again_and_again(day):
     assert status(scheduled.at(19)) == "READYFORSTARTUP"
 
 
-def test_a_start_that_was_missed_while_the_job_ran_is_not_made_up_for(day):
+def test_a_start_missed_while_the_job_ran_is_skipped(day):
     scheduled = day(EVENING)
     scheduled.main.now = NOON
     scheduled.asks("start")
@@ -232,7 +232,7 @@ def test_a_window_in_which_the_job_ran_is_not_missed(day):
     assert missed(NOON.replace(hour=23, minute=30)) == []
 
 
-def test_a_schedule_that_is_due_only_for_a_look_is_not_missed(day):
+def test_a_schedule_that_is_due_for_a_check_only_is_not_missed(day):
     scheduled = day(EVENING)
     assert scheduled.at(12).schedule_due_at == NOON.replace(hour=13)
 

@@ -80,11 +80,11 @@ def test_retries_are_no_progress(tmp_path):
     assert fires(tmp_path, "CrawlctlStandsStill", {**waiting(500), **documents(retry=30)})
 
 
-def test_a_crawl_without_any_worker_stands_still(tmp_path):
+def test_a_crawl_without_workers_is_a_stall(tmp_path):
     assert fires(tmp_path, "CrawlctlStandsStill", waiting(500))
 
 
-def test_a_crawl_that_moves_slowly_does_not_stand_still(tmp_path):
+def test_a_slow_crawl_is_not_a_stall(tmp_path):
     assert not fires(tmp_path, "CrawlctlStandsStill", {**waiting(500), **documents(indexed=1)})
 
 

@@ -197,7 +197,7 @@ def _apply(item, actions):
 
 
 @given(_MANAGERS, st.lists(st.tuples(_OWNERS, st.integers(1, 5)), max_size=12))
-def test_everything_comes_to_a_manager_at_work_and_then_to_rest(there, held):
+def test_everything_goes_to_a_working_manager_and_then_stops(there, held):
     managers = [manager(id_, status) for id_, status in there.items() if status is not None]
     items = [
         owned(number, owner, weight=float(weight), state=ItemState.OWNED if owner else ItemState.FREE)

@@ -67,7 +67,7 @@ def test_every_item_has_one_available_holder(strategy, situation):
 
 @STRATEGIES
 @given(_situations(), st.randoms())
-def test_the_order_in_which_things_are_handed_in_counts_for_nothing(strategy, situation, random):
+def test_the_order_of_the_input_does_not_matter(strategy, situation, random):
     available, previous, weights = situation
     shuffled = list(previous.items())
     random.shuffle(shuffled)
@@ -136,7 +136,7 @@ def test_weighted_makes_at_most_two_moves_more_than_the_fewest(situation):
 
 
 @given(_situations(weights=st.floats(0, 100, allow_subnormal=False)))
-def test_weights_with_fractions_come_to_rest(situation):
+def test_fractional_weights_reach_a_stable_balance(situation):
     available, previous, weights = situation
 
     assignment = weighted(available=available, previous=previous, weights=weights)

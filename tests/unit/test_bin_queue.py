@@ -111,7 +111,7 @@ def test_a_turn_is_closed_when_its_last_document_has_ended():
     assert queue.turns == []
 
 
-def test_a_turn_that_made_no_request_says_so():
+def test_a_turn_without_a_request_reports_none():
     queue = make_queue()
     queue.add(make_turn(1, "ab"), now=0.0)
 
@@ -223,7 +223,7 @@ def test_open_requests_of_a_parent_never_exceed_its_limit():
     assert other.may_begin
 
 
-def test_how_much_of_a_parent_may_be_open_is_as_its_limits_are_now():
+def test_open_requests_of_a_parent_follow_its_present_limits():
     address = PacedBin(9)
     address.take_up(PaceTaken(9, 0.5, None, 0.0, requests=1), now=0.0)
     queue = make_queue()

@@ -56,7 +56,7 @@ def test_a_site_with_repeated_large_pages_exceeds_its_limit_only_once(sizes, tim
             assert sum(within) <= RATE * BYTES_WINDOW
 
 
-def test_pages_of_one_size_come_at_the_rate_that_is_allowed():
+def test_pages_of_one_size_arrive_at_the_allowed_rate():
     reads = crawl(Cadence(bytes_per_second=RATE), [1_000] * 1_000)
 
     taken = reads[-1][0] - reads[100][0]
@@ -110,7 +110,7 @@ def test_a_page_that_was_on_its_way_when_the_rate_changed_is_paid_for_once(rate)
     assert edited.next_start == pytest.approx(always.next_start, rel=0.02)
 
 
-def test_without_limits_requests_start_when_they_like():
+def test_requests_without_limits_start_at_any_time():
     cadence = Cadence()
     cadence.start(now=5.0)
 

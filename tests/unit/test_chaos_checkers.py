@@ -181,7 +181,7 @@ def test_a_failed_node_that_writes_is_found(history):
     assert history.stale == [("node", "w1")]
 
 
-def test_that_a_failed_node_was_refused_is_no_write_of_it(history):
+def test_the_refusal_of_a_failed_node_is_not_a_write_of_it(history):
     history.node("m1", "w1", "running", "failed").write("w1", "refused", {"refused_writes": 0}, {"refused_writes": 2})
 
     assert (history.stale, refused(history.log)) == ([], 2)
@@ -194,7 +194,7 @@ def test_a_former_main_that_acts_is_found(history):
     assert history.stale == [("term", "m1.1"), ("term", "m1"), ("term", "m1")]
 
 
-def test_a_term_that_goes_back_is_found(history):
+def test_a_decreasing_term_is_found(history):
     history.term("m2", 3).term("m1", 2)
 
     assert history.stale == [("term", "m1")]

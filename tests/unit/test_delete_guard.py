@@ -59,7 +59,7 @@ def test_the_question_names_the_host_that_loses_most():
 @pytest.mark.parametrize(
     ("leaving", "staying", "asks"), [(9, 1, True), (2, 1, True), (1, 1, False), (1, 5, False), (9, 10, False)]
 )
-def test_a_seed_without_its_links_asks_only_if_it_takes_most_along(state, leaving, staying, asks):
+def test_a_seed_without_its_links_asks_only_if_most_documents_need_it(state, leaving, staying, asks):
     seed = Seed("http://a.example/", "a.example", state, "200")
     facts = Facts(leaving, 1_000 + staying, [HostShare("a.example", leaving, staying)], seeds=[seed])
 
@@ -113,7 +113,7 @@ def test_a_lost_seed_without_removals_asks_nothing():
         ({"hosts": [HostShare("a.example", 200, 1)]}, "Were rules or seeds of the job changed?"),
     ],
 )
-def test_the_question_says_the_cause_that_most_removals_share(facts, said):
+def test_the_question_names_the_cause_of_most_removals(facts, said):
     sentence = question(Facts(200, 1, **facts), USUAL)
 
     assert sentence.startswith("200 of 201 documents would be removed (100 %).")

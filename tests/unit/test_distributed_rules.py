@@ -94,7 +94,7 @@ def test_a_share_is_split_into_groups_that_differ_by_one_at_most(items, count):
     assert all(groups)
 
 
-def test_running_strategies_say_how_many_threads_there_are():
+def test_running_strategies_have_a_number_of_threads():
     items = frozenset("abc")
 
     assert [strategy(items) for strategy in (one_thread, thread_per_item, threads(2))] == [1, 3, 2]
@@ -135,7 +135,7 @@ def test_after_a_change_a_node_has_exactly_its_share_and_keeps_equal_parts(runni
         (Switches(all_disabled=True, disabled={"mails": False}), True),
     ],
 )
-def test_all_beats_the_rest_and_a_switch_of_its_own_beats_the_default(switches, forbidden):
+def test_the_switch_of_all_overrides_the_rest_and_an_own_one_the_default(switches, forbidden):
     assert switches.forbid("mails") is forbidden
 
 

@@ -80,7 +80,7 @@ def test_short_runs_by_rate_keep_their_grid(count, period):
 
 
 @given(st.lists(LENGTHS, min_size=2, max_size=20), st.floats(0, 20))
-def test_runs_by_delay_are_as_far_apart_as_it_says(lengths, delay):
+def test_runs_by_delay_keep_their_distance(lengths, delay):
     starts = lived(Schedule.by_delay(dt.timedelta(seconds=delay)), lengths)
 
     for (start, later), length in zip(itertools.pairwise(starts), lengths, strict=False):

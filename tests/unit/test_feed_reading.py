@@ -31,7 +31,7 @@ def test_the_entries_of_rss_are_named_by_link_or_permanent_guid():
     assert read(RSS.format(channel="")) == Feed({"http://a.example/1": None, "http://a.example/2": None}, None)
 
 
-def test_the_entries_of_atom_are_named_as_they_are_meant():
+def test_entries_of_atom_are_named_by_their_alternate_links():
     assert list(read(ATOM).links) in (["1"], ["http://a.example/blog/1"])
 
 
@@ -58,7 +58,7 @@ def test_an_entry_has_the_date_of_its_publication_or_else_of_its_update(dates, d
     assert read(feed).links == {"http://a.example/1": date}
 
 
-def test_an_entry_that_stands_twice_has_the_later_date():
+def test_an_entry_listed_twice_has_the_later_date():
     items = "".join(
         f"<item><link>http://a.example/1</link><pubDate>{date}</pubDate></item>"
         for date in ("Wed, 02 Jan 2030 00:00:00 GMT", "Tue, 01 Jan 2030 00:00:00 GMT", "")

@@ -50,7 +50,7 @@ def test_a_level_is_shown_after_its_first_value_and_removed_with_it():
     assert {key: amount for key, amount in read(level).items() if key[0] == "nests"} == {("nests", "oak"): 4}
 
 
-def test_a_level_that_follows_something_asks_it_at_each_reading():
+def test_a_level_with_a_source_reads_it_each_time():
     amounts = iter((1.5, 2.5))
     level = Level(name="age_seconds", **OF_WORKERS)
     level.follow(lambda: next(amounts))

@@ -69,7 +69,7 @@ def path(tmp_path):
     return tmp_path / "out.jsonl"
 
 
-def test_a_line_says_everything_that_is_known_of_a_document(path):
+def test_a_line_has_all_facts_of_a_document(path):
     add(output_at(path), entry("http://a.example/x", text="text of x"))
 
     assert lines_of(path) == [

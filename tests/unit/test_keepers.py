@@ -39,7 +39,7 @@ def test_the_order_in_which_workers_are_known_changes_nothing(random, bin_id):
     assert keepers_of(bin_id, shuffled) == keepers_of(bin_id, WORKERS)
 
 
-def test_when_a_worker_goes_only_its_bins_move():
+def test_only_the_bins_of_an_ended_worker_move():
     before, after = keepers(range(1000), WORKERS), keepers(range(1000), WORKERS[1:])
 
     assert {bin_id for bin_id in before if before[bin_id] != after[bin_id]} == {

@@ -46,7 +46,7 @@ def test_one_that_the_server_has_closed_is_not_used():
     assert on_a_loop(lose_one) == (True, 0)
 
 
-def test_one_over_which_the_server_has_said_something_unasked_is_closed():
+def test_a_connection_with_an_unrequested_answer_is_closed():
     async def hear_unasked(loop):
         kept, spoken = KeptConnections(loop), FakeConnection()
         kept.keep(ORIGIN, spoken)

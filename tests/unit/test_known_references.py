@@ -56,7 +56,7 @@ def test_a_longer_way_that_is_written_later_makes_nothing_farther(at_hand):
     assert known.holds(JOB, hash_of(1), 2)
 
 
-def test_where_depth_does_not_matter_any_way_is_held():
+def test_any_path_is_kept_where_depth_does_not_matter():
     known = KnownReferences()
     known.add([(WITHOUT_DEPTH, hash_of(1), 9)])
 

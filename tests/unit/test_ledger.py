@@ -12,7 +12,7 @@ def of(runs):
     return {(item, one.node, other.node) for _job, item, one, other in conflicts_in(runs)}
 
 
-def test_runs_one_after_the_other_are_none():
+def test_consecutive_runs_do_not_overlap():
     assert of([run("a", "x", began_at=1, ended_at=2), run("b", "x", began_at=2, ended_at=3)]) == set()
 
 

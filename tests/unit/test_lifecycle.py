@@ -212,7 +212,7 @@ POSSIBLE = {
 
 @pytest.mark.parametrize("name", TRANSITIONS)
 @pytest.mark.parametrize("where", POSSIBLE)
-def test_a_transition_starts_where_the_second_list_says_and_nowhere_else(where, name):
+def test_a_transition_starts_only_in_the_states_of_the_second_list(where, name):
     state, by_operator, by_itself = POSSIBLE[where]
 
     assert is_possible(TRANSITIONS[name], state) == (name in by_operator | by_itself)
@@ -422,7 +422,7 @@ def test_documents_of_an_older_run_are_treated_as_the_scan_says():
     }
 
 
-def test_a_document_comes_out_of_every_claim():
+def test_every_claim_of_a_document_ends():
     into = {row.becomes.get("stage") for row in DOCUMENT_TRANSITIONS.values()}
     sources = {source for row in DOCUMENT_TRANSITIONS.values() for source in row.sources}
 

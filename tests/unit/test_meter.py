@@ -106,7 +106,7 @@ def test_a_history_shows_the_rate_only_between_readings(meter, clock):
     assert history[: STEPS - 5] == [None] * (STEPS - 5)
 
 
-def test_a_step_that_has_just_begun_is_as_high_as_those_before(meter, clock):
+def test_a_new_step_is_as_high_as_the_ones_before(meter, clock):
     watch(meter, clock, seconds=int(2 * STEP), rate=50)
     clock.now += 2.0
 
@@ -131,7 +131,7 @@ def test_a_count_as_of_a_while_ago_is_not_taken_for_one_of_now(meter, clock):
     assert meter.rate(JOB) == pytest.approx(1.0)
 
 
-def test_of_very_many_only_those_that_were_read_lately_are_kept(meter, clock):
+def test_only_recently_read_entries_of_very_many_are_kept(meter, clock):
     for key in range(500):
         meter.observe(key, 1)
     clock.now += 2 * STEPS * STEP

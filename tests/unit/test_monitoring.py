@@ -131,7 +131,7 @@ def test_each_rule_states_its_problem_and_its_severity():
         assert rule["annotations"]["summary"].endswith((".", ")", "?"))
 
 
-def test_panels_stand_beside_each_other_and_not_on_each_other():
+def test_panels_do_not_overlap():
     places = [panel["gridPos"] for panel in json.loads((MONITORING / "dashboard.json").read_text())["panels"]]
 
     cells = [

@@ -22,7 +22,7 @@ def start_of(pid: int) -> int:
     return int(identity._stat_of(pid)[identity._START_TICKS])
 
 
-def test_this_process_is_not_gone():
+def test_this_process_is_running():
     me = this_process()
 
     assert me.pid == os.getpid()
@@ -52,7 +52,7 @@ def test_a_pid_of_another_process_is_not_taken_for_the_first_process():
     assert is_process_gone(pid=me.pid, process_start=me.process_start - 1)
 
 
-def test_nothing_is_said_of_a_process_whose_start_is_unknown():
+def test_a_process_with_an_unknown_start_is_not_judged():
     assert not is_process_gone(pid=2**22 + 1, process_start=0)
 
 

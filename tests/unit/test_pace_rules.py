@@ -116,7 +116,7 @@ def test_requests_sent_by_a_frozen_process_are_not_counted():
     assert len(broken(made, [MostOpen(most=1)], freezes=[Freeze("one", 2.5, 8.0)])) == 1
 
 
-def test_a_request_that_never_ended_is_open_for_ever():
+def test_a_request_without_an_end_stays_open():
     assert len(broken([fetch(1.0, float("inf")), fetch(500.0)], [MostOpen(most=1)])) == 1
 
 

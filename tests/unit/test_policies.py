@@ -62,7 +62,7 @@ def test_the_strictest_has_the_least_of_each():
     assert strictest([slow, narrow]) == Limits(1, 2.0, 1000.0, denied=True)
 
 
-def test_of_no_limits_none_is_the_strictest():
+def test_no_limits_have_no_strictest_one():
     assert strictest([]) is None
 
 
@@ -186,7 +186,7 @@ def test_loopback_can_be_spared_the_gap_and_nothing_else(name):
 # --- Totals ----------------------------------------------------------------------------------------
 
 
-def test_without_totals_there_are_none():
+def test_a_policy_without_totals_has_none():
     assert policy().in_total(NOON) is None
 
 

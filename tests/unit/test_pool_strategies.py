@@ -71,7 +71,7 @@ def test_each_job_is_even_over_the_nodes_that_can_do_it(strategy, situation):
 
 @ALL
 @given(situation=situations(), random=st.randoms())
-def test_the_order_in_which_things_are_handed_in_counts_for_nothing(strategy, situation, random):
+def test_the_order_of_the_input_does_not_matter(strategy, situation, random):
     def shuffled(mapping):
         return dict(random.sample(list(mapping.items()), len(mapping)))
 
@@ -87,7 +87,7 @@ def test_the_order_in_which_things_are_handed_in_counts_for_nothing(strategy, si
 
 @ALL
 @given(situation=situations())
-def test_where_nothing_changes_nothing_moves(strategy, situation):
+def test_nothing_moves_without_a_change(strategy, situation):
     shares = share_out(strategy, situation)
 
     again = Situation(pools=situation.pools, available=situation.available, previous=shares, weights=situation.weights)
@@ -107,7 +107,7 @@ def test_evenly_spread_makes_the_fewest_moves_of_all_plans_that_are_even(situati
 
 
 @given(situation=situations(), gone=st.sampled_from(NODES))
-def test_by_rendezvous_only_the_items_of_a_node_that_goes_move(situation, gone):
+def test_rendezvous_moves_only_the_items_of_an_ended_node(situation, gone):
     before = share_out(rendezvous, situation)
     left = {job: nodes - {gone} for job, nodes in situation.available.items()}
 
@@ -117,7 +117,7 @@ def test_by_rendezvous_only_the_items_of_a_node_that_goes_move(situation, gone):
 
 
 @ALL
-def test_where_each_job_has_one_node_the_shares_are_the_availability(strategy):
+def test_shares_match_the_availability_if_each_job_has_one_node(strategy):
     situation = Situation(
         pools={"job-A": ["A0"], "job-B": ["B0"], "job-C": ["C0"]},
         available={"job-A": ["worker-0"], "job-B": ["worker-1"], "job-C": ["worker-2"]},

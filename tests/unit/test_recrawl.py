@@ -40,15 +40,15 @@ def test_it_is_read_again_after_the_longest_wait_at_the_latest():
     assert look(intervals, unchanged_for=10 * DAY) == (DAY, Action.PROCESS)
 
 
-def test_without_intervals_it_waits_for_ever():
+def test_a_job_without_intervals_waits_forever():
     assert look(Intervals()) == (None, Action.PROCESS)
 
 
-def test_it_expires_by_its_age_where_its_source_says_that():
+def test_a_document_expires_by_its_age_if_its_source_names_a_date():
     assert look(Intervals(expire_after=DAY), age=20 * HOUR) == (4 * HOUR, Action.EXPIRE)
 
 
-def test_without_a_date_of_its_source_it_expires_by_when_it_was_read():
+def test_a_document_without_a_date_expires_by_its_last_reading():
     assert look(Intervals(expire_after=DAY), unchanged_for=20 * HOUR) == (DAY, Action.EXPIRE)
 
 

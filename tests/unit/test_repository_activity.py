@@ -36,7 +36,7 @@ def test_a_document_named_twice_has_one_row_and_the_data_of_both():
     assert named.carry == {"colour": ("blue", "red"), "size": ("1",)}
 
 
-def test_a_document_named_by_links_of_two_types_stands_once_for_each():
+def test_a_document_linked_by_two_types_counts_once_for_each():
     activity = make_activity()
 
     name(activity, "a", link_type="child")

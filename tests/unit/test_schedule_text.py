@@ -39,7 +39,7 @@ def test_a_window_that_is_printed_is_read_as_it_was(window):
     assert parse_window(window_in_words(window)) == window
 
 
-def test_a_window_is_written_as_it_is_said():
+def test_a_window_is_read_from_its_text():
     window = parse_window("days of week 1-5, 7; hours 22 ;open 1 d 90 s; zone Europe/Berlin; minimal")
 
     assert window == Window(

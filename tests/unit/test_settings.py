@@ -56,7 +56,7 @@ def test_defaults_go_together():
     Effective(table=TABLE).check()
 
 
-def test_secrets_are_said_by_the_environment_only():
+def test_secrets_come_from_the_environment_only():
     for secret in (table.SECRET_KEY, table.ADMIN_PASSWORD, DATABASE_URL, ZOOKEEPER_CREDENTIALS):
         assert not secret.can_be_stored
 
@@ -64,7 +64,7 @@ def test_secrets_are_said_by_the_environment_only():
 # --- Reading -------------------------------------------------------------------------------------
 
 
-def test_an_unset_or_empty_variable_says_nothing():
+def test_an_unset_or_empty_variable_sets_nothing():
     assert read_environment(TABLE, {"CRAWLCTL_NODE_TIMEOUT": "", "PATH": "/bin"}) == {}
 
 

@@ -50,7 +50,7 @@ def test_a_duration_of_json_is_a_number_in_its_range(value):
 
 
 @pytest.mark.parametrize("seconds", [1, 0.2, 59])
-def test_a_duration_comes_back_from_json_as_it_was(seconds):
+def test_a_duration_survives_a_round_trip_through_json(seconds):
     assert DURATION.as_json(DURATION.from_json(seconds)) == seconds
 
 

@@ -128,7 +128,7 @@ def test_a_revision_changes_exactly_the_bodies_that_it_says():
     assert 100 <= len(changes.changed) <= 100 + len(changes.gone_unlinked)
 
 
-def test_of_the_pages_that_go_half_answer_404_and_half_are_only_unlinked():
+def test_half_of_the_removed_pages_answer_404_and_half_are_unlinked():
     (changes,) = REVISED.changes
 
     assert len(changes.gone_404) == len(changes.gone_unlinked) == 20

@@ -158,7 +158,7 @@ def test_a_window_is_covered_where_another_one_is_open_whenever_it_is(window, ot
         assert all(any(others[place].is_open(at) for place in found) for at in moments)
 
 
-def test_of_windows_that_cover_another_as_few_as_may_be_are_named():
+def test_the_fewest_windows_that_cover_another_are_named():
     morning, evening = Window(opens=dt.time(0), closes=dt.time(12)), Window(opens=dt.time(12), closes=dt.time(0))
 
     assert covered_by(ALWAYS, [morning, evening]) == [0, 1]

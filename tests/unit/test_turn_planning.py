@@ -76,7 +76,7 @@ def test_the_bin_that_was_served_longest_ago_comes_first():
     assert [turn.lane.id for turn in turns] == [13, 12, 11]
 
 
-def test_of_one_priority_lanes_that_are_ahead_and_others_take_turns():
+def test_lanes_ahead_and_others_of_one_priority_take_turns():
     lanes = [
         *(seen_lane(id=10 + place, bin_id=10 + place) for place in range(3)),
         *(seen_lane(id=20 + place, bin_id=20 + place, is_ahead=True, served_at=NOON) for place in range(2)),
@@ -393,7 +393,7 @@ def test_a_turn_below_a_parent_has_no_successor_so_that_others_have_turns():
     assert plan_under(seen_parent(open_requests=4), follows)[0] == []
 
 
-def test_those_that_wait_for_an_address_come_back_one_after_the_other():
+def test_hosts_that_wait_for_an_address_return_one_by_one():
     _, waiting = plan_under(seen_parent(requests=2, open_requests=2), *below(1, 2, 3))
 
     moments = [place.until for place in waiting]
@@ -409,7 +409,7 @@ def test_a_parent_that_backs_off_keeps_all_its_bins_back():
     assert plan_under(seen_parent(back_off_until=NOON + seconds(30)), *below(1, 2))[0] == []
 
 
-def test_bins_below_no_parent_are_planned_as_if_there_was_none():
+def test_bins_without_a_parent_are_planned_alone():
     turns, _ = plan_under(seen_parent(requests=1, open_requests=1), seen_bin(id=1), *below(2))
 
     assert [turn.lane.bin_id for turn in turns] == [1] * len(turns)

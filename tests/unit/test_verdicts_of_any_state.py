@@ -178,7 +178,7 @@ def test_a_waiting_document_is_held_by_a_cause_that_is_true(document, job, clust
 
 
 @given(job=jobs, cluster=clusters, host=hosts, waiting=st.integers(0, 3), in_progress=st.integers(0, 3))
-def test_a_job_with_a_queue_never_has_nothing_to_say(job, cluster, host, waiting, in_progress):
+def test_a_job_with_a_queue_always_has_a_verdict(job, cluster, host, waiting, in_progress):
     hosts_of_job = [HostOfJob(judge_host(host, now=NOON), host.waiting, host.in_progress)]
 
     verdict = judge_job(job, cluster, waiting=waiting, in_progress=in_progress, hosts=hosts_of_job)

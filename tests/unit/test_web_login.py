@@ -54,7 +54,7 @@ def test_a_job_has_no_logins_of_its_own():
         specification_of(Asked(specification={"logins": [LOGIN]}))
 
 
-def test_secrets_are_sealed_once_and_read_as_they_were_said():
+def test_secrets_are_sealed_once_and_read_unchanged():
     said = {"user_agent": "me", "logins": [{**LOGIN, "fields": [{"name": "user", "value": "me"}, SECRET]}]}
 
     stored = CONFIGURATION.sealed(said)
@@ -99,7 +99,7 @@ def test_a_form_is_sent_as_a_browser_would_send_it(inside, values):
     ]
 
 
-def test_a_form_is_sent_to_its_own_page_by_get_if_it_says_nothing():
+def test_a_form_without_attributes_is_sent_to_its_page_by_get():
     assert forms_of("<form></form><p>") == [Form(action="", is_posted=False, values={})]
 
 

@@ -171,7 +171,7 @@ def test_every_text_is_a_page(html):
         pytest.param("<a><b><i><div>" * 25_000 + "</a></b></i>" * 25_000, id="ends in another order"),
     ],
 )
-def test_no_page_holds_up_the_process(html):
+def test_no_page_blocks_the_process(html):
     begun = time.perf_counter()
 
     read(html)

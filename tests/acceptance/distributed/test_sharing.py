@@ -127,7 +127,7 @@ def test_items_of_a_closing_instance_go_to_capable_others(fleet):
     assert fleet.conflicts() == []
 
 
-def test_of_two_the_one_that_is_left_does_everything(fleet):
+def test_the_last_one_of_two_does_everything(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2"})
@@ -137,7 +137,7 @@ def test_of_two_the_one_that_is_left_does_everything(fleet):
     assert settles(fleet, "reports", TEN, on={"djm2"}) == {"djm2": set(TEN)}
 
 
-def test_of_three_the_two_that_are_left_share_everything(fleet):
+def test_the_last_two_of_three_share_everything(fleet):
     for name in ("djm1", "djm2", "djm3"):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2", "djm3"})

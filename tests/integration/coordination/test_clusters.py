@@ -187,7 +187,7 @@ def test_a_node_whose_join_got_no_answer_is_not_a_member_for_long(bench):
         patiently(a.beat)
 
 
-def test_of_two_processes_of_one_name_the_later_has_it(bench):
+def test_the_later_of_two_processes_has_their_name(bench):
     former = bench.node("a", joins=POOLS)
     former.campaign()
 
@@ -286,7 +286,7 @@ def test_free_locks_of_unknown_items_are_forgotten_and_held_ones_stay(bench):
 # --- The main ------------------------------------------------------------------------------------
 
 
-def test_of_three_that_would_be_main_one_is(bench):
+def test_one_of_three_candidates_becomes_main(bench):
     nodes = [bench.node(name, joins={}) for name in "abc"]
 
     offices = [node.campaign() for node in nodes]
@@ -297,7 +297,7 @@ def test_of_three_that_would_be_main_one_is(bench):
     assert [(node.look().main, node.look().term) for node in nodes] == [(office.main, 1)] * 3
 
 
-def test_of_many_that_would_be_main_at_once_one_is(bench):
+def test_one_of_many_simultaneous_candidates_becomes_main(bench):
     nodes = [bench.node(f"node-{number}", joins={}) for number in range(5)]
     together = threading.Barrier(5)
 
@@ -356,7 +356,7 @@ def test_a_main_that_is_lost_is_followed_and_never_are_there_two(bench, fault):
     assert b.office.term > former.term
 
 
-def test_a_main_that_was_lost_comes_back_as_a_member_like_others(bench):
+def test_a_lost_main_returns_as_an_ordinary_member(bench):
     a, b = bench.node("a", joins={}), bench.node("b", joins={})
     a.campaign()
     bench.cut(a)
@@ -521,7 +521,7 @@ def test_a_disabled_job_is_given_to_no_node(bench):
     assert shares == {MAILS: "a"}
 
 
-def test_thousands_of_items_change_hands_and_none_is_ever_at_two_nodes(bench):
+def test_thousands_of_items_move_and_none_has_two_holders(bench):
     pools = {f"job-{job}": [f"item-{item}" for item in range(300)] for job in range(8)}
     a = bench.node("a", joins=pools)
     assert rebalance(a) == 2400
@@ -606,7 +606,7 @@ def test_a_cluster_lives_through_a_restart_of_the_server(bench):
     assert b.look().term >= term
 
 
-def test_a_server_that_stands_still_has_no_main_and_two_never(bench):
+def test_a_frozen_server_has_no_main_and_never_two(bench):
     a, b = bench.node("a", joins={}), bench.node("b", joins={})
     former = a.campaign()
     bench.freeze()
@@ -630,7 +630,7 @@ def test_a_server_that_stands_still_has_no_main_and_two_never(bench):
     assert patiently(a.look).term > former.term
 
 
-def test_a_closed_node_asks_nothing_any_more(bench):
+def test_a_closed_node_sends_no_more_requests(bench):
     a = bench.node("a", joins={})
 
     a.close()

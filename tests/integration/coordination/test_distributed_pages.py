@@ -276,7 +276,7 @@ def test_only_administrators_change_something_or_make_plans(role):
     assert not DistributedJobSwitch.objects.exists()
 
 
-def test_a_job_that_is_not_there_is_said_to_be_none(at_work):
+def test_a_missing_job_is_reported(at_work):
     answer = client_of("viewer").get(f"{API}jobs/nothing/", {"cluster": at_work})
 
     assert_problem(answer, 404, "not_found")
@@ -284,7 +284,7 @@ def test_a_job_that_is_not_there_is_said_to_be_none(at_work):
     assert visitor("viewer").get("/cluster/jobs/job/nothing/", {"cluster": at_work}).status_code == 404
 
 
-def test_where_the_store_does_not_answer_the_book_is_shown_and_the_reason(nowhere):
+def test_the_records_and_the_reason_are_shown_if_the_store_is_silent(nowhere):
     noted("jobs", "main")
 
     said = client_of("viewer").get(API).json()

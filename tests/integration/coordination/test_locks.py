@@ -148,7 +148,7 @@ def test_an_expired_lock_can_be_taken_again_by_the_same_node(a):
     assert take(a).token != first.token
 
 
-def test_the_holder_lets_go_before_another_can_have_it(a, b):
+def test_the_holder_stops_before_another_can_have_the_lock(a, b):
     mine = take(a, lease=SHORT)
 
     wait_until(lambda: isinstance(b.acquire(ITEM, lease=LONG), ItemLock))

@@ -79,7 +79,7 @@ def test_a_user_who_is_no_administrator_is_refused(role, path):
     assert client_of(role, "viewer").get(API).status_code == 403
 
 
-def test_a_cluster_that_is_not_there_is_said_to_be_none(settings, bench):
+def test_a_missing_cluster_is_reported(settings, bench):
     use(settings, bench)
 
     client = visitor()
@@ -91,7 +91,7 @@ def test_a_cluster_that_is_not_there_is_said_to_be_none(settings, bench):
     assert_problem(answer, 404, "not_found")
 
 
-def test_a_store_that_is_away_is_said_to_be(settings, monkeypatch):
+def test_a_silent_store_is_reported(settings, monkeypatch):
     monkeypatch.setattr("jobs.queries.cluster.coordination_page.LOOK_TIMEOUT", seconds(0.5))
     settings.CRAWLCTL_COORDINATION, settings.CRAWLCTL_ZOOKEEPER = "ZOOKEEPER", "127.0.0.1:1"
     client = visitor()

@@ -134,7 +134,7 @@ def test_a_session_that_is_granted_for_less_than_is_trusted_is_refused(bench):
         bench.node("a", timeout=dt.timedelta(seconds=100))
 
 
-def test_where_there_is_no_zookeeper_one_hears_so_within_the_timeout(bench):
+def test_a_missing_zookeeper_is_reported_within_the_timeout(bench):
     a = bench.node("a", joins={})
     bench.proxy(a).cut(refuses=True)
     bench.proxy(a).kill()
@@ -155,7 +155,7 @@ def test_where_there_is_no_zookeeper_one_hears_so_within_the_timeout(bench):
         ("[::1]:2181,10.0.0.1:2181", "[::1]:2181,10.0.0.1:2181", "/crawlctl"),
     ],
 )
-def test_an_address_says_hosts_and_a_path(text, hosts, root):
+def test_an_address_has_hosts_and_a_path(text, hosts, root):
     assert Address.parse(text) == Address(hosts=hosts, root=root)
 
 
