@@ -70,16 +70,14 @@ class ThrottlePolicy(_Limits):
     # Set by the same trigger.
     changed_at = models.DateTimeField(db_default=Now(), editable=False)
     open_requests = _requests(
-        MOST_REQUESTS, default=2, help_text="Requests that may be open to one bin at the same time."
+        MOST_REQUESTS, default=2, help_text="Requests that may be open to one host at the same time."
     )
-    min_gap = _gap(default=1.0, help_text="Seconds between the starts of two requests to one bin.")
+    min_gap = _gap(default=1.0, help_text="Seconds between the starts of two requests to one host.")
     # It limits every bin of the cluster, whatever its seeds' policies are. Its totals are those of the cluster.
     holds_everywhere = models.BooleanField(default=False, db_default=False)
     # Its limits for one bin also apply to all bins at one address together.
     per_address = models.BooleanField(default=False, db_default=False)
-    spares_loopback = models.BooleanField(
-        default=False, help_text="Bins of loopback addresses need no gap: nobody else is there to be spared."
-    )
+    spares_loopback = models.BooleanField(default=False, help_text="Skip the gap for hosts of loopback addresses.")
     # Time zone of its rules' times and days.
     time_zone = models.CharField(max_length=60, default="UTC", db_default="UTC")
     # A policy that a one-shot created for itself is shown with its job, not in lists of choices.

@@ -90,7 +90,7 @@ class Task(TaskFacts):
     assigned_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     progress = models.JSONField(_("report of the running attempt"), default=dict, db_default={})
-    cancelled_by = models.TextField(_("user who asked the running attempt to end"), default="", db_default="")
+    cancelled_by = models.TextField(_("user who cancelled the running attempt"), default="", db_default="")
 
     class Meta:
         ordering = ("scheduled_at", "id")
