@@ -58,8 +58,8 @@ SELECT DISTINCT policy_id, CASE WHEN policy_id IS NULL THEN seed_id END, %(scope
   FROM unnest(%(seeds)s::bigint[], %(policies)s::bigint[]) AS stray(seed_id, policy_id)
 ON CONFLICT DO NOTHING
 """
-# A process that stuffs a group which these seeds leave holds its lock. After this no process stuffs the seeds as part
-# of it.
+# The groups that these seeds leave. Stuffing holds the lock of its group, so after this statement no process stuffs
+# these seeds as part of their old group.
 # Locks: ThrottleGroup by id.
 _LOCK_LEFT: Final[LiteralString] = """
 SELECT id FROM jobs_throttlegroup WHERE id = ANY(%(left)s) ORDER BY id FOR NO KEY UPDATE

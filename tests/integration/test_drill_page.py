@@ -35,7 +35,7 @@ def test_an_administrator_finds_the_results_of_drills_on_the_cluster_page():
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
-def test_others_are_refused_and_not_led_there(role):
+def test_other_roles_are_refused_and_see_no_link(role):
     client = visitor(role)
 
     assert client.get("/cluster/drills/").status_code == 403

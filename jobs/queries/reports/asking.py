@@ -19,8 +19,8 @@ _LONGEST_PATTERN: Final = 1_000
 _FOR_THIS_REPORT: Final = """
 SELECT set_config('statement_timeout', %s, true), set_config('jit', 'off', true), set_config('work_mem', '64MB', true)
 """
-# The planner assumes that work on a row is cheap. So for a query that computes a class for each row, and sorts by it,
-# it would use only one processor.
+# The planner assumes that work on a row is cheap. So it would use only one processor for a query that computes a class
+# of each row and sorts by it.
 _BY_MANY: Final = "SELECT set_config('parallel_tuple_cost', '0.002', true)"
 
 

@@ -38,8 +38,8 @@ from jobs.throttling.opening import next_start_at
 _DOCUMENTS_A_BATCH: Final = 64
 # Losses with a worker after which a document is handed out alone.
 _SUSPECT_LOSSES: Final = 2
-# Due documents that get their number in one pass: of one lane (more if its turns want more), and of all lanes
-# together.
+# Largest numbers of due documents that one pass numbers again: in one lane, unless its turns need more, and in all
+# lanes.
 _DUE_AGAIN_AT_ONCE: Final = 200
 _DUE_AGAIN_A_PASS: Final = 2000
 
