@@ -54,7 +54,7 @@ class TaskFacts(models.Model):
     retry_policy = models.JSONField()
     created_at = models.DateTimeField(db_default=Now())
     created_by = models.TextField()
-    # The origin of the task, such as (`template`, nightly, 17) or (`archived-task`, 4711, 1): its kind, name and number.
+    # Kind, name and number of its origin, such as (`template`, nightly, 17) or (`archived-task`, 4711, 1).
     made_of = models.TextField(default="", db_default="")
     made_of_urn = models.TextField(default="", db_default="")
     execution = models.IntegerField(_("its number among the tasks of its template"), null=True)
