@@ -13,7 +13,7 @@ from django.core.management import BaseCommand, CommandParser, ManagementUtility
 from django.db import OperationalError
 
 from crawlctl import __version__
-from crawlctl.logs.json_lines import speak_json
+from crawlctl.logs.json_lines import use_json_lines
 from crawlctl.postgres.errors import EmbeddedPostgresError
 from jobs.settings.table import TABLE
 from nodes.database.poolers import SharedSession
@@ -92,7 +92,7 @@ def run(arguments: Sequence[str]) -> None:
         # Django would print its own version.
         sys.stdout.write(f"{__version__}\n")
         return
-    speak_json(arguments)
+    use_json_lines(arguments)
     # A process that another command started has the same environment, and that command has already warned.
     if "--attached" not in arguments:
         for sentence in unknown_variables(os.environ):

@@ -155,7 +155,7 @@ STATICFILES_DIRS = [places.STATIC]
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 
-# The set-up pages, in the colour of our own.
+# The set-up pages of django-unfold, in the colour of our own pages.
 UNFOLD = {
     "SITE_TITLE": "crawlctl set-up",
     "SITE_HEADER": "crawlctl",

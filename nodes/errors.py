@@ -26,8 +26,8 @@ class Invalid(NotDone):
 
     @property
     def by_field(self) -> str:
-        """Return the sentences of each field after its name."""
-        return " ".join(f"{name}: {' '.join(sentences)}" for name, sentences in self.problems.items())
+        """Return the sentences of each field after its name; '' is the name of the whole."""
+        return " ".join(f"{name}: {' '.join(each)}" if name else " ".join(each) for name, each in self.problems.items())
 
 
 class NameTaken(Invalid):

@@ -132,7 +132,7 @@ def no_kept_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def no_known_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget known policies: another test's database has other policies with the same number and version."""
-    monkeypatch.setattr("jobs.queue.pace.limits.Terms._known", {})
+    monkeypatch.setattr("jobs.queue.pace.limits.AppliedPolicies._known", {})
 
 
 @pytest.fixture(autouse=True)

@@ -72,7 +72,7 @@ def write_roles(*, using: str, apps: Apps = installed_apps, **_: Any) -> None:
     try:
         group_model, permission_model = apps.get_model("auth", "Group"), apps.get_model("auth", "Permission")
     except LookupError:
-        # Migrated back to before there were groups.
+        # The migration was undone as far back as before the groups.
         return
     with transaction.atomic(using=using):
         for role, permissions in ROLES.items():

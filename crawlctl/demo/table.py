@@ -48,11 +48,11 @@ def _nodes(since: dt.datetime) -> Table:
     mains = set(MainTerm.objects.filter(scope=CLUSTER_SCOPE, resigned=False).values_list("main_id", flat=True))
     for node in Node.objects.filter(scope=CLUSTER_SCOPE, started_at__gte=since).order_by("kind", "name", "started_at"):
         name = f"{node.name} (main)" if node.pk in mains else node.name
-        table.add_row(name, node.status, ", ".join(_deeds(node)))
+        table.add_row(name, node.status, ", ".join(_events_of(node)))
     return table
 
 
-def _deeds(node: Node) -> Iterable[str]:
+def _events_of(node: Node) -> Iterable[str]:
     """Yield the work that the node reported with its last beat."""
     said = node.progress
     if node.kind == NodeKind.MANAGER:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import psycopg
 
-from crawlctl.drill.faults import Fault, Victim, Whom, again_and_again, choose, cut_database, strike
+from crawlctl.drill.faults import Fault, Target, Victim, again_and_again, choose, cut_database, strike
 from crawlctl.drill.models import Drill
 from crawlctl.drill.observation import Observation, OutageObservation, Report, Request, judge_requests
 from crawlctl.drill.sandbox import GAP, Sandbox
@@ -15,7 +15,7 @@ from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_TIMEOUT
 from nodes.settings.running import current
 
 # Time for all expected events (in timeouts).
-_PATIENCE: Final = 6
+_TIMEOUTS_AWAITED: Final = 6
 # Time of watching after the last expected event (seconds): fetches resume, and a frozen node wakes.
 _AFTERMATH: Final = 5.0
 
@@ -28,7 +28,7 @@ def perform(
     connection: psycopg.Connection[Any],
     *,
     fault: Fault,
-    whom: Whom,
+    whom: Target,
     seconds: float | None,
     box: Sandbox | None,
     confirm: Callable[[str], None],
@@ -45,7 +45,7 @@ def perform(
         NoVictim
     """
     scope = box.scope if box else CLUSTER_SCOPE
-    victim = None if whom == Whom.DATABASE else choose(connection, scope=scope, whom=whom)
+    victim = None if whom == Target.DATABASE else choose(connection, scope=scope, whom=whom)
     report = _begin(fault, whom, victim, where="sandbox" if box else "cluster")
     confirm(report.node)
     say(f"{fault}: {report.node}")
@@ -54,7 +54,7 @@ def perform(
         observation: Observation | OutageObservation = _cut(connection, report, scope=scope, seconds=seconds)
     else:
         observation = _strike(connection, victim, report, seconds=seconds)
-    _watch(observation, patience=_PATIENCE * report.timeout)
+    _watch(observation, timeout=_TIMEOUTS_AWAITED * report.timeout)
     report.missing = observation.awaited
     if not report.missing:
         requests = box.requests() if box else _fetches(connection, since=since, began_at=observation.began_at)
@@ -70,7 +70,7 @@ def perform(
     return report
 
 
-def _begin(fault: Fault, whom: Whom, victim: Victim | None, *, where: str) -> Report:
+def _begin(fault: Fault, whom: Target, victim: Victim | None, *, where: str) -> Report:
     settings = current()
     return Report(
         fault=fault,
@@ -101,9 +101,9 @@ def _cut(
     return observation
 
 
-def _watch(observation: Observation | OutageObservation, *, patience: float) -> None:
+def _watch(observation: Observation | OutageObservation, *, timeout: float) -> None:
     """Watch until all expected events have happened, and a little longer; or until the time is over."""
-    again_and_again(observation.look, seconds=patience, until=lambda: not observation.awaited)
+    again_and_again(observation.look, seconds=timeout, until=lambda: not observation.awaited)
     again_and_again(observation.look, seconds=_AFTERMATH)
 
 
@@ -124,6 +124,6 @@ def _fetches(connection: psycopg.Connection[Any], *, since: dt.datetime, began_a
     """Return the requests in the activity history since then; none if no history is kept."""
     rows = connection.execute(_FETCHES, {"since": since})
     return [
-        Request(at=began_at + (at - since).total_seconds(), bin=str(number), address="", is_page=False)
+        Request(at=began_at + (at - since).total_seconds(), host=str(number), address="", is_page=False)
         for number, (at,) in enumerate(rows)
     ]

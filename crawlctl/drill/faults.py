@@ -23,7 +23,7 @@ class Fault(StrEnum):
     CUT = "cut"
 
 
-class Whom(StrEnum):
+class Target(StrEnum):
     """
     The victim: the main manager; the other manager with the most groups; the worker with the most claimed documents; or
     the database sessions of all nodes.
@@ -84,7 +84,7 @@ SELECT pg_terminate_backend(session.pid)
 _TICK: Final = 0.03
 
 
-def choose(connection: psycopg.Connection[Any], *, scope: str, whom: Whom) -> Victim:
+def choose(connection: psycopg.Connection[Any], *, scope: str, whom: Target) -> Victim:
     """
     Return the victim of a drill.
 
@@ -93,14 +93,14 @@ def choose(connection: psycopg.Connection[Any], *, scope: str, whom: Whom) -> Vi
     """
     with connection.cursor(row_factory=class_row(Victim)) as cursor:
         live = cursor.execute(_LIVE, {"scope": scope}).fetchall()
-    kind = NodeKind.WORKER if whom == Whom.WORKER else NodeKind.MANAGER
+    kind = NodeKind.WORKER if whom == Target.WORKER else NodeKind.MANAGER
     of_kind = [node for node in live if node.kind == kind]
-    fitting = [node for node in of_kind if whom == Whom.WORKER or node.is_main == (whom == Whom.MAIN)]
+    fitting = [node for node in of_kind if whom == Target.WORKER or node.is_main == (whom == Target.MAIN)]
     if not fitting:
         raise NoVictim(f"No running {whom} was found. Start one, then try again.")
     if len(of_kind) < 2:
         raise NoVictim(f"{fitting[0]} is the only {kind}. Start another one as a replacement, then try again.")
-    victim = max(fitting, key=lambda node: node.documents) if whom == Whom.WORKER else fitting[0]
+    victim = max(fitting, key=lambda node: node.documents) if whom == Target.WORKER else fitting[0]
     me = NodeIdentity.of_this_process(kind=NodeKind.MANAGER, scope=scope, name="drill", timeout=_NO_TIMEOUT)
     if not me.shares_processes_with(boot_id=victim.boot_id, pid_namespace=victim.pid_namespace):
         raise NoVictim(f"{victim} runs on another machine. Run the drill there.")

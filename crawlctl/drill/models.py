@@ -19,11 +19,11 @@ class Drill(models.Model):
     """One drill. `report` is a `crawlctl.drill.observation.Report`."""
 
     at = models.DateTimeField(auto_now_add=True)
-    fault = models.TextField(_("what was done"))
-    whom = models.TextField(_("to whom"))
+    fault = models.TextField(_("fault"))
+    whom = models.TextField(_("target"))
     node = models.TextField()
     where = models.TextField(_("sandbox or cluster"))
-    is_good = models.BooleanField(_("everything came as it should"))
+    is_good = models.BooleanField(_("every expectation was met"))
     report = models.JSONField()
 
     class Meta:

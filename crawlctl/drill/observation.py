@@ -9,7 +9,7 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import class_row
 
-from crawlctl.drill.faults import Fault, Victim, Whom
+from crawlctl.drill.faults import Fault, Target, Victim
 from nodes.lifecycle import FINAL_STATUSES
 
 _LOOK: Final = """
@@ -47,7 +47,7 @@ class Request:
     """One request that a site saw. `at` is in seconds of this machine's monotonic clock."""
 
     at: float
-    bin: str
+    host: str
     address: str
     is_page: bool
 
@@ -72,7 +72,7 @@ class Report:
     """
 
     fault: Fault
-    whom: Whom
+    whom: Target
     node: str
     where: str
     timeout: float
@@ -151,7 +151,7 @@ class OutageObservation:
         self.began_at = time.monotonic()
         self._ended_at: float | None = None
         self._nodes: list[UUID] = []
-        self._nodes = [node.id for node in self._look_at_all(since=0.0)]
+        self._nodes = [node.id for node in self._read_nodes(since=0.0)]
 
     def end(self) -> None:
         """Note that the outage is over."""
@@ -159,7 +159,7 @@ class OutageObservation:
 
     def look(self) -> None:
         ended_at = self._ended_at
-        nodes = self._look_at_all(since=0.0 if ended_at is None else time.monotonic() - ended_at)
+        nodes = self._read_nodes(since=0.0 if ended_at is None else time.monotonic() - ended_at)
         self._report.failed = sum(node.status in FINAL_STATUSES for node in nodes)
         if ended_at is not None and self._report.restored is None and all(node.has_beaten for node in nodes):
             self._report.restored = time.monotonic() - self.began_at
@@ -170,7 +170,7 @@ class OutageObservation:
         wrong = [] if self._report.restored is not None else ["not all nodes came back"]
         return [*wrong, *(["nodes were marked failed"] if self._report.failed else [])]
 
-    def _look_at_all(self, *, since: float) -> list[_NodeSeen]:
+    def _read_nodes(self, *, since: float) -> list[_NodeSeen]:
         facts = {"scope": self._scope, "since": since, "nodes": self._nodes}
         with self._connection.cursor(row_factory=class_row(_NodeSeen)) as cursor:
             return cursor.execute(_LOOK_AT_ALL, facts).fetchall()
@@ -178,14 +178,14 @@ class OutageObservation:
 
 def judge_requests(report: Report, requests: Iterable[Request], *, began_at: float, gap: float) -> None:
     """Complete a report from the requests that the site saw. `gap` is the gap that its policy allows (seconds)."""
-    last_of_bin: dict[str, float] = {}
+    last_of_host: dict[str, float] = {}
     seen: set[str] = set()
     before = began_at
     longest, narrowest, again = 0.0, float("inf"), 0
     for request in sorted(requests, key=lambda request: request.at):
-        if request.bin in last_of_bin:
-            narrowest = min(narrowest, request.at - last_of_bin[request.bin])
-        last_of_bin[request.bin] = request.at
+        if request.host in last_of_host:
+            narrowest = min(narrowest, request.at - last_of_host[request.host])
+        last_of_host[request.host] = request.at
         if request.at >= began_at:
             longest, before = max(longest, request.at - before), request.at
             again += request.is_page and request.address in seen

@@ -61,7 +61,7 @@ class Sandbox:
         self.cluster.complete_log(self.plan)
         for line in read_log(self.cluster.site_log):
             is_page = line.status == 200 and not line.path.endswith("/robots.txt")
-            yield Request(at=line.time / 1e9, bin=line.host, address=line.url, is_page=is_page)
+            yield Request(at=line.time / 1e9, host=line.host, address=line.url, is_page=is_page)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from psycopg.abc import PQGen
 from crawlctl.live.changes import changes
 from crawlctl.live.judging import Judge
 from crawlctl.live.topics import read_screen
-from jobs.queries.hosts.lines import observe_busiest_bins
+from jobs.queries.hosts.lines import observe_busiest_hosts
 from jobs.queries.jobs.lines import observe_rates
 from jobs.state import channels
 from nodes.database.address import database_dsn
@@ -47,7 +47,7 @@ _UNWATCHED: Final = 5.0
 _REST: Final = 4.0
 # Share of one processor that reading and sending screens and checking sessions may use. The crawl loses what they use,
 # so screens come less often if more kinds of pages are open. Unused time is kept, up to a limit (seconds). Changes of a
-# job are shown at once all the same.
+# job are still shown at once.
 _OF_A_PROCESSOR: Final = 0.006
 _KEPT: Final = 0.2
 _LONGEST_REST: Final = 10.0
@@ -318,7 +318,7 @@ def _observe() -> None:
     """Record the progress of running jobs and of the busiest hosts."""
     now = read_clock()
     observe_rates(now=now)
-    observe_busiest_bins(now=now)
+    observe_busiest_hosts(now=now)
 
 
 def _with_connection(work: Callable[[], _T]) -> _T:

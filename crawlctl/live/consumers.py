@@ -51,26 +51,26 @@ class LivePage(AsyncWebsocketConsumer):
         self._beat_is_due = False
         self.session = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
         self._news = asyncio.Event()
-        self._telling: asyncio.Task[None] | None = None
+        self._sender: asyncio.Task[None] | None = None
         # Accepted first, in any case: a browser learns the close code of an open socket only.
         await self.accept()
         refusal = NOT_ALLOWED if not self._is_from_our_page() else await self._judge()
         if refusal:
             await self.close(refusal)
             return
-        self._telling = asyncio.create_task(self._tell(), name="telling a live page")
+        self._sender = asyncio.create_task(self._send_changes(), name="updates of a live page")
         self._bridge.attach(self)
 
     async def disconnect(self, code: int) -> None:
         self._bridge.detach(self)
         self._unfollow()
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._sender is not None:
+            self._sender.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._telling
+                await self._sender
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        if self._telling is None:
+        if self._sender is None:
             return
         self._frames += 1
         if self._frames > _FRAMES_A_BEAT:
@@ -119,13 +119,13 @@ class LivePage(AsyncWebsocketConsumer):
         if refusal or self._beat_is_due:
             self._news.set()
 
-    async def _tell(self) -> None:
+    async def _send_changes(self) -> None:
         """Send messages to the page until it leaves."""
         # `disconnect` is called as well when the page leaves.
         with contextlib.suppress(OSError):
-            await self._tell_news()
+            await self._send_news()
 
-    async def _tell_news(self) -> None:
+    async def _send_news(self) -> None:
         """Send each newer screen once the one before has been sent, and beats between them."""
         while True:
             await self._news.wait()

@@ -8,7 +8,7 @@ from nodes.distributed.pages import topics as of_distributed_jobs
 from nodes.web.screens import Record
 from nodes.web.topics import TopicUnknown
 
-# Each application's test of a name, and its reader of a screen.
+# For each application: a function that tests whether a topic is its own, and one that reads the topic's screen.
 _APPLICATIONS: Final[tuple[tuple[Callable[[str], bool], Callable[[str], Record]], ...]] = (
     (of_the_crawl.is_topic, of_the_crawl.read_screen),
     (of_distributed_jobs.is_topic, of_distributed_jobs.read_screen),

@@ -24,11 +24,11 @@ class LogHandler(logging.StreamHandler[TextIO]):
         if self._failing_since is not None:
             since = self._failing_since.isoformat(timespec="seconds")
             message = f"the log could not be written since {since} ({self._why}): lines may be missing here"
-            told = logging.makeLogRecord(
+            notice = logging.makeLogRecord(
                 {"name": __name__, "levelno": logging.ERROR, "levelname": "ERROR", "msg": message}
             )
             try:
-                self.stream.write(self.format(told) + self.terminator)
+                self.stream.write(self.format(notice) + self.terminator)
                 self.stream.flush()
             except OSError:
                 return
@@ -41,10 +41,10 @@ class LogHandler(logging.StreamHandler[TextIO]):
             super().handleError(record)
             return
         self._failing_since, self._why = dt.datetime.now(dt.UTC), error.strerror or str(error)
-        say_on_standard_output(self._why)
+        print_to_standard_output(self._why)
 
 
-def say_on_standard_output(why: str) -> None:
+def print_to_standard_output(why: str) -> None:
     """Report on standard output that the log cannot be written."""
     with suppress(OSError):
         sys.stdout.write(f"The log (standard error) cannot be written: {why}. Make room, or send it elsewhere.\n")

@@ -60,16 +60,16 @@ class JsonLines(io.TextIOBase):
         return json.dumps(said)
 
 
-def speak_json(arguments: Sequence[str]) -> None:
+def use_json_lines(arguments: Sequence[str]) -> None:
     """Make a daemon in JSON mode write only JSON lines."""
     command = arguments[1] if len(arguments) > 1 else ""
-    if command not in _DAEMONS or {"--help", "-h"} & set(arguments) or not _is_json_wanted():
+    if command not in _DAEMONS or {"--help", "-h"} & set(arguments) or not _uses_json():
         return
     sys.stdout = JsonLines(sys.stdout, level="info")
     sys.stderr = JsonLines(sys.stderr, level="warning")
 
 
-def _is_json_wanted() -> bool:
+def _uses_json() -> bool:
     try:
         return Effective(table=TABLE, environment=read_environment(TABLE, os.environ))[LOG_JSON]
     except (SettingError, InvalidSettings):

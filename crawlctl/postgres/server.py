@@ -73,11 +73,11 @@ class Postmaster:
     def stop(self) -> None:
         """Stop the server: fast, then immediately, then by force. Data is durable in any case."""
         steps = ((signal.SIGINT, _FAST_STOP_WITHIN), (signal.SIGQUIT, _IMMEDIATE_STOP_WITHIN))
-        for signal_number, patience in steps:
+        for signal_number, timeout in steps:
             if self.has_ended():
                 return
             self.process.send_signal(signal_number)
-            _wait_until(self.has_ended, within=patience)
+            _wait_until(self.has_ended, within=timeout)
         self.process.kill()
         self.process.wait()
 
@@ -242,13 +242,13 @@ def _lines_of_pid_file(data: Path) -> list[str]:
 
 def _end_processes_of(data: Path) -> None:
     """End every PostgreSQL process of that cluster, and return when none is left."""
-    for signal_number, patience in ((signal.SIGINT, _FAST_STOP_WITHIN), (signal.SIGQUIT, _IMMEDIATE_STOP_WITHIN)):
+    for signal_number, timeout in ((signal.SIGINT, _FAST_STOP_WITHIN), (signal.SIGQUIT, _IMMEDIATE_STOP_WITHIN)):
         pids = list(_processes_of(data))
         if not pids:
             return
         for pid in pids:
             _send(pid, signal_number)
-        _wait_until(lambda: not any(_processes_of(data)), within=patience)
+        _wait_until(lambda: not any(_processes_of(data)), within=timeout)
     for pid in _processes_of(data):
         _send(pid, signal.SIGKILL)
     _wait_until(lambda: not any(_processes_of(data)), within=_IMMEDIATE_STOP_WITHIN)

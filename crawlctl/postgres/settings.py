@@ -23,7 +23,7 @@ _LIMITS: Final = Limits(
 _OPTIONS: Final = {
     **_LIMITS.parameters(),
     "session": _LIMITS.settings(),
-    "patience": _STATEMENT + dt.timedelta(seconds=2),
+    "wait_at_most": _STATEMENT + dt.timedelta(seconds=2),
 }
 
 

@@ -18,10 +18,10 @@ from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from jobs.admin.drawn import DRAWN_FOR, DrawnForm, fieldset_for, form_for
+from jobs.admin.connector_form import BUILT_FOR, ConnectorForm, fieldset_for, form_for
 from jobs.admin.lists import BoundedList
 from jobs.admin.rehearsal import rehearsal
-from jobs.attention.outputs import say_lost_lines
+from jobs.attention.outputs import sentence_of_lost_lines
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, installed
 from jobs.connectors.repository import registry
 from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection
@@ -34,7 +34,7 @@ from nodes.errors import InUse, Invalid, Refused
 _JOBS_SHOWN: Final = 5
 
 
-class ConnectionForm(DrawnForm):
+class ConnectionForm(ConnectorForm):
     """Lets the connector check the form before anything is stored. Each field of its configuration is a form field."""
 
     model_kind: ClassVar[Kind]
@@ -101,7 +101,7 @@ class ConnectionAdmin(BoundedList):
     # The field of a job that refers to the connection.
     of_jobs: ClassVar[str]
     # Title of the connector's fields, and the connector that is selected at first.
-    drawn_title: ClassVar[Promise]
+    section_title: ClassVar[Promise]
     proposed: ClassVar[str]
     list_display: tuple[str, ...] = ("name", "connector", "used_by")
     search_fields = ("name",)
@@ -110,8 +110,8 @@ class ConnectionAdmin(BoundedList):
         return super().get_form(request, obj, form=form_for(self.form, self._kind(request, obj)), **kwargs)
 
     def get_fieldsets(self, request: HttpRequest, obj: connections.Connection | None = None) -> Any:  # noqa: ANN401 (Django's)
-        drawn = fieldset_for(self.drawn_title, self._kind(request, obj), section=self.form.section)
-        return ((None, {"fields": ("name", "connector", DRAWN_FOR, *self.get_shown(obj))}), *drawn)
+        generated = fieldset_for(self.section_title, self._kind(request, obj), section=self.form.section)
+        return ((None, {"fields": ("name", "connector", BUILT_FOR, *self.get_shown(obj))}), *generated)
 
     def get_shown(self, obj: connections.Connection | None) -> tuple[str, ...]:
         """Return the read-only fields of the page."""
@@ -189,7 +189,7 @@ class ConnectionAdmin(BoundedList):
 class RepositoryConnectionAdmin(ConnectionAdmin):
     form = RepositoryConnectionForm
     of_jobs = "repository"
-    drawn_title = _("Defaults of its jobs")
+    section_title = _("Defaults of its jobs")
     proposed = "web"
     list_display = ("name", "connector", "status", "used_by")
     actions_detail = ("clear_history",)
@@ -217,7 +217,7 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
 class OutputConnectionAdmin(ConnectionAdmin):
     form = OutputConnectionForm
     of_jobs = "outputs"
-    drawn_title = _("Configuration")
+    section_title = _("Configuration")
     proposed = DEFAULT_OUTPUT
     actions_detail = ("index_again", "clear", "restore")
 
@@ -239,7 +239,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
             return
         button = reverse("admin:jobs_outputconnection_index_again", args=[output_id])
         for lost in LostLines.objects.filter(output=output_id).select_related("output"):
-            said = say_lost_lines(lost)
+            said = sentence_of_lost_lines(lost)
             if self.has_change_permission(request):
                 said = format_html('{} <a class="underline" href="{}">{}</a>', said, button, _("Re-index all"))
             messages.error(request, said)

@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import StackedInline
 
-from jobs.admin.drawn import DRAWN_FOR, fieldset_for, form_for
+from jobs.admin.connector_form import BUILT_FOR, fieldset_for, form_for
 from jobs.admin.job_form import JobForm, SeedForm, SeedFormSet, keeps_its_seeds
 from jobs.admin.lists import JournaledList
 from jobs.admin.plain_select import PlainSelect
@@ -95,7 +95,7 @@ class JobAdmin(JournaledList):
     actions = tuple(_action(verb) for verb in control.VERBS.values())
     filter_horizontal = ()
     fieldsets = (
-        (None, {"fields": ("name", "repository", "outputs", DRAWN_FOR)}),
+        (None, {"fields": ("name", "repository", "outputs", BUILT_FOR)}),
         (_("Schedule"), {"fields": ("kind", *INTERVALS, "start_method", "windows")}),
         (_("Scope limits"), {"fields": ("hop_limits", "hop_mode", "max_documents")}),
         (_("Delete guard"), {"fields": GUARD}),
@@ -110,8 +110,8 @@ class JobAdmin(JournaledList):
 
     def get_fieldsets(self, request: HttpRequest, obj: Job | None = None) -> Any:  # noqa: ANN401 (Django's)
         first, *others = self.fieldsets
-        drawn = fieldset_for(_("Source settings"), _kind(request, obj), section=JobForm.section)
-        return (first, *drawn, *others)
+        generated = fieldset_for(_("Source settings"), _kind(request, obj), section=JobForm.section)
+        return (first, *generated, *others)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Select the connection if there is only one."""

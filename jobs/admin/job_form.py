@@ -16,8 +16,8 @@ from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from jobs.admin.drawn import DRAWN_FOR, DrawnForm, Lines
-from jobs.admin.job_option_fields import TERMS, TermsForm
+from jobs.admin.connector_form import BUILT_FOR, ConnectorForm, Lines
+from jobs.admin.job_option_fields import OPTION_FIELDS, OptionsForm
 from jobs.admin.rehearsal import rehearsal
 from jobs.connectors.repository.registry import UnknownConnector, check_specification
 from jobs.lifecycle.job import Phase
@@ -42,7 +42,7 @@ class JobWanted:
     specification: dict[str, Any]
     max_documents: int | None
     priority: int
-    terms: dict[str, Any]
+    options: dict[str, Any]
 
     def store(self, job: Job, *, seeds: list[SeedWanted] | None, made_by: str) -> editing.JobSaved:
         """Store the job, new or changed. Without `seeds` it keeps its own."""
@@ -53,7 +53,7 @@ class JobWanted:
             "specification": self.specification,
             "max_documents": self.max_documents,
             "priority": self.priority,
-            **self.terms,
+            **self.options,
             "made_by": made_by,
             "now": read_clock(),
         }
@@ -62,7 +62,7 @@ class JobWanted:
         return editing.create_job(repository=job.repository, **facts)
 
 
-class JobForm(DrawnForm, TermsForm):
+class JobForm(ConnectorForm, OptionsForm):
     """A job, with a form field for each field of its specification."""
 
     section = "specification"
@@ -70,7 +70,7 @@ class JobForm(DrawnForm, TermsForm):
 
     class Meta:
         model = Job
-        fields = ("name", "repository", "outputs", "max_documents", "priority", *TERMS)
+        fields = ("name", "repository", "outputs", "max_documents", "priority", *OPTION_FIELDS)
         labels: ClassVar = {
             "repository": _("Source"),
             "outputs": _("Outputs"),
@@ -96,7 +96,7 @@ class JobForm(DrawnForm, TermsForm):
         super().__init__(*args, **kwargs)
         if _runs(self.instance):
             for name, field in self.fields.items():
-                field.disabled = name not in {*editing.CHANGES_WHILE_IT_RUNS, DRAWN_FOR}
+                field.disabled = name not in {*editing.CHANGES_WHILE_IT_RUNS, BUILT_FOR}
         chosen = self.instance.outputs.values_list("pk", flat=True) if self.instance.pk else ()
         self._offer_few("outputs", chosen)
         self._offer_few("repository", ())
@@ -117,7 +117,7 @@ class JobForm(DrawnForm, TermsForm):
             specification=specification,
             max_documents=values["max_documents"],
             priority=values["priority"],
-            terms=self.wanted_terms(),
+            options=self.chosen_options(),
         )
         if keeps_its_seeds(self.instance):
             _rehearse(self.instance, seeds=None)

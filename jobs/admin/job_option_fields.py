@@ -14,7 +14,7 @@ from jobs.lifecycle.schedule_text import parse_span, parse_window, span_in_words
 from jobs.models import Job
 
 # Columns of a job in its form, in addition to the windows.
-TERMS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method")
+OPTION_FIELDS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method")
 
 
 class SpanField(forms.CharField):
@@ -86,7 +86,7 @@ class HopLimitsField(_LinesField):
         return limits
 
 
-class TermsForm(forms.ModelForm):  # type: ignore[type-arg]
+class OptionsForm(forms.ModelForm):  # type: ignore[type-arg]
     """The part of a job's form with its times and limits."""
 
     recrawl_after = SpanField(
@@ -130,10 +130,10 @@ class TermsForm(forms.ModelForm):  # type: ignore[type-arg]
         if self.instance.pk:
             self.fields["windows"].initial = [window.times for window in self.instance.windows.all()]
 
-    def wanted_terms(self) -> dict[str, Any]:
+    def chosen_options(self) -> dict[str, Any]:
         """Return the values of a valid form, as `control` takes them."""
         values = self.cleaned_data
-        said = {name: values[name] for name in ("windows", *TERMS)}
+        said = {name: values[name] for name in ("windows", *OPTION_FIELDS)}
         # A form of an older page lacks these fields: they keep their values.
         unsaid = [name for name in GUARD if self.fields[name].disabled or self._is_omitted(name)]
         return {name: value for name, value in said.items() if name not in unsaid}

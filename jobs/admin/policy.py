@@ -12,7 +12,8 @@ from django.utils.translation import gettext_lazy as _
 from unfold.admin import StackedInline
 
 from jobs.admin.lists import JournaledList
-from jobs.admin.policy_form import EACH, TOTAL, WHERE, PolicyForm, RuleForm, RuleFormSet
+from jobs.admin.policy_form import WHERE, PolicyForm, RuleForm, RuleFormSet
+from jobs.lifecycle.limits import OF_EACH_HOST, TOTALS
 from jobs.lifecycle.period import Period
 from jobs.models import ThrottlePolicy, ThrottleRule
 from jobs.queries.policy_preview import Preview
@@ -38,9 +39,9 @@ class RuleInline(StackedInline):  # type: ignore[misc]
         ("place", "pattern"),
         ("days", "from_time", "to_time"),
         "denies",
-        EACH[:2],
-        EACH[2:],
-        TOTAL,
+        OF_EACH_HOST[:2],
+        OF_EACH_HOST[2:],
+        TOTALS,
     )
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:  # noqa: ANN401 (Django's)
@@ -72,8 +73,8 @@ class ThrottlePolicyAdmin(JournaledList):
     search_fields = ("name",)
     fieldsets = (
         (None, {"fields": ("name",)}),
-        (_("Limits per host"), {"fields": (EACH[:2], EACH[2:], "unlimited")}),
-        (_("Total limits of all its hosts"), {"fields": (TOTAL,)}),
+        (_("Limits per host"), {"fields": (OF_EACH_HOST[:2], OF_EACH_HOST[2:], "unlimited")}),
+        (_("Total limits of all its hosts"), {"fields": (TOTALS,)}),
         (_("Scope and times"), {"fields": (WHERE[:2], WHERE[2:], "denied")}),
     )
     change_form_before_template = "admin/jobs/policy_preview.html"

@@ -6,7 +6,6 @@ The policy's form checks the fields of the policy itself. The formset of its rul
 returns with the result.
 """
 
-from dataclasses import fields
 from itertools import takewhile
 from typing import Any, ClassVar, Final
 
@@ -21,8 +20,9 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
-from jobs.admin.drawn import Lines
+from jobs.admin.connector_form import Lines
 from jobs.checks.policies import RuleWanted
+from jobs.lifecycle.limits import LIMITS, TOTALS
 from jobs.models import ThrottlePolicy, ThrottleRule
 from jobs.queries.policy_preview import Preview
 from jobs.throttling.windows import EVERY_DAY
@@ -31,10 +31,8 @@ from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotAllowed
 
 PREVIEW: Final = "_preview"
-EACH: Final = ("open_requests", "min_gap", "starts", "period", "bytes_per_second")
-TOTAL: Final = ("total_open_requests", "total_starts", "total_period", "total_bytes_per_second")
 WHERE: Final = ("holds_everywhere", "per_address", "spares_loopback", "time_zone")
-_RULE: Final = tuple(one.name for one in fields(RuleWanted))
+_RULE: Final = ("pattern", "days", "from_time", "to_time", *LIMITS, "denies")
 _DAYS: Final = (
     (1, _("Monday")),
     (2, _("Tuesday")),
@@ -44,16 +42,18 @@ _DAYS: Final = (
     (6, _("Saturday")),
     (7, _("Sunday")),
 )
-_LABELS: Final = {
+_LABELS_OF_EACH: Final = {
     "open_requests": _("Open requests"),
     "min_gap": _("Minimum gap (seconds)"),
     "starts": _("Maximum starts"),
     "period": _("Period of the starts"),
     "bytes_per_second": _("Bytes per second"),
-    "total_open_requests": _("Open requests"),
-    "total_starts": _("Maximum starts"),
-    "total_period": _("Period of the starts"),
-    "total_bytes_per_second": _("Bytes per second"),
+}
+_LABELS: Final = {**_LABELS_OF_EACH, **{name: _LABELS_OF_EACH[name.removeprefix("total_")] for name in TOTALS}}
+_LABELS_OF_ALL: Final = {
+    "total_open_requests": _("Open requests to all hosts"),
+    "total_starts": _("Maximum starts to all hosts"),
+    "total_bytes_per_second": _("Bytes per second from all hosts"),
 }
 
 
@@ -95,7 +95,7 @@ class PolicyForm(_DecidedElsewhere):
 
     class Meta:
         model = ThrottlePolicy
-        fields = ("name", *EACH, *TOTAL, *WHERE)
+        fields = ("name", *LIMITS, *WHERE)
         labels: ClassVar = _LABELS
         help_texts: ClassVar = {
             "open_requests": _("Simultaneous requests to one host."),
@@ -163,9 +163,7 @@ class RuleForm(_DecidedElsewhere):
             "from_time": _("From"),
             "to_time": _("Until"),
             "denies": _("Deny"),
-            "total_open_requests": _("Open requests to all hosts"),
-            "total_starts": _("Maximum starts to all hosts"),
-            "total_bytes_per_second": _("Bytes per second from all hosts"),
+            **_LABELS_OF_ALL,
         }
         help_texts: ClassVar = {
             "pattern": _(

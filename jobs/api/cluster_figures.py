@@ -90,7 +90,7 @@ def _read() -> None:
     cluster.DATABASE_BYTES.set(size)
     behind_since = read_search_lag()
     cluster.SEARCH_LAG.set((now - behind_since).total_seconds() if behind_since else 0.0)
-    cluster.ASTRAY.set_all(
+    cluster.VIOLATIONS.set_all(
         {(check.name,): check.found for check in InvariantCheck.objects.all() if check.found is not None}
     )
 

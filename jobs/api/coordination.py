@@ -63,14 +63,14 @@ class CoordinationSerializer(serializers.Serializer[Any]):
     store = serializers.CharField()
     cluster = serializers.CharField()
     clusters = serializers.ListField(child=serializers.CharField())
-    main = serializers.CharField(source="sight.main", help_text="Name of the main node. Empty while there is none.")
-    term = serializers.IntegerField(source="sight.term")
-    members = MemberSerializer(source="sight.members", many=True)
-    members_in_all = serializers.IntegerField(source="sight.members_in_all")
-    pools = PoolSerializer(source="sight.pools", many=True)
-    pools_in_all = serializers.IntegerField(source="sight.pools_in_all")
-    locks = LockSerializer(source="sight.locks", many=True)
-    locks_in_all = serializers.IntegerField(source="sight.locks_in_all")
+    main = serializers.CharField(source="shown.main", help_text="Name of the main node. Empty while there is none.")
+    term = serializers.IntegerField(source="shown.term")
+    members = MemberSerializer(source="shown.members", many=True)
+    members_in_all = serializers.IntegerField(source="shown.members_in_all")
+    pools = PoolSerializer(source="shown.pools", many=True)
+    pools_in_all = serializers.IntegerField(source="shown.pools_in_all")
+    locks = LockSerializer(source="shown.locks", many=True)
+    locks_in_all = serializers.IntegerField(source="shown.locks_in_all")
 
 
 class CoordinationView(ContractView):
@@ -90,6 +90,6 @@ class CoordinationView(ContractView):
     )
     def get(self, request: Request) -> Response:
         seen = read_coordination(read_query(CoordinationQuery, request)["cluster"], dsn=database_dsn())
-        if seen.sight is None:
+        if seen.shown is None:
             raise NotFound(sentence(seen.problem or "No cluster exists yet. Start a node of distributed jobs first."))
         return Response(CoordinationSerializer(seen).data)

@@ -32,7 +32,7 @@ _OUTCOMES = {outcome.label.replace(" ", "_"): outcome for outcome in Outcome}
 _COLUMNS = {"job": "job_id", "result_code": "result_code"}
 
 # A filter that few documents pass reads many: better told to narrow it than to wait for minutes.
-_PATIENCE = "5s"
+_STATEMENT_TIMEOUT = "5s"
 
 
 class HeldSerializer(serializers.Serializer[IndexedDocument]):
@@ -121,7 +121,7 @@ class DocumentView(ListingView):
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         with transaction.atomic():
             with connection.cursor() as cursor:
-                cursor.execute(f"SET LOCAL statement_timeout = '{_PATIENCE}'")
+                cursor.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_TIMEOUT}'")
             return super().list(request, *args, **kwargs)
 
     @extend_schema(

@@ -155,7 +155,7 @@ def _not_done(error: NotDone) -> Problem:
         case TransitionRefused():
             return Problem(status_code, error.code, str(error), allowed=error.allowed)
         case HostsUnknown():
-            return Problem(status_code, error.code, f'{error} To do it all the same, send "confirm": true.')
+            return Problem(status_code, error.code, f'{error} To do it anyway, send "confirm": true.')
         case _:
             return Problem(status_code, error.code, str(error))
 

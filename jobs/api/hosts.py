@@ -16,8 +16,8 @@ from rest_framework.response import Response
 from jobs.api.policies import LimitsSerializer
 from jobs.models import Bin, Turn
 from jobs.queries.hosts.limits import LimitLines, SourceLine
-from jobs.queries.hosts.lines import BinLine, ParentLine, read_bin_lines, said_by_of
-from jobs.queries.hosts.page import LaneLine, Refusal, read_bin_page
+from jobs.queries.hosts.lines import HostStatus, ParentLine, read_host_statuses, set_by_of
+from jobs.queries.hosts.page import LaneLine, Refusal, read_host_page
 from jobs.verbs import deny_list, hosts
 from jobs.verbs.deny_list import Denial
 from jobs.verbs.hosts import MAY_STOP
@@ -59,7 +59,7 @@ class SourceSerializer(serializers.Serializer[SourceLine]):
     )
 
 
-class SaidBySerializer(serializers.Serializer[LimitLines]):
+class SetBySerializer(serializers.Serializer[LimitLines]):
     """Source of each limit. Null where no limit applies."""
 
     denied = SourceSerializer(allow_null=True)
@@ -75,14 +75,14 @@ class ParentSerializer(serializers.Serializer[ParentLine]):
     name = serializers.CharField()
     holds_everywhere = serializers.BooleanField(source="is_everywhere")
     limits = LimitsSerializer()
-    said_by = SaidBySerializer()
+    set_by = SetBySerializer()
     open_requests = serializers.IntegerField(help_text="Open requests of all these hosts together.")
     starts_per_second = serializers.FloatField(allow_null=True)
     bytes_per_second = serializers.FloatField(allow_null=True)
     next_start_at = serializers.DateTimeField(source="opens_at", allow_null=True)
 
 
-class StopSerializer(serializers.Serializer[BinLine | Bin]):
+class StopSerializer(serializers.Serializer[HostStatus | Bin]):
     """Stop of a host, with its author and reason."""
 
     at = serializers.DateTimeField(source="stopped_at")
@@ -90,7 +90,7 @@ class StopSerializer(serializers.Serializer[BinLine | Bin]):
     reason = serializers.CharField(source="stopped_why")
 
 
-class BackOffSerializer(serializers.Serializer[BinLine]):
+class BackOffSerializer(serializers.Serializer[HostStatus]):
     """Back-off of a host: its level and its end."""
 
     level = serializers.IntegerField(source="back_off_level")
@@ -98,11 +98,11 @@ class BackOffSerializer(serializers.Serializer[BinLine]):
     since = serializers.DateTimeField(source="backing_off_since", allow_null=True)
 
 
-class LimitedBySerializer(serializers.Serializer[BinLine]):
+class LimitedBySerializer(serializers.Serializer[HostStatus]):
     """Limit that a host has reached at this moment."""
 
     cause = serializers.ChoiceField([cause.value for cause in Cause], source="verdict.cause")
-    said_by = serializers.SerializerMethodField(help_text="Source of the limit. Null if the cause is not a limit.")
+    set_by = serializers.SerializerMethodField(help_text="Source of the limit. Null if the cause is not a limit.")
     shared_with = serializers.CharField(
         source="parent.name",
         default=None,
@@ -115,29 +115,29 @@ class LimitedBySerializer(serializers.Serializer[BinLine]):
     sentence = serializers.SerializerMethodField(help_text="Cause in words, with the failures.")
     remedy = serializers.SerializerMethodField(help_text="Change that would end it. Empty if no action is needed.")
 
-    def get_is_failing(self, line: BinLine) -> bool:
+    def get_is_failing(self, line: HostStatus) -> bool:
         return line.verdict.failing is not None
 
-    def get_sentence(self, line: BinLine) -> str:
+    def get_sentence(self, line: HostStatus) -> str:
         return verdicts.sentence_of_host(line, now=line.read_at)
 
-    def get_remedy(self, line: BinLine) -> str:
+    def get_remedy(self, line: HostStatus) -> str:
         return verdicts.remedy(line.verdict)
 
     @extend_schema_field(SourceSerializer(allow_null=True))
-    def get_said_by(self, line: BinLine) -> Any:  # noqa: ANN401 (a record, or none)
-        said_by = said_by_of(line, line.verdict)
-        return SourceSerializer(said_by).data if said_by else None
+    def get_set_by(self, line: HostStatus) -> Any:  # noqa: ANN401 (a record, or none)
+        set_by = set_by_of(line, line.verdict)
+        return SourceSerializer(set_by).data if set_by else None
 
 
-class HostSerializer(serializers.Serializer[BinLine]):
+class HostSerializer(serializers.Serializer[HostStatus]):
     """Host, or another unit of politeness of its connector. Rates are recent. Null means not known yet."""
 
     id = serializers.IntegerField()
     kind = serializers.CharField(source="namespace", help_text="Connector of the source: `web`, `filesystem`, …")
     name = serializers.CharField()
     limits = LimitsSerializer()
-    said_by = SaidBySerializer()
+    set_by = SetBySerializer()
     limited_by = LimitedBySerializer(source="*")
     allowed_starts_per_second = serializers.FloatField(allow_null=True, help_text="Null if there is no limit.")
     starts_per_second = serializers.FloatField(allow_null=True)
@@ -157,11 +157,11 @@ class HostSerializer(serializers.Serializer[BinLine]):
     parents = ParentSerializer(many=True)
 
     @extend_schema_field(BackOffSerializer(allow_null=True))
-    def get_back_off(self, line: BinLine) -> Any:  # noqa: ANN401 (a record, or none)
+    def get_back_off(self, line: HostStatus) -> Any:  # noqa: ANN401 (a record, or none)
         return BackOffSerializer(line).data if line.back_off_level else None
 
     @extend_schema_field(StopSerializer(allow_null=True))
-    def get_stopped(self, line: BinLine) -> Any:  # noqa: ANN401 (a record, or none)
+    def get_stopped(self, line: HostStatus) -> Any:  # noqa: ANN401 (a record, or none)
         return StopSerializer(line).data if line.stopped_at else None
 
 
@@ -259,7 +259,7 @@ class HostView(ListingView):
 
     def paginate_queryset(self, queryset: QuerySet[Any] | Sequence[Any]) -> list[Any]:
         rows: Sequence[Any] = super().paginate_queryset(queryset) or ()
-        return read_bin_lines([row.pk for row in rows], now=read_clock())
+        return read_host_statuses([row.pk for row in rows], now=read_clock())
 
     @extend_schema(
         description="List hosts and the limits of each, oldest first.",
@@ -270,15 +270,15 @@ class HostView(ListingView):
 
     @extend_schema(description="Return one host with the seeds that wait for it.", responses=HostPageSerializer)
     def retrieve(self, request: Request, pk: str) -> Response:
-        found = read_bin_page(int(pk), now=read_clock())
+        found = read_host_page(int(pk), now=read_clock())
         if found is None:
             raise Unknown("host", int(pk))
         others = {
-            "history": found.bin.history,
+            "history": found.host.history,
             "lanes": [LaneSerializer(lane).data for lane in found.lanes],
             "refusals": [RefusalSerializer(refusal).data for refusal in found.refusals],
         }
-        return Response(HostSerializer(found.bin).data | others)
+        return Response(HostSerializer(found.host).data | others)
 
     @extend_schema(
         operation_id="hosts_stop",
@@ -378,7 +378,7 @@ class AllowSerializer(StrictSerializer):
 
 
 class _OfDenyList(ContractView):
-    """The deny list is one thing, and its ETag covers all of it."""
+    """The deny list is one resource, with one ETag for all its lines."""
 
     tagged_fields = ("denials",)
 

@@ -11,8 +11,8 @@ from jobs.lifecycle.schedule import Window
 from jobs.models.schedule import FIELDS
 from nodes.api.strict import StrictSerializer
 
-# The fields of a job that `TermsFields` brings, in the order in which they are shown.
-TERMS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method", "windows")
+# The fields of a job that `OptionsFields` brings, in the order in which they are shown.
+OPTION_FIELDS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method", "windows")
 
 
 def _numbers(name: str, help_text: str) -> "serializers.ListField":
@@ -53,7 +53,7 @@ def _percent(default: int, help_text: str) -> serializers.IntegerField:
     return serializers.IntegerField(min_value=0, max_value=100, allow_null=True, default=default, help_text=help_text)
 
 
-class TermsFields(serializers.Serializer[Any]):
+class OptionsFields(serializers.Serializer[Any]):
     """When a job runs, how often it comes back to a document, and how far it follows links."""
 
     kind = serializers.ChoiceField(

@@ -13,9 +13,10 @@ from rest_framework.response import Response
 
 from jobs.api.serializers import StrictModelSerializer
 from jobs.checks.policies import RuleWanted
+from jobs.lifecycle.limits import LIMITS
 from jobs.lifecycle.period import Period
 from jobs.models import ThrottlePolicy, ThrottleRule
-from jobs.queries.policy_preview import BinChange, Counted, Preview, Reach
+from jobs.queries.policy_preview import Counted, HostChange, Preview, Reach
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
 from jobs.throttling.windows import EVERY_DAY
 from jobs.verbs import policies
@@ -30,15 +31,7 @@ _ID: Final = "[0-9]{1,19}"
 _RULES_SHOWN: Final = 10
 _FACTS: Final = (
     "name",
-    "open_requests",
-    "min_gap",
-    "starts",
-    "period",
-    "bytes_per_second",
-    "total_open_requests",
-    "total_starts",
-    "total_period",
-    "total_bytes_per_second",
+    *LIMITS,
     "holds_everywhere",
     "per_address",
     "spares_loopback",
@@ -67,11 +60,27 @@ class UnlimitedField(serializers.BooleanField):
         return policies.has_no_pace(instance)
 
 
-class RuleSerializer(StrictSerializer):
+class LimitFields(serializers.Serializer[Any]):
+    """The limits of a policy or of a rule."""
+
+    open_requests = _maybe("Simultaneous open requests to one host.")
+    min_gap = serializers.FloatField(
+        allow_null=True, default=None, help_text="Minimum seconds between two request starts to one host."
+    )
+    starts = _maybe("Maximum request starts to one host per period, evenly spread: 30 per minute means one every 2 s.")
+    period = _period()
+    bytes_per_second = _maybe("Maximum bytes per second from one host.")
+    total_open_requests = _maybe("Maximum open requests to all hosts of the policy together.")
+    total_starts = _maybe("Maximum request starts to all hosts of the policy together, per total period.")
+    total_period = _period()
+    total_bytes_per_second = _maybe("Maximum bytes per second from all hosts of the policy together.")
+
+
+class RuleSerializer(LimitFields, StrictSerializer):
     """
     Other limits for the hosts of a pattern, on some days, at some times. A null field has the policy's value.
 
-    The first rule that matches place and moment holds.
+    The first rule that matches place and moment holds. Only rules that match every host have totals.
     """
 
     pattern = serializers.CharField(
@@ -96,23 +105,10 @@ class RuleSerializer(StrictSerializer):
         default=None,
         help_text="End of the rule (exclusive). A time before `from_time` is on the next day.",
     )
-    open_requests = _maybe("Simultaneous open requests to one host.")
-    min_gap = serializers.FloatField(
-        allow_null=True, default=None, help_text="Minimum seconds between two request starts to one host."
-    )
-    starts = _maybe("Maximum request starts to one host per period.")
-    period = _period()
-    bytes_per_second = _maybe("Maximum bytes per second from one host.")
-    total_open_requests = _maybe("Maximum for all hosts of the policy together. Only for rules that match every host.")
-    total_starts = _maybe("Maximum for all hosts of the policy together. Only for rules that match every host.")
-    total_period = _period()
-    total_bytes_per_second = _maybe(
-        "Maximum bytes per second from all hosts of the policy together. Only for rules that match every host."
-    )
     denies = serializers.BooleanField(default=False, help_text="True to deny these hosts.")
 
 
-class PolicySerializer(StrictModelSerializer):
+class PolicySerializer(LimitFields, StrictModelSerializer):
     """Throttle policy: limits for each host that its seeds reach, and for all these hosts together."""
 
     ignored = frozenset({"warnings"})
@@ -125,13 +121,6 @@ class PolicySerializer(StrictModelSerializer):
             "with `starts` or `unlimited`, otherwise 1."
         ),
     )
-    starts = _maybe("Maximum request starts to one host per period, evenly spread: 30 per minute means one every 2 s.")
-    period = _period()
-    bytes_per_second = _maybe("Maximum bytes per second from one host.")
-    total_open_requests = _maybe("Maximum open requests to all hosts of the policy together.")
-    total_starts = _maybe("Maximum request starts to all hosts of the policy together, per total period.")
-    total_period = _period()
-    total_bytes_per_second = _maybe("Maximum bytes per second from all hosts of the policy together.")
     holds_everywhere = serializers.BooleanField(
         default=False,
         help_text="True to apply the policy to every host of the cluster, and its totals to the cluster. Administrators only.",
@@ -207,7 +196,7 @@ class CountedSerializer(serializers.Serializer[Counted]):
     names = serializers.ListField(child=serializers.CharField())
 
 
-class BinChangeSerializer(serializers.Serializer[BinChange]):
+class HostChangeSerializer(serializers.Serializer[HostChange]):
     """Host with changed limits: now, or, if both are equal, at other times or for its address."""
 
     name = serializers.CharField()
@@ -224,7 +213,7 @@ class ReachSerializer(serializers.Serializer[Reach]):
 
     pattern = serializers.CharField(source="rule.pattern")
     matches = serializers.SerializerMethodField(help_text="`nothing`, `something` or `everything`.")
-    hosts = CountedSerializer(source="bins")
+    hosts = CountedSerializer(source="hosts")
 
     def get_matches(self, reach: Reach) -> str:
         if reach.is_everything:
@@ -235,17 +224,17 @@ class ReachSerializer(serializers.Serializer[Reach]):
 class PreviewSerializer(serializers.Serializer[Preview]):
     """Preview of changed limits. Nothing was stored."""
 
-    hosts = CountedSerializer(source="bins", help_text="Number of hosts with changed limits.")
-    changes = BinChangeSerializer(many=True, help_text="First of these hosts.")
+    hosts = CountedSerializer(source="hosts", help_text="Number of hosts with changed limits.")
+    changes = HostChangeSerializer(many=True, help_text="First of these hosts.")
     seeds = CountedSerializer(help_text="Seeds with this policy. All seeds if the policy applies everywhere.")
     rules = ReachSerializer(many=True, source="reaches")
     total_before = LimitsSerializer(allow_null=True)
     total_after = LimitsSerializer(allow_null=True)
     per_address_before = serializers.BooleanField()
     per_address_after = serializers.BooleanField()
-    looked_at = serializers.IntegerField(source="among", help_text="Number of checked hosts.")
+    examined = serializers.IntegerField(source="among", help_text="Number of checked hosts.")
     of_all_hosts = serializers.BooleanField(
-        source="is_of_all_bins",
+        source="is_of_all_hosts",
         help_text="True if all known hosts were checked. False if only those of the policy's seeds were.",
     )
     has_more = serializers.BooleanField(help_text="True if more hosts exist than were checked.")

@@ -29,9 +29,7 @@ class _SeedSerializer(serializers.Serializer[Any]):
 
 class _ParentSerializer(_SeedSerializer):
     children = serializers.IntegerField(help_text="Documents to be removed that it had named, and no longer does.")
-    reached = serializers.IntegerField(
-        default=0, help_text="The same and the documents behind them, as far as links from there lead."
-    )
+    reached = serializers.IntegerField(default=0, help_text="These documents, and all documents behind their links.")
 
 
 class QuestionSerializer(serializers.Serializer[Any]):

@@ -8,7 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from jobs.api.fields import HIGHEST_ID, MOST_OUTPUTS, MOST_SEEDS, AddressField, ObjectField, OutputsField, TagField
-from jobs.api.job_options import TERMS, TermsFields
+from jobs.api.job_options import OPTION_FIELDS, OptionsFields
 from jobs.lifecycle.job import allowed_transitions
 from jobs.lifecycle.table import Owner
 from jobs.models import Job, JobEvent, LostLines, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
@@ -81,7 +81,7 @@ class AddressesSavedSerializer(serializers.Serializer[Any]):
     warnings = serializers.ListField(child=serializers.CharField())
 
 
-class JobSerializer(TermsFields, StrictModelSerializer):
+class JobSerializer(OptionsFields, StrictModelSerializer):
     """Job: its source, seeds, outputs, schedule and status."""
 
     ignored = frozenset({"warnings"})
@@ -124,7 +124,7 @@ class JobSerializer(TermsFields, StrictModelSerializer):
             "specification",
             "max_documents",
             "priority",
-            *TERMS,
+            *OPTION_FIELDS,
             "scope",
             "status",
             "manifoldcf_status",
@@ -147,7 +147,7 @@ class JobSerializer(TermsFields, StrictModelSerializer):
             "ended_at",
             "created_at",
         )
-        read_only_fields = fields[8 + len(TERMS) :]
+        read_only_fields = fields[8 + len(OPTION_FIELDS) :]
 
     def get_allowed(self, job: Job) -> list[str]:
         return [row.verb for row in allowed_transitions(job.state, owner=Owner.OPERATOR)]

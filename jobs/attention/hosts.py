@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 from jobs.attention.lines import SHOWN, AttentionLine, Severity
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
-from jobs.queue.sql.floor import LOWEST_DELTA
+from jobs.queue.sql.low_water import LOWEST_DELTA
 
 # Lanes of one stopped host that are examined.
 _LANES: Final = 200

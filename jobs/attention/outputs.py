@@ -13,7 +13,7 @@ from nodes.web.formats import size
 _KIND: Final = "lines_lost"
 
 
-def say_lost_lines(lost: LostLines) -> str:
+def sentence_of_lost_lines(lost: LostLines) -> str:
     """Return a sentence on the loss in the file of `lost.output` on one machine, and what to do."""
     return _(
         "Output %(output)s lost lines on %(machine)s: its file had %(was)s and now has %(is)s. “Re-index all” writes them again."
@@ -33,7 +33,7 @@ def outputs_that_lost_lines(_now: dt.datetime) -> list[AttentionLine]:
             kind=_KIND,
             key=str(lost.pk),
             subject=lost.output.name,
-            sentence=say_lost_lines(lost),
+            sentence=sentence_of_lost_lines(lost),
             since=lost.noticed_at,
             link=reverse("admin:jobs_outputconnection_change", args=[lost.output_id]),
         )

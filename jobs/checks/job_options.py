@@ -1,4 +1,4 @@
-"""Terms of a job: its kind, intervals, schedule and limits, and their checks."""
+"""Options of a job: its kind, intervals, schedule and limits, and their checks."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _MOST_HOPS: Final = 1_000_000
 GUARD: Final = ("guard_percent", "guard_host_percent", "guard_documents", "guard_seeds")
 
 
-class Terms(TypedDict, total=False):
+class JobOptions(TypedDict, total=False):
     """Columns of a job, by their names; missing ones keep their values."""
 
     max_documents: int | None
@@ -38,11 +38,11 @@ class Terms(TypedDict, total=False):
     start_method: StartMethod
 
 
-def check_terms(
+def check_options(
     job: Job, *, windows: Sequence[schedule.Window], link_types: Sequence[str], now: dt.datetime
 ) -> dict[str, list[str]]:
     """
-    Return the problems of a job's terms, by field; those of windows under `windows` or `windows.0`, hop limits
+    Return the problems of a job's options, by field; those of windows under `windows` or `windows.0`, hop limits
     likewise.
     """
     problems = {**_check_intervals(job), **_check_windows(windows, now=now), **_check_hops(job.hop_limits, link_types)}

@@ -9,8 +9,9 @@ from typing import Final
 from ada_url import idna_to_ascii
 
 from jobs.checks.job_options import time_zones
+from jobs.lifecycle.limits import COUNTS, LONGEST_GAP, LimitColumns
 from jobs.lifecycle.period import Period
-from jobs.models.policy import LONGEST_GAP, MOST_BYTES, MOST_REQUESTS, MOST_STARTS, MOST_TOTAL_REQUESTS, ThrottlePolicy
+from jobs.models.policy import ThrottlePolicy
 from jobs.throttling.limits import gap_of
 from jobs.throttling.patterns import Patterns
 from jobs.throttling.windows import EVERY_DAY, Window, covering, parts_of_the_week
@@ -22,22 +23,13 @@ _LABEL: Final = re.compile(r"[^.:]+")
 
 
 @dataclass(frozen=True, slots=True)
-class RuleWanted:
+class RuleWanted(LimitColumns):
     """A rule as input of operations: see `ThrottleRule`. Days of a week are ISO's."""
 
     pattern: str = ""
     days: tuple[int, ...] = EVERY_DAY
     from_time: dt.time | None = None
     to_time: dt.time | None = None
-    open_requests: int | None = None
-    min_gap: float | None = None
-    starts: int | None = None
-    period: str = ""
-    bytes_per_second: int | None = None
-    total_open_requests: int | None = None
-    total_starts: int | None = None
-    total_period: str = ""
-    total_bytes_per_second: int | None = None
     denies: bool = False
 
     @property
@@ -99,20 +91,10 @@ def _check_name(policy: ThrottlePolicy) -> dict[str, list[str]]:
 
 # --- Numbers ---------------------------------------------------------------------------------------
 
-# Name and maximum of each field. The minimum is one.
-_COUNTS: Final = {
-    "open_requests": ("open requests", MOST_REQUESTS),
-    "starts": ("starts", MOST_STARTS),
-    "bytes_per_second": ("bytes a second", MOST_BYTES),
-    "total_open_requests": ("open requests", MOST_TOTAL_REQUESTS),
-    "total_starts": ("starts", MOST_STARTS),
-    "total_bytes_per_second": ("bytes a second", MOST_BYTES),
-}
-
 
 def _check_numbers(said: Said) -> dict[str, list[str]]:
     problems = {}
-    for name, (what, most) in _COUNTS.items():
+    for name, (what, most) in COUNTS.items():
         number = getattr(said, name)
         if number is not None and not 1 <= number <= most:
             problems[name] = [
@@ -181,7 +163,7 @@ def _check_times(rule: RuleWanted) -> dict[str, list[str]]:
 
 
 def _check_what_it_says(rule: RuleWanted) -> dict[str, list[str]]:
-    numbers = [name for name in (*_COUNTS, "min_gap") if getattr(rule, name) is not None]
+    numbers = [name for name in (*COUNTS, "min_gap") if getattr(rule, name) is not None]
     totals = [name for name in numbers if name.startswith("total_")]
     if rule.denies and numbers:
         return {"denies": [f"Nothing is fetched where it denies: leave out {', '.join(numbers)}, or let it not deny."]}
@@ -197,13 +179,13 @@ def _check_what_it_says(rule: RuleWanted) -> dict[str, list[str]]:
 
 
 def is_everything(pattern: str) -> bool:
-    """True if the pattern means every bin."""
+    """True if the pattern means every host."""
     return not pattern.strip("*")
 
 
 def as_kept(pattern: str) -> str:
     """
-    Return a typed pattern in its stored form: "" for every bin, otherwise as bins are named.
+    Return a typed pattern in its stored form: "" for every host, otherwise as hosts are named.
 
     Names of hosts are stored in ASCII (`xn--…`), and roots of files, which have a slash, as they are. A label with a
     star cannot be converted to ASCII, and stays.
@@ -223,12 +205,12 @@ def _in_ascii(label: str) -> str:
 
 
 def _never_reached(rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
-    """Return the problems of rules without effect: the rules before them cover all their bins at all times."""
+    """Return the problems of rules without effect: the rules before them cover all their hosts at all times."""
     problems = {}
     patterns = Patterns(rule.pattern for rule in rules)
     times = parts_of_the_week([Window(rule.days, rule.from_time, rule.to_time) for rule in rules])
     for place, rule in enumerate(rules):
-        # If a pattern matches another one, with the other's stars taken as letters, it matches all bins of the other.
+        # If a pattern matches another one, with the other's stars taken as letters, it matches all hosts of the other.
         wider = [other for other in dict.fromkeys(patterns.places_of(rule.pattern)) if other < place]
         found = covering(times[place], [times[other] for other in wider])
         hiding = [wider[other] for other in found or ()]
@@ -258,7 +240,7 @@ def _that_it_never_holds(hiding: Sequence[int]) -> str:
 
 
 def is_unlimited(policy: ThrottlePolicy, rule: RuleWanted | None = None) -> bool:
-    """True if bins have no pace: only open requests limit them, but no gap, rate or bytes."""
+    """True if hosts have no pace: only open requests limit them, but no gap, rate or bytes."""
     if rule is not None and rule.denies:
         return False
     return _gap(policy, rule) == 0 and not _first(policy, rule, "bytes_per_second")
@@ -305,12 +287,12 @@ def _warnings_of(policy: ThrottlePolicy, rule: RuleWanted | None, where: str) ->
     for name, what in (("open_requests", "open requests"), ("bytes_per_second", "bytes a second")):
         each, total = _first(policy, rule, name), _first(policy, rule, f"total_{name}")
         if each is not None and total is not None and total < each and _names(rule, name):
-            yield f"{where}All bins together have {total} {what}, so that one never has {each}."
+            yield f"{where}All hosts together have {total} {what}, so that one never has {each}."
     total_gap = _rate_gap(policy, rule, "total_")
     if total_gap > _gap(policy, rule) and (_names(rule, "starts") or _names(rule, "min_gap")):
         gap_of_each = _gap(policy, rule)
         pace = f"one every {gap_of_each:g} s" if gap_of_each else "any number"
-        yield f"{where}All bins together get a start every {total_gap:g} s, so that one of them never gets {pace}."
+        yield f"{where}All hosts together get a start every {total_gap:g} s, so that one of them never gets {pace}."
 
 
 def _names(rule: RuleWanted | None, name: str) -> bool:

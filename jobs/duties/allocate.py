@@ -58,8 +58,8 @@ SELECT DISTINCT policy_id, CASE WHEN policy_id IS NULL THEN seed_id END, %(scope
   FROM unnest(%(seeds)s::bigint[], %(policies)s::bigint[]) AS stray(seed_id, policy_id)
 ON CONFLICT DO NOTHING
 """
-# A process that stuffs a group which these seeds leave holds its lock. After this no process stuffs the seeds as part
-# of it.
+# The groups that these seeds leave. Stuffing holds the lock of its group, so after this statement no process stuffs
+# these seeds as part of their old group.
 # Locks: ThrottleGroup by id.
 _LOCK_LEFT: Final[LiteralString] = """
 SELECT id FROM jobs_throttlegroup WHERE id = ANY(%(left)s) ORDER BY id FOR NO KEY UPDATE
@@ -136,20 +136,23 @@ def allocate_groups(at: Pass) -> int:
     joined = join_groups(at)
     with at.connection.transaction():
         hold_term(at.connection, at.office)
-        sight = look(at.connection, scope=at.scope, now=at.now)
+        cluster_view = look(at.connection, scope=at.scope, now=at.now)
         actions = allocate(
-            items=sight.items, managers=sight.managers, strategy=sight.strategy, timeout=current()[NODE_TIMEOUT]
+            items=cluster_view.items,
+            managers=cluster_view.managers,
+            strategy=cluster_view.strategy,
+            timeout=current()[NODE_TIMEOUT],
         )
         given = give(
             at.connection,
             [action for action in actions if isinstance(action, Give | TakeBack)],
-            sight=sight,
+            cluster_view=cluster_view,
             scope=at.scope,
         )
         begun = begin_moves(
             at.connection,
             [action for action in actions if isinstance(action, Release)],
-            sight=sight,
+            cluster_view=cluster_view,
             scope=at.scope,
             now=at.now,
         )

@@ -95,7 +95,7 @@ SELECT 'lane ' || lane_id || ': ' || sum(amount) || ' more than there are are co
 
 
 # A query for the violations of each invariant: a line of text for each.
-ASTRAY: Final[Mapping[str, LiteralString]] = {
+VIOLATIONS: Final[Mapping[str, LiteralString]] = {
     InvariantCheck.Name.OWNERS: _OWNERS,
     InvariantCheck.Name.CLAIMS: _CLAIMS,
     InvariantCheck.Name.WORKERS: _WORKERS,
@@ -115,23 +115,23 @@ ON CONFLICT (name) DO UPDATE
 
 def check_invariants(at: Pass) -> int:
     """Check the invariants and store the result; return 0."""
-    for name, astray in ASTRAY.items():
+    for name, query in VIOLATIONS.items():
         began = time.monotonic()
-        found, example = _look(at.connection, astray)
+        found, example = _look(at.connection, query)
         facts = {"name": str(name), "found": found, "example": example, "seconds": time.monotonic() - began}
         if found:
-            logger.error("invariant %s does not hold: %d astray, such as %s", name, found, example)
+            logger.error("invariant %s does not hold: %d violations, such as %s", name, found, example)
         with at.connection.transaction():
             hold_term(at.connection, at.office)
             at.connection.execute(_WRITE, facts)
     return 0
 
 
-def _look(connection: psycopg.Connection[Any], astray: LiteralString) -> tuple[int | None, str]:
+def _look(connection: psycopg.Connection[Any], query: LiteralString) -> tuple[int | None, str]:
     """Return the number of violations, up to a limit, and one of them; (None, '') if the check took too long."""
     # Random start of the sample.
     draw = random.random()  # noqa: S311
-    bounded = f"SELECT count(*), coalesce(min(line), '') FROM ({astray} LIMIT {_COUNTED}) AS astray(line)"
+    bounded = f"SELECT count(*), coalesce(min(line), '') FROM ({query} LIMIT {_COUNTED}) AS violations(line)"
     try:
         with connection.transaction():
             connection.execute(_LOOK_SOON)

@@ -19,7 +19,7 @@ from jobs.connectors.output.registry import is_installed as output_is_installed
 from jobs.connectors.repository.registry import find as find_repository
 from jobs.connectors.repository.registry import is_installed as repository_is_installed
 from jobs.duties.context import Pass
-from jobs.duties.moves import move, say_why
+from jobs.duties.moves import move, set_reason
 from jobs.queue.sql.rows import named_rows
 from nodes.database.sealing import MARK
 
@@ -74,7 +74,7 @@ def watch_connectors(at: Pass) -> int:
         elif not job.connectors_ready and not missing:
             changed += move(at, job.id, "find connector")
         elif missing:
-            say_why(job.id, reason)
+            set_reason(job.id, reason)
     return changed
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from jobs.duties.sources import AskAtOnce, Sources
-from jobs.queue.offering.front import Front
+from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import GroupHeld
 from jobs.queue.wake import Sweep
 from nodes.membership.fences import TermHeld
@@ -21,7 +21,7 @@ class Pass:
 
     `now` is the database's time, read once. `term` is set while this manager is the main manager of its scope;
     `groups` are the groups that it owns. `sources` asks their sources, `sweep` is the cursor of the search for lost
-    wake-ups, and `front` has the cursors of their lanes.
+    wake-ups, and `cursors` has the cursors of their lanes.
     """
 
     connection: psycopg.Connection[Any]
@@ -32,7 +32,7 @@ class Pass:
     groups: tuple[GroupHeld, ...]
     sources: Sources = field(default_factory=AskAtOnce)
     sweep: Sweep = field(default_factory=Sweep)
-    front: Front = field(default_factory=Front)
+    cursors: LaneCursors = field(default_factory=LaneCursors)
 
     @property
     def office(self) -> TermHeld:

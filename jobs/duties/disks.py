@@ -24,13 +24,13 @@ UPDATE jobs_job AS job SET reason = coalesce(found.reason, '')
    AND (job.reason = '' OR starts_with(job.reason, %(begins)s))
 """
 
-DISKS_LACK_ROOM: Final[LiteralString] = f"""
+DISKS_ARE_FULL: Final[LiteralString] = f"""
 EXISTS (SELECT FROM {_LIVE_WORKERS} AND coalesce(worker.progress ->> 'disk', '') <> '')
 OR EXISTS (SELECT FROM jobs_job WHERE node_scope = %(scope)s AND phase = 'active' AND starts_with(reason, '{_BEGINS}'))
 """
 
 
-def say_which_disks_lack_room(at: Pass) -> int:
+def report_full_disks(at: Pass) -> int:
     """Set or clear this reason of each running job, by the disks of the workers; return how many changed."""
     with at.connection.transaction():
         hold_term(at.connection, at.office)

@@ -24,7 +24,7 @@ def release_lost_documents(at: Pass) -> int:
         at.connection, scope=at.scope, term=at.office, now=at.now, enough=_DOCUMENTS_A_PASS
     )
     crawl.RELEASED.add(lost)
-    return lost + release.withdraw_kept_in_vain(at.connection, scope=at.scope, now=at.now)
+    return lost + release.withdraw_reserved_for_absent(at.connection, scope=at.scope, now=at.now)
 
 
 def open_gates(at: Pass) -> int:

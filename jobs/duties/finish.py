@@ -13,7 +13,7 @@ from jobs.duties.context import Pass
 from jobs.duties.moves import begin_run, move
 from jobs.duties.notify import begin_notifying
 from jobs.lifecycle.job import Kind, RunEnd, Scan
-from jobs.queue.sql.floor import LOWEST_BATCH
+from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.sql.order import FIRST_FRESH, RECHECKED
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import wake_job
@@ -104,7 +104,7 @@ def _move(at: Pass, job: Any) -> bool:
     if job.phase == "shutting_down":
         return _finish(at, job)
     if job.pause == "pausing" or job.window == "waiting":
-        return move(at, job.id, "come to rest")
+        return move(at, job.id, "halt")
     if job.pause == "paused" or job.resuming or job.seeding:
         return False
     return _shut_down(at, job)
@@ -117,7 +117,7 @@ def _shut_down(at: Pass, job: Any) -> bool:
     if job.is_at_limit and _is_run_left(at, job, below=_NEVER):
         return _end(at, job, "end at its limit", as_=RunEnd.DOCUMENT_LIMIT)
     if (removals := guard.must_ask(at, job)) is not None:
-        return guard.ask(at, job, removals) and _tell_outputs(at, job)
+        return guard.ask(at, job, removals) and _notify_outputs(at, job)
     wake_job(at.connection, job_id=job.id, now=at.now)
     return move(at, job.id, "shut down")
 
@@ -138,10 +138,10 @@ def _end(at: Pass, job: Any, name: str, *, as_: RunEnd) -> bool:
     """End a run; the job becomes inactive at once if none of its outputs is notified of ends."""
     if not move(at, job.id, name, facts={**NO_FAILURES, "ended_at": at.now, "run_end": as_}):
         return False
-    return _tell_outputs(at, job)
+    return _notify_outputs(at, job)
 
 
-def _tell_outputs(at: Pass, job: Any) -> bool:
+def _notify_outputs(at: Pass, job: Any) -> bool:
     """Begin to notify the outputs of a run that has just ended."""
     begin_notifying(at, job._replace(phase="ready_for_notify", failures=0, retry_at=None))
     return True

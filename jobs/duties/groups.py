@@ -15,7 +15,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.queue.sql.floor import LOWEST_BATCH
+from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.sql.rows import named_rows
 from jobs.settings.table import BALANCE
 from nodes.assignment.evenly import evenly
@@ -40,7 +40,7 @@ SELECT id, name, status, extract(epoch FROM clock_timestamp() - heartbeat_at) > 
  WHERE scope = %(scope)s AND kind = 'manager' AND status IN ('starting', 'running', 'draining')
  ORDER BY started_at, id
 """
-# Running seeds of each group. A group without any is on its way out.
+# Running seeds of each group. A group without any will be deleted.
 _ITEMS: Final[LiteralString] = f"""
 SELECT held.id, held.owner_id, held.epoch, held.state, held.destination_id,
        coalesce(extract(epoch FROM %(now)s - held.releasing_since), 0)::float AS releasing_for,
@@ -95,7 +95,7 @@ SELECT id FROM jobs_batch
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ClusterView:
     """
     The groups and the managers of one scope at one moment.
 
@@ -111,7 +111,7 @@ class Sight:
         return self.names.get(node_id, str(node_id)) if node_id is not None else "nobody"
 
 
-def look(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> Sight:
+def look(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> ClusterView:
     """Return the groups with their owners and weights, and the managers that can own them."""
     with named_rows(connection) as cursor:
         managers = cursor.execute(_MANAGERS, {"scope": scope}).fetchall()
@@ -121,7 +121,7 @@ def look(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -
         if balance == "LOAD":
             loads = dict(cursor.execute(_LOADS, {"scope": scope, "over": _LOOKED_BACK}).fetchall())
             weights = {group: max(loads.get(group, 0.0), _LEAST_LOAD) for group in weights}
-    return Sight(
+    return ClusterView(
         items=tuple(
             ItemSeen(
                 id=row.id,
@@ -143,7 +143,7 @@ def look(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -
 
 
 def give(
-    connection: psycopg.Connection[Any], actions: Iterable[Give | TakeBack], *, sight: Sight, scope: str
+    connection: psycopg.Connection[Any], actions: Iterable[Give | TakeBack], *, cluster_view: ClusterView, scope: str
 ) -> set[int]:
     """Give groups to new owners, which begin at once; return which. In a transaction of the main manager."""
     wanted = list(actions)
@@ -158,14 +158,19 @@ def give(
             node_id=owner,
             scope=scope,
             kind="given",
-            message=f"manager {sight.name(owner)} was given {_groups(len(groups))}",
+            message=f"manager {cluster_view.name(owner)} was given {_groups(len(groups))}",
             detail={"groups": groups},
         )
     return given
 
 
 def begin_moves(
-    connection: psycopg.Connection[Any], actions: Iterable[Release], *, sight: Sight, scope: str, now: dt.datetime
+    connection: psycopg.Connection[Any],
+    actions: Iterable[Release],
+    *,
+    cluster_view: ClusterView,
+    scope: str,
+    now: dt.datetime,
 ) -> set[int]:
     """Request owners to hand groups over to others; return which. In a transaction of the main manager."""
     wanted = list(actions)
@@ -180,13 +185,15 @@ def begin_moves(
             node_id=owner,
             scope=scope,
             kind="moving",
-            message=f"manager {sight.name(owner)} is to hand over {_groups(len(moves))}",
+            message=f"manager {cluster_view.name(owner)} is to hand over {_groups(len(moves))}",
             detail={"moves": [{"group": move.item, "to": str(move.to)} for move in moves]},
         )
     return begun
 
 
-def hand_over(connection: psycopg.Connection[Any], actions: Sequence[LetGo], *, sight: Sight, scope: str) -> set[int]:
+def hand_over(
+    connection: psycopg.Connection[Any], actions: Sequence[LetGo], *, cluster_view: ClusterView, scope: str
+) -> set[int]:
     """Hand groups over to their new owners; return which. In a transaction of the old owner."""
     let_go = _write(connection, _GIVE, actions, cause="hand_over")
     if let_go:
@@ -201,7 +208,7 @@ def hand_over(connection: psycopg.Connection[Any], actions: Sequence[LetGo], *, 
             node_id=me,
             scope=scope,
             kind="handed_over",
-            message=f"manager {sight.name(me)} handed over {_groups(len(moves))}",
+            message=f"manager {cluster_view.name(me)} handed over {_groups(len(moves))}",
             detail={"moves": moves},
         )
     return let_go

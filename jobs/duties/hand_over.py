@@ -23,8 +23,8 @@ GROUPS_TO_HAND_OVER: Final[LiteralString] = (
 
 def hand_over_groups(at: Pass) -> int:
     """Hand over the groups that are to leave this manager; return how many."""
-    sight = look(at.connection, scope=at.scope, now=at.now)
-    leaving = [item.id for item in sight.items if item.owner == at.me and item.state == ItemState.RELEASING]
+    cluster_view = look(at.connection, scope=at.scope, now=at.now)
+    leaving = [item.id for item in cluster_view.items if item.owner == at.me and item.state == ItemState.RELEASING]
     batches = unsent_batches(at.connection, groups=leaving, scope=at.scope)
     if batches:
         release.withdraw(at.connection, batches=batches, now=at.now)
@@ -32,8 +32,8 @@ def hand_over_groups(at: Pass) -> int:
         hold_node(at.connection, at.me)
         handed = hand_over(
             at.connection,
-            let_go(items=sight.items, managers=sight.managers, me=at.me),
-            sight=sight,
+            let_go(items=cluster_view.items, managers=cluster_view.managers, me=at.me),
+            cluster_view=cluster_view,
             scope=at.scope,
         )
     if handed:

@@ -12,7 +12,7 @@ from jobs.duties.context import Pass
 from jobs.queue.counting import counters
 from jobs.queue.pace import addresses
 from jobs.queue.release import free_places
-from jobs.queue.sql.floor import raise_floor
+from jobs.queue.sql.low_water import raise_marks
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.fences import hold_term
 
@@ -81,9 +81,9 @@ def place_bins(at: Pass) -> int:
     return addresses.place_some(at.connection, term=at.office)
 
 
-def raise_the_floor(at: Pass) -> int:
+def raise_low_water_marks(at: Pass) -> int:
     """Raise the low-water marks above finished work; return 0."""
-    raise_floor(at.connection)
+    raise_marks(at.connection)
     return 0
 
 

@@ -35,7 +35,7 @@ def begin_run(at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] |
     return _was_made(lambda: ask_for_run(job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, term=at.office))
 
 
-def say_why(job_id: int, reason: str) -> None:
+def set_reason(job_id: int, reason: str) -> None:
     """Restore the reason shown for a job after a transition cleared it."""
     Job.objects.filter(pk=job_id, reason="").update(reason=reason)
 

@@ -35,16 +35,16 @@ def begin_notifying(at: Pass, job: Any) -> bool:
 
 def see_notified(at: Pass, job: Any) -> bool:
     """End a job whose outputs were notified, or schedule a retry of failed notifications; return True if it moved."""
-    told = notifications.look(at.connection, job_id=job.id)
-    if told.waiting:
+    state = notifications.look(at.connection, job_id=job.id)
+    if state.waiting:
         return False
-    if not told.refused:
+    if not state.refused:
         return _end(at, job)
     later = failed_attempt(failures=job.failures, failing_since=job.failing_since, now=at.now)
     if later is None:
-        return _end(at, job, reason=told.refused)
-    name = "put off notification" if job.phase == "notifying" else "put off notification of deletion"
-    return move(at, job.id, name, facts=later, reason=told.refused)
+        return _end(at, job, reason=state.refused)
+    name = "postpone notification" if job.phase == "notifying" else "postpone notification of deletion"
+    return move(at, job.id, name, facts=later, reason=state.refused)
 
 
 def _end(at: Pass, job: Any, *, reason: str = "") -> bool:

@@ -33,7 +33,7 @@ def pass_on(at: Pass) -> int:
 
 
 def _go_on(at: Pass, job: Any) -> bool:
-    return move(at, job.id, "go on")
+    return move(at, job.id, "continue")
 
 
 def _prepare_deletion(at: Pass, job: Any) -> bool:

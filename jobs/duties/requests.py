@@ -13,7 +13,7 @@ from typing import Any, Final, LiteralString
 from psycopg.types.json import Jsonb
 
 from jobs.duties.context import Pass
-from jobs.duties.groups import Sight, begin_moves, look
+from jobs.duties.groups import ClusterView, begin_moves, look
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import notify
 from jobs.state import channels
@@ -103,28 +103,28 @@ def _answer_one(at: Pass) -> bool:
 
 
 def _rebalance(at: Pass, request: Any) -> tuple[dict[str, Any], bool]:
-    sight = look(at.connection, scope=at.scope, now=at.now)
-    moves = rebalance(items=sight.items, managers=sight.managers, strategy=sight.strategy)
+    cluster_view = look(at.connection, scope=at.scope, now=at.now)
+    moves = rebalance(items=cluster_view.items, managers=cluster_view.managers, strategy=cluster_view.strategy)
     if not request.dry_run:
-        begin_moves(at.connection, moves, sight=sight, scope=at.scope, now=at.now)
-    return _plan(at, sight, moves), bool(moves) and not request.dry_run
+        begin_moves(at.connection, moves, cluster_view=cluster_view, scope=at.scope, now=at.now)
+    return _plan(at, cluster_view, moves), bool(moves) and not request.dry_run
 
 
 def _move(at: Pass, request: Any) -> tuple[dict[str, Any], bool]:
-    sight = look(at.connection, scope=at.scope, now=at.now)
-    item = next((item for item in sight.items if item.id == request.item), None)
+    cluster_view = look(at.connection, scope=at.scope, now=at.now)
+    item = next((item for item in cluster_view.items if item.id == request.item), None)
     if item is None:
         raise _Refused(f"Group {request.item} no longer exists.")
-    to = next((manager for manager in sight.managers if manager.id == request.node), None)
+    to = next((manager for manager in cluster_view.managers if manager.id == request.node), None)
     if to is None:
         raise _Refused(_why_no_manager(at, request.node))
     try:
-        begun = move(item, to=to, managers=sight.managers)
+        begun = move(item, to=to, managers=cluster_view.managers)
     except MoveRefused as refused:
         raise _Refused(str(refused)) from refused
     moves = (begun,) if begun is not None else ()
-    begin_moves(at.connection, moves, sight=sight, scope=at.scope, now=at.now)
-    return _plan(at, sight, moves), bool(moves)
+    begin_moves(at.connection, moves, cluster_view=cluster_view, scope=at.scope, now=at.now)
+    return _plan(at, cluster_view, moves), bool(moves)
 
 
 def _drain(at: Pass, request: Any) -> tuple[dict[str, Any] | None, bool]:
@@ -134,12 +134,14 @@ def _drain(at: Pass, request: Any) -> tuple[dict[str, Any] | None, bool]:
         raise _Refused(f"Node {request.node} does not exist.")
     if node.status in {"stopped", "failed"}:
         raise _Refused(f"The {node.kind} {node.name} ({node.id}) is {node.status}: it has already ended.")
-    sight = look(at.connection, scope=at.scope, now=at.now)
-    if node.kind == "manager" and not any(other.takes for other in sight.managers if other.id != node.id):
+    cluster_view = look(at.connection, scope=at.scope, now=at.now)
+    if node.kind == "manager" and not any(other.takes for other in cluster_view.managers if other.id != node.id):
         raise _Refused(f"The manager {node.name} ({node.id}) is the only running one. Start another one first.")
     if request.dry_run:
-        moves = drain(items=sight.items, managers=sight.managers, strategy=sight.strategy, node=node.id)
-        return _plan(at, sight, moves), False
+        moves = drain(
+            items=cluster_view.items, managers=cluster_view.managers, strategy=cluster_view.strategy, node=node.id
+        )
+        return _plan(at, cluster_view, moves), False
     # The groups of a draining manager move as usual: the request ends when the node ends.
     leadership.drain(at.connection, node_id=node.id, term=at.office, reason=f"drained by {request.asked_by}")
     return None, True
@@ -158,10 +160,10 @@ def _why_no_manager(at: Pass, node_id: uuid.UUID) -> str:
     return f"The manager {node.name} ({node.id}) is {node.status}. Choose a running manager."
 
 
-def _plan(at: Pass, sight: Sight, moves: Sequence[Release]) -> dict[str, Any]:
+def _plan(at: Pass, cluster_view: ClusterView, moves: Sequence[Release]) -> dict[str, Any]:
     """Return the moves, and the load of each manager before and after them."""
     names = dict(at.connection.execute(_NAMES, ([move.item for move in moves],)).fetchall())
-    weights = {item.id: item.weight for item in sight.items}
+    weights = {item.id: item.weight for item in cluster_view.items}
     to = {move.item: move.to for move in moves}
     return {
         "moves": [
@@ -175,18 +177,18 @@ def _plan(at: Pass, sight: Sight, moves: Sequence[Release]) -> dict[str, Any]:
             }
             for move in moves
         ],
-        "before": _loads(sight, {}),
-        "after": _loads(sight, to),
+        "before": _loads(cluster_view, {}),
+        "after": _loads(cluster_view, to),
     }
 
 
-def _loads(sight: Sight, moved: Mapping[int, uuid.UUID]) -> list[dict[str, Any]]:
-    held: dict[uuid.UUID, list[float]] = {manager.id: [] for manager in sight.managers}
-    for item in sight.items:
+def _loads(cluster_view: ClusterView, moved: Mapping[int, uuid.UUID]) -> list[dict[str, Any]]:
+    held: dict[uuid.UUID, list[float]] = {manager.id: [] for manager in cluster_view.managers}
+    for item in cluster_view.items:
         holder = moved.get(item.id, item.holder)
         if holder in held:
             held[holder].append(item.weight)
     return [
-        {"manager": str(manager), "name": sight.name(manager), "groups": len(weights), "weight": sum(weights)}
+        {"manager": str(manager), "name": cluster_view.name(manager), "groups": len(weights), "weight": sum(weights)}
         for manager, weights in held.items()
     ]

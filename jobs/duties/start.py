@@ -110,12 +110,12 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
         kind = registry.find(seed.connector)
         answer = at.sources.ask(about, partial(_ask, kind, seed))
     except SeedingFailed as failed:
-        return _put_off(at, seed, str(failed), retry_after=failed.retry_after, limit=failed.limit)
+        return _postpone(at, seed, str(failed), retry_after=failed.retry_after, limit=failed.limit)
     except registry.UnknownConnector as unknown:
-        return _put_off(at, seed, str(unknown))
+        return _postpone(at, seed, str(unknown))
     except Exception as defect:
         logger.exception("defect of the connector %s while it was seeded", seed.connector)
-        return _put_off(at, seed, f"The connector {seed.connector!r} has a defect ({type(defect).__name__}).")
+        return _postpone(at, seed, f"The connector {seed.connector!r} has a defect ({type(defect).__name__}).")
     if answer is None:
         return False
     named, version = answer
@@ -154,7 +154,7 @@ def _ask(kind: RepositoryKind, seed: Any) -> tuple[Mapping[str, Reference], str]
     return named.references, version
 
 
-def _put_off(
+def _postpone(
     at: Pass, seed: Any, why: str, *, retry_after: float | None = None, limit: RetryLimit | None = None
 ) -> bool:
     """
@@ -168,7 +168,7 @@ def _put_off(
     )
     if seed.phase == "starting_up":
         if later is not None:
-            move_as_owner(at, seed.job_id, "put off", facts=later, reason=why)
+            move_as_owner(at, seed.job_id, "postpone", facts=later, reason=why)
         else:
             move_as_owner(at, seed.job_id, "give up", facts={"run_end": RunEnd.ERROR}, reason=why)
     elif later is not None:

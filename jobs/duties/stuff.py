@@ -9,11 +9,11 @@ import psycopg
 
 from jobs.duties.context import Pass
 from jobs.metrics import crawl
-from jobs.queue.offering.front import FRONT
+from jobs.queue.offering.cursors import JOIN_CURSORS
 from jobs.queue.offering.hold import Stuffed
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.offering.stuff_removals import stuff_expired, stuff_outside, stuff_removals
-from jobs.queue.sql.floor import LOWEST_BATCH
+from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.runnable import RUNNABLE
 from jobs.queue.wake import notify
@@ -29,13 +29,13 @@ WITH seen AS MATERIALIZED (
     SELECT seed.group_id, seed.id AS seed_id, job.phase = 'active' AS to_process,
            job.phase = 'active' AND job.expire_after IS NOT NULL AS may_expire,
            job.phase = 'active' AND job.kind = 'continuous' AND job.hop_limits <> '{{}}' AS may_leave,
-           front.seed_id IS NULL AS is_whole,
+           cursors.seed_id IS NULL AS is_whole,
            EXISTS (SELECT FROM jobs_lanestate AS lane WHERE lane.seed_id = seed.id AND NOT lane.is_ahead
-                      AND lane.ready_at >= coalesce(front.others, '-infinity') AND lane.ready_at <= %(now)s)
+                      AND lane.ready_at >= coalesce(cursors.others, '-infinity') AND lane.ready_at <= %(now)s)
            OR EXISTS (SELECT FROM jobs_lanestate AS lane WHERE lane.seed_id = seed.id AND lane.is_ahead
-                         AND lane.ready_at >= coalesce(front.ahead, '-infinity') AND lane.ready_at <= %(now)s) AS is_ready
+                         AND lane.ready_at >= coalesce(cursors.ahead, '-infinity') AND lane.ready_at <= %(now)s) AS is_ready
       FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
-      {FRONT}
+      {JOIN_CURSORS}
      WHERE seed.group_id = ANY(%(groups)s) AND job.phase IN ('active', 'shutting_down', 'deleting')
        AND {RUNNABLE}
 ), ready AS (
@@ -76,7 +76,7 @@ def stuff_groups(at: Pass) -> int:
     """
     Offer due documents of every group of this manager; return how many.
 
-    The error of a group is shown on pages. The other groups are stuffed all the same, and the error is raised at the
+    The error of a group is shown on pages. The other groups are still stuffed, and the error is raised at the
     end.
     """
     if not at.groups:
@@ -84,10 +84,10 @@ def stuff_groups(at: Pass) -> int:
     groups = [group.id for group in at.groups]
     with named_rows(at.connection) as cursor:
         work = cursor.execute(
-            _LOOK, {"groups": groups, "scope": at.scope, **at.front.parameters(groups), "now": at.now}
+            _LOOK, {"groups": groups, "scope": at.scope, **at.cursors.parameters(groups), "now": at.now}
         ).fetchone()
     assert work is not None
-    at.front.note_idle(work.idle, now=at.now)
+    at.cursors.note_idle(work.idle, now=at.now)
     if not work.workers:
         return 0
     held = {group.id: group for group in at.groups}
@@ -97,7 +97,7 @@ def stuff_groups(at: Pass) -> int:
         workers=len(work.workers),
         largest=largest_turn(work.least_capacity),
         keepers=work.workers,
-        front=at.front,
+        cursors=at.cursors,
     )
     wanted: list[tuple[int, Callable[..., Stuffed]]] = [
         *((group, stuff_expired) for group in work.may_expire),
@@ -119,11 +119,11 @@ def stuff_groups(at: Pass) -> int:
         except psycopg.OperationalError as error:
             # The statement was aborted, and the pass with it. If the connection is lost, the group is not the cause.
             if not at.connection.closed:
-                _say_that_it_fails(at, group, error)
+                _report_failure(at, group, error)
             raise
         except Exception as error:  # noqa: BLE001 (raised below)
             failed.setdefault(group, error)
-            _say_that_it_fails(at, group, error)
+            _report_failure(at, group, error)
     if works_again := [group for group in work.failing if group not in failed and group in dict(wanted)]:
         at.connection.execute(_WORKS, {"groups": works_again, "me": at.me})
     # Busy workers come by themselves when they have room; idle ones have taken the whole backlog.
@@ -145,7 +145,7 @@ def _room(backlog: Mapping[int, int], *, groups: Collection[int], most: int) -> 
     return {group: min(share - backlog.get(group, 0), max(free, 1)) for group in groups}
 
 
-def _say_that_it_fails(at: Pass, group: int, error: Exception) -> None:
+def _report_failure(at: Pass, group: int, error: Exception) -> None:
     """Store the error in one line: further lines from a database may contain data of documents."""
     said = (error.diag.message_primary if isinstance(error, psycopg.Error) else None) or str(error)
     why = f"{type(error).__name__}: {said.strip().partition(chr(10))[0]}"[:_LONGEST_WHY]

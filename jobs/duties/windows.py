@@ -7,7 +7,7 @@ from typing import Final, LiteralString
 from django.db import connection, transaction
 
 from jobs.duties.context import Pass
-from jobs.duties.moves import begin_run, move, say_why
+from jobs.duties.moves import begin_run, move, set_reason
 from jobs.lifecycle import schedule
 from jobs.lifecycle.job import Phase, StartMethod
 from jobs.lifecycle.job import Window as Place
@@ -42,7 +42,7 @@ UPDATE jobs_job AS job SET schedule_due_at = seen.due_at
 _AT_MOST: Final = dt.timedelta(hours=1)
 
 
-def mind_windows(at: Pass) -> int:
+def apply_windows(at: Pass) -> int:
     """Start, hold and continue jobs by their schedules; return how many moved."""
     with named_rows(at.connection) as cursor:
         scheduled = [row.id for row in cursor.execute(SCHEDULED_JOBS, {"scope": at.scope, "now": at.now})]
@@ -60,7 +60,7 @@ def mind_windows(at: Pass) -> int:
             _note_missed_window(at, job, windows)
             waiting.append((job.pk, job.schedule_checked_at, _due_again(windows, at)))
             if job.phase == Phase.ACTIVE:
-                say_why(job.pk, _why_it_waits(windows, at))
+                set_reason(job.pk, _why_it_waits(windows, at))
         elif job.phase == Phase.ACTIVE:
             moved += move(at, job.pk, "unwait", facts={"window_ends_at": opening.ends_at, "missed_window_at": None})
         else:

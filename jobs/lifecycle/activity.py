@@ -29,7 +29,7 @@ OF_TRANSITIONS: Final = {
     "begin window": ActivityName.JOB_START,
     "wait": ActivityName.JOB_WAIT,
     "unwait": ActivityName.JOB_UNWAIT,
-    "come to rest": ActivityName.JOB_STOP,
+    "halt": ActivityName.JOB_STOP,
     "interrupt": ActivityName.JOB_STOP,
     "end aborted": ActivityName.JOB_STOP,
     "resume": ActivityName.JOB_CONTINUE,

@@ -125,7 +125,7 @@ class JobState:
         ) and self.phase not in {Phase.INACTIVE, Phase.READY_FOR_NOTIFY}
 
     @property
-    def rests(self) -> bool:
+    def is_halted(self) -> bool:
         """True if the job is stopped or drains: paused, waiting for its window, or being stopped."""
         return self.is_draining or self.pause == Pause.PAUSED or self.window == Window.OUTSIDE
 
@@ -354,7 +354,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.READY_FOR_STARTUP, "minimal": False, "guard": Guard.NO},
             Owner.OPERATOR,
             guard="the job has a seed and an output",
-            says="was started",
+            message="was started",
             label="Start",
         ),
         Transition(
@@ -363,7 +363,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.READY_FOR_STARTUP, "minimal": True, "guard": Guard.NO},
             Owner.OPERATOR,
             guard="the job has a seed and an output",
-            says="was started for changes only",
+            message="was started for changes only",
             label="Start minimal",
         ),
         Transition(
@@ -371,7 +371,7 @@ TRANSITIONS: Final = by_name(
             frozenset({"running", "resuming", "waiting", "outside its window"}),
             {"pause": Pause.PAUSING, "resuming": False},
             Owner.OPERATOR,
-            says="was asked to pause",
+            message="was asked to pause",
             label="Pause",
             unlike={"outside its window": {"pause": Pause.PAUSED}},
             keeps_reason=True,
@@ -381,7 +381,7 @@ TRANSITIONS: Final = by_name(
             frozenset({"pausing", "pausing and waiting", *_PAUSED}),
             {"pause": Pause.NO, "resuming": True},
             Owner.OPERATOR,
-            says="was asked to resume",
+            message="was asked to resume",
             label="Resume",
             unlike={name: {"pause": Pause.NO} for name in ("pausing and waiting", "paused outside its window")},
         ),
@@ -390,7 +390,7 @@ TRANSITIONS: Final = by_name(
             frozenset({*_BEGUN, "restarting", "terminating", *_ENDING}),
             {"stop_request": StopRequest.ABORT, "resuming": False},
             Owner.OPERATOR,
-            says="was asked to abort",
+            message="was asked to abort",
             label="Abort",
             unlike={name: {"phase": Phase.INACTIVE} for name in _ENDING},
         ),
@@ -399,7 +399,7 @@ TRANSITIONS: Final = by_name(
             frozenset(_BEGUN),
             {"stop_request": StopRequest.RESTART, "resuming": False, "minimal": False},
             Owner.OPERATOR,
-            says="was asked to restart",
+            message="was asked to restart",
             label="Restart",
             unlike={"ready for startup": {"minimal": False}},
         ),
@@ -408,7 +408,7 @@ TRANSITIONS: Final = by_name(
             frozenset(_BEGUN),
             {"stop_request": StopRequest.RESTART, "resuming": False, "minimal": True},
             Owner.OPERATOR,
-            says="was asked to restart for changes only",
+            message="was asked to restart for changes only",
             label="Restart minimal",
             unlike={"ready for startup": {"minimal": True}},
         ),
@@ -417,7 +417,7 @@ TRANSITIONS: Final = by_name(
             frozenset({*_NOT_RUNNING, *_ACTIVE, "terminating", *_ENDING}),
             {},
             Owner.OPERATOR,
-            says="is to read its source from the beginning at its next run",
+            message="is to read its source from the beginning at its next run",
             label="Reset seeding",
             keeps_reason=True,
         ),
@@ -426,7 +426,7 @@ TRANSITIONS: Final = by_name(
             frozenset(_NOT_RUNNING),
             {"phase": Phase.READY_FOR_DELETE, "guard": Guard.NO},
             Owner.OPERATOR,
-            says="is to be deleted",
+            message="is to be deleted",
             label="Delete",
         ),
         Transition(
@@ -435,7 +435,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.SHUTTING_DOWN, "guard": Guard.ALLOWED},
             Owner.OPERATOR,
             guard="all its lanes are ready",
-            says="may remove what its last run did not reach",
+            message="may remove what its last run did not reach",
             label="Allow removals",
         ),
         Transition(
@@ -443,7 +443,7 @@ TRANSITIONS: Final = by_name(
             frozenset({"waiting for approval"}),
             {"guard": Guard.NO},
             Owner.OPERATOR,
-            says="keeps what its last run did not reach",
+            message="keeps what its last run did not reach",
             label="Refuse removals",
         ),
         # --- Schedule windows ---
@@ -453,7 +453,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.READY_FOR_STARTUP, "guard": Guard.NO},
             Owner.MAIN,
             guard="a window that starts the job is open, and decides whether the run is minimal",
-            says="was started by its schedule",
+            message="was started by its schedule",
         ),
         Transition(
             "wait",
@@ -461,7 +461,7 @@ TRANSITIONS: Final = by_name(
             {"window": Window.WAITING, "resuming": False},
             Owner.MAIN,
             guard="the window of the run has closed, and no other window is open",
-            says="waits for its window",
+            message="waits for its window",
             unlike={"paused": {"window": Window.OUTSIDE}},
         ),
         Transition(
@@ -470,7 +470,7 @@ TRANSITIONS: Final = by_name(
             {"window": Window.INSIDE, "resuming": True},
             Owner.MAIN,
             guard="a window that starts the job is open",
-            says="continues, because its window is open",
+            message="continues, because its window is open",
             unlike={name: {"window": Window.INSIDE} for name in ("pausing and waiting", "paused outside its window")},
         ),
         # --- The beginning of a run ---
@@ -480,15 +480,15 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.STARTING_UP},
             Owner.MAIN,
             guard="its connectors are installed, and each seed of the job has a group with an owner",
-            says="prepares its run",
+            message="prepares its run",
         ),
         Transition(
-            "put off",
+            "postpone",
             frozenset({"starting up"}),
             {"phase": Phase.READY_FOR_STARTUP},
             Owner.GROUP_OWNER,
             guard="a seed could not be read, and a retry is left",
-            says="could not start yet",
+            message="could not start yet",
         ),
         Transition(
             "give up",
@@ -496,7 +496,7 @@ TRANSITIONS: Final = by_name(
             {"stop_request": StopRequest.ABORT},
             Owner.GROUP_OWNER,
             guard="a seed could not be read, and no retry is left",
-            says="cannot start",
+            message="cannot start",
         ),
         Transition(
             "activate",
@@ -504,7 +504,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.ACTIVE},
             Owner.GROUP_OWNER,
             guard="every seed was read in this run",
-            says="is running",
+            message="is running",
         ),
         Transition(
             "begin reseeding",
@@ -512,7 +512,7 @@ TRANSITIONS: Final = by_name(
             {"seeding": True},
             Owner.MAIN,
             guard="a continuous job reads its seeds again, or a seed was changed",
-            says="reads its seeds again",
+            message="reads its seeds again",
             requires={"seeding": False},
             keeps_reason=True,
         ),
@@ -522,28 +522,28 @@ TRANSITIONS: Final = by_name(
             {"seeding": False},
             Owner.GROUP_OWNER,
             guard="every seed was read since then",
-            says="has read its seeds",
+            message="has read its seeds",
             requires={"seeding": True},
             keeps_reason=True,
         ),
         # --- Stopping and continuing ---
         Transition(
-            "come to rest",
+            "halt",
             frozenset({"waiting", "pausing", "pausing and waiting"}),
             {"pause": Pause.PAUSED, "window": Window.OUTSIDE},
             Owner.MAIN,
             guard="no document of the job is claimed",
-            says="is at rest",
+            message="is halted",
             unlike={"waiting": {"window": Window.OUTSIDE}, "pausing": {"pause": Pause.PAUSED}},
             keeps_reason=True,
         ),
         Transition(
-            "go on",
+            "continue",
             frozenset({"resuming"}),
             {"resuming": False},
             Owner.MAIN,
             guard="no pause and no window holds the job",
-            says="continues",
+            message="continues",
         ),
         Transition(
             "interrupt",
@@ -551,7 +551,7 @@ TRANSITIONS: Final = by_name(
             {"pause": Pause.PAUSED, "window": Window.INSIDE, "resuming": False},
             Owner.MAIN,
             guard="no node of its one-shot is alive, and no document is claimed",
-            says="lost its process",
+            message="lost its process",
         ),
         Transition(
             "lose connector",
@@ -559,7 +559,7 @@ TRANSITIONS: Final = by_name(
             {"connectors_ready": False},
             Owner.MAIN,
             guard="a connector of the job is not installed",
-            says="waits for a missing connector",
+            message="waits for a missing connector",
             requires={"connectors_ready": True},
         ),
         Transition(
@@ -568,7 +568,7 @@ TRANSITIONS: Final = by_name(
             {"connectors_ready": True},
             Owner.MAIN,
             guard="all connectors of the job are installed again",
-            says="has its connectors again",
+            message="has its connectors again",
             requires={"connectors_ready": False},
         ),
         # --- The end of a run ---
@@ -578,7 +578,7 @@ TRANSITIONS: Final = by_name(
             {"stop_request": StopRequest.ABORT, "resuming": False},
             Owner.WORKER,
             guard="a document failed for good, and its connector reports that the job cannot continue",
-            says="ends with an error",
+            message="ends with an error",
         ),
         Transition(
             "end aborted",
@@ -586,7 +586,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.READY_FOR_NOTIFY, **_AT_REST},
             Owner.MAIN,
             guard="no document of the job is claimed",
-            says="ended early",
+            message="ended early",
             keeps_reason=True,
         ),
         Transition(
@@ -595,7 +595,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.READY_FOR_STARTUP, **_AT_REST},
             Owner.MAIN,
             guard="no document of the job is claimed",
-            says="ended early, and restarts",
+            message="ended early, and restarts",
         ),
         Transition(
             "shut down",
@@ -603,7 +603,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.SHUTTING_DOWN, "window": Window.INSIDE},
             Owner.MAIN,
             guard="no document of this run is pending or claimed",
-            says="removes documents that it no longer reaches",
+            message="removes documents that it no longer reaches",
             requires={"seeding": False},
         ),
         Transition(
@@ -612,7 +612,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.READY_FOR_NOTIFY, "window": Window.INSIDE, "guard": Guard.WAITING},
             Owner.MAIN,
             guard="no document of this run is pending or claimed, and its removals exceed a threshold of the job's guard",
-            says="waits for approval",
+            message="waits for approval",
             requires={"seeding": False, "guard": Guard.NO},
         ),
         Transition(
@@ -621,7 +621,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.ACTIVE},
             Owner.MAIN,
             guard="removals have made documents of this run pending",
-            says="continues, because its removals made documents pending",
+            message="continues, because its removals made documents pending",
         ),
         Transition(
             "end at its limit",
@@ -629,7 +629,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.READY_FOR_NOTIFY, "window": Window.INSIDE, "guard": Guard.NO},
             Owner.MAIN,
             guard="the budget is used up and no admitted document is pending or claimed",
-            says="reached its document limit",
+            message="reached its document limit",
             requires={"seeding": False},
         ),
         Transition(
@@ -638,7 +638,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.READY_FOR_NOTIFY, "guard": Guard.NO},
             Owner.MAIN,
             guard="no document of an earlier run is left",
-            says="is finished",
+            message="is finished",
         ),
         Transition(
             "notify",
@@ -646,16 +646,16 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.NOTIFYING},
             Owner.MAIN,
             guard="an output needs the notification, and no retry of it is delayed",
-            says="notifies its outputs of the end of the run",
+            message="notifies its outputs of the end of the run",
             keeps_reason=True,
         ),
         Transition(
-            "put off notification",
+            "postpone notification",
             frozenset({"notifying"}),
             {"phase": Phase.READY_FOR_NOTIFY},
             Owner.MAIN,
             guard="the notification of an output failed, and a retry is left",
-            says="could not notify its outputs yet",
+            message="could not notify its outputs yet",
             keeps_reason=True,
         ),
         Transition(
@@ -664,7 +664,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.INACTIVE},
             Owner.MAIN,
             guard="every output was notified, or has no retry left",
-            says="has ended",
+            message="has ended",
             keeps_reason=True,
         ),
         # --- The end of the job ---
@@ -674,7 +674,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.DELETE_STARTING_UP},
             Owner.MAIN,
             guard="its seeds have groups with owners",
-            says="prepares its deletion",
+            message="prepares its deletion",
             keeps_reason=True,
         ),
         Transition(
@@ -683,7 +683,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.DELETING},
             Owner.MAIN,
             guard="all its lanes are ready",
-            says="is being deleted",
+            message="is being deleted",
             keeps_reason=True,
         ),
         Transition(
@@ -692,7 +692,7 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.READY_FOR_DELETE_NOTIFY},
             Owner.MAIN,
             guard="no document of the job is left",
-            says="has no documents left",
+            message="has no documents left",
         ),
         Transition(
             "notify of deletion",
@@ -700,15 +700,15 @@ TRANSITIONS: Final = by_name(
             {"phase": Phase.NOTIFYING_OF_DELETION},
             Owner.MAIN,
             guard="an output needs the notification, and no retry of it is delayed",
-            says="notifies its outputs of its deletion",
+            message="notifies its outputs of its deletion",
         ),
         Transition(
-            "put off notification of deletion",
+            "postpone notification of deletion",
             frozenset({"notifying of deletion"}),
             {"phase": Phase.READY_FOR_DELETE_NOTIFY},
             Owner.MAIN,
             guard="the notification of an output failed, and a retry is left",
-            says="could not notify its outputs of its deletion yet",
+            message="could not notify its outputs of its deletion yet",
         ),
         Transition(
             "go",
@@ -716,7 +716,7 @@ TRANSITIONS: Final = by_name(
             {"phase": None},
             Owner.MAIN,
             guard="every output was notified, or has no retry left",
-            says="was deleted",
+            message="was deleted",
         ),
     )
 )

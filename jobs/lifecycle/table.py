@@ -20,8 +20,8 @@ class Transition:
     One row: `name` is possible in a situation named in `sources` and sets `becomes`.
 
     `becomes` maps a dimension to its new value. For a source in `unlike`, the mapping there replaces it. `requires` are
-    further dimensions with their required values. `guard` is the condition in words. `says` is the text of the journal.
-    A row that `keeps_reason` does not clear the reason for the job's state.
+    further dimensions with their required values. `guard` is the condition in words. `message` is the text of the
+    journal. A row that `keeps_reason` does not clear the reason for the job's state.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Transition:
     becomes: Mapping[str, object]
     owner: Owner
     guard: str = ""
-    says: str = ""
+    message: str = ""
     label: str = ""
     unlike: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     requires: Mapping[str, object] = field(default_factory=dict)

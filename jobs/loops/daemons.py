@@ -22,7 +22,7 @@ from jobs.loops.manager import Manager, ManagerFailed
 from jobs.loops.open_files import raise_the_limit_of_open_files
 from jobs.loops.worker import Worker, WorkerFailed
 from jobs.settings.table import CLAIMED
-from nodes.coordination import seat
+from nodes.coordination import membership_session
 from nodes.coordination.opening import DATABASE, open_coordination
 from nodes.coordination.port import Coordination, CoordinationError
 from nodes.database.address import find_database
@@ -41,7 +41,7 @@ from nodes.settings.of_nodes import (
     ZOOKEEPER,
     ZOOKEEPER_CREDENTIALS,
 )
-from nodes.settings.running import start_with, told
+from nodes.settings.running import read_given, start_with
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 # leaves late.
 _SWITCH: Final = 0.0005
 # Delay of the exit after a second signal (seconds): the process ends within a second, even if a thread hangs.
-_HURRY: Final = 0.8
+_FORCED_EXIT_AFTER: Final = 0.8
 
 
 def run_worker(
@@ -131,7 +131,7 @@ def _become_node(
 
 def _settings_of_this_process(dsn: Dsn, options: Sequence[str], *, should_stop: Callable[[], bool]) -> Effective:
     """Return the settings of this process; wait for an unavailable database like a node."""
-    given = told(options)
+    given = read_given(options)
 
     def gives_up(failing_for: float) -> bool:
         return should_stop() or failing_for > given[NODE_GIVE_UP].total_seconds()
@@ -154,12 +154,12 @@ async def _run_worker(
     dsn: Dsn, identity: NodeIdentity, settings: Effective, store: Coordination | None, *, attached: bool
 ) -> None:
     loop = asyncio.get_running_loop()
-    stop, hurry = asyncio.Event(), asyncio.Event()
+    stop, force_stop = asyncio.Event(), asyncio.Event()
     worker = Worker(dsn=dsn, identity=identity, settings=settings, stop=stop, store=store)
 
     def asked() -> None:
         if stop.is_set():
-            hurry.set()
+            force_stop.set()
             _exit_soon()
         stop.set()
 
@@ -167,7 +167,7 @@ async def _run_worker(
         loop.add_signal_handler(number, asked)
     if attached:
         call_when_orphaned(lambda: loop.call_soon_threadsafe(stop.set))
-    await worker.run(hurry=hurry)
+    await worker.run(force_stop=force_stop)
 
 
 def run_manager(
@@ -250,18 +250,18 @@ def _reach_store(
     store = open_coordination(
         effective[COORDINATION],
         dsn=dsn,
-        cluster=seat.CLUSTER,
+        cluster=membership_session.CLUSTER,
         node=str(identity.id),
-        timeout=seat.session_timeout(identity.timeout),
+        timeout=membership_session.session_timeout(identity.timeout),
         zookeeper=effective[ZOOKEEPER],
         credentials=effective[ZOOKEEPER_CREDENTIALS],
     )
-    seat.reach(store, gives_up=should_stop)
+    membership_session.reach(store, gives_up=should_stop)
     return store
 
 
 def _exit_soon() -> None:
     """Exit within a second even if a thread hangs: the claims are released as for any lost node."""
-    timer = threading.Timer(_HURRY, lambda: os._exit(0))
+    timer = threading.Timer(_FORCED_EXIT_AFTER, lambda: os._exit(0))
     timer.daemon = True
     timer.start()

@@ -23,7 +23,7 @@ from psycopg import sql
 
 from jobs.metrics import crawl
 from jobs.queue.sql.arrays import register_arrays
-from nodes.database.connections import Dsn, connect, patience_of_node, session_of_node, settings_of_node
+from nodes.database.connections import Dsn, connect, session_of_node, settings_of_node, timeout_of_node
 from nodes.life.effort import Effort
 
 _T = TypeVar("_T")
@@ -33,7 +33,7 @@ _LONGEST_PAUSE: Final = 1.0
 # Seconds during which the drift of two clocks does not matter.
 _CLOCK_IS_GOOD_FOR: Final = 10.0
 # Time (seconds) that the listener waits before it checks whether it must stop.
-_EAR_TURN: Final = 0.5
+_LISTEN_TIMEOUT: Final = 0.5
 # Errors that a server sends before it closes a connection: the driver has it as open until its next use.
 _LAST_WORDS: Final = (
     psycopg.errors.AdminShutdown,
@@ -69,7 +69,7 @@ def name_djangos_sessions(*, node_id: uuid.UUID, timeout: dt.timedelta) -> None:
     options = connections[DEFAULT_DB_ALIAS].settings_dict["OPTIONS"]
     options |= session_of_node(node_id=node_id, purpose="orm", timeout=timeout)
     options["session"] = settings_of_node(timeout)
-    options["patience"] = patience_of_node(timeout, purpose="orm")
+    options["wait_at_most"] = timeout_of_node(timeout, purpose="orm")
 
 
 # Errors of statements while a restore has not created all tables yet.
@@ -213,7 +213,7 @@ class DatabaseThread:
     """Runs a work connection's functions in one thread, for an event loop."""
 
     def __init__(self, connection: WorkConnection, *, effort: Effort) -> None:
-        """`effort` is this thread's progress, which the heart checks."""
+        """`effort` is this thread's progress, which the heartbeat thread checks."""
         self._connection = connection
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="database")
         self._effort = effort
@@ -223,18 +223,18 @@ class DatabaseThread:
         return await loop.run_in_executor(self._thread, self._run, work)
 
     def _run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
-        self._effort.goes_round()
+        self._effort.note_pass()
         try:
             return self._connection.run(work)
         finally:
-            self._effort.rests()
+            self._effort.note_idle()
 
     def close(self) -> None:
         self._thread.submit(self._connection.close)
         self._thread.shutdown(wait=True)
 
 
-class Ear:
+class DatabaseListener:
     """A thread that listens for notifications on its own connection, and calls back for each."""
 
     def __init__(
@@ -261,7 +261,7 @@ class Ear:
     def stop(self) -> None:
         self._stopping.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=2 * _EAR_TURN)
+            self._thread.join(timeout=2 * _LISTEN_TIMEOUT)
 
     def _run(self) -> None:
         pause = _FIRST_PAUSE
@@ -280,5 +280,5 @@ class Ear:
                 connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             self._heard("", "")
             while not self._stopping.is_set():
-                for note in connection.notifies(timeout=_EAR_TURN):
+                for note in connection.notifies(timeout=_LISTEN_TIMEOUT):
                     self._heard(note.channel, note.payload)

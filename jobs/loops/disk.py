@@ -1,5 +1,5 @@
 """
-Free space on the disks of a worker: below a floor it takes no work, and above the floor it continues by itself.
+Free space on the disks of a worker: below a limit it takes no work, and above the limit it continues by itself.
 
 A full disk is worse: the embedded database stops, a log loses lines, an output refuses documents.
 """
@@ -33,24 +33,24 @@ class FreeDisk:
         for file in files:
             self._places.setdefault(file.parent, "output")
 
-    def shortage(self, *, floor: int) -> str:
-        """Return a sentence that names the disk that lacks room; '' while each disk has more than `floor` MiB left."""
-        if not floor:
+    def shortage(self, *, limit: int) -> str:
+        """Return a sentence that names the disk that lacks room; '' while each disk has more than `limit` MiB left."""
+        if not limit:
             return ""
         if time.monotonic() - self._looked_at > _LOOK_EVERY:
             self._looked_at = time.monotonic()
-            self._shortage = self._look(floor)
+            self._shortage = self._look(limit)
         return self._shortage
 
-    def _look(self, floor: int) -> str:
+    def _look(self, limit: int) -> str:
         places = [(_free_at(place), f"the {what} directory {place}") for place, what in list(self._places.items())]
         places.append((_free_for_log(), "the log (standard error)"))
-        short = [(free, place) for free, place in places if free is not None and free < floor * _MIB]
+        short = [(free, place) for free, place in places if free is not None and free < limit * _MIB]
         if not short:
             return ""
         free, place = min(short)
         return (
-            f"the disk of {place} has {free // _MIB:,} MiB left, and the floor (CRAWLCTL_FREE_DISK) is {floor:,} MiB. "
+            f"the disk of {place} has {free // _MIB:,} MiB left, and the limit (CRAWLCTL_FREE_DISK) is {limit:,} MiB. "
             "Make room there: crawling then continues by itself."
         )
 

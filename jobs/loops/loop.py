@@ -28,7 +28,7 @@ _OF_ONE_DUTY: Final = (
     psycopg.errors.OutOfMemory,
 )
 
-# Interval from which on a duty is not urgent.
+# Least interval of duties that are not urgent.
 _SELDOM: Final = dt.timedelta(seconds=5)
 # The condition of a duty that decides by itself.
 ALWAYS: Final[LiteralString] = "true"
@@ -64,12 +64,12 @@ class Rhythm(Generic[_C]):
         """Return the names of the duties whose conditions are true, from the answers to `calls`."""
         return frozenset(duty.name for duty, is_called in zip(self.duties, answers, strict=True) if is_called)
 
-    def hasten(self) -> None:
+    def speed_up(self) -> None:
         """Make every duty due after an event, except the housekeeping duties, which run seldom."""
         seldom = {duty.name for duty in self.duties if duty.every > _SELDOM}
         self._due_at = {name: due_at for name, due_at in self._due_at.items() if name in seldom}
 
-    def hasten_one(self, duty: Callable[[_C], int]) -> None:
+    def speed_up_one(self, duty: Callable[[_C], int]) -> None:
         """Make one duty due after an event that concerns no other."""
         self._due_at.pop(duty.__name__, None)
 

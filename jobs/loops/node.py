@@ -6,14 +6,14 @@ from typing import Any, Final, Protocol
 
 import psycopg
 
-from jobs.loops.database import Ear, WorkConnection
+from jobs.loops.database import DatabaseListener, WorkConnection
+from nodes.coordination.membership_session import MembershipSession, StoreSession
 from nodes.coordination.port import Coordination
-from nodes.coordination.seat import KeptSeat, Seat
 from nodes.database.connections import Dsn
 from nodes.life.identity import NodeIdentity
 from nodes.membership import members
 from nodes.membership.fences import count_refused
-from nodes.membership.heartbeat import Heart, exit_at_once
+from nodes.membership.heartbeat import HeartbeatThread, exit_at_once
 from nodes.settings import running, versions
 from nodes.settings.effective import Effective
 from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_GIVE_UP
@@ -30,7 +30,8 @@ class Node:
     """
     A node of the cluster, from its registration to its end.
 
-    The heart, the listener and the membership session in a coordination store have their own threads and connections.
+    The heartbeat thread, the listener and the membership session in a coordination store have their own threads and
+    connections.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Node:
         heard: _Heard,
         is_stopping: Callable[[], bool],
         stands: bool = False,
-        seat_changed: Callable[[], None] = lambda: None,
+        membership_changed: Callable[[], None] = lambda: None,
     ) -> None:
         """
         `heard` is called in the listener's thread for each notification of `channels`, and with two empty texts after
@@ -52,7 +53,7 @@ class Node:
         none.
         """
         self._dsn, self._identity, self._settings, self._is_stopping = dsn, identity, settings, is_stopping
-        self.heart = Heart(
+        self.heartbeats = HeartbeatThread(
             dsn=dsn,
             node_id=identity.id,
             interval=settings[HEARTBEAT_INTERVAL],
@@ -60,12 +61,14 @@ class Node:
             give_up=settings[NODE_GIVE_UP],
             abandon=exit_at_once,
         )
-        self.seat = Seat()
+        self.membership = MembershipSession()
         if store is not None:
-            self.seat = KeptSeat(
-                store, timeout=identity.timeout, stands=stands, is_fit=self.may_begin, changed=seat_changed
+            self.membership = StoreSession(
+                store, timeout=identity.timeout, stands=stands, is_fit=self.may_begin, changed=membership_changed
             )
-        self._ear = Ear(dsn, node_id=identity.id, timeout=identity.timeout, channels=channels, heard=heard)
+        self._listener = DatabaseListener(
+            dsn, node_id=identity.id, timeout=identity.timeout, channels=channels, heard=heard
+        )
 
     @property
     def heartbeat(self) -> dt.timedelta:
@@ -74,7 +77,7 @@ class Node:
 
     def may_begin(self) -> bool:
         """True if this node can trust its membership. If not, it stops before other nodes take its place."""
-        return self.heart.trust.may_begin
+        return self.heartbeats.trust.may_begin
 
     def work_connection(self) -> WorkConnection:
         """Return a connection for the node's work. It is opened at its first use, and again when it breaks."""
@@ -93,9 +96,9 @@ class Node:
 
     def start(self) -> None:
         """Start to beat and to listen. Call it after `join`."""
-        self.heart.start()
-        self.seat.start()
-        self._ear.start()
+        self.heartbeats.start()
+        self.membership.start()
+        self._listener.start()
 
     def begin_draining(self, connection: psycopg.Connection[Any]) -> None:
         """Store that this node finishes its work and gets no more."""
@@ -107,19 +110,19 @@ class Node:
 
     def stop(self) -> None:
         """End the node's threads."""
-        self.seat.stop()
-        self._ear.stop()
-        self.heart.stop()
+        self.membership.stop()
+        self._listener.stop()
+        self.heartbeats.stop()
 
     @property
     def has_new_settings(self) -> bool:
         """True if a heartbeat saw a version of the stored settings that is newer than the one in use."""
-        return self.heart.settings_version > running.current().version
+        return self.heartbeats.settings_version > running.current().version
 
     def take_up_settings(self, connection: psycopg.Connection[Any]) -> Effective:
         """Apply the stored settings, report that, and return them."""
         self._settings = running.take_up_newest(connection)
-        self.heart.adjust(interval=self._settings[HEARTBEAT_INTERVAL], give_up=self._settings[NODE_GIVE_UP])
+        self.heartbeats.adjust(interval=self._settings[HEARTBEAT_INTERVAL], give_up=self._settings[NODE_GIVE_UP])
         versions.report(connection, node_id=self._identity.id, settings=self._settings.report())
         return self._settings
 
@@ -133,6 +136,6 @@ class Node:
 
         A stopping node gives up early: the main manager releases its documents.
         """
-        if self.heart.has_given_up:
+        if self.heartbeats.has_given_up:
             return True
         return self._is_stopping() and failing_for > _LAST_WAIT and not self.may_begin()

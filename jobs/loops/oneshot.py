@@ -86,7 +86,7 @@ class OneShot:
     show: Callable[[Progress], None] | None = None
     scope: str = field(default_factory=lambda: f"crawl:{uuid.uuid4()}")
     # Further command-line options of each worker.
-    told: Sequence[Sequence[str]] = ()
+    worker_options: Sequence[Sequence[str]] = ()
     _interrupts: int = 0
     _is_to_stop: bool = False
     _restarts: int = 0
@@ -158,8 +158,8 @@ class OneShot:
     def _is_over(self) -> bool:
         assert self._manager is not None
         changes = self._manager.control_changes
-        patience = _INSISTING if self.was_interrupted else _ASKING
-        if changes == self._asked_after and time.monotonic() - self._asked_at < patience:
+        wait_at_most = _INSISTING if self.was_interrupted else _ASKING
+        if changes == self._asked_after and time.monotonic() - self._asked_at < wait_at_most:
             return False
         self._asked_at, self._asked_after = time.monotonic(), changes
         try:
@@ -191,7 +191,7 @@ class OneShot:
 
     def _start_worker(self, number: int) -> "subprocess.Popen[bytes]":
         command = [*settings.CRAWLCTL_PROGRAM, "runworker", "--attached", "--scope", self.scope, "--name", "crawl"]
-        command += self.told[number] if self.told else ()
+        command += self.worker_options[number] if self.worker_options else ()
         # A separate session: the terminal's Ctrl-C is for this process, which ends its workers in order. Their log
         # lines about single documents would disturb the progress bar; the summary counts these documents.
         quiet = {"CRAWLCTL_LOG_LEVEL": "WARNING", **os.environ}
@@ -235,7 +235,7 @@ def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, sa
     """Mark the nodes of a dead one-shot crawl as failed, and release their claims."""
     me = NodeIdentity.of_this_process(kind=NodeKind.MANAGER, scope=mine, name="crawl", timeout=current()[NODE_TIMEOUT])
     began_at = time.monotonic()
-    told = False
+    has_announced = False
     while True:
         cluster = snapshot.look(connection, scope=job.node_scope, me=me)
         left = [node for node in cluster.nodes if not node.has_ended]
@@ -250,9 +250,9 @@ def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, sa
             waited = dt.timedelta(seconds=time.monotonic() - began_at)
             _judge_scope(connection, scope=job.node_scope, me=me, waited=max(waited, current()[NODE_TIMEOUT]))
             break
-        if not told:
+        if not has_announced:
             say(f"Waiting for the silence of node {alive.id} to be long enough ...")
-            told = True
+            has_announced = True
         time.sleep(0.5)
     forget_scope(connection, scope=job.node_scope)
 

@@ -16,7 +16,7 @@ from nodes.life.log_facts import set_node
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 from nodes.settings.effective import Effective
 from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_GIVE_UP, NODE_TIMEOUT
-from nodes.settings.running import start_with, told
+from nodes.settings.running import read_given, start_with
 from nodes.tasks import roster
 from nodes.tasks.cluster import TaskCluster, WorkerRetired
 from nodes.tasks.session import Session
@@ -45,20 +45,22 @@ def run_task_worker(
         InvalidSettings, SettingError: `options` are invalid, alone or with the stored settings.
         TaskWorkerFailed: it was retired, or its database was unavailable.
     """
-    given = told(options)
+    given = read_given(options)
     me = NodeIdentity.of_this_process(
         kind=NodeKind.WORKER, scope=CLUSTER_SCOPE, name=name or socket.gethostname(), timeout=given[NODE_TIMEOUT]
     )
-    patience = given[NODE_GIVE_UP].total_seconds()
+    wait_at_most = given[NODE_GIVE_UP].total_seconds()
     sessions = partial(_session, me)
     asking = sessions("roster")
     try:
-        settings = asking.run(partial(start_with, given), patience=patience)
+        settings = asking.run(partial(start_with, given), wait_at_most=wait_at_most)
         set_node(name=me.name, node_id=str(me.id))
         name_djangos_sessions(node_id=me.id, timeout=me.timeout)
         # Workers that died on this machine need not wait until another machine misses them.
-        asking.run(lambda connection: roster.retire_lost(connection, dead_after=dt.timedelta.max), patience=patience)
-        asking.run(lambda connection: roster.register(connection, me=me, work_on=work_on), patience=patience)
+        asking.run(
+            lambda connection: roster.retire_lost(connection, dead_after=dt.timedelta.max), wait_at_most=wait_at_most
+        )
+        asking.run(lambda connection: roster.register(connection, me=me, work_on=work_on), wait_at_most=wait_at_most)
         logger.info("task worker %s started (process %d on %s), for %s", me.name, me.pid, me.host, work_on)
         TaskCluster(
             sessions,

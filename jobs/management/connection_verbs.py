@@ -10,13 +10,13 @@ from django.core.management.base import BaseCommand, CommandError
 from jobs.verbs.connections import Connection, Kind
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown
-from nodes.management.database import look_at_the_database
+from nodes.management.database import check_database
 
 
 class ConnectionCommand(BaseCommand):
     """`manage.py KIND NAME [VERB]`: the actions of a connection's page."""
 
-    # Standard output is the answer's: checks and warnings would stand in its way.
+    # Standard output is for the answer alone, so checks and warnings are not printed there.
     requires_system_checks: list[str] = []
     model: ClassVar[Kind]
     noun: ClassVar[str]
@@ -28,7 +28,7 @@ class ConnectionCommand(BaseCommand):
         parser.add_argument("verb", nargs="?", choices=tuple(self.verbs), help="the action to perform")
 
     def handle(self, *_args: Any, name: str, verb: str | None, **_options: Any) -> None:
-        look_at_the_database()
+        check_database()
         found = self.model._default_manager.filter(name=name).first()  # noqa: SLF001 (Django's own word)
         if found is None:
             raise CommandError(f"No {self.noun} has the name {name!r}.", returncode=2)

@@ -8,19 +8,19 @@ from typing import Any, Self
 
 from django.db import transaction
 
-from jobs.checks.job_options import Terms
+from jobs.checks.job_options import JobOptions
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, open_output, parse_output
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import RepositoryKind
 from jobs.connectors.repository.web.kind import WEB
 from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.lifecycle.job import Pause, Phase
+from jobs.lifecycle.limits import MOST_BYTES, MOST_STARTS
 from jobs.lifecycle.period import Period
 from jobs.loops.oneshot import take_over_job
 from jobs.management.crawl_sources import CrawlRefused, kind_of, read_fields, repository_of
 from jobs.management.standard_output import STANDARD_OUTPUT, connection_of
 from jobs.models import Job, OutputConnection, ThrottlePolicy
-from jobs.models.policy import MOST_BYTES, MOST_STARTS
 from jobs.verbs import connections, control, editing
 from jobs.verbs.seeds import SeedWanted
 from nodes.database.clock import read_clock
@@ -129,7 +129,7 @@ class CrawlOptions:
 
 def prepare_job(options: CrawlOptions, *, scope: str, say: Callable[[str], None]) -> Job:
     """
-    Make the job ready to run in a one-shot's `scope`, and start it (or let it go on).
+    Make the job ready to run in a one-shot's `scope`, and start it (or continue it).
 
     Raises:
         CrawlRefused, Invalid, BadSpecification, OutputError: it cannot be crawled so.
@@ -235,7 +235,7 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
         )
     _refuse_what_does_not_apply(options, to=kind)
     seeds = list(job.seeds.filter(removed_at=None))
-    terms = Terms() if options.max_documents is None else Terms(max_documents=options.max_documents)
+    changes = JobOptions() if options.max_documents is None else JobOptions(max_documents=options.max_documents)
     saved = editing.change_job(
         job.pk,
         outputs=_outputs(options.outputs, job_name=job.name) if options.outputs else None,
@@ -243,7 +243,7 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
         if options.urls
         else None,
         specification={**job.specification, **options.specification, **specification},
-        **terms,
+        **changes,
         made_by=_MADE_BY,
         now=now,
     )

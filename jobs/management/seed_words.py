@@ -13,7 +13,7 @@ from jobs.words.codes import explain_code
 _NAMED: Final = 3
 
 
-def say_unread(endings: Sequence[SeedEnding], refused: Sequence[SeedRedirect]) -> str:
+def print_unread(endings: Sequence[SeedEnding], refused: Sequence[SeedRedirect]) -> str:
     """Return the line for seeds of which none could be read; `refused` are redirects that led out of the scope."""
     targets = {redirect.source: redirect.target for redirect in refused}
     named = "; ".join(_of_ending(ending, targets.get(ending.seed)) for ending in endings[:_NAMED])
@@ -21,7 +21,7 @@ def say_unread(endings: Sequence[SeedEnding], refused: Sequence[SeedRedirect]) -
     return f"No seed could be read: {named}{rest}."
 
 
-def say_redirects(followed: Sequence[SeedRedirect], refused: Sequence[SeedRedirect]) -> list[str]:
+def print_redirects(followed: Sequence[SeedRedirect], refused: Sequence[SeedRedirect]) -> list[str]:
     """Return lines about redirects of seeds: the hosts that came into the scope, and the targets outside of it."""
     to_hosts = [redirect for redirect in followed if urlsplit(redirect.source).netloc != redirect.target_host]
     lines = [

@@ -56,7 +56,7 @@ SEARCH_LAG: Final = Level(
     meaning="Age of the oldest text that the search cannot find yet.",
     shown_by=_WEB,
 )
-ASTRAY: Final = Level(
+VIOLATIONS: Final = Level(
     name="crawlctl_cluster_invariant_breaches",
     labels=("invariant",),
     meaning="Violations of an invariant in the last check of the main manager, at most 100.",
@@ -128,7 +128,7 @@ FIGURES: Final[tuple[Level, ...]] = (
     TERM,
     GROUPS,
     SEARCH_LAG,
-    ASTRAY,
+    VIOLATIONS,
     REFUSED,
     WAITING,
     PAUSED,

@@ -8,7 +8,6 @@ from jobs.models.connection import OutputConnection, RepositoryConnection
 from jobs.models.counter import Counter, CounterDelta, JobCounter
 from jobs.models.denial import DenialReason
 from jobs.models.document import IndexedDocument, Outcome, OutLinks, QueueItem
-from jobs.models.floor import Floor
 from jobs.models.gate import Gate, GatedDocument
 from jobs.models.group import ThrottleGroup
 from jobs.models.hops import HopCount, Link
@@ -16,6 +15,7 @@ from jobs.models.invariant import InvariantCheck
 from jobs.models.job import Budget, Job, Seed
 from jobs.models.journal import JobEvent
 from jobs.models.lost_lines import LostLines
+from jobs.models.low_water_mark import LowWaterMark
 from jobs.models.notification import Notification
 from jobs.models.policy import ThrottlePolicy, ThrottleRule
 from jobs.models.redirect import SeedRedirect
@@ -36,7 +36,6 @@ __all__ = [
     "CounterDelta",
     "DeletedJob",
     "DenialReason",
-    "Floor",
     "Gate",
     "GatedDocument",
     "HopCount",
@@ -49,6 +48,7 @@ __all__ = [
     "LaneState",
     "Link",
     "LostLines",
+    "LowWaterMark",
     "Notification",
     "OutLinks",
     "Outcome",

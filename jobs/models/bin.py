@@ -41,7 +41,7 @@ class Bin(models.Model):
     stops_every_port = models.BooleanField(default=False, db_default=False)
 
     class Meta:
-        permissions = (("stop_bin", "Can stop and deny hosts, and let them go on"),)
+        permissions = (("stop_bin", "Can stop and deny hosts, and release them"),)
         constraints = (models.UniqueConstraint(fields=["namespace", "name"], name="one_bin_a_name"),)
         indexes = (
             # Only bins of connectors: their parents may be as numerous, and all addresses sort before.

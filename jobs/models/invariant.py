@@ -13,11 +13,11 @@ class InvariantCheck(models.Model):
     """
 
     class Name(models.TextChoices):
-        OWNERS = "owners", _("Each group of seeds is owned by one manager at work")
-        CLAIMS = "claims", _("Each claimed document is in one batch that is out")
-        WORKERS = "workers", _("Each batch that is out is with a worker at work")
-        PLACES = "places", _("Each host has open what is counted as open")
-        COUNTS = "counts", _("Counts of documents are what the rows say, on a sample")
+        OWNERS = "owners", _("Each group of seeds is owned by one running manager")
+        CLAIMS = "claims", _("Each claimed document is in one open batch")
+        WORKERS = "workers", _("Each open batch belongs to a running worker")
+        PLACES = "places", _("The open requests of each host match their counter")
+        COUNTS = "counts", _("Counts of documents match their rows (a sample)")
 
     name = models.SlugField(primary_key=True, choices=Name)
     checked_at = models.DateTimeField()

@@ -63,7 +63,7 @@ class Job(models.Model):
     priority = models.PositiveSmallIntegerField(
         default=5,
         validators=[MinValueValidator(1), MaxValueValidator(10)],
-        help_text="1 is served first, 10 last, where jobs compete for one bin.",
+        help_text="If jobs compete for one host, 1 is served first and 10 last.",
     )
     kind = models.CharField(max_length=10, choices=_choices(Kind), default=Kind.ONCE)
     # For a continuous job; null means never. A document is fetched again after the first, or later if it rarely

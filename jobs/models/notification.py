@@ -7,14 +7,14 @@ class Notification(models.Model):
     """
     One output that must be notified that a run has ended, or that a job is being deleted.
 
-    It is inserted when the job begins to notify, and deleted when the job has ended. `worker` executes it. `told_at` is
-    when the output was notified.
+    It is inserted when the job begins to notify, and deleted when the job has ended. `worker` executes it.
+    `notified_at` is when the output was notified.
     """
 
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="notifications")
     output = models.ForeignKey("jobs.OutputConnection", on_delete=models.CASCADE, related_name="+")
     worker = models.ForeignKey("nodes.Node", null=True, on_delete=models.SET_NULL, related_name="+")
-    told_at = models.DateTimeField(null=True)
+    notified_at = models.DateTimeField(null=True)
     # Why the last attempt failed.
     refused = models.TextField(blank=True)
 

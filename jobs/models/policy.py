@@ -8,14 +8,10 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Now
 
+from jobs.lifecycle.limits import COUNTS, LONGEST_GAP, MOST_REQUESTS
 from jobs.lifecycle.period import Period
 from nodes.models.words import Words
 
-MOST_REQUESTS: Final = 1_000
-LONGEST_GAP: Final = 86_400.0
-MOST_STARTS: Final = 1_000_000
-MOST_TOTAL_REQUESTS: Final = 1_000_000
-MOST_BYTES: Final = 2**31 - 1
 _PERIODS: Final = [(period.value, f"per {period.value}") for period in Period]
 
 
@@ -27,9 +23,9 @@ def _gap(**options: Any) -> "models.FloatField[Any, Any]":
     return models.FloatField(validators=[MinValueValidator(0.0), MaxValueValidator(LONGEST_GAP)], **options)
 
 
-def _maybe(most: int) -> "models.PositiveIntegerField[Any, Any]":
+def _maybe(name: str) -> "models.PositiveIntegerField[Any, Any]":
     """Return a field for a limit; null is no limit."""
-    return _requests(most, null=True, blank=True)
+    return _requests(COUNTS[name][1], null=True, blank=True)
 
 
 def _period() -> "models.CharField[Any, Any]":
@@ -43,7 +39,24 @@ def _is_whole(starts: str, period: str) -> models.Q:
     )
 
 
-class ThrottlePolicy(models.Model):
+class _Limits(models.Model):
+    """The columns of `LimitColumns`."""
+
+    open_requests = _maybe("open_requests")
+    min_gap = _gap(null=True, blank=True)
+    starts = _maybe("starts")
+    period = _period()
+    bytes_per_second = _maybe("bytes_per_second")
+    total_open_requests = _maybe("total_open_requests")
+    total_starts = _maybe("total_starts")
+    total_period = _period()
+    total_bytes_per_second = _maybe("total_bytes_per_second")
+
+    class Meta:
+        abstract = True
+
+
+class ThrottlePolicy(_Limits):
     """
     Limits for each bin that a seed of this policy reaches, and for all these bins together.
 
@@ -57,23 +70,14 @@ class ThrottlePolicy(models.Model):
     # Set by the same trigger.
     changed_at = models.DateTimeField(db_default=Now(), editable=False)
     open_requests = _requests(
-        MOST_REQUESTS, default=2, help_text="Requests that may be open to one bin at the same time."
+        MOST_REQUESTS, default=2, help_text="Requests that may be open to one host at the same time."
     )
-    min_gap = _gap(default=1.0, help_text="Seconds between the starts of two requests to one bin.")
-    starts = _maybe(MOST_STARTS)
-    period = _period()
-    bytes_per_second = _maybe(MOST_BYTES)
-    total_open_requests = _maybe(MOST_TOTAL_REQUESTS)
-    total_starts = _maybe(MOST_STARTS)
-    total_period = _period()
-    total_bytes_per_second = _maybe(MOST_BYTES)
+    min_gap = _gap(default=1.0, help_text="Seconds between the starts of two requests to one host.")
     # It limits every bin of the cluster, whatever its seeds' policies are. Its totals are those of the cluster.
     holds_everywhere = models.BooleanField(default=False, db_default=False)
     # Its limits for one bin also apply to all bins at one address together.
     per_address = models.BooleanField(default=False, db_default=False)
-    spares_loopback = models.BooleanField(
-        default=False, help_text="Bins of loopback addresses need no gap: nobody else is there to be spared."
-    )
+    spares_loopback = models.BooleanField(default=False, help_text="Skip the gap for hosts of loopback addresses.")
     # Time zone of its rules' times and days.
     time_zone = models.CharField(max_length=60, default="UTC", db_default="UTC")
     # A policy that a one-shot created for itself is shown with its job, not in lists of choices.
@@ -116,7 +120,7 @@ class BinPlacing(models.Model):
     after = models.BigIntegerField(default=0, db_default=0)
 
 
-class ThrottleRule(models.Model):
+class ThrottleRule(_Limits):
     """
     Other limits for the bins of a pattern, on some days, at some times; or a denial of these bins.
 
@@ -131,15 +135,6 @@ class ThrottleRule(models.Model):
     days = ArrayField(models.PositiveSmallIntegerField())
     from_time = models.TimeField(null=True, blank=True)
     to_time = models.TimeField(null=True, blank=True)
-    open_requests = _maybe(MOST_REQUESTS)
-    min_gap = _gap(null=True, blank=True)
-    starts = _maybe(MOST_STARTS)
-    period = _period()
-    bytes_per_second = _maybe(MOST_BYTES)
-    total_open_requests = _maybe(MOST_TOTAL_REQUESTS)
-    total_starts = _maybe(MOST_STARTS)
-    total_period = _period()
-    total_bytes_per_second = _maybe(MOST_BYTES)
     denies = models.BooleanField(default=False)
 
     class Meta:

@@ -1,5 +1,5 @@
 """
-Rates of runs and bins: the memory of this process, filled by each reading of counts for a page.
+Rates of runs and hosts: the memory of this process, filled by each reading of counts for a page.
 
 The database stores counts, not their times: a history of rates for a small chart does not justify a write in the hot
 path. So each web process remembers its readings of the last minutes. After its start it has none, and returns `None`
@@ -20,11 +20,11 @@ STEP: Final = 5.0
 MEAN_OF: Final = 10
 # Shortest span of the present rate (seconds): one flush more or less must not show.
 _PRESENT: Final = 8.0
-# Age (seconds) from which on a last reading is too old for the present rate.
+# Age (seconds) above which a last reading is too old for the present rate.
 _STALE: Final = 30.0
-# The same age for bins, which are read as of the last closed turn: with a long gap, or a slow host, that may be a
+# The same age for hosts, which are read as of the last closed turn: with a long gap, or a slow host, that may be a
 # while ago.
-_STALE_OF_A_BIN: Final = 120.0
+_STALE_OF_A_HOST: Final = 120.0
 # Number of keys above which keys without a reading during the chart's span are forgotten.
 _MANY: Final = 200
 
@@ -140,6 +140,6 @@ def add_histories(histories: Iterable[Sequence[float | None]]) -> list[float | N
 
 # Processed documents, by job; each run is a series.
 METER: Final = Meter()
-# Started requests, and bytes read, by bin.
-STARTS: Final = Meter(stale=_STALE_OF_A_BIN)
-BYTES: Final = Meter(stale=_STALE_OF_A_BIN)
+# Started requests, and bytes read, by host.
+STARTS: Final = Meter(stale=_STALE_OF_A_HOST)
+BYTES: Final = Meter(stale=_STALE_OF_A_HOST)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jobs.queries.cluster.nodes import NodeLine, read_live_nodes
 from jobs.queries.documents.search_lag import read_search_lag
 from jobs.queries.hosts.latest_requests import read_latest_requests
-from jobs.queries.hosts.lines import read_bin_lines
+from jobs.queries.hosts.lines import read_host_statuses
 from jobs.queries.hosts.selection import find_busiest
 from jobs.queries.jobs.counts import add_up
 from jobs.queries.jobs.facts import read_next_ready_at
@@ -47,7 +47,7 @@ def read_overview(*, now: dt.datetime) -> OverviewPage:
     history = add_histories(job.history for job in jobs if job.history)
     free = [job for job in running if job.hold is None]
     moving = add_up(job.counts for job in free)
-    hosts = read_bin_lines(find_busiest(), now=now) if free else []
+    hosts = read_host_statuses(find_busiest(), now=now) if free else []
     rate = present(history) if running else None
     return OverviewPage(
         verdict=judge_crawl(

@@ -1,7 +1,7 @@
 """
 The effects of a change of a throttle policy, shown before it is stored.
 
-The cost is bounded, whatever the size of the cluster: limited numbers of bins are examined, counted and named.
+The cost is bounded, whatever the size of the cluster: limited numbers of hosts are examined, counted and named.
 """
 
 import datetime as dt
@@ -13,11 +13,11 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from jobs.models import Bin, BinLimit, Seed
-from jobs.queue.pace.limits import BOUND, FACTS, Terms
+from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
 from jobs.queue.sql.rows import named_rows
 from jobs.throttling.limits import Limits, strictest
 from jobs.throttling.patterns import Patterns
-from jobs.throttling.policies import PolicyTerms, RuleTerms
+from jobs.throttling.policies import PolicyValues, RuleValues
 from jobs.throttling.sources import Origin
 
 LOOKED_AT: Final = 100_000
@@ -25,7 +25,7 @@ COUNTED: Final = 1_000
 _CHANGES_SHOWN: Final = 20
 _NAMES_SHOWN: Final = 5
 
-_LIMITS: Final[LiteralString] = f"SELECT {FACTS} FROM jobs_bin AS bin {BOUND} WHERE bin.id = ANY(%(bins)s)"
+_LIMITS: Final[LiteralString] = f"SELECT {FACTS} FROM jobs_bin AS bin {BOUND} WHERE bin.id = ANY(%(hosts)s)"
 
 
 @dataclass(slots=True)
@@ -49,12 +49,12 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class BinChange:
+class HostChange:
     """
-    The limits of the policy for one bin at this moment, before and after; None if it does not apply to the bin.
+    The limits of the policy for one host at this moment, before and after; None if it does not apply to the host.
 
     If both are the same, they differ at other times of the week, or in whether they apply to its whole address. The
-    limits `in_force` are the strictest of these and of all others of the bin, while jobs of the policy run.
+    limits `in_force` are the strictest of these and of all others of the host, while jobs of the policy run.
     """
 
     name: str
@@ -71,28 +71,28 @@ class BinChange:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The bins that the pattern of a rule matches, among the examined bins."""
+    """The hosts that the pattern of a rule matches, among the examined hosts."""
 
-    rule: RuleTerms
-    bins: Counted
+    rule: RuleValues
+    hosts: Counted
     is_everything: bool
 
     @property
     def is_nothing(self) -> bool:
-        return self.bins.number == 0
+        return self.hosts.number == 0
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
     """
-    The preview of a change. `bins` are changed bins, and `changes` the first of them; `seeds` have the policy.
+    The preview of a change. `hosts` are changed hosts, and `changes` the first of them; `seeds` have the policy.
 
-    `among` is the number of examined bins: the bins of the policy's seeds, or (`is_of_all_bins`) all bins. `has_more`
-    if there are others, which were not examined.
+    `among` is the number of examined hosts: the hosts of the policy's seeds, or (`is_of_all_hosts`) all hosts.
+    `has_more` if there are others, which were not examined.
     """
 
-    bins: Counted
-    changes: Sequence[BinChange]
+    hosts: Counted
+    changes: Sequence[HostChange]
     seeds: Counted
     reaches: Sequence[Reach]
     total_before: Limits | None
@@ -100,31 +100,31 @@ class Preview:
     per_address_before: bool
     per_address_after: bool
     among: int
-    is_of_all_bins: bool
+    is_of_all_hosts: bool
     has_more: bool
     warnings: Sequence[str]
 
 
 def read_preview(
-    before: PolicyTerms | None, after: PolicyTerms, *, warnings: Sequence[str], now: dt.datetime
+    before: PolicyValues | None, after: PolicyValues, *, warnings: Sequence[str], now: dt.datetime
 ) -> Preview:
     """Return the effects of a policy that becomes `after`; `before` is None for a new one, which no seed has yet."""
     everywhere = after.holds_everywhere or (before is not None and before.holds_everywhere)
     own = {} if before is None else _names(BinLimit.objects.filter(policy=before.id).values_list("bin_id"))
-    is_of_all_bins = everywhere or not own
-    looked_at = _names(Bin.objects.values_list("pk")) if is_of_all_bins else own
+    is_of_all_hosts = everywhere or not own
+    looked_at = _names(Bin.objects.values_list("pk")) if is_of_all_hosts else own
     names = sorted(looked_at)[:LOOKED_AT]
     limited_before = _Limited(before, own)
     limited_after = _Limited(after, own)
-    bins = Counted()
+    hosts = Counted()
     changed: list[str] = []
     reaches = [Reach(rule, Counted(), rule.pattern == "") for rule in after.rules]
     for name in names:
         places_after = limited_after.patterns.places_of(name)
         for place in places_after:
-            reaches[place].bins.add(name)
+            reaches[place].hosts.add(name)
         if limited_before.says(name) != limited_after.says(name, places_after):
-            bins.add(name)
+            hosts.add(name)
             if len(changed) < _CHANGES_SHOWN:
                 changed.append(name)
     others = _others([looked_at[name] for name in changed], but=after.id, with_usual=everywhere, now=now)
@@ -133,9 +133,9 @@ def read_preview(
         said = (limited_before.limits(name, now), limited_after.limits(name, now))
         beside = others.get(looked_at[name], [])
         in_force = [strictest([*beside, *([limits] if limits else [])]) for limits in said]
-        changes.append(BinChange(name, *said, *in_force))
+        changes.append(HostChange(name, *said, *in_force))
     return Preview(
-        bins=bins,
+        hosts=hosts,
         changes=changes,
         seeds=_seeds(None if everywhere else after.id),
         reaches=reaches,
@@ -144,57 +144,57 @@ def read_preview(
         per_address_before=before is not None and before.per_address,
         per_address_after=after.per_address,
         among=len(names),
-        is_of_all_bins=is_of_all_bins,
+        is_of_all_hosts=is_of_all_hosts,
         has_more=len(looked_at) > LOOKED_AT,
         warnings=warnings,
     )
 
 
 class _Limited:
-    """The terms of a policy for bins, in a form that is quickly compared."""
+    """The limits of a policy for hosts, in a form that is quickly compared."""
 
-    def __init__(self, terms: PolicyTerms | None, own: Iterable[str]) -> None:
-        self._terms = terms
+    def __init__(self, policy: PolicyValues | None, own: Iterable[str]) -> None:
+        self._policy = policy
         self._own = frozenset(own)
-        self._rules = terms.rules if terms else ()
+        self._rules = policy.rules if policy else ()
         self.patterns = Patterns(rule.pattern for rule in self._rules)
 
     def says(self, name: str, places: Sequence[int] | None = None) -> tuple[object, ...] | None:
-        """Return all terms for a bin at any time; None if the policy does not apply to it."""
-        if self._terms is None or not self._holds_for(name):
+        """Return all limits for a host at any time; None if the policy does not apply to it."""
+        if self._policy is None or not self._holds_for(name):
             return None
         places = self.patterns.places_of(name) if places is None else places
-        terms = self._terms
-        return (terms.numbers, terms.spares(name), terms.per_address, [self._rules[place] for place in places])
+        policy = self._policy
+        return (policy.numbers, policy.spares(name), policy.per_address, [self._rules[place] for place in places])
 
     def limits(self, name: str, at: dt.datetime) -> Limits | None:
-        return self._terms.for_bin(name, at) if self._terms and self._holds_for(name) else None
+        return self._policy.for_bin(name, at) if self._policy and self._holds_for(name) else None
 
     def _holds_for(self, name: str) -> bool:
-        return self._terms is not None and (self._terms.holds_everywhere or name in self._own)
+        return self._policy is not None and (self._policy.holds_everywhere or name in self._own)
 
 
-def _names(bins: "QuerySet[Any, Any]") -> dict[str, int]:
-    """Return these bins by their names, at most one more than are examined, without addresses and policies."""
-    chosen = bins[: LOOKED_AT + 1]
+def _names(hosts: "QuerySet[Any, Any]") -> dict[str, int]:
+    """Return these hosts by their names, at most one more than are examined, without addresses and policies."""
+    chosen = hosts[: LOOKED_AT + 1]
     hosts = Bin.objects.filter(pk__in=chosen).exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
     return dict(hosts.values_list("name", "pk"))
 
 
-def _others(bins: Sequence[int], *, but: int, with_usual: bool, now: dt.datetime) -> dict[int, list[Limits]]:
+def _others(hosts: Sequence[int], *, but: int, with_usual: bool, now: dt.datetime) -> dict[int, list[Limits]]:
     """
-    Return the limits of these bins from other sources than this policy; usual limits only if no seed has a policy.
+    Return the limits of these hosts from other sources than this policy; usual limits only if no seed has a policy.
     """
-    if not bins:
+    if not hosts:
         return {}
     connection.ensure_connection()
     with named_rows(connection.connection) as cursor:
-        rows = cursor.execute(_LIMITS, {"bins": list(bins), "policy": None}).fetchall()
-        terms = Terms.read(cursor, rows, now=now)
+        rows = cursor.execute(_LIMITS, {"hosts": list(hosts), "policy": None}).fetchall()
+        applied = AppliedPolicies.read(cursor, rows, now=now)
     return {
         row.id: [
             source.limits
-            for source in terms.sources_of(row)
+            for source in applied.sources_of(row)
             if source.policy != but and (with_usual or source.origin != Origin.USUAL)
         ]
         for row in rows

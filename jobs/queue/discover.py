@@ -141,9 +141,9 @@ _AGAIN_COLUMNS: Final = (
 
 # Inserts new documents, and writes known ones whose rows are locked: the first parts of a statement with `discovered`.
 # Locks: the inserted QueueItems, by hash. Rows that another transaction inserted meanwhile stay as they are; the caller
-# compares the keys in `planted`.
+# compares the keys in `inserted`.
 INSERT_OR_REVIVE: Final[LiteralString] = f"""
-planted AS (
+inserted AS (
     INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action,
                                 depth, redirects)
     SELECT hash, job_id, lane_id, identifier, stage, false, false, run_no,
@@ -173,7 +173,7 @@ planted AS (
 )"""
 # The counts of the inserted documents, for an insert of counter deltas.
 COUNT_INSERTED: Final[LiteralString] = """
-    SELECT job_id, lane_id, run_no, 'stage', stage, 0, '', count(*) FROM planted GROUP BY job_id, lane_id, run_no, stage
+    SELECT job_id, lane_id, run_no, 'stage', stage, 0, '', count(*) FROM inserted GROUP BY job_id, lane_id, run_no, stage
 """
 
 

@@ -21,26 +21,26 @@ _FORGET: Final[LiteralString] = "DELETE FROM jobs_notification WHERE job_id = %(
 _PLAN: Final[LiteralString] = """
 INSERT INTO jobs_notification (job_id, output_id, refused)
 SELECT %(job)s, id, '' FROM unnest(%(outputs)s::bigint[]) AS wanted(id) ORDER BY id
-ON CONFLICT (job_id, output_id) DO UPDATE SET worker_id = NULL, refused = '' WHERE jobs_notification.told_at IS NULL
+ON CONFLICT (job_id, output_id) DO UPDATE SET worker_id = NULL, refused = '' WHERE jobs_notification.notified_at IS NULL
 """
 _READ: Final[LiteralString] = """
-SELECT count(*) FILTER (WHERE told_at IS NULL AND refused = '') AS waiting,
+SELECT count(*) FILTER (WHERE notified_at IS NULL AND refused = '') AS waiting,
        coalesce(string_agg(output.name || ': ' || refused, ' ' ORDER BY output.name)
-                FILTER (WHERE told_at IS NULL AND refused <> ''), '') AS refused
+                FILTER (WHERE notified_at IS NULL AND refused <> ''), '') AS refused
   FROM jobs_notification AS notification JOIN jobs_outputconnection AS output ON output.id = notification.output_id
  WHERE job_id = %(job)s
 """
 _RELEASE: Final[LiteralString] = """
 UPDATE jobs_notification AS notification SET worker_id = NULL
   FROM nodes_node AS node
- WHERE notification.job_id = %(job)s AND notification.told_at IS NULL
+ WHERE notification.job_id = %(job)s AND notification.notified_at IS NULL
    AND node.id = notification.worker_id AND node.status NOT IN ('running', 'draining')
 """
 # A cheap test before the claim, since notifications are rare.
 _IS_THERE: Final[LiteralString] = """
 SELECT EXISTS (SELECT FROM jobs_notification AS notification JOIN jobs_job AS job ON job.id = notification.job_id
                 WHERE job.node_scope = %(scope)s AND job.phase IN ('notifying', 'notifying_of_deletion')
-                  AND notification.worker_id IS NULL AND notification.told_at IS NULL AND notification.refused = '')
+                  AND notification.worker_id IS NULL AND notification.notified_at IS NULL AND notification.refused = '')
 """
 # Locks: Notification, skipping what is locked.
 _CLAIM: Final[LiteralString] = """
@@ -48,7 +48,7 @@ WITH wanted AS (
     SELECT notification.id
       FROM jobs_notification AS notification JOIN jobs_job AS job ON job.id = notification.job_id
      WHERE job.node_scope = %(scope)s AND job.phase IN ('notifying', 'notifying_of_deletion')
-       AND notification.worker_id IS NULL AND notification.told_at IS NULL AND notification.refused = ''
+       AND notification.worker_id IS NULL AND notification.notified_at IS NULL AND notification.refused = ''
      ORDER BY notification.id LIMIT 1
        FOR NO KEY UPDATE OF notification SKIP LOCKED
 )
@@ -60,8 +60,8 @@ RETURNING notification.id AS notification_id, output.id, output.connector, outpu
 _SETTLE: Final[LiteralString] = """
 WITH settled AS (
     UPDATE jobs_notification
-       SET told_at = CASE WHEN %(refused)s = '' THEN clock_timestamp() END, refused = %(refused)s, worker_id = NULL
-     WHERE id = %(notification)s AND worker_id = %(worker)s AND told_at IS NULL
+       SET notified_at = CASE WHEN %(refused)s = '' THEN clock_timestamp() END, refused = %(refused)s, worker_id = NULL
+     WHERE id = %(notification)s AND worker_id = %(worker)s AND notified_at IS NULL
     RETURNING job_id, output_id
 ), past AS (
     INSERT INTO jobs_activity (started_at, seconds, job_id, repository_id, output_id, activity, entity, result_code,
@@ -77,7 +77,7 @@ SELECT FROM settled
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class NotificationState:
     """The state of a job's notifications: the number of open ones, and the messages of outputs that refused."""
 
     waiting: int
@@ -92,12 +92,12 @@ def plan(connection: psycopg.Connection[Any], *, job_id: int, outputs: Sequence[
         connection.execute(_PLAN, {"job": job_id, "outputs": list(outputs)})
 
 
-def look(connection: psycopg.Connection[Any], *, job_id: int) -> Told:
+def look(connection: psycopg.Connection[Any], *, job_id: int) -> NotificationState:
     """Return the state of a job's notifications, after it released claims of dead workers."""
     connection.execute(_RELEASE, {"job": job_id})
     row = connection.execute(_READ, {"job": job_id}).fetchone()
     assert row is not None
-    return Told(*row)
+    return NotificationState(*row)
 
 
 @dataclass(frozen=True, slots=True)

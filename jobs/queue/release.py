@@ -14,14 +14,14 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.lifecycle.document import Action, Stage
-from jobs.queue.sql.floor import LOWEST_BATCH, LOWEST_TURN
+from jobs.queue.sql.low_water import LOWEST_BATCH, LOWEST_TURN
 from jobs.queue.sql.newest import held_newest
 from jobs.queue.sql.order import FRESH, KEPT
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.runnable import RUNNABLE
 from jobs.queue.take import Claimed
-from jobs.queue.wake import Sweep, put_off_lanes, wake_lanes
+from jobs.queue.wake import Sweep, postpone_lanes, wake_lanes
 from jobs.throttling.pace import BYTES_WINDOW
 from nodes.membership.fences import TermHeld, hold_node, hold_term
 
@@ -144,7 +144,7 @@ SELECT held.id FROM held LEFT JOIN nodes_node AS node ON node.id = held.worker_i
 # Batches that only one worker or tag may take, and that will not be taken. Either the worker was lost or is of
 # another scope, or no worker has the tag. Or the turns ahead of them have ended, so that their bins are idle, and the
 # worker still has no room.
-KEPT_IN_VAIN: Final[LiteralString] = f"""
+RESERVED_FOR_ABSENT: Final[LiteralString] = f"""
 SELECT batch.id FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id = batch.worker_id
  WHERE batch.node_scope = %(scope)s AND batch.state = 'available' AND batch.id >= {LOWEST_BATCH}
    AND (batch.worker_id IS NOT NULL OR batch.tag <> '' AND NOT EXISTS (
@@ -187,7 +187,7 @@ def give_back(
 
 
 @retried
-def put_off(
+def postpone(
     connection: psycopg.Connection[Any], *, worker: uuid.UUID, claims: Sequence[Claimed], until: dt.datetime
 ) -> int:
     """
@@ -197,7 +197,7 @@ def put_off(
         FenceRefused: the worker was marked failed.
     """
     rows = _return_claims(connection, worker=worker, claims=claims, until=until)
-    put_off_lanes(connection, (row.lane_id for row in rows), until=until)
+    postpone_lanes(connection, (row.lane_id for row in rows), until=until)
     return len(rows)
 
 
@@ -285,9 +285,9 @@ def withdraw_of_stopped_jobs(connection: psycopg.Connection[Any], *, scope: str,
     return withdraw(connection, batches=batches, now=now) if batches else 0
 
 
-def withdraw_kept_in_vain(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
+def withdraw_reserved_for_absent(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
     """Withdraw unsent batches whose worker cannot take them, or left them too long; return how many documents."""
-    batches = [row[0] for row in connection.execute(KEPT_IN_VAIN, {"scope": scope, "now": now})]
+    batches = [row[0] for row in connection.execute(RESERVED_FOR_ABSENT, {"scope": scope, "now": now})]
     return withdraw(connection, batches=batches, now=now) if batches else 0
 
 

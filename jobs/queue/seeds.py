@@ -131,7 +131,7 @@ def discover_seeds(
             (run, version, seed_id, list(urls)),
         )
         if rules is not None:
-            woken = hop_limits.plant_seeds(
+            woken = hop_limits.add_seeds_of_run(
                 HopGraph(cursor, job_id, rules), named, run_no=run, is_full_scan=held.scan == Scan.FULL
             )
             wake_lanes(cursor, woken, now=now)

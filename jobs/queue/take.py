@@ -18,7 +18,7 @@ from jobs.connectors.repository.base import Document
 from jobs.queue.flushing.carried import merged
 from jobs.queue.pace.addresses import HOLDS_FOR_ADDRESSES
 from jobs.queue.pace.opening import OPENING
-from jobs.queue.sql.floor import LOWEST_BATCH
+from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.sql.newest import WAITING, newest
 from jobs.queue.sql.rows import named_rows
 from jobs.throttling.bins import LONGEST_PLAN
@@ -28,7 +28,7 @@ from nodes.membership.incarnation import remembered
 
 # Time during which the keeper of a bin has the first chance.
 _COURTESY: Final = dt.timedelta(milliseconds=250)
-# Age of an offer from which on the worker reads the limits of its turns again. An edit since then may apply to other
+# Age of an offer above which the worker reads the limits of its turns again. An edit since then may apply to other
 # workers before this one's regular check.
 _TRUSTED: Final = LONGEST_PLAN / 2
 

@@ -28,9 +28,9 @@ _PAGES_A_PASS: Final = 32
 _IN_TURN_A_PASS: Final = 350
 # The same limits in a fast round: a hundred thousand lanes take some seconds, and no statement takes long. The last
 # number limits the statements in a row if none finds a lane.
-_PAGES_IN_HASTE: Final = 128
-_IN_TURN_IN_HASTE: Final = 5_000
-_STATEMENTS_IN_HASTE: Final = 8
+_PAGES_WHEN_FAST: Final = 128
+_LANES_WHEN_FAST: Final = 5_000
+_STATEMENTS_WHEN_FAST: Final = 8
 # The pages of a statement in a scan of all lanes.
 _PAGES_A_STATEMENT: Final = 1024
 # A lane that was served this recently may have gone to sleep while a flush that filled it saw it awake. Within the
@@ -40,7 +40,7 @@ _SETTLED: Final = dt.timedelta(seconds=1)
 # Lanes that sleep no longer than an edit of limits may take to apply are left alone.
 _SOON: Final = f"{LONGEST_PLAN.total_seconds():.0f} seconds"
 # Shortest interval between two scans: an earlier one finds nothing new.
-_BREATH: Final = dt.timedelta(seconds=1)
+_SHORTEST_INTERVAL: Final = dt.timedelta(seconds=1)
 
 # Documents are searched only in lanes that sleep.
 # Locks: Lane by id, skipping what is locked.
@@ -162,35 +162,35 @@ class Sweep:
         # The last place of the round; and the moment up to which recently served lanes were examined.
         self._place = _START
         self._reached: dt.datetime | None = None
-        self._hastens = False
+        self._speeds_up = False
 
-    def hasten(self) -> None:
+    def speed_up(self) -> None:
         """Start a fast round: the limits were changed, and any lane may wait for a limit that no longer applies."""
         self._place = _START
-        self._hastens = True
+        self._speeds_up = True
 
     def look(self, connection: psycopg.Connection[Any], *, groups: Sequence[int], now: dt.datetime) -> int:
         """Examine the next lanes of these groups; return how many were woken."""
-        if self._hastens:
-            return self._look_in_haste(connection, groups, now=now)
+        if self._speeds_up:
+            return self._scan_fast(connection, groups, now=now)
         until = now - _SETTLED
         since = max(now - _LATELY, self._reached) if self._reached else now - _LATELY
-        if until - since < _BREATH:
+        if until - since < _SHORTEST_INTERVAL:
             return 0
         facts = {"since": since, "until": until, "in_turn": _IN_TURN_A_PASS}
         row = self._sweep(connection, groups, facts, pages=_PAGES_A_PASS, now=now)
         self._reached = row.last_served if row.were_many else until
         return int(row.woken) + _wake_opened(connection, row.held, now=now)
 
-    def _look_in_haste(self, connection: psycopg.Connection[Any], groups: Sequence[int], *, now: dt.datetime) -> int:
+    def _scan_fast(self, connection: psycopg.Connection[Any], groups: Sequence[int], *, now: dt.datetime) -> int:
         # The round also meets lanes that were served lately.
-        facts = {"since": now, "until": now, "in_turn": _IN_TURN_IN_HASTE}
-        for _ in range(_STATEMENTS_IN_HASTE):
-            row = self._sweep(connection, groups, facts, pages=_PAGES_IN_HASTE, now=now)
-            self._hastens = row.goes_on is not None
+        facts = {"since": now, "until": now, "in_turn": _LANES_WHEN_FAST}
+        for _ in range(_STATEMENTS_WHEN_FAST):
+            row = self._sweep(connection, groups, facts, pages=_PAGES_WHEN_FAST, now=now)
+            self._speeds_up = row.goes_on is not None
             if woken := int(row.woken) + _wake_opened(connection, row.held, now=now):
                 return woken
-            if not self._hastens:
+            if not self._speeds_up:
                 break
         return 0
 
@@ -237,7 +237,7 @@ def wake_lanes(
         connection.execute(_WAKE, {"lanes": named, "now": now})
 
 
-def put_off_lanes(connection: psycopg.Connection[Any], lanes: Iterable[int], *, until: dt.datetime) -> None:
+def postpone_lanes(connection: psycopg.Connection[Any], lanes: Iterable[int], *, until: dt.datetime) -> None:
     """Delay lanes whose documents were refused; a lane with documents to process keeps its earlier time."""
     if named := sorted(set(lanes)):
         connection.execute(_PUT_OFF, {"lanes": named, "until": until})

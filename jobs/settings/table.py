@@ -93,7 +93,7 @@ DELETED_AT_ONCE: Final = Setting(
     meaning="Batch size of documents to delete. With 0, the worker takes no such documents.",
     applies=Applies.AT_ONCE,
 )
-TELLS_OUTPUTS: Final = Setting(
+NOTIFIES_OUTPUTS: Final = Setting(
     path="worker.tells_outputs",
     environment="CRAWLCTL_TELLS_OUTPUTS",
     kind=Flag(),
@@ -337,7 +337,7 @@ TABLE: Final = Table(
         EXPIRED_AT_ONCE,
         CLEANED_AT_ONCE,
         DELETED_AT_ONCE,
-        TELLS_OUTPUTS,
+        NOTIFIES_OUTPUTS,
         KEEPS_HOSTS_STRICTLY,
         FLUSH_AFTER,
         DRAIN_TIMEOUT,

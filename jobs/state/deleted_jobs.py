@@ -38,7 +38,7 @@ _AT_REST: Final[dict[str, Any]] = {
 }
 
 
-def bury(job: Job, *, now: dt.datetime) -> None:
+def store_deleted_job(job: Job, *, now: dt.datetime) -> None:
     """Keep the rows of a job that is about to be deleted."""
     if not current()[KEEP_REMOVED]:
         return

@@ -3,8 +3,8 @@ The only place where a job's state changes.
 
 Each change is a row of the lifecycle's table. The job's row is locked from the check to the write, so of two
 concurrent attempts one succeeds and the other is refused. A process that works for the job holds the same row shared
-in its own transactions (`jobs.queue.offering.stuff`). So once a change has committed, no process can hand out work by the old
-state.
+in its own transactions (`jobs.queue.offering.stuff`). So once a change has committed, no process can hand out work by
+the old state.
 """
 
 import datetime as dt
@@ -20,7 +20,7 @@ from jobs.lifecycle.job import TRANSITIONS, JobState, allowed_transitions, is_po
 from jobs.lifecycle.table import Owner
 from jobs.models import Job
 from jobs.state import channels, journal
-from jobs.state.deleted_jobs import bury
+from jobs.state.deleted_jobs import store_deleted_job
 from nodes.errors import Refused, Unknown
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.fences import TermHeld, hold_term
@@ -81,7 +81,7 @@ def make_transition(
         for column, value in changes.items():
             setattr(job, column, value)
         job.save(update_fields=list(changes))
-        _tell(job, name, reason=reason, code=str(changes.get("run_end", "")), made_by=made_by, now=now)
+        _publish(job, name, reason=reason, code=str(changes.get("run_end", "")), made_by=made_by, now=now)
     return StateChange(job=job, name=name, before=before, after=job.state)
 
 
@@ -94,8 +94,8 @@ def drop_job(job_id: int, *, made_by: str, now: dt.datetime, term: TermHeld) -> 
     """
     with transaction.atomic():
         job = _hold(job_id, "go", term=term)
-        _tell(job, "go", reason="", code="", made_by=made_by, now=now)
-        bury(job, now=now)
+        _publish(job, "go", reason="", code="", made_by=made_by, now=now)
+        store_deleted_job(job, now=now)
         job.delete()
 
 
@@ -122,10 +122,10 @@ def _hold(job_id: int, name: str, *, term: TermHeld | None) -> Job:
     return job
 
 
-def _tell(job: Job, name: str, *, reason: str, code: str, made_by: str, now: dt.datetime) -> None:
+def _publish(job: Job, name: str, *, reason: str, code: str, made_by: str, now: dt.datetime) -> None:
     """Write the change into the journal and the history, and notify the processes that work for the job."""
-    says = TRANSITIONS[name].says
-    message = f"{says}: {reason}" if reason else says
+    sentence = TRANSITIONS[name].message
+    message = f"{sentence}: {reason}" if reason else sentence
     journal.record(job, kind=name.replace(" ", "_"), message=message, made_by=made_by, now=now)
     if activity := OF_TRANSITIONS.get(name):
         journal.remember(job, activity=activity, code=code, description=reason, now=now)

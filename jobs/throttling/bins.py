@@ -185,7 +185,7 @@ class _Room:
     # The worker that keeps a limited parent's pace. `is_taken` if that worker has not taken its batch yet.
     holder: uuid.UUID | None = None
     is_taken: bool = False
-    # The tag that the one worker of this pass must have; None before a lane was chosen.
+    # The tag of the first chosen lane, which the worker of this pass must have; None before a lane was chosen.
     tag: str | None = None
 
     @classmethod

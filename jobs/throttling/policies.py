@@ -55,7 +55,7 @@ _NOTHING: Final = Numbers()
 
 
 @dataclass(frozen=True, slots=True)
-class RuleTerms:
+class RuleValues:
     """
     Other limits for the bins of a pattern while a window is open; or a denial: until the window closes, or permanent.
 
@@ -70,7 +70,7 @@ class RuleTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyTerms:
+class PolicyValues:
     """
     A policy as a value. `version` grows with each change of it, so results may be cached by version.
 
@@ -81,13 +81,13 @@ class PolicyTerms:
     id: int
     version: int
     numbers: Numbers
-    rules: tuple[RuleTerms, ...] = ()
+    rules: tuple[RuleValues, ...] = ()
     total: Numbers = _NOTHING
     holds_everywhere: bool = False
     per_address: bool = False
     spares_loopback: bool = False
     _patterns: Patterns = field(init=False, repr=False, compare=False)
-    # By the indices of the rules that match a name: since when the end of their denial is known, and that end.
+    # By the indices of the rules that match a name: the moment of the computation, and the end of their denial.
     _ends: dict[tuple[int, ...], tuple[dt.datetime, dt.datetime | None]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_GO_ON, Limits
-from jobs.throttling.policies import PolicyTerms
+from jobs.throttling.policies import PolicyValues
 
 
 class Origin(enum.StrEnum):
@@ -30,7 +30,7 @@ class Source:
     """
     A source of a bin's limits. For a policy, also its id and the number of its rule, from 1 (None: its own limits).
 
-    `since` is the beginning, as far as that is known, and `until` the next possible change.
+    `since` is its start, None if unknown, and `until` the next possible change.
     """
 
     origin: Origin
@@ -54,14 +54,14 @@ class Decisive:
 _NOTHING: Final = Limits(UNLIMITED_REQUESTS, 0.0)
 
 
-def of_policy(terms: PolicyTerms, name: str, at: dt.datetime) -> Source:
+def of_policy(policy: PolicyValues, name: str, at: dt.datetime) -> Source:
     """Return the source of a policy for the bin of this name at a moment."""
-    return _said(terms, terms.for_bin(name, at), terms.place_for(name, at), at)
+    return _said(policy, policy.for_bin(name, at), policy.place_for(name, at), at)
 
 
-def of_total(terms: PolicyTerms, at: dt.datetime) -> Source:
+def of_total(policy: PolicyValues, at: dt.datetime) -> Source:
     """Return the source of a policy for all its bins together at a moment."""
-    return _said(terms, terms.in_total(at) or _NOTHING, terms.place_in_total(at), at)
+    return _said(policy, policy.in_total(at) or _NOTHING, policy.place_in_total(at), at)
 
 
 def of_robots(interval: float) -> Source:
@@ -99,7 +99,7 @@ def _least_bytes(sources: Iterable[Source]) -> Source | None:
     return min(said, key=lambda pair: pair[0])[1] if said else None
 
 
-def _said(terms: PolicyTerms, limits: Limits, place: int | None, at: dt.datetime) -> Source:
-    since = None if place is None else terms.rules[place].window.last_change(at)
+def _said(policy: PolicyValues, limits: Limits, place: int | None, at: dt.datetime) -> Source:
+    since = None if place is None else policy.rules[place].window.last_change(at)
     rule = None if place is None else place + 1
-    return Source(Origin.POLICY, limits, terms.id, rule, since, limits.closed_until or terms.next_change(at))
+    return Source(Origin.POLICY, limits, policy.id, rule, since, limits.closed_until or policy.next_change(at))

@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from jobs.queries.cluster.coordination_page import ClusterSight, CoordinationPage, read_coordination, read_raw_tree
+from jobs.queries.cluster.coordination_page import CoordinationPage, ShownCluster, read_coordination, read_raw_tree
 from jobs.ui.pages import page
 from nodes.coordination.port import CoordinationError, LockSeen
 from nodes.coordination.raw_tree import Branch, NoSuchPath
@@ -32,7 +32,7 @@ def coordination(request: HttpRequest) -> HttpResponse:
     context = {
         "seen": seen,
         "uses_zookeeper": uses_zookeeper(),
-        "cluster": None if seen.sight is None else _cluster(seen.sight, names=_names(seen), now=read_clock()),
+        "cluster": None if seen.shown is None else _cluster(seen.shown, names=_names(seen), now=read_clock()),
     }
     return render(request, "ui/coordination.html", context)
 
@@ -57,8 +57,8 @@ def tree(request: HttpRequest) -> HttpResponse:
 
 def _names(seen: CoordinationPage) -> Mapping[str, str]:
     """Return the names of the cluster's nodes that the database knows by id: those of daemons."""
-    assert seen.sight is not None
-    ids = [node for node in (line.node for line in seen.sight.members) if _is_id(node)]
+    assert seen.shown is not None
+    ids = [node for node in (line.node for line in seen.shown.members) if _is_id(node)]
     return {str(node.id): f"{node.kind} {node.name}" for node in Node.objects.filter(id__in=ids)}
 
 
@@ -69,7 +69,7 @@ def _is_id(text: str) -> bool:
         return False
 
 
-def _cluster(sight: ClusterSight, *, names: Mapping[str, str], now: dt.datetime) -> Mapping[str, Any]:
+def _cluster(sight: ShownCluster, *, names: Mapping[str, str], now: dt.datetime) -> Mapping[str, Any]:
     return {
         "main": names.get(sight.main, sight.main) or _("No main manager"),
         "has_main": bool(sight.main),
@@ -112,15 +112,15 @@ def _branch(branch: Branch, *, now: dt.datetime) -> Mapping[str, Any]:
         "size": formats.size(branch.size),
         "changed": formats.moment(branch.changed_at, now=now),
         "in_all": formats.number(branch.in_all),
-        "twigs": [
+        "tree_nodes": [
             {
-                "name": twig.name,
-                "path": twig.path,
-                "size": formats.size(twig.size),
-                "version": formats.number(twig.version),
-                "changed": formats.moment(twig.changed_at, now=now),
-                "ephemeral": _("ephemeral (ends with its session)") if twig.is_ephemeral else "",
+                "name": tree_node.name,
+                "path": tree_node.path,
+                "size": formats.size(tree_node.size),
+                "version": formats.number(tree_node.version),
+                "changed": formats.moment(tree_node.changed_at, now=now),
+                "ephemeral": _("ephemeral (ends with its session)") if tree_node.is_ephemeral else "",
             }
-            for twig in branch.twigs
+            for tree_node in branch.tree_nodes
         ],
     }

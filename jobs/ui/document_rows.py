@@ -14,7 +14,7 @@ from jobs.queries.documents.lists import DocumentLine, DocumentStory, HeldBy, Li
 from jobs.queries.documents.search import Hit, SearchPage
 from jobs.words.codes import explain_code
 from jobs.words.documents import document_state
-from jobs.words.explanations import tell_story
+from jobs.words.explanations import explain_document
 from nodes.web import formats
 
 
@@ -45,7 +45,7 @@ def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, obje
         code=item.result_code,
         is_of_this_run=story.is_of_this_run,
     )
-    verdict, *sentences = tell_story(story, now=now)
+    verdict, *sentences = explain_document(story, now=now)
     return {
         "identifier": item.identifier,
         # A crawled identifier is untrusted: only a web address becomes a link.

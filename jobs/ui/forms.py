@@ -11,7 +11,7 @@ from jobs.models import Job
 from jobs.queries.documents.lists import STATES, DocumentFilter, DocumentKey
 from jobs.queries.few_choices import offer_few
 from jobs.queries.hosts.selection import STATES as HOST_STATES
-from jobs.queries.hosts.selection import BinFilter
+from jobs.queries.hosts.selection import HostFilter
 
 _STATE_WORDS = {
     "waiting": _("waiting"),
@@ -99,11 +99,11 @@ class HostFilterForm(forms.Form):
     )
     after = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
 
-    def as_filter(self) -> BinFilter:
+    def as_filter(self) -> HostFilter:
         """Return the filter of a valid form."""
         wanted = self.cleaned_data
         state = "" if wanted["state"] == _ALL else wanted["state"]
-        return BinFilter(name=wanted["name"], state=state, after=wanted["after"])
+        return HostFilter(name=wanted["name"], state=state, after=wanted["after"])
 
     @property
     def is_of_the_busiest(self) -> bool:

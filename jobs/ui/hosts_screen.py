@@ -8,8 +8,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from jobs.queries.hosts.limits import SourceLine
-from jobs.queries.hosts.lines import BinLine, ParentLine
-from jobs.queries.hosts.page import BinPage, LaneLine, Refusal
+from jobs.queries.hosts.lines import HostStatus, ParentLine
+from jobs.queries.hosts.page import HostPage, LaneLine, Refusal
 from jobs.queries.meter import STEP, STEPS
 from jobs.throttling.sources import Origin
 from jobs.ui.screens import documents_address
@@ -19,16 +19,16 @@ from jobs.words.limits import limits_in_words
 from nodes.web import formats
 from nodes.web.screens import Record
 
-# Coordinates of a row's small picture, and of a page's large one. The style stretches them.
+# Coordinates of a row's small chart, and of a page's large one. The style sheet stretches them.
 _SPARK: Final = (60, 16)
 _PICTURE: Final = (300, 60)
 
 
-def hosts_screen(lines: Sequence[BinLine], *, now: dt.datetime) -> Record:
+def hosts_screen(lines: Sequence[HostStatus], *, now: dt.datetime) -> Record:
     return {"hosts": [host_row(line, now=now) for line in lines]}
 
 
-def host_row(line: BinLine, *, now: dt.datetime) -> Record:
+def host_row(line: HostStatus, *, now: dt.datetime) -> Record:
     points, _top = _points(line.history, *_SPARK)
     since = line.limited_since
     return {
@@ -51,8 +51,8 @@ def host_row(line: BinLine, *, now: dt.datetime) -> Record:
     }
 
 
-def host_screen(page: BinPage, *, now: dt.datetime) -> Record:
-    line = page.bin
+def host_screen(page: HostPage, *, now: dt.datetime) -> Record:
+    line = page.host
     return {
         **host_row(line, now=now),
         **_picture(line),
@@ -65,7 +65,7 @@ def host_screen(page: BinPage, *, now: dt.datetime) -> Record:
     }
 
 
-def _back_off(line: BinLine, *, now: dt.datetime) -> str:
+def _back_off(line: HostStatus, *, now: dt.datetime) -> str:
     """Return the end of the back-off, or the level from which the host recovers."""
     if not line.back_off_level or line.back_off_until is None:
         return formats.UNKNOWN
@@ -86,8 +86,8 @@ def _points(history: Sequence[float | None], width: int, height: int, *, least_t
     return " ".join(f"{step * step_width:.0f},{height - 1 - rate * scale:.0f}" for step, rate in known), top
 
 
-def _picture(line: BinLine) -> Record:
-    """Return the picture of the rate in the last minutes, with the line of the allowed rate."""
+def _picture(line: HostStatus) -> Record:
+    """Return the chart of the rate in the last minutes, with the line of the allowed rate."""
     width, height = _PICTURE
     # Past requests were allowed by the policy of a job that has ended, which no longer limits the host.
     allowed = line.allowed_starts_per_second if line.waiting or line.in_progress else None
@@ -116,47 +116,47 @@ def _read(rate: float | None) -> str:
 # --- Limits --------------------------------------------------------------------------------------
 
 
-def _limits(line: BinLine, *, now: dt.datetime) -> list[Record]:
-    limits, said_by = line.limits, line.said_by
+def _limits(line: HostStatus, *, now: dt.datetime) -> list[Record]:
+    limits, set_by = line.limits, line.set_by
     gap = _("one every %(gap)s s") % {"gap": f"{limits.gap:.4g}"}
     rows = [
         (
             _("Open requests"),
             verdicts.open_requests(line),
             verdicts.requests(limits.requests),
-            said_by.requests,
+            set_by.requests,
         ),
         (
             _("Starts per second"),
             formats.rate(line.starts_per_second),
             gap if limits.gap else _("no limit"),
-            said_by.gap,
+            set_by.gap,
         ),
         (
             _("Bytes per second"),
             _read(line.bytes_per_second),
             _bytes(limits.bytes_per_second),
-            said_by.bytes_per_second,
+            set_by.bytes_per_second,
         ),
     ]
     found = [_limit_row(*row, now=now) for row in rows]
-    if said_by.denied is None:
+    if set_by.denied is None:
         return found
-    by = line.stopped_by if said_by.denied.source.origin == Origin.STOP else ""
-    return [_limit_row(_("All requests"), "", _("none"), said_by.denied, now=now, by=by), *found]
+    by = line.stopped_by if set_by.denied.source.origin == Origin.STOP else ""
+    return [_limit_row(_("All requests"), "", _("none"), set_by.denied, now=now, by=by), *found]
 
 
 def _limit_row(
-    what: str, actual: str, most: str, said_by: SourceLine | None, *, now: dt.datetime, by: str = ""
+    what: str, actual: str, most: str, set_by: SourceLine | None, *, now: dt.datetime, by: str = ""
 ) -> Record:
-    since = said_by.since if said_by else None
-    until = said_by.source.until if said_by else None
+    since = set_by.since if set_by else None
+    until = set_by.source.until if set_by else None
     return {
         "key": what,
         "what": what,
         "actual": actual,
         "most": most,
-        "by": by or (verdicts.source(said_by) if said_by else ""),
+        "by": by or (verdicts.source(set_by) if set_by else ""),
         "since": formats.moment(since, now=now) if since else "",
         "until": formats.moment(until, now=now) if until else "",
     }
@@ -179,7 +179,7 @@ def _parent_row(above: ParentLine, *, now: dt.datetime) -> Record:
     }
 
 
-def _lane_row(line: BinLine, lane: LaneLine, *, now: dt.datetime) -> Record:
+def _lane_row(line: HostStatus, lane: LaneLine, *, now: dt.datetime) -> Record:
     return {
         "key": str(lane.id),
         "job": lane.job_name,

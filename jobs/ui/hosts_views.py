@@ -9,9 +9,9 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from jobs.queries.hosts.lines import read_bin_lines
-from jobs.queries.hosts.page import BinPage, read_bin_page
-from jobs.queries.hosts.selection import BinFilter, find_bins, find_busiest, find_denied
+from jobs.queries.hosts.lines import read_host_statuses
+from jobs.queries.hosts.page import HostPage, read_host_page
+from jobs.queries.hosts.selection import HostFilter, find_busiest, find_denied, find_hosts
 from jobs.ui.forms import HostFilterForm
 from jobs.ui.hosts_screen import host_screen, hosts_screen
 from jobs.ui.pages import page
@@ -37,88 +37,88 @@ def hosts(request: HttpRequest) -> HttpResponse:
         ids = find_busiest()
         context["topic"] = "hosts"
     else:
-        found = find_bins(wanted)
+        found = find_hosts(wanted)
         ids = list(found.ids)
         if found.next_key is not None:
             context["next_query"] = urlencode({**form.as_query(), "after": str(found.next_key)})
         context["first_query"] = urlencode(form.as_query()) if wanted.after is not None else ""
-    context["screen"] = hosts_screen(read_bin_lines(ids, now=now), now=now)
+    context["screen"] = hosts_screen(read_host_statuses(ids, now=now), now=now)
     return render(request, "ui/hosts.html", context)
 
 
 @page
 @require_safe
-def host(request: HttpRequest, bin_id: int) -> HttpResponse:
+def host(request: HttpRequest, host_id: int) -> HttpResponse:
     now = read_clock()
-    found = _find(bin_id)
+    found = _find(host_id)
     context = {
         "screen": host_screen(found, now=now),
-        "host": found.bin,
+        "host": found.host,
         "may_stop": request.user.has_perm(MAY_STOP),
         "may_end_back_off": request.user.has_perm(EVERYWHERE),
-        "topic": host_topic(bin_id),
+        "topic": host_topic(host_id),
     }
     return render(request, "ui/host.html", context)
 
 
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
-def stop(request: HttpRequest, bin_id: int) -> HttpResponse:
+def stop(request: HttpRequest, host_id: int) -> HttpResponse:
     """Describe the effect of a stop; on POST with a reason, stop the host."""
     name = name_of_who_may(request, MAY_STOP)
-    found = _find(bin_id)
+    found = _find(host_id)
     asked = {"reason": request.POST.get("reason", "")}
     problems: dict[str, list[str]] = {}
     if request.method == "POST":
         try:
-            host_verbs.stop(bin_id, reason=asked["reason"], made_by=name, now=read_clock())
+            host_verbs.stop(host_id, reason=asked["reason"], made_by=name, now=read_clock())
         except Refused as refused:
             messages.warning(request, str(refused))
-            return redirect("host", bin_id)
+            return redirect("host", host_id)
         except Invalid as invalid:
             problems = invalid.problems
         else:
-            messages.success(request, _("%(host)s is stopped.") % {"host": found.bin.name})
-            return redirect("host", bin_id)
-    return render(request, "ui/host_stop.html", {"host": found.bin, "asked": asked, "problems": problems})
+            messages.success(request, _("%(host)s is stopped.") % {"host": found.host.name})
+            return redirect("host", host_id)
+    return render(request, "ui/host_stop.html", {"host": found.host, "asked": asked, "problems": problems})
 
 
 @page
 @require_POST
-def release(request: HttpRequest, bin_id: int) -> HttpResponse:
+def release(request: HttpRequest, host_id: int) -> HttpResponse:
     """Release a stopped host."""
     name = name_of_who_may(request, MAY_STOP)
     try:
-        found = host_verbs.release(bin_id, made_by=name, now=read_clock())
+        found = host_verbs.release(host_id, made_by=name, now=read_clock())
     except Refused as refused:
         messages.warning(request, str(refused))
     else:
         messages.success(request, _("%(host)s is released.") % {"host": found.name})
-    return redirect("host", bin_id)
+    return redirect("host", host_id)
 
 
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
-def end_back_off(request: HttpRequest, bin_id: int) -> HttpResponse:
+def end_back_off(request: HttpRequest, host_id: int) -> HttpResponse:
     """Describe the effect; on POST, end the back-off of a host, so that it gets requests again at once."""
     name = name_of_who_may(request, EVERYWHERE)
-    found = _find(bin_id)
+    found = _find(host_id)
     now = read_clock()
-    if request.method != "POST" and found.bin.back_off_level:
-        return render(request, "ui/host_end_back_off.html", {"host": found.bin, "screen": host_screen(found, now=now)})
+    if request.method != "POST" and found.host.back_off_level:
+        return render(request, "ui/host_end_back_off.html", {"host": found.host, "screen": host_screen(found, now=now)})
     if request.method != "POST":
-        messages.warning(request, _("%(host)s is not backing off.") % {"host": found.bin.name})
-        return redirect("host", bin_id)
+        messages.warning(request, _("%(host)s is not backing off.") % {"host": found.host.name})
+        return redirect("host", host_id)
     try:
-        host_verbs.end_back_off(bin_id, made_by=name, now=now)
+        host_verbs.end_back_off(host_id, made_by=name, now=now)
     except Refused as refused:
         messages.warning(request, str(refused))
     else:
         messages.success(
             request,
-            _("The back-off of %(host)s has ended. Requests resume at the full rate.") % {"host": found.bin.name},
+            _("The back-off of %(host)s has ended. Requests resume at the full rate.") % {"host": found.host.name},
         )
-    return redirect("host", bin_id)
+    return redirect("host", host_id)
 
 
 @page
@@ -153,7 +153,7 @@ def denied(request: HttpRequest) -> HttpResponse:
             context.update(problem=str(unknown), asks_back=True)
         except NotDone as refused:
             context["problem"] = str(refused)
-    stopped_hosts = read_bin_lines(list(find_bins(BinFilter(state="stopped")).ids), now=now)
+    stopped_hosts = read_host_statuses(list(find_hosts(HostFilter(state="stopped")).ids), now=now)
     return render(
         request,
         "ui/hosts_denied.html",
@@ -161,10 +161,10 @@ def denied(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _find(bin_id: int) -> BinPage:
-    found = read_bin_page(bin_id, now=read_clock())
+def _find(host_id: int) -> HostPage:
+    found = read_host_page(host_id, now=read_clock())
     if found is None:
-        raise Http404(_("Host %(id)d does not exist.") % {"id": bin_id})
+        raise Http404(_("Host %(id)d does not exist.") % {"id": host_id})
     return found
 
 

@@ -15,7 +15,7 @@ from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Guard, Phase
 from jobs.lifecycle.table import Transition
 from jobs.models import Outcome
-from jobs.queries.hosts.lines import BinLine
+from jobs.queries.hosts.lines import HostStatus
 from jobs.queries.jobs.lines import JobLine
 from jobs.queries.jobs.page import CodeCount, EventLine, HostLine, JobPage
 from jobs.queries.meter import MEAN_OF, STEP, STEPS
@@ -31,7 +31,7 @@ from nodes.lifecycle import NodeKind
 from nodes.web import formats
 from nodes.web.screens import Record
 
-# Coordinates of the picture of rates. The style stretches them.
+# Coordinates of the rate chart, which the style sheet stretches.
 _WIDTH: Final = 300
 _HEIGHT: Final = 60
 # Width of the bar of states, for all documents.
@@ -97,11 +97,11 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
     }
 
 
-def _example(page: JobPage) -> BinLine | None:
+def _example(page: JobPage) -> HostStatus | None:
     """Return a host that the verdict on the job is about; None if the verdict is about the whole job."""
     if page.job.hold is not None:
         return None
-    return next((host.bin for host in page.hosts if host.verdict.cause == page.verdict.cause), None)
+    return next((host.host for host in page.hosts if host.verdict.cause == page.verdict.cause), None)
 
 
 def _since(verdict: Verdict, *, now: dt.datetime) -> str:
@@ -161,7 +161,7 @@ def _picture(history: Sequence[float | None]) -> Record:
 
 
 def _span(first: int) -> str:
-    """Return the time from a step of the picture until now."""
+    """Return the time from a step of the chart until now."""
     span = dt.timedelta(seconds=(STEPS - first) * STEP)
     return formats.duration(span) if first else _("%(minutes)d minutes") % {"minutes": round(span.total_seconds() / 60)}
 
@@ -210,7 +210,7 @@ def _job_tone(job: JobLine) -> str:
         return "failed" if job.last_run_failed else "quiet"
     if job.latest.is_failing:
         return "failed"
-    if state.rests:
+    if state.is_halted:
         return "excluded"
     if not state.connectors_ready:
         return "failed"
@@ -301,7 +301,7 @@ def _code_row(job: JobLine, code: CodeCount) -> Record:
 
 
 def _host_row(job: JobLine, host: HostLine, *, now: dt.datetime) -> Record:
-    line = host.bin
+    line = host.host
     # A hold of the job holds its documents at every host.
     verdict = job.hold or host.verdict
     # The verdict on a host does not apply to a job with no document there.

@@ -6,8 +6,8 @@ import re
 from jobs.attention.sources import read_attention
 from jobs.queries.cluster.nodes import read_nodes_page
 from jobs.queries.cluster.page import read_cluster_page
-from jobs.queries.hosts.lines import read_bin_lines
-from jobs.queries.hosts.page import read_bin_page
+from jobs.queries.hosts.lines import read_host_statuses
+from jobs.queries.hosts.page import read_host_page
 from jobs.queries.hosts.selection import find_busiest
 from jobs.queries.jobs.page import read_job_page
 from jobs.queries.overview import read_overview
@@ -26,8 +26,8 @@ def job_topic(job_id: int) -> str:
     return f"job-{job_id}"
 
 
-def host_topic(bin_id: int) -> str:
-    return f"host-{bin_id}"
+def host_topic(host_id: int) -> str:
+    return f"host-{host_id}"
 
 
 def is_topic(name: str) -> bool:
@@ -50,7 +50,7 @@ def read_screen(name: str) -> Record:
     if name == "cluster":
         return cluster_screen(read_cluster_page(now=at), now=at)
     if name == "hosts":
-        return hosts_screen(read_bin_lines(find_busiest(), now=at), now=at)
+        return hosts_screen(read_host_statuses(find_busiest(), now=at), now=at)
     match = _ONE.fullmatch(name)
     screen = _read_one(match[1], int(match[2]), now=at) if match else None
     if screen is None:
@@ -63,5 +63,5 @@ def _read_one(kind: str, number: int, *, now: dt.datetime) -> Record | None:
     if kind == "job":
         job = read_job_page(number, now=now)
         return job_screen(job, now=now) if job else None
-    host = read_bin_page(number, now=now)
+    host = read_host_page(number, now=now)
     return host_screen(host, now=now) if host else None

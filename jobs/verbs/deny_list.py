@@ -14,8 +14,8 @@ from typing import Final
 from django.db import transaction
 
 from jobs.checks.policies import RuleWanted, as_kept, why_no_pattern
+from jobs.lifecycle.limits import MOST_REQUESTS
 from jobs.models import Bin, DenialReason, ThrottlePolicy, ThrottleRule
-from jobs.models.policy import MOST_REQUESTS
 from jobs.throttling.patterns import EVERY_PORT, patterns_of
 from jobs.verbs import policies
 from jobs.verbs.hosts import HostsUnknown, check_reason

@@ -13,7 +13,7 @@ from typing import Any, Final, Unpack
 
 from django.db import transaction
 
-from jobs.checks.job_options import GUARD, Terms, check_terms, store_windows
+from jobs.checks.job_options import GUARD, JobOptions, check_options, store_windows
 from jobs.connectors.repository.registry import check_specification
 from jobs.connectors.repository.registry import find as find_connector
 from jobs.lifecycle.job import Phase
@@ -58,7 +58,7 @@ def create_job(
     node_scope: str = CLUSTER_SCOPE,
     made_by: str,
     now: dt.datetime,
-    **terms: Unpack[Terms],
+    **options: Unpack[JobOptions],
 ) -> JobSaved:
     """
     Store a new job with its seeds and its schedule.
@@ -73,7 +73,7 @@ def create_job(
         specification=dict(specification),
         node_scope=node_scope,
         schedule_checked_at=now,
-        **terms,
+        **options,
     )
     warnings = _check(job, seeds=seeds, outputs=outputs, windows=windows, now=now)
     if Job.objects.filter(name=name).exists():
@@ -98,7 +98,7 @@ def change_job(
     node_scope: str | None = None,
     made_by: str,
     now: dt.datetime,
-    **terms: Unpack[Terms],
+    **options: Unpack[JobOptions],
 ) -> JobSaved:
     """
     Change a job; None keeps a field. While it runs, only its seeds, priority and schedule can change.
@@ -122,7 +122,7 @@ def change_job(
         changed = {
             field: value for field, value in columns.items() if value is not None and value != getattr(job, field)
         }
-        changed.update((field, value) for field, value in terms.items() if value != getattr(job, field))
+        changed.update((field, value) for field, value in options.items() if value != getattr(job, field))
         outputs_change = outputs is not None and {one.pk for one in outputs} != {one.pk for one in stored_outputs}
         seeds_before = [seed_facts(seed.urls, seed.policy_id, seed.tag) for seed in stored_seeds]
         before = _facts(job, outputs=stored_outputs, seeds=seeds_before, windows=stored_windows)
@@ -155,7 +155,7 @@ def change_job(
         if outputs_change or changed.keys() & {"specification", "hop_limits", "hop_mode"}:
             job.from_the_beginning = True
         if schedule_changes:
-            # Windows of the new schedule that opened before this change are not made up for.
+            # Windows of the new schedule that opened before this change are skipped.
             job.schedule_checked_at, job.schedule_due_at, job.missed_window_at = now, None, None
         job.save()
         if outputs is not None:
@@ -187,7 +187,7 @@ def _facts(
 ) -> dict[str, Any]:
     """Return the fields of a job that operators set."""
     return {
-        **{name: getattr(job, name) for name in ("name", "specification", "node_scope", *Terms.__annotations__)},
+        **{name: getattr(job, name) for name in ("name", "specification", "node_scope", *JobOptions.__annotations__)},
         "outputs": sorted(output.name for output in outputs),
         "seeds": seeds,
         "windows": [asdict(window) for window in windows],
@@ -232,7 +232,7 @@ def _check(
     checked = check_specification(job.repository, specification=job.specification, seeds=urls)
     problems.update((_SAID_OF.get(name, f"specification.{name}"), said) for name, said in checked.problems.items())
     link_types = find_connector(job.repository.connector).link_types
-    problems.update(check_terms(job, windows=windows, link_types=link_types, now=now))
+    problems.update(check_options(job, windows=windows, link_types=link_types, now=now))
     if problems:
         raise Invalid(problems)
     return list(checked.warnings)

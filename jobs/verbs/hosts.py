@@ -1,5 +1,5 @@
 """
-All operations of operators on bins. Pages, the REST API and commands translate their requests and call these.
+All operations of operators on hosts. Pages, the REST API and commands translate their requests and call these.
 
 The kill switch has two strengths. A *stop* lets the documents of a host wait until an operator releases the host. A
 *denial* (`jobs.verbs.deny_list`) ends them as DENIED. Both need a reason, apply to every port of a host that is named
@@ -42,9 +42,9 @@ class HostsUnknown(Refused):
         super().__init__(f"No crawl has come to a host {pattern}, so nothing would change now. Check the name.")
 
 
-def stop(bin_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
+def stop(host_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
     """
-    Stop requests to a bin, over all jobs and nodes, until `release`; a host without a port means all its ports.
+    Stop requests to a host, over all jobs and nodes, until `release`; a host without a port means all its ports.
 
     Raises:
         Unknown: there is none with this id.
@@ -53,7 +53,7 @@ def stop(bin_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
     """
     check_reason(reason)
     with transaction.atomic():
-        return _stop(_read(bin_id), reason=reason, made_by=made_by, now=now)
+        return _stop(_read(host_id), reason=reason, made_by=made_by, now=now)
 
 
 def stop_named(typed: str, *, reason: str, confirm: bool = False, made_by: str, now: dt.datetime) -> Bin:
@@ -87,12 +87,12 @@ def _stop(found: Bin, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
     if not meant.filter(stopped_at=None).update(**facts):
         raise Refused(f"{found} is already stopped by {found.stopped_by}: {found.stopped_why}")
     found.refresh_from_db()
-    _tell(found, f"{made_by} stopped {found}: {reason.strip()}", before=before, made_by=made_by)
+    _record(found, f"{made_by} stopped {found}: {reason.strip()}", before=before, made_by=made_by)
     return found
 
 
 def known_hosts(name: str) -> QuerySet[Bin]:
-    """Return the bins of a web host: the bin with this name, and, if it has no port, also those with a port."""
+    """Return the web host with this name and, if it has no port, also the same host with each port."""
     of_web = Bin.objects.filter(namespace=HOSTS.namespace)
     if _PORT.search(name):
         return of_web.filter(name=name)
@@ -101,16 +101,16 @@ def known_hosts(name: str) -> QuerySet[Bin]:
     return of_web.filter(Q(name=name) | Q(pk__in=with_port.values("pk")))
 
 
-def release(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
+def release(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
     """
-    Release a stopped bin at its pace, together with all ports that were stopped with it.
+    Release a stopped host at its pace, together with all ports that were stopped with it.
 
     Raises:
         Unknown: there is none with this id.
         Refused: it is not stopped.
     """
     with transaction.atomic():
-        found = _read(bin_id)
+        found = _read(host_id)
         if found.stopped_at is None:
             raise Refused(f"{found} is not stopped.")
         before = _facts(found)
@@ -124,13 +124,13 @@ def release(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
         for each in released:
             wake_bin(connection.connection, bin_id=each, now=now)
         found.refresh_from_db()
-        _tell(found, f"{made_by} released {found}", before=before, made_by=made_by)
+        _record(found, f"{made_by} released {found}", before=before, made_by=made_by)
     return found
 
 
-def end_back_off(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
+def end_back_off(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
     """
-    End the back-off of a bin, or its recovery, so that it has its full pace at once: an operator knows that it is
+    End the back-off of a host, or its recovery, so that it has its full pace at once: an operator knows that it is
     well.
 
     Its refusals are forgotten, whatever delay its host requested. Documents that failed there are retried now; their
@@ -141,9 +141,9 @@ def end_back_off(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
         Refused: it is not backing off.
     """
     with transaction.atomic():
-        found = _of_connectors(bin_id).select_for_update(no_key=True).first()
+        found = _of_connectors(host_id).select_for_update(no_key=True).first()
         if found is None:
-            raise Unknown("host", bin_id)
+            raise Unknown("host", host_id)
         until = found.back_off_until if found.back_off_until and found.back_off_until > now else None
         if not found.back_off_level and until is None:
             raise Refused(f"{found} is not backing off.")
@@ -151,14 +151,14 @@ def end_back_off(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
         before = _facts(found)
         found.back_off_level, found.back_off_until, found.backing_off_since = 0, None, None
         found.save(update_fields=["back_off_level", "back_off_until", "backing_off_since"])
-        retry_without_back_off(connection.connection, bin_id=bin_id, now=now)
-        _tell(found, f"{made_by} ended the back-off of {found} ({ended})", before=before, made_by=made_by)
+        retry_without_back_off(connection.connection, bin_id=host_id, now=now)
+        _record(found, f"{made_by} ended the back-off of {found} ({ended})", before=before, made_by=made_by)
     return found
 
 
 def find_named(typed: str) -> Bin:
     """
-    Return the bin of a web host, by its name or an address there.
+    Return the web host of a name, or of an address there.
 
     Raises:
         Unknown: no crawl has come to it, and no operator has stopped it.
@@ -173,7 +173,7 @@ def find_named(typed: str) -> Bin:
 
 def name_meant(typed: str) -> str:
     """
-    Return the name of the bin for the name of a web host, or an address there, as a person typed it.
+    Return the stored name of a web host for its name, or an address there, as a person typed it.
 
     Raises:
         Invalid: the name is no host name.
@@ -196,19 +196,19 @@ def check_reason(reason: str) -> None:
         raise Invalid({"reason": [f"Write a reason of 1 to {_LONGEST_REASON} characters. Other operators see it."]})
 
 
-def _of_connectors(bin_id: int) -> QuerySet[Bin]:
-    return Bin.objects.filter(pk=bin_id).exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
+def _of_connectors(host_id: int) -> QuerySet[Bin]:
+    return Bin.objects.filter(pk=host_id).exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
 
 
-def _read(bin_id: int) -> Bin:
-    found = _of_connectors(bin_id).first()
+def _read(host_id: int) -> Bin:
+    found = _of_connectors(host_id).first()
     if found is None:
-        raise Unknown("host", bin_id)
+        raise Unknown("host", host_id)
     return found
 
 
 def _facts(found: Bin) -> dict[str, object]:
-    """Return the fields of a bin that these operations change."""
+    """Return the fields of a host that these operations change."""
     return {
         "stopped_by": found.stopped_by,
         "stopped_why": found.stopped_why,
@@ -217,7 +217,7 @@ def _facts(found: Bin) -> dict[str, object]:
     }
 
 
-def _tell(changed: Bin, message: str, *, before: Mapping[str, object], made_by: str) -> None:
+def _record(changed: Bin, message: str, *, before: Mapping[str, object], made_by: str) -> None:
     """Write a line into the journal, and notify running workers when the transaction commits."""
     after = _facts(changed)
     record_request(message, made_by=made_by, before=before, after=after, bin=changed.pk)

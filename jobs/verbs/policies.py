@@ -2,27 +2,28 @@
 All operations of operators on throttle policies. Admin pages and the REST API translate their requests and call
 these.
 
-A change applies from the next turn of each bin, at most 10 s later; running workers are notified at once.
+A change applies from the next turn of each host, at most 10 s later; running workers are notified at once.
 """
 
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, Unpack
 
 from django.db import connection, transaction
 
 from jobs.checks.policies import RuleWanted, as_kept, check, is_unlimited
+from jobs.lifecycle.limits import LimitFacts
 from jobs.models import Seed, ThrottlePolicy, ThrottleRule
 from jobs.queries.policy_preview import Preview, read_preview
 from jobs.queue.pace.addresses import want_placed
 from jobs.queue.pace.read_policies import read_policies
 from jobs.state import channels
-from jobs.throttling.policies import PolicyTerms
+from jobs.throttling.policies import PolicyValues
 from nodes.errors import InUse, Invalid, NameTaken, NotAllowed, Unknown
 from nodes.membership.changes import record_change
 
-# Permission for limits of every bin of the cluster, and for denials.
+# Permission for limits of every host of the cluster, and for denials.
 EVERYWHERE: Final = "jobs.limit_everywhere"
 _USERS_NAMED: Final = 10
 _USERS_COUNTED: Final = 1_000
@@ -34,19 +35,10 @@ _NOT_ALLOWED: Final = (
 _USUAL_GAP: Final = 1.0
 
 
-class PolicyFacts(TypedDict, total=False):
+class PolicyFacts(LimitFacts, total=False):
     """Columns of a policy, by their names; missing ones keep their values."""
 
     name: str
-    open_requests: int
-    min_gap: float
-    starts: int | None
-    period: str
-    bytes_per_second: int | None
-    total_open_requests: int | None
-    total_starts: int | None
-    total_period: str
-    total_bytes_per_second: int | None
     holds_everywhere: bool
     per_address: bool
     spares_loopback: bool
@@ -80,8 +72,8 @@ class PolicySaved:
 class Rehearsed:
     """A policy before (None: it is new) and after a requested change."""
 
-    before: PolicyTerms | None
-    after: PolicyTerms
+    before: PolicyValues | None
+    after: PolicyValues
     warnings: Sequence[str]
 
 
@@ -101,11 +93,11 @@ def create(
     """
     Store a new policy, and return it.
 
-    `unlimited` if its bins have no pace on purpose. `everywhere` if the author may limit the whole cluster.
+    `unlimited` if its hosts have no pace on purpose. `everywhere` if the author may limit the whole cluster.
 
     Raises:
         Invalid: a field is invalid, or the name is taken.
-        NotAllowed: it concerns every bin, or denies some.
+        NotAllowed: it concerns every host, or denies some.
     """
     with transaction.atomic():
         saved = _write(None, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
@@ -128,7 +120,7 @@ def change(
 
     Raises:
         Invalid: a field is invalid, or the name is taken.
-        NotAllowed: it concerns every bin, or changes denials.
+        NotAllowed: it concerns every host, or changes denials.
         Unknown: the policy does not exist.
     """
     with transaction.atomic():
@@ -148,15 +140,15 @@ def rehearse(
     **facts: Unpack[PolicyFacts],
 ) -> Rehearsed:
     """
-    Return the result of `create` (without an id) or `change` without storing it; no bin is read.
+    Return the result of `create` (without an id) or `change` without storing it; no host is read.
 
     Raises:
         Invalid, NotAllowed, Unknown: as these do.
     """
     with transaction.atomic():
-        before = None if policy_id is None else _terms_of(policy_id)
+        before = None if policy_id is None else _read_policy(policy_id)
         saved = _write(policy_id, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
-        after = _terms_of(saved.policy.pk)
+        after = _read_policy(saved.policy.pk)
         transaction.set_rollback(True)
     assert after is not None
     return Rehearsed(before, after, saved.warnings)
@@ -173,7 +165,7 @@ def preview(policy_id: int | None, *, everywhere: bool, now: dt.datetime, **want
     return read_preview(found.before, found.after, warnings=found.warnings, now=now)
 
 
-def _terms_of(policy_id: int) -> PolicyTerms | None:
+def _read_policy(policy_id: int) -> PolicyValues | None:
     with connection.cursor() as cursor:
         return read_policies(cursor, [policy_id]).get(policy_id)
 
@@ -184,7 +176,7 @@ def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
 
     Raises:
         InUse: seeds have it.
-        NotAllowed: it holds for every bin, or denies some.
+        NotAllowed: it holds for every host, or denies some.
         Unknown: the policy does not exist.
     """
     with transaction.atomic():
@@ -198,7 +190,7 @@ def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
             raise InUse(why)
         record_change(f"policy {policy.name}", before=_facts(policy), after={}, made_by=made_by)
         policy.delete()
-        _tell_nodes()
+        _notify_nodes()
 
 
 def why_in_use(policy: ThrottlePolicy) -> str:
@@ -236,7 +228,7 @@ def _facts(policy: ThrottlePolicy) -> dict[str, Any]:
 
 
 def has_no_pace(policy: ThrottlePolicy) -> bool:
-    """True if the policy, or one of its rules, paces its bins neither by a gap, nor by a rate, nor by bytes."""
+    """True if the policy, or one of its rules, paces its hosts neither by a gap, nor by a rate, nor by bytes."""
     return _has_no_pace(policy, rules_of(policy))
 
 
@@ -306,7 +298,7 @@ def _lock(policy_id: int) -> tuple[ThrottlePolicy, _Before]:
 def _put_in_force(policy: ThrottlePolicy) -> None:
     with connection.cursor() as cursor:
         want_placed(cursor, policy_id=policy.pk)
-    _tell_nodes()
+    _notify_nodes()
 
 
 def _as_stored(rule: RuleWanted) -> RuleWanted:
@@ -317,13 +309,13 @@ def _as_stored(rule: RuleWanted) -> RuleWanted:
 def _denied(rules: Sequence[RuleWanted], time_zone: str) -> list[tuple[Any, ...]]:
     """
     Return the facts that decide denials: all rules up to the last denying one, since earlier ones may exempt some
-    bins.
+    hosts.
     """
     last = max((place for place, rule in enumerate(rules, start=1) if rule.denies), default=0)
     return [(rule.pattern, *rule.times, rule.from_time and time_zone, rule.denies) for rule in rules[:last]]
 
 
-def _tell_nodes() -> None:
+def _notify_nodes() -> None:
     """Notify running workers and managers when the transaction commits."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, channels.LIMITS))

@@ -16,7 +16,7 @@ class Cause(enum.StrEnum):
     NOT_RUNNING = "not_running"
     STARTING = "starting"
     ENDING = "ending"
-    STOPPING = "stopping"
+    ABORTING = "aborting"
     PAUSED = "paused"
     # A worker paused the job, since an output refused a write.
     OUTPUT = "output"
@@ -27,7 +27,7 @@ class Cause(enum.StrEnum):
     GATE = "gate"
     BUDGET = "budget"
     RETRY = "retry"
-    IN_WORK = "in_progress"
+    IN_PROGRESS = "in_progress"
     # --- The cluster ---
     NO_MANAGER = "no_manager"
     NO_WORKER = "no_worker"
@@ -62,7 +62,7 @@ class Cause(enum.StrEnum):
 
 _OF_JOBS: Final = frozenset(
     {
-        *(Cause.DISK, Cause.NOT_RUNNING, Cause.STARTING, Cause.ENDING, Cause.STOPPING, Cause.PAUSED, Cause.OUTPUT),
+        *(Cause.DISK, Cause.NOT_RUNNING, Cause.STARTING, Cause.ENDING, Cause.ABORTING, Cause.PAUSED, Cause.OUTPUT),
         *(Cause.WINDOW, Cause.CONNECTOR, Cause.GUARD, Cause.GATE, Cause.BUDGET, Cause.RETRY, Cause.NO_MANAGER),
     }
 )
@@ -76,11 +76,11 @@ def is_of_job(cause: Cause) -> bool:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """
-    One cause, since when, and until when at least. None where that is not known.
+    One cause, its start, and its earliest end. None where that is unknown.
 
-    `parent` is the id of the parent whose limit it is. `busy` of `places` requests are open, and an answer takes `seconds`.
-    `by` names the person or program that set it, and `detail` is a name or reason of that cause.
-    `failing` is there if most of the latest requests failed, whatever the cause is.
+    `parent` is the id of the parent whose limit it is. `busy` of `places` requests are open, and an answer takes
+    `seconds`. `by` names the person or program that set it, and `detail` is a name or reason of that cause. `failing`
+    is there if most of the latest requests failed, whatever the cause is.
     """
 
     cause: Cause

@@ -37,7 +37,8 @@ def judge_crawl(
     """
     Return the verdict on the crawl. `jobs` are the causes that hold each running job as a whole, or None.
 
-    `waiting` and `in_progress` documents are those of jobs that are free to go on. `rate` is their documents a second.
+    `waiting` and `in_progress` documents are those of jobs that are free to continue. `rate` is their documents a
+    second.
     """
     if not jobs:
         return CrawlVerdict(Verdict(Cause.NOT_RUNNING), is_running=False)

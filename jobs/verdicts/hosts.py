@@ -1,9 +1,9 @@
 """
 The verdict on a host: the reason for which it gets no more requests, from facts of one moment.
 
-The most decisive reason comes first: a denied host is not slow because of its gap. Beside a queue there is always a cause.
-Which limit binds a host that is served follows from the limits and the time of an answer, not from a measured rate:
-a rate lags behind an edit, and says nothing before the first turns have closed.
+The most decisive reason comes first: a denied host is not slow because of its gap. Beside a queue there is always a
+cause. Which limit applies to a host that is served follows from the limits and the time of an answer, not from a
+measured rate: a rate lags behind an edit, and says nothing before the first turns have closed.
 """
 
 import datetime as dt
@@ -23,7 +23,7 @@ _RAMP: Final = dt.timedelta(seconds=20)
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """A parent that may keep a bin waiting. Its rate is the latest, None if unknown."""
+    """A parent that may keep a host waiting. Its rate is the latest, None if unknown."""
 
     id: int
     limits: Limits
@@ -39,12 +39,14 @@ class Above:
 @dataclass(frozen=True, slots=True)
 class Known:
     """
-    The facts of a host. `held` counts the `waiting` documents of jobs that are paused or wait; `in_progress` are handed out.
+    The facts of a host. `held` counts the `waiting` documents of jobs that are paused or wait; `in_progress` are handed
+    out.
 
-    `ready_at` is when the first of its lanes may hand something out. `is_owned`, `is_served` and `missing_tag` say whether a
-    manager has the group of such a seed, and whether there is a worker that may have its documents. `group_why` is why a
-    group cannot be stuffed. `open_turns` and `lent` are places that workers have; `open_now` are requests that they have
-    open, None if no worker has told. Rates are the latest, None if unknown. `changed_at` is when its limits changed last.
+    `ready_at` is when the first of its lanes may hand something out. `is_owned`, `is_served` and `missing_tag` say
+    whether a manager has the group of such a seed, and whether there is a worker that may have its documents.
+    `group_why` is why a group cannot be stuffed. `open_turns` and `lent` are places that workers have; `open_now` are
+    requests that they have open, None if no worker has told. Rates are the latest, None if unknown. `changed_at` is
+    when its limits changed last.
     """
 
     limits: Limits
@@ -102,7 +104,7 @@ def _cause(known: Known, *, now: dt.datetime) -> Verdict:
     if known.back_off_until is not None and known.back_off_until > now:
         return Verdict(Cause.BACK_OFF, until=known.back_off_until)
     if not known.queued:
-        return Verdict(Cause.IN_WORK if known.in_progress else Cause.NOTHING_WAITS)
+        return Verdict(Cause.IN_PROGRESS if known.in_progress else Cause.NOTHING_WAITS)
     if not known.waiting_at_workers and known.held >= known.waiting:
         return Verdict(Cause.JOBS_HELD)
     if not known.is_served:
@@ -167,7 +169,7 @@ def _has_free_connections(known: Known) -> bool:
 
 
 def _is_at_its_pace(known: Known) -> bool:
-    """True if the bin is asked as often as its own gap allows."""
+    """True if the host is asked as often as its own gap allows."""
     gap, rate = known.limits.gap, known.starts_per_second
     return gap > 0 and rate is not None and not _is_below(rate, 1 / gap)
 
@@ -177,22 +179,22 @@ def _is_below(rate: float | None, allowed: float | None) -> bool:
 
 
 def _narrow_parent(known: Known, *, now: dt.datetime) -> Above | None:
-    """The parent that gives the bin less than it may have itself, the slowest first; None if none does."""
+    """The parent that gives the host less than it may have itself, the slowest first; None if none does."""
     has_room = not known.open_turns or (known.lent < known.limits.requests and not _is_at_its_pace(known))
     for above in sorted(known.above, key=lambda one: one.limits.gap, reverse=True):
-        is_shut = above.opens_at is not None and above.opens_at > now
+        is_closed = above.opens_at is not None and above.opens_at > now
         is_slower = above.limits.gap > known.limits.gap
         if (
             (above.is_full and has_room)
-            or (is_slower and (is_shut or known.open_turns))
-            or (is_shut and not known.open_turns)
+            or (is_slower and (is_closed or known.open_turns))
+            or (is_closed and not known.open_turns)
         ):
             return above
     return None
 
 
 def _shared_parent(known: Known) -> Above | None:
-    """The parent whose places go by turns to the bin and to others, which are asked meanwhile; None if none does."""
+    """The parent whose places go by turns to the host and to others, which are asked meanwhile; None if none does."""
     if not _is_below(known.starts_per_second, 1 / known.limits.gap if known.limits.gap else float("inf")):
         return None
     own = known.starts_per_second or 0.0

@@ -16,7 +16,7 @@ _BEGINNING: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP})
 @dataclass(frozen=True, slots=True)
 class JobSeen:
     """
-    A job: its state, and since when, by whom and why it has that; `opens_at` is when its next window opens.
+    A job: its state, with its start, its author and its reason; `opens_at` is when its next window opens.
 
     `is_paused_by_output`: a worker paused it, since an output refused.
     """
@@ -78,8 +78,8 @@ def judge_job(
     """
     Return the verdict on a job. `hosts` are those where most of its documents wait.
 
-    Where only hosts do, it is the cause that holds most of the waiting documents. `next_due_at` is when the next document
-    is looked at again, of a job of which none waits.
+    Where only hosts do, it is the cause that holds most of the waiting documents. `next_due_at` is when the next
+    document is looked at again, of a job of which none waits.
     """
     verdict = hold_of(job, cluster)
     if verdict is None:
@@ -93,7 +93,7 @@ def judge_document(
 ) -> Verdict:
     """Return the reason why a document of this run has not ended."""
     if document.is_claimed:
-        return Verdict(Cause.IN_WORK, detail=document.worker)
+        return Verdict(Cause.IN_PROGRESS, detail=document.worker)
     if (held := hold_of(job, cluster)) is not None:
         return held
     if document.gate:
@@ -102,7 +102,7 @@ def judge_document(
         return Verdict(Cause.BUDGET)
     if document.check_time is not None and document.check_time > now:
         return Verdict(Cause.RETRY, until=document.check_time)
-    # The document waits there and may go on, although the counters may have changed since.
+    # The document waits there and may continue, although the counters may have changed since.
     mine = replace(host, waiting=max(1, host.waiting), held=min(host.held, max(1, host.waiting) - 1))
     return judge_host(mine, now=now)
 
@@ -124,7 +124,7 @@ def _hold_by_people(job: JobSeen) -> Cause | None:
     if state.phase == Phase.INACTIVE:
         return Cause.GUARD if state.guard == Guard.WAITING else Cause.NOT_RUNNING
     if state.stop_request != StopRequest.NONE:
-        return Cause.STOPPING
+        return Cause.ABORTING
     if not state.connectors_ready:
         return Cause.CONNECTOR
     if state.pause != Pause.NO:
@@ -148,7 +148,7 @@ def _hold_by_the_run(state: JobState, cluster: ClusterSeen) -> Cause | None:
 def without_a_queue(*, in_progress: int, next_due_at: dt.datetime | None) -> Verdict:
     """Return the verdict on jobs of which no document waits."""
     if in_progress:
-        return Verdict(Cause.IN_WORK)
+        return Verdict(Cause.IN_PROGRESS)
     return Verdict(Cause.ENDING) if next_due_at is None else Verdict(Cause.NOT_DUE, until=next_due_at)
 
 

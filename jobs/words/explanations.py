@@ -31,7 +31,7 @@ def explain_end(run_end: str) -> str:
     return str(_ENDS.get(run_end, ""))
 
 
-def tell_story(story: DocumentStory, *, now: dt.datetime) -> list[str]:
+def explain_document(story: DocumentStory, *, now: dt.datetime) -> list[str]:
     """Return sentences about why the document is, or is not, in the index. The answer comes first."""
     return [_verdict(story), *_what_happened(story, now=now), *_what_comes_next(story, now=now)]
 

@@ -1,4 +1,4 @@
-"""The limits of a bin in words."""
+"""The limits of a host in words."""
 
 from django.utils.translation import gettext as _
 

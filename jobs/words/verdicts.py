@@ -7,7 +7,7 @@ from django.utils.translation import ngettext
 
 from jobs.models import Bin
 from jobs.queries.hosts.limits import SourceLine
-from jobs.queries.hosts.lines import BinLine, ParentLine, said_by_of
+from jobs.queries.hosts.lines import HostStatus, ParentLine, set_by_of
 from jobs.throttling.limits import UNLIMITED_REQUESTS
 from jobs.throttling.sources import Origin
 from jobs.verdicts.causes import Cause, Verdict, is_of_job
@@ -21,7 +21,7 @@ _TONES = {
     Cause.NOT_RUNNING: "quiet",
     Cause.STARTING: "waiting",
     Cause.ENDING: "waiting",
-    Cause.STOPPING: "excluded",
+    Cause.ABORTING: "excluded",
     Cause.PAUSED: "excluded",
     Cause.OUTPUT: "failed",
     Cause.WINDOW: "excluded",
@@ -64,7 +64,7 @@ def cause_in_brief(cause: Cause) -> str:
         Cause.NOT_RUNNING: _("not running"),
         Cause.STARTING: _("starting"),
         Cause.ENDING: _("ending"),
-        Cause.STOPPING: _("stopping"),
+        Cause.ABORTING: _("aborting"),
         Cause.PAUSED: _("paused"),
         Cause.OUTPUT: _("waits for its output"),
         Cause.WINDOW: _("waits for its window"),
@@ -73,7 +73,7 @@ def cause_in_brief(cause: Cause) -> str:
         Cause.GATE: _("waits for a login"),
         Cause.BUDGET: _("document limit reached"),
         Cause.RETRY: _("waits for a retry"),
-        Cause.IN_WORK: _("in progress"),
+        Cause.IN_PROGRESS: _("in progress"),
         Cause.NO_MANAGER: _("no manager"),
         Cause.NO_WORKER: _("no worker"),
         Cause.NO_TAG: _("no worker with the tag"),
@@ -98,23 +98,23 @@ def cause_in_brief(cause: Cause) -> str:
     }[cause]
 
 
-def source(said_by: SourceLine) -> str:
+def source(set_by: SourceLine) -> str:
     """Return the policy, person or file that sets a limit."""
-    match said_by.source.origin:
+    match set_by.source.origin:
         case Origin.ROBOTS:
             return _("its robots.txt")
         case Origin.STOP:
             return _("an operator")
         case Origin.USUAL:
             return _("the default without a policy")
-        case _ if said_by.source.rule is not None:
-            return _("rule %(n)d of policy “%(policy)s”") % {"n": said_by.source.rule, "policy": said_by.policy}
+        case _ if set_by.source.rule is not None:
+            return _("rule %(n)d of policy “%(policy)s”") % {"n": set_by.source.rule, "policy": set_by.policy}
         case _:
-            return _("policy “%(policy)s”") % {"policy": said_by.policy}
+            return _("policy “%(policy)s”") % {"policy": set_by.policy}
 
 
 def parent(above: ParentLine) -> str:
-    """Return the name of a bin's parent."""
+    """Return the name of a host's parent."""
     if above.namespace == Bin.ADDRESS:
         return _("all hosts at %(address)s") % {"address": above.name}
     if above.is_everywhere:
@@ -131,12 +131,12 @@ def failures(requests: Requests) -> str:
     }
 
 
-def sentence_of_host(line: BinLine, *, now: dt.datetime) -> str:
+def sentence_of_host(line: HostStatus, *, now: dt.datetime) -> str:
     """Return the verdict on a host: the cause, its author, and its end if that is known."""
     return _with_failures(line.verdict, _of_host(line, now=now))
 
 
-def sentence(verdict: Verdict, *, now: dt.datetime, line: BinLine | None = None) -> str:
+def sentence(verdict: Verdict, *, now: dt.datetime, line: HostStatus | None = None) -> str:
     """Return the verdict on a job, or on a document at the host of the `line`."""
     if line is not None and not is_of_job(verdict.cause):
         said = _of_host(line, now=now, verdict=verdict)
@@ -172,8 +172,8 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
             return _("The run is being prepared.")
         case Cause.ENDING:
             return _("No document waits. The run is being closed.")
-        case Cause.STOPPING:
-            return _("The run is being stopped.")
+        case Cause.ABORTING:
+            return _("The run is being aborted.")
         case Cause.PAUSED:
             return (_("%(by)s paused the job %(age)s") % facts if verdict.since else _("The job is paused")) + f"{why}."
         case Cause.OUTPUT:
@@ -187,14 +187,14 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
         case Cause.GUARD:
             return _("Removals wait for an operator's approval") + f"{why}."
         case Cause.GATE:
-            return _("It waits for %(detail)s, which %(by)s shut %(age)s.") % facts
+            return _("It waits for %(detail)s, which %(by)s closed %(age)s.") % facts
         case Cause.BUDGET:
             return _("The run has used up its document limit.")
         case Cause.RETRY:
             return _("It is retried %(when)s.") % facts
         case Cause.NOT_DUE if verdict.until:
             return _("No document is due. The next one is looked at %(when)s.") % facts
-        case Cause.IN_WORK:
+        case Cause.IN_PROGRESS:
             return _("Worker %(detail)s reads it now.") % facts if verdict.detail else _("Workers read it now.")
         case Cause.NO_MANAGER:
             return _("No manager is running. Start one with “crawlctl runmanager”.")
@@ -204,10 +204,10 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
             return ""
 
 
-def _of_host(line: BinLine, *, now: dt.datetime, verdict: Verdict | None = None) -> str:
+def _of_host(line: HostStatus, *, now: dt.datetime, verdict: Verdict | None = None) -> str:
     verdict = verdict or line.verdict
-    said_by = said_by_of(line, verdict)
-    host, by = line.name, source(said_by) if said_by else ""
+    set_by = set_by_of(line, verdict)
+    host, by = line.name, source(set_by) if set_by else ""
     when = formats.time_until(verdict.until, now=now) if verdict.until else ""
     match verdict.cause:
         case Cause.STOPPED:
@@ -237,7 +237,7 @@ def _of_host(line: BinLine, *, now: dt.datetime, verdict: Verdict | None = None)
             ) % {"host": host, "n": line.back_off_level}
         case Cause.NOTHING_WAITS:
             return _("No document waits for %(host)s.") % {"host": host}
-        case Cause.IN_WORK:
+        case Cause.IN_PROGRESS:
             return _("No document waits. Workers have the last ones.")
         case Cause.JOBS_HELD:
             return ngettext(
@@ -338,7 +338,7 @@ def remedy(verdict: Verdict) -> str:
     }.get(verdict.cause, "")
 
 
-def allowed(line: BinLine) -> str:
+def allowed(line: HostStatus) -> str:
     """Return the limits of a host, short."""
     return limits_in_words(line.limits)
 
@@ -347,12 +347,12 @@ def requests(number: int) -> str:
     return _("any number") if number >= UNLIMITED_REQUESTS else formats.number(number)
 
 
-def open_requests(line: BinLine) -> str:
+def open_requests(line: HostStatus) -> str:
     """Return the number of requests that are open there now."""
     return formats.UNKNOWN if line.open_requests is None else formats.number(line.open_requests)
 
 
-def next_start(line: BinLine, *, now: dt.datetime) -> str:
+def next_start(line: HostStatus, *, now: dt.datetime) -> str:
     if line.next_start_at is not None:
         return formats.time_until(line.next_start_at, now=now)
     return _("in progress") if line.in_progress or (line.waiting and line.known.open_turns) else formats.UNKNOWN

@@ -47,61 +47,61 @@ def weighted(
         for item, keeper in kept.items():
             if keeper in number:
                 loads[number[keeper]] += weights.get(item, 1.0)
-    homeless: list[tuple[float, Item]] = []
+    unassigned: list[tuple[float, Item]] = []
     for item, holder in previous.items():
         weight = weights.get(item, 1.0)
         if holder is None or holder not in number:
-            homeless.append((weight, item))
+            unassigned.append((weight, item))
         else:
             held[number[holder]].append((weight, item))
             loads[number[holder]] += weight
     for items in held:
         items.sort()
-    _place(sorted(homeless, key=lambda one: (-one[0], one[1])), held=held, loads=loads)
+    _place(sorted(unassigned, key=lambda one: (-one[0], one[1])), held=held, loads=loads)
     _level(held=held, loads=loads)
     return {item: holder for holder, items in zip(holders, held, strict=True) for _weight, item in items}
 
 
-def _place(homeless: list[tuple[float, Item]], *, held: list[list[tuple[float, Item]]], loads: list[float]) -> None:
+def _place(unassigned: list[tuple[float, Item]], *, held: list[list[tuple[float, Item]]], loads: list[float]) -> None:
     """
     Give each item to the holder with the least weight at that point; among equals to the one with the fewest items.
     """
-    idlest = [(loads[holder], len(items), holder) for holder, items in enumerate(held)]
-    heapq.heapify(idlest)
-    for weight, item in homeless:
-        load, count, holder = idlest[0]
+    least_loaded = [(loads[holder], len(items), holder) for holder, items in enumerate(held)]
+    heapq.heapify(least_loaded)
+    for weight, item in unassigned:
+        load, count, holder = least_loaded[0]
         insort(held[holder], (weight, item))
         loads[holder] = load + weight
-        heapq.heapreplace(idlest, (loads[holder], count + 1, holder))
+        heapq.heapreplace(least_loaded, (loads[holder], count + 1, holder))
 
 
 def _level(*, held: list[list[tuple[float, Item]]], loads: list[float]) -> None:
     """Move items from the heaviest to the lightest holder while that helps."""
     # An entry whose load is no longer the holder's is skipped: the heap has a newer one.
-    idlest = [(load, holder) for holder, load in enumerate(loads)]
+    least_loaded = [(load, holder) for holder, load in enumerate(loads)]
     busiest = [(-load, holder) for holder, load in enumerate(loads)]
-    heapq.heapify(idlest)
+    heapq.heapify(least_loaded)
     heapq.heapify(busiest)
     while busiest:
-        load, giver = -busiest[0][0], busiest[0][1]
-        if load != loads[giver]:
+        load, source = -busiest[0][0], busiest[0][1]
+        if load != loads[source]:
             heapq.heappop(busiest)
             continue
-        while idlest[0][0] != loads[idlest[0][1]]:
-            heapq.heappop(idlest)
-        taker = idlest[0][1]
-        place = _best(held[giver], difference=load - loads[taker])
+        while least_loaded[0][0] != loads[least_loaded[0][1]]:
+            heapq.heappop(least_loaded)
+        target = least_loaded[0][1]
+        place = _best(held[source], difference=load - loads[target])
         if place is None:
             # This holder cannot give later either: the lightest will only become heavier, and this one receives no
             # item.
             heapq.heappop(busiest)
             continue
-        weight, item = held[giver].pop(place)
-        insort(held[taker], (weight, item))
-        loads[giver] -= weight
-        loads[taker] += weight
-        for holder in (giver, taker):
-            heapq.heappush(idlest, (loads[holder], holder))
+        weight, item = held[source].pop(place)
+        insort(held[target], (weight, item))
+        loads[source] -= weight
+        loads[target] += weight
+        for holder in (source, target):
+            heapq.heappush(least_loaded, (loads[holder], holder))
             heapq.heappush(busiest, (-loads[holder], holder))
 
 

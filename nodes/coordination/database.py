@@ -37,7 +37,7 @@ from nodes.coordination.port import (
     Refused,
     Unreachable,
 )
-from nodes.database.connections import Dsn, PatientConnection, connect
+from nodes.database.connections import ConnectionWithTimeouts, Dsn, connect
 from nodes.life.trust import Clock, seconds_since_boot
 
 logger = logging.getLogger(__name__)
@@ -223,7 +223,7 @@ class DatabaseCoordination(Participant):
         super().__init__(cluster=cluster, node=node, timeout=timeout, clock=clock)
         self._dsn = dsn
         self._who = {"cluster": cluster, "node": node, "instance": uuid4()}
-        self._connection: PatientConnection[Any] | None = None
+        self._connection: ConnectionWithTimeouts[Any] | None = None
         self._closing = threading.Event()
         self._watching: threading.Thread | None = None
 
@@ -292,7 +292,7 @@ class DatabaseCoordination(Participant):
         return changed
 
     def mine(self) -> Mapping[str, frozenset[str]]:
-        with self._asking() as connection, self._one_sight(connection):
+        with self._asking() as connection, self._read_once(connection):
             if connection.execute(_MY_JOBS, self._who).fetchone() is None:
                 raise self._is_no_member()
             by_job: dict[str, set[str]] = {}
@@ -329,7 +329,7 @@ class DatabaseCoordination(Participant):
                 self._notify(connection)
 
     def look(self) -> ClusterState:
-        with self._asking() as connection, self._one_sight(connection):
+        with self._asking() as connection, self._read_once(connection):
             office = connection.execute(_OFFICE, self._who).fetchone()
             members = connection.execute(_MEMBERS, self._who).fetchall()
             pools = connection.execute(_POOLS, self._who).fetchall()
@@ -439,8 +439,8 @@ class DatabaseCoordination(Participant):
                     while not self._closing.is_set():
                         # Exhaust the generator: one that is left in the middle keeps the connection's lock, which also
                         # blocks its close.
-                        told = list(connection.notifies(timeout=_LOOK, stop_after=1))
-                        if any(notification.payload == self._who["cluster"] for notification in told):
+                        arrived = list(connection.notifies(timeout=_LOOK, stop_after=1))
+                        if any(notification.payload == self._who["cluster"] for notification in arrived):
                             wake()
             except psycopg.Error as error:
                 logger.warning("node %s cannot watch its cluster: %s", self._node, error)
@@ -462,7 +462,7 @@ class DatabaseCoordination(Participant):
                 self._disconnect()
                 raise Unreachable(f"the database did not answer: {error}") from error
 
-    def _connect(self, purpose: str) -> PatientConnection[Any]:
+    def _connect(self, purpose: str) -> ConnectionWithTimeouts[Any]:
         patience = self._timeout.total_seconds()
         connection = connect(
             self._dsn,
@@ -480,7 +480,7 @@ class DatabaseCoordination(Participant):
         self._connection = None
 
     @contextmanager
-    def _one_sight(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+    def _read_once(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
         """Open a transaction whose statements all see the same snapshot."""
         with connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -521,9 +521,10 @@ class DatabaseCoordination(Participant):
         return {**self._who, "job": item.job, "item": item.item, "token": token, "lease": lease}
 
 
-class DatabaseFloor:
+class DatabaseTermBound:
     """
-    The lower bound of a cluster's terms in PostgreSQL, for a store that could lose them (the contract is `port.Floor`).
+    The lower bound of a cluster's terms in PostgreSQL, for a store that could lose them (the contract is
+    `port.TermBound`).
     """
 
     def __init__(self, *, dsn: Dsn, cluster: str, node: str, timeout: dt.timedelta) -> None:
@@ -553,7 +554,7 @@ class DatabaseFloor:
     def _asking(self) -> Iterator[psycopg.Connection[Any]]:
         # Elections are rare, so no connection stays open for them.
         try:
-            with connect(self._dsn, node_id=self._node, purpose="floor", timeout=self._timeout) as connection:
+            with connect(self._dsn, node_id=self._node, purpose="term bound", timeout=self._timeout) as connection:
                 yield connection
         except psycopg.Error as error:
             raise Unreachable(f"the database did not answer: {error}") from error

@@ -3,7 +3,7 @@
 import datetime as dt
 from typing import Final
 
-from nodes.coordination.database import DatabaseCoordination, DatabaseFloor
+from nodes.coordination.database import DatabaseCoordination, DatabaseTermBound
 from nodes.coordination.port import Coordination
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address
@@ -37,6 +37,6 @@ def open_coordination(
             node=node,
             timeout=timeout,
             only_looks=only_looks,
-            floor=DatabaseFloor(dsn=dsn, cluster=cluster, node=node, timeout=timeout) if dsn else None,
+            term_bound=DatabaseTermBound(dsn=dsn, cluster=cluster, node=node, timeout=timeout) if dsn else None,
         )
     return DatabaseCoordination(dsn=dsn, cluster=cluster, node=node, timeout=timeout)

@@ -34,7 +34,7 @@ class Participant:
         self._trust = TrustWindow(timeout=timeout, clock=clock)
         self._office: Office | None = None
         # Tokens of unanswered lock requests, by item: under such a token this node may hold the lock.
-        self._doubtful: dict[WorkItem, UUID] = {}
+        self._unanswered: dict[WorkItem, UUID] = {}
         # Guards the connection to the store, which executes one operation at a time.
         self._lock = threading.RLock()
 
@@ -70,11 +70,11 @@ class Participant:
         checked("job", item.job)
         checked("item", item.item)
         with self._lock:
-            token = self._doubtful.pop(item, None) or uuid4()
+            token = self._unanswered.pop(item, None) or uuid4()
             try:
                 yield token
             except Unreachable:
-                self._doubtful[item] = token
+                self._unanswered[item] = token
                 raise
 
 

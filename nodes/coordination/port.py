@@ -15,7 +15,7 @@ Both stores guarantee:
 - At no moment is an item assigned to two nodes.
 - A lock has one holder at a time, and no other node gets it before its lease has ended, even if the holder is lost.
   The store's clock counts leases, and the holder counts from before its request. Clocks of nodes are never compared.
-- Terms grow, even if the store lost its data (see `Floor`).
+- Terms grow, even if the store lost its data (see `TermBound`).
 - A watch may fire without need, and may miss a change while it has no connection. It fires after each new one.
 
 All calls may be made from any thread. They return within about a timeout, or raise `Unreachable`. Then it is unknown
@@ -168,7 +168,7 @@ class Outdated(CoordinationError):
 # --- Interfaces ----------------------------------------------------------------------------------
 
 
-class Floor(Protocol):
+class TermBound(Protocol):
     """
     The highest term that was ever used, stored where the store of coordination cannot lose it.
 

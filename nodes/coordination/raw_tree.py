@@ -24,7 +24,7 @@ _TOKEN: Final = re.compile(r"\b[0-9a-f]{32}(?=-\d{10}\b)")
 
 
 @dataclass(frozen=True, slots=True)
-class Twig:
+class TreeNode:
     """A child of the requested node. `size` is in bytes."""
 
     name: str
@@ -50,7 +50,7 @@ class Branch:
     size: int
     version: int
     changed_at: dt.datetime
-    twigs: tuple[Twig, ...]
+    tree_nodes: tuple[TreeNode, ...]
     in_all: int
     page: int
 
@@ -85,8 +85,8 @@ def read_branch(address: Address, *, path: str = "", page: int = 1, timeout: dt.
         names = sorted(session.children(full))
         shown = names[(page - 1) * PAGE : page * PAGE]
         found = zip(shown, session.get_of([f"{full}/{name}" for name in shown]), strict=True)
-        twigs = tuple(
-            Twig(
+        tree_nodes = tuple(
+            TreeNode(
                 name=_without_tokens(name),
                 path="/".join([*parts, name]),
                 size=len(there[0]),
@@ -109,7 +109,7 @@ def read_branch(address: Address, *, path: str = "", page: int = 1, timeout: dt.
         size=len(data),
         version=stat.version,
         changed_at=_moment(stat.changed_at),
-        twigs=twigs,
+        tree_nodes=tree_nodes,
         in_all=len(names),
         page=page,
     )

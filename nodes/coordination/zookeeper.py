@@ -33,7 +33,6 @@ from nodes.coordination.participant import Participant
 from nodes.coordination.paths import MARK, Tree
 from nodes.coordination.port import (
     ClusterState,
-    Floor,
     ItemLock,
     LockSeen,
     NoCluster,
@@ -42,6 +41,7 @@ from nodes.coordination.port import (
     Office,
     Outdated,
     Refused,
+    TermBound,
     Unreachable,
 )
 from nodes.coordination.zookeeper_locks import ZooKeeperLocks
@@ -112,7 +112,7 @@ class ZooKeeperCoordination(Participant):
         cluster: str,
         node: str,
         timeout: dt.timedelta,
-        floor: Floor | None = None,
+        term_bound: TermBound | None = None,
         only_looks: bool = False,
         clock: Clock = seconds_since_boot,
     ) -> None:
@@ -128,7 +128,7 @@ class ZooKeeperCoordination(Participant):
         self._address = address
         self._tree = Tree(f"{address.root}/{cluster}")
         self._locks = ZooKeeperLocks(self._tree, node=node, clock=clock, only_looks=only_looks)
-        self._floor = floor
+        self._term_bound = term_bound
         self._beaten_at = clock()
         # The cluster's identity in the database, once it was read.
         self._identity: bytes | None = None
@@ -264,7 +264,7 @@ class ZooKeeperCoordination(Participant):
             written = _Term.parse(data)
             if min(latches, key=_place) != latch:
                 self._office = None
-                self._tell_of_a_higher_term(session, written, stat)
+                self._announce_higher_term(session, written, stat)
             elif written.latch == latch and written.term >= self._known:
                 self._office = Office(main=self._node, term=written.term)
             else:
@@ -273,9 +273,9 @@ class ZooKeeperCoordination(Participant):
         return self.office
 
     def _take_office(self, session: Session, *, latch: str, written: _Term, stat: Stat) -> Office | None:
-        floor = self._floor
-        term = max(written.term, self._known, 0 if floor is None else floor.read()) + 1
-        if floor is not None and not floor.note(term):
+        term_bound = self._term_bound
+        term = max(written.term, self._known, 0 if term_bound is None else term_bound.read()) + 1
+        if term_bound is not None and not term_bound.note(term):
             # Another node was faster. A later campaign can succeed.
             return None
         taken = _Term(term=term, main=self._node, latch=latch)
@@ -285,7 +285,7 @@ class ZooKeeperCoordination(Participant):
             return None
         return Office(main=self._node, term=term)
 
-    def _tell_of_a_higher_term(self, session: Session, written: _Term, stat: Stat) -> None:
+    def _announce_higher_term(self, session: Session, written: _Term, stat: Stat) -> None:
         """
         If the stored term is not the highest one known, write that, so that the main node must take the leadership
         again.
@@ -558,11 +558,11 @@ class ZooKeeperCoordination(Participant):
         Raises:
             Refused: it belongs to another database.
         """
-        if self._floor is None:
+        if self._term_bound is None:
             return
         path = self._tree.database
         if self._identity is None:
-            self._identity = self._floor.identity().encode()
+            self._identity = self._term_bound.identity().encode()
         self._make(session, path, self._identity)
         found, _stat = session.get(path)
         if found != self._identity:

@@ -199,12 +199,12 @@ class ZooKeeperLocks:
         """Remove the nodes of free locks whose items no pool has any more."""
         tree = self._tree
         counting = Set(tree.all_locks, session.get(tree.all_locks)[1].version)
-        strange = self._nodes(session, wanted=lambda item: item.item not in seen.pools.get(item.job, ()))
-        if strange:
+        unknown = self._nodes(session, wanted=lambda item: item.item not in seen.pools.get(item.job, ()))
+        if unknown:
             now = self._server_time(session)
             free = [
                 Delete(tree.lock(item), stat.version)
-                for item, data, stat in strange
+                for item, data, stat in unknown
                 if _is_free(item, data, stat, now=now)
             ]
             if free:

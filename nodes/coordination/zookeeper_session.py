@@ -190,7 +190,7 @@ class Session:
             connection_retry=_PAUSE,
             logger=_kazoo_logger,
         )
-        self._look_at_what_is_granted()
+        self._check_granted_timeout()
         self._client.add_listener(self._changes)
         self._client.start_async().wait(self._timeout)
         if not self._client.connected:
@@ -375,7 +375,7 @@ class Session:
 
     # --- Kazoo -----------------------------------------------------------------------------------
 
-    def _look_at_what_is_granted(self) -> None:
+    def _check_granted_timeout(self) -> None:
         """Record the timeout that ZooKeeper grants at each connection: kazoo 2.11 does not publish it."""
         handler = self._client._connection  # noqa: SLF001
         connect = handler._connect  # noqa: SLF001

@@ -47,7 +47,7 @@ _WAY: Final = dt.timedelta(seconds=2)
 _PREPARED_AFTER: Final = 1
 
 
-class PatientConnection(psycopg.Connection[Row]):
+class ConnectionWithTimeouts(psycopg.Connection[Row]):
     """A connection that ends each wait for an answer after a limit. After such a wait the connection is closed."""
 
     gives_up: GivesUp = staticmethod(lambda _waited: False)
@@ -58,14 +58,14 @@ class PatientConnection(psycopg.Connection[Row]):
             return super().wait(gen, interval, timeout)
         try:
             with Waiting():
-                return super().wait(self._patiently(gen), interval)
+                return super().wait(self._within_timeout(gen), interval)
         except psycopg.Error:
             # If the preparation of a statement was interrupted, for example by a lock timeout, the driver still takes
             # the statement for prepared. Each later execution would fail.
             self._prepared.clear()
             raise
 
-    def _patiently(self, gen: PQGen[_T]) -> PQGen[_T]:
+    def _within_timeout(self, gen: PQGen[_T]) -> PQGen[_T]:
         began_at = time.monotonic()
         try:
             state = next(gen)
@@ -81,9 +81,9 @@ class PatientConnection(psycopg.Connection[Row]):
 
 
 @contextmanager
-def unhurried(connection: psycopg.Connection[Any]) -> Iterator[None]:
+def without_timeouts(connection: psycopg.Connection[Any]) -> Iterator[None]:
     """Suspend the limits on statements and lock waits inside the block: migrations take their time."""
-    assert isinstance(connection, PatientConnection)
+    assert isinstance(connection, ConnectionWithTimeouts)
     limits = connection.execute(_LIMITS_IN_USE).fetchall()
     gives_up = connection.gives_up
     connection.gives_up = lambda _waited: False
@@ -103,7 +103,7 @@ def connect(
     purpose: str,
     timeout: dt.timedelta,
     gives_up: GivesUp = lambda _waited: False,
-) -> PatientConnection[Any]:
+) -> ConnectionWithTimeouts[Any]:
     """
     Return a new connection of the node, in autocommit, for one purpose (work, beat, listen).
 
@@ -116,12 +116,12 @@ def connect(
     with Waiting():
         given = conninfo_to_dict(dsn() if callable(dsn) else dsn)
     mine = session_of_node(node_id=node_id, purpose=purpose, timeout=timeout)
-    patience = patience_of_node(timeout, purpose=purpose).total_seconds()
+    wait_at_most = timeout_of_node(timeout, purpose=purpose).total_seconds()
     with Waiting():
         connection = open_session(
             {**given, **mine, "prepare_threshold": _PREPARED_AFTER},
             settings=settings_of_node(timeout),
-            gives_up=lambda waited: waited > patience or gives_up(waited),
+            gives_up=lambda waited: waited > wait_at_most or gives_up(waited),
         )
     of_nodes.CONNECTS.add(1, purpose)
     return connection
@@ -129,7 +129,7 @@ def connect(
 
 def open_session(
     parameters: Mapping[str, Any], *, settings: Mapping[str, str | int], gives_up: GivesUp
-) -> PatientConnection[Any]:
+) -> ConnectionWithTimeouts[Any]:
     """
     Return a new connection, in autocommit, whose session has these settings of the server.
 
@@ -140,8 +140,8 @@ def open_session(
         psycopg.OperationalError: the database cannot be reached.
     """
 
-    def opened() -> PatientConnection[Any]:
-        made = PatientConnection.connect(**{**parameters, "autocommit": True})
+    def opened() -> ConnectionWithTimeouts[Any]:
+        made = ConnectionWithTimeouts.connect(**{**parameters, "autocommit": True})
         made.gives_up = gives_up
         return made
 
@@ -162,7 +162,7 @@ def _assignment_of(settings: Mapping[str, str | int]) -> sql.Composed:
     return sql.SQL("SELECT {}").format(sql.SQL(", ").join(calls))
 
 
-def patience_of_node(timeout: dt.timedelta, *, purpose: str) -> dt.timedelta:
+def timeout_of_node(timeout: dt.timedelta, *, purpose: str) -> dt.timedelta:
     """
     Return the limit of a wait for an answer.
 

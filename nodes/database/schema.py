@@ -10,7 +10,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from nodes.database.connections import unhurried
+from nodes.database.connections import without_timeouts
 
 # The packages whose applications have tables of ours.
 _OURS: Final = ("crawlctl", "jobs", "nodes")
@@ -58,7 +58,7 @@ class NodesBeat(Exception):
         super().__init__(
             f"The tables are in use by {_shown(nodes)}. Stop these nodes first, then run `crawlctl migrate` "
             "(docs/upgrading.md). A node that was killed counts until its timeout has passed. "
-            "With --force the tables are changed all the same, and counts may be wrong afterwards: "
+            "With --force the tables are changed anyway, and counts may be wrong afterwards: "
             "`crawlctl check_counters --repair` makes them right."
         )
 
@@ -87,7 +87,7 @@ def make_ready() -> bool:
     if not _is_behind():
         return False
     connection = connections[DEFAULT_DB_ALIAS]
-    with connection.cursor() as cursor, unhurried(connection.connection):
+    with connection.cursor() as cursor, without_timeouts(connection.connection):
         cursor.execute("SELECT pg_advisory_lock(%s)", [_MIGRATING])
         try:
             if not _is_behind():

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from nodes.assignment.strategy import Strategy
 from nodes.decisions.hand_over import Release, TakeBack, is_stranded
-from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen, takers_of
+from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen, available_managers_of
 from nodes.lifecycle import NodeStatus
 
 
@@ -38,18 +38,20 @@ def allocate(
     `timeout` is the longest time that an owner may take to let an item go. Without a manager that takes items,
     everything stays as it is.
     """
-    takers = takers_of(managers)
+    available_managers = available_managers_of(managers)
     there = {manager.id for manager in managers}
     leaving = {manager.id for manager in managers if manager.leaves}
-    if not takers:
+    if not available_managers:
         return ()
     stranded = {item.id for item in items if is_stranded(item, there=there, timeout=timeout)}
-    homeless = {
+    unassigned = {
         item.id
         for item in items
         if item.state != ItemState.RELEASING and (item.owner is None or item.owner not in there)
     } | stranded
-    placed = _place(items, homeless=homeless, leaving=leaving, takers=takers, strategy=strategy)
+    placed = _place(
+        items, unassigned=unassigned, leaving=leaving, available_managers=available_managers, strategy=strategy
+    )
     actions: list[Give | Release | TakeBack] = []
     for item in sorted(items, key=lambda one: one.id):
         if item.id not in placed:
@@ -57,18 +59,18 @@ def allocate(
         to = placed[item.id]
         if item.id in stranded:
             actions.append(TakeBack(item=item.id, epoch=item.epoch, to=to))
-        elif item.id in homeless:
+        elif item.id in unassigned:
             actions.append(Give(item=item.id, owner=item.owner, epoch=item.epoch, to=to))
         else:
             actions.append(_release(item, to=to))
-    return (*actions, *_welcome(items, placed=placed, takers=takers, strategy=strategy))
+    return (*actions, *_welcome(items, placed=placed, available_managers=available_managers, strategy=strategy))
 
 
 def rebalance(
     *, items: Collection[ItemSeen], managers: Collection[ManagerSeen], strategy: Strategy
 ) -> tuple[Release, ...]:
     """Return the moves that even the balance among the managers that take items."""
-    return tuple(_level(items, placed={}, takers=takers_of(managers), strategy=strategy))
+    return tuple(_level(items, placed={}, available_managers=available_managers_of(managers), strategy=strategy))
 
 
 def drain(
@@ -83,9 +85,9 @@ def drain(
 def _place(
     items: Collection[ItemSeen],
     *,
-    homeless: Collection[int],
+    unassigned: Collection[int],
     leaving: Collection[UUID],
-    takers: frozenset[UUID],
+    available_managers: frozenset[UUID],
     strategy: Strategy,
 ) -> dict[int, UUID]:
     """
@@ -94,10 +96,10 @@ def _place(
     to_place = {
         item.id: item.destination
         for item in items
-        if item.id in homeless or (item.state == ItemState.OWNED and item.owner in leaving)
+        if item.id in unassigned or (item.state == ItemState.OWNED and item.owner in leaving)
     }
     return strategy(
-        available=takers,
+        available=available_managers,
         previous=to_place,
         weights=_weights(items),
         kept={item.id: holder for item in items if item.id not in to_place and (holder := item.holder)},
@@ -105,29 +107,31 @@ def _place(
 
 
 def _welcome(
-    items: Collection[ItemSeen], *, placed: Mapping[int, UUID], takers: frozenset[UUID], strategy: Strategy
+    items: Collection[ItemSeen], *, placed: Mapping[int, UUID], available_managers: frozenset[UUID], strategy: Strategy
 ) -> list[Release]:
     """Return the moves to managers that hold nothing, if others have items to spare."""
     holders = {placed.get(item.id, item.holder) for item in items}
-    newcomers = takers - holders
+    newcomers = available_managers - holders
     if not newcomers:
         return []
     return [
-        release for release in _level(items, placed=placed, takers=takers, strategy=strategy) if release.to in newcomers
+        release
+        for release in _level(items, placed=placed, available_managers=available_managers, strategy=strategy)
+        if release.to in newcomers
     ]
 
 
 def _level(
-    items: Collection[ItemSeen], *, placed: Mapping[int, UUID], takers: frozenset[UUID], strategy: Strategy
+    items: Collection[ItemSeen], *, placed: Mapping[int, UUID], available_managers: frozenset[UUID], strategy: Strategy
 ) -> list[Release]:
     """Return the moves between managers that take items that make the balance even."""
     movable = {
         item.id: item
         for item in items
-        if item.state == ItemState.OWNED and item.owner in takers and item.id not in placed
+        if item.state == ItemState.OWNED and item.owner in available_managers and item.id not in placed
     }
     planned = strategy(
-        available=takers,
+        available=available_managers,
         previous={item.id: item.owner for item in movable.values()},
         weights=_weights(items),
         kept={

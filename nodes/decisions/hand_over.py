@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen, takers_of
+from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen, available_managers_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +52,14 @@ def let_go(*, items: Iterable[ItemSeen], managers: Iterable[ManagerSeen], me: UU
     """
     Return the items that this manager, their owner, must let go. Call this once nothing of them is offered any more.
     """
-    takers = takers_of(managers) - {me}
+    available_managers = available_managers_of(managers) - {me}
     return tuple(
-        LetGo(item=item.id, owner=me, epoch=item.epoch, to=item.destination if item.destination in takers else None)
+        LetGo(
+            item=item.id,
+            owner=me,
+            epoch=item.epoch,
+            to=item.destination if item.destination in available_managers else None,
+        )
         for item in items
         if item.state == ItemState.RELEASING and item.owner == me
     )

@@ -143,6 +143,6 @@ class ManagerSeen:
         return self.status == NodeStatus.DRAINING
 
 
-def takers_of(managers: Iterable[ManagerSeen]) -> frozenset[UUID]:
+def available_managers_of(managers: Iterable[ManagerSeen]) -> frozenset[UUID]:
     """Return the managers that may get items."""
     return frozenset(manager.id for manager in managers if manager.takes)

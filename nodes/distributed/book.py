@@ -30,12 +30,12 @@ _REMEMBERED: Final = dt.timedelta(days=1)
 # Locks: the node's rows, one for each of its jobs.
 _NOTE = """
 INSERT INTO nodes_distributedjobonnode
-       (cluster, job, node, items, in_hand, runs, failures, failures_in_a_row, last_began_at, last_seconds, last_failure,
+       (cluster, job, node, items, in_progress, runs, failures, failures_in_a_row, last_began_at, last_seconds, last_failure,
         next_at, problem, refusal, seen_at)
-VALUES (%(cluster)s, %(job)s, %(node)s, %(items)s, %(in_hand)s, %(runs)s, %(failures)s, %(failures_in_a_row)s,
+VALUES (%(cluster)s, %(job)s, %(node)s, %(items)s, %(in_progress)s, %(runs)s, %(failures)s, %(failures_in_a_row)s,
         %(last_began_at)s, %(last_seconds)s, %(last_failure)s, %(next_at)s, %(problem)s, %(refusal)s, clock_timestamp())
 ON CONFLICT (cluster, job, node) DO UPDATE
-   SET items = EXCLUDED.items, in_hand = EXCLUDED.in_hand, runs = EXCLUDED.runs, failures = EXCLUDED.failures,
+   SET items = EXCLUDED.items, in_progress = EXCLUDED.in_progress, runs = EXCLUDED.runs, failures = EXCLUDED.failures,
        failures_in_a_row = EXCLUDED.failures_in_a_row, last_began_at = EXCLUDED.last_began_at,
        last_seconds = EXCLUDED.last_seconds, last_failure = EXCLUDED.last_failure, next_at = EXCLUDED.next_at,
        problem = EXCLUDED.problem, refusal = EXCLUDED.refusal, seen_at = EXCLUDED.seen_at
@@ -136,7 +136,7 @@ def _row(job: JobStatus, *, refusal: str) -> dict[str, object]:
     return {
         "job": job.job,
         "items": sorted(runs.items),
-        "in_hand": runs.in_hand,
+        "in_progress": runs.in_progress,
         "runs": runs.runs,
         "failures": runs.failures,
         "failures_in_a_row": runs.failures_in_a_row,

@@ -25,13 +25,13 @@ from nodes.distributed.book import ForgetSilentNodes, JobBook
 from nodes.distributed.engine.counting import CountingObserver, show_standing
 from nodes.life.attachment import call_when_orphaned
 from nodes.settings.of_nodes import DATABASE_URL, NODE_TIMEOUT
-from nodes.settings.running import current, told
+from nodes.settings.running import current, read_given
 
 logger = logging.getLogger(__name__)
 
 # Interval of reports (seconds).
 _NOTED_EVERY: Final = 2.0
-_STRANGE: Final = re.compile(r"[^a-zA-Z0-9._-]+")
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9._-]+")
 
 
 class RunsNotEnded(Exception):
@@ -115,7 +115,7 @@ class _ConnectionsOfRuns(Observer):
 
 def name_of_this_process() -> str:
     """Return a unique name of this process that people recognize."""
-    return f"{_STRANGE.sub('-', socket.gethostname())[:100]}-{os.getpid()}"
+    return f"{_NOT_IN_NAMES.sub('-', socket.gethostname())[:100]}-{os.getpid()}"
 
 
 def way_to(cluster: str, *, node: str, timeout: dt.timedelta) -> Coordination:
@@ -158,7 +158,7 @@ class JobsOfThisProcess:
             BadName, ValueError, NoSuchStrategy, SettingError: an argument is invalid.
             Refused: the store's address is invalid.
         """
-        timeout = told(options)[NODE_TIMEOUT]
+        timeout = read_given(options)[NODE_TIMEOUT]
         has_book = settings.CRAWLCTL_COORDINATION != ZOOKEEPER or bool(current()[DATABASE_URL])
         ours = [ForgetSilentNodes(dsn=find_database, timeout=timeout)] if has_book else []
         self._manager = DistributedJobManager(

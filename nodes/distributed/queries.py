@@ -2,7 +2,7 @@
 Distributed jobs for display: pools, shares and locks from the coordination store, and the nodes' records of runs.
 
 Concurrent readers share one view of the store. If the store does not answer, the page reports that; it shows the
-records all the same.
+records, too.
 """
 
 import datetime as dt
@@ -42,7 +42,7 @@ class NodeOfJob:
     node: str
     is_member: bool
     items: int
-    in_hand: int
+    in_progress: int
     runs: int
     failures: int
     failures_in_a_row: int
@@ -91,8 +91,8 @@ class JobSeen:
         return sum(node.failures for node in self.nodes)
 
     @property
-    def in_hand(self) -> int:
-        return sum(node.in_hand for node in self.nodes)
+    def in_progress(self) -> int:
+        return sum(node.in_progress for node in self.nodes)
 
     @property
     def last_began_at(self) -> dt.datetime | None:
@@ -165,7 +165,7 @@ class SharingPlan:
 
 
 @dataclass(frozen=True)
-class _Sight:
+class _ShownStore:
     """The state of the store; empty if it does not answer."""
 
     state: ClusterState | None = None
@@ -204,19 +204,19 @@ def read_distributed_jobs(cluster: str, *, dsn: str) -> JobsSeen:
     Raises:
         BadName: the name of the cluster is invalid.
     """
-    sight, book = _look(cluster, dsn=dsn), _read_book(cluster)
-    names = _names(sight, book)
+    shown, book = _look(cluster, dsn=dsn), _read_book(cluster)
+    names = _names(shown, book)
     nodes = [row for rows in book.nodes.values() for row in rows]
     return JobsSeen(
         cluster=cluster,
         clusters=_clusters(cluster),
-        main=(sight.state.main or "") if sight.state else "",
-        term=sight.state.term if sight.state else 0,
+        main=(shown.state.main or "") if shown.state else "",
+        term=shown.state.term if shown.state else 0,
         refusal=next((row.refusal for row in nodes if row.refusal), ""),
-        unseen=sight.unseen,
+        unseen=shown.unseen,
         all_jobs=book.switches.get(ALL, Switch()),
         other_jobs=book.switches.get(OTHERS, Switch()),
-        jobs=[_job(name, sight, book) for name in names[:_JOBS_SHOWN]],
+        jobs=[_job(name, shown, book) for name in names[:_JOBS_SHOWN]],
         jobs_in_all=len(names),
     )
 
@@ -229,17 +229,17 @@ def read_distributed_job(cluster: str, job: str, *, dsn: str) -> JobPage | None:
         BadName: the name of the cluster or the job is invalid.
     """
     checked("job", job)
-    sight, book = _look(cluster, dsn=dsn), _read_book(cluster, job=job)
-    if job not in _names(sight, book):
+    shown, book = _look(cluster, dsn=dsn), _read_book(cluster, job=job)
+    if job not in _names(shown, book):
         return None
-    pool = sorted(sight.state.pools.get(job, ())) if sight.state else []
-    shares = sight.state.shares if sight.state else {}
+    pool = sorted(shown.state.pools.get(job, ())) if shown.state else []
+    shares = shown.state.shares if shown.state else {}
     return JobPage(
         cluster=cluster,
-        unseen=sight.unseen,
-        job=_job(job, sight, book),
+        unseen=shown.unseen,
+        job=_job(job, shown, book),
         items=[
-            ItemOfJob(item, shares.get(WorkItem(job, item), ""), sight.locks.get(WorkItem(job, item)))
+            ItemOfJob(item, shares.get(WorkItem(job, item), ""), shown.locks.get(WorkItem(job, item)))
             for item in pool[:_ITEMS_SHOWN]
         ],
         items_in_all=len(pool),
@@ -257,10 +257,10 @@ def plan_sharing(cluster: str, *, strategy: str, dsn: str) -> SharingPlan:
         CoordinationError: the store does not answer.
     """
     decide = strategy_named(strategy)
-    sight, book = _look(cluster, dsn=dsn, by=look_at), _read_book(cluster)
-    if sight.state is None:
-        raise CoordinationError(sight.unseen or f"no node has joined the cluster {cluster} yet")
-    state = sight.state
+    shown, book = _look(cluster, dsn=dsn, by=look_at), _read_book(cluster)
+    if shown.state is None:
+        raise CoordinationError(shown.unseen or f"no node has joined the cluster {cluster} yet")
+    state = shown.state
     situation = state.situation(disabled=[job for job in state.pools if book.forbids(job)])
     try:
         shares = share_out(decide, situation)
@@ -282,15 +282,15 @@ def plan_sharing(cluster: str, *, strategy: str, dsn: str) -> SharingPlan:
     )
 
 
-def _look(cluster: str, *, dsn: str, by: Callable[..., Look] = shared_look_at) -> _Sight:
+def _look(cluster: str, *, dsn: str, by: Callable[..., Look] = shared_look_at) -> _ShownStore:
     """Return the cluster from its store; empty if no node has ever been in it."""
     try:
         state, locks = by(cluster, dsn=dsn)
     except NoCluster:
-        return _Sight()
+        return _ShownStore()
     except CoordinationError as error:
-        return _Sight(unseen=str(error))
-    return _Sight(state, {lock.item: lock for lock in locks})
+        return _ShownStore(unseen=str(error))
+    return _ShownStore(state, {lock.item: lock for lock in locks})
 
 
 def _read_book(cluster: str, *, job: str = "") -> _Book:
@@ -313,21 +313,21 @@ def _clusters(cluster: str) -> list[str]:
     return sorted({cluster, DEFAULT_CLUSTER, *known, *noted})
 
 
-def _names(sight: _Sight, book: _Book) -> list[str]:
-    pools = sight.state.pools if sight.state else {}
+def _names(shown: _ShownStore, book: _Book) -> list[str]:
+    pools = shown.state.pools if shown.state else {}
     return sorted({*pools, *book.nodes, *book.switches} - {ALL, OTHERS})
 
 
-def _job(job: str, sight: _Sight, book: _Book) -> JobSeen:
-    state = sight.state
+def _job(job: str, shown: _ShownStore, book: _Book) -> JobSeen:
+    state = shown.state
     members = state.members if state else {}
     return JobSeen(
         job=job,
-        is_running=job in sight.running,
+        is_running=job in shown.running,
         is_disabled=book.forbids(job),
         switch=book.switches.get(job),
         items=len(state.pools.get(job, ())) if state else 0,
-        given=sight.given[job],
+        given=shown.given[job],
         able=sum(job in jobs for jobs in members.values()),
         nodes=[_node(row, is_member=row.node in members) for row in book.nodes.get(job, ())],
     )
@@ -338,7 +338,7 @@ def _node(row: DistributedJobOnNode, *, is_member: bool) -> NodeOfJob:
         node=row.node,
         is_member=is_member,
         items=len(row.items),
-        in_hand=row.in_hand,
+        in_progress=row.in_progress,
         runs=row.runs,
         failures=row.failures,
         failures_in_a_row=row.failures_in_a_row,

@@ -3,8 +3,8 @@ The effort of a thread: the heartbeat asks before each beat whether the threads 
 
 Slow is not dead. A thread makes progress if one of three things is true. It completes passes of its loop and reports
 them. It computes, as its CPU clock shows. Or it waits for the database, and such a wait always ends (see
-`nodes.database.connections`). A thread for which none of these is true hangs. A thread that computes endlessly hangs as well,
-but is recognized later.
+`nodes.database.connections`). A thread for which none of these is true hangs. A thread that computes endlessly hangs as
+well, but is recognized later.
 """
 
 import datetime as dt
@@ -22,43 +22,43 @@ _of_thread = threading.local()
 
 
 class Effort:
-    """The effort of the one thread that calls `goes_round`. Other threads may read it."""
+    """The effort of the one thread that calls `note_pass`. Other threads may read it."""
 
     def __init__(self, *, computes_at_most: dt.timedelta, clock: Clock = seconds_since_boot) -> None:
         """`computes_at_most` is the time that the thread may compute without completing a pass."""
         self._computes_at_most = computes_at_most.total_seconds()
         self._clock = clock
         self._lock = threading.Lock()
-        self._went_round = self._waits = self._rests = False
-        self._went_round_at = self._asked_at = clock()
+        self._has_passed = self._is_waiting = self._is_idle = False
+        self._passed_at = self._asked_at = clock()
         self._thread: int | None = None
         self._cpu_clock: int | None = None
         self._cpu_used = 0.0
 
-    def goes_round(self) -> None:
+    def note_pass(self) -> None:
         """Note that the loop of the calling thread completed a pass."""
         ident = threading.get_ident()
         if ident != self._thread:
             self._thread, self._cpu_clock = ident, _cpu_clock_of(ident)
             _of_thread.effort = self
         with self._lock:
-            self._went_round, self._went_round_at, self._rests = True, self._clock(), False
+            self._has_passed, self._passed_at, self._is_idle = True, self._clock(), False
 
-    def rests(self) -> None:
+    def note_idle(self) -> None:
         """Note that the thread has nothing to do: until the next pass, standing still is no sign of trouble."""
         with self._lock:
-            self._went_round = self._rests = True
+            self._has_passed = self._is_idle = True
 
-    def was_made(self) -> bool:
+    def made_progress(self) -> bool:
         """True if the thread completed a pass, computed, waited for the database or rested since the last call."""
         with self._lock:
             now, used = self._clock(), self._read_cpu()
             computes = used - self._cpu_used > _COMPUTES * (now - self._asked_at)
             self._cpu_used, self._asked_at = used, now
-            if self._went_round or self._waits or self._rests:
-                self._went_round, self._went_round_at = False, now
+            if self._has_passed or self._is_waiting or self._is_idle:
+                self._has_passed, self._passed_at = False, now
                 return True
-            return computes and now - self._went_round_at <= self._computes_at_most
+            return computes and now - self._passed_at <= self._computes_at_most
 
     def _read_cpu(self) -> float:
         if self._cpu_clock is not None:
@@ -68,7 +68,7 @@ class Effort:
 
     def _wait(self, *, waits: bool) -> None:
         with self._lock:
-            self._waits, self._went_round = waits, True
+            self._is_waiting, self._has_passed = waits, True
 
 
 class Waiting:

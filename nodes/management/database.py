@@ -12,10 +12,10 @@ from nodes.database.connections import connect
 from nodes.database.schema import SchemaBehind, SchemaRefused, require_current
 from nodes.database.session_check import SessionRefused, check_sessions
 from nodes.settings.of_nodes import NODE_TIMEOUT
-from nodes.settings.running import together, told
+from nodes.settings.running import read_given, together
 
 
-def look_at_the_database() -> None:
+def check_database() -> None:
     """
     Check that the database answers and has this program's tables.
 
@@ -31,7 +31,7 @@ def look_at_the_database() -> None:
         connection.close()
 
 
-def look_at_sessions(*, nodes: int, options: Sequence[str] = ()) -> None:
+def check_room_for_sessions(*, nodes: int, options: Sequence[str] = ()) -> None:
     """
     Check that the database accepts the sessions of this number of nodes; `options` are settings of their command line.
 
@@ -39,7 +39,7 @@ def look_at_sessions(*, nodes: int, options: Sequence[str] = ()) -> None:
         CommandError: it refuses them, or does not answer; the message says what to do.
         InvalidSettings, SettingError: the options are invalid, or contradict the stored settings.
     """
-    dsn, given = database_dsn(), told(options)
+    dsn, given = database_dsn(), read_given(options)
     try:
         with connect(dsn, node_id=uuid.uuid4(), purpose="settings", timeout=given[NODE_TIMEOUT]) as asking:
             timeout = together(given, asking)[NODE_TIMEOUT]

@@ -1,8 +1,8 @@
 """
 The heartbeat of a node: a thread that beats for as long as the process makes progress.
 
-It beats on a connection of its own, so that a slow statement of the work delays no beat. `nodes.life.pulse` decides when the
-thread beats, and what follows from a beat that was counted or missed.
+It beats on a connection of its own, so that a slow statement of the work delays no beat. `nodes.life.pulse` decides
+when the thread beats, and what follows from a beat that was counted or missed.
 """
 
 import datetime as dt
@@ -38,7 +38,7 @@ def exit_at_once() -> None:
     os._exit(1)
 
 
-class Heart:
+class HeartbeatThread:
     """
     Beats for one node. The work loop calls `progress` in every pass, and may read the rest at any time.
 
@@ -103,14 +103,14 @@ class Heart:
 
     def progress(self, **facts: object) -> None:
         """Note that the work loop completed a pass. `facts` replace those of the same name on the node's page."""
-        self._loop.goes_round()
+        self._loop.note_pass()
         with self._lock:
             self._facts.update(facts)
 
-    def mind_another_thread(self) -> Effort:
+    def watch_another_thread(self) -> Effort:
         """Return the effort of another thread, whose hanging stops the beats as well. Call this before the start."""
         effort = Effort(computes_at_most=self._computes_at_most, clock=self._clock)
-        effort.rests()
+        effort.note_idle()
         self._efforts.append(effort)
         return effort
 
@@ -135,7 +135,7 @@ class Heart:
     def _run(self) -> None:
         pause = 0.0
         while not self._stopping.wait(pause):
-            if all(effort.was_made() for effort in self._efforts):
+            if all(effort.made_progress() for effort in self._efforts):
                 self._pulse.progress()
             if self._pulse.is_work_stuck:
                 if self._hangs_for_good():

@@ -63,7 +63,7 @@ def look(
     )
 
 
-def look_at_orphaned_scopes(connection: psycopg.Connection[Any], *, me: NodeIdentity) -> tuple[NodeSeen, ...]:
+def read_orphaned_scopes(connection: psycopg.Connection[Any], *, me: NodeIdentity) -> tuple[NodeSeen, ...]:
     """
     Return the live nodes of one-shot scopes in which no manager lives.
 

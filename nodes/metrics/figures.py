@@ -103,7 +103,7 @@ class Level(_Figure):
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """For each bound, the number of amounts up to it; the last bound is infinite. And the sum of the amounts."""
+    """For each bound, the number of amounts up to it (the last bound is infinite), and the sum of the amounts."""
 
     at_most: Sequence[tuple[float, int]]
     total: float

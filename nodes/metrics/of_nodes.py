@@ -35,8 +35,8 @@ TERM: Final = Level(
     shown_by=NODES,
 )
 IS_MAIN: Final = Level(name="crawlctl_node_is_main", meaning="1 for the main manager of its scope.", shown_by=_MANAGERS)
-SEATED: Final = Level(
-    name="crawlctl_node_seated",
+IS_MEMBER: Final = Level(
+    name="crawlctl_node_is_member",
     meaning="1 while the node has its membership session in ZooKeeper, else 0; only with ZooKeeper.",
     shown_by=NODES,
 )
@@ -73,7 +73,7 @@ FIGURES: Final[tuple[Figure, ...]] = (
     TRUSTED,
     TERM,
     IS_MAIN,
-    SEATED,
+    IS_MEMBER,
     ELECTIONS,
     MARKED_FAILED,
     REFUSED_WRITES,

@@ -27,13 +27,13 @@ class CoordinationCluster(models.Model):
 
     name = models.TextField(primary_key=True)
     term = models.BigIntegerField(default=0, db_default=0)
-    main = models.TextField(_("who is main; empty: nobody"), default="", db_default="")
+    main = models.TextField(_("main member; empty if there is none"), default="", db_default="")
     main_instance = models.UUIDField(null=True)
-    since = models.DateTimeField(_("when the main took office or left it"), db_default=Now())
+    since = models.DateTimeField(_("start or end of the main's term"), db_default=Now())
     pool_version = models.BigIntegerField(default=0, db_default=0)
     worker_version = models.BigIntegerField(default=0, db_default=0)
     assignment_version = models.BigIntegerField(default=0, db_default=0)
-    identity = models.UUIDField(_("by which a store beside the database knows whose it is"), db_default=RandomUUID())
+    identity = models.UUIDField(_("identity of the cluster for stores beside the database"), db_default=RandomUUID())
 
     class Meta:
         ordering = ("name",)
@@ -49,10 +49,10 @@ class CoordinationMember(models.Model):
     cluster = models.TextField()
     node = models.TextField()
     instance = models.UUIDField()
-    jobs = ArrayField(models.TextField(), verbose_name=_("jobs that it can do"))
+    jobs = ArrayField(models.TextField(), verbose_name=_("jobs it can run"))
     beaten_at = models.DateTimeField()
-    steady_since = models.DateTimeField(_("since when it has beaten without a gap"))
-    timeout_seconds = models.FloatField(_("silence after which it is gone"))
+    steady_since = models.DateTimeField(_("start of its heartbeats without a gap"))
+    timeout_seconds = models.FloatField(_("silence after which it is lost (seconds)"))
 
     class Meta:
         ordering = ("cluster", "node")

@@ -22,7 +22,7 @@ class NodeEvent(models.Model):
         GIVEN = "given", _("was given groups")
         MOVING = "moving", _("is to hand groups over")
         HANDED_OVER = "handed_over", _("handed groups over")
-        ASKED = "asked", _("was asked by an administrator")
+        ASKED = "asked", _("was requested by an administrator")
         CHANGED = "changed", _("was changed")
 
     id = models.BigAutoField(primary_key=True)

@@ -41,18 +41,18 @@ class Node(models.Model):
     scope = models.TextField(default=CLUSTER_SCOPE, db_default=CLUSTER_SCOPE)
 
     status = models.TextField(choices=Status)
-    reason = models.TextField(_("why it has this status"), default="", db_default="", blank=True)
+    reason = models.TextField(_("reason for this status"), default="", db_default="", blank=True)
     started_at = models.DateTimeField()
     heartbeat_at = models.DateTimeField()
-    beats = models.BigIntegerField(_("beats that the database has counted"), default=0, db_default=0)
-    timeout_seconds = models.FloatField(_("silence after which it is failed"))
-    stopped_at = models.DateTimeField(_("when it stopped or was marked failed"), null=True, blank=True)
+    beats = models.BigIntegerField(_("heartbeats that the database has counted"), default=0, db_default=0)
+    timeout_seconds = models.FloatField(_("silence after which it fails (seconds)"))
+    stopped_at = models.DateTimeField(_("end"), null=True, blank=True)
 
     capacity = models.IntegerField(_("documents it works on at a time"), default=0, db_default=0)
     refused_writes = models.BigIntegerField(_("writes that a fence refused"), default=0, db_default=0)
-    progress = models.JSONField(_("what its work loop last said of itself"), default=dict, db_default={}, blank=True)
+    progress = models.JSONField(_("last report of its work loop"), default=dict, db_default={}, blank=True)
 
-    settings = models.JSONField(_("what it runs with"), default=dict, db_default={}, blank=True)
+    settings = models.JSONField(_("settings in use"), default=dict, db_default={}, blank=True)
 
     # Together these identify the process to others on the same machine.
     host = models.TextField()
@@ -60,7 +60,7 @@ class Node(models.Model):
     pid_namespace = models.TextField(default="", db_default="", blank=True)
     pid = models.IntegerField()
     process_start = models.BigIntegerField(_("clock ticks from boot to its start"), default=0, db_default=0)
-    address = models.TextField(_("where its pages are"), default="", db_default="", blank=True)
+    address = models.TextField(_("address of its pages"), default="", db_default="", blank=True)
 
     class Meta:
         ordering = ("started_at", "id")

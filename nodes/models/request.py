@@ -25,7 +25,7 @@ class ClusterRequest(models.Model):
         # Without an answer: the main manager has to give it.
         WAITING = "waiting", _("waiting for the main")
         # Answered, but not yet completed. The main manager watches it.
-        UNDER_WAY = "under way", _("under way")
+        UNDER_WAY = "under way", _("in progress")
         DONE = "done", _("done")
         # The main manager could not do it, and gives the reason in `reason`. Nothing was changed.
         REFUSED = "refused", _("refused")

@@ -17,7 +17,7 @@ class MainTerm(models.Model):
     scope = models.TextField(primary_key=True)
     main = models.ForeignKey(Node, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     term = models.BigIntegerField(default=0, db_default=0)
-    since = models.DateTimeField(_("when the main took office or left it"))
+    since = models.DateTimeField(_("start or end of the main's term"))
     resigned = models.BooleanField(default=False, db_default=False)
 
     class Meta:

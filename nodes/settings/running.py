@@ -25,7 +25,7 @@ def current() -> Effective:
     return _process.taken_up or Effective(table=settings.CRAWLCTL_SETTINGS, environment=settings.CRAWLCTL_ENVIRONMENT)
 
 
-def told(options: Iterable[str]) -> Effective:
+def read_given(options: Iterable[str]) -> Effective:
     """
     Return the settings of a process before it reads the database: those of its command line and environment.
 

@@ -15,10 +15,11 @@ from nodes.api.base import ContractView, created
 from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, PageQuery, StrictSerializer, read_body, read_query
 from nodes.database.clock import read_clock
+from nodes.errors import Invalid
 from nodes.tasks import book, kinds
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from nodes.tasks.retrying import Why
-from nodes.tasks.schedules import InvalidSchedule, next_moments, read_schedule
+from nodes.tasks.schedules import next_moments, read_schedule
 from nodes.tasks.statistics import read_statistics
 
 _ID: Final = "[0-9]{1,18}"
@@ -203,7 +204,7 @@ class TemplateSerializer(serializers.ModelSerializer[TaskTemplate]):
     def get_next_runs(self, template: TaskTemplate) -> list[Any]:
         try:
             return list(next_moments(read_schedule(template.schedule), after=read_clock()))
-        except InvalidSchedule:
+        except Invalid:
             return []
 
 

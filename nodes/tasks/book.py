@@ -20,8 +20,8 @@ from nodes.tasks import channels, endings, kinds
 from nodes.tasks.kinds import Kind, UnknownKind
 from nodes.tasks.models import GENERIC, ArchivedTask, Task, TaskTemplate
 from nodes.tasks.names import GROUP, is_group
-from nodes.tasks.retrying import InvalidPolicy, Why, read_policy
-from nodes.tasks.schedules import InvalidSchedule, Schedule, next_moment, read_schedule
+from nodes.tasks.retrying import Why, read_policy
+from nodes.tasks.schedules import Schedule, next_moment, read_schedule
 
 ARCHIVED: Final = "archived-task"
 _MOST_TAGS: Final = 50
@@ -174,8 +174,8 @@ def put_template(
         problems = {name: list(sentences) for name, sentences in invalid.problems.items()}
     try:
         read = read_schedule(schedule)
-    except InvalidSchedule as invalid_schedule:
-        problems[_below("schedule", invalid_schedule.path)] = [invalid_schedule.problem]
+    except Invalid as invalid:
+        problems |= {_below("schedule", path): sentences for path, sentences in invalid.problems.items()}
     if problems or read is None:
         raise Invalid(problems)
     facts |= {"schedule": schedule, "unique": unique, "next_at": next_moment(read, after=read_clock())}
@@ -247,8 +247,8 @@ def _checked(
     try:
         if found is not None:
             read_policy(retry_policy)
-    except InvalidPolicy as invalid:
-        problems[_below("retry_policy", invalid.path)] = [invalid.problem]
+    except Invalid as invalid:
+        problems |= {_below("retry_policy", path): sentences for path, sentences in invalid.problems.items()}
     if problems:
         raise Invalid(problems)
     return {

@@ -40,8 +40,8 @@ _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 10.0
 _LIVED_WELL: Final = 10.0
 # Time (seconds) for which a worker waits for a database that is away, to report a lost attempt or its own end.
-_PATIENCE: Final = 300.0
-_LAST_PATIENCE: Final = 3.0
+_RETRY_FOR: Final = 300.0
+_RETRY_AT_END_FOR: Final = 3.0
 
 
 class WorkerRetired(Exception):
@@ -174,13 +174,14 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
         """End the attempt that an ended child left behind. Return False if the worker was retired."""
         reason = "its process ended" if ended.exitcode is None else _how(ended.exitcode)
         return self._session.run(
-            lambda connection: roster.lose_attempt(connection, worker=self._worker, reason=reason), patience=_PATIENCE
+            lambda connection: roster.lose_attempt(connection, worker=self._worker, reason=reason),
+            wait_at_most=_RETRY_FOR,
         )
 
     def _leave(self) -> None:
         """Let the running task end within its limit, and take the worker off the roster."""
         self._session.run(
-            lambda connection: roster.begin_leaving(connection, worker=self._worker), patience=_LAST_PATIENCE
+            lambda connection: roster.begin_leaving(connection, worker=self._worker), wait_at_most=_RETRY_AT_END_FOR
         )
         self.event_out.set()
         with suppress(Full):
@@ -193,7 +194,8 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
         reason = "it stopped, and the task did not end in time" if executing.is_alive() else "its process ended"
         self._end_children()
         self._session.run(
-            lambda connection: roster.leave(connection, worker=self._worker, reason=reason), patience=_LAST_PATIENCE
+            lambda connection: roster.leave(connection, worker=self._worker, reason=reason),
+            wait_at_most=_RETRY_AT_END_FOR,
         )
 
     def _end_children(self) -> None:

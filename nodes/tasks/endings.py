@@ -12,9 +12,10 @@ import psycopg
 from psycopg.rows import namedtuple_row
 from psycopg.types.json import Jsonb
 
+from nodes.errors import Invalid
 from nodes.tasks import channels
 from nodes.tasks.models import TaskEvent
-from nodes.tasks.retrying import WORKER_LOST, Failure, InvalidPolicy, Never, Retry, Why, decide, names_of, read_policy
+from nodes.tasks.retrying import WORKER_LOST, Failure, Never, Retry, Why, decide, names_of, read_policy
 
 # Longest stored texts of an exception (characters).
 LONGEST_TRACE: Final = 4096
@@ -120,7 +121,7 @@ def _fail(
     failure = Failure(classes=classes, attempts=row.attempts, created_at=row.created_at, crashes=crashes)
     try:
         policy = read_policy(row.retry_policy)
-    except InvalidPolicy:
+    except Invalid:
         # Stored by another version of crawlctl.
         policy = Never()
     decision = decide(policy, failure, now=row.now)

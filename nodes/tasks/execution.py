@@ -20,17 +20,18 @@ import psycopg
 from django.db import close_old_connections
 from psycopg.types.json import Jsonb
 
+from nodes.errors import Invalid
 from nodes.tasks import endings, kinds, listeners
 from nodes.tasks.context import LastAttempt, TaskContext
 from nodes.tasks.models import TaskEvent
-from nodes.tasks.retrying import InvalidPolicy, Never, Retry, read_policy
+from nodes.tasks.retrying import Never, Retry, read_policy
 from nodes.tasks.session import Session
 
 logger = logging.getLogger(__name__)
 
 # Time (seconds) for which the end of a task waits for a database that is away. After it the process gives up, and the
 # task counts as lost.
-_PATIENCE: Final = 300.0
+_RETRY_FOR: Final = 300.0
 # Exit code of a process that could not write the end of its task.
 GAVE_UP: Final = 70
 
@@ -73,7 +74,7 @@ class Executor:
     def execute(self, task: int, epoch: int) -> bool:
         """Execute a task that was assigned to this worker in this epoch. Return False if there is no such task."""
         facts = {"task": task, "epoch": epoch, "worker": self._worker}
-        row = self._session.run(lambda connection: _claim(connection, facts), patience=_PATIENCE)
+        row = self._session.run(lambda connection: _claim(connection, facts), wait_at_most=_RETRY_FOR)
         if row is None:
             logger.info("task %d of epoch %d is not for this worker: left alone", task, epoch)
             return False
@@ -82,7 +83,7 @@ class Executor:
             outcome = _run(row, beats)
         close_old_connections()
         try:
-            self._session.run(lambda connection: _end(connection, facts, outcome), patience=_PATIENCE)
+            self._session.run(lambda connection: _end(connection, facts, outcome), wait_at_most=_RETRY_FOR)
         except Exception:
             logger.exception("task %d cannot be ended: this process gives up", task)
             os._exit(GAVE_UP)
@@ -183,7 +184,7 @@ def _check_storable(value: object) -> None:
 def _context_of(row: Any, beats: _Beats) -> TaskContext:
     try:
         policy = read_policy(row.retry_policy)
-    except InvalidPolicy:
+    except Invalid:
         policy = Never()
     last = None
     if row.attempts > 1:

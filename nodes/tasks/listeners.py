@@ -67,12 +67,12 @@ def _deliver_some(connection: psycopg.Connection[Any], listeners: tuple[Listener
         events = cursor.execute(_READ).fetchall()
         for event in events:
             for listener in listeners:
-                _tell(connection, listener, event)
+                _notify(connection, listener, event)
         connection.execute(_DELETE, ([event.id for event in events],))
     return len(events)
 
 
-def _tell(connection: psycopg.Connection[Any], listener: Listener, event: Event) -> None:
+def _notify(connection: psycopg.Connection[Any], listener: Listener, event: Event) -> None:
     try:
         # A failing listener loses its own writes, and delays no other listener.
         with connection.transaction():

@@ -54,7 +54,7 @@ class TaskFacts(models.Model):
     retry_policy = models.JSONField()
     created_at = models.DateTimeField(db_default=Now())
     created_by = models.TextField()
-    # The template or the archived task that it was made of: `template`, nightly, 17; `archived-task`, 4711, 1.
+    # Kind, name and number of its origin, such as (`template`, nightly, 17) or (`archived-task`, 4711, 1).
     made_of = models.TextField(default="", db_default="")
     made_of_urn = models.TextField(default="", db_default="")
     execution = models.IntegerField(_("its number among the tasks of its template"), null=True)
@@ -90,7 +90,7 @@ class Task(TaskFacts):
     assigned_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     progress = models.JSONField(_("report of the running attempt"), default=dict, db_default={})
-    cancelled_by = models.TextField(_("user who asked the running attempt to end"), default="", db_default="")
+    cancelled_by = models.TextField(_("user who cancelled the running attempt"), default="", db_default="")
 
     class Meta:
         ordering = ("scheduled_at", "id")

@@ -12,11 +12,12 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg.rows import class_row, namedtuple_row
 
+from nodes.errors import Invalid
 from nodes.membership.fences import TermHeld, hold_term
 from nodes.tasks import roster
 from nodes.tasks.channels import of_worker
 from nodes.tasks.decisions import ANY, DueTask, FreeWorker, assign, groups_wanted
-from nodes.tasks.schedules import InvalidSchedule, due_moment, next_moment, read_schedule
+from nodes.tasks.schedules import due_moment, next_moment, read_schedule
 
 logger = logging.getLogger(__name__)
 
@@ -117,9 +118,9 @@ def make_due_tasks(connection: psycopg.Connection[Any], *, term: TermHeld) -> in
 def _make_of(connection: psycopg.Connection[Any], template: Any, *, term: TermHeld) -> bool:
     try:
         schedule = read_schedule(template.schedule)
-    except InvalidSchedule as error:
+    except Invalid as error:
         # Stored by another version of crawlctl.
-        logger.error("the template %s makes no more tasks: %s", template.urn, error)  # noqa: TRY400
+        logger.error("the template %s makes no more tasks: %s", template.urn, error.by_field)  # noqa: TRY400
         moment = following = None
     else:
         moment = due_moment(schedule, planned=template.next_at, now=template.now)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
+from nodes.errors import Invalid
+
 DEFAULT_SECONDS: Final = 60.0
 # Longest delay of a retry (seconds): exponential delays stop growing here.
 LONGEST_DELAY: Final = 365 * 86_400.0
@@ -62,14 +64,6 @@ class Archive:
     """Decision: no further attempt, for this reason."""
 
     why: Why
-
-
-class InvalidPolicy(ValueError):
-    """A retry policy has an invalid part. `path` names the part, with dots between names and places."""
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path, self.problem = path, problem
-        super().__init__(f"{path}: {problem}" if path else problem)
 
 
 class Policy(Protocol):
@@ -241,24 +235,24 @@ def read_policy(stored: object) -> Policy:
     Return the policy of its JSON form.
 
     Raises:
-        InvalidPolicy: a part is unknown, missing or invalid. The message names it.
+        Invalid: a part is unknown, missing or invalid. `problems` names it.
     """
     return _read(stored, path="", depth=0)
 
 
 def _read(stored: object, *, path: str, depth: int) -> Policy:
     if depth > _MOST_NESTED:
-        raise InvalidPolicy(path, f"Nest at most {_MOST_NESTED} policies.")
+        raise Invalid({path: [f"Nest at most {_MOST_NESTED} policies."]})
     if not isinstance(stored, Mapping):
-        raise InvalidPolicy(path, 'A policy is an object, such as {"policy": "times", "times": 5, "seconds": 60}.')
+        raise Invalid({path: ['A policy is an object, such as {"policy": "times", "times": 5, "seconds": 60}.']})
     name = stored.get("policy")
     if not isinstance(name, str) or name not in _READERS:
-        raise InvalidPolicy(_below(path, "policy"), f"Unknown policy; known policies: {', '.join(_READERS)}.")
+        raise Invalid({_below(path, "policy"): [f"Unknown policy; known policies: {', '.join(_READERS)}."]})
     known, reader = _READERS[name]
     for part in stored:
         if part != "policy" and part not in known:
             allowed = f"known parts of {name}: {', '.join(known)}" if known else f"{name} has no parts"
-            raise InvalidPolicy(_below(path, str(part)), f"Unknown part; {allowed}.")
+            raise Invalid({_below(path, str(part)): [f"Unknown part; {allowed}."]})
     return reader(stored, path, depth)
 
 
@@ -271,7 +265,7 @@ def _read_exponential(stored: Mapping[str, Any], path: str, _depth: int) -> Poli
     if "interval" not in stored:
         return Exponential(times=_times(stored, path), seconds=seconds)
     if "times" in stored:
-        raise InvalidPolicy(_below(path, "interval"), "Write either times or interval.")
+        raise Invalid({_below(path, "interval"): ["Write either times or interval."]})
     interval = _number(stored["interval"], _below(path, "interval"), least=seconds, most=LONGEST_DELAY)
     return Exponential.for_interval(interval, seconds)
 
@@ -288,14 +282,14 @@ def _read_time_table(stored: Mapping[str, Any], path: str, _depth: int) -> Polic
     for number, part in enumerate(_list(stored["rows"], place)):
         here = f"{place}.{number}"
         if not isinstance(part, Mapping) or set(part) != {"within", "every"}:
-            raise InvalidPolicy(here, 'A row is an object like {"within": 300, "every": 60}, in seconds.')
+            raise Invalid({here: ['A row is an object like {"within": 300, "every": 60}, in seconds.']})
         within = _number(part["within"], _below(here, "within"), least=1, most=LONGEST_DELAY)
         every = _number(part["every"], _below(here, "every"), least=1, most=LONGEST_DELAY)
         if every > within:
-            raise InvalidPolicy(_below(here, "every"), f"This must be at most within, {within:g} s.")
+            raise Invalid({_below(here, "every"): [f"This must be at most within, {within:g} s."]})
         if rows and within <= rows[-1].within:
-            raise InvalidPolicy(
-                _below(here, "within"), f"This must be more than in the row before, {rows[-1].within:g} s."
+            raise Invalid(
+                {_below(here, "within"): [f"This must be more than in the row before, {rows[-1].within:g} s."]}
             )
         rows.append(Row(within, every))
     return TimeTable(tuple(rows))
@@ -307,7 +301,7 @@ def _read_by_exception(stored: Mapping[str, Any], path: str, depth: int) -> Poli
     for number, part in enumerate(_list(stored.get("rules"), place)):
         here = f"{place}.{number}"
         if not isinstance(part, Mapping) or set(part) != {"exceptions", "then"}:
-            raise InvalidPolicy(here, 'A rule is an object like {"exceptions": ["OSError"], "then": {"policy": ...}}.')
+            raise Invalid({here: ['A rule is an object like {"exceptions": ["OSError"], "then": {"policy": ...}}.']})
         inner = _read(part["then"], path=_below(here, "then"), depth=depth + 1)
         rules.append(Rule(_exceptions(part, here), inner))
     return ByException(tuple(rules))
@@ -334,7 +328,7 @@ _READERS: Final[Mapping[str, tuple[Sequence[str], Callable[[Mapping[str, Any], s
 def _times(stored: Mapping[str, Any], path: str) -> int:
     value = stored.get("times")
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_TIMES:
-        raise InvalidPolicy(_below(path, "times"), f"This must be a whole number from 0 to {MOST_TIMES}.")
+        raise Invalid({_below(path, "times"): [f"This must be a whole number from 0 to {MOST_TIMES}."]})
     return value
 
 
@@ -344,7 +338,7 @@ def _seconds(stored: Mapping[str, Any], path: str, *, least: float = 0) -> float
 
 def _number(value: object, path: str, *, least: float, most: float) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidPolicy(path, f"This must be a number of seconds from {least:g} to {most:.0f}.")
+        raise Invalid({path: [f"This must be a number of seconds from {least:g} to {most:.0f}."]})
     return float(value)
 
 
@@ -352,13 +346,13 @@ def _exceptions(stored: Mapping[str, Any], path: str) -> frozenset[str]:
     place = _below(path, "exceptions")
     names = _list(stored["exceptions"], place)
     if not all(isinstance(name, str) and name for name in names):
-        raise InvalidPolicy(place, "Each name must be a text, such as OSError or package.module.NotThere.")
+        raise Invalid({place: ["Each name must be a text, such as OSError or package.module.NotThere."]})
     return frozenset(names)
 
 
 def _list(value: object, path: str) -> list[Any]:
     if not isinstance(value, list) or not 1 <= len(value) <= _MOST_ROWS:
-        raise InvalidPolicy(path, f"This must be a list with 1 to {_MOST_ROWS} entries.")
+        raise Invalid({path: [f"This must be a list with 1 to {_MOST_ROWS} entries."]})
     return value
 
 

@@ -15,25 +15,19 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from nodes.errors import Invalid
+
 _MOST_MINUTES: Final = 366 * 24 * 60
 _LONGEST_EXPRESSION: Final = 200
 # Moment from which the intervals of `every_minutes` count, so that they do not depend on the leader or on restarts.
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-class InvalidSchedule(ValueError):
-    """A schedule has an invalid part, named by `path`."""
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path, self.problem = path, problem
-        super().__init__(f"{path}: {problem}" if path else problem)
-
-
 class Schedule(Protocol):
     """The moments of a template."""
 
     def after(self, moment: dt.datetime) -> Iterator[dt.datetime]:
-        """Yield the moments after this one, in order. They may end."""
+        """Yield the moments after this one, in order. Their number may be finite."""
         ...
 
     def latest(self, now: dt.datetime) -> dt.datetime:
@@ -92,7 +86,7 @@ def due_moment(schedule: Schedule, *, planned: dt.datetime, now: dt.datetime) ->
     """
     Return the moment for which a due template makes its task: the latest one that is not in the future.
 
-    Moments that passed without a main manager are made up for by one task, not by one task each.
+    One task, not one each, makes up for all moments that passed without a main manager.
     """
     return max(planned, schedule.latest(now))
 
@@ -102,36 +96,36 @@ def read_schedule(stored: object) -> Schedule:
     Return the schedule of its JSON form.
 
     Raises:
-        InvalidSchedule: a part is unknown, missing or invalid. The message names it.
+        Invalid: a part is unknown, missing or invalid. `problems` names it.
     """
     if not isinstance(stored, Mapping):
-        raise InvalidSchedule("", 'A schedule is an object like {"cron": "14 2 * * *"} or {"every_minutes": 15}.')
+        raise Invalid({"": ['A schedule is an object like {"cron": "14 2 * * *"} or {"every_minutes": 15}.']})
     unknown = sorted(set(map(str, stored)) - {"cron", "time_zone", "every_minutes"})
     if unknown:
-        raise InvalidSchedule(unknown[0], "Unknown part; known parts: cron, time_zone, every_minutes.")
+        raise Invalid({unknown[0]: ["Unknown part; known parts: cron, time_zone, every_minutes."]})
     if ("cron" in stored) == ("every_minutes" in stored):
-        raise InvalidSchedule("", "Write either cron or every_minutes.")
+        raise Invalid({"": ["Write either cron or every_minutes."]})
     if "cron" in stored:
         return _read_cron(stored)
     if "time_zone" in stored:
-        raise InvalidSchedule("time_zone", "A time zone needs cron.")
+        raise Invalid({"time_zone": ["A time zone needs cron."]})
     minutes = stored["every_minutes"]
     if not isinstance(minutes, int) or isinstance(minutes, bool) or not 1 <= minutes <= _MOST_MINUTES:
-        raise InvalidSchedule("every_minutes", f"This must be a whole number from 1 to {_MOST_MINUTES}.")
+        raise Invalid({"every_minutes": [f"This must be a whole number from 1 to {_MOST_MINUTES}."]})
     return EveryMinutes(minutes)
 
 
 def _read_cron(stored: Mapping[str, object]) -> Cron:
     zone = stored.get("time_zone", "UTC")
     if not isinstance(zone, str) or not _is_zone(zone):
-        raise InvalidSchedule("time_zone", "Unknown time zone. Write a name such as Europe/Berlin.")
+        raise Invalid({"time_zone": ["Unknown time zone. Write a name such as Europe/Berlin."]})
     expression = stored["cron"]
     if not isinstance(expression, str) or len(expression) > _LONGEST_EXPRESSION or len(expression.split()) != 5:
-        raise InvalidSchedule("cron", "A cron expression has five fields, such as 14 2 * * *.")
+        raise Invalid({"cron": ["A cron expression has five fields, such as 14 2 * * *."]})
     try:
         CronSim(expression, _EPOCH)
     except CronSimError as error:
-        raise InvalidSchedule("cron", f"Invalid cron expression: {error}.") from None
+        raise Invalid({"cron": [f"Invalid cron expression: {error}."]}) from None
     return Cron(expression, zone)
 
 

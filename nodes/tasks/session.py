@@ -27,14 +27,14 @@ class Session:
         self._dsn, self._worker, self._purpose, self._timeout = dsn, worker, purpose, timeout
         self._connection: psycopg.Connection[Any] | None = None
 
-    def run(self, work: Callable[[psycopg.Connection[Any]], _T], *, patience: float = 0.0) -> _T:
+    def run(self, work: Callable[[psycopg.Connection[Any]], _T], *, wait_at_most: float = 0.0) -> _T:
         """
-        Return the result of `work`. After a lost connection, repeat it on a new one for at most `patience` seconds.
+        Return the result of `work`. After a lost connection, repeat it on a new one for at most `wait_at_most` seconds.
 
         Raises:
             psycopg.OperationalError, psycopg.InterfaceError: the database stayed away.
         """
-        gives_up_at = time.monotonic() + patience
+        gives_up_at = time.monotonic() + wait_at_most
         pause = _FIRST_PAUSE
         while True:
             try:

@@ -1,9 +1,9 @@
-// Draws the pictures of reports: figure[data-chart], by Chart.js (a file of django-unfold's package).
+// Draws the charts of reports: figure[data-chart], by Chart.js (a file of django-unfold's package).
 //
 // data-chart: { labels: [text], series: [{ label: text, values: [number], tone: name? }], stacked?, lying? }
-// Every number of a picture but a timeline's stands in the table below it, too, so the page is whole without.
+// The table below a chart has all its numbers, except those of a timeline. So the page works without scripts.
 
-// A series that names no tone has that of one number: there is one such series in a picture.
+// A series without a tone has the tone of single numbers. A chart has at most one such series.
 const TONE = "working";
 // Series of one tone are told apart by their strength: alpha, in hexadecimal digits.
 const STRENGTHS = ["", "b3", "80", "59"];

@@ -80,7 +80,7 @@ def crawl(cluster, url, *, pages):
 @pytest.mark.parametrize(
     "serve", [partial(failing_site, 500), partial(failing_site, 503), refusing_site], ids=["500", "503", "refuses"]
 )
-def test_a_site_that_fails_everywhere_is_told(watched, serve):
+def test_a_site_that_fails_everywhere_is_listed(watched, serve):
     cluster, _, prometheus = watched
     with serve() as url:
         crawl(cluster, url, pages=200)
@@ -88,7 +88,7 @@ def test_a_site_that_fails_everywhere_is_told(watched, serve):
         prometheus.wait_for("CrawlctlMostFail")
 
 
-def test_a_site_that_hangs_and_a_worker_that_dies_are_told(watched):
+def test_a_hanging_site_and_a_dead_worker_are_listed(watched):
     cluster, daemons, prometheus = watched
     with failing_site(None) as url:
         job = crawl(cluster, url, pages=50)

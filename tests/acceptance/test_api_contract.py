@@ -33,7 +33,7 @@ def address(machine):
 
 
 @pytest.mark.parametrize("role", [VIEWER, OPERATOR, ADMINISTRATOR])
-def test_the_api_does_what_its_description_says(address, role):
+def test_the_api_matches_its_description(address, role):
     make_world()
     _, token = AuthToken.objects.create(user=make_user(role))
     headers = {"Authorization": f"Token {token}"}

@@ -171,7 +171,7 @@ def test_every_page_is_whole_on_a_phone_in_the_dark_and_without_scripts(browser,
         expect(page.locator(".message")).to_contain_text("Starting up")
 
 
-def test_what_a_site_says_of_itself_does_nothing_on_our_pages(browser, web, machine):
+def test_markup_of_a_site_has_no_effect_on_our_pages(browser, web, machine):
     database = machine.database
     key = fill()
 
@@ -266,7 +266,7 @@ def stops(page):
     return [*wrong, *(f"{element} is not reached" for element in page.evaluate(_UNREACHED))]
 
 
-def test_every_control_is_reached_by_keys_and_seen_to_have_the_focus(browser, web, machine):
+def test_every_control_is_reached_by_keys_and_shows_its_focus(browser, web, machine):
     database = machine.database
     fill()
     output = database.value("SELECT id FROM jobs_outputconnection")
@@ -289,7 +289,7 @@ def test_every_control_is_reached_by_keys_and_seen_to_have_the_focus(browser, we
             assert stops(page) == [], address
 
 
-def test_what_the_set_up_tells_by_a_picture_alone_has_a_name(browser, web, machine):
+def test_symbols_of_the_set_up_pages_have_names(browser, web, machine):
     fill()
     output = machine.database.value("SELECT id FROM jobs_outputconnection")
     with visitor(browser, web, viewport={"width": 400, "height": 800}) as page:
@@ -486,7 +486,7 @@ def test_distributed_jobs_are_watched_and_disabled_in_the_browser(browser, web, 
         expect(row.locator("[data-cell=shared]")).to_have_text("6 of 6 assigned", timeout=60_000)
 
 
-def test_what_a_policy_touches_is_seen_before_it_is_saved(browser, web):
+def test_the_effects_of_a_policy_are_shown_before_it_is_saved(browser, web):
     with visitor(browser, web) as page:
         page.goto("/admin/jobs/throttlepolicy/add/")
         page.get_by_label("Name").fill("gently")

@@ -56,7 +56,7 @@ def test_a_new_schedule_makes_up_for_nothing_and_passes_over_nothing(cluster, ma
 
 @WRONG_BY
 @pytest.mark.parametrize("verb", ["start", "abort"])
-def test_a_verb_is_of_the_moment_in_which_it_is_said(cluster, machine, job, hours, verb):
+def test_a_command_on_a_wrong_clock_acts_at_the_databases_time(cluster, machine, job, hours, verb):
     if verb == "abort":
         control.start(job.pk, made_by="a test", now=job.schedule_checked_at)
     assert machine.start("job", job.name, verb, **skewed_by(hours)).wait() == 0

@@ -41,7 +41,7 @@ def goes_on_beating(cluster, daemon, beats=3):
 # --- Elections -----------------------------------------------------------------------------------
 
 
-def test_the_oldest_manager_is_main_and_who_comes_later_joins(cluster):
+def test_the_oldest_manager_is_main_and_later_ones_join(cluster):
     first, second, third = start_one_by_one(cluster, "runmanager", "runmanager", "runmanager")
     goes_on_beating(cluster, third)
     assert cluster.main(first, second, third) is first
@@ -54,7 +54,7 @@ def test_the_oldest_manager_is_main_and_who_comes_later_joins(cluster):
     assert cluster.node_of(first).status == "failed"
 
 
-def test_a_main_that_leaves_in_order_is_followed_at_once_and_fails_nobody(cluster):
+def test_a_main_that_leaves_in_order_is_replaced_at_once_without_failures(cluster):
     first, second = start_one_by_one(cluster, "runmanager", "runmanager")
 
     first.send(signal.SIGTERM)
@@ -65,7 +65,7 @@ def test_a_main_that_leaves_in_order_is_followed_at_once_and_fails_nobody(cluste
     assert count_events(cluster, "marked_failed") == 0
 
 
-def test_an_elder_that_is_wedged_holds_up_no_election(cluster):
+def test_a_hanging_older_manager_delays_no_election(cluster):
     main, elder, younger = start_one_by_one(cluster, "runmanager", "runmanager", "runmanager")
     goes_on_beating(cluster, younger)
 
@@ -78,7 +78,7 @@ def test_an_elder_that_is_wedged_holds_up_no_election(cluster):
     assert beats_to_takeover(cluster, main, younger) <= TAKEOVER_BEATS + 1
 
 
-def test_a_main_that_freezes_is_replaced_within_the_bound_and_is_failed_for_good(cluster):
+def test_a_frozen_main_manager_is_replaced_in_time_and_stays_failed(cluster):
     main, heir = start_one_by_one(cluster, "runmanager", "runmanager")
     goes_on_beating(cluster, heir)
 
@@ -127,7 +127,7 @@ def hours_of(environment):
 # --- Members -------------------------------------------------------------------------------------
 
 
-def test_two_processes_that_were_started_with_one_name_both_run_and_are_told_apart_by_id(cluster):
+def test_two_processes_with_one_name_both_run_with_different_ids(cluster):
     one, other = (cluster.machine.start("runworker", "--name", "twin", **QUICK_HEARTS) for _ in range(2))
     cluster.start("runmanager")
     wait_for(lambda: all(cluster.node_of(twin).status == "running" for twin in (one, other)), saying="both work")
@@ -141,7 +141,7 @@ def test_two_processes_that_were_started_with_one_name_both_run_and_are_told_apa
     assert cluster.node_of(other).status == "running"
 
 
-def test_daemons_whose_sessions_are_killed_are_back_at_work_within_two_beats(cluster, serve):
+def test_daemons_with_killed_sessions_work_again_within_two_heartbeats(cluster, serve):
     site = serve(pages=150, hosts=2, traps=3, latency_ms=60)
     daemons = cluster.start("runmanager", "runworker", "runworker")
     job = cluster.make_job(site)
@@ -190,7 +190,7 @@ def sessions_of(cluster, *daemons):
 
 
 @pytest.mark.debian("postgresql")
-def test_the_term_survives_a_crash_of_the_database_and_goes_on_from_there(tmp_path):
+def test_the_term_survives_a_crash_of_the_database_and_continues(tmp_path):
     with debian_server(tmp_path / "server") as server:
         machine = Machine(Database(server.address), tmp_path)
         try:

@@ -34,7 +34,7 @@ def begin(daemons, world, **facts):
     return job
 
 
-def test_a_document_is_read_again_after_its_interval_and_a_change_reaches_the_output(daemons, world):
+def test_a_document_is_read_after_its_interval_and_its_change_is_indexed(daemons, world):
     world.put("a", text="old")
     begin(daemons, world, recrawl_after=SHORTLY, recrawl_at_most=SHORTLY)
 
@@ -45,7 +45,7 @@ def test_a_document_is_read_again_after_its_interval_and_a_change_reaches_the_ou
     assert Job.objects.get().manifoldcf_status == "ACTIVE"
 
 
-def test_what_is_gone_is_found_when_it_is_looked_at_again(daemons, world):
+def test_a_lost_document_is_found_when_it_is_checked_again(daemons, world):
     world.put("a", links=["b"])
     world.put("b")
     begin(daemons, world, recrawl_after=SHORTLY, recrawl_at_most=SHORTLY)
@@ -69,7 +69,7 @@ def test_everything_expires_and_then_the_job_ends_by_itself(daemons, world):
     assert not QueueItem.objects.exists()
 
 
-def test_a_source_may_ask_to_be_looked_at_sooner_than_the_job_would(daemons, world):
+def test_a_source_may_request_an_earlier_check_than_the_job(daemons, world):
     world.put("a", bounds=ScheduleBounds(recrawl_most=0.5))
     begin(daemons, world, recrawl_after=dt.timedelta(days=1))
 
@@ -79,7 +79,7 @@ def test_a_source_may_ask_to_be_looked_at_sooner_than_the_job_would(daemons, wor
 # --- Scans by the connector's model --------------------------------------------------------------
 
 
-def test_a_source_that_names_only_what_was_added_has_everything_known_looked_at_again(daemons, world):
+def test_documents_of_a_source_that_names_only_additions_are_rechecked(daemons, world):
     world.put("a", links=["b"])
     world.put("b")
     job = world.make_job(seeds=["a"], model=Model.ADD, outputs=[make_output(daemons.output)])
@@ -96,7 +96,7 @@ def test_a_source_that_names_only_what_was_added_has_everything_known_looked_at_
     assert held_by(daemons.output) == {world.url("a")}
 
 
-def test_a_source_that_names_all_changes_has_nothing_else_looked_at(daemons, world):
+def test_a_source_that_names_all_changes_has_nothing_else_checked(daemons, world):
     world.put("a")
     world.put("b")
     world.seeding(names=["b"], version="1")
@@ -131,7 +131,7 @@ def test_after_reset_seeding_such_a_source_is_read_whole(daemons, world):
 # --- Limits of retries ---------------------------------------------------------------------------
 
 
-def test_a_document_that_failed_often_enough_is_skipped_and_the_job_goes_on(daemons, world):
+def test_a_document_with_too_many_failures_is_skipped_and_the_job_runs_on(daemons, world):
     world.put("a", links=["b"])
     world.put("b", interruptions=-1, limit=RetryLimit(attempts=2))
     job = world.make_job(seeds=["a"])
@@ -141,7 +141,7 @@ def test_a_document_that_failed_often_enough_is_skipped_and_the_job_goes_on(daem
     assert QueueItem.objects.get(identifier=world.url("b")).outcome == 3
 
 
-def test_a_document_that_failed_often_enough_may_end_the_run_with_the_reason(daemons, world):
+def test_a_document_with_too_many_failures_can_end_the_run_with_a_reason(daemons, world):
     world.put("a", links=["b"])
     world.put("b", interruptions=-1, limit=RetryLimit(attempts=2, aborts_job=True))
     job = world.make_job(seeds=["a"], outputs=[make_output(daemons.output)])
@@ -155,7 +155,7 @@ def test_a_document_that_failed_often_enough_may_end_the_run_with_the_reason(dae
 # --- Outputs -------------------------------------------------------------------------------------
 
 
-def test_an_output_is_cleared_by_a_worker_and_the_next_run_brings_everything_back(daemons, world):
+def test_a_worker_clears_an_output_and_the_next_run_fills_it_again(daemons, world):
     from nodes.database.clock import read_clock
 
     world.put("a", links=["b"])
@@ -171,7 +171,7 @@ def test_an_output_is_cleared_by_a_worker_and_the_next_run_brings_everything_bac
     assert held_by(daemons.output) == {world.url("a"), world.url("b")}
 
 
-def test_what_an_output_does_not_let_go_is_tried_again_until_it_does(daemons, world):
+def test_a_removal_that_an_output_refuses_is_retried_until_it_succeeds(daemons, world):
     world.put("a", links=["b"])
     world.put("b")
     job = world.make_job(seeds=["a"], outputs=[make_output(daemons.output)])

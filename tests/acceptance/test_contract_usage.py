@@ -18,7 +18,7 @@ REFUSED = {
 }
 
 
-def test_what_no_job_can_be_is_refused_in_a_sentence(machine):
+def test_an_impossible_job_is_refused_in_a_sentence(machine):
     refused = {name: machine.crawl(*arguments) for name, (arguments, _) in REFUSED.items()}
 
     assert {name: crawl.code for name, crawl in refused.items()} == dict.fromkeys(REFUSED, 2)
@@ -36,7 +36,7 @@ def test_no_password_of_an_address_is_in_the_name_of_its_job(machine):
     assert machine.database.value("SELECT count(*) FROM jobs_job WHERE name LIKE %s", "%secret%") == 0
 
 
-def test_a_crawl_that_is_interrupted_while_it_starts_ends_without_a_traceback(machine):
+def test_a_crawl_that_is_interrupted_at_its_start_ends_without_a_traceback(machine):
     crawl = machine.start("crawl", URL, "--output", "null", is_forked=False)
     # The command imports its modules, and does not crawl yet.
     wait_for(lambda: is_mapped(crawl, "psycopg"), saying="the command starts")

@@ -60,7 +60,7 @@ def test_an_identifier_goes_to_the_database_about_once_for_each_worker(machine, 
     assert 1_000 <= crawl.facts["offered"] <= 1.3 * 2 * 1_000
 
 
-def test_a_crawl_that_just_fits_its_limit_is_finished_and_says_all_that_is_promised(machine, serve):
+def test_a_crawl_of_exactly_its_limit_finishes_and_prints_its_summary(machine, serve):
     site = serve(pages=20, traps=0)
     output = machine.directory / "pages.jsonl"
 
@@ -89,7 +89,7 @@ def test_a_crawl_that_just_fits_its_limit_is_finished_and_says_all_that_is_promi
     )
 
 
-def test_two_crawls_that_begin_together_on_a_new_database_do_not_disturb_each_other(new_machine, serve):
+def test_two_crawls_that_start_together_on_a_new_database_both_work(new_machine, serve):
     site = serve(pages=10, traps=0)
 
     crawls = [new_machine.start_crawl(site.start_url, "--workers", 1) for _ in range(2)]
@@ -111,7 +111,7 @@ def test_a_document_limit_is_reached_exactly(machine, serve, workers):
     assert len(requested_urls(site)) == 60
 
 
-def test_a_depth_limit_reaches_the_pages_within_so_many_links(machine, serve):
+def test_a_depth_limit_reaches_exactly_the_pages_within_it(machine, serve):
     # Few of the 400 pages have many links to them, so the depths differ. Two hosts make the order matter.
     site = serve(pages=400, hosts=2, traps=5, latency_ms=5)
     expected = reachable(site.plan, most_links=2)
@@ -138,7 +138,7 @@ def test_another_port_is_another_host_of_the_same_domain(machine, serve, scope):
     assert requested_urls(site) == reachable(site.plan, allows=allowed)
 
 
-def test_a_prefix_reaches_what_begins_with_it(machine, serve):
+def test_a_prefix_matches_everything_that_starts_with_it(machine, serve):
     site = serve(pages=120, hosts=2, traps=5)
     seed = site.plan.url(2)
     prefix = seed.rpartition("/")[0]
@@ -149,7 +149,7 @@ def test_a_prefix_reaches_what_begins_with_it(machine, serve):
     assert requested_urls(site) == reachable(site.plan, start=2, allows=lambda url: url.startswith(f"{prefix}/"))
 
 
-def test_rules_keep_out_what_they_say(machine, serve):
+def test_rules_keep_out_the_documents_that_they_name(machine, serve):
     site = serve(pages=150, hosts=1, traps=5)
 
     crawl = machine.crawl(

@@ -63,7 +63,7 @@ def test_no_command_touches_the_database_of_a_newer_version(command, machine, ma
     assert machine.database.value("SELECT count(*) FROM django_migrations") == before
 
 
-def test_who_was_told_to_stop_does_not_wait_for_a_database_that_is_away():
+def test_a_stopping_node_does_not_wait_for_a_lost_database():
     asked = []
     connection = WorkConnection(
         "host=127.0.0.1 port=1",

@@ -55,7 +55,7 @@ def test_nothing_is_lost_with_a_killed_worker_nor_with_a_killed_main(cluster, se
     assert statuses == {"running": 2, "failed": 2}
 
 
-def test_a_cluster_that_was_killed_as_a_whole_goes_on_when_it_is_started_again(cluster, serve):
+def test_a_cluster_that_was_killed_as_a_whole_continues_after_a_restart(cluster, serve):
     site = serve(pages=200, hosts=2, traps=3, latency_ms=60)
     daemons = cluster.start("runmanager", "runworker", "runworker")
     job = cluster.make_job(site)
@@ -108,7 +108,7 @@ def test_the_job_of_a_dead_one_shot_is_left_paused_and_can_be_resumed(cluster, s
 # --- Orderly stops -------------------------------------------------------------------------------
 
 
-def test_a_worker_that_is_asked_to_stop_gives_back_what_it_has_not_begun(cluster, serve):
+def test_a_stopping_worker_releases_documents_that_have_not_started(cluster, serve):
     site = serve(pages=40, traps=0, latency_ms=1000)
     _, worker = cluster.start("runmanager", "runworker")
     node = cluster.node_of(worker)
@@ -167,7 +167,7 @@ def wait_for_pause(database, job):
         """
         SELECT extract(epoch FROM rest.at - asked.at)::float
           FROM jobs_jobevent AS asked, jobs_jobevent AS rest
-         WHERE asked.kind = 'pause' AND rest.kind = 'come_to_rest' AND rest.id > asked.id
+         WHERE asked.kind = 'pause' AND rest.kind = 'halt' AND rest.id > asked.id
          ORDER BY asked.id DESC LIMIT 1
         """
     )
@@ -228,7 +228,7 @@ def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serv
 # --- Outputs that are full ------------------------------------------------------------------------
 
 
-def test_a_job_whose_output_is_full_pauses_and_goes_on_when_there_is_room(cluster, serve):
+def test_a_job_with_a_full_output_pauses_and_continues_when_there_is_room(cluster, serve):
     site = serve(pages=150, hosts=2, traps=3, latency_ms=20)
     _, worker = cluster.start("runmanager", "runworker")
     job = cluster.make_job(site, open_requests=4)

@@ -3,7 +3,7 @@
 from tests.support.processes import ended, held_by, read_lines
 
 
-def test_a_crawl_that_would_remove_too_much_ends_with_3_and_goes_on_when_allowed(machine, serve):
+def test_a_crawl_with_too_many_removals_exits_with_3_until_approved(machine, serve):
     output = machine.directory / "pages.jsonl"
     site = serve(pages=60, hosts=1, traps=0)
     machine.crawl(site.start_url, "--job", "site", output=output)

@@ -66,7 +66,7 @@ def test_a_demo_is_exact_and_so_is_the_next_one(machine, start):
     assert second == {"site_log": log, "expected": 80, "fetched": 80, "indexed": 80, "missing": 0, "extra": 0}
 
 
-def test_a_demo_outlives_a_killed_worker_and_stays_up_until_it_is_interrupted(machine, start):
+def test_a_demo_survives_a_killed_worker_and_runs_until_it_is_interrupted(machine, start):
     demo = start("demo", "--pages", "300")
     wait_for(lambda: count_requests(machine.directory) > 60, saying="it crawls")
 
@@ -83,7 +83,7 @@ def test_a_demo_outlives_a_killed_worker_and_stays_up_until_it_is_interrupted(ma
     assert "Traceback" not in demo.err
 
 
-def test_nothing_survives_a_demo_that_is_killed_and_the_next_one_does_not_go_on_with_it(machine, start):
+def test_a_killed_demo_leaves_no_process_and_the_next_demo_starts_afresh(machine, start):
     demo = start("demo", "--pages", "300")
     wait_for(lambda: count_requests(machine.directory) > 20, saying="it crawls")
     demo.kill()
@@ -106,7 +106,7 @@ def test_a_second_demo_on_one_database_is_refused(machine, start):
     assert demo.wait() == 0
 
 
-def test_run_serves_what_it_has_started_until_it_is_told_to_end(machine, start):
+def test_run_serves_its_processes_until_it_is_stopped(machine, start):
     run = start("run", "--workers", "1")
     with urllib.request.urlopen(address_in(run), timeout=30) as page:
         assert page.status == 200

@@ -32,7 +32,7 @@ def test_a_killed_main_is_replaced_and_its_groups_are_owned_by_others(drill, mac
     assert machine.database.value("SELECT count(*) FROM nodes_node WHERE status = 'failed'") == 1
 
 
-def test_a_frozen_worker_is_failed_its_documents_return_and_what_it_writes_then_is_refused(drill):
+def test_a_frozen_worker_fails_loses_its_documents_and_cannot_write(drill):
     code, report = drill("freeze", "worker")
 
     assert (code, report["missing"]) == (0, [])
@@ -43,7 +43,7 @@ def test_a_frozen_worker_is_failed_its_documents_return_and_what_it_writes_then_
     assert report["refused"] > 0
 
 
-def test_a_database_that_is_cut_fails_nobody(drill):
+def test_a_cut_database_fails_no_node(drill):
     code, report = drill("cut", "database")
 
     assert (code, report["missing"], report["failed"]) == (0, [], 0)
@@ -73,7 +73,7 @@ def test_a_drill_leaves_its_report_and_nothing_else(drill, machine):
         (["kill", "worker", "--production"], "No running worker was found"),
     ],
 )
-def test_what_cannot_be_drilled_is_refused_in_a_sentence(machine, arguments, sentence):
+def test_an_invalid_drill_is_refused_in_a_sentence(machine, arguments, sentence):
     command = machine.start("drill", *arguments)
 
     assert command.wait() == 2
@@ -90,7 +90,7 @@ def test_a_drill_in_production_is_confirmed_first(cluster, machine):
     assert not any(worker.has_ended for worker in workers)
 
 
-def test_a_node_that_nobody_could_replace_is_spared(cluster, machine):
+def test_a_node_without_a_possible_replacement_is_spared(cluster, machine):
     _, worker = cluster.start("runmanager", "runworker")
 
     command = machine.start("drill", "kill", "worker", "--production", "--yes", **QUICK_HEARTS)

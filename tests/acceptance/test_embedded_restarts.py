@@ -90,7 +90,7 @@ def fill(directory):
             return file
 
 
-def test_a_crawl_goes_on_after_a_disk_that_was_really_full(machine, serve, tmp_path):
+def test_a_crawl_continues_after_a_full_disk(machine, serve, tmp_path):
     site = serve(pages=300, hosts=2, traps=3, latency_ms=40)
     with small_disk(tmp_path / "disk", mebibytes=300) as disk:
         _, browser = start_everything(

@@ -75,7 +75,7 @@ def test_a_deleted_output_is_reported_and_written_again_on_request(machine, tree
     assert held_by(output) == documents
 
 
-def test_what_has_no_readable_name_or_content_does_not_stop_a_crawl(machine, tree):
+def test_entries_without_a_readable_name_or_content_stop_no_crawl(machine, tree):
     odd = os.fsencode(tree) + b"/caf\xe9.txt"
     Path(os.fsdecode(odd)).write_text("words")
     (tree / "line\nbreak.txt").write_text("words")
@@ -109,7 +109,7 @@ def test_options_of_the_web_and_places_that_cannot_be_are_refused(machine, tree)
     assert machine.database.value("SELECT count(*) FROM jobs_job") == 0
 
 
-def test_manifoldcfs_sanity_holds_5_6_6_6_5_and_nothing_once_the_job_is_deleted(cluster, tree):
+def test_manifoldcfs_sanity_test_holds_5_6_6_6_5_and_0_after_deletion(cluster, tree):
     """SanityTester: full, add with a minimal run, change with one, delete with one, full, delete the job."""
     cluster.start("runmanager", "runworker")
     connection = RepositoryConnection.objects.create(

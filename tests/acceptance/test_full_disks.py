@@ -10,26 +10,26 @@ IN_HAND = (
 )
 
 
-def set_floor(mebibytes):
+def set_limit(mebibytes):
     versions.store(TABLE, {"process": {"free_disk": mebibytes}}, made_by="a test")
 
 
-def test_a_crawl_pauses_below_the_floor_of_free_disk_and_goes_on_above_it(cluster, serve):
+def test_a_crawl_pauses_below_the_limit_of_free_disk(cluster, serve):
     site = serve(pages=300, hosts=2, traps=1, latency_ms=40)
     cluster.start("runmanager", "runworker", CRAWLCTL_FREE_DISK="")
     job = cluster.make_job(site, open_requests=4)
     cluster.start_job(job)
     wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
 
-    set_floor(100_000_000)
+    set_limit(100_000_000)
     reason = wait_for(lambda: Job.objects.get(pk=job.pk).reason, saying="the job says why it stands")
     wait_for(lambda: not cluster.database.rows(IN_HAND), saying="the worker has no claimed documents")
     asked = site.lines
 
-    assert "the floor (CRAWLCTL_FREE_DISK) is 100,000,000 MiB" in reason
+    assert "the limit (CRAWLCTL_FREE_DISK) is 100,000,000 MiB" in reason
     assert held_by(cluster.output) < site.documents
 
-    set_floor(1)
+    set_limit(1)
 
     assert cluster.wait_for_end(job) == "finished"
     assert held_by(cluster.output) == site.documents

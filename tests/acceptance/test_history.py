@@ -17,7 +17,7 @@ def told(machine, activity):
     )
 
 
-def test_the_history_tells_of_each_request_and_each_line_of_the_output(machine, serve):
+def test_the_history_lists_each_request_and_each_line_of_the_output(machine, serve):
     site = serve(pages=60, hosts=2, traps=3)
     output = machine.directory / "pages.jsonl"
 
@@ -34,7 +34,7 @@ def test_the_history_tells_of_each_request_and_each_line_of_the_output(machine, 
     assert len(told(machine, "job start")) == 1
 
 
-def test_what_left_the_output_is_told_of(machine, serve):
+def test_a_removal_from_the_output_is_logged(machine, serve):
     site = serve(pages=60, hosts=1, traps=0)
     output = machine.directory / "pages.jsonl"
     machine.crawl(site.start_url, "--job", "site", output=output)

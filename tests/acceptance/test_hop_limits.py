@@ -44,7 +44,7 @@ def processed(daemons):
     return sum(count for (stage, _), count in daemons.database.documents().items() if stage == 2)
 
 
-def test_what_is_three_steps_away_is_left_out_where_two_are_allowed(daemons, tree):
+def test_documents_three_hops_away_are_excluded_by_a_limit_of_two(daemons, tree):
     job = make_job(daemons, tree, hop_limits={"child": 2})
 
     assert daemons.run(job) == "finished"
@@ -53,7 +53,7 @@ def test_what_is_three_steps_away_is_left_out_where_two_are_allowed(daemons, tre
     assert held(daemons, tree) == {"test1.txt", "test2.txt", "testdir/test3.txt"}
 
 
-def test_what_comes_near_is_indexed_and_what_goes_away_leaves(daemons, tree):
+def test_nearer_documents_are_indexed_and_farther_ones_removed(daemons, tree):
     job = make_job(daemons, tree, hop_limits={"child": 2})
     daemons.run(job)
 

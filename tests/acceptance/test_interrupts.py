@@ -93,7 +93,7 @@ def test_a_job_at_work_is_refused_and_a_second_interrupt_waits_for_nothing(machi
     assert time.monotonic() - began_at < 5
 
 
-def test_a_crawl_that_is_suspended_holds_no_lock_and_goes_on(machine, site, output):
+def test_a_suspended_crawl_holds_no_lock_and_continues(machine, site, output):
     crawl = start_and_reach_the_middle(machine, site, output)
     manager = machine.database.value("SELECT id FROM nodes_node WHERE kind = 'manager'")
     transactions = (

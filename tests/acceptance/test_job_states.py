@@ -44,7 +44,7 @@ def test_a_job_starts_runs_pauses_resumes_and_ends(walk):
     assert walk.sink.told() == [("add", walk.world.url("a")), ("complete", "")]
     kinds = list(JobEvent.objects.filter(job=walk.job).order_by("id").values_list("kind", flat=True))
     assert kinds == [
-        *("created", "start", "prepare", "activate", "pause", "come_to_rest", "resume", "go_on"),
+        *("created", "start", "prepare", "activate", "pause", "halt", "resume", "continue"),
         *("shut_down", "finish", "notify", "end"),
     ]
 
@@ -68,13 +68,13 @@ def test_a_minimal_run_says_that_it_is_one_and_removes_nothing(walk):
     assert ("remove", walk.world.url("b")) in walk.sink.told()
 
 
-def test_a_source_that_cannot_be_asked_puts_the_start_off_and_says_why(walk):
+def test_a_source_that_does_not_answer_delays_the_start_with_a_reason(walk):
     walk.world.seeding(interruptions=2, retry_after=1)
     walk.make_job()
     walk.let_go()
 
     walk.ask("start")
-    wait_for(lambda: walk.look()["failures"] == 1, saying="the start was put off")
+    wait_for(lambda: walk.look()["failures"] == 1, saying="the start was postponed")
     assert walk.look()["status"] == "Starting up"
     assert "not to be seeded now" in walk.look()["reason"]
 
@@ -83,7 +83,7 @@ def test_a_source_that_cannot_be_asked_puts_the_start_off_and_says_why(walk):
     assert len(walk.world.seedings()) == 3
 
 
-def test_a_source_that_cannot_be_asked_for_good_ends_the_run_with_an_error(walk):
+def test_a_source_that_permanently_fails_ends_the_run_with_an_error(walk):
     from jobs.connectors.repository.base import RetryLimit
 
     walk.world.seeding(interruptions=-1, retry_after=0.1, limit=RetryLimit(attempts=3))
@@ -100,7 +100,7 @@ def test_a_source_that_cannot_be_asked_for_good_ends_the_run_with_an_error(walk)
     ("verb", "state"),
     [("restart", "ABORTINGSTARTINGUPFORRESTART"), ("restart-minimal", "ABORTINGSTARTINGUPFORRESTARTMINIMAL")],
 )
-def test_a_start_under_way_can_be_aborted_and_restarted(walk, verb, state):
+def test_a_start_in_progress_can_be_aborted_and_restarted(walk, verb, state):
     walk.world.seeding(waits_for="seed")
     walk.make_job()
     walk.let_go()
@@ -117,7 +117,7 @@ def test_a_start_under_way_can_be_aborted_and_restarted(walk, verb, state):
     assert walk.look()["run_no"] == 2
 
 
-def test_a_reset_seeding_lets_the_next_run_read_its_source_from_the_beginning(walk):
+def test_a_reset_of_seeding_makes_the_next_run_read_its_whole_source(walk):
     walk.world.seeding(version="v1")
     walk.make_job()
     walk.let_go()
@@ -134,7 +134,7 @@ def test_a_reset_seeding_lets_the_next_run_read_its_source_from_the_beginning(wa
 # --- Stopping ----------------------------------------------------------------------------------------
 
 
-def test_a_run_is_aborted_from_where_it_is_and_tells_its_outputs(walk):
+def test_a_run_is_aborted_from_any_state_and_notifies_its_outputs(walk):
     walk.make_job()
     walk.ask("start")
     walk.reaches("ACTIVE")
@@ -195,7 +195,7 @@ def window_that_closes_in(seconds):
     return Window(hours=(opened.hour,), minutes=(opened.minute,), duration=now - opened + dt.timedelta(seconds=seconds))
 
 
-def test_a_window_starts_a_job_makes_it_wait_and_lets_it_go_on(walk):
+def test_a_window_starts_a_job_makes_it_wait_and_continues_it(walk):
     from django.utils import timezone
 
     from jobs.lifecycle.schedule import Window
@@ -226,7 +226,7 @@ def test_a_window_starts_a_job_makes_it_wait_and_lets_it_go_on(walk):
     assert JobEvent.objects.filter(job=walk.job, kind="begin_window").count() == 2
 
 
-def test_a_job_goes_on_when_its_next_window_opens(walk):
+def test_a_job_continues_when_its_next_window_opens(walk):
     from django.utils import timezone
 
     from jobs.lifecycle.schedule import Window
@@ -266,7 +266,7 @@ def test_a_seed_that_is_added_while_the_job_runs_is_read(walk):
     assert walk.world.asked("a") == 1
 
 
-def test_a_continuous_job_reads_its_seeds_anew_and_can_be_stopped_meanwhile(walk):
+def test_a_continuous_job_can_be_stopped_while_it_reads_its_seeds_again(walk):
     walk.make_job(kind="continuous", reseed_after=dt.timedelta(seconds=1))
     walk.ask("start")
     walk.is_asked_for()
@@ -360,7 +360,7 @@ def test_a_job_without_a_reseed_interval_is_seeded_once(walk):
 # --- The end -----------------------------------------------------------------------------------------
 
 
-def test_what_is_no_longer_reached_leaves_while_the_job_shuts_down(walk):
+def test_unreached_documents_are_removed_while_the_job_shuts_down(walk):
     walk.make_job()
     walk.let_go()
     walk.world.put("a", links=["b"])
@@ -398,14 +398,14 @@ def test_a_clean_up_that_wakes_documents_makes_the_run_active_again(walk):
     assert walk.held() == {"a", "c"}
 
 
-def test_an_output_is_told_once_and_one_that_cannot_listen_is_told_later(walk):
+def test_an_output_is_notified_once_and_an_unavailable_one_later(walk):
     other = Sink(walk.sink.directory / "other")
     walk.make_job(outputs=[other.connection("other"), walk.sink.connection()])
     walk.let_go()
     walk.sink.refuse("complete", "It is full.")
 
     walk.ask("start")
-    wait_for(lambda: walk.look()["failures"] == 1, saying="the notification was put off")
+    wait_for(lambda: walk.look()["failures"] == 1, saying="the notification was postponed")
     shown = walk.reaches("READYFORNOTIFY")
     assert (shown["status"], shown["reason"], shown["run_end"]) == ("End notification", "sink: It is full.", "finished")
     walk.sink.let_go("complete")
@@ -414,7 +414,7 @@ def test_an_output_is_told_once_and_one_that_cannot_listen_is_told_later(walk):
     assert walk.sink.told().count(("complete", "")) == other.told().count(("complete", "")) == 1
 
 
-def test_a_notification_under_way_can_be_skipped(walk):
+def test_a_notification_in_progress_can_be_skipped(walk):
     walk.make_job()
     walk.let_go()
     walk.sink.hold("complete")
@@ -427,7 +427,7 @@ def test_a_notification_under_way_can_be_skipped(walk):
     walk.sink.let_go("complete")
 
 
-def test_a_worker_that_dies_while_it_tells_an_output_is_replaced(walk):
+def test_a_worker_that_dies_while_it_notifies_an_output_is_replaced(walk):
     walk.make_job()
     walk.let_go()
     walk.sink.hold("complete")
@@ -445,7 +445,7 @@ def test_a_worker_that_dies_while_it_tells_an_output_is_replaced(walk):
 # --- Deleting ----------------------------------------------------------------------------------------
 
 
-def test_a_job_is_deleted_with_what_it_holds_and_its_output_is_told(walk):
+def test_a_job_is_deleted_with_its_documents_and_its_output_is_notified(walk):
     walk.make_job()
     walk.let_go()
     walk.cluster.run(walk.job)
@@ -468,7 +468,7 @@ def test_a_job_is_deleted_with_what_it_holds_and_its_output_is_told(walk):
 # --- Missing connectors ------------------------------------------------------------------------------
 
 
-def test_a_job_whose_connector_is_missing_says_so_waits_and_goes_on_when_it_is_back(walk):
+def test_a_job_without_its_connector_waits_with_a_reason(walk):
     walk.make_job()
     walk.world.put("a", links=["b"], waits_for="go")
     walk.world.put("b")

@@ -60,7 +60,7 @@ def test_a_rate_of_the_whole_cluster_holds_for_two_crawls_on_many_hosts(machine,
     assert_kept(sites, LeastGap(seconds=0.1, hosts=together), MostStarts(most=10, within=1.0, hosts=together))
 
 
-def test_no_more_requests_are_open_in_the_whole_cluster_than_its_cap(machine, serve_logged):
+def test_open_requests_of_the_cluster_never_exceed_its_limit(machine, serve_logged):
     everywhere(total_open_requests=3)
     sites = [serve_logged(name, pages=60, hosts=3, latency_ms=30) for name in ("one", "other")]
 
@@ -70,7 +70,7 @@ def test_no_more_requests_are_open_in_the_whole_cluster_than_its_cap(machine, se
     assert_kept(sites, MostOpen(most=3, hosts=sites[0].hosts | sites[1].hosts))
 
 
-def test_no_ten_seconds_hold_more_bytes_than_all_hosts_are_to_send_together(machine, serve_logged):
+def test_all_hosts_together_send_at_most_their_limit_in_ten_seconds(machine, serve_logged):
     everywhere(total_bytes_per_second=60_000)
     sites = [serve_logged(name, pages=30, hosts=2) for name in ("one", "other")]
 
@@ -81,7 +81,7 @@ def test_no_ten_seconds_hold_more_bytes_than_all_hosts_are_to_send_together(mach
     assert sum(fetch.size for site in sites for fetch in site.fetches()) > 10 * 60_000
 
 
-def test_hosts_at_one_address_are_asked_as_one_from_their_first_request_on(machine, serve_logged):
+def test_hosts_at_one_address_share_its_limit_from_the_first_request(machine, serve_logged):
     everywhere(open_requests=1, min_gap=0.1, per_address=True)
     # One address with a port for each host. A page takes longer than the gap, so the worker must count.
     sites = [serve_logged(name, pages=12, latency_ms=150) for name in ("one", "other", "third")]
@@ -103,7 +103,7 @@ def test_no_ten_seconds_hold_more_bytes_than_a_host_is_to_send(machine, serve_lo
     assert sum(fetch.size for fetch in site.fetches()) > 10 * 60_000
 
 
-def test_a_worker_fetches_no_more_documents_at_once_than_its_setting(machine, serve_logged):
+def test_a_worker_fetches_at_most_its_setting_of_documents_at_once(machine, serve_logged):
     site = serve_logged(pages=120, hosts=6, latency_ms=100)
 
     crawl = machine.start_crawl(

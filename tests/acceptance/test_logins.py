@@ -47,7 +47,7 @@ def all_of(site):
     return {site.url("/index"), *(site.url(f"/page/{n}") for n in range(PAGES))}
 
 
-def test_one_document_logs_in_for_a_hundred_and_the_second_run_needs_no_login(daemons, site):
+def test_one_login_serves_a_hundred_documents_and_the_second_run(daemons, site):
     job = make_job(daemons, site)
 
     assert daemons.run(job) == "finished"
@@ -72,7 +72,7 @@ def test_a_session_that_the_site_ends_is_renewed_once(daemons, site):
     assert len(site.logins) == 2
 
 
-def test_the_gate_of_a_worker_that_dies_while_it_logs_in_opens_and_another_logs_in(cluster, site):
+def test_the_gate_of_a_worker_that_died_in_a_login_opens_for_another(cluster, site):
     _, *workers = cluster.start("runmanager", "runworker", "runworker")
     site.answers.clear()
     job = make_job(cluster, site)
@@ -108,7 +108,7 @@ def test_a_wrong_password_pauses_the_job_after_one_attempt_and_says_why(daemons,
     assert daemons.database.documents() == {(2, "200"): 1, (0, ""): PAGES}
 
 
-def test_a_password_that_is_corrected_while_the_job_is_paused_lets_it_finish(daemons, site):
+def test_a_paused_job_finishes_after_its_password_is_corrected(daemons, site):
     job = make_job(daemons, site, password="hunter2")
     daemons.start_job(job)
     wait_for(lambda: Job.objects.get(pk=job.pk).pause == "paused", saying="the job is paused")
@@ -121,7 +121,7 @@ def test_a_password_that_is_corrected_while_the_job_is_paused_lets_it_finish(dae
     assert [sent["password"] for sent in site.logins] == ["hunter2", PASSWORD]
 
 
-def test_workers_of_a_running_job_take_up_an_edit_of_its_connection_within_five_seconds(daemons, site):
+def test_workers_apply_an_edited_connection_of_a_running_job_in_5_seconds(daemons, site):
     job = make_job(daemons, site, open_requests=1, min_gap=0.2)
     daemons.start_job(job)
     wait_for(lambda: len(site.pages) >= 5, saying="the job is in its middle")

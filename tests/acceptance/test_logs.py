@@ -9,7 +9,7 @@ from nodes.models import Node
 from tests.support.processes import wait_for
 
 
-def test_each_line_of_run_is_json_and_tells_of_nodes_and_runs(cluster, serve):
+def test_each_line_of_run_is_json_and_names_nodes_and_runs(cluster, serve):
     site = serve(pages=20, traps=0)
     job = cluster.make_job(site)
     run = cluster.machine.start("run", "--workers", 1, "--port", 0, CRAWLCTL_LOG_JSON="true")

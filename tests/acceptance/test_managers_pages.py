@@ -58,7 +58,7 @@ def web_parts(manager):
     return [child for child in children if child.status() != psutil.STATUS_ZOMBIE and "serve" in child.cmdline()]
 
 
-def test_any_manager_answers_everything_and_all_are_shown_with_their_addresses(machine, cluster):
+def test_each_manager_serves_all_pages_and_lists_all_managers(machine, cluster):
     (first, at_first), (second, at_second) = start(machine), start(machine)
     wait_for(lambda: cluster.node_of(second).status == "running", saying="both work")
     token = token_client_of("viewer")._credentials["HTTP_AUTHORIZATION"]
@@ -106,7 +106,7 @@ def test_a_manager_that_is_not_main_takes_orders(machine, cluster):
         wait_for(lambda phase=phase: Job.objects.get(pk=job.pk).phase == phase, saying=f"the job is {phase}")
 
 
-def test_a_web_part_that_dies_is_said_and_started_again_and_the_manager_goes_on(machine, cluster):
+def test_a_dead_web_server_is_reported_and_restarted_by_its_manager(machine, cluster):
     manager, url = start(machine)
     (web_part,) = web_parts(manager)
 
@@ -120,7 +120,7 @@ def test_a_web_part_that_dies_is_said_and_started_again_and_the_manager_goes_on(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_the_web_part_ends_with_its_manager_however_that_ends(machine, number):
+def test_the_web_server_ends_with_its_manager_in_any_case(machine, number):
     manager, url = start(machine)
     (web_part,) = web_parts(manager)
 
@@ -141,7 +141,7 @@ def test_the_web_part_ends_with_its_manager_however_that_ends(machine, number):
         ("nowhere.invalid:8001", "nowhere.invalid:8001: there is no host 'nowhere.invalid'."),
     ],
 )
-def test_where_nobody_can_listen_is_said_in_a_sentence(machine, address, sentence):
+def test_an_unusable_address_to_listen_on_is_reported_in_a_sentence(machine, address, sentence):
     manager = machine.start("runmanager", "--http", address)
 
     assert manager.wait() == 2

@@ -21,7 +21,7 @@ def indexed(*ports):
     return sum(scrape(port)["crawlctl_documents_total", "indexed"] for port in ports)
 
 
-def test_what_is_counted_is_what_the_crawl_did(cluster, serve):
+def test_the_counts_match_the_crawl(cluster, serve):
     site = serve(pages=200, hosts=2, traps=2)
     (_, of_manager), *workers = (start(cluster, command) for command in ("runmanager", "runworker", "runworker"))
     of_workers = [port for _, port in workers]
@@ -61,7 +61,7 @@ def test_what_is_counted_is_what_the_crawl_did(cluster, serve):
     assert manager["crawlctl_duty_runs_total", "stuff_groups"] > 0
 
 
-def test_each_process_shows_its_own_metrics_and_nobody_elses(cluster):
+def test_each_process_shows_only_its_own_metrics(cluster):
     kinds = {Process.MANAGER: "runmanager", Process.WORKER: "runworker"}
 
     for kind, command in kinds.items():
@@ -93,7 +93,7 @@ def test_a_lost_worker_is_counted_as_marked_and_its_documents_as_released(cluste
     wait_for(lambda: scrape(of_manager)["crawlctl_released_documents_total",] > 0, saying="its documents go back")
 
 
-def test_the_web_server_says_how_the_cluster_stands(cluster, serve):
+def test_the_web_server_shows_the_state_of_the_cluster(cluster, serve):
     site = serve(pages=60, traps=0)
     _, port = start(cluster, "serve")
     cluster.start("runmanager", "runworker")
@@ -150,7 +150,7 @@ def test_a_port_that_is_taken_ends_a_command_before_anything_has_begun(command, 
     ],
     ids=["no port", "an address of others"],
 )
-def test_where_nobody_can_listen_is_refused_in_a_sentence(arguments, saying, machine):
+def test_an_unusable_address_to_listen_on_is_refused_in_a_sentence(arguments, saying, machine):
     refused = machine.start("runworker", *arguments)
 
     assert refused.wait() == 2

@@ -58,7 +58,7 @@ def assert_whole(cluster, site):
     assert held_by(cluster.output) == site.documents
 
 
-def test_a_group_that_is_moved_to_and_fro_goes_on_without_a_pause(cluster, serve):
+def test_a_group_that_is_moved_to_and_fro_runs_without_a_pause(cluster, serve):
     site = serve(pages=150, hosts=2, traps=0)
     managers = cluster.start("runmanager", "runmanager", "runworker", "runworker")[:2]
     one, two = (cluster.node_of(manager).id for manager in managers)
@@ -81,7 +81,7 @@ def test_a_group_that_is_moved_to_and_fro_goes_on_without_a_pause(cluster, serve
     assert max(Counter(request.url for request in requests).values()) == 1
 
 
-def test_an_owner_that_is_killed_in_the_middle_of_a_move_leaves_nothing_stuck(cluster, serve):
+def test_an_owner_that_is_killed_during_a_move_blocks_nothing(cluster, serve):
     site = serve(pages=200, hosts=2, traps=0, latency_ms=40)
     managers = cluster.start("runmanager", "runmanager", "runmanager", "runworker", "runworker")[:3]
     main = cluster.main(*managers)
@@ -103,7 +103,7 @@ def test_an_owner_that_is_killed_in_the_middle_of_a_move_leaves_nothing_stuck(cl
     assert_whole(cluster, site)
 
 
-def test_a_manager_that_starts_later_is_given_its_share_while_all_goes_on(cluster, serve):
+def test_a_manager_that_starts_later_gets_its_share_during_the_crawl(cluster, serve):
     site = serve(pages=400, hosts=4, traps=0)
     (first, _worker) = cluster.start("runmanager", "runworker")
     pages = [site.plan.url(page) for page in range(200)]

@@ -74,7 +74,7 @@ def test_bytes_a_second_are_kept_over_any_ten_seconds(machine, serve, tmp_path):
     assert made[-1].start - made[0].start < 3 * sent / 40_000
 
 
-def test_two_crawls_that_know_nothing_of_each_other_keep_the_distance_between_them(machine, serve):
+def test_two_independent_crawls_keep_the_minimum_gap_together(machine, serve):
     site = serve(pages=15, traps=0)
 
     crawls = [machine.start_crawl(site.start_url, "--delay", 0.15, "--workers", 1) for _ in range(2)]
@@ -83,7 +83,7 @@ def test_two_crawls_that_know_nothing_of_each_other_keep_the_distance_between_th
     assert_paced(everything(site), gap=0.15)
 
 
-def test_no_more_requests_are_open_than_allowed(machine, serve):
+def test_open_requests_never_exceed_their_limit(machine, serve):
     site = serve(pages=120, hosts=2, traps=0, latency_ms=30)
 
     crawl = machine.crawl(site.start_url, "--scope", "any", "--connections-per-host", 4, "--workers", 2)
@@ -92,7 +92,7 @@ def test_no_more_requests_are_open_than_allowed(machine, serve):
     assert 2 <= max(request.open_requests for request in everything(site)) <= 4
 
 
-def test_two_crawls_that_know_nothing_of_each_other_share_the_open_requests_of_a_host(machine, serve):
+def test_two_independent_crawls_share_the_open_requests_of_a_host(machine, serve):
     site = serve(pages=150, traps=0, latency_ms=10)
 
     crawls = [machine.start_crawl(site.start_url, "--connections-per-host", 3, "--workers", 2) for _ in range(2)]
@@ -101,7 +101,7 @@ def test_two_crawls_that_know_nothing_of_each_other_share_the_open_requests_of_a
     assert 2 <= max(request.open_requests for request in everything(site)) <= 3
 
 
-def test_the_delay_that_robots_txt_asks_for_is_kept(machine, serve):
+def test_the_delay_of_robots_txt_is_kept(machine, serve):
     site = serve(pages=10, traps=0, crawl_delay=0.3)
 
     crawl = machine.crawl(site.start_url, "--delay", 0)
@@ -110,7 +110,7 @@ def test_the_delay_that_robots_txt_asks_for_is_kept(machine, serve):
     assert_paced(site.requests(), gap=0.3)
 
 
-def test_a_busy_host_is_left_alone_for_as_long_as_it_says(machine, serve):
+def test_a_busy_host_gets_the_pause_that_it_requested(machine, serve):
     site = serve(pages=30, hosts=2, traps=0, busy="1:2:1")
 
     crawl = machine.crawl(site.start_url, "--scope", "any", "--connections-per-host", 1)
@@ -122,7 +122,7 @@ def test_a_busy_host_is_left_alone_for_as_long_as_it_says(machine, serve):
         assert refused.status == 200 or (following.time - refused.time) / 1e9 > 1 - TOLERANCE
 
 
-def test_a_turn_is_over_when_its_successor_begins_so_that_a_third_is_there_when_that_ends(machine, serve):
+def test_a_turn_ends_when_its_successor_starts_so_a_third_can_be_offered(machine, serve):
     site = serve(pages=215, traps=0)
     job = make_job(
         urls=[site.plan.url(page) for page in range(215)],
@@ -142,7 +142,7 @@ def test_a_turn_is_over_when_its_successor_begins_so_that_a_third_is_there_when_
     assert all(turn.closed_at - turn.follows.closed_at > dt.timedelta(seconds=0.5) for turn in long)
 
 
-def test_a_successor_is_taken_in_time_by_a_worker_that_has_no_room_for_others(machine, serve):
+def test_a_worker_without_room_for_other_turns_takes_a_successor_in_time(machine, serve):
     quick, slow = serve(pages=460, traps=0), serve(pages=900, traps=0, slow="2:10")
     paced = make_job(
         urls=[quick.plan.url(page) for page in range(460)],
@@ -194,7 +194,7 @@ def test_a_gap_that_was_an_hour_by_mistake_is_not_waited_for(machine, serve):
     assert site.count_requests() >= 400
 
 
-def test_what_was_offered_before_an_edit_and_taken_long_after_it_is_asked_at_the_pace_of_the_edit(machine, serve):
+def test_turns_offered_before_an_edit_and_taken_later_apply_the_edit(machine, serve):
     site = serve(pages=40, traps=0)
     (origin,) = site.plan.origins
     offered_at = timezone.now() - dt.timedelta(seconds=20)
@@ -248,7 +248,7 @@ def test_a_limit_of_ten_bytes_a_second_by_mistake_is_not_waited_for(machine, ser
     assert asked < 60 <= site.count_requests()
 
 
-def test_two_jobs_of_two_policies_keep_the_strictest_limits_of_a_host_they_share(machine, serve):
+def test_two_policies_keep_the_strictest_limits_of_a_shared_host(machine, serve):
     site = serve(pages=69, traps=0, latency_ms=30)
     pages = [site.plan.url(page) for page in range(69)]
     gentle, eager = make_policy(open_requests=1, min_gap=0.15), make_policy(open_requests=4, min_gap=0.02)

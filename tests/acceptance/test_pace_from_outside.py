@@ -33,7 +33,7 @@ def assert_kept(scenario):
     assert not found, "\n".join(map(str, found[:10]))
 
 
-def test_the_strictest_limits_hold_whatever_befalls_managers_and_workers(scenario):
+def test_the_strictest_limits_hold_through_faults_of_managers_and_workers(scenario):
     scenario.owner(scenario.policies[0]).kill(back_in=1)
     scenario.go_on()
     for _ in range(2):
@@ -62,7 +62,7 @@ def test_an_edit_holds_for_all_after_ten_seconds_and_a_denial_after_five(scenari
 
 
 @pytest.mark.parametrize("scenario", [{"cap": Limits(open_requests=2, starts=(5, 1.0))}], indirect=True)
-def test_what_the_cluster_may_ask_of_all_hosts_together_holds_over_kills_and_moves(scenario):
+def test_the_limit_of_all_hosts_together_holds_through_kills_and_moves(scenario):
     for _ in range(2):
         scenario.asker().kill(back_in=1)
         scenario.go_on(10)

@@ -115,7 +115,7 @@ def test_a_one_shot_survives_a_line_to_its_database_that_is_cut_and_mended(clust
 # --- One line cut: the daemon stops before others begin ------------------------------------------
 
 
-def test_a_worker_that_is_cut_off_closes_its_requests_before_others_begin_them(cluster, serve, proxies):
+def test_a_cut_off_worker_closes_its_requests_before_others_start_theirs(cluster, serve, proxies):
     site = serve(pages=30, traps=0, latency_ms=60_000)
     ports = {urlsplit(origin).port for origin in site.plan.origins}
     proxy = proxies()
@@ -141,9 +141,7 @@ def open_connections(daemon, ports):
 
 
 @pytest.mark.parametrize("direction", [Direction.BOTH, Direction.ANSWERED], ids=["both ways", "answers only"])
-def test_a_main_that_is_cut_off_is_replaced_within_the_bound_and_changes_nothing_when_it_is_back(
-    cluster, serve, proxies, direction
-):
+def test_a_cut_off_main_is_replaced_in_time_and_changes_nothing_later(cluster, serve, proxies, direction):
     site = serve(pages=150, hosts=2, traps=3, latency_ms=60)
     proxy = proxies()
     (main,) = cluster.start("runmanager", **behind(proxy, cluster))
@@ -174,7 +172,7 @@ def events_after_takeover(cluster, main):
     )
 
 
-def test_daemons_that_are_told_to_stop_while_the_database_hangs_end_soon(cluster, proxies):
+def test_stopped_daemons_end_soon_while_the_database_hangs(cluster, proxies):
     proxy = proxies()
     daemons = cluster.start("runmanager", "runworker", **behind(proxy, cluster))
 

@@ -44,7 +44,7 @@ def moments_of(world, what):
     return [entry["at"] for entry in world.log() if entry["what"] == what]
 
 
-def test_a_job_starts_reseeds_lets_expire_and_ends_within_seconds_of_each_moment(daemons, world):
+def test_a_job_starts_reseeds_expires_and_ends_within_seconds(daemons, world):
     # Each seeding reads the seed again and postpones its expiry, so the other document expires.
     world.put("a", links=["b"])
     world.put("b")
@@ -82,7 +82,7 @@ def test_a_job_waits_within_seconds_of_the_end_of_its_window(daemons, world):
 
 
 @pytest.mark.parametrize("documents", [100_000])
-def test_the_first_request_of_a_new_job_comes_within_seconds_beside_a_long_backlog(cluster, serve, documents):
+def test_a_new_job_starts_its_first_request_in_seconds_beside_a_backlog(cluster, serve, documents):
     site = serve(pages=20, hosts=2, traps=0)
     first_host, other_host = site.plan.origins
     cluster.start("runmanager", "runworker")
@@ -123,7 +123,7 @@ SELECT md5(id::text)::uuid, %(job)s, id, 'http://here.example/' || id, 0, false,
 HOSTS = 10_000
 
 
-def test_thousands_of_hosts_that_sleep_for_a_long_gap_go_on_within_seconds_when_it_is_made_short(cluster):
+def test_thousands_of_sleeping_hosts_continue_soon_after_their_gap_is_cut(cluster):
     policy = make_policy(min_gap=3600.0)
     job = make_job(urls=["http://a.example/"], policy=policy)
     cluster.start("runmanager")

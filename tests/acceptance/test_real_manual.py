@@ -107,7 +107,7 @@ def walk(root, start):
     return seen
 
 
-def test_the_manual_is_indexed_page_by_page_and_asked_for_once(machine, manual, served, tmp_path):
+def test_the_manual_is_indexed_page_by_page_and_requested_once(machine, manual, served, tmp_path):
     address, log = served
     output = tmp_path / "manual.jsonl"
     expected = {f"{address}{name}" for name in walk(manual, "index.html")}
@@ -122,7 +122,7 @@ def test_the_manual_is_indexed_page_by_page_and_asked_for_once(machine, manual, 
     assert set(answered.values()) == {1}
 
 
-def test_what_a_reader_sees_of_a_page_is_in_the_output(machine, served, tmp_path):
+def test_the_visible_text_of_a_page_is_in_the_output(machine, served, tmp_path):
     address, _ = served
     output = tmp_path / "manual.jsonl"
 
@@ -134,7 +134,7 @@ def test_what_a_reader_sees_of_a_page_is_in_the_output(machine, served, tmp_path
     assert line["content_type"] == "text/html"
 
 
-def test_of_an_unchanged_manual_nothing_is_read_again(machine, served, tmp_path):
+def test_nothing_of_an_unchanged_manual_is_read_again(machine, served, tmp_path):
     address, log = served
     output = tmp_path / "manual.jsonl"
     first = machine.crawl(f"{address}index.html", "--job", "manual", output=output)

@@ -49,7 +49,7 @@ def held_in_the_middle(database):
         connection.rollback()
 
 
-def test_a_restoration_goes_on_after_all_processes_were_killed(cluster, serve):
+def test_a_restoration_continues_after_all_processes_were_killed(cluster, serve):
     site = serve(pages=1_200, hosts=1, traps=0)
     daemons = cluster.start("runmanager", "runworker")
     job = cluster.make_job(site, open_requests=8)

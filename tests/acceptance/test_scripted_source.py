@@ -14,7 +14,7 @@ def daemons(world, cluster):
     return cluster
 
 
-def test_what_seeds_and_documents_name_is_read_once_and_held(daemons, world):
+def test_addresses_of_seeds_and_documents_are_read_once_and_cached(daemons, world):
     world.put("a", links=["b", "there/c"])
     world.put("b", links=["a"])
     world.put("there/c", text=None, links=[("d", "peer")])
@@ -28,7 +28,7 @@ def test_what_seeds_and_documents_name_is_read_once_and_held(daemons, world):
     assert daemons.database.value("SELECT count(*) FROM jobs_bin WHERE namespace = 'scripted' AND is_known") == 2
 
 
-def test_a_second_run_indexes_what_changed_and_forgets_what_is_gone_or_named_no_more(daemons, world):
+def test_a_second_run_indexes_changes_and_removes_lost_documents(daemons, world):
     world.put("a", links=["b", "c", "d"])
     for name in "bcd":
         world.put(name)
@@ -44,7 +44,7 @@ def test_a_second_run_indexes_what_changed_and_forgets_what_is_gone_or_named_no_
     assert daemons.database.documents() == {(2, "OK_UNCHANGED"): 1, (2, "OK"): 1, (2, "GONE"): 1}
 
 
-def test_what_is_interrupted_is_tried_again(daemons, world):
+def test_an_interrupted_statement_is_retried(daemons, world):
     world.put("a", interruptions=2)
     job = world.make_job(seeds=["a"])
 
@@ -53,7 +53,7 @@ def test_what_is_interrupted_is_tried_again(daemons, world):
     assert daemons.database.documents() == {(2, "OK"): 1}
 
 
-def test_seeding_that_is_interrupted_is_tried_again_and_gets_its_last_version(daemons, world):
+def test_interrupted_seeding_is_retried_with_the_last_stored_version(daemons, world):
     world.put("a")
     world.put("b")
     world.seeding(interruptions=1, names=["b"], version="v1")
@@ -65,7 +65,7 @@ def test_seeding_that_is_interrupted_is_tried_again_and_gets_its_last_version(da
     assert daemons.database.value("SELECT seeding_version FROM jobs_seed") == "v1"
 
 
-def test_documents_of_a_connector_that_is_not_installed_here_are_put_off(world, cluster):
+def test_documents_of_a_missing_connector_wait(world, cluster):
     cluster.start("runmanager")
     cluster.start("runworker", CRAWLCTL_CONNECTORS="")
     world.put("a")
@@ -73,13 +73,13 @@ def test_documents_of_a_connector_that_is_not_installed_here_are_put_off(world, 
 
     cluster.start_job(job)
     wait_for(
-        lambda: cluster.database.value("SELECT failures FROM jobs_queueitem") == 1, saying="its document was put off"
+        lambda: cluster.database.value("SELECT failures FROM jobs_queueitem") == 1, saying="its document was postponed"
     )
 
     assert world.asked("a") == 0
 
 
-def test_a_source_that_is_slow_to_name_its_documents_holds_up_nobody_else(daemons, world, tmp_path):
+def test_a_source_that_names_its_documents_slowly_delays_no_other(daemons, world, tmp_path):
     slow, quick = world, World(tmp_path / "quick")
     slow.put("a")
     slow.seeding(waits_for="go", names=["a"])

@@ -38,7 +38,7 @@ def trap_urls(site, trap):
     return {plan.trap_url(page, trap) for page in range(plan.pages) if trap in plan.outline(page).traps}
 
 
-def test_where_nothing_changed_nothing_is_written_and_every_page_is_answered_304(machine, serve, output):
+def test_a_second_run_without_changes_writes_nothing_and_gets_only_304(machine, serve, output):
     site = serve(pages=150, hosts=2, traps=4)
     written = crawl_first(machine, site, output)
     asked = site.lines
@@ -54,7 +54,7 @@ def test_where_nothing_changed_nothing_is_written_and_every_page_is_answered_304
     assert crawl.codes["304"] == 150
 
 
-def test_what_changed_and_what_is_gone_is_written_and_nothing_below_a_page_that_failed(machine, serve, output):
+def test_changes_and_removals_are_written_and_nothing_below_a_failed_page(machine, serve, output):
     site = serve(pages=200, hosts=2, traps=0)
     written = crawl_first(machine, site, output)
     # Its children have no other link, so a parent mistaken for removed would remove them too.
@@ -73,7 +73,7 @@ def test_what_changed_and_what_is_gone_is_written_and_nothing_below_a_page_that_
     assert not site.plan.urls(changes.gone_unlinked) & {request.url for request in site.requests(since=asked)}
 
 
-def test_what_narrowed_rules_refuse_is_not_asked_for_below_a_page_that_fails(machine, serve, output):
+def test_narrowed_rules_prevent_requests_below_a_page_that_fails(machine, serve, output):
     site = serve(pages=60, hosts=1, traps=0)
     written = crawl_first(machine, site, output)
     # Its two children have no other link. The rules refuse the first child.
@@ -91,7 +91,7 @@ def test_what_narrowed_rules_refuse_is_not_asked_for_below_a_page_that_fails(mac
     assert held_by(output) == site.documents - {refused}
 
 
-def test_a_worker_killed_between_changes_nothing_of_what_is_written(machine, serve, output):
+def test_a_worker_killed_between_writes_changes_no_written_document(machine, serve, output):
     site = serve(pages=250, hosts=2, traps=0, latency_ms=40)
     written = crawl_first(machine, site, output)
     changes = site.revise(change=10, gone=8)

@@ -17,7 +17,7 @@ def wait_for_version(cluster, daemon, version):
     )
 
 
-def test_stored_settings_are_taken_up_by_nodes_that_run_and_the_rest_at_their_next_start(cluster):
+def test_running_nodes_apply_stored_settings_now_or_at_their_restart(cluster):
     quick = {"CRAWLCTL_NODE_TIMEOUT": "", "CRAWLCTL_HEARTBEAT_INTERVAL": "", "CRAWLCTL_CLAIMED_PER_WORKER": "50"}
     manager, worker = cluster.start("runmanager", "runworker", **quick)
 
@@ -51,7 +51,7 @@ def test_a_node_beats_as_often_as_settings_say_while_it_runs(cluster):
     assert (second - first).total_seconds() < 1.5
 
 
-def test_the_command_line_goes_before_all_else(machine, cluster):
+def test_the_command_line_overrides_everything(machine, cluster):
     store({"worker": {"claimed": 7}})
     worker = machine.start(
         "runworker", "--set", "worker.claimed=3", **(QUICK_HEARTS | {"CRAWLCTL_CLAIMED_PER_WORKER": "50"})
@@ -62,7 +62,7 @@ def test_the_command_line_goes_before_all_else(machine, cluster):
     assert (node.capacity, node.settings["sources"]["worker.claimed"]) == (3, "command line")
 
 
-def test_what_cannot_be_set_is_said_in_a_sentence_before_anything_runs(machine):
+def test_an_invalid_setting_is_explained_before_anything_runs(machine):
     for option, sentence in {
         "worker.claimed=none": "worker.claimed is 'none': it must be a whole number from 1 to 100000",
         "worker.claim=1": "worker.claim: Unknown setting. Known settings: worker.claimed",

@@ -11,7 +11,7 @@ from crawlctl.demo.log import read_log
 from jobs.checks.policies import RuleWanted
 from jobs.lifecycle.document import Stage
 from jobs.models import Batch, Bin, BinState, QueueItem
-from jobs.queries.hosts.lines import read_bin_lines
+from jobs.queries.hosts.lines import read_host_statuses
 from jobs.verbs import deny_list, hosts, policies
 from jobs.verdicts.causes import Cause
 from tests.chaos.checkers import fetches
@@ -41,7 +41,7 @@ def waiting(job):
     return QueueItem.objects.filter(job=job, stage=Stage.PENDING, run_no=F("job__run_no")).count()
 
 
-def test_workers_close_what_they_have_open_of_a_stopped_host_and_ask_it_nothing_more(cluster, serve, tmp_path):
+def test_workers_close_the_open_requests_of_a_stopped_host_and_start_none(cluster, serve, tmp_path):
     starts, ends = tmp_path / "site-0.log", tmp_path / "ends"
     site, other = serve(pages=PAGES, traps=0, slow="3:60", ends=ends), serve(pages=20, traps=0)
     cluster.start("runmanager", "runworker", "runworker")
@@ -75,7 +75,7 @@ def test_workers_close_what_they_have_open_of_a_stopped_host_and_ask_it_nothing_
     assert other.count_requests() > 20
 
 
-def test_outputs_keep_what_a_host_held_while_it_is_denied_and_stopped(cluster, serve):
+def test_outputs_keep_documents_of_a_denied_or_stopped_host(cluster, serve):
     site = serve(pages=30, traps=0)
     cluster.start("runmanager", "runworker")
     job = cluster.make_job(site, min_gap=0.0)
@@ -97,7 +97,7 @@ def test_outputs_keep_what_a_host_held_while_it_is_denied_and_stopped(cluster, s
     assert held_by(cluster.output) == site.documents
 
 
-def test_all_that_waits_is_read_at_once_when_a_back_off_of_an_hour_is_ended(cluster, serve):
+def test_all_waiting_documents_are_read_at_once_after_a_back_off_is_ended(cluster, serve):
     site = serve(pages=60, traps=0, latency_ms=50, busy="0:1:3600")
     cluster.start("runmanager", "runmanager", "runworker", "runworker")
     urls = [site.plan.url(page) for page in range(60)]
@@ -116,7 +116,7 @@ def test_all_that_waits_is_read_at_once_when_a_back_off_of_an_hour_is_ended(clus
     assert [request.status for request in site.requests()].count(200) == 60
 
 
-def test_what_was_offered_before_a_host_refused_waits_where_the_end_of_its_back_off_finds_it(cluster, serve):
+def test_the_end_of_a_back_off_finds_turns_that_were_offered_before_it(cluster, serve):
     site = serve(pages=20, traps=0)
     _manager, worker = cluster.start("runmanager", "runworker", CRAWLCTL_NODE_TIMEOUT="60")
     urls = [site.plan.url(page) for page in range(20)]
@@ -138,7 +138,7 @@ def test_what_was_offered_before_a_host_refused_waits_where_the_end_of_its_back_
     assert cluster.wait_for_end(job) == "finished"
 
 
-def test_what_is_denied_at_this_time_is_closed_and_waits_until_it_may_be_fetched(cluster, serve, tmp_path):
+def test_a_scheduled_denial_closes_requests_and_documents_wait_for_its_end(cluster, serve, tmp_path):
     starts, ends = tmp_path / "site-0.log", tmp_path / "ends"
     site = serve(pages=60, traps=0, latency_ms=300, ends=ends)
     cluster.start("runmanager", "runworker", "runworker")
@@ -155,7 +155,7 @@ def test_what_is_denied_at_this_time_is_closed_and_waits_until_it_may_be_fetched
     denied_at = time.monotonic()
     wait_for(lambda: not BinState.objects.filter(open_turns__gt=0).exists(), saying="nothing is in work")
     asked = site.count_requests()
-    line = read_bin_lines([BinState.objects.get(bin__name=host_of(site)).bin_id], now=timezone.now())[0]
+    line = read_host_statuses([BinState.objects.get(bin__name=host_of(site)).bin_id], now=timezone.now())[0]
 
     assert max(fetch.start for fetch in fetches(read_log(starts), read_log(ends))) < denied_at + EFFECTIVE
     assert line.verdict.cause == Cause.CLOSED

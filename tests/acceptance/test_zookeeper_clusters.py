@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
+from nodes.coordination.membership_session import CLUSTER, GROUPS
 from nodes.coordination.port import CoordinationError
-from nodes.coordination.seat import CLUSTER, GROUPS
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address, Session
 from tests.acceptance.test_cluster_life import count_events, goes_on_beating, start_one_by_one, term_of
@@ -80,7 +80,7 @@ def owners_of(cluster):
 # --- Main managers -------------------------------------------------------------------------------
 
 
-def test_a_main_that_falls_silent_is_followed_by_who_is_chosen_sooner_than_by_its_timeout(cluster, chosen_there):
+def test_the_chosen_manager_replaces_a_silent_main_before_the_timeout_ends(cluster, chosen_there):
     said = chosen_there(CRAWLCTL_NODE_TIMEOUT="6")
     main, heir = start_one_by_one(cluster, "runmanager", "runmanager", **said)
     wait_for_term(cluster, 1)
@@ -96,7 +96,7 @@ def test_a_main_that_falls_silent_is_followed_by_who_is_chosen_sooner_than_by_it
     assert main.wait() == 1
 
 
-def test_a_main_that_is_killed_is_followed_within_the_bound_and_the_crawl_goes_on(cluster, serve, chosen_there):
+def test_a_killed_main_manager_is_replaced_in_time_and_the_crawl_continues(cluster, serve, chosen_there):
     site = serve(pages=200, hosts=2, traps=3, latency_ms=60)
     main, heir = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
     cluster.start("runworker", "runworker", **chosen_there())
@@ -114,7 +114,7 @@ def test_a_main_that_is_killed_is_followed_within_the_bound_and_the_crawl_goes_o
     assert count_events(cluster, "marked_failed") == 1
 
 
-def test_a_main_that_leaves_in_order_is_followed_at_once_and_fails_nobody(cluster, chosen_there):
+def test_a_main_that_leaves_in_order_is_replaced_at_once_without_failures(cluster, chosen_there):
     first, second = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
     wait_for_term(cluster, 1)
     goes_on_beating(cluster, second)
@@ -127,9 +127,7 @@ def test_a_main_that_leaves_in_order_is_followed_at_once_and_fails_nobody(cluste
     assert count_events(cluster, "marked_failed") == 0
 
 
-def test_a_main_that_is_cut_off_from_zookeeper_resigns_before_another_is_elected_and_works_on(
-    cluster, serve, zookeeper, chosen_there
-):
+def test_a_main_cut_off_from_zookeeper_resigns_in_time_and_works_on(cluster, serve, zookeeper, chosen_there):
     site = serve(pages=300, hosts=2, traps=3, latency_ms=60)
     with Proxy(("127.0.0.1", zookeeper.port)) as line:
         (main,) = cluster.start("runmanager", **chosen_there(line))
@@ -163,9 +161,7 @@ def test_a_main_that_is_cut_off_from_zookeeper_resigns_before_another_is_elected
 # --- ZooKeeper disappears and returns ------------------------------------------------------------
 
 
-def test_while_zookeeper_is_away_a_crawl_goes_on_and_soon_after_there_is_a_main_again(
-    cluster, serve, zookeeper, chosen_there
-):
+def test_a_crawl_runs_without_zookeeper_and_a_main_is_elected_soon_after(cluster, serve, zookeeper, chosen_there):
     site = serve(pages=400, hosts=2, traps=3, latency_ms=60)
     managers = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
     cluster.start("runworker", "runworker", **chosen_there())
@@ -191,9 +187,7 @@ def test_while_zookeeper_is_away_a_crawl_goes_on_and_soon_after_there_is_a_main_
     assert all(cluster.node_of(manager).status == "running" for manager in managers)
 
 
-def test_what_groups_have_whom_is_shown_there_and_again_after_it_was_wiped(
-    cluster, serve, zookeeper, chosen_there, look
-):
+def test_owners_of_groups_are_mirrored_and_again_after_a_wipe(cluster, serve, zookeeper, chosen_there, look):
     site = serve(pages=400, hosts=2, traps=3, latency_ms=200)
     start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
     cluster.start("runworker", **chosen_there())
@@ -222,7 +216,7 @@ def test_a_calm_cluster_writes_nothing_there(cluster, zookeeper, chosen_there, l
     managers = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
     workers = cluster.start("runworker", "runworker", **chosen_there())
     wait_for_term(cluster, 1)
-    wait_for(lambda: len(look().members) == 4, saying="all have their seats")
+    wait_for(lambda: len(look().members) == 4, saying="all have their sessions")
     goes_on_beating(cluster, managers[0])
     before = zookeeper.writes()
 
@@ -235,7 +229,7 @@ def test_a_calm_cluster_writes_nothing_there(cluster, zookeeper, chosen_there, l
 
 
 @pytest.mark.parametrize("kind", ["runmanager", "runworker"])
-def test_who_finds_no_zookeeper_says_so_at_each_try_and_ends(machine, zookeeper, chosen_there, kind):
+def test_an_instance_without_zookeeper_logs_each_attempt_and_ends(machine, zookeeper, chosen_there, kind):
     zookeeper.stop()
 
     daemon = machine.start(kind, **(QUICK_HEARTS | chosen_there(CRAWLCTL_NODE_TIMEOUT="1")))
@@ -246,7 +240,7 @@ def test_who_finds_no_zookeeper_says_so_at_each_try_and_ends(machine, zookeeper,
     assert machine.database.value("SELECT count(*) FROM nodes_node") == 0
 
 
-def test_who_has_other_credentials_is_refused_with_a_sentence(cluster, chosen_there):
+def test_other_credentials_are_refused_with_a_sentence(cluster, chosen_there):
     mine = chosen_there(CRAWLCTL_ZOOKEEPER_CREDENTIALS="crawl:secret")
     cluster.start("runmanager", **mine)
     wait_for_term(cluster, 1)

@@ -30,8 +30,8 @@ import psycopg
 from nodes.assignment.pools import WorkItem, share_out
 from nodes.assignment.spread import evenly_spread
 from nodes.coordination.database import DatabaseCoordination
+from nodes.coordination.membership_session import StoreSession, session_timeout
 from nodes.coordination.port import Coordination, ItemLock
-from nodes.coordination.seat import KeptSeat, session_timeout
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address
 from tests.benchmarks import databases
@@ -48,7 +48,7 @@ _LOCKS = 200
 # A short timeout; the time to notice a silence is a multiple of it.
 _SHORT_TIMEOUT = dt.timedelta(seconds=2)
 # Number and timeout of daemons by default, and the seconds for which their membership sessions are watched.
-_SEATS, _NODE_TIMEOUT, _WATCHED = 8, dt.timedelta(seconds=15), 20.0
+_SESSIONS, _NODE_TIMEOUT, _WATCHED = 8, dt.timedelta(seconds=15), 20.0
 
 _TRANSACTIONS = "SELECT pg_current_xact_id()::text::bigint"
 
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 _measure_locks(store)
                 _measure_loss(store, rounds=options.rounds)
                 if store.tells_what_was_asked:
-                    _measure_seats(store)
+                    _measure_sessions(store)
     return 0
 
 
@@ -255,28 +255,29 @@ class _Beats:
             self._node.beat()
 
 
-def _measure_seats(store: Store) -> None:
+def _measure_sessions(store: Store) -> None:
     """Measure the requests of the membership sessions of a calm cluster's managers and workers."""
-    ways = [store.open("seats", f"node-{number}", session_timeout(_NODE_TIMEOUT)) for number in range(_SEATS)]
+    ways = [store.open("sessions", f"node-{number}", session_timeout(_NODE_TIMEOUT)) for number in range(_SESSIONS)]
     for way in ways:
         way.connect()
-    seats = [
-        KeptSeat(way, timeout=_NODE_TIMEOUT, stands=number < 2, is_fit=lambda: True) for number, way in enumerate(ways)
+    sessions = [
+        StoreSession(way, timeout=_NODE_TIMEOUT, stands=number < 2, is_fit=lambda: True)
+        for number, way in enumerate(ways)
     ]
-    for seat in seats:
-        seat.start()
-    while not any(len(seat.present or ()) == _SEATS for seat in seats):
+    for membership in sessions:
+        membership.start()
+    while not any(len(membership.present or ()) == _SESSIONS for membership in sessions):
         time.sleep(0.1)
-    for seat in seats:
-        seat.acts()
+    for membership in sessions:
+        membership.acts()
     before, asked = store.written(), store.asked()
     time.sleep(_WATCHED)
     _tell(
-        f"{store.name}: the seats of {_SEATS} calm daemons (a timeout of {_NODE_TIMEOUT.total_seconds():g} s) ask "
+        f"{store.name}: the sessions of {_SESSIONS} calm daemons (a timeout of {_NODE_TIMEOUT.total_seconds():g} s) ask "
         f"{(store.asked() - asked) / _WATCHED:.1f} times a second, and write {store.written() - before} times in {_WATCHED:g} s"
     )
-    for seat in seats:
-        seat.stop()
+    for membership in sessions:
+        membership.stop()
 
 
 def _tell(line: str) -> None:

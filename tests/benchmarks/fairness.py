@@ -180,9 +180,9 @@ def _crawl(site: _Site, *, first: int, bins: int, documents: int, seconds: float
 def _fill(facts: dict[str, int], *, names: list[str], each: int) -> None:
     from django.db import connection
 
-    from nodes.database.connections import unhurried
+    from nodes.database.connections import without_timeouts
 
-    with connection.cursor() as cursor, unhurried(connection.connection):
+    with connection.cursor() as cursor, without_timeouts(connection.connection):
         cursor.execute(_FILL, facts | {"names": names, "each": each})
         cursor.execute("ANALYZE jobs_queueitem, jobs_lane, jobs_lanestate, jobs_bin, jobs_binstate")
 

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         databases.embedded(Path(name)) as database,
     ):
         tree = Path(name) / "tree"
-        documents = plant(tree, levels=options.levels)
+        documents = create_files(tree, levels=options.levels)
         bare = documents / walk(tree)
         rates = {run: documents / crawl(tree, database, workers=options.workers, documents=documents) for run in RUNS}
     for run, rate in rates.items():
@@ -52,17 +52,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 RUNS = ("first", "unchanged second")
 
 
-def plant(directory: Path, *, levels: int) -> int:
+def create_files(directory: Path, *, levels: int) -> int:
     """Make the tree, and return the number of its directories and files."""
     directory.mkdir()
-    planted = 1
+    created = 1
     for number in range(_FAN_OUT):
         if levels:
-            planted += plant(directory / f"d{number}", levels=levels - 1)
+            created += create_files(directory / f"d{number}", levels=levels - 1)
         else:
             (directory / f"f{number}.txt").write_text(f"{directory} {number}. {_TEXT}")
-            planted += 1
-    return planted
+            created += 1
+    return created
 
 
 def walk(tree: Path) -> float:

@@ -63,7 +63,7 @@ def _measure(site: Site, *, documents: int, rounds: int) -> None:
 
     from jobs.models import Job
     from jobs.verbs import control
-    from nodes.database.connections import unhurried
+    from nodes.database.connections import without_timeouts
     from tests.support.factories import make_job, make_policy
 
     parts = urlsplit(site.start_url)
@@ -74,7 +74,7 @@ def _measure(site: Site, *, documents: int, rounds: int) -> None:
         control.start(long.pk, made_by="a benchmark", now=timezone.now())
         wait_until(lambda: any(request.path != "/robots.txt" for request in read_log(site.log)))
         facts = {"job": long.pk, "host": here, "documents": documents, "run": Job.objects.get(pk=long.pk).run_no}
-        with connection.cursor() as cursor, unhurried(connection.connection):
+        with connection.cursor() as cursor, without_timeouts(connection.connection):
             cursor.execute(_FILL, facts)
             cursor.execute("ANALYZE jobs_queueitem")
         taken = []

@@ -52,7 +52,7 @@ _UNTIL_PREPARED: Final = 12
 # Documents that pass through the small queue before it is measured, so that tables and indexes are as in use.
 _SETTLING: Final = 6_000
 # Rounds between two rises of the low-water mark by the main manager, at a thousand documents a second.
-_ROUNDS_A_FLOOR: Final = 20
+_ROUNDS_A_RAISE: Final = 20
 
 
 @dataclass
@@ -230,8 +230,8 @@ class _Measurement:
         look("sweep", queue.sweep)
         queue.fold()
         self._rounds[queue] += 1
-        if not self._rounds[queue] % _ROUNDS_A_FLOOR:
-            queue.raise_floor()
+        if not self._rounds[queue] % _ROUNDS_A_RAISE:
+            queue.raise_marks()
 
     def _tell(self, name: str, cost: Cost, base: Cost) -> None:
         line = f"{name:12}"

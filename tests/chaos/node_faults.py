@@ -152,15 +152,15 @@ def freeze_between(who, points, *, provoke=None):
 
 
 def _until_it_stands_still(cluster, node, point):
-    patience, name = time.monotonic() + _COMES_WITHIN, node.name
+    wait_at_most, name = time.monotonic() + _COMES_WITHIN, node.name
     while not node.is_frozen() and node.name == name:
-        if time.monotonic() > patience:
+        if time.monotonic() > wait_at_most:
             with suppress(FileNotFoundError):
                 node.stops[point].unlink()
                 cluster.say(f"    {name} did not come to {point}")
                 return
             # The process has just removed the file: it is freezing, or ended meanwhile.
-            patience = float("inf")
+            wait_at_most = float("inf")
         if not node.is_up:
             return
         yield 0.05

@@ -8,9 +8,9 @@ import datetime as dt
 import signal
 from contextlib import suppress
 
+from nodes.coordination.membership_session import CLUSTER
 from nodes.coordination.paths import Tree
 from nodes.coordination.port import CoordinationError
-from nodes.coordination.seat import CLUSTER
 from nodes.coordination.zookeeper_session import Absent, Address, Conflict, Session
 from tests.chaos.cluster import TIMEOUT
 from tests.chaos.node_faults import pick

@@ -24,13 +24,13 @@ def may_log_in(password):
     return user is not None and user.is_staff and user.is_superuser
 
 
-def test_the_first_start_makes_an_administrator_and_tells_the_password():
+def test_the_first_start_creates_an_administrator_and_prints_the_password():
     line = ensure_administrator()
 
     assert may_log_in(password_in(line))
 
 
-def test_a_later_start_neither_tells_nor_changes_the_password():
+def test_a_later_start_neither_prints_nor_changes_the_password():
     password = password_in(ensure_administrator())
 
     line = ensure_administrator()

@@ -525,7 +525,7 @@ def empty_the_tables(connection):
             connection.execute(f"DELETE FROM {table}")
 
 
-def test_random_histories_end_as_the_oracle_says(connection, world, tmp_path):
+def test_random_histories_end_as_the_oracle_predicts(connection, world, tmp_path):
     directories = (tmp_path / str(number) for number in itertools.count())
 
     run_state_machine_as_test(

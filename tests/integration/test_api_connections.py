@@ -69,7 +69,7 @@ def test_a_connection_says_whether_its_source_can_be_reached(administrator, tmp_
         (OUTPUTS, {"name": "x" * 201, "connector": "null"}, "name"),
     ],
 )
-def test_what_a_connector_refuses_is_not_stored(administrator, address, body, field):
+def test_a_configuration_that_its_connector_refuses_is_not_stored(administrator, address, body, field):
     assert_problem(administrator.post(address, body), 400, "invalid", fields=[field])
     assert not RepositoryConnection.objects.exists()
     assert not OutputConnection.objects.exists()
@@ -102,7 +102,7 @@ def test_a_used_connection_is_not_deleted_and_says_by_whom_it_is_used(administra
     assert "manual" in problem["detail"]
 
 
-def test_a_changed_configuration_makes_the_next_runs_read_everything_anew(administrator):
+def test_a_changed_configuration_makes_the_next_runs_read_everything_again(administrator):
     world = make_world()
     before = world.job.specification_version
 
@@ -111,7 +111,7 @@ def test_a_changed_configuration_makes_the_next_runs_read_everything_anew(admini
     assert Job.objects.get().specification_version == before + 1
 
 
-def test_a_new_name_changes_nothing_of_what_is_crawled(administrator):
+def test_a_new_name_changes_nothing_of_the_crawl(administrator):
     world = make_world()
 
     response = administrator.patch(
@@ -155,7 +155,7 @@ def test_a_secret_is_given_back_sealed_and_may_be_sent_back_as_it_is(administrat
     assert same.json()["configuration"] == RepositoryConnection.objects.get().configuration == shown
 
 
-def test_a_session_goes_when_its_connection_says_something_else(administrator):
+def test_a_session_ends_when_its_connection_changes(administrator):
     connection = RepositoryConnection.objects.create(name="guarded", connector="web")
     Session.objects.create(repository=connection, name="door", sealed="sealed:x", made_at=NOON)
     address = f"{REPOSITORIES}{connection.pk}/"
@@ -166,7 +166,7 @@ def test_a_session_goes_when_its_connection_says_something_else(administrator):
     assert not Session.objects.exists()
 
 
-def test_the_history_of_a_source_is_cleared_when_asked(administrator):
+def test_the_history_of_a_source_is_cleared_on_request(administrator):
     address = f"{REPOSITORIES}{make_world().repository.pk}/"
 
     asked = administrator.post(f"{address}clear-history/")

@@ -30,7 +30,7 @@ def ids(documents):
     return [document_id(document) for document in documents]
 
 
-def test_a_document_tells_where_it_stands_and_who_holds_it(viewer):
+def test_a_document_shows_its_state_and_its_holder(viewer):
     world = make_world()
 
     shown = viewer.get(f"{DOCUMENTS}{document_id(world.document)}/").json()
@@ -42,7 +42,7 @@ def test_a_document_tells_where_it_stands_and_who_holds_it(viewer):
     assert [(held["output"], held["name"]) for held in shown["held_by"]] == [(world.output.pk, "index")]
 
 
-def test_a_document_of_an_earlier_run_has_the_name_that_manifoldcf_gives_it(viewer):
+def test_a_document_of_an_earlier_run_has_its_manifoldcf_name(viewer):
     job = make_job()
     (document,) = make_documents(job, 1)
     set_phase(job, run_no=1)
@@ -155,7 +155,7 @@ def test_a_later_page_is_found_in_the_index(viewer):
     assert "Sort" not in plan
 
 
-def test_the_few_documents_of_a_small_job_are_found_in_the_index_of_their_lane(viewer):
+def test_few_documents_of_a_small_job_are_found_by_the_index_of_their_lane(viewer):
     make_documents(make_job("large"), 5000)
     small = make_job("small")
     make_documents(small, 10)

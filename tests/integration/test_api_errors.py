@@ -152,14 +152,14 @@ def test_an_action_on_an_unknown_job_is_not_found(administrator, verb, job):
     assert_problem(administrator.post(f"/api/v1/jobs/{job}/{verb}/"), 404, "not_found")
 
 
-def test_who_does_not_say_who_he_is_is_told_how():
+def test_a_request_without_a_login_learns_how_to_log_in():
     response = APIClient().get("/api/v1/jobs/")
 
     assert_problem(response, 401, "not_authenticated")
     assert response["WWW-Authenticate"] == "Token"
 
 
-def test_a_wrong_method_is_told_the_right_ones(administrator):
+def test_a_wrong_method_gets_the_allowed_ones(administrator):
     response = administrator.delete(POLICIES)
 
     assert_problem(response, 405, "method_not_allowed")
@@ -180,7 +180,7 @@ def test_a_wrong_method_is_told_the_right_ones(administrator):
         ("name=%00", "name"),
     ],
 )
-def test_a_list_refuses_what_it_cannot_be_asked(query, field):
+def test_a_list_refuses_invalid_parameters(query, field):
     assert_problem(client_of(VIEWER).get(f"/api/v1/jobs/?{query}"), 400, "invalid", fields=[field])
 
 
@@ -194,7 +194,7 @@ def test_a_cursor_of_another_list_is_refused(administrator):
     assert_problem(response, 400, "invalid", fields=["cursor"])
 
 
-def test_what_others_hold_is_not_deleted(administrator):
+def test_documents_of_other_jobs_are_not_deleted(administrator):
     world = make_world()
 
     for address in (f"policies/{world.policy.pk}", f"repositories/{world.repository.pk}", f"outputs/{world.output.pk}"):

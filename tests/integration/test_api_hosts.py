@@ -21,7 +21,7 @@ def busy(connection):
     return lane.bin
 
 
-def test_a_host_tells_what_limits_it_and_who_says_so(busy):
+def test_a_host_shows_its_limit_and_the_source_of_it(busy):
     shown = client_of("viewer").get(f"/api/v1/hosts/{busy.pk}/").json()
 
     assert (shown["name"], shown["kind"], shown["waiting"]) == ("news.example", "web", 7)
@@ -33,22 +33,22 @@ def test_a_host_tells_what_limits_it_and_who_says_so(busy):
         "bytes_per_second": None,
     }
     assert shown["allowed_starts_per_second"] == 0.25
-    gap = shown["said_by"]["gap"]
+    gap = shown["set_by"]["gap"]
     assert (gap["origin"], gap["policy_name"], gap["rule"]) == ("policy", "newspapers", 1)
-    assert shown["said_by"]["bytes_per_second"] is None
+    assert shown["set_by"]["bytes_per_second"] is None
     assert shown["limited_by"]["cause"] == "next"
     assert (shown["stopped"], shown["back_off"], shown["starts_per_second"]) == (None, None, None)
     assert [(lane["job_name"], lane["waiting"]) for lane in shown["lanes"]] == [("daily", 7)]
     assert len(shown["history"]) == 60
 
 
-def test_the_cause_names_who_says_it_and_what_is_shared(connection, busy):
+def test_the_cause_names_its_source_and_the_shared_limit(connection, busy):
     make_policy("for all", holds_everywhere=True, open_requests=500, min_gap=9.0)
     BinState.objects.filter(bin=busy).update(last_start_at="2100-01-01T00:00Z")
 
     limited_by = client_of("viewer").get(f"/api/v1/hosts/{busy.pk}/").json()["limited_by"]
 
-    assert (limited_by["cause"], limited_by["said_by"]["policy_name"]) == ("gap", "for all")
+    assert (limited_by["cause"], limited_by["set_by"]["policy_name"]) == ("gap", "for all")
     assert limited_by["until"] == "2100-01-01T00:00:09Z"
     assert limited_by["since"]
     assert limited_by["shared_with"] is None
@@ -75,7 +75,7 @@ def test_hosts_are_listed_by_name_and_state_in_pages(connection):
 
 
 @pytest.mark.parametrize("query", ["?state=odd", "?limit=1000", "?cursor=odd", "?colour=red"])
-def test_what_cannot_be_asked_is_refused(db, query):
+def test_an_invalid_query_is_refused(db, query):
     assert_problem(
         client_of("viewer").get(f"/api/v1/hosts/{query}"), 400, "invalid", fields=[query[1:].partition("=")[0]]
     )
@@ -95,7 +95,7 @@ def test_a_host_is_stopped_with_a_reason_and_released(busy):
     assert_problem(client.post(f"/api/v1/hosts/{busy.pk}/release/"), 409, "refused")
 
 
-def test_a_back_off_is_ended_whatever_its_host_asked_for(busy):
+def test_a_back_off_is_ended_whatever_its_host_requested(busy):
     client = client_of("administrator")
     Bin.objects.update(back_off_level=2, back_off_until="2100-01-01T00:00Z", backing_off_since=NOON)
     assert client.get(f"/api/v1/hosts/{busy.pk}/").json()["limited_by"]["cause"] == "back_off"
@@ -106,7 +106,7 @@ def test_a_back_off_is_ended_whatever_its_host_asked_for(busy):
     assert_problem(client.post(f"/api/v1/hosts/{busy.pk}/end-back-off/"), 409, "refused")
 
 
-def test_a_host_that_no_crawl_has_come_to_is_stopped_by_its_name(db):
+def test_a_host_that_no_crawl_has_reached_is_stopped_by_its_name(db):
     client = client_of("operator")
     wish = {"name": "New.example", "reason": "never"}
     assert_problem(client.post("/api/v1/hosts/stop/", wish, format="json"), 409, "unknown_hosts")

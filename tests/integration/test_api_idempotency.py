@@ -122,7 +122,7 @@ def test_a_request_whose_first_answer_is_missing_is_refused(administrator):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_requests_at_once_one_is_done_and_all_are_answered(administrator):
+def test_one_of_many_equal_requests_is_done_and_all_are_answered(administrator):
     start, answers = threading.Barrier(6), []
 
     def send():

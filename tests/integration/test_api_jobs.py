@@ -58,7 +58,7 @@ def test_a_job_is_stored_and_shown_as_it_was_given(administrator, wanted):
     assert made.json()["warnings"] == []
 
 
-def test_what_is_shown_can_be_sent_back(administrator, wanted):
+def test_the_shown_form_can_be_sent_back(administrator, wanted):
     job_id = administrator.post(JOBS, wanted).json()["id"]
     shown = administrator.get(f"{JOBS}{job_id}/").json()
     writable = {name: shown[name] for name in (*wanted, "max_documents", "priority")}
@@ -70,7 +70,7 @@ def test_what_is_shown_can_be_sent_back(administrator, wanted):
     assert {name: response.json()[name] for name in shown} == shown
 
 
-def test_a_patch_changes_what_it_names_and_nothing_else(administrator, wanted):
+def test_a_patch_changes_only_its_own_fields(administrator, wanted):
     made = administrator.post(JOBS, {**wanted, "max_documents": 10}).json()
 
     changed = administrator.patch(f"{JOBS}{made['id']}/", {"priority": 1}).json()
@@ -80,7 +80,7 @@ def test_a_patch_changes_what_it_names_and_nothing_else(administrator, wanted):
     assert changed["max_documents"] == 10
 
 
-def test_a_put_sets_what_it_leaves_out_to_its_default(administrator, wanted):
+def test_a_put_sets_missing_fields_to_their_defaults(administrator, wanted):
     made = administrator.post(JOBS, {**wanted, "max_documents": 10, "priority": 1}).json()
 
     replaced = administrator.put(f"{JOBS}{made['id']}/", wanted).json()
@@ -136,7 +136,7 @@ def test_an_address_that_was_stored_with_a_password_is_shown_without(wanted):
         ({"pace": 1}, ["pace"]),
     ],
 )
-def test_what_cannot_be_a_job_is_refused_by_its_field(administrator, wanted, changes, fields):
+def test_an_invalid_job_is_refused_by_its_field(administrator, wanted, changes, fields):
     assert_problem(administrator.post(JOBS, {**wanted, **changes}), 400, "invalid", fields=fields)
     assert not Job.objects.exists()
 

@@ -38,7 +38,7 @@ def names(client, **asked):
         ("' | !docs:*", ["Docs nightly", "docs.example.com"]),
     ],
 )
-def test_names_are_found_by_how_their_words_begin(administrator, search, found):
+def test_names_are_found_by_the_start_of_their_words(administrator, search, found):
     assert names(administrator, search=search) == found
 
 

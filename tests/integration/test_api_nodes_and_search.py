@@ -56,7 +56,7 @@ def test_nodes_are_found_by_kind_and_status(viewer):
     assert_problem(viewer.get(f"{NODES}?status=tired"), 400, "invalid", fields=["status"])
 
 
-def test_what_happened_to_a_node_is_listed_newest_first(viewer):
+def test_events_of_a_node_are_listed_newest_first(viewer):
     node, other = make_node(), make_node("other")
     for kind in (NodeEvent.Kind.REGISTERED, NodeEvent.Kind.RUNNING):
         NodeEvent.objects.create(node=node, scope=node.scope, kind=kind, message="something")
@@ -86,7 +86,7 @@ def test_a_query_without_a_hit_is_an_empty_page(viewer):
         ("q=x&cursor=y", "q"),
     ],
 )
-def test_a_search_refuses_what_it_cannot_be_asked(viewer, query, field):
+def test_a_search_refuses_invalid_parameters(viewer, query, field):
     assert_problem(viewer.get(f"{SEARCH}?{query}"), 400, "invalid", fields=[field])
 
 

@@ -82,7 +82,7 @@ def test_a_policy_is_stored_changed_and_deleted(administrator):
     assert not ThrottlePolicy.objects.exists()
 
 
-def test_all_that_a_policy_can_say_is_shown_as_it_was_said(administrator):
+def test_every_field_of_a_policy_is_shown_as_stored(administrator):
     said = {
         "name": "gently",
         "open_requests": 3,
@@ -139,7 +139,7 @@ def test_many_policies_with_rules_are_listed_in_a_few_queries(administrator, dja
 
 
 @pytest.mark.django_db(transaction=True)
-def test_running_nodes_are_told_of_each_change(administrator, dsn):
+def test_running_nodes_are_notified_of_each_change(administrator, dsn):
     with psycopg.connect(dsn, autocommit=True) as listener:
         listener.execute(f"LISTEN {channels.CONTROL}")
 
@@ -172,7 +172,7 @@ DENYING = {"rules": [{"pattern": "bad.example", "denies": True}]}
 
 
 @pytest.mark.parametrize("said", [{"holds_everywhere": True}, DENYING])
-def test_who_may_not_limit_the_cluster_makes_no_such_policy(apprentice, said):
+def test_creating_a_cluster_wide_policy_needs_its_permission(apprentice, said):
     assert_problem(apprentice.post(POLICIES, {"name": "x"} | said), 403, "permission_denied")
     assert_problem(apprentice.post(f"{POLICIES}preview/", {"name": "x"} | said), 403, "permission_denied")
     assert not ThrottlePolicy.objects.exists()
@@ -186,7 +186,7 @@ def test_who_may_not_limit_the_cluster_makes_no_such_policy(apprentice, said):
         {"rules": [{"pattern": "bad.example", "min_gap": 1}]},
     ],
 )
-def test_who_may_not_limit_the_cluster_changes_no_such_policy(administrator, apprentice, change):
+def test_changing_a_cluster_wide_policy_needs_its_permission(administrator, apprentice, change):
     made = store(administrator, holds_everywhere=True, **DENYING)
 
     assert_problem(apprentice.patch(address_of(made), change), 403, "permission_denied")
@@ -203,13 +203,13 @@ def test_who_may_not_limit_the_cluster_changes_no_such_policy(administrator, app
     ],
     ids=["taken out", "on fewer days", "let pass before"],
 )
-def test_who_may_not_deny_lets_nothing_pass_either(administrator, apprentice, rules):
+def test_a_user_who_may_not_deny_cannot_allow_either(administrator, apprentice, rules):
     made = store(administrator, **DENYING)
 
     assert_problem(apprentice.patch(address_of(made), {"rules": rules}), 403, "permission_denied")
 
 
-def test_who_may_not_deny_may_change_the_rest_of_a_policy_that_denies(administrator, apprentice):
+def test_a_user_who_may_not_deny_may_change_other_limits(administrator, apprentice):
     made = store(administrator, **DENYING)
     rules = [*DENYING["rules"], {"pattern": "slow.example", "min_gap": 60}]
 
@@ -323,7 +323,7 @@ def test_a_rule_that_several_leave_no_time_is_refused_and_they_are_named(adminis
     assert "rules 1, 3 together match all that it does" in problem["fields"]["rules.3"][0]
 
 
-def test_a_list_of_what_is_denied_may_name_a_host_and_its_whole_domain(administrator):
+def test_a_deny_list_may_name_a_host_and_its_whole_domain(administrator):
     store(administrator, rules=[{"pattern": pattern, "denies": True} for pattern in ("*.example", "a.example")])
 
 
@@ -333,7 +333,7 @@ def test_hosts_are_named_in_any_letters_and_matched_as_they_are_kept(administrat
     assert made["rules"][0]["pattern"] == "*.xn--bcher-kva.example:8080"
 
 
-def test_a_rule_for_some_stands_before_the_one_for_all(administrator):
+def test_a_rule_for_some_hosts_precedes_the_one_for_all(administrator):
     store(administrator, rules=[{"pattern": "a.example", "denies": True}, {"min_gap": 2, **NIGHT}, {"min_gap": 3}])
 
 
@@ -409,7 +409,7 @@ def test_a_rate_or_bytes_pace_bins_as_a_gap_does(administrator, said):
         ({"rules": [{"denies": True}]}, "Rule 1 denies every host"),
     ],
 )
-def test_what_is_legal_and_probably_not_meant_is_warned_of(administrator, said, sentence):
+def test_valid_but_probably_unintended_rules_get_a_warning(administrator, said, sentence):
     (warning,) = store(administrator, **said)["warnings"]
 
     assert sentence in warning
@@ -436,7 +436,7 @@ def test_a_policy_in_use_is_not_deleted_and_names_its_users(administrator):
 # --- Previews --------------------------------------------------------------------------------------
 
 
-def test_a_preview_says_what_a_change_touches_and_stores_nothing(administrator):
+def test_a_preview_shows_the_effects_of_a_change_and_stores_nothing(administrator):
     policy = ThrottlePolicy.objects.create(name="gently")
     bind(policy, "a.example", "b.example", "c.test")
     make_bin("other.example")
@@ -455,12 +455,12 @@ def test_a_preview_says_what_a_change_touches_and_stores_nothing(administrator):
     }
     assert seen["seeds"] == {"number": 1, "is_more": False, "names": ["manual: http://docs.test/"]}
     assert seen["rules"][0]["hosts"]["number"] == 2
-    assert (seen["looked_at"], seen["of_all_hosts"], seen["has_more"]) == (3, False, False)
+    assert (seen["examined"], seen["of_all_hosts"], seen["has_more"]) == (3, False, False)
     policy.refresh_from_db()
     assert (policy.version, policy.rules.count()) == (1, 0)
 
 
-def test_a_preview_says_what_is_in_force_with_all_others(administrator):
+def test_a_preview_shows_the_limits_in_force_with_all_others(administrator):
     policy, another = ThrottlePolicy.objects.create(name="gently"), ThrottlePolicy.objects.create(name="x", min_gap=5.0)
     bind(policy, "a.example")
     other_job = make_job("another", policy=another)
@@ -477,7 +477,7 @@ def test_a_preview_says_what_is_in_force_with_all_others(administrator):
     assert (change["in_force_before"]["open_requests"], change["in_force_after"]["open_requests"]) == (2, 1)
 
 
-def test_a_preview_tells_patterns_that_match_nothing_and_everything(administrator):
+def test_a_preview_shows_patterns_that_match_nothing_and_everything(administrator):
     policy = ThrottlePolicy.objects.create(name="gently")
     bind(policy, "a.example")
     rules = [{"pattern": "*.exmaple", "min_gap": 3}, {"pattern": "a.*", "min_gap": 4}, {"pattern": "*", "min_gap": 5}]
@@ -506,7 +506,7 @@ def test_a_preview_of_a_policy_that_holds_everywhere_is_of_all_hosts(administrat
     assert not ThrottlePolicy.objects.filter(name="x").exists()
 
 
-def test_a_preview_of_a_new_policy_touches_nothing_yet_and_says_what_its_patterns_mean(administrator):
+def test_a_preview_of_a_policy_changes_nothing_and_explains_its_patterns(administrator):
     make_bin("a.example")
 
     seen = administrator.post(
@@ -531,6 +531,6 @@ def test_a_preview_counts_to_a_thousand_and_names_a_few(administrator):
     assert len(seen["changes"]) == 20
 
 
-def test_a_preview_of_what_cannot_be_is_refused(administrator):
+def test_a_preview_of_an_invalid_change_is_refused(administrator):
     assert_problem(administrator.post(f"{POLICIES}preview/", {"name": "x", "min_gap": 0}), 400, "invalid")
     assert_problem(administrator.post(f"{POLICIES}77/preview/", {"min_gap": 1}), 404, "not_found")

@@ -51,7 +51,7 @@ def results(viewer, report, query=""):
 # --- The history ---------------------------------------------------------------------------------
 
 
-def test_the_history_is_told_row_by_row(viewer, job):
+def test_the_history_is_listed_row_by_row(viewer, job):
     happen(job, 1, result_description="fine")
 
     (row,) = results(viewer, "history", AT_NOON)
@@ -85,7 +85,7 @@ def test_the_history_can_be_sorted_and_filtered(viewer, job):
     assert told(f"job={job.pk + 1}") == []
 
 
-def test_the_last_hour_is_told_of_where_nobody_says_more(viewer, job):
+def test_the_last_hour_is_reported_without_another_period(viewer, job):
     now = dt.datetime.now(tz=dt.UTC)
     for ago in (1, 59, 61):
         Activity.objects.create(
@@ -111,7 +111,7 @@ def test_every_page_is_about_the_same_stretch_of_time(viewer, job):
     assert second["next"] is None
 
 
-def test_busiest_intervals_are_told_by_class(viewer, job):
+def test_busiest_intervals_are_listed_by_class(viewer, job):
     for minute in (0, 1, 9):
         happen(job, minute)
     happen(job, 30, bytes=1000)
@@ -139,7 +139,7 @@ def test_results_are_counted(viewer, job):
 # --- Documents -----------------------------------------------------------------------------------
 
 
-def test_documents_are_told_with_what_happens_next(viewer, job):
+def test_documents_are_shown_with_their_next_step(viewer, job):
     make_documents(job, 1, stage=0, check_time=NOON, result_code="503", failures=2, failing_since=NOON, most_failures=3)
 
     (row,) = results(viewer, "documents", "now=2026-06-01T11:00:00Z")
@@ -159,7 +159,7 @@ def test_documents_are_told_with_what_happens_next(viewer, job):
     }
 
 
-def test_documents_come_in_pages_and_by_filters(viewer, job):
+def test_documents_are_listed_in_pages_and_by_filters(viewer, job):
     make_documents(job, 5)
     first = viewer.get(f"{REPORTS}documents/?limit=3&state=previously_processed&job={job.pk}").json()
     second = viewer.get(first["next"]).json()
@@ -272,7 +272,7 @@ def test_a_file_is_refused_before_a_byte_is_sent(viewer, report):
         ("queue/?cursor=forged", "cursor"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_by_its_name(viewer, address, field):
+def test_an_invalid_query_is_refused_by_its_name(viewer, address, field):
     assert_problem(viewer.get(f"{REPORTS}{address}"), 400, "invalid", fields=[field])
 
 

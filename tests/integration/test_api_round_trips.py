@@ -41,7 +41,7 @@ def things(world):
     }
 
 
-def test_what_get_gives_can_be_put(administrator, things):
+def test_a_get_answer_can_be_put(administrator, things):
     for address in things:
         shown = administrator.get(address).json()
 
@@ -51,14 +51,14 @@ def test_what_get_gives_can_be_put(administrator, things):
         assert administrator.get(address).json() == shown
 
 
-def test_what_a_change_answers_can_be_put(administrator, things):
+def test_the_answer_of_a_change_can_be_put(administrator, things):
     for address, change in things.items():
         changed = administrator.patch(address, change).json()
 
         assert administrator.put(address, changed).status_code == 200
 
 
-def test_a_change_of_what_get_gives_is_stored(administrator, things):
+def test_a_changed_copy_of_a_get_answer_is_stored(administrator, things):
     for address, change in things.items():
         shown = administrator.get(address).json()
 
@@ -69,7 +69,7 @@ def test_a_change_of_what_get_gives_is_stored(administrator, things):
         assert now == {name: expected[name] for name in now}
 
 
-def test_what_get_gives_can_be_posted_under_another_name(administrator, things):
+def test_a_get_answer_can_be_posted_under_another_name(administrator, things):
     for address in things:
         shown = administrator.get(address).json()
 
@@ -107,7 +107,7 @@ def test_unknown_fields_are_still_refused_by_name(administrator, things):
         assert_problem(administrator.put(address, {**shown, "pace": 1}), 400, "invalid", fields=["pace"])
 
 
-def test_a_running_job_takes_back_what_get_gives(administrator, world):
+def test_a_running_job_accepts_an_unchanged_get_answer(administrator, world):
     address = f"{JOBS}{world.job.pk}/"
     for phase in (Phase.ACTIVE, Phase.SHUTTING_DOWN):
         set_phase(world.job, phase=phase)
@@ -142,7 +142,7 @@ def test_a_seed_of_another_id_is_refused(administrator, world, ids):
     assert_problem(refused, 400, "invalid", fields=[f"seeds.{len(ids) - 1}.id"])
 
 
-def test_settings_take_back_what_get_gives(administrator):
+def test_settings_accept_their_get_answer(administrator):
     shown = administrator.get(SETTINGS).json()
 
     stored = administrator.put(SETTINGS, {**shown, "document": {"cluster": {"heartbeat_interval": 1}}})
@@ -196,7 +196,7 @@ def test_a_weak_form_of_the_present_etag_does_not_match(administrator, world):
     assert_problem(administrator.patch(address, {}, headers={"If-Match": weak}), 412, "precondition_failed")
 
 
-def test_an_etag_covers_what_clients_set_and_not_how_a_job_stands(administrator, world):
+def test_an_etag_covers_settings_of_clients_and_no_state_of_a_job(administrator, world):
     address = f"{JOBS}{world.job.pk}/"
     seen = administrator.get(address)["ETag"]
 
@@ -216,7 +216,7 @@ def test_an_action_is_not_done_to_a_job_that_was_changed_meanwhile(administrator
     assert Job.objects.get().phase == Phase.INACTIVE
 
 
-def test_where_there_is_no_etag_an_if_match_is_refused(administrator, world):
+def test_an_if_match_without_an_etag_is_refused(administrator, world):
     refused = administrator.post(f"/api/v1/groups/{world.group.pk}/move/", {}, headers={"If-Match": '"1"'})
 
     assert_problem(refused, 412, "precondition_failed")
@@ -234,7 +234,7 @@ def test_the_etag_of_settings_is_that_of_their_version(administrator):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_clients_that_read_the_same_one_changes_it(administrator, world):
+def test_one_of_two_clients_with_the_same_version_changes_it(administrator, world):
     addresses = [f"{JOBS}{world.job.pk}/", f"/api/v1/policies/{world.policy.pk}/", SETTINGS]
     for address in addresses:
         seen = administrator.get(address)["ETag"]
@@ -259,7 +259,7 @@ def test_of_two_clients_that_read_the_same_one_changes_it(administrator, world):
 # --- Creation and existence ------------------------------------------------------------------------
 
 
-def test_what_was_made_is_at_its_location(administrator, things):
+def test_a_created_object_is_at_its_location(administrator, things):
     for address in things:
         shown = administrator.get(address).json()
 
@@ -280,7 +280,7 @@ def test_a_name_that_is_taken_is_a_conflict(administrator, things):
             assert_problem(refused, 409, "name_taken", fields=["name"])
 
 
-def test_options_tells_everybody_who_is_known_the_methods(things):
+def test_options_lists_the_methods_for_every_known_user(things):
     viewer = client_of(VIEWER)
     for address in (*things, JOBS, SETTINGS, "/api/v1/nodes/", "/api/v1/documents/", "/api/v1/reports/queue/"):
         answer = viewer.options(address)

@@ -31,7 +31,7 @@ def wanted():
     }
 
 
-def test_a_job_of_which_nothing_is_said_is_scanned_once_by_hand_by_every_door_alike(administrator, wanted):
+def test_all_doors_give_a_job_without_a_schedule_one_scan_by_hand(administrator, wanted):
     made = administrator.post(JOBS, wanted).json()
 
     expected = {"kind": "once", "start_method": "manual", "priority": 5, "hop_mode": "accurate"}
@@ -109,7 +109,7 @@ def test_a_new_schedule_makes_up_for_nothing_that_was_before_it(administrator, w
     ],
     ids=str,
 )
-def test_what_contradicts_itself_is_refused_by_name_and_nothing_is_stored(administrator, wanted, changes, fields):
+def test_contradictions_are_refused_by_name_and_nothing_is_stored(administrator, wanted, changes, fields):
     assert_problem(administrator.post(JOBS, {**wanted, **changes}), 400, "invalid", fields=fields)
     assert not Job.objects.exists()
 
@@ -173,7 +173,7 @@ def test_a_seed_that_is_sent_as_it_is_stays_as_it_is(administrator):
     ],
     ids=str,
 )
-def test_what_others_rely_on_cannot_be_changed_while_it_runs(administrator, changes, fields):
+def test_fields_that_others_rely_on_cannot_be_edited_during_a_run(administrator, changes, fields):
     job = running_job()
     before = administrator.get(f"{JOBS}{job.pk}/").json()
 

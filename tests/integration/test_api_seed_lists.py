@@ -45,7 +45,7 @@ def stored():
     return Seed.objects.get().urls
 
 
-def test_a_hundred_thousand_addresses_are_stored_and_told_as_they_were_given(administrator, address):
+def test_a_hundred_thousand_addresses_are_stored_and_returned_as_given(administrator, address):
     text = "".join(f"{url}\n" for url in MANY)
 
     began = time.monotonic()
@@ -61,7 +61,7 @@ def test_a_hundred_thousand_addresses_are_stored_and_told_as_they_were_given(adm
     assert took < 60
 
 
-def test_a_job_with_a_hundred_thousand_addresses_goes_back_as_it_was_told(administrator, job):
+def test_a_job_with_a_hundred_thousand_addresses_survives_a_round_trip(administrator, job):
     Seed.objects.update(urls=MANY)
     address = f"/api/v1/jobs/{job.pk}/"
     shown = administrator.get(address)
@@ -95,7 +95,7 @@ def test_bad_lines_are_named_by_their_numbers_and_nothing_is_stored(administrato
     assert stored() == before
 
 
-def test_of_very_many_bad_lines_the_first_are_named(administrator, address):
+def test_the_first_of_very_many_bad_lines_are_named(administrator, address):
     refused = send(administrator, address, "gopher://docs.test/\n" * 3_000)
 
     assert_problem(refused, 400, "invalid", fields=[*(f"lines.{number}" for number in range(1, 21)), "lines"])
@@ -112,7 +112,7 @@ def test_of_very_many_bad_lines_the_first_are_named(administrator, address):
         (b"http://a.test/\nhttp://\xff.test/", "parse_error", None),
     ],
 )
-def test_a_text_that_is_no_list_is_refused(administrator, address, text, code, fields):
+def test_a_text_instead_of_a_list_is_refused(administrator, address, text, code, fields):
     before = stored()
 
     assert_problem(send(administrator, address, text), 400, code, fields=fields)
@@ -152,7 +152,7 @@ def test_addresses_are_added_while_a_job_runs_and_not_while_it_stops(administrat
     assert_problem(send(administrator, address, "http://c.test/", method="POST"), 400, "invalid", fields=["seeds"])
 
 
-def test_lists_are_changed_by_those_who_may_change_jobs(address):
+def test_only_users_who_may_change_jobs_change_lists(address):
     operator = client_of(OPERATOR)
 
     assert operator.get(address).status_code == 200

@@ -90,7 +90,7 @@ def test_the_token_of_a_disabled_user_opens_nothing(user):
     assert_problem(log_in(), 401, "authentication_failed")
 
 
-def test_a_role_that_was_taken_away_is_gone_at_once(user):
+def test_a_role_that_was_taken_away_ends_at_once(user):
     client = client_with(log_in().json()["token"])
     user.groups.clear()
 
@@ -98,17 +98,17 @@ def test_a_role_that_was_taken_away_is_gone_at_once(user):
 
 
 @pytest.mark.parametrize("token", ["", "x", "two words", "\u00e9", "a\0b", "0" * 64, "'; --", "x" * 10_000])
-def test_what_is_no_token_opens_nothing(user, token):
+def test_an_invalid_token_gives_no_access(user, token):
     log_in()
 
     assert_problem(client_with(token).get(JOBS), 401, "authentication_failed")
 
 
-def test_an_old_token_does_not_stand_in_the_way_of_a_new_one(user):
+def test_an_old_token_does_not_prevent_a_new_one(user):
     assert log_in(HTTP_AUTHORIZATION="Token expired").status_code == 201
 
 
-def test_a_user_has_so_many_tokens_and_a_new_one_ends_the_oldest(user):
+def test_a_new_token_above_the_users_limit_ends_the_oldest(user):
     oldest = client_with(log_in().json()["token"])
     for _ in range(MOST_OF_A_USER - 1):
         AuthToken.objects.create(user=user)
@@ -146,7 +146,7 @@ def test_a_wrong_password_and_an_unknown_name_get_the_same_answer(user):
     assert wrong["WWW-Authenticate"] == "Token"
 
 
-def test_who_guesses_must_wait_even_with_the_right_password(quick_passwords, user):
+def test_guessing_passwords_delays_even_the_right_one(quick_passwords, user):
     for _ in range(logins.MOST_OF_A_NAME):
         log_in("wrong")
 
@@ -173,7 +173,7 @@ def try_at_once(attempt, attempts=30):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_thirty_wrong_tokens_at_once_those_above_the_limit_get_429(quick_passwords, user):
+def test_thirty_simultaneous_wrong_tokens_get_429_above_the_limit(quick_passwords, user):
     codes = try_at_once(lambda: log_in("wrong"))
 
     assert codes == {401: logins.MOST_OF_A_NAME, 429: 30 - logins.MOST_OF_A_NAME}
@@ -181,7 +181,7 @@ def test_of_thirty_wrong_tokens_at_once_those_above_the_limit_get_429(quick_pass
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_thirty_wrong_logins_at_once_those_above_the_limit_get_429(quick_passwords, user):
+def test_thirty_simultaneous_wrong_logins_get_429_above_the_limit(quick_passwords, user):
     codes = try_at_once(lambda: Client().post("/login/", {"username": "vera", "password": "wrong"}))
 
     assert codes == {200: logins.MOST_OF_A_NAME, 429: 30 - logins.MOST_OF_A_NAME}
@@ -231,7 +231,7 @@ def test_pages_guess_as_slowly_as_the_api(quick_passwords, user):
     assert authenticate(request, username="vera", password=PASSWORD) is None
 
 
-def test_what_was_typed_as_a_name_is_not_kept(quick_passwords):
+def test_a_wrong_login_name_is_not_stored(quick_passwords):
     log_in("x", name="my password, in the wrong box")
 
     assert "password" not in str(LoginAttempt.objects.values().get())

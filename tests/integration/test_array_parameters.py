@@ -67,7 +67,7 @@ def test_hashes_arrive_as_they_are(connection, hashes):
     assert [one.hex for one in came(connection, Hashes(hashes), "uuid")] == hashes
 
 
-def test_a_statement_is_one_whatever_its_lists_are_of(connection):
+def test_a_statement_is_the_same_for_lists_of_any_length(connection):
     connection.prepare_threshold = 0
     for numbers, flags in (([1], [True]), ([70_000], []), ([2**40, None], [None]), ([], [False, None])):
         connection.execute("SELECT %s::bigint[], %s::bool[]", (numbers, flags))

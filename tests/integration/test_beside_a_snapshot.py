@@ -12,7 +12,7 @@ import psycopg
 from jobs.models import Batch, Job, Lane
 from jobs.queue.pace.limits import read_limits
 from jobs.queue.release import withdraw
-from jobs.queue.wake import Sweep, put_off_lanes, wake_job, wake_lanes
+from jobs.queue.wake import Sweep, postpone_lanes, wake_job, wake_lanes
 from tests.support.cluster import seconds
 from tests.support.filled_queue import FilledQueue, Shape
 
@@ -63,7 +63,7 @@ def read_by_rare_steps(queue):
     steps = {
         "a job is woken": lambda connection, now: wake_job(connection, job_id=Job.objects.first().pk, now=now),
         "lanes are woken": lambda connection, now: wake_lanes(connection, [lane.pk for lane in lanes], now=now),
-        "lanes are put off": lambda connection, now: put_off_lanes(
+        "lanes are postponed": lambda connection, now: postpone_lanes(
             connection, [lane.pk for lane in lanes], until=now + seconds(1)
         ),
         "batches are withdrawn": lambda connection, now: withdraw(connection, batches=batches, now=now),
@@ -112,9 +112,7 @@ def test_the_hundredth_turn_of_a_few_lanes_reads_as_much_as_the_tenth(connection
     assert many_turns <= 1.2 * few_turns
 
 
-def test_a_step_that_is_rare_reads_as_much_of_what_has_had_many_turns_as_of_what_has_had_few(
-    connection, other_connection
-):
+def test_a_rare_step_reads_as_much_after_many_turns_as_after_few(connection, other_connection):
     queue = FilledQueue(connection, documents=12 * A_ROUND, shape=Shape(bins=BINS))
 
     with backup(other_connection):
@@ -127,7 +125,7 @@ def test_a_step_that_is_rare_reads_as_much_of_what_has_had_many_turns_as_of_what
     assert {name: entries for name, entries in of_many.items() if entries > 1.5 * of_few[name]} == {}
 
 
-def test_a_look_at_all_lanes_in_turn_wakes_what_sleeps_beside_a_snapshot(connection, other_connection):
+def test_a_scan_of_all_lanes_wakes_sleeping_lanes_beside_a_snapshot(connection, other_connection):
     queue = FilledQueue(connection, documents=4 * A_ROUND, shape=Shape(bins=BINS))
     sleep = "UPDATE jobs_lanestate SET ready_at = NULL, version = version + 1 WHERE seed_id = %s"
 

@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs.models import Bin, BinState, CounterDelta, Job, LaneState, ThrottleGroup, ThrottlePolicy
 from jobs.queries.hosts import lines, waiting
-from jobs.queries.hosts.lines import read_bin_lines
-from jobs.queries.hosts.selection import BinFilter, find_bins, find_busiest
+from jobs.queries.hosts.lines import read_host_statuses
+from jobs.queries.hosts.selection import HostFilter, find_busiest, find_hosts
 from jobs.queries.jobs.facts import read_next_ready_at
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.pace import hosts
@@ -39,7 +39,7 @@ def serve(connection, running, worker):
 
 
 def line(name="a.example", *, now=NOON):
-    (found,) = read_bin_lines([Bin.objects.get(name=name).pk], now=now)
+    (found,) = read_host_statuses([Bin.objects.get(name=name).pk], now=now)
     return found
 
 
@@ -58,9 +58,9 @@ def test_each_limit_names_the_policy_that_says_the_strictest(connection, manager
     found = line()
 
     assert (found.limits.requests, found.limits.gap, found.allowed_starts_per_second) == (1, 4.0, 0.25)
-    said_by = found.said_by
-    assert (said_by.requests.policy, said_by.gap.policy, said_by.bytes_per_second.policy) == ("gentle", "slow", "slow")
-    assert said_by.denied is None
+    set_by = found.set_by
+    assert (set_by.requests.policy, set_by.gap.policy, set_by.bytes_per_second.policy) == ("gentle", "slow", "slow")
+    assert set_by.denied is None
 
 
 def test_a_rule_is_named_by_its_number_and_since_its_policy_was_changed(connection, manager):
@@ -68,19 +68,19 @@ def test_a_rule_is_named_by_its_number_and_since_its_policy_was_changed(connecti
     make_rule(running.seed.policy, "b.example", min_gap=60.0)
     make_rule(running.seed.policy, "*.example", min_gap=7.0)
 
-    gap = line().said_by.gap
+    gap = line().set_by.gap
 
     changed_at = ThrottlePolicy.objects.get().changed_at
     assert (gap.policy, gap.source.rule, gap.since) == ("newspapers", 2, changed_at)
     assert changed_at > connection.execute("SELECT now() - interval '1 minute'").fetchone()[0]
 
 
-def test_a_crawl_delay_is_said_by_robots_txt_and_what_nobody_says_is_usual(connection, manager):
+def test_a_crawl_delay_comes_from_robots_txt_or_the_default(connection, manager):
     make_bin("a.example", interval=5.0, usual_requests=2, usual_gap=1.0)
 
-    said_by = line().said_by
+    set_by = line().set_by
 
-    assert (said_by.gap.source.origin, said_by.requests.source.origin) == (Origin.ROBOTS, Origin.USUAL)
+    assert (set_by.gap.source.origin, set_by.requests.source.origin) == (Origin.ROBOTS, Origin.USUAL)
 
 
 def test_a_stopped_host_says_by_whom_and_why(connection, manager):
@@ -102,11 +102,11 @@ def test_a_denied_host_says_by_which_rule(connection, manager):
     found = line()
 
     assert found.verdict.cause == Cause.DENIED
-    assert (found.said_by.denied.policy, found.said_by.denied.source.rule) == ("deny list", 1)
-    assert found.said_by.denied.is_everywhere
+    assert (found.set_by.denied.policy, found.set_by.denied.source.rule) == ("deny list", 1)
+    assert found.set_by.denied.is_everywhere
 
 
-def test_a_host_that_was_asked_too_much_of_says_since_when_and_until_when(connection, manager):
+def test_an_overloaded_host_shows_the_start_and_end_of_its_back_off(connection, manager):
     running = crawl(manager, "a.example")
     hosts.back_off(connection, lane_id=running.seed.lanes.get().pk, asked=90.0)
     (now,) = connection.execute("SELECT clock_timestamp()").fetchone()
@@ -120,7 +120,7 @@ def test_a_host_that_was_asked_too_much_of_says_since_when_and_until_when(connec
     assert line(now=now).next_start_at == found.back_off_until
 
 
-def test_limits_above_a_host_are_told_with_their_policy(connection, manager, worker):
+def test_limits_above_a_host_are_shown_with_their_policy(connection, manager, worker):
     running = crawl(manager, "a.example", "b.example", name="shop", total_starts=6, total_period="minute")
     make_policy("the cluster", holds_everywhere=True, open_requests=1000, total_open_requests=500)
     address = make_bin("192.0.2.1", namespace=Bin.ADDRESS)
@@ -148,7 +148,7 @@ def test_documents_without_a_worker_or_an_owner_say_so(connection, manager):
     assert line().verdict.cause == Cause.NO_OWNER
 
 
-def test_documents_of_a_paused_job_wait_for_their_job_and_not_for_their_host(connection, manager):
+def test_documents_of_a_paused_job_wait_for_the_job_and_not_for_the_host(connection, manager):
     crawl(manager, "a.example")
     assert (line().waiting, line().next_start_at) == (20, NOON)
 
@@ -158,7 +158,7 @@ def test_documents_of_a_paused_job_wait_for_their_job_and_not_for_their_host(con
     assert line().next_start_at is None
 
 
-def test_open_requests_are_those_that_workers_have_and_not_those_that_they_may_have(connection, manager, worker):
+def test_open_requests_are_those_in_flight_and_not_the_allowed_number(connection, manager, worker):
     running = crawl(manager, "a.example", open_requests=3, documents=5)
     serve(connection, running, worker)
 
@@ -169,7 +169,7 @@ def test_open_requests_are_those_that_workers_have_and_not_those_that_they_may_h
     assert (line().lent, line().open_requests) == (3, 2)
 
 
-def test_rates_come_from_what_closed_turns_have_counted(connection, manager):
+def test_rates_come_from_counts_of_closed_turns(connection, manager):
     bin_ = make_bin("rates.example")
     for second in range(5, 21, 5):
         # The counts are those at the end of the last turn. Another turn is open.
@@ -197,17 +197,17 @@ def test_the_busiest_come_first_then_those_that_wait_longest(connection, manager
     assert len(find_busiest(limit=2)) == 2
 
 
-def test_hosts_are_found_by_how_their_names_begin_and_paged_by_them(connection):
+def test_hosts_are_found_and_paged_by_the_start_of_their_names(connection):
     for name in ("b.example", "a.example", "ab.example", "B.example", "c.example", "a%.example"):
         make_bin(name)
     make_bin("a.address", namespace=Bin.ADDRESS)
 
-    first = find_bins(BinFilter(name="a"), limit=2)
-    second = find_bins(BinFilter(name="a", after=first.next_key), limit=2)
+    first = find_hosts(HostFilter(name="a"), limit=2)
+    second = find_hosts(HostFilter(name="a", after=first.next_key), limit=2)
 
     assert shown([*first.ids, *second.ids]) == ["a%.example", "a.example", "ab.example"]
     assert second.next_key is None
-    assert shown(find_bins(BinFilter(name="a%")).ids) == ["a%.example"]
+    assert shown(find_hosts(HostFilter(name="a%")).ids) == ["a%.example"]
 
 
 @pytest.mark.parametrize(
@@ -218,20 +218,20 @@ def test_hosts_of_a_state_are_found(connection, state, facts):
         make_bin(name)
     Bin.objects.exclude(name="b.example").update(**facts)
 
-    assert shown(find_bins(BinFilter(state=state)).ids) == ["a.example", "c.example"]
-    assert shown(find_bins(BinFilter(state=state, name="c")).ids) == ["c.example"]
+    assert shown(find_hosts(HostFilter(state=state)).ids) == ["a.example", "c.example"]
+    assert shown(find_hosts(HostFilter(state=state, name="c")).ids) == ["c.example"]
 
 
 # --- Cost ---------------------------------------------------------------------------------------------
 
 
-def test_a_page_of_hosts_reads_the_same_few_statements_whatever_their_number(connection, manager, worker):
+def test_a_page_of_hosts_needs_the_same_few_statements_for_any_number(connection, manager, worker):
     running = crawl(manager, *(f"h{number}.example" for number in range(30)), total_open_requests=100)
     serve(connection, running, worker)
 
     def statements(limit):
         with CaptureQueriesContext(django_connection) as seen:
-            read_bin_lines(find_busiest(limit=limit), now=NOON)
+            read_host_statuses(find_busiest(limit=limit), now=NOON)
         return len(seen)
 
     assert statements(30) == statements(1)
@@ -273,12 +273,12 @@ def _sequential(connection, statement):
     return found
 
 
-def test_of_very_many_bins_no_table_that_grows_with_them_is_read_from_end_to_end(connection, many_bins, monkeypatch):
+def test_no_growing_table_is_read_from_end_to_end_with_very_many_hosts(connection, many_bins, monkeypatch):
     statements = []
     for choose in (
         find_busiest,
-        lambda: find_bins(BinFilter(name="h5")).ids,
-        lambda: find_bins(BinFilter(after=70_000)).ids,
+        lambda: find_hosts(HostFilter(name="h5")).ids,
+        lambda: find_hosts(HostFilter(after=70_000)).ids,
     ):
         with CaptureQueriesContext(django_connection) as seen:
             choose()
@@ -296,7 +296,7 @@ def test_of_very_many_bins_no_table_that_grows_with_them_is_read_from_end_to_end
         assert not _sequential(cursor, literal) & grown
 
 
-def test_when_the_first_of_many_lanes_is_ready_is_known_without_reading_the_others(connection, many_bins):
+def test_the_first_ready_lane_is_found_without_reading_the_others(connection, many_bins):
     with CaptureQueriesContext(django_connection) as seen:
         ready_at = read_next_ready_at([many_bins.job.pk])
 

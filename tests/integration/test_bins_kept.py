@@ -68,7 +68,7 @@ def test_each_worker_gets_the_hosts_that_it_keeps(connection, running, workers):
     assert all(shares)
 
 
-def test_another_worker_takes_the_hosts_that_their_keeper_does_not_ask_for(connection, running, workers):
+def test_another_worker_takes_hosts_that_their_keeper_does_not_request(connection, running, workers):
     stuff_all(connection, running, workers)
     mine = hosts_of(connection, workers[0])
 
@@ -77,7 +77,7 @@ def test_another_worker_takes_the_hosts_that_their_keeper_does_not_ask_for(conne
 
 
 @pytest.mark.parametrize("end", [{"status": "stopped", "stopped_at": NOON}, {"status": "failed", "stopped_at": NOON}])
-def test_a_strict_worker_takes_the_hosts_of_others_only_when_they_have_ended(connection, running, workers, end):
+def test_a_strict_worker_takes_hosts_of_others_only_after_they_ended(connection, running, workers, end):
     first, second, third = workers
     stuff_all(connection, running, workers)
     later = NOON + seconds(60)
@@ -90,7 +90,7 @@ def test_a_strict_worker_takes_the_hosts_of_others_only_when_they_have_ended(con
     assert taken == [hosts_kept_by(worker, among=workers) for worker in workers]
 
 
-def test_what_follows_a_turn_comes_before_what_was_offered_earlier_and_has_its_room(connection, workers):
+def test_a_successor_comes_before_older_offers_and_has_its_room(connection, workers):
     running = make_running_job(register_node(connection, "manager"), policy=make_policy(open_requests=2, min_gap=0.5))
     worker, lane = workers[0], make_lane(running.seed, "long.example")
     make_documents(lane, [f"long {number}" for number in range(30)])

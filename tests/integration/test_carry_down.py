@@ -108,7 +108,7 @@ def test_a_child_that_has_the_same_as_before_is_left_alone(family):
 
 
 @pytest.mark.usefixtures("child")
-def test_a_child_is_read_once_more_when_what_it_has_changes_while_it_is_read(family):
+def test_a_child_is_read_once_more_if_its_data_changes_while_it_is_read(family):
     claims = family.again("mother", "child")
     family.read(claims["mother"], colours={"child": ["yellow"]})
 
@@ -129,7 +129,7 @@ def test_a_child_that_ends_in_the_same_flush_is_read_again(family):
 
 @pytest.mark.parametrize("code", ["304", "500"])
 @pytest.mark.usefixtures("child")
-def test_a_parent_that_is_not_read_still_passes_what_it_passed(family, code):
+def test_a_parent_that_is_not_read_still_passes_its_data(family, code):
     ending = Ending.UNCHANGED if code == "304" else Ending.FAILED
 
     family.read(family.again("mother")["mother"], ending=ending, code=code, **NOT_READ)
@@ -139,7 +139,7 @@ def test_a_parent_that_is_not_read_still_passes_what_it_passed(family, code):
 
 
 @pytest.mark.usefixtures("child")
-def test_a_parent_that_is_gone_passes_nothing(family):
+def test_a_removed_parent_passes_nothing(family):
     family.read(family.again("mother")["mother"], ending=Ending.FAILED, code="404", references=[], removes=True)
 
     assert family.stage("child") == Stage.PENDING
@@ -147,7 +147,7 @@ def test_a_parent_that_is_gone_passes_nothing(family):
 
 
 @pytest.mark.usefixtures("child")
-def test_a_parent_that_is_cleaned_away_has_its_children_read_again_in_the_run_that_cleans(family):
+def test_children_of_a_cleaned_parent_are_read_again_in_the_same_run(family):
     family.begin("father")
     family.read(family.claim()["father"], colours={"child": ["red", "blue"]})
     family.read(family.claim()["child"])
@@ -173,7 +173,7 @@ def test_a_child_that_the_run_has_not_named_is_not_called_into_it(family):
 
 
 @pytest.mark.usefixtures("child")
-def test_what_is_named_while_it_is_cleaned_is_given_up_by_the_clean_up_and_read(family):
+def test_a_document_that_is_linked_during_its_clean_up_is_kept_and_read(family):
     family.begin("mother")
     mother = family.claim()["mother"]
     removals = family.claim_removals()
@@ -185,9 +185,7 @@ def test_what_is_named_while_it_is_cleaned_is_given_up_by_the_clean_up_and_read(
     assert not QueueItem.objects.filter(hash=hash_of("father")).exists()
 
 
-def test_of_two_parents_that_take_the_same_back_at_once_the_later_has_the_child_read_again(
-    family, connection, other_connection, rival
-):
+def test_the_later_of_two_parents_to_drop_a_value_has_its_child_reread(family, connection, other_connection, rival):
     family.begin("mother", "father")
     claims = family.claim()
     family.read(claims["mother"], colours={"child": ["red"]})
@@ -220,7 +218,7 @@ STEPS = st.lists(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_in_the_end_every_child_was_read_with_what_its_parents_pass(connection, steps):
+def test_every_child_was_read_with_the_data_of_its_parents_in_the_end(connection, steps):
     family = begin_anew(connection, {}, kind=Family)
     passed, read_with = {}, {}
     family.begin(*PARENTS, *CHILDREN)

@@ -26,7 +26,7 @@ def take_all(connection, worker):
     return take(connection, worker=worker.id, room=1000, idle=True, now=NOON).documents
 
 
-def test_a_lane_that_somebody_changes_while_its_turn_is_taken_is_woken_all_the_same(
+def test_a_lane_that_changes_while_its_turn_is_taken_is_still_woken(
     connection, other_connection, rival, running, worker
 ):
     make_documents(make_lane(running.seed), 100)
@@ -41,9 +41,7 @@ def test_a_lane_that_somebody_changes_while_its_turn_is_taken_is_woken_all_the_s
     assert LaneState.objects.get().ready_at == NOON
 
 
-def test_a_lane_that_somebody_changes_while_it_is_filled_is_woken_all_the_same(
-    connection, other_connection, rival, running
-):
+def test_a_lane_that_changes_while_it_is_filled_is_still_woken(connection, other_connection, rival, running):
     lane = make_lane(running.seed, ready_at=None)
 
     with connection.transaction():
@@ -54,9 +52,7 @@ def test_a_lane_that_somebody_changes_while_it_is_filled_is_woken_all_the_same(
     assert LaneState.objects.get().ready_at == NOON
 
 
-def test_a_turn_whose_address_somebody_changes_while_it_closes_leaves_both_places(
-    connection, other_connection, rival, running
-):
+def test_a_turn_with_a_changed_address_frees_both_places_when_it_closes(connection, other_connection, rival, running):
     lane = make_lane(running.seed)
     address = make_bin("192.0.2.1", namespace=Bin.ADDRESS, state={"open_turns": 1, "open_requests": 2})
     BinState.objects.filter(bin=lane.bin_id).update(open_turns=1, open_requests=2)

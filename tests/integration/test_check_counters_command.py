@@ -32,7 +32,7 @@ def lane(connection):
     return make_lane(running.seed, "a.example")
 
 
-def test_counts_that_agree_are_said_to(lane):
+def test_matching_counts_are_confirmed(lane):
     make_documents(lane, 5)
     make_documents(lane, ["done"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     count(lane, 3)
@@ -42,7 +42,7 @@ def test_counts_that_agree_are_said_to(lane):
     assert run() == (0, ["manual: 6 documents, as counted"])
 
 
-def test_a_difference_is_told_with_its_lane_and_ends_with_1(lane):
+def test_a_difference_is_printed_with_its_lane_and_exits_with_1(lane):
     make_documents(lane, 5)
     count(lane, 7)
 
@@ -55,7 +55,7 @@ def test_a_difference_is_told_with_its_lane_and_ends_with_1(lane):
     ]
 
 
-def test_documents_that_nobody_counted_and_counts_of_a_lane_that_is_gone_are_found(lane):
+def test_uncounted_documents_and_counts_of_lost_lanes_are_found(lane):
     make_documents(lane, 1, stage=Stage.DONE, outcome=Outcome.FAILED, result_code="500")
     count_folded(job_id=lane.seed.job_id, lane_id=lane.pk + 1, run_no=1, measure="stage", stage=Stage.PENDING, amount=4)
 
@@ -97,7 +97,7 @@ def test_many_differences_are_shown_in_part(lane):
     assert lines[-2:] == ["manual: and 10 more", "manual: 0 documents, 30 counts differ"]
 
 
-def test_only_the_jobs_named_are_looked_at_and_unknown_ones_are_refused(connection, lane):
+def test_only_named_jobs_are_checked_and_unknown_ones_are_refused(connection, lane):
     count(lane, 1)
     make_running_job(register_node(connection, "manager"), name="other")
 

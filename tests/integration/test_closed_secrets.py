@@ -40,7 +40,7 @@ def test_a_job_whose_secrets_open_is_left_alone(main, job):
     assert looked_at(main, job).connectors_ready
 
 
-def test_a_job_with_a_secret_that_does_not_open_waits_and_names_the_connection(main, job, settings):
+def test_a_job_with_an_undecryptable_secret_waits_and_names_the_connection(main, job, settings):
     settings.SECRET_KEY = "a new machine's key"
 
     found = looked_at(main, job)
@@ -50,7 +50,7 @@ def test_a_job_with_a_secret_that_does_not_open_waits_and_names_the_connection(m
     assert "CRAWLCTL_SECRET_KEY" in found.reason
 
 
-def test_what_needs_attention_names_the_job_and_what_to_do(main, job, settings):
+def test_a_line_of_the_attention_list_names_the_job_and_the_remedy(main, job, settings):
     settings.SECRET_KEY = "a new machine's key"
     looked_at(main, job)
 
@@ -60,7 +60,7 @@ def test_what_needs_attention_names_the_job_and_what_to_do(main, job, settings):
     assert "Start the nodes with that key, or enter the secrets again." in line.sentence
 
 
-def test_the_job_goes_on_by_itself_when_the_key_is_back(main, job, settings):
+def test_the_job_continues_by_itself_when_the_key_is_back(main, job, settings):
     settings.SECRET_KEY = "a new machine's key"
     looked_at(main, job)
     settings.SECRET_KEY = "the key before the restore"
@@ -70,7 +70,7 @@ def test_the_job_goes_on_by_itself_when_the_key_is_back(main, job, settings):
     assert (found.connectors_ready, found.reason) == (True, "")
 
 
-def test_no_secret_is_in_what_is_told(main, job, settings):
+def test_printed_text_has_no_secret(main, job, settings):
     settings.SECRET_KEY = "a new machine's key"
 
     found = looked_at(main, job)

@@ -100,7 +100,7 @@ def hold_term_in_transaction(connection, *, term):
 # --- The node fence ------------------------------------------------------------------------------
 
 
-def test_a_mark_waits_for_the_writer_that_holds_the_node_fence_and_refuses_the_next(cluster, connection):
+def test_a_mark_waits_for_the_writer_at_the_node_fence(cluster, connection):
     main, worker = register_node(connection), register_node(connection, "worker")
     term, verdict = elect_main(connection, main), fall_silent(connection, worker)
 
@@ -134,7 +134,7 @@ def test_a_beat_does_not_wait_for_the_writers_of_its_node(cluster, connection):
         assert members.beat(connection, node_id=worker.id, progress={}).is_fit
 
 
-def test_a_beat_that_waited_for_the_mark_hears_of_it(cluster, connection):
+def test_a_heartbeat_that_waited_for_the_mark_sees_it(cluster, connection):
     main, worker = register_node(connection), register_node(connection, "worker")
     term, verdict = elect_main(connection, main), fall_silent(connection, worker)
 
@@ -170,7 +170,7 @@ def test_a_frozen_transaction_of_the_node_does_not_hold_the_mark_up(cluster, con
         frozen.execute("COMMIT")
 
 
-def test_a_frozen_transaction_that_nobody_may_end_ends_by_itself_below_the_timeout(cluster, connection):
+def test_a_frozen_transaction_that_cannot_be_ended_ends_below_the_timeout(cluster, connection):
     worker = register_node(connection, "worker", timeout=seconds(0.5))
     frozen = cluster.open_as(worker)
 
@@ -223,7 +223,7 @@ def test_the_winner_marks_the_old_main_failed_in_the_same_transaction(cluster, c
     assert refused.value.fence == "term"
 
 
-def test_an_election_waits_for_the_writes_of_the_old_main_that_are_under_way(cluster, connection):
+def test_an_election_waits_for_open_writes_of_the_old_main_manager(cluster, connection):
     """
     A write of the old main holds the term while it waits for the lock of another row. The election waits for it, too.
     """
@@ -259,7 +259,7 @@ def test_a_write_of_the_old_main_that_waited_for_the_election_is_refused(cluster
     assert status_of(connection, worker.id) == "running"
 
 
-def test_who_is_missed_elsewhere_is_failed_by_the_silence_that_the_database_finds_under_its_lock(connection):
+def test_a_node_missed_in_zookeeper_fails_only_by_its_silence_under_lock(connection):
     main, missed = register_node(connection), register_node(connection)
     term, cause = elect_main(connection, main), FailureCause.ABSENT
     verdict = MarkFailed(node_id=missed.id, scope="cluster", cause=cause, reason="gone, and silent")
@@ -301,14 +301,14 @@ def test_a_manager_that_was_marked_failed_cannot_elect_itself(connection):
     assert connection.execute("SELECT term, resigned FROM nodes_mainterm").fetchone() == (1, True)
 
 
-def test_a_live_main_is_never_replaced_by_who_names_nobody(connection):
+def test_a_live_main_is_never_replaced_by_a_plan_without_its_id(connection):
     main, other = register_node(connection), register_node(connection)
     elect_main(connection, main)
 
     assert leadership.elect(connection, node_id=other.id, scope="cluster", seen_term=1) is None
 
 
-def test_an_old_main_fails_nobody_and_cuts_no_session(cluster, connection):
+def test_an_old_main_fails_no_node_and_cuts_no_session(cluster, connection):
     old, new, worker = register_node(connection), register_node(connection), register_node(connection, "worker")
     old_term = elect_main(connection, old)
     leadership.resign(connection, term=old_term)
@@ -331,7 +331,7 @@ def test_a_term_ends_with_its_resignation_and_can_be_resigned_once(connection):
         hold_term_in_transaction(connection, term=term)
 
 
-def test_sessions_of_daemons_see_what_was_committed_while_they_waited(cluster, connection):
+def test_sessions_of_daemons_see_commits_made_while_they_waited(cluster, connection):
     """The fences need READ COMMITTED, so sessions set it whatever the default of the database is."""
     node = register_node(connection)
 

@@ -84,7 +84,7 @@ def test_groups_are_tiles_of_their_manager_sized_by_weight(cluster):
     assert cluster.card(cluster.other)["groups"] == []
 
 
-def test_a_group_on_its_way_says_where_to(cluster):
+def test_a_moving_group_names_its_target(cluster):
     ThrottleGroup.objects.filter(pk=cluster.heavy.pk).update(
         state="releasing", destination=cluster.other.id, releasing_since=NOON
     )
@@ -94,13 +94,13 @@ def test_a_group_on_its_way_says_where_to(cluster):
     assert (tile["tone"], tile["to"]) == ("excluded", f"→ {cluster.card(cluster.other)['name']}")
 
 
-def test_what_nobody_has_is_shown_too(cluster):
+def test_items_without_a_holder_are_shown_too(cluster):
     ThrottleGroup.objects.filter(pk=cluster.heavy.pk).update(state="free", owner=None)
 
     assert [tile["name"] for tile in screen()["free"]] == ["newspapers"]
 
 
-def test_of_very_many_groups_the_heaviest_are_shown_and_the_rest_is_counted(cluster):
+def test_the_page_shows_the_heaviest_groups_and_counts_the_rest(cluster):
     policies = ThrottlePolicy.objects.bulk_create(ThrottlePolicy(name=f"policy {number}") for number in range(40))
     ThrottleGroup.objects.bulk_create(
         ThrottleGroup(policy=policy, node_scope="cluster", owner_id=cluster.other.id, state="owned", weight=number)
@@ -113,7 +113,7 @@ def test_of_very_many_groups_the_heaviest_are_shown_and_the_rest_is_counted(clus
     assert (len(card["groups"]), card["hidden"]) == (24, "and 16 groups of less weight")
 
 
-def test_of_very_many_managers_the_main_and_some_others_are_shown_with_a_few_groups_each(cluster):
+def test_the_page_shows_the_main_some_managers_and_a_few_groups_of_each(cluster):
     owners = [make_node(f"manager-{number:03}", kind="manager") for number in range(100)]
     policies = ThrottlePolicy.objects.bulk_create(ThrottlePolicy(name=f"policy {number}") for number in range(1000))
     ThrottleGroup.objects.bulk_create(
@@ -129,7 +129,7 @@ def test_of_very_many_managers_the_main_and_some_others_are_shown_with_a_few_gro
     assert (shown["managers_count"], shown["groups_count"]) == ("102", "1,002")
 
 
-def test_a_worker_shows_what_it_holds_and_its_silence_of_what_it_may_have(connection):
+def test_a_worker_shows_its_documents_and_its_silence_against_its_limit(connection):
     now = timezone.now()
     make_node(
         "worker-1",
@@ -154,13 +154,13 @@ def test_one_shots_are_not_of_the_cluster(cluster):
     assert screen()["workers"] == []
 
 
-def test_without_a_main_the_page_says_what_happens_next(connection):
+def test_the_page_shows_the_next_step_while_there_is_no_main(connection):
     assert screen()["main_name"] == "No main manager"
     assert "runmanager" in screen()["term"]
 
 
 @pytest.mark.parametrize(("store", "who"), [("DATABASE", "oldest"), ("ZOOKEEPER", "ZooKeeper elects")])
-def test_while_managers_have_no_main_the_page_says_who_becomes_it(connection, settings, store, who):
+def test_the_page_names_the_next_main_while_there_is_none(connection, settings, store, who):
     settings.CRAWLCTL_COORDINATION = store
     Manager(connection)
 
@@ -186,7 +186,7 @@ def test_invariants_are_shown_with_their_last_look(connection):
     assert screen()["verdict"] == "Violated"
 
 
-def test_the_journal_of_the_cluster_names_who_did_what(cluster):
+def test_the_journal_of_the_cluster_names_authors_and_changes(cluster):
     assert any(
         event["message"] == f"{cluster.card(cluster.main)['name']}: main of cluster in term 1"
         for event in screen()["events"]
@@ -221,7 +221,7 @@ def test_a_rebalance_shows_its_plan_before_anything_moves(cluster, monkeypatch):
     assert ThrottleGroup.objects.filter(state="releasing").count() == 1
 
 
-def test_a_group_shows_who_could_have_it_and_is_moved_there(cluster):
+def test_a_group_shows_its_possible_owners_and_is_moved_to_one(cluster):
     client = visitor()
     address = f"/cluster/groups/{cluster.heavy.pk}/"
 
@@ -237,7 +237,7 @@ def test_a_group_shows_who_could_have_it_and_is_moved_there(cluster):
     assert screen()["requests"][0]["reason"] == "0 of 1 moved"
 
 
-def test_a_node_says_what_it_holds_before_it_is_drained(cluster):
+def test_a_node_shows_its_groups_before_it_is_drained(cluster):
     client = visitor()
     address = f"/cluster/nodes/{cluster.main.id}/drain/"
     Node.objects.filter(pk=cluster.main.id).update(progress={"groups": 2})
@@ -252,7 +252,7 @@ def test_a_node_says_what_it_holds_before_it_is_drained(cluster):
     assert cluster.card(cluster.main)["status"] == "draining"
 
 
-def test_who_gets_which_group_is_seen_before_a_manager_is_drained(cluster, monkeypatch):
+def test_the_new_owners_are_shown_before_a_manager_is_drained(cluster, monkeypatch):
     monkeypatch.setattr("nodes.membership.requests._PATIENCE", 5.0)
     monkeypatch.setattr("nodes.membership.requests.time.sleep", lambda _seconds: cluster.main.step(answer_requests))
     client = visitor()
@@ -267,7 +267,7 @@ def test_who_gets_which_group_is_seen_before_a_manager_is_drained(cluster, monke
     assert cluster.card(cluster.main)["status"] == "running"
 
 
-def test_what_the_cluster_cannot_do_is_said(cluster):
+def test_an_action_that_the_cluster_cannot_do_is_refused(cluster):
     members.stop(cluster.connection, node_id=cluster.main.id, reason="a test")
     members.stop(cluster.connection, node_id=cluster.other.id, reason="a test")
 
@@ -277,7 +277,7 @@ def test_what_the_cluster_cannot_do_is_said(cluster):
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
-def test_only_an_administrator_is_offered_and_may_ask_anything(cluster, role):
+def test_only_administrators_see_and_use_the_actions(cluster, role):
     client = visitor(role)
 
     assert "Rebalance" not in client.get("/cluster/").content.decode()
@@ -286,7 +286,7 @@ def test_only_an_administrator_is_offered_and_may_ask_anything(cluster, role):
     assert not ClusterRequest.objects.exists()
 
 
-def test_what_is_not_there_is_not_found(connection):
+def test_a_missing_object_is_not_found(connection):
     client = visitor()
 
     assert client.get("/cluster/groups/4711/").status_code == 404

@@ -93,7 +93,7 @@ def run(command, *arguments, **options):
 # --- Rebalance -------------------------------------------------------------------------------------
 
 
-def test_a_rebalance_is_answered_with_its_moves_and_the_loads_before_and_after(cluster, administrator):
+def test_a_rebalance_returns_its_moves_and_the_loads_before_and_after(cluster, administrator):
     cluster.answer()
 
     response = administrator.post(REBALANCE, {}, format="json")
@@ -123,7 +123,7 @@ def test_the_progress_of_a_request_can_be_followed_to_its_end(cluster, administr
     assert "asked" in events_of(cluster.connection, cluster.main.id)
 
 
-def test_a_list_of_requests_tells_the_first_moves_of_each_and_reads_no_more(
+def test_a_list_of_requests_shows_and_reads_the_first_moves_of_each(
     cluster, administrator, impatient, django_assert_num_queries
 ):
     address = administrator.post(f"/api/v1/nodes/{cluster.main.id}/drain/", {"dry_run": True}, format="json")[
@@ -153,7 +153,7 @@ def test_a_list_of_requests_tells_the_first_moves_of_each_and_reads_no_more(
     assert len(plan["moves"]) == 6
 
 
-def test_a_dry_run_tells_the_plan_and_moves_nothing(cluster, administrator):
+def test_a_dry_run_shows_the_plan_and_moves_nothing(cluster, administrator):
     cluster.answer()
 
     body = administrator.post(REBALANCE, {"dry_run": True}, format="json").json()
@@ -162,7 +162,7 @@ def test_a_dry_run_tells_the_plan_and_moves_nothing(cluster, administrator):
     assert moving() == 0
 
 
-def test_what_is_asked_twice_at_once_happens_once(cluster, administrator, impatient):
+def test_two_simultaneous_equal_requests_have_one_effect(cluster, administrator, impatient):
     first, second = (administrator.post(REBALANCE, {}, format="json") for _ in range(2))
 
     assert (first.status_code, second.status_code) == (202, 202)
@@ -172,7 +172,7 @@ def test_what_is_asked_twice_at_once_happens_once(cluster, administrator, impati
     assert (third.status_code, third.json()["id"]) == (200, first.json()["id"])
 
 
-def test_what_has_ended_can_be_asked_again(cluster, administrator, impatient):
+def test_an_ended_request_can_be_made_again(cluster, administrator, impatient):
     for _ in range(2):
         administrator.post(REBALANCE, {}, format="json")
         cluster.main.step(answer_requests, hand_over_groups, answer_requests)
@@ -180,7 +180,7 @@ def test_what_has_ended_can_be_asked_again(cluster, administrator, impatient):
     assert [len(request.answer["moves"]) for request in ClusterRequest.objects.order_by("pk")] == [3, 0]
 
 
-def test_without_a_main_nothing_is_asked(cluster, administrator):
+def test_a_rebalance_needs_a_main_manager(cluster, administrator):
     leadership.resign(cluster.connection, term=cluster.main.term)
 
     assert_problem(administrator.post(REBALANCE, {}, format="json"), 503, "no_main")
@@ -206,7 +206,7 @@ def test_a_rebalance_is_for_administrators(cluster, role):
     assert not ClusterRequest.objects.exists()
 
 
-def test_what_a_rebalance_does_not_know_is_refused(administrator):
+def test_an_unknown_object_of_a_rebalance_is_refused(administrator):
     assert_problem(administrator.post(REBALANCE, {"dry": True}, format="json"), 400, "invalid", fields=["dry"])
 
 
@@ -311,7 +311,7 @@ def test_a_node_is_drained_and_the_request_ends_with_it(cluster, administrator, 
     assert administrator.get(address).json()["state"] == "done"
 
 
-def test_who_would_get_what_is_told_before_a_manager_is_drained(cluster, administrator):
+def test_a_drain_lists_the_new_owners_before_it_starts(cluster, administrator):
     cluster.answer()
 
     answer = administrator.post(f"/api/v1/nodes/{cluster.main.id}/drain/", {"dry_run": True}).json()
@@ -358,14 +358,14 @@ def test_the_commands_show_the_plan(cluster):
     ("command", "arguments", "code"),
     [("move", ["999999", "--to", str(uuid.UUID(int=7))], 2), ("drain", [str(uuid.UUID(int=7))], 2)],
 )
-def test_a_command_says_what_is_not_there(cluster, command, arguments, code):
+def test_a_command_names_a_missing_object(cluster, command, arguments, code):
     with pytest.raises(CommandError, match="does not exist") as refused:
         run(command, *arguments)
 
     assert refused.value.returncode == code
 
 
-def test_a_command_says_that_there_is_no_main(cluster):
+def test_a_command_reports_that_there_is_no_main_manager(cluster):
     leadership.resign(cluster.connection, term=cluster.main.term)
 
     with pytest.raises(CommandError, match="no main now"):

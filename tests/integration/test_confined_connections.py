@@ -187,7 +187,7 @@ def test_a_job_whose_directories_lie_outside_waits_with_a_reason(main, root, set
     assert "CRAWLCTL_FILE_ROOTS" in found.reason
 
 
-def test_a_job_goes_on_when_the_root_allows_its_path_again(main, job, root, settings, tmp_path):
+def test_a_job_continues_when_the_root_allows_its_path_again(main, job, root, settings, tmp_path):
     allow(settings, tmp_path / "another")
     looked_at(main, job)
 

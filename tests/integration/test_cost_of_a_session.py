@@ -5,7 +5,7 @@ import uuid
 import psycopg
 import pytest
 
-from nodes.database.connections import connect, settings_of_node, unhurried
+from nodes.database.connections import connect, settings_of_node, without_timeouts
 from tests.benchmarks.databases import forget_statements, read_statements
 from tests.support.cluster import TIMEOUT
 from tests.support.debian import debian_server
@@ -51,7 +51,7 @@ def test_limits_are_suspended_and_restored_in_one_statement_each(server, session
     before = dict(session.execute(READ, [NAMES]).fetchall())
     forget_statements(server.address)
 
-    with unhurried(session):
+    with without_timeouts(session):
         # One reads the limits, and one suspends them.
         assert calls_since_reset(server) == 2
         during = dict(session.execute(READ, [NAMES]).fetchall())

@@ -67,7 +67,7 @@ def test_one_that_was_only_to_end_is_finished_by_the_cluster(main, job):
 
 
 @pytest.mark.parametrize("phase", [Phase.INACTIVE, Phase.READY_FOR_STARTUP, Phase.STARTING_UP])
-def test_one_that_has_not_begun_waits_for_who_resumes_it(main, job, phase):
+def test_a_command_that_has_not_started_waits_for_its_resumption(main, job, phase):
     put(job, phase=phase)
 
     assert main.step(interrupt_dead_one_shots) == 0
@@ -76,7 +76,7 @@ def test_one_that_has_not_begun_waits_for_who_resumes_it(main, job, phase):
     assert (job.phase, job.node_scope) == (phase, "one-shot")
 
 
-def test_one_whose_process_is_just_about_to_register_is_left_alone(main):
+def test_a_one_shot_that_is_about_to_register_is_left_alone(main):
     job = make_job(node_scope="about to be")
     put(job, phase=Phase.ACTIVE)
 

@@ -20,7 +20,7 @@ def site(connection, world):
     return site
 
 
-def test_a_root_that_is_gone_removes_nothing_below_it(site):
+def test_a_lost_root_removes_nothing_below_it(site):
     site.world.remove("root")
 
     job = site.run()
@@ -78,7 +78,7 @@ def test_fewer_pages_than_the_threshold_are_removed_without_a_question(site):
     assert not RemovalQuestion.objects.exists()
 
 
-def test_a_gone_seed_asks_however_few_documents_it_named(connection, world):
+def test_a_lost_seed_asks_however_few_documents_it_named(connection, world):
     site = GuardedSite(connection, world, pages=3)
     site.run()
     world.remove("root")
@@ -151,7 +151,7 @@ def test_a_root_without_its_links_asks_also_on_a_small_site(connection, world, l
 
 
 @pytest.mark.parametrize("lose_root", ROOTS_WITHOUT_LINKS)
-def test_a_root_without_its_links_asks_again_however_it_changes(connection, world, lose_root):
+def test_a_root_without_its_links_asks_again_after_each_change(connection, world, lose_root):
     site = GuardedSite(connection, world, pages=SMALL)
     site.run()
     for token in (1, 2, 3):
@@ -244,12 +244,12 @@ def test_the_next_bad_run_asks_again(site):
     assert site.held == set(site.pages)
 
 
-def test_an_operator_who_allows_it_lets_the_clean_up_go_on(site):
+def test_an_operator_who_approves_it_continues_the_clean_up(site):
     site.world.remove("root")
     site.run()
 
     site.ask("allow-removals")
-    job = site.come_to_rest()
+    job = site.halt()
 
     assert (job.guard, job.run_end) == (Guard.NO, RunEnd.FINISHED)
     assert site.held == set()
@@ -279,7 +279,7 @@ def test_a_guard_that_is_switched_off_never_asks(connection, world):
 
 
 @pytest.mark.parametrize("steps", range(8))
-def test_workers_and_managers_may_die_while_approved_removals_go_on(site, steps):
+def test_approved_removals_continue_if_workers_and_managers_die(site, steps):
     site.world.remove("root")
     site.run()
     site.ask("allow-removals")
@@ -292,7 +292,7 @@ def test_workers_and_managers_may_die_while_approved_removals_go_on(site, steps)
 
     cluster.fail_worker(cluster.workers[0])
     cluster.fail_manager(cluster.main)
-    job = site.come_to_rest()
+    job = site.halt()
 
     assert (job.guard, job.run_end) == (Guard.NO, RunEnd.FINISHED)
     assert site.held == set()

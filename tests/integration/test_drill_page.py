@@ -22,7 +22,7 @@ def make_drill(**facts):
     return Drill.objects.create(**{**known, "report": {**REPORT, "missing": []}, **facts})
 
 
-def test_an_administrator_finds_on_the_page_of_the_cluster_what_came_of_drills():
+def test_an_administrator_finds_the_results_of_drills_on_the_cluster_page():
     make_drill()
     make_drill(whom="main", is_good=False, report=REPORT)
     client = visitor("administrator")
@@ -35,7 +35,7 @@ def test_an_administrator_finds_on_the_page_of_the_cluster_what_came_of_drills()
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
-def test_others_are_refused_and_not_led_there(role):
+def test_other_roles_are_refused_and_see_no_link(role):
     client = visitor(role)
 
     assert client.get("/cluster/drills/").status_code == 403

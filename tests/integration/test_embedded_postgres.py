@@ -140,7 +140,7 @@ def socket_directory_of(address):
 # --- Users of the server -----------------------------------------------------------------------
 
 
-def test_a_user_gets_the_address_of_a_utf8_database_that_keeps_what_it_commits(home):
+def test_a_user_gets_the_address_of_a_utf8_database_that_keeps_its_commits(home):
     address = address_of(home.start_user())
 
     assert ask(address, "SELECT current_database()") == "crawlctl"
@@ -158,7 +158,7 @@ def test_the_server_listens_on_a_closed_socket_only(home):
     assert home.postmaster().net_connections("inet") == []
 
 
-def test_a_second_call_is_cheap_and_says_the_same(home):
+def test_a_second_call_is_cheap_and_returns_the_same(home):
     user = home.start_user(f"""{USER}
     from time import perf_counter
     began = perf_counter()
@@ -328,7 +328,7 @@ def test_a_killed_server_is_started_again_at_the_same_address(home):
     assert ask(address, "SELECT number FROM kept") == 17
 
 
-def test_after_the_guardian_was_killed_the_next_call_brings_a_server_at_the_same_address(home):
+def test_a_call_after_the_guardian_was_killed_brings_the_same_address(home):
     address = address_of(home.start_user())
     home.guardian().kill()
 
@@ -368,7 +368,7 @@ def test_after_kill_9_of_everything_the_next_start_needs_no_step_by_hand(home):
     assert not socket_directory_of(address).exists()
 
 
-def test_a_lock_file_that_names_somebody_elses_process_is_not_believed(home):
+def test_a_lock_file_that_names_a_process_of_another_user_is_ignored(home):
     user = home.start_user()
     address_of(user)
     lock_file = home.directory / "data" / "postmaster.pid"
@@ -386,7 +386,7 @@ def test_a_lock_file_that_names_somebody_elses_process_is_not_believed(home):
     bystander.wait()
 
 
-def test_a_half_made_cluster_is_made_anew(home):
+def test_a_partly_created_cluster_is_created_again(home):
     (home.directory / "data.unfinished" / "base").mkdir(parents=True)
 
     address = address_of(home.start_user())
@@ -505,7 +505,7 @@ def test_as_root_without_namespaces_another_account_runs_the_server(home_in_reac
 
 
 @needs_root
-def test_a_directory_is_opened_only_where_nothing_else_works_and_a_line_says_so(place, without_namespaces):
+def test_a_directory_is_opened_with_a_warning_only_if_nothing_else_works(place, without_namespaces):
     closed = place / "closed"
     closed.mkdir(mode=0o700)
     home = Home(closed / "postgres")
@@ -554,7 +554,7 @@ def home_of_nobody():
 
 
 @needs_root
-def test_as_root_in_a_closed_home_of_somebody_the_server_runs_as_its_owner(home_of_nobody):
+def test_root_in_a_closed_home_runs_the_server_as_the_homes_owner(home_of_nobody):
     address = address_of(home_of_nobody.start_user())
 
     assert home_of_nobody.postmaster().uids().effective == NOBODY
@@ -563,7 +563,7 @@ def test_as_root_in_a_closed_home_of_somebody_the_server_runs_as_its_owner(home_
 
 
 @needs_root
-def test_an_ordinary_user_runs_the_server_as_himself(home_of_nobody):
+def test_an_ordinary_user_runs_the_server_under_the_same_account(home_of_nobody):
     address = address_of(home_of_nobody.start_user(command=as_nobody()))
 
     assert home_of_nobody.postmaster().uids().effective == NOBODY
@@ -571,7 +571,7 @@ def test_an_ordinary_user_runs_the_server_as_himself(home_of_nobody):
 
 
 @needs_root
-def test_an_ordinary_user_is_told_whose_the_data_is(home_of_nobody):
+def test_an_ordinary_user_learns_the_owner_of_the_data(home_of_nobody):
     home_of_nobody.start_user(USER, command=as_nobody()).wait(PATIENCE)
     os.chown(home_of_nobody.directory / "data", 0, 0)
 
@@ -582,7 +582,7 @@ def test_an_ordinary_user_is_told_whose_the_data_is(home_of_nobody):
 # --- Clear errors ------------------------------------------------------------------------------
 
 
-def test_without_the_wheel_a_sentence_says_what_to_do(home):
+def test_a_sentence_says_what_to_do_without_the_wheel(home):
     # `-S` hides the installed packages.
     user = home.start_user(USER, command=(sys.executable, "-S"))
 
@@ -666,7 +666,7 @@ def unstartable(home):
     return lambda: aside.rename(control)
 
 
-def test_a_server_that_could_not_start_for_a_while_comes_back_at_the_same_address(home):
+def test_a_server_that_failed_to_start_comes_back_at_the_same_address(home):
     address = address_of(home.start_user())
     guardian = home.guardian()
     mend = unstartable(home)

@@ -34,7 +34,7 @@ def test_rows_that_hang_together_go(empty):
     assert roles().keys() == ROLES.keys()
 
 
-def test_roles_that_were_changed_are_as_they_were(empty):
+def test_changed_roles_are_restored(empty):
     before = roles()
     Group.objects.get(name=VIEWER).permissions.clear()
     Group.objects.create(name="somebody's own")
@@ -44,7 +44,7 @@ def test_roles_that_were_changed_are_as_they_were(empty):
     assert roles() == before
 
 
-def test_of_what_was_large_no_dead_rows_remain(empty, connection):
+def test_a_large_table_keeps_no_dead_rows(empty, connection):
     make_policy(name="x" * 100)
     connection.execute(
         "INSERT INTO jobs_throttlepolicy SELECT (jsonb_populate_record(policy, jsonb_build_object('id', -n, 'name', n))).*"

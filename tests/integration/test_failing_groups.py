@@ -69,7 +69,7 @@ def said_of(running):
     return [row["says"] for row in job_screen(read_job_page(running.job.pk, now=now), now=now)["troubles"]]
 
 
-def test_a_group_that_cannot_be_stuffed_says_so_in_a_line_and_keeps_no_other_back(crawl, break_stuffing):
+def test_a_group_that_cannot_be_stuffed_logs_a_line_and_delays_no_other(crawl, break_stuffing):
     break_stuffing(ValueError("no such thing\nDETAIL: password=secret"))
 
     with pytest.raises(ValueError, match="no such thing"):
@@ -89,7 +89,7 @@ def listed_to(client):
     return {row["name"]: (row["failing_since"], row["failing_why"]) for row in rows}
 
 
-def test_the_api_tells_of_each_group_since_when_it_cannot_be_stuffed_and_why(crawl, break_stuffing):
+def test_the_api_shows_since_when_and_why_a_group_cannot_be_stuffed(crawl, break_stuffing):
     viewer = client_of("viewer")
     break_stuffing(ValueError("no such thing\nDETAIL: password=secret"))
     with pytest.raises(ValueError, match="no such thing"):
@@ -103,7 +103,7 @@ def test_the_api_tells_of_each_group_since_when_it_cannot_be_stuffed_and_why(cra
     assert listed_to(viewer) == {"newspapers": (None, ""), "archives": (None, "")}
 
 
-def test_what_is_broken_off_by_the_database_is_said_too_and_ends_the_pass(crawl, break_stuffing):
+def test_an_abort_by_the_database_is_logged_and_ends_the_pass(crawl, break_stuffing):
     break_stuffing(psycopg.errors.QueryCanceled("canceling statement due to statement timeout"))
 
     with pytest.raises(psycopg.errors.QueryCanceled):
@@ -126,7 +126,7 @@ def test_since_when_it_fails_stays_while_its_reason_changes(crawl, break_stuffin
     assert (first.failing_why, later.failing_why) == ("ValueError: one", "KeyError: 'other'")
 
 
-def test_nothing_is_said_any_more_when_it_works_again(crawl, break_stuffing):
+def test_a_recovery_ends_the_lines(crawl, break_stuffing):
     break_stuffing(ValueError("no such thing"))
     with pytest.raises(ValueError, match="no such thing"):
         crawl.stuff()

@@ -50,11 +50,11 @@ class SteppedPace:
         return [claimed.document.identifier for claimed in fetched]
 
     def _take(self, now):
-        in_hand = sum(self._left_in_batch.values())
-        room = CAPACITY - in_hand
+        claimed = sum(self._left_in_batch.values())
+        room = CAPACITY - claimed
         if room <= 0:
             return
-        for turn in take(self._connection, worker=self._worker.id, room=room, idle=not in_hand, now=now).turns:
+        for turn in take(self._connection, worker=self._worker.id, room=room, idle=not claimed, now=now).turns:
             self._bins.setdefault(turn.bin_id, BinQueue(PacedBin(turn.bin_id))).add(turn, now=self.second)
             self._left_in_batch[turn.batch_id] = self._left_in_batch.get(turn.batch_id, 0) + len(turn.documents)
 

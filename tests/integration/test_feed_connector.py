@@ -54,7 +54,7 @@ async def process(
     return activity.outcome
 
 
-async def test_a_feed_names_its_entries_wherever_they_are_and_when_it_wants_to_be_read(fetcher):
+async def test_a_feed_names_its_entries_in_any_form_and_its_next_reading(fetcher):
     route = rss("/a", "http://b.example/b", "ftp://c.example/", "/a#top", "/feed", channel="<ttl>10</ttl>")
     async with HostileSite.serve({"/feed": route}) as site:
         outcome = await process(fetcher, site, "/feed")
@@ -81,7 +81,7 @@ async def test_an_entry_is_a_page_whose_links_are_not_followed(fetcher):
     assert (outcome.ending, outcome.content.text, outcome.references) == (Ending.INDEXED, "Words c", [])
 
 
-async def test_where_a_feed_moved_it_is_a_feed_too(fetcher):
+async def test_a_feed_at_a_new_address_is_still_a_feed(fetcher):
     async with HostileSite.serve({"/feed": redirect("/new"), "/new": rss("/a")}) as site:
         moved = await process(fetcher, site, "/feed")
         (target,) = moved.references
@@ -99,7 +99,7 @@ async def test_where_a_feed_moved_it_is_a_feed_too(fetcher):
         (answer(b"<rss>" + b"<a>" * 200_001, content_type="text/xml"), "TOO_LARGE"),
     ],
 )
-async def test_what_is_no_feed_fails_and_keeps_the_entries_that_are_stored(fetcher, route, code):
+async def test_an_invalid_feed_fails_and_keeps_its_stored_entries(fetcher, route, code):
     async with HostileSite.serve({"/feed": route}) as site:
         outcome = await process(fetcher, site, "/feed")
 
@@ -114,7 +114,7 @@ async def test_a_feed_that_breaks_off_is_tried_again_before_it_fails(fetcher):
     assert (outcome.ending, outcome.code, outcome.references) == (Ending.RETRY, "BROKEN_FEED", None)
 
 
-async def test_a_feed_that_has_not_changed_is_not_read_and_names_what_it_named(fetcher):
+async def test_an_unchanged_feed_is_not_read_and_names_the_same_entries(fetcher):
     whole, same = rss("/a", channel="<ttl>10</ttl>", headers=('ETag: "1"',)), answer(b"", status="304 Not Modified")
     async with HostileSite.serve({"/feed": whole}) as site:
         first = await process(fetcher, site, "/feed")
@@ -127,7 +127,7 @@ async def test_a_feed_that_has_not_changed_is_not_read_and_names_what_it_named(f
     assert second.validators == first.validators
 
 
-async def test_a_feed_of_which_something_else_is_asked_now_is_read_whole(fetcher):
+async def test_a_feed_with_changed_options_is_read_whole(fetcher):
     async with HostileSite.serve({"/feed": rss("/a", headers=('ETag: "1"',))}) as site:
         first = await process(fetcher, site, "/feed")
         await process(fetcher, site, "/feed", validators=first.validators, configuration="2", include=["b"])
@@ -135,7 +135,7 @@ async def test_a_feed_of_which_something_else_is_asked_now_is_read_whole(fetcher
         assert "if-none-match" not in site.requests[-1].headers
 
 
-async def test_a_feed_that_robots_txt_forbids_is_not_asked_for(fetcher):
+async def test_a_feed_that_robots_txt_forbids_is_not_requested(fetcher):
     robots = answer(b"User-agent: *\nDisallow: /feed", content_type="text/plain")
     async with HostileSite.serve({"/robots.txt": robots, "/feed": rss("/a")}) as site:
         outcome = await process(fetcher, site, "/feed")
@@ -154,7 +154,7 @@ async def test_a_feed_that_robots_txt_forbids_is_not_asked_for(fetcher):
         ({"configuration": {"user_agent": ""}}, "user_agent"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(asked, field):
+def test_an_invalid_value_is_refused_by_name(asked, field):
     assert list(FEED.check(Asked(**asked)).problems) == [field]
 
 

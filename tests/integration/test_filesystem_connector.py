@@ -90,7 +90,7 @@ async def test_the_origination_date_of_a_file_is_the_time_of_its_last_change(cra
     assert directory.originated_at is None
 
 
-async def test_a_directory_names_what_is_in_it_as_its_children(crawl):
+async def test_a_directory_names_its_entries_as_its_children(crawl):
     crawl.write("b.txt")
     crawl.write("a/c.txt")
 
@@ -130,7 +130,7 @@ async def test_a_page_is_read_as_one_and_its_links_are_not_followed(crawl):
     ("body", "code"),
     [(b"\x89PNG\r\n\x1a\n", "NOT_TEXT"), (b"\x00\x01\x02" * 100, "NOT_TEXT"), (b"", "OK"), (b"x" * 101, "TOO_LARGE")],
 )
-async def test_what_is_no_text_or_too_large_leaves_the_outputs(crawl, body, code):
+async def test_binary_or_too_large_documents_leave_the_outputs(crawl, body, code):
     crawl.write("file", body)
 
     outcome = await crawl.process("file", max_bytes=100) if code == "TOO_LARGE" else await crawl.process("file")
@@ -138,7 +138,7 @@ async def test_what_is_no_text_or_too_large_leaves_the_outputs(crawl, body, code
     assert (outcome.code, outcome.removes) == (code, code != "OK")
 
 
-async def test_a_file_that_looks_as_it_did_is_not_read(crawl):
+async def test_a_file_with_the_same_facts_is_not_read(crawl):
     crawl.write("a")
     first = await crawl.process("a")
     (crawl.root / "a").chmod(0)
@@ -151,7 +151,7 @@ async def test_a_file_that_looks_as_it_did_is_not_read(crawl):
     assert again.references is None
 
 
-async def test_a_file_that_was_touched_or_replaced_by_its_equal_is_read_and_unchanged(crawl):
+async def test_a_touched_or_equally_replaced_file_is_read_and_unchanged(crawl):
     crawl.write("a")
     first = await crawl.process("a")
 
@@ -180,7 +180,7 @@ async def test_a_file_that_was_written_just_now_is_read_again_next_time(crawl):
     assert (first.ending, first.validators) == (Ending.INDEXED, "")
 
 
-async def test_a_file_that_changes_while_it_is_read_is_tried_again_and_then_failed(crawl, monkeypatch):
+async def test_a_file_that_changes_while_it_is_read_is_retried_and_then_fails(crawl, monkeypatch):
     crawl.write("log", "x" * 3000)
     real_read = os.read
 
@@ -198,7 +198,7 @@ async def test_a_file_that_changes_while_it_is_read_is_tried_again_and_then_fail
     assert (last.ending, last.removes) == (Ending.FAILED, False)
 
 
-async def test_what_is_not_there_is_gone(crawl):
+async def test_a_missing_path_does_not_exist(crawl):
     crawl.write("file")
 
     for path in ("nothing", "file/below"):
@@ -206,7 +206,7 @@ async def test_what_is_not_there_is_gone(crawl):
         assert (outcome.ending, outcome.code, outcome.removes) == (Ending.FAILED, "NOT_FOUND", True)
 
 
-async def test_when_the_root_is_not_there_nothing_is_gone(crawl):
+async def test_a_missing_root_removes_nothing(crawl):
     crawl.write("a")
     first = await crawl.process("a")
     crawl.root.rename(crawl.root.with_name("unmounted"))
@@ -219,7 +219,7 @@ async def test_when_the_root_is_not_there_nothing_is_gone(crawl):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
-async def test_what_may_not_be_read_fails_and_keeps_what_the_outputs_hold(crawl):
+async def test_forbidden_documents_fail_and_stay_in_the_outputs(crawl):
     crawl.write("a").chmod(0)
     (crawl.root / "d").mkdir(0)
 
@@ -228,7 +228,7 @@ async def test_what_may_not_be_read_fails_and_keeps_what_the_outputs_hold(crawl)
         assert (outcome.ending, outcome.code, outcome.removes) == (Ending.FAILED, "FORBIDDEN", False)
 
 
-async def test_the_code_of_what_is_forbidden_does_not_depend_on_who_asks(crawl, monkeypatch):
+async def test_a_forbidden_request_has_the_same_code_for_every_user(crawl, monkeypatch):
     crawl.write("a")
 
     def refuse(*_arguments, **_facts):
@@ -251,7 +251,7 @@ async def test_pipes_and_sockets_are_neither_named_nor_opened(crawl, monkeypatch
             assert (outcome.code, outcome.removes) == ("SPECIAL_FILE", True)
 
 
-async def test_links_are_not_followed_unless_asked_for(crawl):
+async def test_links_are_followed_only_on_request(crawl):
     crawl.write("real")
     (crawl.root / "link").symlink_to("real")
 
@@ -311,7 +311,7 @@ async def test_names_that_are_no_utf_8_survive(crawl):
     outcome.content.title.encode()
 
 
-async def test_a_known_document_that_the_rules_leave_out_by_now_leaves_the_outputs(crawl):
+async def test_a_known_document_that_the_rules_now_exclude_leaves_the_outputs(crawl):
     crawl.write("old/a")
     first = await crawl.process("old/a")
 
@@ -362,16 +362,16 @@ def test_seeds_outside_of_the_roots_are_refused():
         ({"roots": ["/srv"]}, {"scope": "host"}, "scope"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(configuration, specification, field):
+def test_an_invalid_value_is_refused_by_name(configuration, specification, field):
     assert list(check(configuration=configuration, specification=specification)) == [field]
 
 
-def test_a_root_that_is_not_there_is_told_as_the_connections_status(tmp_path):
+def test_a_missing_root_is_the_status_of_the_connection(tmp_path):
     assert FILE_SYSTEM.status({"roots": [str(tmp_path)]}) == ""
     assert "No such file" in FILE_SYSTEM.status({"roots": [str(tmp_path), str(tmp_path / "x")]})
 
 
-def test_a_run_is_not_begun_while_the_root_is_not_there(tmp_path):
+def test_a_run_does_not_start_while_the_root_is_missing(tmp_path):
     asked = Asked(configuration={"roots": [str(tmp_path / "x")]}, seeds=[f"file://{tmp_path}/x/y"])
 
     with pytest.raises(SeedingFailed, match="No such file"):

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.attention.disks import disks_without_room
-from jobs.duties.disks import say_which_disks_lack_room
+from jobs.duties.disks import report_full_disks
 from jobs.models import Job
 from nodes.membership import members
 from tests.support.cluster import NOON, register_node
@@ -29,7 +29,7 @@ def says(connection, worker, disk):
 
 
 def reason_of(main, job):
-    main.step(say_which_disks_lack_room)
+    main.step(report_full_disks)
     return Job.objects.get(pk=job.pk).reason
 
 
@@ -53,7 +53,7 @@ def test_another_reason_of_a_job_is_left_alone(connection, main, job):
     assert reason_of(main, job) == "its output refuses"
 
 
-def test_each_worker_without_room_is_a_line_of_what_needs_attention(connection):
+def test_each_worker_without_room_is_a_line_of_the_attention_list(connection):
     says(connection, register_node(connection, "worker", name="w1"), WHY)
     says(connection, register_node(connection, "worker", name="w2"), "")
 

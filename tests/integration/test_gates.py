@@ -58,13 +58,13 @@ def is_over(crawl):
 # --- Shut and open -------------------------------------------------------------------------------
 
 
-def test_of_two_who_want_to_shut_a_gate_one_does_and_the_answer_stays_the_same(crawl):
+def test_one_of_two_workers_closes_a_gate_and_the_answer_stays_the_same(crawl):
     assert shut_for(crawl)
     assert not shut_for(crawl, key=OTHER_KEY)
     assert shut_for(crawl)
 
 
-def test_only_who_shut_a_gate_opens_it(crawl):
+def test_only_the_closer_of_a_gate_opens_it(crawl):
     shut_for(crawl)
 
     open_gate(crawl.connection, gate=GATE, key=OTHER_KEY)
@@ -74,7 +74,7 @@ def test_only_who_shut_a_gate_opens_it(crawl):
     assert shut_for(crawl, key=OTHER_KEY)
 
 
-def test_no_gate_is_shut_for_a_job_that_must_not_go_on(crawl):
+def test_no_gate_is_closed_for_a_job_that_must_not_continue(crawl):
     control.pause(crawl.job.pk, made_by="a test", now=NOON)
 
     assert not shut_for(crawl)
@@ -89,7 +89,7 @@ def test_a_worker_that_was_marked_failed_shuts_no_gate(crawl):
 
 
 @pytest.mark.parametrize("end", ["failed", "stopped", "forgotten"])
-def test_gates_of_nodes_that_are_no_more_open(crawl, end):
+def test_gates_of_lost_nodes_open(crawl, end):
     make_documents(crawl.lane, ["page"])
     other = register_node(crawl.connection, "worker")
     shut(crawl.connection, gate=GATE, key=KEY, node=other.id, job=crawl.job.pk)
@@ -110,7 +110,7 @@ def test_gates_of_nodes_that_are_no_more_open(crawl, end):
 # --- Documents that wait -------------------------------------------------------------------------
 
 
-def test_what_waits_behind_a_shut_gate_is_handed_out_when_it_opens(crawl):
+def test_documents_behind_a_gate_are_handed_out_when_it_opens(crawl):
     make_documents(crawl.lane, ["a", "b", "c"])
     shut_for(crawl)
     claims = crawl.claim()
@@ -126,7 +126,7 @@ def test_what_waits_behind_a_shut_gate_is_handed_out_when_it_opens(crawl):
     assert not GatedDocument.objects.exists()
 
 
-def test_what_comes_to_wait_behind_an_open_gate_is_due_at_once(crawl):
+def test_a_document_that_arrives_behind_an_open_gate_is_due_at_once(crawl):
     make_documents(crawl.lane, ["page"])
 
     flushed = crawl.flush(crawl.claim()["page"], **WAITS)
@@ -135,7 +135,7 @@ def test_what_comes_to_wait_behind_an_open_gate_is_due_at_once(crawl):
     assert set(crawl.claim()) == {"page"}
 
 
-def test_waiting_is_no_failure_and_keeps_what_is_known_of_a_document(crawl):
+def test_waiting_is_no_failure_and_keeps_the_data_of_a_document(crawl):
     make_documents(crawl.lane, ["page"], version="1:v", validators="etag", indexed_before=True)
     shut_for(crawl)
 
@@ -158,7 +158,7 @@ def test_a_run_is_not_over_while_a_document_waits(crawl):
     assert is_over(crawl)
 
 
-def test_a_run_that_has_used_up_its_documents_waits_for_those_behind_a_gate(connection):
+def test_a_run_without_other_documents_waits_for_those_behind_a_gate(connection):
     crawl = OneWorker(connection, max_documents=1)
     crawl.term = elect_main(connection, crawl.running.manager)
     make_documents(crawl.lane, ["a", "b"])
@@ -170,7 +170,7 @@ def test_a_run_that_has_used_up_its_documents_waits_for_those_behind_a_gate(conn
     assert set(crawl.claim()) == {"a"}
 
 
-def test_what_a_new_run_names_meanwhile_does_not_wait_and_the_gate_leaves_it_alone(crawl):
+def test_documents_of_a_new_run_do_not_wait_behind_the_gate_of_the_old_one(crawl):
     make_documents(crawl.lane, ["page", "other"])
     shut_for(crawl)
     claims = crawl.claim()
@@ -188,7 +188,7 @@ def test_what_a_new_run_names_meanwhile_does_not_wait_and_the_gate_leaves_it_alo
 # --- Races ---------------------------------------------------------------------------------------
 
 
-def test_a_gate_that_opens_waits_for_those_who_come_to_wait_behind_it(crawl, other_connection, rival):
+def test_a_gate_that_opens_waits_for_new_documents_behind_it(crawl, other_connection, rival):
     make_documents(crawl.lane, ["page"])
     shut_for(crawl)
     claimed = crawl.claim()["page"]
@@ -202,7 +202,7 @@ def test_a_gate_that_opens_waits_for_those_who_come_to_wait_behind_it(crawl, oth
     assert set(crawl.claim()) == {"page"}
 
 
-def test_who_comes_to_wait_while_the_gate_opens_finds_it_open(crawl, other_connection, rival):
+def test_a_document_that_arrives_while_the_gate_opens_finds_it_open(crawl, other_connection, rival):
     make_documents(crawl.lane, ["page"])
     shut_for(crawl)
     claimed = crawl.claim()["page"]

@@ -36,7 +36,9 @@ class Stage:
 
     def write(self, function, action, **facts):
         """Let this function of a duty write the action."""
-        function(self.connection, [action], sight=look(self.connection, scope=SCOPE, now=NOON), scope=SCOPE, **facts)
+        function(
+            self.connection, [action], cluster_view=look(self.connection, scope=SCOPE, now=NOON), scope=SCOPE, **facts
+        )
 
     @property
     def state(self):
@@ -68,7 +70,7 @@ MOVES = {
 
 @pytest.mark.parametrize("state", [None, *ItemState])
 @pytest.mark.parametrize("transition", ITEM_TRANSITIONS, ids=lambda transition: transition.cause)
-def test_every_transition_moves_a_group_from_its_sources_and_from_nowhere_else(connection, transition, state):
+def test_every_transition_moves_a_group_only_from_its_sources(connection, transition, state):
     stage = Stage(connection, state)
 
     MOVES[transition.cause](stage)

@@ -102,7 +102,7 @@ def test_a_seed_that_starts_joins_the_group_that_runs_with_its_policy(main, conn
     assert owners() == {main.id: 1}
 
 
-def test_running_jobs_are_looked_at_when_a_seed_changed_and_then_no_more(main):
+def test_running_jobs_are_checked_only_after_a_change_of_a_seed(main):
     (job,) = run_jobs(1)
     main.step(allocate_groups)
     assert not Job.objects.filter(strays__gt=0).exists()
@@ -114,7 +114,7 @@ def test_running_jobs_are_looked_at_when_a_seed_changed_and_then_no_more(main):
     assert not Job.objects.filter(strays__gt=0).exists()
 
 
-def test_a_seed_that_changes_while_its_job_is_looked_at_is_seen_by_the_next_look(main, connection):
+def test_a_seed_that_changes_during_a_pass_is_seen_by_the_next_pass(main, connection):
     (job,) = run_jobs(1)
     seen = Job.objects.get().strays
     main.step(join_groups)
@@ -125,7 +125,7 @@ def test_a_seed_that_changes_while_its_job_is_looked_at_is_seen_by_the_next_look
     assert main.step(join_groups) == 1
 
 
-def test_seeds_of_a_job_that_goes_to_another_scope_leave_the_groups_of_the_first(main):
+def test_seeds_of_a_job_in_another_scope_leave_the_groups_of_the_first(main):
     (job,) = run_jobs(1)
     main.step(allocate_groups)
     Job.objects.update(node_scope="crawl:1")
@@ -149,7 +149,7 @@ def test_a_failed_managers_groups_go_to_all_the_others(main, connection):
     assert owners() == {main.id: 3, two.id: 3}
 
 
-def test_whoever_is_given_groups_can_read_that_in_the_journal(main, connection):
+def test_new_owners_of_groups_are_in_the_journal(main, connection):
     run_jobs(2)
 
     main.step(allocate_groups)
@@ -167,7 +167,7 @@ def test_an_old_main_gives_nothing(main, connection):
     assert not ThrottleGroup.objects.exists()
 
 
-def test_a_group_whose_seeds_have_all_ended_is_gone_and_the_next_run_is_allocated_anew(main):
+def test_a_group_without_seeds_is_deleted_and_the_next_run_makes_a_new_one(main):
     (job,) = run_jobs(1)
     main.step(allocate_groups)
     Job.objects.update(phase=Phase.INACTIVE)
@@ -180,9 +180,7 @@ def test_a_group_whose_seeds_have_all_ended_is_gone_and_the_next_run_is_allocate
     assert job.seeds.get().group.owner_id == main.id
 
 
-def test_who_retires_a_group_waits_for_the_hand_that_changes_its_seeds_before_it_holds_any_of_them(
-    main, connection, other_connection
-):
+def test_retiring_a_group_waits_for_edits_of_its_seeds_before_it_locks_any(main, connection, other_connection):
     (job,) = run_jobs(1)
     main.step(allocate_groups)
     Job.objects.update(phase=Phase.INACTIVE)
@@ -198,7 +196,7 @@ def test_who_retires_a_group_waits_for_the_hand_that_changes_its_seeds_before_it
     assert not ThrottleGroup.objects.exists()
 
 
-def test_a_group_weighs_what_runs_in_it(main):
+def test_a_group_weighs_as_much_as_its_running_work(main):
     run_jobs(3, policy=make_policy())
 
     main.step(allocate_groups, retire_groups)
@@ -244,7 +242,7 @@ def test_while_a_group_is_released_its_owner_offers_nothing_more(main, connectio
         offer(main, group)
 
 
-def test_a_move_takes_back_what_nobody_has_taken_and_the_new_owner_offers_it_at_once(main, connection):
+def test_a_move_returns_untaken_turns_for_the_new_owner_to_offer(main, connection):
     other = Manager(connection)
     group = begin_move(main, other)
 
@@ -257,7 +255,7 @@ def test_a_move_takes_back_what_nobody_has_taken_and_the_new_owner_offers_it_at_
         offer(main, group)
 
 
-def test_what_a_worker_has_taken_stays_valid_through_a_move(main, connection):
+def test_turns_that_a_worker_has_taken_stay_valid_through_a_move(main, connection):
     group = begin_move(main, Manager(connection))
     worker = register_node(connection, "worker", capacity=100)
     taken = take(connection, worker=worker.id, room=100, idle=True, now=NOON)
@@ -284,7 +282,7 @@ def test_the_pace_of_a_bin_survives_a_move(main, connection):
     assert offer(other, group).documents == 0
 
 
-def test_the_groups_of_an_owner_that_died_in_the_middle_of_a_move_arrive_all_the_same(main, connection):
+def test_groups_of_an_owner_that_died_during_a_move_still_arrive(main, connection):
     owner, other = Manager(connection), Manager(connection)
     begin_move(main, other)
     ThrottleGroup.objects.update(owner=owner.id)
@@ -296,7 +294,7 @@ def test_the_groups_of_an_owner_that_died_in_the_middle_of_a_move_arrive_all_the
     assert Batch.objects.get().state == "released"
 
 
-def test_an_owner_that_does_not_let_go_is_relieved_of_the_group_and_refused_afterwards(main, connection):
+def test_an_owner_that_keeps_a_group_is_relieved_of_it_and_refused_later(main, connection):
     owner, other = Manager(connection), Manager(connection)
     begin_move(main, other)
     ThrottleGroup.objects.update(owner=owner.id)
@@ -313,7 +311,7 @@ def test_an_owner_that_does_not_let_go_is_relieved_of_the_group_and_refused_afte
     assert owners() == {other.id: 1}
 
 
-def test_of_the_owner_who_lets_go_and_the_main_who_takes_back_one_writes(main, connection, other_connection, rival):
+def test_either_the_releasing_owner_or_the_main_writes(main, connection, other_connection, rival):
     owner, other = Manager(connection), Manager(connection)
     begin_move(main, other)
     ThrottleGroup.objects.update(owner=owner.id)
@@ -328,7 +326,7 @@ def test_of_the_owner_who_lets_go_and_the_main_who_takes_back_one_writes(main, c
     assert (group.owner_id, group.epoch) == (other.id, 2)
 
 
-def test_a_group_that_was_bound_for_a_manager_that_is_gone_finds_another(main, connection):
+def test_a_group_on_its_way_to_a_lost_manager_goes_to_another(main, connection):
     other = Manager(connection)
     begin_move(main, other)
     leadership.mark_failed(connection, verdict=fall_silent(connection, other.node), term=main.term)
@@ -353,7 +351,7 @@ def test_a_draining_manager_hands_over_all_that_it_holds(main, connection):
 # --- Change of a policy ----------------------------------------------------------------------------
 
 
-def test_a_running_seed_that_gets_another_policy_joins_its_group_and_its_pace(main, connection):
+def test_a_running_seed_with_another_policy_joins_its_group_and_its_limits(main, connection):
     slow, quick = make_policy(min_gap=5.0), make_policy()
     run_jobs(1, policy=quick)
     (job,) = run_jobs(1, policy=slow)
@@ -370,7 +368,7 @@ def test_a_running_seed_that_gets_another_policy_joins_its_group_and_its_pace(ma
     assert Batch.objects.get().state == "released"
 
 
-def test_the_limits_of_a_policy_stay_for_as_long_as_another_seed_of_the_job_brings_them(main):
+def test_limits_of_a_policy_stay_while_another_seed_of_the_job_has_it(main):
     slow, quick = make_policy(min_gap=5.0), make_policy()
     job = make_job(policy=slow)
     editing.change_job(
@@ -401,4 +399,4 @@ def _seen(connection):
 def _hand_over(connection, actions):
     from jobs.duties.groups import hand_over
 
-    return hand_over(connection, actions, sight=look(connection, scope="cluster", now=NOON), scope="cluster")
+    return hand_over(connection, actions, cluster_view=look(connection, scope="cluster", now=NOON), scope="cluster")

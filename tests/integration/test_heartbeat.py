@@ -11,7 +11,7 @@ import pytest
 from nodes.database.connections import connect
 from nodes.decisions.judge import FailureCause, MarkFailed
 from nodes.membership import leadership, members
-from nodes.membership.heartbeat import Heart
+from nodes.membership.heartbeat import HeartbeatThread
 from tests.support.cluster import elect_main, register_node, seconds, status_of
 from tests.support.waiting import wait_until
 
@@ -31,10 +31,10 @@ def worker(connection):
 
 
 @pytest.fixture
-def heart(dsn, worker):
-    heart = Heart(dsn=dsn, node_id=worker.id, interval=INTERVAL, timeout=TIMEOUT, give_up=TIMEOUT)
-    yield heart
-    heart.stop()
+def heartbeats(dsn, worker):
+    heartbeats = HeartbeatThread(dsn=dsn, node_id=worker.id, interval=INTERVAL, timeout=TIMEOUT, give_up=TIMEOUT)
+    yield heartbeats
+    heartbeats.stop()
 
 
 def last_beat(connection, node):
@@ -47,63 +47,63 @@ def beats_again(connection, node) -> bool:
     return True
 
 
-def test_it_beats_and_carries_what_the_work_loop_says(connection, worker, heart):
-    heart.progress(in_flight=3, claimed=7)
-    heart.start()
+def test_it_beats_with_the_numbers_of_the_work_loop(connection, worker, heartbeats):
+    heartbeats.progress(in_flight=3, claimed=7)
+    heartbeats.start()
 
-    wait_until(lambda: heart.trust.may_begin)
+    wait_until(lambda: heartbeats.trust.may_begin)
 
     assert beats_again(connection, worker)
     assert connection.execute("SELECT progress FROM nodes_node").fetchone() == ({"in_flight": 3, "claimed": 7},)
 
 
-def test_it_knows_who_is_main(connection, worker, heart):
-    heart.start()
+def test_it_knows_the_main_manager(connection, worker, heartbeats):
+    heartbeats.start()
     term = elect_main(connection, register_node(connection))
 
-    wait_until(lambda: heart.main_id is not None)
+    wait_until(lambda: heartbeats.main_id is not None)
 
-    assert (heart.main_id, heart.term) == (term.main_id, term.term)
+    assert (heartbeats.main_id, heartbeats.term) == (term.main_id, term.term)
 
 
-def test_it_stops_beating_when_the_work_makes_no_progress_and_goes_on_when_it_does(connection, worker, heart):
-    heart.start()
-    wait_until(lambda: heart.is_steady(seconds(0.2)))
+def test_heartbeats_stop_without_progress_and_continue_with_it(connection, worker, heartbeats):
+    heartbeats.start()
+    wait_until(lambda: heartbeats.is_steady(seconds(0.2)))
 
-    wait_until(lambda: heart.trust.must_close)  # no call of progress() since the start
+    wait_until(lambda: heartbeats.trust.must_close)  # no call of progress() since the start
 
-    assert not heart.is_steady(seconds(0.2))
-    heart.progress()
+    assert not heartbeats.is_steady(seconds(0.2))
+    heartbeats.progress()
     assert beats_again(connection, worker)
 
 
-def test_it_says_when_the_node_was_marked_failed(connection, worker, heart):
+def test_it_says_when_the_node_was_marked_failed(connection, worker, heartbeats):
     term = elect_main(connection, register_node(connection))
-    heart.start()
-    wait_until(lambda: heart.trust.may_begin)
+    heartbeats.start()
+    wait_until(lambda: heartbeats.trust.may_begin)
     verdict = MarkFailed(node_id=worker.id, scope="cluster", cause=FailureCause.PROCESS_GONE, reason="in this test")
 
     leadership.mark_failed(connection, verdict=verdict, term=term)
 
-    assert heart.failed.wait(timeout=10)
-    assert not heart.trust.may_begin
+    assert heartbeats.failed.wait(timeout=10)
+    assert not heartbeats.trust.may_begin
 
 
-def test_it_beats_on_after_its_connection_was_cut_and_has_to_earn_its_steadiness_anew(connection, worker, heart):
-    heart.start()
-    wait_until(lambda: heart.is_steady(seconds(0.5)))
+def test_heartbeats_survive_a_cut_connection_and_steadiness_starts_again(connection, worker, heartbeats):
+    heartbeats.start()
+    wait_until(lambda: heartbeats.is_steady(seconds(0.5)))
     cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
 
     assert connection.execute(cut, [f"{worker.id} beat"]).fetchall() == [(True,)]
 
-    wait_until(lambda: not heart.is_steady(seconds(0.5)))
+    wait_until(lambda: not heartbeats.is_steady(seconds(0.5)))
     assert beats_again(connection, worker)
-    assert not heart.failed.is_set()
+    assert not heartbeats.failed.is_set()
     assert status_of(connection, worker.id) == "running"
 
 
-def test_without_a_database_the_trust_runs_out_and_the_node_gives_up_but_is_not_failed(worker):
-    heart = Heart(
+def test_without_a_database_the_node_gives_up_but_is_not_marked_failed(worker):
+    heartbeats = HeartbeatThread(
         dsn="host=127.0.0.1 port=1 dbname=nowhere",
         node_id=worker.id,
         interval=INTERVAL,
@@ -111,22 +111,22 @@ def test_without_a_database_the_trust_runs_out_and_the_node_gives_up_but_is_not_
         give_up=seconds(0.2),
     )
 
-    heart.start()
-    wait_until(lambda: heart.has_given_up)
+    heartbeats.start()
+    wait_until(lambda: heartbeats.has_given_up)
 
-    assert not heart.trust.may_begin
-    assert not heart.failed.is_set()
-    heart.stop()
+    assert not heartbeats.trust.may_begin
+    assert not heartbeats.failed.is_set()
+    heartbeats.stop()
 
 
-def test_a_node_that_stopped_itself_has_not_failed(connection, worker, heart):
-    heart.start()
-    wait_until(lambda: heart.is_steady(seconds(0.2)))
+def test_a_node_that_stopped_itself_has_not_failed(connection, worker, heartbeats):
+    heartbeats.start()
+    wait_until(lambda: heartbeats.is_steady(seconds(0.2)))
 
     members.stop(connection, node_id=worker.id, reason="asked to")
 
-    wait_until(lambda: not heart.is_steady(seconds(0.2)))
-    assert not heart.failed.is_set()
+    wait_until(lambda: not heartbeats.is_steady(seconds(0.2)))
+    assert not heartbeats.failed.is_set()
 
 
 # --- Busy, or hung -------------------------------------------------------------------------------
@@ -138,60 +138,60 @@ def compute_for(duration):
         sum(range(10_000))
 
 
-def test_a_thread_that_computes_for_long_is_busy_and_beats(connection, worker, heart):
-    heart.start()
-    heart.progress()
+def test_a_thread_that_computes_for_long_is_busy_and_beats(connection, worker, heartbeats):
+    heartbeats.start()
+    heartbeats.progress()
 
     compute_for(2.5 * TIMEOUT)
 
     assert beats_again(connection, worker)
-    assert heart.trust.may_begin
+    assert heartbeats.trust.may_begin
 
 
-def test_a_statement_that_takes_long_is_waited_for_and_the_node_beats(dsn, connection, worker, heart):
-    heart.start()
-    heart.progress()
+def test_a_statement_that_takes_long_is_waited_for_and_the_node_beats(dsn, connection, worker, heartbeats):
+    heartbeats.start()
+    heartbeats.progress()
 
     with connect(dsn, node_id=worker.id, purpose="work", timeout=TIMEOUT) as work:
         work.execute("SELECT pg_sleep(%s)", [2.5 * TIMEOUT.total_seconds()])
 
-    assert heart.trust.may_begin
+    assert heartbeats.trust.may_begin
     assert beats_again(connection, worker)
 
 
-def test_a_second_thread_that_hangs_ends_the_beats_though_the_first_goes_round(connection, worker, heart):
+def test_a_second_thread_that_hangs_ends_the_heartbeats(connection, worker, heartbeats):
     hangs, goes_on = threading.Event(), threading.Event()
-    effort = heart.mind_another_thread()
+    effort = heartbeats.watch_another_thread()
 
     def hang():
-        effort.goes_round()
+        effort.note_pass()
         hangs.set()
         goes_on.wait(30)
-        effort.rests()
+        effort.note_idle()
 
     thread = threading.Thread(target=hang)
-    heart.start()
+    heartbeats.start()
     thread.start()
     hangs.wait(10)
 
-    wait_until(lambda: heart.progress() or heart.trust.must_close)
+    wait_until(lambda: heartbeats.progress() or heartbeats.trust.must_close)
 
     goes_on.set()
     thread.join()
-    wait_until(lambda: heart.progress() or heart.trust.may_begin)
+    wait_until(lambda: heartbeats.progress() or heartbeats.trust.may_begin)
 
 
-def test_a_process_that_hangs_for_good_is_given_up_and_one_that_only_stumbled_is_not(dsn, connection, worker):
+def test_a_process_that_hangs_for_good_is_ended_and_a_short_hang_is_not(dsn, connection, worker):
     given_up = threading.Event()
-    heart = Heart(
+    heartbeats = HeartbeatThread(
         dsn=dsn, node_id=worker.id, interval=INTERVAL, timeout=TIMEOUT / 2, give_up=TIMEOUT, abandon=given_up.set
     )
-    heart.start()
-    wait_until(lambda: heart.trust.must_close)
-    heart.progress()
-    wait_until(lambda: heart.progress() or heart.trust.may_begin)
+    heartbeats.start()
+    wait_until(lambda: heartbeats.trust.must_close)
+    heartbeats.progress()
+    wait_until(lambda: heartbeats.progress() or heartbeats.trust.may_begin)
     assert not given_up.is_set()
 
     assert given_up.wait(10)
 
-    heart.stop()
+    heartbeats.stop()

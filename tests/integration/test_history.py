@@ -68,7 +68,7 @@ class Outputs:
 # --- Entries -------------------------------------------------------------------------------------
 
 
-def test_what_a_connector_recorded_stands_in_the_history_with_the_time_at_which_it_began(crawl):
+def test_an_activity_of_a_connector_is_in_the_history_with_its_start(crawl):
     make_documents(crawl.lane, ["page"])
 
     crawl.flush(crawl.claim()["page"], records=[fetched("200"), fetched("503", entity="http://a.example/robots.txt")])
@@ -80,7 +80,7 @@ def test_what_a_connector_recorded_stands_in_the_history_with_the_time_at_which_
     assert (second.result_code, second.entity) == ("503", "http://a.example/robots.txt")
 
 
-def test_a_failed_attempt_is_told_of_although_its_document_waits_for_the_next(crawl):
+def test_a_failed_attempt_is_in_the_history_though_its_document_waits(crawl):
     make_documents(crawl.lane, ["page"])
 
     crawl.flush(
@@ -95,7 +95,7 @@ def test_a_failed_attempt_is_told_of_although_its_document_waits_for_the_next(cr
     assert [row.result_code for row in history()] == ["503"]
 
 
-def test_each_output_that_was_given_a_text_is_told_of_with_its_size(crawl):
+def test_each_output_that_got_a_text_is_notified_with_its_size(crawl):
     make_documents(crawl.lane, ["page"])
 
     crawl.flush(crawl.claim()["page"], text="größe")
@@ -105,7 +105,7 @@ def test_each_output_that_was_given_a_text_is_told_of_with_its_size(crawl):
     assert (ingested.entity, ingested.bytes, ingested.result_code) == ("http://a.example/page", 7, "OK")
 
 
-def test_an_output_that_keeps_nothing_is_not_told_of(connection):
+def test_an_output_without_storage_is_not_notified(connection):
     crawl = OneWorker(connection)
     make_documents(crawl.lane, ["page"])
 
@@ -114,7 +114,7 @@ def test_an_output_that_keeps_nothing_is_not_told_of(connection):
     assert history() == []
 
 
-def test_a_document_that_left_an_output_is_told_of_once_for_each_output(crawl, connection):
+def test_a_removed_document_is_logged_once_for_each_output(crawl, connection):
     make_documents(crawl.lane, ["page"])
     claimed = crawl.claim()["page"]
     gone = [
@@ -130,7 +130,7 @@ def test_a_document_that_left_an_output_is_told_of_once_for_each_output(crawl, c
     assert rows[0].started_at == NOON
 
 
-def test_what_cleaning_took_out_of_an_output_is_told_of(crawl, connection):
+def test_documents_that_a_clean_up_removed_are_logged(crawl, connection):
     make_documents(crawl.lane, ["page"])
     claimed = crawl.claim()["page"]
     connection.execute("UPDATE jobs_queueitem SET stage = 3")
@@ -149,7 +149,7 @@ def test_what_cleaning_took_out_of_an_output_is_told_of(crawl, connection):
     assert [(row.activity, row.output_id) for row in history()] == [("document deletion", 7)]
 
 
-def test_nothing_is_told_of_an_outcome_whose_claim_was_lost(crawl, connection):
+def test_an_outcome_whose_claim_was_lost_is_not_reported(crawl, connection):
     make_documents(crawl.lane, ["page"])
     claimed = crawl.claim()["page"]
     connection.execute("UPDATE jobs_queueitem SET stage = 0, batch_id = NULL")
@@ -159,7 +159,7 @@ def test_nothing_is_told_of_an_outcome_whose_claim_was_lost(crawl, connection):
     assert history() == []
 
 
-def test_where_no_history_is_kept_none_is_written(crawl, connection, settings):
+def test_no_history_is_written_if_none_is_kept(crawl, connection, settings):
     settings.CRAWLCTL_ENVIRONMENT = {KEEP_HISTORY.path: 0}
     make_documents(crawl.lane, ["page"])
     result = make_result(crawl.claim()["page"], facts_of(crawl.job), records=[fetched()])
@@ -170,7 +170,7 @@ def test_where_no_history_is_kept_none_is_written(crawl, connection, settings):
     assert history() == []
 
 
-def test_text_that_no_database_holds_is_kept_as_far_as_it_can_be(crawl):
+def test_text_that_no_database_can_store_is_kept_in_part(crawl):
     make_documents(crawl.lane, ["page"])
     hostile = fetched(entity="http://a.example/\0\udc80", result_description="é" * 10_000)
 
@@ -182,7 +182,7 @@ def test_text_that_no_database_holds_is_kept_as_far_as_it_can_be(crawl):
 
 
 @pytest.mark.parametrize(("refused", "code"), [("", "OK"), ("It is away.", "REFUSED")])
-def test_an_output_that_was_told_of_an_end_is_told_of(connection, tmp_path, refused, code):
+def test_an_output_that_knows_of_a_run_learns_of_its_end(connection, tmp_path, refused, code):
     job, output = make_job(), make_output(tmp_path / "out.jsonl")
     Job.objects.filter(pk=job.pk).update(phase=Phase.NOTIFYING)
     worker = register_node(connection, "worker")
@@ -209,12 +209,12 @@ def test_every_transition_that_the_history_hears_of_is_in_the_table():
     ("state", "transition", "facts", "told"),
     [
         ({"phase": Phase.INACTIVE}, "start", {}, ("job start", "")),
-        ({"phase": Phase.ACTIVE, "pause": Pause.PAUSING}, "come to rest", {}, ("job stop", "")),
+        ({"phase": Phase.ACTIVE, "pause": Pause.PAUSING}, "halt", {}, ("job stop", "")),
         ({"phase": Phase.ACTIVE, "pause": Pause.PAUSED}, "resume", {}, ("job continue", "")),
     ],
 )
 @pytest.mark.django_db
-def test_turns_of_a_job_are_told_of_with_its_number_and_name(state, transition, facts, told):
+def test_turns_of_a_job_are_reported_with_its_number_and_name(state, transition, facts, told):
     job = make_job("manual")
     Job.objects.filter(pk=job.pk).update(**state)
 
@@ -226,7 +226,7 @@ def test_turns_of_a_job_are_told_of_with_its_number_and_name(state, transition, 
 
 
 @pytest.mark.django_db
-def test_the_end_of_a_run_is_told_of_with_how_it_ended():
+def test_outputs_are_notified_of_the_end_of_a_run_and_its_result():
     job = make_job()
     Job.objects.filter(pk=job.pk).update(phase=Phase.ACTIVE, stop_request="abort")
 
@@ -320,7 +320,7 @@ def test_a_second_turn_changes_nothing(connection, main):
     assert days(connection) == before
 
 
-def test_what_was_written_before_its_day_was_made_moves_into_it(connection, main):
+def test_rows_written_before_their_day_existed_move_into_it(connection, main):
     remember(connection, NOON)
     remember(connection, NOON + 30 * DAY)
     assert partitions_of_rows(connection) == ["jobs_activity_default"] * 2
@@ -339,7 +339,7 @@ def test_a_day_made_later_has_the_index_of_the_table(connection, main):
     assert indexed == (1,)
 
 
-def test_days_that_are_too_old_go_with_all_that_stands_in_them(connection, main, settings):
+def test_days_that_are_too_old_are_dropped_with_their_rows(connection, main, settings):
     settings.CRAWLCTL_ENVIRONMENT = {KEEP_HISTORY.path: 2}
     main(NOON)
     remember(connection, NOON)

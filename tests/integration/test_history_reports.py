@@ -53,7 +53,7 @@ def identifiers(page):
 # --- Simple history ------------------------------------------------------------------------------
 
 
-def test_a_line_says_what_was_done_to_what_and_how_it_ended(job):
+def test_a_line_names_the_action_the_object_and_the_result(job):
     output = job.outputs.get()
     happen(job, 1, activity="document ingest", output=output, seconds=None, result_code="OK", result_description="fine")
 
@@ -86,7 +86,7 @@ def test_a_stretch_of_time_has_its_beginning_and_not_its_end(job):
     ],
     ids=str,
 )
-def test_what_is_asked_for_is_what_is_told(job, facts, found):
+def test_the_requested_rows_are_returned(job, facts, found):
     happen(job, 1, entity="a")
     happen(job, 2, entity="b", result_code="503")
     happen(job, 3, entity="c", activity="document ingest", output=job.outputs.get())
@@ -94,7 +94,7 @@ def test_what_is_asked_for_is_what_is_told(job, facts, found):
     assert identifiers(simple(**facts)) == found
 
 
-def test_one_source_or_one_job_can_be_asked_for(job):
+def test_one_source_or_one_job_can_be_a_filter(job):
     other = make_job("other", repository=type(job.repository).objects.create(name="another web"))
     happen(job, 1, entity="mine")
     happen(other, 2, entity="theirs")
@@ -104,7 +104,7 @@ def test_one_source_or_one_job_can_be_asked_for(job):
     assert identifiers(simple(job_id=other.pk)) == ["theirs"]
 
 
-def test_what_a_deleted_job_did_is_still_told(job):
+def test_the_history_of_a_deleted_job_is_still_shown(job):
     happen(job, 1)
     connection.cursor().execute("UPDATE jobs_activity SET job_id = 999999")
 
@@ -166,7 +166,7 @@ def test_a_timeline_counts_each_activity_in_equal_steps(job):
     assert (timeline.since, timeline.step) == (NOON, HOUR / 2)
 
 
-def test_activities_that_can_be_asked_for_name_the_outputs_that_hold_something(job):
+def test_activities_of_a_report_include_outputs_that_hold_documents(job):
     type(job.outputs.get()).objects.create(name="nothing", connector="null")
 
     assert {"fetch", "job start", "document ingest (index)", "document deletion (index)"} <= set(list_activities())
@@ -177,7 +177,7 @@ def test_activities_that_can_be_asked_for_name_the_outputs_that_hold_something(j
 
 
 @pytest.mark.parametrize("field", ["entity", "code"])
-def test_a_pattern_that_is_none_is_refused_by_its_field_even_when_there_is_nothing_to_read(field):
+def test_an_invalid_pattern_is_refused_by_its_field_even_without_rows(field):
     with pytest.raises(BadPattern) as refused:
         simple(**{field: "a(b"})
 
@@ -199,7 +199,7 @@ def test_a_pattern_of_endless_length_is_refused():
         simple(entity="a" * 1001)
 
 
-def test_what_takes_too_long_is_given_up(job, monkeypatch):
+def test_an_operation_that_takes_too_long_is_given_up(job, monkeypatch):
     monkeypatch.setattr("jobs.queries.reports.asking._PATIENCE_SECONDS", 0.001)
     for number in range(300):
         happen(job, number)
@@ -231,7 +231,7 @@ def test_the_end_of_an_interval_does_not_belong_to_it(job):
     assert busiest() == [("", 0, 1)]
 
 
-def test_bytes_are_added_up_and_unknown_ones_are_none(job):
+def test_bytes_are_summed_and_unknown_ones_stay_unknown(job):
     happen(job, 0, bytes=5)
     happen(job, 1, bytes=None)
     happen(job, 20, bytes=3)
@@ -248,7 +248,7 @@ def test_each_class_has_an_interval_of_its_own(job):
     assert busiest(identifier_class="//([^/]*)") == [("b.example", 30, 3), ("a.example", 0, 2), ("", 50, 1)]
 
 
-def test_classes_come_in_pages(job):
+def test_classes_are_listed_in_pages(job):
     for number in range(5):
         happen(job, 0, entity=f"{number % 3}")
     first = read_busiest(asked(), measure=Measure.EVENTS, identifier_class="(.*)", limit=2)
@@ -266,7 +266,7 @@ def test_classes_come_in_pages(job):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moments=st.lists(st.integers(0, 60), min_size=1, max_size=12), interval=st.integers(1, 30))
-def test_no_interval_is_busier_than_the_one_that_is_told(job, moments, interval):
+def test_no_interval_is_busier_than_the_reported_one(job, moments, interval):
     rows = [(NOON + seconds(moment), moment * 7 + 1) for moment in moments]
     Activity.objects.all().delete()
     for moment in moments:
@@ -305,7 +305,7 @@ def test_results_are_counted_by_class_of_identifier_and_result(job):
 
 
 @given(texts=st.lists(st.text(alphabet="ab/:. \n", max_size=12), min_size=1, max_size=20))
-def test_the_host_of_an_address_is_what_its_pattern_takes_out_of_it(texts):
+def test_the_host_of_an_address_is_extracted_by_its_pattern(texts):
     fast = class_of("said.text", HOST, parameter="pattern")
     by_pattern = "coalesce(substring(said.text FROM %(pattern)s), '') COLLATE \"C\""
 
@@ -318,7 +318,7 @@ def test_the_host_of_an_address_is_what_its_pattern_takes_out_of_it(texts):
         assert all(ours == theirs for ours, theirs in cursor.fetchall())
 
 
-def test_counts_come_in_pages_the_highest_first(job):
+def test_counts_are_listed_in_pages_the_highest_first(job):
     for code, times in (("404", 2), ("200", 3), ("DNS", 2)):
         for _ in range(times):
             happen(job, 1, result_code=code)
@@ -334,7 +334,7 @@ def test_counts_come_in_pages_the_highest_first(job):
     assert second.next is None
 
 
-def test_days_are_no_borders(job):
+def test_a_report_covers_several_days(job):
     happen(job, 0)
     happen(job, 86_400)
     wanted = asked(until=NOON + dt.timedelta(days=2))

@@ -121,8 +121,8 @@ class Stored:
 
     def seed(self, seeds):
         self.run_no += 1
-        self.graph.plant([HASHES[name] for name in seeds], run_no=self.run_no)
-        self.graph.uproot(run_no=self.run_no)
+        self.graph.add_seeds([HASHES[name] for name in seeds], run_no=self.run_no)
+        self.graph.remove_old_seeds(run_no=self.run_no)
 
     def take_touched(self):
         touched = {NAME_OF[hash_] for hash_ in self.graph.touched}
@@ -149,7 +149,7 @@ DROP = st.tuples(st.just("drop"), st.sampled_from(NAMES))
     steps=st.lists(READ | READ | READ | SEED | DROP, min_size=1, max_size=15),
 )
 @with_database
-def test_counts_are_those_of_the_links_whatever_comes_in_whatever_order(cursor, limits, first, steps):
+def test_counts_match_the_links_in_any_order_of_changes(cursor, limits, first, steps):
     stored, expected = Stored(cursor, limits), Expected(limits, is_accurate=True)
 
     for verb, what in [("seed", first), *steps]:
@@ -164,7 +164,7 @@ def test_counts_are_those_of_the_links_whatever_comes_in_whatever_order(cursor, 
 
 @given(limits=ONE_LIMIT | TWO_LIMITS, first=SEEDS, steps=st.lists(READ | READ | SEED, min_size=1, max_size=12))
 @with_database
-def test_links_that_are_gone_count_for_ever_where_that_is_asked_for(cursor, limits, first, steps):
+def test_deleted_links_count_for_good_if_the_job_has_this_option(cursor, limits, first, steps):
     stored = Stored(cursor, limits, is_accurate=False)
     expected = Expected(limits, is_accurate=False)
 
@@ -226,7 +226,7 @@ def test_after_a_site_has_changed_counts_are_those_of_a_first_crawl(cursor, limi
 
 @given(limits=ONE_LIMIT | TWO_LIMITS, site=SITES, changed=SITES, seeds=SEEDS)
 @with_database
-def test_counting_accurately_again_forgets_the_links_that_are_gone(cursor, limits, site, changed, seeds):
+def test_a_new_accurate_count_forgets_deleted_links(cursor, limits, site, changed, seeds):
     stored = Stored(cursor, limits, is_accurate=False)
     stored.seed(seeds)
     crawl(stored, site, due=stored.within, choose=set)

@@ -187,7 +187,7 @@ LINK_TO = {name: [(name, "link")] for name in NAMES}
 # --- Examples ------------------------------------------------------------------------------------
 
 
-def test_what_is_farther_than_the_limit_is_known_and_not_due(crawl):
+def test_documents_beyond_the_limit_are_known_and_not_due(crawl):
     crawl.begin("a")
 
     crawl.read_all({"a": [("b", "link")], "b": [("c", "link")]})
@@ -210,7 +210,7 @@ def test_the_first_limits_hold_below_a_page_that_fails(connection, limit, within
     assert set(crawl.claim()) == within
 
 
-def test_a_nearer_way_brings_in_what_was_too_far(crawl):
+def test_a_shorter_way_brings_in_a_document_that_was_too_far_away(crawl):
     crawl.begin("a", "d")
     claims = crawl.claim()
     crawl.read(claims["a"], links=LINK_TO["b"])
@@ -246,7 +246,7 @@ def test_only_links_of_the_limited_type_count(crawl):
     assert crawl.at(Stage.HOPCOUNT_REMOVED) == {"e"}
 
 
-def test_what_comes_to_stand_outside_leaves_the_outputs_at_the_end_and_is_still_known(crawl):
+def test_documents_beyond_the_limit_leave_the_outputs_and_stay_known(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")]})
     crawl.begin("a", "d")
@@ -263,7 +263,7 @@ def test_what_comes_to_stand_outside_leaves_the_outputs_at_the_end_and_is_still_
     assert (crawl.stage("b"), crawl.indexed()) == (Stage.HOPCOUNT_REMOVED, {"a", "d"})
 
 
-def test_what_left_the_outputs_comes_back_when_it_is_near_again(crawl):
+def test_removed_documents_return_when_they_are_near_again(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")]})
     QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
@@ -294,7 +294,7 @@ def test_a_minimal_run_takes_nothing_out(crawl):
     assert crawl.indexed() == {"a"}
 
 
-def test_in_a_continuous_job_it_leaves_the_outputs_at_once(crawl):
+def test_a_continuous_job_removes_it_from_the_outputs_at_once(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link"), ("c", "link")]})
     Job.objects.update(kind="continuous")
@@ -312,7 +312,7 @@ def test_in_a_continuous_job_it_leaves_the_outputs_at_once(crawl):
     assert (crawl.stage("b"), crawl.indexed()) == (Stage.HOPCOUNT_REMOVED, {"a", "c"})
 
 
-def test_in_a_job_that_ends_it_waits_for_the_end(crawl):
+def test_a_job_that_ends_removes_it_at_the_end(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")]})
     QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
@@ -321,7 +321,7 @@ def test_in_a_job_that_ends_it_waits_for_the_end(crawl):
     assert crawl.claim_outside() == []
 
 
-def test_what_is_being_read_when_it_comes_to_stand_outside_leaves_with_its_outcome(crawl):
+def test_a_document_that_moves_beyond_the_limit_leaves_with_its_outcome(crawl):
     crawl.begin("a")
     crawl.read(crawl.claim()["a"], links=LINK_TO["b"])
     crawl.read(crawl.claim()["b"])
@@ -335,7 +335,7 @@ def test_what_is_being_read_when_it_comes_to_stand_outside_leaves_with_its_outco
     assert not QueueItem.objects.filter(hash=hash_of("c")).exists()
 
 
-def test_what_comes_near_while_it_is_taken_out_stays_and_is_read_again(crawl):
+def test_a_document_that_comes_near_during_its_removal_is_read_again(crawl):
     crawl.begin("a", "d")
     crawl.read_all({"a": LINK_TO["b"]})
     QueueItem.objects.filter(hash__in=[hash_of("a"), hash_of("d")]).update(stage=Stage.PENDING, seq=1)
@@ -351,7 +351,7 @@ def test_what_comes_near_while_it_is_taken_out_stays_and_is_read_again(crawl):
     assert (crawl.stage("b"), crawl.indexed()) == (Stage.PENDING, {"a", "b", "d"})
 
 
-def test_what_was_to_be_taken_out_is_still_outside_when_its_claim_is_given_back(crawl):
+def test_a_released_removal_beyond_the_limit_stays_beyond_it(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")]})
     QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
@@ -365,7 +365,7 @@ def test_what_was_to_be_taken_out_is_still_outside_when_its_claim_is_given_back(
     assert crawl.indexed() == {"a"}
 
 
-def test_what_was_too_far_comes_in_when_it_becomes_a_seed(crawl):
+def test_a_document_that_was_too_far_comes_in_as_a_seed(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")], "b": [("c", "link")]})
 
@@ -385,7 +385,7 @@ def test_a_document_that_was_not_read_keeps_its_links(crawl):
 
 
 @pytest.mark.parametrize("mode", ["no_delete", "never_delete"])
-def test_where_links_count_for_ever_nothing_comes_to_stand_outside(connection, mode):
+def test_no_document_moves_beyond_the_limit_if_links_count_for_good(connection, mode):
     crawl = Crawl(connection, {"link": 1}, mode=mode)
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")]})
@@ -397,7 +397,7 @@ def test_where_links_count_for_ever_nothing_comes_to_stand_outside(connection, m
 
 
 @pytest.mark.parametrize("mode", ["no_delete", "never_delete"])
-def test_a_job_whose_links_counted_for_ever_is_right_with_its_first_accurate_run(connection, mode):
+def test_the_first_accurate_run_corrects_counts_that_were_kept_for_good(connection, mode):
     crawl = Crawl(connection, {"link": 1}, mode=mode)
     near, far = {"a": [("b", "link")]}, {"a": [("c", "link")], "c": [("b", "link")]}
     crawl.begin("a")
@@ -424,9 +424,7 @@ def test_a_job_without_limits_stores_no_links(connection):
     assert not HopCount.objects.exists()
 
 
-def test_of_two_flushes_at_once_one_that_takes_a_link_and_one_that_gives_it_both_count(
-    crawl, connection, other_connection, rival
-):
+def test_two_flushes_at_once_count_a_removed_and_an_added_link(crawl, connection, other_connection, rival):
     crawl.begin("a", "d")
     crawl.read_all({"a": [("b", "link")]})
     QueueItem.objects.filter(hash__in=[hash_of("a"), hash_of("d")]).update(stage=Stage.PENDING, seq=1)
@@ -474,7 +472,7 @@ def within_of(site, *, seeds, limits):
 
 @given(limits=LIMITS, site=SITES, seeds=SEEDS, data=st.data())
 @with_database
-def test_a_run_reads_what_is_within_the_limits_in_whatever_order(connection, limits, site, seeds, data):
+def test_a_run_reads_the_documents_within_the_limits_in_any_order(connection, limits, site, seeds, data):
     crawl = begin_anew(connection, limits)
     crawl.begin(*seeds)
 
@@ -494,7 +492,7 @@ def test_a_run_reads_what_is_within_the_limits_in_whatever_order(connection, lim
     data=st.data(),
 )
 @with_database
-def test_run_after_run_the_outputs_hold_what_is_within_the_limits(connection, most, counted, sites, data):
+def test_outputs_hold_the_documents_within_the_limits_after_each_run(connection, most, counted, sites, data):
     limits = {counted: most}
     crawl = begin_anew(connection, limits)
 

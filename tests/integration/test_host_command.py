@@ -39,7 +39,7 @@ def test_a_host_is_stopped_under_the_users_name_and_says_why(capsys):
     assert NodeEvent.objects.filter(message=f"vera stopped {HOST}: its owner has asked us").exists()
 
 
-def test_a_host_that_was_stopped_goes_on(capsys):
+def test_a_stopped_host_is_released(capsys):
     make_bin(HOST)
     said(capsys, f"http://{HOST}/some/page", "stop", "--reason", "its owner has asked us")
 
@@ -57,7 +57,7 @@ def test_a_back_off_is_ended_under_the_users_name(capsys):
     assert refused(HOST, "end-back-off") == (1, f"{HOST} is not backing off.")
 
 
-def test_what_is_not_possible_now_says_why_and_ends_with_1():
+def test_an_impossible_action_gives_the_reason_and_exits_with_1():
     make_bin(HOST)
     call_command("host", HOST, "stop", "--reason", "its owner has asked us")
     assert refused(HOST, "stop", "--reason", "again") == (
@@ -102,7 +102,7 @@ def test_a_pattern_is_denied_and_allowed_again(capsys):
     assert said(capsys, "*.example.com", "allow") == "No hosts are denied."
 
 
-def test_a_host_that_is_denied_says_by_what(capsys):
+def test_a_denied_host_names_the_rule(capsys):
     make_bin(HOST)
 
     said(capsys, "*.example.com", "deny", "--reason", "they asked")

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from jobs.lifecycle.job import Phase
 from jobs.models import Activity, Bin, BinState, CounterDelta, Job, QueueItem, ThrottlePolicy
-from jobs.queries.hosts.lines import read_bin_lines
-from jobs.queries.hosts.page import read_bin_page
+from jobs.queries.hosts.lines import read_host_statuses
+from jobs.queries.hosts.page import read_host_page
 from jobs.ui.hosts_screen import host_row
 from jobs.ui.topics import host_topic, is_topic, read_screen
 from nodes.models import NodeEvent
@@ -47,7 +47,7 @@ def screen(bin_):
 # --- What the pages show ------------------------------------------------------------------------------
 
 
-def test_hosts_that_wait_are_listed_with_what_limits_them(connection, busy):
+def test_waiting_hosts_are_listed_with_their_limits(connection, busy):
     register_node(connection, "worker")
     BinState.objects.filter(bin=busy).update(last_start_at=NOON + seconds(86))
 
@@ -69,10 +69,10 @@ def test_the_list_is_live_only_while_it_shows_the_busiest(busy):
     assert "news.example" in text_of(found)
 
 
-def test_a_row_pictures_the_rate_of_its_host_as_somebody_looked(busy):
+def test_a_row_shows_the_rate_of_its_host_between_readings(busy):
     for starts in (1, 11, 21):
         BinState.objects.filter(bin=busy).update(starts=starts, open_turns=1, closed_at=NOON - seconds(21 - starts))
-        (line,) = read_bin_lines([busy.pk], now=NOON)
+        (line,) = read_host_statuses([busy.pk], now=NOON)
 
     points = host_row(line, now=NOON)["spark"].split()
 
@@ -80,7 +80,7 @@ def test_a_row_pictures_the_rate_of_its_host_as_somebody_looked(busy):
     assert {point.partition(",")[2] for point in points} == {"1"}
 
 
-def test_a_list_by_name_goes_on_behind_its_last_host(connection):
+def test_a_list_by_name_continues_behind_its_last_host(connection):
     for number in range(60):
         make_bin(f"h{number:02}.example")
     client = visitor()
@@ -96,14 +96,14 @@ def test_a_list_by_name_goes_on_behind_its_last_host(connection):
 
 
 @pytest.mark.parametrize("query", ["?state=nonsense", "?after=nonsense", "?after=-1", "?after=99999999999999999999"])
-def test_a_list_that_cannot_be_asked_for_says_so(busy, query):
+def test_a_list_that_cannot_be_read_gives_the_reason(busy, query):
     answer = visitor().get(f"/hosts/{query}")
 
     assert answer.status_code == 200
     assert re.search(r'<small data-tone="failed">|class="message warning"', answer.content.decode())
 
 
-def test_a_host_tells_who_says_each_of_its_limits_since_when(connection, busy):
+def test_a_host_shows_the_source_and_the_start_of_each_limit(connection, busy):
     everywhere = make_policy("for all", holds_everywhere=True, open_requests=500)
     make_rule(everywhere, "*.example", open_requests=3)
     Bin.objects.filter(pk=busy.pk).update(interval=9.0)
@@ -119,7 +119,7 @@ def test_a_host_tells_who_says_each_of_its_limits_since_when(connection, busy):
     assert limits["Bytes per second"]["most"] == "no limit"
 
 
-def test_a_picture_shows_what_is_allowed_only_while_jobs_ask_for_the_host(busy):
+def test_a_chart_shows_the_allowed_rate_only_while_jobs_request_the_host(busy):
     while_it_runs = screen(busy)["picture"]
     set_phase(Job.objects.get(), phase=Phase.INACTIVE)
 
@@ -128,7 +128,7 @@ def test_a_picture_shows_what_is_allowed_only_while_jobs_ask_for_the_host(busy):
     assert "allowed" not in screen(busy)["picture"]
 
 
-def test_a_host_shows_who_waits_for_it_next_in_line_first(connection, manager, busy):
+def test_a_host_shows_its_waiting_lanes_next_in_line_first(connection, manager, busy):
     other = make_running_job(manager, name="urgent", policy=make_policy(), priority=1)
     make_documents(make_lane(other.seed, "news.example"), 3)
     CounterDelta.objects.create(
@@ -143,7 +143,7 @@ def test_a_host_shows_who_waits_for_it_next_in_line_first(connection, manager, b
     ]
 
 
-def test_a_host_shows_its_latest_answers_that_it_is_asked_too_much(connection, busy):
+def test_a_host_shows_its_latest_refusals(connection, busy):
     (now,) = connection.execute("SELECT clock_timestamp()").fetchone()
     job = busy.lanes.get().seed.job
     for address, code in (
@@ -156,7 +156,7 @@ def test_a_host_shows_its_latest_answers_that_it_is_asked_too_much(connection, b
             started_at=now, job=job, repository=job.repository, activity="fetch", entity=address, result_code=code
         )
 
-    refusals = read_bin_page(busy.pk, now=now).refusals
+    refusals = read_host_page(busy.pk, now=now).refusals
 
     assert {(one.address, one.code) for one in refusals} == {
         ("http://news.example/a", "429"),
@@ -164,7 +164,7 @@ def test_a_host_shows_its_latest_answers_that_it_is_asked_too_much(connection, b
     }
 
 
-def test_parents_have_no_page_and_what_is_gone_has_none(connection, busy):
+def test_parents_and_deleted_hosts_have_no_page(connection, busy):
     address = make_bin("192.0.2.1", namespace=Bin.ADDRESS)
 
     assert visitor().get(f"/hosts/{address.pk}/").status_code == 404
@@ -182,7 +182,7 @@ def test_names_of_hosts_are_text(connection):
 # --- Stops --------------------------------------------------------------------------------------------
 
 
-def test_an_administrator_stops_a_host_with_a_reason_and_lets_it_go_on(busy):
+def test_an_administrator_stops_a_host_with_a_reason_and_releases_it(busy):
     client = visitor("administrator")
     assert "outputs keep their content" in text_of(client.get(f"/hosts/{busy.pk}/stop/"))
 
@@ -215,7 +215,7 @@ def test_a_host_shows_its_refusals_also_when_its_job_has_ended(busy):
     assert screen(busy)["back_off"] == "over, level 1"
 
 
-def test_an_administrator_ends_a_back_off_after_being_told_what_comes_of_it(busy):
+def test_an_administrator_ends_a_back_off_after_reading_its_effect(busy):
     client = visitor("administrator")
     Bin.objects.update(back_off_level=3, back_off_until="2100-01-01T00:00Z", backing_off_since="2026-01-01T00:00Z")
     assert "End back-off" in text_of(client.get(f"/hosts/{busy.pk}/"))
@@ -232,7 +232,7 @@ def test_an_administrator_ends_a_back_off_after_being_told_what_comes_of_it(busy
 
 
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_who_comes_to_end_a_back_off_that_is_over_is_told_so(busy, method):
+def test_ending_a_back_off_that_is_over_is_refused_with_a_message(busy, method):
     answer = getattr(visitor("administrator"), method)(f"/hosts/{busy.pk}/end-back-off/", follow=True)
 
     assert "news.example is not backing off." in text_of(answer)
@@ -255,7 +255,7 @@ def test_a_host_is_not_stopped_without_a_reason(busy):
         ("bücher.example", "xn--bcher-kva.example"),
     ],
 )
-def test_a_host_that_no_crawl_has_come_to_is_stopped_by_its_name(db, typed, name):
+def test_a_host_that_no_crawl_has_reached_is_stopped_by_its_name(db, typed, name):
     client, wish = visitor("operator"), {"pattern": typed, "reason": "never", "stop": ""}
     assert "Stop or deny it anyway" in text_of(client.post("/hosts/denied/", wish))
     assert not Bin.objects.exists()
@@ -267,7 +267,7 @@ def test_a_host_that_no_crawl_has_come_to_is_stopped_by_its_name(db, typed, name
 
 
 @pytest.mark.parametrize("typed", ["", "a b", "ftp://a.example/", "http://", "a.example:99999"])
-def test_what_names_no_host_is_refused(db, typed):
+def test_an_address_without_a_host_is_refused(db, typed):
     answer = visitor("administrator").post("/hosts/denied/", {"pattern": typed, "reason": "never", "stop": ""})
 
     assert "Write the name of a host" in text_of(answer)
@@ -277,7 +277,7 @@ def test_what_names_no_host_is_refused(db, typed):
 # --- The deny list ------------------------------------------------------------------------------------
 
 
-def test_a_pattern_is_looked_at_denied_and_allowed_again(connection, busy):
+def test_a_pattern_is_checked_denied_and_allowed_again(connection, busy):
     client = visitor("administrator")
     assert "Matching known hosts: 1. news.example" in text_of(
         client.post("/hosts/denied/", {"pattern": "*.example", "look": ""})
@@ -322,7 +322,7 @@ def test_rules_of_other_policies_that_deny_everywhere_are_on_the_list(connection
 
 
 @pytest.mark.parametrize("pattern", ["", "*", "**", "a b", "http://a.example/", "/srv/files:1", "bü*.example"])
-def test_what_is_no_pattern_or_every_host_is_not_denied(db, pattern):
+def test_an_invalid_pattern_and_every_host_cannot_be_denied(db, pattern):
     answer = visitor("administrator").post(
         "/hosts/denied/", {"pattern": pattern, "reason": "they asked", "confirm": "on", "deny": ""}
     )
@@ -331,7 +331,7 @@ def test_what_is_no_pattern_or_every_host_is_not_denied(db, pattern):
     assert not ThrottlePolicy.objects.exists()
 
 
-def test_what_is_denied_already_is_refused_with_the_reason(db):
+def test_a_host_that_is_already_denied_is_refused_with_the_reason(db):
     client = visitor("administrator")
     client.post("/hosts/denied/", {"pattern": "*.example", "reason": "they asked", "confirm": "on", "deny": ""})
 
@@ -343,7 +343,7 @@ def test_what_is_denied_already_is_refused_with_the_reason(db):
     assert ThrottlePolicy.objects.get().rules.count() == 2
 
 
-def test_who_took_the_name_of_the_list_is_told_of(db):
+def test_a_policy_that_took_the_name_of_the_deny_list_is_listed(db):
     make_policy("Deny list", open_requests=1)
 
     answer = visitor("administrator").post(
@@ -387,7 +387,7 @@ def test_operators_stop_and_deny_and_leave_policies_to_administrators(busy):
 # --- Other pages --------------------------------------------------------------------------------------
 
 
-def test_the_job_and_the_document_say_the_same_of_their_host(connection, busy):
+def test_a_job_and_its_document_agree_on_their_host(connection, busy):
     register_node(connection, "worker")
     BinState.objects.filter(bin=busy).update(last_start_at="2100-01-01T00:00Z")
     job = busy.lanes.get().seed.job

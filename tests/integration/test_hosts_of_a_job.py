@@ -64,7 +64,7 @@ def sleepers(connection, running):
     connection.execute("ANALYZE jobs_bin, jobs_binstate, jobs_lane, jobs_lanestate, jobs_counter")
 
 
-def test_those_in_work_come_first_then_those_that_wait_then_those_that_were_asked_last(running, sleepers):
+def test_hosts_in_progress_come_first_then_waiting_ones_then_the_latest(running, sleepers):
     late = make_lane(running.seed, "late.example", ready_at=None, served_at=NOON)
     count(late, 200, stage=Stage.DONE, outcome=Outcome.INDEXED, code="200")
     waiting = make_lane(running.seed, "waiting.example", ready_at=NOON + seconds(60), served_at=NOON)
@@ -79,7 +79,7 @@ def test_those_in_work_come_first_then_those_that_wait_then_those_that_were_aske
     assert len(shown) == 50
 
 
-def test_what_is_counted_of_a_host_is_what_all_of_its_lanes_and_deltas_say(running):
+def test_the_counts_of_a_host_are_those_of_its_lanes_and_deltas(running):
     lane = make_lane(running.seed, "a.example")
     count(lane, 10)
     count(lane, -4, by=CounterDelta.objects.create)
@@ -91,7 +91,7 @@ def test_what_is_counted_of_a_host_is_what_all_of_its_lanes_and_deltas_say(runni
     assert (host.pending, host.active, host.done, host.failed) == (6, 0, 4, 3)
 
 
-def test_so_many_hosts_are_counted_and_no_more(running, sleepers):
+def test_hosts_are_counted_up_to_a_limit(running, sleepers):
     page = read_job_page(running.job.pk, now=NOON)
     screen = job_screen(page, now=NOON)
 
@@ -110,7 +110,7 @@ def test_few_hosts_are_counted_to_the_last(running):
     assert job_screen(page, now=NOON)["hosts_hidden"] == "and 10 more hosts"
 
 
-def test_of_very_many_hosts_only_those_that_may_be_shown_are_read(running, sleepers):
+def test_only_the_shown_hosts_of_very_many_are_read(running, sleepers):
     reader = Reader(of={"jobs_lane", "jobs_lanestate", "jobs_bin", "jobs_binstate", "jobs_counter", "jobs_jobcounter"})
 
     with django_connection.execute_wrapper(reader):

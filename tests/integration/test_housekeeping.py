@@ -70,7 +70,7 @@ def test_requests_that_ended_long_ago_go_and_open_ones_stay(connection, main):
     assert ClusterRequest.objects.get() == still_open
 
 
-def test_who_owns_a_group_is_not_forgotten(connection, main):
+def test_the_owner_of_a_group_is_not_forgotten(connection, main):
     owner = register_node(connection, "manager", name="owner")
     make_group(make_job().seeds.get(), owner=owner)
     end(connection, owner)
@@ -80,7 +80,7 @@ def test_who_owns_a_group_is_not_forgotten(connection, main):
     assert status_of(connection, owner.id) == "stopped"
 
 
-def test_the_circle_of_a_one_shot_goes_once_nobody_is_in_it(connection, main):
+def test_the_scope_of_a_one_shot_is_deleted_with_its_last_node(connection, main):
     ended, waited_for = (
         register_node(connection, "manager", name=scope, scope=scope) for scope in ("ended", "waited for")
     )

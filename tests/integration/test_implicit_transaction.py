@@ -57,7 +57,7 @@ def executing(connection, *, together):
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_a_statement_whose_preparing_is_broken_off_by_a_lock_works_when_the_lock_is_gone(dsn, others, node, together):
+def test_a_preparation_that_a_lock_interrupts_works_after_the_lock(dsn, others, node, together):
     limits = {"purpose": "work", "timeout": seconds(0.4)}
     with contextlib.closing(connect(dsn, node_id=node.id, **limits)) as daemons:
         for _ in range(daemons.prepare_threshold):
@@ -81,14 +81,14 @@ def test_all_of_it_is_seen_by_others_at_its_end_and_nothing_before(mine, others,
     assert [capacity_of(others, node), capacity_of(others, other_node)] == [2, 2]
 
 
-def test_each_statement_sees_what_others_committed_before_it(mine, others, node):
+def test_each_statement_sees_earlier_commits_of_others(mine, others, node):
     with implicit_transaction(mine) as cursor:
         assert cursor.execute(READ, [node.id]).fetchone().capacity == 1
         others.execute(BUMP, [5, node.id])
         assert cursor.execute(READ, [node.id]).fetchone().capacity == 5
 
 
-def test_an_exception_of_ours_rolls_back_what_was_written_and_leaves_the_connection_usable(mine, others, node):
+def test_an_exception_rolls_back_and_leaves_the_connection_usable(mine, others, node):
     def fail(_cursor):
         raise KeyError
 
@@ -99,7 +99,7 @@ def test_an_exception_of_ours_rolls_back_what_was_written_and_leaves_the_connect
     assert capacity_of(mine, node) == 1
 
 
-def test_a_statement_that_fails_says_so_itself_and_rolls_back_what_was_written(mine, others, node):
+def test_a_failing_statement_raises_its_own_error_and_rolls_back(mine, others, node):
     def divide(cursor):
         cursor.execute("SELECT 1 / 0")
         pytest.fail("the error came late")
@@ -110,7 +110,7 @@ def test_a_statement_that_fails_says_so_itself_and_rolls_back_what_was_written(m
     assert capacity_of(mine, node) == 1
 
 
-def test_the_cursor_knows_how_many_rows_a_statement_changed(mine, node):
+def test_the_cursor_returns_the_number_of_changed_rows(mine, node):
     with implicit_transaction(mine) as cursor:
         assert cursor.execute(BUMP, [2, node.id]).rowcount == 1
 
@@ -124,14 +124,14 @@ def test_a_fence_that_it_holds_is_held_until_its_end(mine, others, node):
     others.execute("SELECT FROM nodes_node WHERE id = %s FOR UPDATE NOWAIT", [node.id])
 
 
-def test_a_shut_fence_rolls_back_what_was_written_before_it(mine, others, node):
+def test_a_refused_fence_rolls_back_earlier_writes(mine, others, node):
     members.stop(others, node_id=node.id, reason="asked to")
     with pytest.raises(FenceRefused):
         bump_and(lambda _cursor: hold_node(mine, node.id), mine, node)
     assert capacity_of(others, node) == 1
 
 
-def test_what_a_frozen_process_holds_ends_with_the_mark_of_its_node(dsn, others):
+def test_claims_of_a_frozen_process_end_with_the_mark_of_its_node(dsn, others):
     main, frozen = register_node(others), register_node(others, "worker", capacity=1)
     term, verdict = elect_main(others, main), fall_silent(others, frozen)
     work = connect(dsn, node_id=frozen.id, purpose="work", timeout=frozen.timeout)
@@ -148,7 +148,7 @@ def test_what_a_frozen_process_holds_ends_with_the_mark_of_its_node(dsn, others)
 
 
 @pytest.mark.parametrize("at", ["its beginning", "its middle", "a statement", "its end"])
-def test_a_session_that_the_server_ends_leaves_a_connection_that_is_known_to_be_broken(mine, others, node, at):
+def test_a_session_that_the_server_ends_leaves_a_known_broken_connection(mine, others, node, at):
     def end_session():
         others.execute("SELECT pg_terminate_backend(%s, 5000)", [mine.info.backend_pid])
 

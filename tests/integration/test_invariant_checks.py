@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from jobs.duties import check
-from jobs.duties.check import ASTRAY, check_invariants
+from jobs.duties.check import VIOLATIONS, check_invariants
 from jobs.duties.context import Pass
 from jobs.lifecycle.document import Stage
 from jobs.models import Batch, Bin, BinState, CounterDelta, InvariantCheck, ThrottleGroup
@@ -73,11 +73,11 @@ def end(node):
     Node.objects.filter(pk=node.id).update(status="failed", stopped_at=LONG_AGO)
 
 
-def test_in_the_middle_of_a_crawl_all_hold(crawl):
+def test_all_invariants_hold_in_the_middle_of_a_crawl(crawl):
     assert crawl.check() == dict.fromkeys(InvariantCheck.Name.values, 0)
 
 
-def test_a_group_whose_owner_is_long_gone_is_found(crawl):
+def test_a_group_of_a_long_lost_owner_is_found(crawl):
     end(crawl.manager)
 
     assert crawl.check()["owners"] == 1
@@ -97,7 +97,7 @@ def test_documents_whose_batch_is_over_are_found(crawl):
     assert "that is done" in crawl.example("claims")
 
 
-def test_a_batch_with_a_worker_that_is_long_gone_is_found(crawl):
+def test_a_batch_of_a_long_lost_worker_is_found(crawl):
     end(crawl.worker)
 
     assert crawl.check()["workers"] == Batch.objects.filter(state="sent").count() > 0
@@ -112,7 +112,7 @@ def test_a_place_that_is_counted_and_not_open_is_found(crawl):
     assert "7 requests are counted" in crawl.example("places")
 
 
-def test_places_are_looked_at_in_what_limits_many_hosts_too(connection):
+def test_places_below_shared_limits_are_checked_too(connection):
     crawl = Crawl(connection, total_open_requests=9)
     total = BinState.objects.filter(bin__namespace=Bin.POLICY)
     assert total.get().open_requests > 0
@@ -124,7 +124,7 @@ def test_places_are_looked_at_in_what_limits_many_hosts_too(connection):
     assert "9 requests are counted" in crawl.example("places")
 
 
-def test_a_count_that_is_not_what_the_rows_say_is_found(crawl):
+def test_a_count_that_differs_from_its_rows_is_found(crawl):
     CounterDelta.objects.create(
         job_id=crawl.running.job.pk,
         lane_id=crawl.lane.pk,
@@ -138,7 +138,7 @@ def test_a_count_that_is_not_what_the_rows_say_is_found(crawl):
     assert f"lane {crawl.lane.pk}: 1 more" in crawl.example("counts")
 
 
-def test_what_does_not_hold_is_logged(crawl, caplog):
+def test_a_broken_invariant_is_logged(crawl, caplog):
     BinState.objects.update(open_requests=7)
 
     with caplog.at_level(logging.ERROR):
@@ -147,14 +147,14 @@ def test_what_does_not_hold_is_logged(crawl, caplog):
     assert "invariant places does not hold: 1 astray" in caplog.text
 
 
-def test_a_look_that_takes_too_long_is_given_up_and_said(crawl, monkeypatch):
-    monkeypatch.setitem(ASTRAY, "claims", "SELECT pg_sleep(5)::text")
+def test_a_check_that_takes_too_long_is_given_up_with_a_line(crawl, monkeypatch):
+    monkeypatch.setitem(VIOLATIONS, "claims", "SELECT pg_sleep(5)::text")
     monkeypatch.setattr(check, "_LOOK_SOON", "SET LOCAL statement_timeout = '20ms'")
 
     assert crawl.check()["claims"] is None
 
 
-def test_an_old_main_writes_nothing_of_what_it_finds(crawl):
+def test_an_old_main_writes_none_of_its_findings(crawl):
     old = TermHeld(scope="cluster", term=crawl.term.term - 1, main_id=crawl.manager.id)
 
     with pytest.raises(FenceRefused):

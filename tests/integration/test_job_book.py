@@ -29,7 +29,7 @@ def disable(job, *, is_disabled=True, cluster="jobs"):
     DistributedJobSwitch.objects.create(cluster=cluster, job=job, is_disabled=is_disabled, changed_at=NOON)
 
 
-def test_what_a_node_says_last_of_its_jobs_counts(book):
+def test_the_latest_report_of_a_node_about_its_jobs_applies(book):
     book.note(status_of(items=frozenset("ab"), runs=1, next_at=NOON))
     book.note(status_of(items=frozenset("a"), runs=2, failures=1, last_failure="OSError: \0", last_began_at=NOON))
 
@@ -39,7 +39,7 @@ def test_what_a_node_says_last_of_its_jobs_counts(book):
     assert (row.last_began_at, row.next_at) == (NOON, None)
 
 
-def test_who_leaves_is_in_the_book_no_more(book):
+def test_a_leaving_process_is_deleted_from_the_database(book):
     book.note(status_of())
 
     book.leave()

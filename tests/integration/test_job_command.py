@@ -23,7 +23,7 @@ def said(capsys, *arguments):
     return capsys.readouterr().out.strip()
 
 
-def test_a_job_says_how_it_stands(job, capsys):
+def test_a_job_shows_its_state(job, capsys):
     Job.objects.update(phase=Phase.READY_FOR_STARTUP, reason="its source does not answer")
 
     assert said(capsys, "manual") == "manual: Starting up (READYFORSTARTUP): its source does not answer"
@@ -36,14 +36,14 @@ def test_a_verb_is_done_and_written_down_under_the_users_name(job, capsys, monke
     assert JobEvent.objects.get(kind="start_minimal").made_by == "vera"
 
 
-def test_what_is_not_possible_says_what_is(job):
+def test_an_impossible_action_names_the_possible_ones(job):
     with pytest.raises(CommandError, match="Possible now: start, start-minimal, reset-seeding, delete") as refused:
         call_command("job", "manual", "pause")
 
     assert refused.value.returncode == 1
 
 
-def test_a_job_that_is_not_there_and_a_verb_that_is_none_are_told(job):
+def test_a_missing_job_and_an_unknown_verb_are_refused(job):
     with pytest.raises(CommandError, match="No job has the name 'other'"):
         call_command("job", "other")
     with pytest.raises(CommandError, match="invalid choice"):

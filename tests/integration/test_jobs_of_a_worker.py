@@ -42,14 +42,14 @@ def found(connection, job, *claims, edits=()):
 
 
 @pytest.mark.parametrize("version", ["specification_version", "seeds_version"])
-def test_a_document_claimed_after_an_edit_is_not_read_by_what_was_known_before(connection, job, version):
+def test_a_document_that_is_claimed_after_an_edit_is_read_with_the_edit(connection, job, version):
     known, edited = found(connection, job, claim_of(job), claim_of(job, **{version: 2}))
 
     assert known is not None
     assert edited is None
 
 
-def test_a_document_claimed_before_an_edit_is_read_by_what_is_known_now(connection, job):
+def test_a_document_claimed_before_an_edit_is_read_with_the_edit(connection, job):
     specification = {**job.specification, "exclude": ["private"]}
 
     [edited] = found(

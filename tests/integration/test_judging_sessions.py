@@ -39,7 +39,7 @@ def test_a_session_ends_with_the_password_that_it_began_with():
     assert judge_sessions([key]) == {key: NOT_LOGGED_IN}
 
 
-async def test_pages_that_ask_at_one_moment_are_answered_by_one_look():
+async def test_pages_that_open_at_one_moment_share_one_reading():
     looks = []
 
     async def run(work):

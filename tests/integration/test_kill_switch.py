@@ -6,7 +6,7 @@ import pytest
 
 from jobs.connectors.repository.web.kind import HOSTS
 from jobs.models import Bin, DenialReason
-from jobs.queries.hosts.lines import read_bin_lines
+from jobs.queries.hosts.lines import read_host_statuses
 from jobs.queue.discover import open_lanes
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
@@ -41,7 +41,7 @@ def stopped():
 
 
 def denied():
-    lines = read_bin_lines(list(Bin.objects.values_list("pk", flat=True)), now=NOON)
+    lines = read_host_statuses(list(Bin.objects.values_list("pk", flat=True)), now=NOON)
     return sorted(line.name for line in lines if line.verdict.cause == Cause.DENIED)
 
 
@@ -68,7 +68,7 @@ def test_a_stop_holds_for_ports_that_a_crawl_comes_to_later(connection, manager,
     assert "other.example:7070" not in stopped()
 
 
-def test_all_ports_that_were_stopped_together_go_on_together(hosts):
+def test_all_ports_that_were_stopped_together_are_released_together(hosts):
     bins.stop(Bin.objects.get(name=PORTS[1]).pk, reason="an earlier one", made_by="bob", now=NOON.replace(year=2020))
     bare = stop(HOST)
     assert stopped() == sorted(PORTS)
@@ -112,7 +112,7 @@ def test_a_denial_is_taken_back_for_every_port(hosts):
 
 
 @pytest.mark.parametrize("name", ["new.example", f"{HOST}:1"])
-def test_a_host_that_no_crawl_has_come_to_is_asked_back(hosts, name):
+def test_a_host_that_no_crawl_has_reached_needs_confirmation(hosts, name):
     for wish in (stop, deny):
         with pytest.raises(HostsUnknown, match="Check the name"):
             wish(name)
@@ -125,7 +125,7 @@ def test_a_host_that_no_crawl_has_come_to_is_asked_back(hosts, name):
     assert [denial.pattern for denial in deny_list.denials()] == [name]
 
 
-def test_neither_strength_goes_without_a_reason(hosts):
+def test_a_stop_and_a_denial_need_a_reason(hosts):
     for wish in (bins.stop_named, deny_list.deny):
         with pytest.raises(Invalid, match="Write a reason"):
             wish(HOST, reason=" ", made_by="ada", now=NOON)
@@ -140,7 +140,7 @@ def test_a_stop_that_adds_nothing_is_refused(hosts):
         stop(HOST)
 
 
-def test_documents_of_a_stopped_host_wait_until_it_goes_on(connection, manager):
+def test_documents_of_a_stopped_host_wait_until_its_release(connection, manager):
     running = make_running_job(manager, policy=make_policy())
     lane = make_lane(running.seed, HOST)
     make_documents(lane, ["a", "b"])

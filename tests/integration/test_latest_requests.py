@@ -73,7 +73,7 @@ def test_failures_behind_a_minute_without_any_have_a_known_beginning(running):
     assert read_latest_requests(now=NOON).of("dead.example").failing_since == NOON - dt.timedelta(seconds=495)
 
 
-def test_requests_of_an_earlier_run_say_nothing_of_the_present_one(running):
+def test_requests_of_an_earlier_run_do_not_count_for_the_present_one(running):
     Activity.objects.bulk_create(request(running, "dead.example", "REFUSED", ago=ago) for ago in spread(50, over=50))
 
     Job.objects.update(started_at=NOON - dt.timedelta(seconds=10))
@@ -90,7 +90,7 @@ HISTORIES = st.lists(
 @example(history=[("a", "200", 1), ("a", "503", 1)], older=0, most=1)
 @given(history=HISTORIES, older=st.integers(0, 40), most=st.integers(1, 60))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_is_counted_are_the_newest_requests_without_a_gap(running, monkeypatch, history, older, most):
+def test_the_newest_requests_without_a_gap_are_counted(running, monkeypatch, history, older, most):
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._ROWS", older)
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._MOST_ROWS", most)
     Activity.objects.all().delete()

@@ -106,7 +106,7 @@ def test_a_job_that_is_not_there_cannot_be_moved(db):
     ],
     ids=lambda facts: " ".join(map(str, facts.values())),
 )
-def test_the_database_refuses_what_is_no_state(job, facts):
+def test_the_database_refuses_invalid_states(job, facts):
     with pytest.raises(IntegrityError), transaction.atomic():
         put(job, **facts)
 
@@ -120,7 +120,7 @@ def test_a_job_without_a_seed_or_an_output_is_not_started(job):
 
 
 @pytest.mark.parametrize("verb", ["start", "pause", "resume", "abort", "restart", "delete"])
-def test_two_who_ask_for_the_same_get_one_transition(job, verb):
+def test_two_equal_requests_make_one_transition(job, verb):
     where = {
         "start": "inactive",
         "pause": "running",

@@ -150,7 +150,7 @@ def running_job(name="manual"):
 
 
 @pytest.mark.parametrize("topic", ["overview", "nodes", "cluster"])
-async def test_who_follows_is_sent_the_whole_screen(topic):
+async def test_a_subscriber_gets_the_whole_screen(topic):
     _, session = await log_in("viewer")
 
     async with opened(session) as socket:
@@ -177,7 +177,7 @@ async def test_a_number_arrives_within_two_seconds_of_its_change():
     assert min(took[1:]) < 2
 
 
-async def test_screens_come_no_sooner_than_a_second_and_a_half_after_each_other():
+async def test_screens_are_at_least_a_second_and_a_half_apart():
     _, session = await log_in("viewer")
     job = await running_job()
 
@@ -196,7 +196,7 @@ async def test_screens_come_no_sooner_than_a_second_and_a_half_after_each_other(
     assert all(later - earlier > 1.3 for earlier, later in pairwise(arrived[1:]))
 
 
-async def test_after_the_whole_screen_only_what_changed_is_sent():
+async def test_only_changes_are_sent_after_the_whole_screen():
     _, session = await log_in("viewer")
     job = await running_job()
 
@@ -210,7 +210,7 @@ async def test_after_the_whole_screen_only_what_changed_is_sent():
     assert "name" in whole.keys() - changed.keys()
 
 
-async def test_what_costs_much_to_read_is_read_seldom(monkeypatch):
+async def test_expensive_readings_are_rare(monkeypatch):
     monkeypatch.setattr(bridge_module, "_KEPT", 0.0)
     monkeypatch.setattr(bridge_module, "_measured", lambda work: (work(), 0.03))
     monkeypatch.setattr(bridge_module, "read_screen", lambda _: {"status": str(time.monotonic())})
@@ -225,7 +225,7 @@ async def test_what_costs_much_to_read_is_read_seldom(monkeypatch):
     assert arrived[3] - arrived[2] > 4
 
 
-async def test_nothing_is_sent_while_hidden_and_the_present_screen_when_visible_again():
+async def test_a_hidden_page_gets_nothing_and_the_present_screen_when_shown():
     _, session = await log_in("viewer")
     job = await running_job()
 
@@ -288,7 +288,7 @@ async def test_a_beat_comes_every_two_seconds():
     assert min(later - earlier for earlier, later in pairwise(beaten_at)) < 3
 
 
-async def test_one_look_judges_all_who_hear_a_beat(monkeypatch):
+async def test_one_read_checks_all_pages_at_a_heartbeat(monkeypatch):
     looks = []
     judge_sessions = judging.judge_sessions
     monkeypatch.setattr(judging, "judge_sessions", lambda keys: (looks.append(set(keys)), judge_sessions(keys))[1])
@@ -306,7 +306,7 @@ async def test_one_look_judges_all_who_hear_a_beat(monkeypatch):
     assert all(look == {ours, theirs} for look in looks)
 
 
-async def test_a_page_of_a_job_that_goes_is_told():
+async def test_a_page_of_a_deleted_job_is_notified():
     _, session = await log_in("viewer")
     job = await in_thread(make_job)()
 
@@ -318,7 +318,7 @@ async def test_a_page_of_a_job_that_goes_is_told():
         assert await next_frame(socket, "gone")
 
 
-async def test_it_goes_on_when_the_database_has_cut_every_connection(connection):
+async def test_it_continues_after_the_database_has_cut_every_connection(connection):
     _, session = await log_in("viewer")
     job = await running_job()
 
@@ -353,7 +353,7 @@ async def test_without_a_role_the_socket_closes():
 
 
 @pytest.mark.parametrize("origin", [b"http://elsewhere.test", b"", b"null"])
-async def test_a_foreign_page_is_not_let_in(origin):
+async def test_a_socket_of_a_foreign_page_is_refused(origin):
     _, session = await log_in("viewer")
 
     async with opened(session, origin=origin) as socket:
@@ -378,7 +378,7 @@ async def test_after_a_logout_the_socket_closes():
         assert await close_code(socket) == NOT_LOGGED_IN
 
 
-async def test_with_the_role_the_socket_goes():
+async def test_a_socket_closes_with_the_loss_of_its_role():
     user, session = await log_in("viewer")
 
     async with opened(session) as socket:
@@ -438,7 +438,7 @@ async def test_a_flood_closes_the_socket():
         assert await close_code(socket) == TOO_MUCH
 
 
-async def test_a_job_that_never_was_is_gone():
+async def test_an_unknown_job_does_not_exist():
     _, session = await log_in("viewer")
 
     async with opened(session) as socket:
@@ -447,7 +447,7 @@ async def test_a_job_that_never_was_is_gone():
         assert await next_frame(socket, "gone")
 
 
-async def test_the_server_starts_and_stops_what_it_needs(connection):
+async def test_the_server_starts_and_stops_its_parts(connection):
     started, stopped = asyncio.Event(), asyncio.Event()
     messages = asyncio.Queue()
     await messages.put({"type": "lifespan.startup"})

@@ -18,12 +18,12 @@ from jobs.queue import release
 from jobs.queue.flushing.flush import flush
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.take import take
-from nodes.database.connections import PatientConnection, connect, unhurried
+from nodes.database.connections import ConnectionWithTimeouts, connect, without_timeouts
 from nodes.decisions.elect import elect
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import NodeKind
 from nodes.membership import leadership, members, snapshot
-from nodes.membership.heartbeat import Heart
+from nodes.membership.heartbeat import HeartbeatThread
 from tests.support.cluster import NOON, TIMEOUT, elect_main, events_of, seconds, status_of
 from tests.support.factories import facts_of, make_documents, make_lane, make_policy, make_result, make_running_job
 from tests.support.proxy import SYNC, Direction, Proxy
@@ -86,7 +86,7 @@ def test_a_node_whose_entry_was_not_answered_is_entered_once_and_works(proxy, wo
     assert events_of(connection, identity.id) == ["registered", "running"]
 
 
-def test_a_main_whose_election_was_not_answered_finds_itself_main_in_that_term(proxy, work, connection):
+def test_a_main_whose_election_got_no_answer_finds_itself_elected(proxy, work, connection):
     me = NodeIdentity.of_this_process(kind=NodeKind.MANAGER, scope="cluster", name="here", timeout=TIMEOUT)
     members.join(connection, identity=me)
     lost = proxy.lose_answer(b"COMMIT")
@@ -163,7 +163,7 @@ def test_outcomes_whose_flush_was_not_answered_count_once(proxy, work, connectio
 # --- No endless waits ----------------------------------------------------------------------------
 
 
-def test_an_answer_that_does_not_come_is_given_up_and_the_work_is_done_on_a_new_connection(proxy, dsn):
+def test_a_missing_answer_is_given_up_and_the_work_uses_a_new_connection(proxy, dsn):
     patient = WorkConnection(
         proxy.dsn(dsn),
         node_id=uuid.uuid4(),
@@ -183,7 +183,7 @@ def test_an_answer_that_does_not_come_is_given_up_and_the_work_is_done_on_a_new_
     patient.close()
 
 
-def test_who_is_told_to_stop_meanwhile_waits_no_longer(proxy, dsn):
+def test_a_stop_ends_the_wait(proxy, dsn):
     stops = []
     work = WorkConnection(
         proxy.dsn(dsn),
@@ -203,7 +203,7 @@ def test_who_is_told_to_stop_meanwhile_waits_no_longer(proxy, dsn):
             asked.result(10)
 
 
-def test_a_session_that_ended_because_its_transaction_stood_still_is_made_anew(work, connection):
+def test_a_session_that_ended_with_its_idle_transaction_is_opened_again(work, connection):
     calls = []
 
     def freeze(mine):
@@ -221,12 +221,12 @@ def test_a_session_that_ended_because_its_transaction_stood_still_is_made_anew(w
     assert len(calls) == 2
 
 
-def test_what_changes_tables_may_take_as_long_as_it_takes(dsn):
+def test_a_migration_may_take_any_time(dsn):
     with connect(dsn, node_id=uuid.uuid4(), purpose="work", timeout=seconds(0.05)) as mine:
         with pytest.raises(psycopg.errors.QueryCanceled):
             mine.execute("SELECT pg_sleep(0.3)")
 
-        with unhurried(mine):
+        with without_timeouts(mine):
             mine.execute("SELECT pg_sleep(0.3)")
 
         with pytest.raises(psycopg.errors.QueryCanceled):
@@ -236,19 +236,21 @@ def test_what_changes_tables_may_take_as_long_as_it_takes(dsn):
 @pytest.mark.parametrize("direction", [*list(Direction), Direction.BOTH], ids=str)
 def test_a_heart_beats_again_within_two_beats_after_its_line_is_mended(proxy, dsn, connection, worker, direction):
     beat = seconds(0.5)
-    heart = Heart(dsn=proxy.dsn(dsn), node_id=worker.id, interval=beat, timeout=4 * beat, give_up=seconds(600))
-    heart.start()
-    wait_until(lambda: heart.trust.may_begin)
+    heartbeats = HeartbeatThread(
+        dsn=proxy.dsn(dsn), node_id=worker.id, interval=beat, timeout=4 * beat, give_up=seconds(600)
+    )
+    heartbeats.start()
+    wait_until(lambda: heartbeats.trust.may_begin)
 
     proxy.cut(direction)
-    wait_until(lambda: heart.trust.must_close)
-    assert not heart.is_steady(seconds(0.1))
+    wait_until(lambda: heartbeats.trust.must_close)
+    assert not heartbeats.is_steady(seconds(0.1))
     proxy.heal()
     mended_at = connection.execute("SELECT clock_timestamp()").fetchone()[0]
 
-    wait_until(lambda: heart.trust.may_begin)
+    wait_until(lambda: heartbeats.trust.may_begin)
     silent_for = last_beat(connection, worker) - mended_at
-    heart.stop()
+    heartbeats.stop()
     assert silent_for < 2 * beat
 
 
@@ -256,7 +258,7 @@ def last_beat(connection, node) -> dt.datetime:
     return connection.execute("SELECT heartbeat_at FROM nodes_node WHERE id = %s", [node.id]).fetchone()[0]
 
 
-def test_a_page_whose_connection_hangs_hears_so_within_seconds(proxy, dsn):
+def test_a_page_with_a_hanging_connection_shows_it_within_seconds(proxy, dsn):
     wrapper = django_connection.copy()
     address = psycopg.conninfo.conninfo_to_dict(proxy.dsn(dsn))
     wrapper.settings_dict |= {
@@ -267,7 +269,7 @@ def test_a_page_whose_connection_hangs_hears_so_within_seconds(proxy, dsn):
     wrapper.settings_dict["OPTIONS"].pop("directory", None)
     with wrapper.cursor() as cursor:
         cursor.execute("SELECT 1")
-    assert isinstance(wrapper.connection, PatientConnection)
+    assert isinstance(wrapper.connection, ConnectionWithTimeouts)
     proxy.cut()
 
     assert not wrapper.is_usable()

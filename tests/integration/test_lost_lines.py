@@ -209,7 +209,7 @@ def test_standard_output_takes_its_file_away_without_a_loss(var, lines, job, pat
     assert losses() == []
 
 
-def test_page_api_and_attention_list_tell_of_the_loss(lines, job, path, flushed, written):
+def test_page_api_and_attention_list_show_the_loss(lines, job, path, flushed, written):
     path.unlink()
     flushed(job.indexed(OTHER_PAGE))
     sentence = f"Output lines lost lines on {os.uname().nodename}: its file had {written} B and now has 0 B."

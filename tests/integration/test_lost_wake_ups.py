@@ -42,7 +42,7 @@ def page_of(connection, lane):
     return connection.execute(statement, [lane.id]).fetchone()[0]
 
 
-def test_a_lane_that_was_served_lately_is_found_by_the_next_look(connection, running):
+def test_a_recently_served_lane_is_found_by_the_next_scan(connection, running):
     sweep = Sweep()
     groups = [running.group.id]
     for number in range(40):
@@ -56,7 +56,7 @@ def test_a_lane_that_was_served_lately_is_found_by_the_next_look(connection, run
     assert awake() == {sleeper.bin.name}
 
 
-def test_what_went_to_sleep_lately_is_looked_at_once_and_nothing_of_it_is_left_out(connection, running, monkeypatch):
+def test_lanes_that_fell_asleep_lately_are_all_checked_once(connection, running, monkeypatch):
     monkeypatch.setattr(wake, "_SWEEP", wake._SWEEP.replace(f"{wake._LATELY_A_PASS}", "3"))
     monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 0)
     hosts = [f"h{number}.example" for number in range(8)]
@@ -70,7 +70,7 @@ def test_what_went_to_sleep_lately_is_looked_at_once_and_nothing_of_it_is_left_o
     assert awake() == set(hosts)
 
 
-def test_every_lane_is_looked_at_within_a_round(connection, running, monkeypatch):
+def test_every_lane_is_checked_within_a_round(connection, running, monkeypatch):
     monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 4)
     other = make_running_job(running.manager)
     hosts = [f"h{number}.example" for number in range(10)]
@@ -87,7 +87,7 @@ def test_every_lane_is_looked_at_within_a_round(connection, running, monkeypatch
     assert awake() == set(hosts)
 
 
-def test_a_round_goes_on_page_after_page_and_then_from_the_first_one(connection, running, monkeypatch):
+def test_a_round_reads_page_after_page_and_then_starts_again(connection, running, monkeypatch):
     monkeypatch.setattr(wake, "_PAGES_A_PASS", 1)
     first = make_sleeper(running, "first.example", documents=0)
     for number in range(2 * STATES_A_PAGE):
@@ -112,7 +112,7 @@ def test_a_round_goes_on_page_after_page_and_then_from_the_first_one(connection,
     assert {first.bin.name, last.bin.name} <= awake()
 
 
-def test_the_next_round_finds_what_has_gone_to_sleep_behind_the_look(connection, running, monkeypatch):
+def test_the_next_round_finds_lanes_that_fell_asleep_behind_the_scan(connection, running, monkeypatch):
     monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 2)
     lanes = [make_lane(running.seed, f"h{number}.example", ready_at=None) for number in range(5)]
     sweep = Sweep()
@@ -148,7 +148,7 @@ def test_lanes_of_others_are_left_to_them(connection, running):
     assert Sweep().look(connection, groups=[running.group.id + 1], now=NOON + PAUSE) == 0
 
 
-def test_all_lanes_are_looked_at_when_that_is_asked(connection, running, monkeypatch):
+def test_all_lanes_are_scanned_on_request(connection, running, monkeypatch):
     monkeypatch.setattr(wake, "_LATELY_A_PASS", 2)
     monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 1)
     for number in range(7):
@@ -157,7 +157,7 @@ def test_all_lanes_are_looked_at_when_that_is_asked(connection, running, monkeyp
     assert Sweep().look_at_all(connection, groups=[running.group.id], now=NOON) == 7
 
 
-def test_a_look_is_bounded_however_many_lanes_sleep(connection, running):
+def test_a_scan_is_bounded_for_any_number_of_sleeping_lanes(connection, running):
     with connection.transaction():
         connection.execute(
             """
@@ -213,7 +213,7 @@ def slow(connection):
     return make_running_job(register_node(connection, "manager"), policy=make_policy("slow", min_gap=3600.0))
 
 
-def test_a_lane_goes_on_soon_after_the_long_gap_that_it_waits_for_was_made_short(connection, slow):
+def test_a_lane_continues_soon_after_its_long_gap_was_made_short(connection, slow):
     lane = make_held(slow, "a.example", ready_at=NOON + seconds(3600))
     sweep, groups = Sweep(), [slow.group.id]
     assert sweep.look(connection, groups=groups, now=NOON + seconds(60)) == 0
@@ -224,9 +224,7 @@ def test_a_lane_goes_on_soon_after_the_long_gap_that_it_waits_for_was_made_short
     assert ready_at(lane) == NOON + seconds(62)
 
 
-def test_a_round_that_hastens_wakes_very_many_at_a_look_and_goes_on_behind_those_that_it_leaves_asleep(
-    connection, slow, monkeypatch
-):
+def test_a_fast_round_wakes_many_lanes_per_step_and_continues_behind_them(connection, slow, monkeypatch):
     monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 2)
     monkeypatch.setattr(wake, "_IN_TURN_IN_HASTE", 4)
     still = [make_held(slow, f"{n}.still.example", ready_at=NOON + seconds(3600)) for n in range(8)]
@@ -235,7 +233,7 @@ def test_a_round_that_hastens_wakes_very_many_at_a_look_and_goes_on_behind_those
     ThrottlePolicy.objects.update(min_gap=1.0)
     sweep, groups = Sweep(), [slow.group.id]
 
-    sweep.hasten()
+    sweep.speed_up()
     woken = [sweep.look(connection, groups=groups, now=NOON + seconds(60)) for _ in range(2)]
 
     assert woken == [4, 2]
@@ -243,11 +241,11 @@ def test_a_round_that_hastens_wakes_very_many_at_a_look_and_goes_on_behind_those
     assert {ready_at(lane) for lane in still} == {NOON + seconds(3600)}
 
 
-def test_a_round_that_hastens_ends_where_the_table_does_and_the_next_has_its_usual_pace(connection, slow, monkeypatch):
+def test_a_fast_round_ends_with_the_table_and_the_next_has_its_usual_pace(connection, slow, monkeypatch):
     monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 2)
     lanes = [make_held(slow, f"{n}.example", ready_at=NOON + seconds(3600)) for n in range(6)]
     sweep, groups = Sweep(), [slow.group.id]
-    sweep.hasten()
+    sweep.speed_up()
     assert sweep.look(connection, groups=groups, now=NOON + seconds(60)) == 0
 
     ThrottlePolicy.objects.update(min_gap=1.0)
@@ -257,24 +255,24 @@ def test_a_round_that_hastens_ends_where_the_table_does_and_the_next_has_its_usu
     ] * 3
 
 
-def test_an_edit_reaches_the_lanes_of_very_many_hosts_in_a_few_bounded_looks(connection):
+def test_an_edit_reaches_the_lanes_of_very_many_hosts_in_few_bounded_steps(connection):
     bins = 20_000
     queue = FilledQueue(connection, documents=bins, shape=Shape(bins=bins, throttled=1.0))
     sweep, groups = Sweep(), [queue.group.id]
     connection.execute("UPDATE jobs_binstate SET last_start_at = clock_timestamp() - interval '2 s'")
     ThrottlePolicy.objects.update(min_gap=3600.0)
-    sweep.hasten()
+    sweep.speed_up()
     assert sweep.look(connection, groups=groups, now=queue.now()) == 0
 
     ThrottlePolicy.objects.update(min_gap=1.0)
-    sweep.hasten()
+    sweep.speed_up()
     woken = [sweep.look(connection, groups=groups, now=queue.now()) for _ in range(5)]
 
     assert sum(woken) == bins
-    assert max(woken) <= wake._IN_TURN_IN_HASTE
+    assert max(woken) <= wake._LANES_WHEN_FAST
 
 
-def test_a_lane_goes_on_when_its_host_no_longer_asks_for_a_delay_or_its_back_off_was_taken_back(connection, running):
+def test_a_lane_continues_after_its_delay_or_back_off_was_taken_back(connection, running):
     delayed, refused = (
         make_held(running, host, ready_at=NOON + seconds(900)) for host in ("delayed.example", "refused.example")
     )
@@ -289,7 +287,7 @@ def test_a_lane_goes_on_when_its_host_no_longer_asks_for_a_delay_or_its_back_off
     assert {ready_at(lane) for lane in (delayed, refused)} == {NOON + seconds(62)}
 
 
-def test_a_lane_goes_on_when_the_job_that_brought_the_strict_policy_is_over(connection, slow, running):
+def test_a_lane_continues_when_the_job_with_the_strict_policy_has_ended(connection, slow, running):
     lane = make_held(running, "a.example", ready_at=NOON + seconds(3600))
     BinLimit.objects.create(bin=lane.bin, job=slow.job, policy=slow.seed.policy)
     sweep, groups = Sweep(), [running.group.id]

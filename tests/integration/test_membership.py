@@ -64,7 +64,7 @@ def test_a_node_registers_works_drains_and_stops_and_the_journal_says_so(connect
     assert events_of(connection, node.id) == ["registered", "running", "draining", "stopped"]
 
 
-def test_a_second_process_with_the_same_id_is_refused_and_the_first_is_untouched(connection):
+def test_a_second_process_with_the_same_id_is_refused_and_changes_nothing(connection):
     node = register_node(connection, name="first")
 
     with pytest.raises(psycopg.errors.UniqueViolation):
@@ -73,7 +73,7 @@ def test_a_second_process_with_the_same_id_is_refused_and_the_first_is_untouched
     assert events_of(connection, node.id) == ["registered", "running"]
 
 
-def test_a_beat_tells_what_has_become_of_the_node_and_who_is_main(connection):
+def test_a_heartbeat_returns_the_state_of_the_node_and_the_main_manager(connection):
     node = register_node(connection)
     before = members.beat(connection, node_id=node.id, progress={"in_flight": 3})
     elect_main(connection, node)
@@ -107,7 +107,7 @@ def test_the_beat_of_a_node_that_the_database_does_not_know_is_not_fit(connectio
     assert (beat.status, beat.is_fit) == (None, False)
 
 
-def test_a_main_that_stops_leaves_its_office_with_the_same_commit(connection):
+def test_a_main_that_stops_resigns_in_the_same_commit(connection):
     node = register_node(connection)
     term = elect_main(connection, node)
 
@@ -185,7 +185,7 @@ def test_every_transition_moves_from_its_sources_and_from_nowhere_else(connectio
 
 
 @pytest.mark.parametrize("status", NodeStatus)
-def test_the_node_fence_lets_through_who_runs_or_drains(connection, status):
+def test_the_node_fence_accepts_running_and_draining_nodes(connection, status):
     node = put_into(connection, status)
 
     try:
@@ -201,14 +201,14 @@ def test_the_node_fence_lets_through_who_runs_or_drains(connection, status):
 @pytest.mark.parametrize(
     ("final", "other"), [pair for pair in itertools.product(sorted(FINAL_STATUSES), NodeStatus) if pair[0] != pair[1]]
 )
-def test_no_statement_whatever_brings_a_node_back_from_its_end(connection, final, other):
+def test_no_statement_revives_an_ended_node(connection, final, other):
     node = put_into(connection, final)
 
     with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="which is for ever"):
         connection.execute("UPDATE nodes_node SET status = %s, stopped_at = NULL WHERE id = %s", [other, node.id])
 
 
-def test_no_statement_whatever_lowers_a_term(connection):
+def test_no_statement_lowers_a_term(connection):
     elect_main(connection, register_node(connection))
 
     with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="it only grows"):
@@ -218,7 +218,7 @@ def test_no_statement_whatever_lowers_a_term(connection):
 # --- Views of the cluster ------------------------------------------------------------------------
 
 
-def test_a_look_sees_live_nodes_by_age_and_the_main_on_record_even_if_it_has_ended(connection):
+def test_a_view_lists_live_nodes_by_age_and_the_main_even_after_its_end(connection):
     main, me = register_node(connection), identity_here()
     members.register(connection, identity=me)
     worker, stopped = register_node(connection, "worker"), register_node(connection, "worker")
@@ -236,13 +236,13 @@ def test_a_look_sees_live_nodes_by_age_and_the_main_on_record_even_if_it_has_end
     assert seen.nodes[2].heartbeat_age >= seconds(3600)
 
 
-def test_a_scope_that_nobody_has_opened_looks_empty(connection):
+def test_a_scope_without_a_cluster_looks_empty(connection):
     seen = snapshot.look(connection, scope="crawl:nobody", me=identity_here())
 
     assert (seen.nodes, seen.term.term, seen.term.is_vacant) == ((), 0, True)
 
 
-def test_a_look_notices_that_a_process_of_this_machine_is_gone_and_nothing_of_other_machines(connection):
+def test_a_view_detects_a_dead_process_of_this_machine_but_of_no_other(connection):
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     me = identity_here()
     elsewhere = register_node(connection, "worker")
@@ -275,7 +275,7 @@ def test_only_scopes_without_a_live_manager_are_orphaned(connection):
     register_node(connection, "worker")
     fall_silent(connection, dead)
 
-    orphans = snapshot.look_at_orphaned_scopes(connection, me=me)
+    orphans = snapshot.read_orphaned_scopes(connection, me=me)
 
     assert [node.id for node in orphans] == [dead.id, worker.id]
 
@@ -302,7 +302,7 @@ def test_managers_that_look_and_act_in_turn_end_with_one_main(connection):
     assert held == [TermHeld(scope="cluster", term=1, main_id=managers[0].id)]
 
 
-def test_the_main_of_the_cluster_fails_the_nodes_of_a_dead_one_shot_and_voids_its_term(connection):
+def test_the_main_fails_nodes_of_a_dead_one_shot_and_voids_its_term(connection):
     me = identity_here()
     members.register(connection, identity=me)
     members.begin_work(connection, node_id=me.id)
@@ -312,7 +312,7 @@ def test_the_main_of_the_cluster_fails_the_nodes_of_a_dead_one_shot_and_voids_it
     fall_silent(connection, one_shot)
 
     cluster = snapshot.look(connection, scope="cluster", me=me)
-    orphans = snapshot.look_at_orphaned_scopes(connection, me=me)
+    orphans = snapshot.read_orphaned_scopes(connection, me=me)
     for verdict in judge(cluster, is_steady=steady_for(TIMEOUT), orphans=orphans):
         leadership.mark_failed(connection, verdict=verdict, term=mine)
 
@@ -321,7 +321,7 @@ def test_the_main_of_the_cluster_fails_the_nodes_of_a_dead_one_shot_and_voids_it
         hold_term(connection, its_term)
 
 
-def test_who_resumes_a_one_shot_becomes_main_of_its_scope_and_fails_what_is_left_of_it(connection):
+def test_a_resumed_one_shot_is_main_of_its_scope_and_fails_its_old_nodes(connection):
     me, dead = identity_here(scope="crawl:2"), register_node(connection, scope="crawl:1")
     left_behind = register_node(connection, "worker", scope="crawl:1")
     elect_main(connection, dead)

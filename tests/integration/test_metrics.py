@@ -36,12 +36,12 @@ def read(client, **headers):
     return parse(answer.content.decode())
 
 
-def test_nobody_reads_metrics_who_is_nobody_wherever_he_comes_from():
+def test_metrics_need_a_user_or_a_token_from_any_address():
     assert APIClient().get("/metrics", REMOTE_ADDR="127.0.0.1").status_code == 401
     assert client_of().get("/metrics").status_code == 403
 
 
-def test_who_may_see_nodes_reads_them_by_session_and_by_token():
+def test_users_who_may_see_nodes_read_metrics_by_session_and_token():
     assert read(client_of(VIEWER))["crawlctl_database_up",] == 1
     assert APIClient().get("/metrics", HTTP_AUTHORIZATION="Bearer ").status_code == 401
 
@@ -58,7 +58,7 @@ def test_the_token_that_is_set_for_it_reads_them_and_no_other_one(settings):
     assert APIClient().get("/metrics", HTTP_AUTHORIZATION="Basic a word of our own").status_code == 401
 
 
-def test_it_says_how_the_cluster_stands():
+def test_it_prints_the_state_of_the_cluster():
     make_world()
     InvariantCheck.objects.create(name="claims", checked_at=NOON, found=3, example="x", seconds=0.1)
 
@@ -105,7 +105,7 @@ def stored_job(name, **facts):
     return job
 
 
-def test_paused_jobs_say_who_paused_them_and_why():
+def test_paused_jobs_show_their_operator_and_the_reason():
     stored_job("by hand", phase="active", pause="paused")
     stored_job("full", phase="active", pause="paused", reason="The disk is full.")
     stored_job("moving", phase="active")
@@ -151,13 +151,13 @@ def test_the_age_of_the_last_backup_is_that_of_its_file(settings, tmp_path):
     assert 3600 <= shown_of("crawlctl_cluster_backup_age_seconds")[()] < 3700
 
 
-def test_what_needs_attention_is_counted_by_kind():
+def test_lines_of_the_attention_list_are_counted_by_kind():
     make_node(name="w1", status="failed", reason="It was silent.", stopped_at=read_clock())
 
     assert shown_of("crawlctl_cluster_attention_lines")["node_lost",] == 1
 
 
-def test_a_reading_is_some_small_statements_and_the_next_within_seconds_none(monkeypatch):
+def test_a_reading_needs_few_small_statements_and_a_soon_repeated_one_none(monkeypatch):
     client = client_of(VIEWER)
     with CaptureQueriesContext(
         connection,

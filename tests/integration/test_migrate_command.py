@@ -39,7 +39,7 @@ def test_tables_are_not_changed_while_nodes_beat_and_the_nodes_are_named(connect
     assert not MigrationRecorder.Migration.objects.filter(app=behind.app, name=behind.name).exists()
 
 
-def test_with_force_they_are_changed_all_the_same(connection, behind):
+def test_with_force_the_tables_are_changed_anyway(connection, behind):
     register_node(connection, "worker")
 
     migrate("--fake", "--force")
@@ -47,13 +47,13 @@ def test_with_force_they_are_changed_all_the_same(connection, behind):
     assert MigrationRecorder.Migration.objects.filter(app=behind.app, name=behind.name).exists()
 
 
-def test_silent_nodes_hold_up_no_upgrade(connection, behind):
+def test_silent_nodes_delay_no_upgrade(connection, behind):
     fall_silent(connection, register_node(connection, "worker"))
 
     migrate("--fake")
 
 
-def test_where_nothing_is_to_be_changed_nodes_may_beat(connection):
+def test_nodes_may_beat_if_no_table_has_to_change(connection):
     register_node(connection, "worker")
 
     migrate()

@@ -28,7 +28,7 @@ def times(reading, *words):
 
 
 @pytest.mark.parametrize(("topics", "word"), [(["overview", "cluster"], OF_NODES), (["overview", "job"], OF_COUNTS)])
-def test_pages_of_one_moment_share_what_they_read(topics, word):
+def test_pages_of_one_moment_share_their_readings(topics, word):
     job = make_job()
     names = [f"job-{job.pk}" if topic == "job" else topic for topic in topics]
 
@@ -54,7 +54,7 @@ def test_the_overview_asks_each_question_once(connection):
     assert [statement for statement, times_ in statements.items() if times_ > 1] == []
 
 
-def test_the_next_moment_sees_what_has_changed():
+def test_the_next_moment_sees_the_changes():
     job = make_job("before")
     first, second = Moment(), Moment()
     with first.present():

@@ -50,7 +50,7 @@ def pending(crawl):
 
 
 @pytest.mark.parametrize("version", ["1:text", ""], ids=["indexed before", "never indexed"])
-def test_a_page_that_fails_names_only_what_the_rules_admit(crawl, version):
+def test_a_page_that_fails_names_only_links_that_the_rules_admit(crawl, version):
     rules = {"specification_version": 2, "admits": refuses("private")}
 
     crawl.flush(crawl.claim()["page"], facts=rules, version=version, **FAILED)
@@ -58,7 +58,7 @@ def test_a_page_that_fails_names_only_what_the_rules_admit(crawl, version):
     assert pending(crawl) == {"kept"}
 
 
-def test_what_the_rules_refuse_stays_with_its_older_run_to_be_cleaned(crawl):
+def test_refused_documents_stay_with_their_older_run_to_be_cleaned(crawl):
     crawl.flush(crawl.claim()["page"], facts={"specification_version": 2, "admits": refuses("private")}, **FAILED)
 
     refused = QueueItem.objects.get(hash=hash_of("private"))

@@ -11,7 +11,7 @@ from jobs.queue.pace.close import ClosedTurn, Pace, close_turns
 from jobs.queue.take import take
 from nodes.membership import members
 from nodes.membership.fences import FenceRefused, hold_node, hold_term
-from nodes.membership.heartbeat import Heart
+from nodes.membership.heartbeat import HeartbeatThread
 from nodes.membership.incarnation import remember, remembered
 from tests.support.cluster import NOON, elect_main, register_node, seconds
 from tests.support.factories import facts_of, make_documents, make_lane, make_outcome, make_policy, make_running_job
@@ -110,18 +110,20 @@ def test_a_beat_whose_answer_was_lost_refuses_nothing(connection):
     assert beat(connection, node).is_fit
 
 
-def test_the_heart_says_that_the_process_has_to_end(connection, dsn):
+def test_the_heartbeat_thread_tells_the_process_to_end(connection, dsn):
     node = register_node(connection, "worker", timeout=seconds(5))
-    heart = Heart(dsn=dsn, node_id=node.id, interval=seconds(0.05), timeout=node.timeout, give_up=seconds(5))
-    heart.start()
+    heartbeats = HeartbeatThread(
+        dsn=dsn, node_id=node.id, interval=seconds(0.05), timeout=node.timeout, give_up=seconds(5)
+    )
+    heartbeats.start()
     wait_until(lambda: remembered(node.id)["beats"] > 3)
 
     restore(connection, node, beats=1)
 
-    assert heart.failed.wait(timeout=10)
-    assert "the database went back in time" in heart.why
-    assert not heart.trust.may_begin
-    heart.stop()
+    assert heartbeats.failed.wait(timeout=10)
+    assert "the database went back in time" in heartbeats.why
+    assert not heartbeats.trust.may_begin
+    heartbeats.stop()
 
 
 def test_the_incarnation_is_readable_for_a_role_without_privileges(connection):

@@ -28,7 +28,7 @@ def lane(connection):
     return make_lane(make_job().seeds.get())
 
 
-def test_nobody_makes_a_lane_without_a_state(connection, lane):
+def test_a_lane_without_a_state_is_refused(connection, lane):
     bin_ = make_bin("b.example")
 
     with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="has no state"):
@@ -37,7 +37,7 @@ def test_nobody_makes_a_lane_without_a_state(connection, lane):
     assert Lane.objects.count() == 1
 
 
-def test_nobody_makes_a_bin_without_a_state(connection):
+def test_a_bin_without_a_state_is_refused(connection):
     with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="has no state"):
         connection.execute(
             """INSERT INTO jobs_bin (namespace, name, "interval", is_known) VALUES ('web', 'a.example', 0, true)"""
@@ -46,7 +46,7 @@ def test_nobody_makes_a_bin_without_a_state(connection):
     assert not Bin.objects.exists()
 
 
-def test_nobody_makes_a_second_state(connection, lane):
+def test_a_second_state_is_refused(connection, lane):
     with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="has a state already"):
         connection.execute(ANOTHER_OF_LANE, [lane.pk])
     with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="has a state already"):
@@ -55,7 +55,7 @@ def test_nobody_makes_a_second_state(connection, lane):
     assert (LaneState.objects.count(), BinState.objects.count()) == (1, 1)
 
 
-def test_of_two_who_replace_a_state_at_once_the_second_is_refused(connection, other_connection, rival, lane):
+def test_the_second_of_two_simultaneous_replacements_is_refused(connection, other_connection, rival, lane):
     with connection.transaction():
         replace_state(connection, lane)
         rival.waits_in(replace_state, other_connection, lane)
@@ -69,7 +69,7 @@ def replace_state(connection, lane):
     connection.execute(REPLACE, [lane.pk, lane.pk])
 
 
-def test_nobody_takes_a_state_from_its_lane_or_its_bin(connection, lane):
+def test_a_state_cannot_be_deleted_before_its_lane_or_its_bin(connection, lane):
     other = make_lane(lane.seed, "b.example")
 
     with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="has no state any more"):
@@ -84,7 +84,7 @@ def test_nobody_takes_a_state_from_its_lane_or_its_bin(connection, lane):
     assert (LaneState.objects.count(), BinState.objects.count()) == (2, 2)
 
 
-def test_what_goes_with_its_job_takes_its_states_along(lane):
+def test_rows_deleted_with_their_job_delete_their_states(lane):
     lane.seed.job.delete()
 
     assert not Lane.objects.exists()

@@ -172,7 +172,7 @@ def actions(lines: OutputConnection) -> list[tuple[str, str]]:
 # --- Flush ---------------------------------------------------------------------------------------
 
 
-def test_an_indexed_document_stands_in_all_outputs_of_its_job(search_output, lines, flushed):
+def test_an_indexed_document_is_in_all_outputs_of_its_job(search_output, lines, flushed):
     job = JobWithOutputs("job", search_output, lines)
 
     flushed(job.indexed(PAGE, "words"))
@@ -185,7 +185,7 @@ def test_an_indexed_document_stands_in_all_outputs_of_its_job(search_output, lin
     }
 
 
-def test_a_changed_document_replaces_what_was_there(search_output, flushed):
+def test_a_changed_document_replaces_its_old_version(search_output, flushed):
     job = JobWithOutputs("job", search_output)
     flushed(job.indexed(PAGE, "old", version="1:v1"))
 
@@ -217,9 +217,7 @@ def test_the_null_output_costs_no_account(flushed):
         (Ending.EXCLUDED, "NOT_TEXT"),
     ],
 )
-def test_what_the_source_no_longer_has_leaves_all_outputs_and_is_counted_once(
-    search_output, lines, flushed, ending, code
-):
+def test_a_document_lost_at_its_source_leaves_all_outputs_and_counts_once(search_output, lines, flushed, ending, code):
     job = JobWithOutputs("job", search_output, lines)
     flushed(job.indexed(PAGE), job.indexed(OTHER_PAGE))
 
@@ -230,7 +228,7 @@ def test_what_the_source_no_longer_has_leaves_all_outputs_and_is_counted_once(
     assert job.deleted() == 1
 
 
-def test_what_could_not_be_read_stays(search_output, lines, flushed):
+def test_unread_documents_stay(search_output, lines, flushed):
     job = JobWithOutputs("job", search_output, lines)
     flushed(job.indexed(PAGE))
 
@@ -243,7 +241,7 @@ def test_what_could_not_be_read_stays(search_output, lines, flushed):
     assert job.deleted() == 0
 
 
-def test_what_was_in_no_output_is_removed_from_none(search_output, lines, flushed):
+def test_a_document_without_an_output_is_removed_from_none(search_output, lines, flushed):
     job = JobWithOutputs("job", search_output, lines)
 
     flushed(job.gone(PAGE))
@@ -264,7 +262,7 @@ def test_an_outcome_that_lost_its_claim_reaches_no_output(search_output, lines, 
     assert actions(lines) == []
 
 
-def test_nothing_stands_when_an_output_refuses(search_output, connection, flushed, tmp_path):
+def test_nothing_is_stored_when_an_output_refuses(search_output, connection, flushed, tmp_path):
     (tmp_path / "file").write_text("")
     nowhere = OutputConnection.objects.create(
         name="nowhere", connector="jsonl", configuration={"path": str(tmp_path / "file/out.jsonl")}
@@ -307,7 +305,7 @@ def test_a_removal_is_logged_when_a_lost_worker_may_have_logged_the_text(search_
     assert job.deleted() == 0
 
 
-def test_a_removal_is_logged_also_when_the_document_was_tried_in_vain_since_it_was_lost(lines, flushed):
+def test_a_removal_is_logged_even_if_the_lost_document_was_tried_meanwhile(lines, flushed):
     job = JobWithOutputs("job", lines)
     flushed(job.ended(PAGE, Ending.FAILED, "500", was_lost=True))
 
@@ -352,7 +350,7 @@ def has_asked_for_its_documents(connection: psycopg.Connection, pid: int) -> boo
 # --- Shared outputs ------------------------------------------------------------------------------
 
 
-def test_what_another_job_still_holds_stays_and_the_last_holder_takes_it_away(search_output, lines, flushed):
+def test_a_document_of_another_job_stays_and_its_last_holder_removes_it(search_output, lines, flushed):
     one, other = JobWithOutputs("one", search_output, lines), JobWithOutputs("other", search_output, lines)
     flushed(one.indexed(PAGE))
     flushed(other.indexed(PAGE))
@@ -377,7 +375,7 @@ def test_a_job_with_other_outputs_holds_nothing_here(search_output, lines, flush
     assert actions(lines) == [("add", PAGE)]
 
 
-def test_of_two_jobs_that_let_go_at_the_same_time_the_later_one_takes_it_away(
+def test_the_later_of_two_jobs_that_let_go_together_removes_the_document(
     search_output, connection, dsn, worker, flushed
 ):
     one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
@@ -396,7 +394,7 @@ def test_of_two_jobs_that_let_go_at_the_same_time_the_later_one_takes_it_away(
     assert (one.deleted(), other.deleted()) == (0, 1)
 
 
-def test_a_job_that_adds_what_another_one_just_removes_holds_it_in_the_end(
+def test_a_job_that_adds_a_document_beside_its_removal_holds_it_in_the_end(
     search_output, connection, dsn, worker, flushed
 ):
     one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
@@ -456,7 +454,7 @@ def test_a_dropped_document_is_counted_out_of_its_stage_and_run(search_output, f
     }
 
 
-def test_a_document_that_no_output_held_is_dropped_and_not_counted_as_removed(search_output, lines, flushed, dropped):
+def test_a_document_that_no_output_held_is_dropped_and_not_counted(search_output, lines, flushed, dropped):
     job = JobWithOutputs("job", search_output, lines)
     flushed(job.gone(PAGE))
 
@@ -466,7 +464,7 @@ def test_a_document_that_no_output_held_is_dropped_and_not_counted_as_removed(se
     assert actions(lines) == []
 
 
-def test_what_another_job_holds_stays_when_one_is_deleted(search_output, flushed, dropped):
+def test_documents_of_another_job_stay_when_one_is_deleted(search_output, flushed, dropped):
     one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
     flushed(one.indexed(PAGE))
     flushed(other.indexed(PAGE))
@@ -479,7 +477,7 @@ def test_what_another_job_holds_stays_when_one_is_deleted(search_output, flushed
 
 @pytest.mark.parametrize("stages", list(itertools.product([Stage.BEING_CLEANED, Stage.BEING_DELETED], repeat=2)))
 @pytest.mark.parametrize("turned", [False, True])
-def test_of_two_jobs_that_drop_a_document_at_the_same_time_the_later_one_takes_it_away(
+def test_the_later_of_two_jobs_that_drop_a_document_together_removes_it(
     search_output, lines, connection, other_connection, rival, worker, flushed, stages, turned
 ):
     one, other = JobWithOutputs("one", search_output, lines), JobWithOutputs("other", search_output, lines)
@@ -500,7 +498,7 @@ def test_of_two_jobs_that_drop_a_document_at_the_same_time_the_later_one_takes_i
     assert not QueueItem.objects.exists()
 
 
-def test_a_job_that_cleans_what_another_one_adds_leaves_it_there(
+def test_a_job_that_cleans_up_keeps_a_document_that_another_one_adds(
     search_output, connection, other_connection, rival, worker, flushed
 ):
     one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
@@ -556,7 +554,7 @@ def test_a_failed_worker_drops_nothing(search_output, connection, worker, flushe
 # --- Connections ---------------------------------------------------------------------------------
 
 
-def test_a_connection_that_changed_between_runs_is_read_anew(lines, connection, worker, tmp_path):
+def test_a_connection_that_changed_between_runs_is_read_again(lines, connection, worker, tmp_path):
     job, outputs = JobWithOutputs("job", lines), JobOutputs()
     flush(connection, worker=worker, results=[job.indexed(PAGE)], outputs=outputs, now=NOON)
 
@@ -569,7 +567,7 @@ def test_a_connection_that_changed_between_runs_is_read_anew(lines, connection, 
     assert actions(lines) == [("add", PAGE)]
 
 
-def test_what_was_claimed_before_an_edit_goes_where_the_connection_points_now(lines, connection, worker, tmp_path):
+def test_a_document_claimed_before_an_edit_goes_to_the_edited_output(lines, connection, worker, tmp_path):
     job, outputs = JobWithOutputs("job", lines), JobOutputs()
     early = job.indexed(PAGE)
     connections.change(OutputConnection, lines.pk, configuration={"path": str(tmp_path / "elsewhere.jsonl")})

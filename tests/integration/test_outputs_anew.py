@@ -43,7 +43,7 @@ def clear_all(connection):
     return documents
 
 
-def test_what_an_output_holds_is_taken_out_of_it_and_of_no_other(connection, search_output, lines, flushed):
+def test_documents_are_removed_from_their_own_output_only(connection, search_output, lines, flushed):
     job = JobWithOutputs("job", search_output, lines)
     flushed(job.indexed(PAGE), job.indexed(OTHER_PAGE))
 
@@ -70,7 +70,7 @@ def test_a_log_gets_a_line_for_each_document_that_leaves(connection, lines, flus
     assert actions(lines) == [("add", PAGE), ("delete", PAGE)]
 
 
-def test_what_is_written_after_the_wish_stays(connection, search_output, flushed):
+def test_documents_written_after_the_request_stay(connection, search_output, flushed):
     job = JobWithOutputs("job", search_output)
     connections.clear(search_output.pk, made_by="a test", now=NOON - dt.timedelta(hours=1))
     flushed(job.indexed(PAGE))
@@ -122,7 +122,7 @@ def leave(job, *outputs):
 
 
 @pytest.mark.parametrize("at_once", [1, 500])
-def test_what_only_one_job_kept_in_an_output_leaves_with_it(
+def test_documents_of_a_single_job_leave_an_output_with_it(
     connection, search_output, lines, flushed, monkeypatch, at_once
 ):
     monkeypatch.setattr(orphans, "_AT_ONCE", at_once)
@@ -141,9 +141,7 @@ def test_what_only_one_job_kept_in_an_output_leaves_with_it(
     assert OutputConnection.objects.get(pk=lines.pk).orphans_after is None
 
 
-def test_what_an_output_that_was_taken_from_a_job_refuses_to_let_go_is_tried_again(
-    connection, lines, search_output, flushed
-):
+def test_a_removal_that_a_detached_output_refuses_is_retried(connection, lines, search_output, flushed):
     job = JobWithOutputs("job", lines, search_output)
     flushed(job.indexed(PAGE))
     path = Path(lines.configuration["path"])
@@ -159,7 +157,7 @@ def test_what_an_output_that_was_taken_from_a_job_refuses_to_let_go_is_tried_aga
     assert drop_all(connection) == 1
 
 
-def test_somebody_else_who_writes_a_document_there_meanwhile_keeps_it(
+def test_a_document_that_another_job_writes_meanwhile_stays(
     connection, rival, other_connection, search_output, lines, flushed, worker
 ):
     leaving, other = JobWithOutputs("leaving", lines, search_output), JobWithOutputs("other", lines)
@@ -175,7 +173,7 @@ def test_somebody_else_who_writes_a_document_there_meanwhile_keeps_it(
 
 
 @pytest.mark.parametrize("wish", [connections.index_again, connections.clear])
-def test_both_wishes_let_the_next_run_look_at_everything(search_output, wish):
+def test_both_requests_make_the_next_run_check_everything(search_output, wish):
     job = JobWithOutputs("job", search_output)
     Job.objects.update(from_the_beginning=False)
 
@@ -184,12 +182,12 @@ def test_both_wishes_let_the_next_run_look_at_everything(search_output, wish):
     assert Job.objects.get(pk=job.row.pk).from_the_beginning
 
 
-def test_an_output_that_is_not_there_cannot_be_asked(connection):
+def test_a_missing_output_cannot_be_read(connection):
     with pytest.raises(Unknown):
         connections.index_again(7_000_000, made_by="a test", now=LATER)
 
 
-def test_administrators_ask_through_the_api_and_others_may_not(search_output):
+def test_administrators_may_use_the_api_and_others_may_not(search_output):
     address = f"/api/v1/outputs/{search_output.pk}/"
 
     administrator = client_of(ADMINISTRATOR)

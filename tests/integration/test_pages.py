@@ -168,7 +168,7 @@ def test_the_set_up_is_open_to_roles_and_closed_to_others():
 @pytest.mark.parametrize(
     "path", [*PAGES, "/login/", "/manual/", "/admin/jobs/job/", "/api/v1/jobs/", "/absent/", "/metrics"]
 )
-def test_no_browser_keeps_what_a_logged_in_user_saw(path):
+def test_no_browser_keeps_pages_of_a_logged_in_user(path):
     assert "no-store" in page_client("administrator").get(path)["Cache-Control"]
 
 
@@ -197,7 +197,7 @@ def test_own_pages_run_nothing_but_their_own_files():
     assert b"<script>" not in response.content
 
 
-def test_what_pages_load_is_there():
+def test_assets_of_pages_exist():
     for name in ("css/crawlctl.css", "css/icon.svg", "js/live.js", "js/screen.js"):
         assert finders.find(name)
 
@@ -242,7 +242,7 @@ def test_a_job_offers_exactly_the_legal_buttons(state):
     ("role", "buttons"),
     [("viewer", set()), ("operator", STARTS), ("administrator", STARTS | {"delete"})],
 )
-def test_buttons_are_for_those_who_may(role, buttons):
+def test_buttons_are_only_for_permitted_users(role, buttons):
     job = make_job()
 
     assert _buttons(page_client(role).get(f"/jobs/{job.pk}/").content.decode()) == buttons
@@ -297,7 +297,7 @@ def test_a_post_without_a_token_is_refused():
 
 
 @pytest.mark.parametrize("name", sorted({row.verb for row in TRANSITIONS.values()} - VERBS.keys()))
-def test_what_only_a_loop_may_do_is_no_action(name):
+def test_transitions_of_loops_are_no_actions(name):
     job = make_job()
 
     assert page_client("administrator").post(f"/jobs/{job.pk}/transition/", {"transition": name}).status_code == 404
@@ -349,7 +349,7 @@ def test_the_overview_says_why_nothing_moves(nodes, headline):
     assert headline in page_client("viewer").get("/").content.decode()
 
 
-def test_the_overview_does_not_say_that_a_job_outside_its_window_waits_for_hosts():
+def test_the_overview_does_not_blame_hosts_for_a_job_outside_its_window():
     shut, continuous = make_job("shut"), make_job("continuous")
     set_phase(shut, phase=Phase.ACTIVE, window="outside")
     set_phase(continuous, phase=Phase.ACTIVE)
@@ -409,7 +409,7 @@ def test_a_job_shows_each_host_with_its_pace_and_back_off():
     assert "asked for fewer requests" in html
 
 
-def test_the_nodes_say_who_is_main_and_what_was_refused():
+def test_the_nodes_show_the_main_manager_and_refused_writes():
     main = make_node("the first", kind="manager")
     MainTerm.objects.update_or_create(scope=main.scope, defaults={"main": main, "term": 3, "since": NOON})
     make_node("a worker", refused_writes=12, capacity=256)
@@ -430,7 +430,7 @@ def test_an_unknown_job_or_document_is_not_found():
     assert client.get(f"/documents/{job.pk}/{'0' * 32}/").status_code == 404
 
 
-def test_what_was_crawled_cannot_become_markup():
+def test_crawled_text_cannot_become_markup():
     job = make_job()
     make_document(job, "http://docs.test/%3Cscript%3E<script>alert(1)</script>")
 
@@ -458,7 +458,7 @@ def test_documents_are_listed_a_page_at_a_time_each_once():
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_each_state_can_be_asked_for(state):
+def test_each_state_can_be_a_filter(state):
     assert page_client("viewer").get("/documents/", {"state": state}).status_code == 200
 
 
@@ -500,7 +500,7 @@ def _story(document):
     return page_client("viewer").get(f"/documents/{document.job_id}/{document.hash.hex}/").content.decode()
 
 
-def test_the_story_of_an_indexed_document_says_who_holds_it():
+def test_the_story_of_an_indexed_document_names_its_outputs():
     document = make_document(make_job(), "http://docs.test/a")
     output = OutputConnection.objects.get(name="index")
     IndexedDocument.objects.create(output=output, hash=document.hash, version="1:abc", indexed_at=NOON)
@@ -517,7 +517,7 @@ def test_the_story_of_an_excluded_document_says_why():
     assert "robots.txt does not allow it" in html
 
 
-def test_the_story_of_a_failed_document_that_is_still_held_says_so():
+def test_the_story_of_a_failed_document_names_the_outputs_that_hold_it():
     document = make_document(make_job(), "http://docs.test/a", outcome=Outcome.FAILED, result_code="500")
     output = OutputConnection.objects.get(name="index")
     IndexedDocument.objects.create(output=output, hash=document.hash, version="1:abc", indexed_at=NOON)
@@ -525,14 +525,14 @@ def test_the_story_of_a_failed_document_that_is_still_held_says_so():
     assert "The index keeps the last version" in _story(document)
 
 
-def test_the_story_of_a_waiting_document_says_what_it_waits_for():
+def test_the_story_of_a_waiting_document_names_the_reason():
     job = make_job()
     document = make_document(job, "http://docs.test/a", stage=Stage.PENDING, outcome=0, result_code="")
 
     assert "The document waits. The job is not running. Start the job." in _story(document)
 
 
-def test_the_story_of_a_document_behind_a_gate_says_who_shut_it():
+def test_the_story_of_a_document_behind_a_gate_names_its_closer():
     job = make_job()
     set_phase(job, phase=Phase.ACTIVE)
     document = make_document(job, "http://docs.test/a", stage=Stage.PENDING, outcome=0, result_code="")
@@ -540,7 +540,7 @@ def test_the_story_of_a_document_behind_a_gate_says_who_shut_it():
     GatedDocument.objects.create(hash=document.hash, job=job, gate=gate)
     make_live_nodes()
 
-    assert "It waits for connection 1: login, which w1 shut" in _story(document)
+    assert "It waits for connection 1: login, which w1 closed" in _story(document)
 
 
 def test_the_story_shows_links_and_those_the_job_does_not_know():
@@ -555,7 +555,7 @@ def test_the_story_shows_links_and_those_the_job_does_not_know():
     assert "unknown to the job" in html
 
 
-def test_the_story_tells_how_far_a_document_is_and_what_it_was_given():
+def test_the_story_shows_the_distance_and_the_data_of_a_document():
     job = make_job()
     Job.objects.filter(pk=job.pk).update(hop_limits={"link": 3, "redirect": 1}, carries=True)
     document = make_document(job, "http://docs.test/a", stage=Stage.HOPCOUNT_REMOVED, outcome=0, result_code="")
@@ -630,7 +630,7 @@ def test_the_form_of_a_new_job_shows_the_thresholds_of_its_guard():
         ({"hop_limits": "three"}, "Write a link type and a number"),
     ],
 )
-def test_what_cannot_be_a_job_is_refused_with_its_sentence_and_not_stored(facts, sentence):
+def test_an_invalid_job_is_refused_with_its_sentence_and_not_stored(facts, sentence):
     response = page_client("administrator").post("/admin/jobs/job/add/", _job_form(**facts))
 
     assert response.status_code == 200
@@ -638,7 +638,7 @@ def test_what_cannot_be_a_job_is_refused_with_its_sentence_and_not_stored(facts,
     assert not Job.objects.exists()
 
 
-def test_a_schedule_and_intervals_are_set_in_the_browser_and_shown_as_they_were_set():
+def test_a_schedule_and_intervals_are_set_in_the_browser_and_shown_again():
     client = page_client("administrator")
     said = {"kind": "continuous", "recrawl_after": "1 d 12 h", "reseed_after": "90 min", "hop_limits": "link 3"}
     windows = "days of week 1-5; hours 22; open 8 h; zone Europe/Berlin\ndays of week 6; hours 3; minimal"
@@ -674,7 +674,7 @@ def test_a_job_is_changed_in_the_browser():
     assert job.seeds.get().pk == seed.pk
 
 
-def test_a_job_with_more_seeds_than_a_form_has_room_for_is_changed_and_keeps_them():
+def test_a_job_with_more_seeds_than_its_form_is_changed_and_keeps_them():
     job = make_job()
     Seed.objects.bulk_create(Seed(job=job, urls=[f"http://docs.test/{number}"]) for number in range(50))
     client, address = page_client("administrator"), f"/admin/jobs/job/{job.pk}/change/"
@@ -691,7 +691,7 @@ def test_a_job_with_more_seeds_than_a_form_has_room_for_is_changed_and_keeps_the
     assert (job.name, job.seeds.filter(removed_at=None).count()) == ("handbook", 51)
 
 
-def test_a_filter_offers_the_newest_of_very_many_jobs_and_the_one_that_is_chosen():
+def test_a_filter_offers_the_newest_jobs_and_the_chosen_one():
     old = make_job("the oldest")
     Job.objects.bulk_create(Job(name=f"job {number}", repository=old.repository) for number in range(101))
     client = page_client("viewer")
@@ -727,7 +727,7 @@ def test_a_connection_names_the_first_of_very_many_jobs_that_use_it():
     assert re.search(r"job \d, others", html)
 
 
-def test_of_a_running_job_addresses_priority_and_schedule_are_changed_in_the_browser():
+def test_the_browser_edits_seeds_priority_and_schedule_of_a_running_job():
     client = page_client("administrator")
     limits = {"kind": "continuous", "recrawl_after": "1 h", "hop_limits": "link 3", "specification_include": "docs"}
     client.post("/admin/jobs/job/add/", _job_form(**limits))
@@ -751,7 +751,7 @@ def test_of_a_running_job_addresses_priority_and_schedule_are_changed_in_the_bro
 
 
 @pytest.mark.parametrize(("role", "phase"), [("administrator", Phase.SHUTTING_DOWN), ("viewer", Phase.INACTIVE)])
-def test_who_cannot_change_a_job_is_sent_to_its_page(role, phase):
+def test_a_user_who_cannot_change_a_job_is_sent_to_its_page(role, phase):
     job = make_job()
     set_phase(job, phase=phase)
     client, address = page_client(role), f"/admin/jobs/job/{job.pk}/change/"

@@ -98,7 +98,7 @@ def test_a_rule_is_taken_out_in_the_browser(administrator):
     assert not saved.policy.rules.exists()
 
 
-def test_what_is_probably_not_meant_is_warned_of(administrator):
+def test_a_probably_unintended_value_gets_a_warning(administrator):
     response = administrator.post(ADD, form(starts=5, period="second"), follow=True)
 
     assert "the least gap is 1 s: the gap holds" in sentences(response)
@@ -115,7 +115,7 @@ def test_what_is_probably_not_meant_is_warned_of(administrator):
         ({"name": "taken"}, "Choose another name"),
     ],
 )
-def test_what_cannot_be_a_policy_is_refused_with_its_sentence(administrator, said, sentence):
+def test_an_invalid_policy_is_refused_with_its_sentence(administrator, said, sentence):
     ThrottlePolicy.objects.create(name="taken")
 
     assert sentence in sentences(administrator.post(ADD, form(**said)))
@@ -131,7 +131,7 @@ def test_what_cannot_be_a_policy_is_refused_with_its_sentence(administrator, sai
         ({"denies": "on", "pattern": "http://a.example/"}, "without a scheme or a path"),
     ],
 )
-def test_what_cannot_be_a_rule_is_refused_beside_it(administrator, rule, sentence):
+def test_an_invalid_rule_is_refused_beside_it(administrator, rule, sentence):
     response = administrator.post(ADD, form({"pattern": "b.example", "min_gap": "2", "place": 2}, rule | {"place": 1}))
 
     assert sentence in sentences(response)
@@ -140,11 +140,11 @@ def test_what_cannot_be_a_rule_is_refused_beside_it(administrator, rule, sentenc
     assert not ThrottlePolicy.objects.exists()
 
 
-def test_without_a_pace_has_to_be_ticked(administrator):
+def test_a_policy_without_a_pace_has_to_be_confirmed(administrator):
     assert administrator.post(ADD, form(min_gap="0", unlimited="on")).status_code == 302
 
 
-def test_what_is_denied_first_is_a_list_of_lines(administrator):
+def test_denials_come_first_as_a_list_of_lines(administrator):
     by_night = {"from_time": "22:00", "to_time": "06:00", "min_gap": "0.5"}
 
     administrator.post(ADD, form(by_night, denied="a.example\n\n *.b.example\na.example"))
@@ -157,7 +157,7 @@ def test_what_is_denied_first_is_a_list_of_lines(administrator):
     assert page.context["inline_admin_formsets"][0].formset.initial_form_count() == 1
 
 
-def test_of_what_is_denied_a_line_is_taken_out_and_rules_stay(administrator):
+def test_a_line_of_the_deny_list_is_removed_and_rules_stay(administrator):
     rules = [RuleWanted(pattern="a.example", denies=True), RuleWanted(pattern="b.example", min_gap=3.0)]
     policy = policies.create(name="gentle", rules=rules, everywhere=True).policy
     slow = {"id": policy.rules.get(pattern="b.example").pk, "pattern": "b.example", "min_gap": "3"}
@@ -168,7 +168,7 @@ def test_of_what_is_denied_a_line_is_taken_out_and_rules_stay(administrator):
     assert policies.rules_of(policy) == [RuleWanted(pattern="c.example", denies=True), rules[1]]
 
 
-def test_what_is_wrong_with_a_line_or_a_rule_behind_lines_is_said_there(administrator):
+def test_problems_of_a_line_or_of_a_rule_behind_lines_are_shown_there(administrator):
     wrong_line = administrator.post(ADD, form(denied="a.example\nhttp://b.example/"))
     hidden = administrator.post(ADD, form({"pattern": "a.example", "min_gap": "2"}, denied="x.example\na.example"))
 
@@ -193,7 +193,7 @@ def bind(policy, *names):
     BinLimit.objects.bulk_create(BinLimit(bin=bin_, job=job, policy=policy) for bin_ in bins)
 
 
-def test_a_preview_shows_what_would_be_touched_and_stores_nothing(administrator):
+def test_a_preview_shows_the_affected_hosts_and_stores_nothing(administrator):
     policy = ThrottlePolicy.objects.create(name="gentle")
     bind(policy, "a.example", "b.test")
     rules = ({"pattern": "*.example", "denies": "on"}, {"pattern": "*.exmaple", "min_gap": "2"})
@@ -210,7 +210,7 @@ def test_a_preview_shows_what_would_be_touched_and_stores_nothing(administrator)
     assert (policy.version, policy.rules.count()) == (1, 0)
 
 
-def test_a_preview_says_what_changes_where_numbers_stay(administrator):
+def test_a_preview_shows_changes_where_numbers_stay(administrator):
     policy = ThrottlePolicy.objects.create(name="gentle")
     bind(policy, "a.example")
     in_some_days = {"days": [(dt.datetime.now(dt.UTC).isoweekday() + 2) % 7 + 1], "min_gap": "9"}
@@ -233,7 +233,7 @@ def test_a_preview_says_where_others_are_stricter(administrator):
     assert "2 at a time, one every 5 s (unchanged: another limit is stricter)" in page
 
 
-def test_what_is_spared_touches_loopback_only(administrator):
+def test_the_exception_from_gaps_is_for_loopback_only(administrator):
     policy = ThrottlePolicy.objects.create(name="gentle")
     bind(policy, "a.example", "127.0.0.1:8000")
 
@@ -242,7 +242,7 @@ def test_what_is_spared_touches_loopback_only(administrator):
     )
 
 
-def test_a_preview_keeps_what_was_typed(administrator):
+def test_a_preview_keeps_the_input(administrator):
     response = administrator.post(ADD, form({"pattern": "typed.example", "min_gap": "2"}, name="typed", _preview=1))
 
     assert 'value="typed.example"' in sentences(response)
@@ -250,7 +250,7 @@ def test_a_preview_keeps_what_was_typed(administrator):
     assert not ThrottlePolicy.objects.exists()
 
 
-def test_a_preview_of_what_cannot_be_shows_why(administrator):
+def test_a_preview_of_an_invalid_change_shows_the_reason(administrator):
     page = sentences(administrator.post(ADD, form(min_gap="0", _preview=1)))
 
     assert "Nothing would limit the rate" in page
@@ -273,7 +273,7 @@ def test_policies_are_changed_by_administrators(role):
 @pytest.mark.parametrize(
     "said", [form(holds_everywhere="on"), form({"pattern": "a.example", "denies": "on"}), form(denied="a.example")]
 )
-def test_what_concerns_the_cluster_is_for_who_may_limit_it(said):
+def test_cluster_actions_are_only_for_users_who_may_limit_it(said):
     apprentice = client_of(OPERATOR, permissions=["add_throttlepolicy", "change_throttlepolicy"])
 
     assert apprentice.post(ADD, said).status_code == 403
@@ -308,7 +308,7 @@ def test_several_are_deleted_unless_one_is_in_use(administrator):
     assert ThrottlePolicy.objects.get() == used
 
 
-def test_the_list_tells_what_policies_allow(administrator):
+def test_the_list_shows_the_limits_of_policies(administrator):
     saved = policies.create(
         name="gentle", starts=30, period="minute", total_open_requests=9, bytes_per_second=1_000, everywhere=True
     )

@@ -60,7 +60,7 @@ def test_with_a_migration_of_a_newer_version_the_server_is_not_ready():
     assert (answer.status_code, answer.json()["code"]) == (503, "schema_too_new")
 
 
-def test_many_probes_ask_the_database_once(django_assert_max_num_queries):
+def test_many_probes_read_the_database_once(django_assert_max_num_queries):
     probes, request = Probes(lambda _request: None), RequestFactory().get("/readyz")
     probes(request)
 

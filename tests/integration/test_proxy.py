@@ -35,7 +35,7 @@ def hangs(future):
     return not future.done()
 
 
-def test_it_hands_on_to_the_database_and_counts_who_is_connected(proxy, through):
+def test_it_forwards_to_the_database_and_counts_connections(proxy, through):
     assert through("SELECT 'là'").result(10) == ("là",)
     assert proxy.connections == 1
 
@@ -74,7 +74,7 @@ def test_a_new_connection_to_a_cut_line_hangs_too(proxy, dsn):
     psycopg.connect(proxy.dsn(dsn)).close()
 
 
-def test_a_cut_line_can_refuse_new_connections_at_the_same_port_that_it_later_has_again(proxy, through, dsn):
+def test_a_cut_line_can_refuse_new_connections_and_use_the_same_port_later(proxy, through, dsn):
     proxy.cut(refuses=True)
 
     with pytest.raises(psycopg.OperationalError, match="refused"):
@@ -87,7 +87,7 @@ def test_a_cut_line_can_refuse_new_connections_at_the_same_port_that_it_later_ha
     psycopg.connect(proxy.dsn(dsn)).close()
 
 
-def test_where_only_answers_are_cut_the_server_does_what_it_is_asked_for(proxy, through, connection):
+def test_the_server_works_on_when_only_its_answers_are_cut(proxy, through, connection):
     proxy.cut(Direction.ANSWERED)
 
     asked = through("INSERT INTO nodes_mainterm (scope, since) VALUES ('one-way', now()) RETURNING scope")
@@ -96,7 +96,7 @@ def test_where_only_answers_are_cut_the_server_does_what_it_is_asked_for(proxy, 
     assert hangs(asked)
 
 
-def test_where_only_questions_are_cut_the_server_hears_nothing(proxy, through, connection):
+def test_the_server_receives_nothing_if_only_requests_are_cut(proxy, through, connection):
     proxy.cut(Direction.ASKED)
 
     asked = through("INSERT INTO nodes_mainterm (scope, since) VALUES ('one-way', now()) RETURNING scope")
@@ -105,7 +105,7 @@ def test_where_only_questions_are_cut_the_server_hears_nothing(proxy, through, c
     assert count(connection, "one-way") == 0
 
 
-def test_killing_resets_what_is_open_and_lets_new_ones_in(proxy, through, dsn):
+def test_killing_resets_open_connections_and_accepts_new_ones(proxy, through, dsn):
     assert through("SELECT 1").result(10) == (1,)
 
     assert proxy.kill() == 1
@@ -115,7 +115,7 @@ def test_killing_resets_what_is_open_and_lets_new_ones_in(proxy, through, dsn):
     psycopg.connect(proxy.dsn(dsn)).close()
 
 
-def test_killing_ends_what_hangs_and_loses_what_it_asked_for(proxy, through, connection):
+def test_killing_ends_a_hanging_process_and_loses_its_requests(proxy, through, connection):
     proxy.cut()
     asked = through("INSERT INTO nodes_mainterm (scope, since) VALUES ('lost', now()) RETURNING scope")
     assert hangs(asked)
@@ -144,13 +144,13 @@ def test_a_commit_whose_answer_is_lost_is_done_and_its_client_cannot_know(proxy,
         assert client.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_it_changes_what_is_asked_where_it_is_told_to(proxy, through):
+def test_it_changes_the_given_table_in_the_given_way(proxy, through):
     proxy.rewrite(b"SELECT 'one'", b"SELECT 'two'")
 
     assert through("SELECT 'one'").result(10) == ("two",)
 
 
-def test_it_stands_in_front_of_a_site_as_well():
+def test_it_serves_a_web_site_as_well():
     with socket.create_server(("127.0.0.1", 0)) as site, Proxy(site.getsockname()) as proxy:
         client = socket.create_connection(("127.0.0.1", proxy.port))
         served, _ = site.accept()

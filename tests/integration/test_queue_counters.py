@@ -275,7 +275,7 @@ def test_counters_and_places_are_exact_after_many_hands_worked_at_once(dsn, conn
     assert connection.execute("SELECT count(*) FROM jobs_queueitem WHERE stage = 2").fetchone()[0]
 
 
-def test_what_is_read_of_a_run_is_the_same_before_and_after_folding(connection):
+def test_the_counts_of_a_run_are_the_same_before_and_after_folding(connection):
     walk = Walk(connection, seed=7, max_documents=None)
     for _ in range(60):
         walk.step()
@@ -296,7 +296,7 @@ def test_what_is_read_of_a_run_is_the_same_before_and_after_folding(connection):
     )
 
 
-def test_nothing_that_was_counted_of_a_job_is_left_when_it_goes(connection):
+def test_counts_of_a_deleted_job_are_deleted(connection):
     walk = Walk(connection, seed=3, max_documents=None)
     for _ in range(40):
         walk.step()

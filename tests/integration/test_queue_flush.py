@@ -76,7 +76,7 @@ def document(name):
 # --- The document itself -------------------------------------------------------------------------
 
 
-def test_a_document_that_ended_is_done_and_its_claim_is_gone(crawl):
+def test_an_ended_document_is_done_and_has_no_claim(crawl):
     make_documents(crawl.lane, ["page"])
 
     crawl.flush(crawl.claim()["page"], validators="etag", names=["a", "b"])
@@ -88,7 +88,7 @@ def test_a_document_that_ended_is_done_and_its_claim_is_gone(crawl):
     assert set(OutLinks.objects.get(hash=page.hash).targets) == {hash_of("a"), hash_of("b")}
 
 
-def test_a_retry_waits_for_its_time_and_then_comes_before_what_is_new(crawl):
+def test_a_retry_waits_for_its_time_and_then_comes_before_new_documents(crawl):
     make_documents(crawl.lane, ["page"])
     retry = {"ending": Ending.RETRY, "code": "503", **NOT_READ}
 
@@ -125,7 +125,7 @@ def test_a_retry_keeps_when_it_will_have_been_enough(crawl):
     ],
     ids=["500", "404", "NOINDEX", "ROBOTS_UNREACHABLE"],
 )
-def test_only_what_the_source_itself_says_takes_a_document_out(crawl, outcome, is_held):
+def test_only_the_source_itself_removes_a_document(crawl, outcome, is_held):
     make_documents(crawl.lane, ["page"], indexed_before=True)
 
     crawl.flush(crawl.claim()["page"], **outcome)
@@ -133,7 +133,7 @@ def test_only_what_the_source_itself_says_takes_a_document_out(crawl, outcome, i
     assert document("page").indexed_before == is_held
 
 
-def test_what_was_indexed_stays_indexed_when_a_second_look_finds_it_unchanged(crawl):
+def test_an_indexed_document_stays_indexed_when_it_is_found_unchanged(crawl):
     make_documents(crawl.lane, ["page"])
     crawl.flush(crawl.claim()["page"])
     QueueItem.objects.update(stage=Stage.PENDING, seq=FIRST_FRESH)
@@ -159,7 +159,7 @@ def test_an_outcome_without_a_request_gives_its_place_in_the_budget_back(connect
 # --- Links ---------------------------------------------------------------------------------------
 
 
-def test_what_is_named_is_due_once_however_often_it_is_named(crawl):
+def test_a_named_document_is_due_once_however_often_it_is_named(crawl):
     make_documents(crawl.lane, ["one", "two"])
     claims = crawl.claim()
 
@@ -171,7 +171,7 @@ def test_what_is_named_is_due_once_however_often_it_is_named(crawl):
     assert list(crawl.claim()) == ["new"]
 
 
-def test_what_is_farther_than_the_limit_is_not_there(crawl):
+def test_documents_beyond_the_limit_do_not_exist(crawl):
     make_documents(crawl.lane, ["near"], depth=8)
     make_documents(crawl.lane, ["far"], depth=9)
     claims = crawl.claim()
@@ -204,7 +204,7 @@ def test_a_redirect_keeps_the_depth_and_counts_itself(crawl):
     assert (document("target").depth, document("target").redirects) == (4, 3)
 
 
-def test_a_shorter_path_to_what_waits_makes_it_nearer(crawl):
+def test_a_shorter_path_to_a_waiting_document_lowers_its_distance(crawl):
     make_documents(crawl.lane, ["page"], depth=1)
     claimed = crawl.claim()["page"]
     make_documents(crawl.lane, ["target"], depth=5)
@@ -214,7 +214,7 @@ def test_a_shorter_path_to_what_waits_makes_it_nearer(crawl):
     assert (document("target").depth, document("target").stage) == (2, Stage.PENDING)
 
 
-def test_a_shorter_path_to_what_was_read_has_it_read_again_whole(crawl):
+def test_a_shorter_path_to_a_read_document_has_it_read_again_whole(crawl):
     make_documents(crawl.lane, ["target"], depth=5, validators="etag", version="1:text")
     make_documents(crawl.lane, ["page"], depth=1)
     claims = crawl.claim()
@@ -227,7 +227,7 @@ def test_a_shorter_path_to_what_was_read_has_it_read_again_whole(crawl):
     assert crawl.claim()["target"].document.depth == 2
 
 
-def test_a_shorter_path_to_what_is_being_read_has_it_read_again(crawl):
+def test_a_shorter_path_to_a_document_in_progress_has_it_read_again(crawl):
     make_documents(crawl.lane, ["target"], depth=5)
     make_documents(crawl.lane, ["page"], depth=1)
     claims = crawl.claim()
@@ -253,7 +253,7 @@ def test_a_longer_path_changes_nothing(crawl):
 # --- Several runs --------------------------------------------------------------------------------
 
 
-def test_what_this_run_names_comes_back_into_it(crawl):
+def test_documents_that_this_run_names_return_to_it(crawl):
     make_documents(crawl.lane, ["page", "linked", "forgotten"])
     for claimed in crawl.claim().values():
         crawl.flush(claimed, names=["linked", "forgotten"])
@@ -288,7 +288,7 @@ def test_a_document_that_is_not_read_again_still_holds_its_links(crawl, outcome)
     assert (document("child").run_no, document("child").stage) == (2, Stage.PENDING)
 
 
-def test_a_document_that_is_gone_holds_no_links(crawl):
+def test_a_removed_document_has_no_links(crawl):
     make_documents(crawl.lane, ["parent"])
     crawl.flush(crawl.claim()["parent"], names=["child"])
     crawl.flush(crawl.claim()["child"])

@@ -135,7 +135,7 @@ def test_no_hot_statement_reads_the_queue_whole(connection, explaining, plans, r
     assert {"batch_available", "document_claimed"} <= indexes_used(of_taking)
 
 
-def test_the_end_of_a_back_off_looks_at_the_next_documents_of_its_host_only(connection, explaining, plans, running):
+def test_the_end_of_a_back_off_reads_only_the_next_documents_of_its_host(connection, explaining, plans, running):
     lane = running.seed.lanes.first()
 
     retry_without_back_off(explaining, bin_id=lane.bin_id, now=NOON - seconds(3600))

@@ -183,7 +183,7 @@ def test_a_group_moves_only_after_the_stuffing_under_its_old_epoch(connection, o
 
 
 @pytest.mark.parametrize("verb", ["pause", "abort"])
-def test_what_stops_a_job_waits_for_stuffing_and_nothing_is_stuffed_after_it(
+def test_a_stop_of_a_job_waits_for_stuffing_and_nothing_is_stuffed_later(
     connection, other_connection, rival, running, verb
 ):
     lane = make_lane(running.seed)
@@ -249,7 +249,7 @@ def test_a_lane_with_nothing_to_give_sleeps_and_takes_no_room_from_others(connec
     assert set(LaneState.objects.exclude(lane=full).values_list("ready_at", flat=True)) == {None}
 
 
-def test_a_lane_with_nothing_to_give_leaves_its_place_to_the_next_of_its_bin(connection, running, manager):
+def test_a_lane_without_due_documents_leaves_its_place_to_the_next_one(connection, running, manager):
     empty = make_lane(running.seed)
     other = make_running_job(manager, policy=running.seed.policy)
     make_documents(make_lane(other.seed, served_at=NOON), 3)
@@ -259,7 +259,7 @@ def test_a_lane_with_nothing_to_give_leaves_its_place_to_the_next_of_its_bin(con
     assert state_of(empty).ready_at is None
 
 
-def test_a_turn_that_closes_wakes_who_waits_for_its_place_and_not_who_waits_for_a_time(connection, running, manager):
+def test_a_closing_turn_wakes_lanes_that_wait_for_its_place_and_no_others(connection, running, manager):
     make_documents(make_lane(running.seed), 1)
     stuff_all(connection, running)
     now = timezone.now()
@@ -330,7 +330,7 @@ def drop_all(connection, worker, running):
     return drop(connection, worker=worker.id, claims=claims, jobs=jobs, outputs=JobOutputs(), now=NOON)
 
 
-def test_a_turn_at_a_worker_of_another_scope_is_waited_for_and_not_followed(connection, manager, worker):
+def test_a_turn_at_a_worker_of_another_scope_is_awaited_and_not_followed(connection, manager, worker):
     policy = make_policy(open_requests=2, min_gap=1.0)
     ours = make_running_job(manager, policy=policy)
     theirs = make_running_job(register_node(connection, "manager", scope="crawl:theirs"), policy=policy)
@@ -355,7 +355,7 @@ def places_given():
     return (bin_.open_turns, bin_.open_requests), (len(turns), sum(turn.requests for turn in turns))
 
 
-def test_a_turn_that_closes_while_it_is_being_followed_leaves_its_requests_to_its_follower(
+def test_a_turn_that_closes_while_it_is_followed_leaves_its_requests(
     connection, other_connection, rival, running, worker
 ):
     make_documents(make_lane(running.seed), DOCUMENTS_A_TURN + 30)
@@ -373,7 +373,7 @@ def test_a_turn_that_closes_while_it_is_being_followed_leaves_its_requests_to_it
     assert (follower.follows, follower.requests) == (first.id, 1000)
 
 
-def test_a_turn_that_followed_while_it_was_served_leaves_what_it_inherited(connection, running, worker):
+def test_a_turn_that_followed_while_it_was_served_leaves_its_requests(connection, running, worker):
     lane = make_lane(running.seed)
     make_documents(lane, 3 * DOCUMENTS_A_TURN)
     taken = []
@@ -437,7 +437,7 @@ def test_two_workers_take_different_batches(dsn, connection, running, worker):
     assert not Batch.objects.filter(state="available").exists()
 
 
-def test_who_locks_a_batch_keeps_it_from_others(connection, other_connection, running, worker):
+def test_a_lock_of_a_batch_keeps_it_from_others(connection, other_connection, running, worker):
     make_documents(make_lane(running.seed), 5)
     stuff_all(connection, running)
     rival = register_node(connection, "worker")
@@ -475,7 +475,7 @@ def test_an_outcome_after_its_release_changes_nothing(connection, writing, worke
     assert not IndexedDocument.objects.exists()
 
 
-def test_an_outcome_of_a_failed_worker_changes_nothing_even_when_another_has_the_document(connection, writing, worker):
+def test_an_outcome_of_a_failed_worker_changes_nothing_of_the_next_claim(connection, writing, worker):
     main = register_node(connection, "manager")
     term = elect_main(connection, main)
     lane = make_lane(writing.seed)
@@ -499,7 +499,7 @@ def test_an_outcome_of_a_failed_worker_changes_nothing_even_when_another_has_the
     assert flush_all(connection, heir, [make_result(claimed, writing.facts)]).written == 1
 
 
-def test_an_outcome_counts_once_and_names_the_lanes_that_it_filled_each_time(connection, running, worker):
+def test_an_outcome_counts_once_and_names_the_lanes_it_filled_each_time(connection, running, worker):
     """A worker without an answer to its commit flushes again. Only after that does it wake the filled lanes."""
     make_documents(make_lane(running.seed), ["once"])
     found = make_lane(running.seed, "b.example", ready_at=None)
@@ -557,7 +557,7 @@ def test_two_flushes_that_name_the_same_absent_documents_make_each_once(
     assert sum(counted.values_list("amount", flat=True)) == 30
 
 
-def test_the_smaller_of_two_depths_counts_whoever_comes_first(connection, other_connection, rival, manager, worker):
+def test_the_smaller_of_two_depths_counts_in_any_order(connection, other_connection, rival, manager, worker):
     running = make_running_job(
         manager, policy=make_policy(), specification={"max_depth": 5, "allow_private_networks": True}
     )
@@ -581,7 +581,7 @@ def _naming(claimed, running, lane, *, job_facts):
     return replace(result, job=facts_of(running.job, **job_facts))
 
 
-def test_a_loop_of_redirects_is_found_when_its_documents_are_flushed_together(connection, running, worker):
+def test_a_loop_of_redirects_is_found_when_its_documents_flush_together(connection, running, worker):
     lane = make_lane(running.seed)
     make_documents(lane, ["a", "b", "c"])
     stuff_all(connection, running)
@@ -690,7 +690,7 @@ def test_many_flushes_of_overlapping_documents_lose_nothing(dsn, connection, run
 # --- The end of a run ----------------------------------------------------------------------------
 
 
-def test_a_run_is_not_over_when_what_was_pending_is_handed_out_while_the_main_looks(connection, running):
+def test_a_run_does_not_end_while_its_last_documents_are_claimed(connection, running):
     main = register_node(connection, "manager")
     at = Pass(
         connection=connection, me=main.id, scope=main.scope, now=NOON, term=elect_main(connection, main), groups=()

@@ -92,7 +92,7 @@ def test_a_run_that_rechecks_hands_out_everything_that_is_known(crawl):
     assert {item.run_no for item in QueueItem.objects.all()} == {crawl.job.run_no}
 
 
-def test_a_run_for_changes_hands_out_only_what_was_left_and_keeps_the_rest(crawl):
+def test_a_run_for_changes_hands_out_only_the_rest_and_keeps_the_others(crawl):
     make_documents(crawl.lane, ["done"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     make_documents(crawl.lane, ["pending"])
     begin_a_run(crawl, Scan.CHANGES)
@@ -101,7 +101,7 @@ def test_a_run_for_changes_hands_out_only_what_was_left_and_keeps_the_rest(crawl
     assert document("done").manifoldcf_status == "UNCHANGED"
 
 
-def test_a_full_run_hands_out_nothing_that_nobody_named(crawl):
+def test_a_full_run_hands_out_only_named_documents(crawl):
     make_documents(crawl.lane, ["done"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     make_documents(crawl.lane, ["pending"])
     begin_a_run(crawl, Scan.FULL)
@@ -122,7 +122,7 @@ def test_counts_follow_documents_that_come_into_a_run_again(crawl):
 
 
 @pytest.mark.parametrize("scan", [Scan.RECHECK, Scan.CHANGES])
-def test_only_a_full_scan_concludes_from_what_it_did_not_reach(crawl, scan):
+def test_only_a_full_scan_removes_unreached_documents(crawl, scan):
     make_documents(crawl.lane, ["page"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     begin_a_run(crawl, scan)
     Job.objects.update(phase=Phase.SHUTTING_DOWN)
@@ -135,7 +135,7 @@ def test_only_a_full_scan_concludes_from_what_it_did_not_reach(crawl, scan):
     assert offered.documents == 0
 
 
-def test_a_run_that_rechecks_is_not_over_before_it_has_looked_at_everything(crawl):
+def test_a_run_that_rechecks_ends_after_it_has_checked_everything(crawl):
     make_documents(crawl.lane, ["page"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     begin_a_run(crawl, Scan.RECHECK)
 
@@ -150,7 +150,7 @@ DAILY = {"intervals": Intervals(recrawl_after=seconds(60))}
 SHORT_LIVED = {"intervals": Intervals(expire_after=seconds(60))}
 
 
-def test_a_document_of_a_continuous_job_is_looked_at_again_when_its_time_comes(crawl):
+def test_a_document_of_a_continuous_job_is_rechecked_when_its_time_comes(crawl):
     make_documents(crawl.lane, ["page"])
     crawl.flush(crawl.claim()["page"], facts=DAILY)
 
@@ -159,7 +159,7 @@ def test_a_document_of_a_continuous_job_is_looked_at_again_when_its_time_comes(c
     assert set(claim_all(crawl, now=NOON + seconds(61))) == {"page"}
 
 
-def test_what_did_not_change_is_looked_at_less_often_than_what_did(crawl):
+def test_unchanged_documents_are_checked_less_often_than_changed_ones(crawl):
     make_documents(crawl.lane, ["page"])
     crawl.flush(crawl.claim()["page"], facts=DAILY)
     later = NOON + seconds(600)
@@ -231,7 +231,7 @@ def test_a_document_that_is_processed_again_expires_later(crawl, ending):
     assert expire(crawl, now=NOON + seconds(61)) == 0
 
 
-def test_what_is_to_expire_is_not_processed(crawl):
+def test_expiring_documents_are_not_processed(crawl):
     make_documents(crawl.lane, ["page"])
     crawl.flush(crawl.claim()["page"], facts=SHORT_LIVED)
 
@@ -261,7 +261,7 @@ def retry(crawl, claimed, limit, *, now=NOON):
     )
 
 
-def test_a_document_that_was_tried_often_enough_has_failed_and_keeps_its_links(crawl):
+def test_a_document_with_its_last_attempt_has_failed_and_keeps_its_links(crawl):
     make_documents(crawl.lane, ["page"])
     crawl.flush(crawl.claim()["page"], names=["child"])
     crawl.begin_the_next_run()
@@ -297,7 +297,7 @@ def test_a_limit_in_time_counts_from_the_first_failure(crawl):
     assert document("page").outcome == Outcome.FAILED
 
 
-def test_without_a_limit_it_is_tried_for_ever(crawl):
+def test_retries_without_a_limit_never_end(crawl):
     make_documents(crawl.lane, ["page"], failures=1000)
 
     retry(crawl, crawl.claim()["page"], None)
@@ -325,7 +325,7 @@ def taken_with(crawl, **pools):
     return sum(len(claims) for claims in taken.removals.values())
 
 
-def test_a_worker_takes_of_each_kind_what_its_pool_holds(cleaning):
+def test_a_worker_takes_as_much_of_each_kind_as_its_pool_holds(cleaning):
     assert taken_with(cleaning, clean=100) == 100
     assert taken_with(cleaning, clean=100) == 50
 
@@ -334,6 +334,6 @@ def test_a_pool_that_is_smaller_than_a_batch_still_gets_one(cleaning):
     assert taken_with(cleaning, clean=1) == 100
 
 
-def test_a_kind_of_which_a_worker_takes_none_is_left_to_others(cleaning):
+def test_a_kind_that_a_worker_does_not_take_is_left_to_others(cleaning):
     assert taken_with(cleaning, clean=0) == 0
     assert taken_with(cleaning, expire=0) == 150

@@ -8,7 +8,7 @@ from jobs.models import Batch, BinState, IndexedDocument, LaneState, QueueItem, 
 from jobs.queue.flushing.flush import flush
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.pace.close import ClosedTurn, Pace, close_turns
-from jobs.queue.release import give_back, give_back_batches, release_of_lost_workers, withdraw_kept_in_vain
+from jobs.queue.release import give_back, give_back_batches, release_of_lost_workers, withdraw_reserved_for_absent
 from jobs.queue.take import take
 from jobs.throttling.bins import DOCUMENTS_A_TURN
 from nodes.membership import leadership
@@ -68,7 +68,7 @@ def test_the_place_of_a_lost_batch_is_free_again(connection, worker, taken):
     assert places() == (0, 0)
 
 
-def test_a_main_that_has_given_enough_back_leaves_the_rest_for_its_next_pass(connection, running, worker, monkeypatch):
+def test_a_main_manager_that_released_enough_leaves_the_rest_for_later(connection, running, worker, monkeypatch):
     monkeypatch.setattr("jobs.queue.release._BATCHES_A_CHUNK", 1)
     for host in ("a.example", "b.example"):
         make_documents(make_lane(running.seed, host), [f"{host}/{number}" for number in range(2)])
@@ -102,7 +102,7 @@ def test_a_worker_that_was_marked_failed_closes_no_turn_and_ends_no_batch(connec
     assert (Batch.objects.get().state, places()) == ("sent", before)
 
 
-def test_the_place_of_a_turn_is_free_again_when_its_worker_died_after_its_last_outcome(connection, worker, taken):
+def test_the_place_of_a_turn_is_free_after_its_worker_died(connection, worker, taken):
     # The flush of the last outcome ends the batch. A later statement closes the turn.
     close_turns(connection, batches=[turn.batch_id for turn in taken.turns], now=NOON)
     assert (Batch.objects.get().state, places()) == ("done", (1, 4))
@@ -114,9 +114,7 @@ def test_the_place_of_a_turn_is_free_again_when_its_worker_died_after_its_last_o
     assert Batch.objects.get().state == "done"
 
 
-def test_a_batch_that_has_ended_is_not_given_back_since_requests_may_be_open_that_its_turn_inherited(
-    connection, worker, taken
-):
+def test_an_ended_batch_is_not_released_since_its_requests_may_be_open(connection, worker, taken):
     batches = [turn.batch_id for turn in taken.turns]
     close_turns(connection, batches=batches, now=NOON)
 
@@ -135,7 +133,7 @@ def test_a_document_that_is_given_back_has_not_failed(connection, worker, taken)
     }
 
 
-def test_what_a_worker_found_is_handed_out_when_it_died_before_it_could_tell(connection, running, worker, taken):
+def test_links_are_handed_out_though_their_worker_died_unnotified(connection, running, worker, taken):
     """A worker wakes lanes after its flush. This lane slept too long to be among the recently served ones."""
     term = elect_main(connection, running.manager)
     found = make_lane(running.seed, "b.example", ready_at=None, served_at=NOON - seconds(3600))
@@ -159,7 +157,7 @@ def test_a_scope_that_is_forgotten_takes_no_place_with_it(connection, worker, ta
     assert not Turn.objects.exists()
 
 
-def test_documents_that_were_lost_with_their_workers_are_handed_out_alone_and_at_last_given_up(connection, running):
+def test_documents_lost_with_workers_are_offered_alone_then_given_up(connection, running):
     make_documents(make_lane(running.seed), 3)
     term = elect_main(connection, register_node(connection, "manager"))
     handed_out = []
@@ -176,7 +174,7 @@ def test_documents_that_were_lost_with_their_workers_are_handed_out_alone_and_at
     assert set(QueueItem.objects.values_list("stage", "result_code")) == {(Stage.DONE, "WORKER_LOST")}
 
 
-def test_a_document_that_was_lost_is_read_whole_and_written_only_if_it_changed(connection, tmp_path):
+def test_a_lost_document_is_read_whole_and_written_only_if_it_changed(connection, tmp_path):
     output = make_output(tmp_path / "out.jsonl")
     running = make_running_job(register_node(connection, "manager"), policy=make_policy(), output=output)
     (page,) = make_documents(make_lane(running.seed), ["page"], version="1:v1", validators="etag", indexed_before=True)
@@ -211,7 +209,7 @@ def kept(connection, running, worker):
 
 
 def withdraw_in(connection, after):
-    return withdraw_kept_in_vain(connection, scope="cluster", now=NOON + seconds(after))
+    return withdraw_reserved_for_absent(connection, scope="cluster", now=NOON + seconds(after))
 
 
 def test_a_batch_that_its_worker_does_not_take_is_offered_to_others(connection, running, kept):
@@ -233,7 +231,7 @@ def test_a_batch_is_kept_for_as_long_as_the_turn_before_it_lasts(connection, kep
     assert withdraw_in(connection, after=3600) == 0
 
 
-def test_a_batch_that_is_kept_for_a_worker_of_another_scope_comes_back_at_once(connection, kept):
+def test_a_batch_for_a_worker_of_another_scope_is_released_at_once(connection, kept):
     elsewhere = register_node(connection, "worker", scope="crawl:elsewhere")
     Batch.objects.filter(state="available").update(worker_id=elsewhere.id)
 

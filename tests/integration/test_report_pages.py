@@ -174,7 +174,7 @@ def test_the_queue_is_shown_by_class(viewer, job):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_bad_pattern_is_said_beside_its_field(viewer, page):
+def test_a_bad_pattern_is_shown_beside_its_field(viewer, page):
     field = "entity" if page in HISTORY else "identifier"
 
     text = show(viewer, page, f"{field}=(")
@@ -193,12 +193,12 @@ def test_a_bad_pattern_is_said_beside_its_field(viewer, page):
         ("last=2", "Select a valid choice"),
     ],
 )
-def test_what_cannot_be_asked_is_said(viewer, query, says):
+def test_an_invalid_query_is_explained(viewer, query, says):
     assert says in show(viewer, "history", query)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_what_was_crawled_stays_text(viewer, job, page):
+def test_crawled_markup_stays_text(viewer, job, page):
     hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
     happen(job, entity=hostile, result_code=hostile, result_description=hostile)
     make_documents(job, 1)

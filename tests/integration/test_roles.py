@@ -232,7 +232,7 @@ def test_a_session_must_show_that_the_request_is_its_own():
     assert_problem(response, 403, "permission_denied")
 
 
-def test_the_documentation_is_shown_to_who_is_logged_in():
+def test_the_documentation_needs_a_login():
     assert APIClient().get("/api/v1/docs/").status_code == 401
 
     page = client_of(VIEWER).get("/api/v1/docs/")
@@ -242,7 +242,7 @@ def test_the_documentation_is_shown_to_who_is_logged_in():
     assert "script-src 'self';" in page["Content-Security-Policy"]
 
 
-def test_each_role_holds_what_the_one_below_it_holds():
+def test_each_role_includes_the_one_below_it():
     assert ROLES[VIEWER] < ROLES[OPERATOR] < ROLES[ADMINISTRATOR]
 
 
@@ -256,7 +256,7 @@ def test_all_permissions_of_a_role_exist(role):
     assert held == ROLES[role]
 
 
-def test_a_migrate_takes_away_what_somebody_added_and_gives_back_what_somebody_took():
+def test_migrate_restores_the_permissions_of_roles_after_edits():
     group = Group.objects.get(name=VIEWER)
     group.permissions.set(Permission.objects.filter(codename="delete_job"))
 

@@ -103,7 +103,7 @@ def test_a_page_is_read_from_its_least_role_on(name):
 
 
 @pytest.mark.parametrize(("name", "operation"), sorted(CHANGES.items()))
-def test_a_page_changes_what_its_role_may_change_in_the_api(name, operation):
+def test_a_page_allows_the_same_changes_as_the_api_for_each_role(name, operation):
     path = address(name, make_world())
 
     assert_open_from(LEAST_ROLE[operation], lambda client: client.post(path))

@@ -83,7 +83,7 @@ def test_a_text_that_is_removed_is_not_found_from_then_on(index, connection):
     assert found("wombat") == set()
 
 
-def test_the_texts_that_wait_longest_come_first_and_no_more_than_asked_for(index, connection):
+def test_the_longest_waiting_texts_come_first_up_to_a_number(index, connection):
     for number in range(5):
         index(page(f"number{number}", url=f"http://a.example/{number}"), searchable=False)
 
@@ -103,7 +103,7 @@ def test_a_text_that_another_worker_indexes_just_now_is_left_to_it(index, connec
     assert index_waiting_texts(connection).texts == 1
 
 
-def test_a_text_too_long_for_the_index_is_found_by_its_beginning_and_holds_up_no_other(index):
+def test_a_text_too_long_for_the_index_is_found_by_its_start(index):
     unlike = " ".join(uuid.UUID(int=number).hex for number in range(60_000))
 
     index(page(f"wombat {unlike}", url="http://a.example/long"), page("wombat", url="http://a.example/short"))
@@ -111,7 +111,7 @@ def test_a_text_too_long_for_the_index_is_found_by_its_beginning_and_holds_up_no
     assert found("wombat") == {"http://a.example/long", "http://a.example/short"}
 
 
-def test_a_text_of_unlike_words_in_a_known_language_ends_below_the_limit_too(index):
+def test_a_text_of_many_different_words_ends_below_the_limit_too(index):
     unlike = " ".join(f"{number:x}ing-{number:o}s" for number in range(400_000))
 
     index(page(f"wombat {unlike}", language="en", title=unlike, description=unlike))
@@ -119,7 +119,7 @@ def test_a_text_of_unlike_words_in_a_known_language_ends_below_the_limit_too(ind
     assert found("wombat") == {"http://a.example/page"}
 
 
-def test_what_postgresql_cannot_store_is_left_out_of_a_text(index):
+def test_characters_that_postgresql_cannot_store_are_removed(index):
     index(page("a \0wombat\ud83d", title="\0", language="x" * 50, content_type="y" * 200))
 
     assert found("wombat") == {"http://a.example/page"}
@@ -150,7 +150,7 @@ def test_what_postgresql_cannot_store_is_left_out_of_a_text(index):
     ],
 )
 @pytest.mark.parametrize("language", ["", "en-US", "de", "tlh"])
-def test_a_page_is_found_by_a_word_of_it_however_it_stands_there(index, text, word, language):
+def test_a_page_is_found_by_any_form_of_its_word(index, text, word, language):
     index(page(text, language=language))
 
     assert found(word) == {"http://a.example/page"}
@@ -262,7 +262,7 @@ def test_pages_follow_each_other_without_overlap_or_gap(index):
     assert (shown.total, shown.has_more) == (25, False)
 
 
-def test_of_a_word_that_is_everywhere_only_so_many_pages_are_ranked(index, monkeypatch):
+def test_a_frequent_word_has_a_limited_number_of_ranked_pages(index, monkeypatch):
     monkeypatch.setattr(search_query, "_RANKED_AT_MOST", 5)
     index(*(page("wombat", url=f"http://a.example/{number}") for number in range(8)))
 

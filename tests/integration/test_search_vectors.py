@@ -87,12 +87,12 @@ def test_any_ascii_text_has_the_vector_that_postgresql_gives_it(both, title, abo
     assert ours == theirs
 
 
-def test_words_that_are_everywhere_have_as_many_positions_as_postgresql_keeps(both):
+def test_frequent_words_have_as_many_positions_as_postgresql_keeps(both):
     theirs, ours = both("word " * 300, "words " * 200, "word words apples " * 400)
 
     assert ours == theirs
 
 
 @pytest.mark.parametrize("text", ["naïve", "x" * 3_000, "word " * 9_000])
-def test_what_only_postgresql_knows_how_to_cut_is_left_to_it(text):
+def test_texts_that_only_postgresql_can_cut_are_left_to_it(text):
     assert cut([("a title", "A"), (text, "")]) is None

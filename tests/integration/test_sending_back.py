@@ -37,7 +37,7 @@ def test_everything_that_failed_is_due_again_at_once(crawl):
     assert set(crawl.claim()) == {"broken", "absent"}
 
 
-def test_only_what_failed_with_the_code_is_sent_back(crawl):
+def test_only_documents_with_the_failed_code_are_sent_back(crawl):
     send_back(crawl.connection, job_id=crawl.job.pk, codes=["500"], now=NOON)
 
     assert pending() == {"broken"}
@@ -60,7 +60,7 @@ def test_a_job_that_is_in_between_sends_nothing_back(crawl):
     assert pending() == set()
 
 
-def test_the_journal_says_who_sent_back_what(crawl):
+def test_the_journal_names_the_author_and_the_documents_sent_back(crawl):
     control.send_back_failed(crawl.job.pk, codes=["500"], made_by="ada", now=NOON)
 
     event = JobEvent.objects.get(kind="sent back")
@@ -68,7 +68,7 @@ def test_the_journal_says_who_sent_back_what(crawl):
     assert "500" in event.message
 
 
-def test_operators_ask_through_the_api_and_viewers_may_not(crawl):
+def test_operators_may_use_the_api_and_viewers_may_not(crawl):
     address = f"/api/v1/jobs/{crawl.job.pk}/send-back/"
 
     assert_problem(client_of(VIEWER).post(address, {}), 403, "permission_denied")

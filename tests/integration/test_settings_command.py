@@ -27,7 +27,7 @@ def file(tmp_path):
     return path
 
 
-def test_what_counts_is_printed_with_where_it_comes_from(file):
+def test_effective_settings_are_printed_with_their_sources(file):
     make_node("worker-7", settings=Effective(table=TABLE, environment={CLAIMED.path: 7}).report())
 
     assert run(file) == ["worker.claimed default → 5 (at once)"]
@@ -43,7 +43,7 @@ def test_a_dry_run_stores_nothing(file):
     assert not SettingsVersion.objects.exists()
 
 
-def test_what_is_stored_already_is_said_to_be(file):
+def test_an_already_stored_value_is_reported(file):
     run(file)
 
     assert run(file) == ["no changes"]
@@ -57,7 +57,7 @@ def test_what_is_stored_already_is_said_to_be(file):
         (None, "Cannot read .*: No such file or directory"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, text, sentence):
+def test_an_invalid_value_is_refused_in_a_sentence(tmp_path, text, sentence):
     path = tmp_path / "settings.json"
     if text is not None:
         path.write_text(text)

@@ -28,7 +28,7 @@ def post(client, document, *, verb, based_on=0, **fields):
     return client.post(PAGE, {"document": document, "based_on": based_on, verb: "", **fields})
 
 
-def test_a_preview_says_what_would_change_and_when_and_stores_nothing():
+def test_a_preview_shows_changes_with_their_times_and_stores_nothing():
     page = post(visitor(), json.dumps({"cluster": {"node_timeout": 8}}), verb="preview").content.decode()
 
     assert "Changes</h2>" in page
@@ -37,7 +37,7 @@ def test_a_preview_says_what_would_change_and_when_and_stores_nothing():
     assert not SettingsVersion.objects.exists()
 
 
-def test_what_is_stored_is_shown_with_who_and_can_be_brought_back():
+def test_stored_versions_are_shown_with_authors_and_can_be_restored():
     client = visitor()
 
     stored = post(client, json.dumps(FEW), verb="store")
@@ -68,14 +68,14 @@ def test_a_file_can_be_stored():
         ("[" * 100_000, "at most"),
     ],
 )
-def test_what_cannot_be_is_said_and_stays_in_the_form(document, sentence):
+def test_an_invalid_value_is_explained_and_stays_in_the_form(document, sentence):
     page = post(visitor(), document, verb="store").content.decode()
 
     assert sentence in page
     assert not SettingsVersion.objects.exists()
 
 
-def test_who_looked_at_an_older_version_is_told_who_was_faster():
+def test_an_edit_of_an_older_version_names_the_author_of_the_newer_one():
     versions.store(TABLE, FEW, made_by="otto")
 
     page = post(visitor(), "{}", verb="store", based_on=0).content.decode()

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from django.utils import timezone
 
-from jobs.duties.groups import Sight, begin_moves, give, hand_over
+from jobs.duties.groups import ClusterView, begin_moves, give, hand_over
 from jobs.lifecycle.job import Phase
 from jobs.models import Seed, ThrottleGroup
 from jobs.queue.offering.hold import GroupHeld, hold
@@ -38,7 +38,7 @@ from tests.support.factories import make_job
 # A timeout much longer than a test, and a silence longer than the timeout (seconds).
 TIMEOUT, SILENCE = seconds(1800), 3600.0
 REFUSED, TAKEN = "refused by the fence of ", "there is one of this id"
-SIGHT = Sight(items=(), managers=(), names={}, strategy=evenly)
+SIGHT = ClusterView(items=(), managers=(), names={}, strategy=evenly)
 
 Action = tuple[str, dict[str, Any]]
 
@@ -127,23 +127,23 @@ class InPostgres:
     def give(self, *, action: Give, term: TermHeld) -> bool:
         with self._connection.transaction():
             hold_term(self._connection, term)
-            return bool(give(self._connection, [action], sight=SIGHT, scope=term.scope))
+            return bool(give(self._connection, [action], cluster_view=SIGHT, scope=term.scope))
 
     def take_back(self, *, action: TakeBack, term: TermHeld) -> bool:
         with self._connection.transaction():
             hold_term(self._connection, term)
-            return bool(give(self._connection, [action], sight=SIGHT, scope=term.scope))
+            return bool(give(self._connection, [action], cluster_view=SIGHT, scope=term.scope))
 
     def release(self, *, action: Release, term: TermHeld) -> bool:
         with self._connection.transaction():
             hold_term(self._connection, term)
             now = timezone.now()
-            return bool(begin_moves(self._connection, [action], sight=SIGHT, scope=term.scope, now=now))
+            return bool(begin_moves(self._connection, [action], cluster_view=SIGHT, scope=term.scope, now=now))
 
     def let_go(self, *, action: LetGo) -> bool:
         with self._connection.transaction():
             hold_node(self._connection, action.owner)
-            return bool(hand_over(self._connection, [action], sight=SIGHT, scope=""))
+            return bool(hand_over(self._connection, [action], cluster_view=SIGHT, scope=""))
 
     def stuff(self, *, node_id: UUID, group: int, epoch: int) -> None:
         held = GroupHeld(group, epoch)

@@ -25,5 +25,5 @@ def test_a_watcher_notes_for_how_long_it_could_not_run(tmp_path):
         wait_until(is_noted_when_it_stands_still)
 
 
-def test_where_nobody_watched_there_is_no_stall(tmp_path):
+def test_an_unwatched_time_is_no_stall(tmp_path):
     assert read_stalls(tmp_path / "stalls") == []

@@ -122,7 +122,7 @@ def documents():
 # --- Words and conditions ------------------------------------------------------------------------
 
 
-def test_conditions_and_words_say_the_same_of_every_document(world):
+def test_conditions_and_words_agree_on_every_document(world):
     states, statuses = by_conditions(STATE_CONDITIONS), by_conditions(STATUS_CONDITIONS)
 
     for item in documents():
@@ -144,7 +144,7 @@ def test_states_and_statuses_are_those_of_manifoldcf(world):
             deleting=facts.phase == Phase.DELETING,
             recurs=facts.recurs,
         )
-        # A document that does not exist for ManifoldCF is inactive here, until a link names it.
+        # ManifoldCF has no row for such a document. Here it is inactive until a link names it.
         if not name:
             assert status_of(facts, now=NOON) == Status.INACTIVE
             continue
@@ -157,7 +157,7 @@ def test_states_and_statuses_are_those_of_manifoldcf(world):
 @pytest.mark.parametrize(
     ("now", "status"), [(PAST, Status.WAITING_FOR_PROCESSING), (NOON, Status.READY_FOR_PROCESSING)]
 )
-def test_what_is_ready_is_judged_by_the_time_that_is_asked_about(now, status):
+def test_lanes_are_ready_by_the_time_of_the_question(now, status):
     make_documents(make_job(), 1, stage=Stage.PENDING, check_time=NOON - seconds(0.5))
 
     (line,) = read_document_status(asked(now=now), limit=9).lines
@@ -219,7 +219,7 @@ def test_counts_can_be_those_of_some_statuses(world):
     assert counts_of(by_pattern) == counts_of(line)
 
 
-def test_classes_come_in_pages(world):
+def test_classes_are_listed_in_pages(world):
     first = read_queue_status(asked(), identifier_class="//(.*)", limit=3)
     second = read_queue_status(asked(), identifier_class="//(.*)", limit=3, after=first.next)
 
@@ -228,7 +228,7 @@ def test_classes_come_in_pages(world):
     assert len(set(shown)) == 6
 
 
-def test_where_there_is_nothing_nothing_is_counted():
+def test_an_empty_queue_has_no_counts():
     make_job()
 
     assert read_queue_status(asked(), limit=9).lines == []
@@ -275,7 +275,7 @@ def test_pages_have_each_document_once(world):
     assert len(set(keys)) == 200
 
 
-def test_a_line_says_what_is_to_be_done_when_and_what_failed():
+def test_a_line_names_the_failed_object_the_moment_and_the_next_step():
     make_documents(
         make_job(), 1, stage=Stage.PENDING, check_time=FUTURE, failures=2, failing_since=PAST, action=Action.EXPIRE
     )
@@ -298,7 +298,7 @@ def test_a_line_says_when_a_document_is_given_up_as_long_as_it_fails():
     assert (line.retry_limit, line.retry_until) == (None, None)
 
 
-def test_what_is_done_is_not_scheduled():
+def test_a_finished_task_is_not_scheduled():
     make_documents(make_job(), 1)
 
     (line,) = listed()

@@ -10,7 +10,7 @@ from django.db import connection as django_connection
 from jobs.models import Seed, ThrottlePolicy
 from jobs.queue.pace.read_policies import read_policies
 from jobs.queue.sql.rows import named_rows
-from jobs.throttling.policies import Numbers, PolicyTerms, RuleTerms
+from jobs.throttling.policies import Numbers, PolicyValues, RuleValues
 from jobs.throttling.windows import ALWAYS, Window
 from jobs.verbs import policies
 from tests.support.factories import make_job, make_policy, make_rule
@@ -43,7 +43,7 @@ def test_a_policy_is_read_as_it_was_stored(connection):
 
     terms = read(connection, policy)[policy.pk]
 
-    assert terms == PolicyTerms(
+    assert terms == PolicyValues(
         id=policy.pk,
         version=1,
         numbers=Numbers(requests=3, min_gap=0.5, rate_gap=2.0, bytes_per_second=1000),
@@ -72,7 +72,7 @@ def test_rules_are_read_in_their_order(connection):
 
     by_night, denying = read(connection, policy)[policy.pk].rules
 
-    assert by_night == RuleTerms(
+    assert by_night == RuleValues(
         window=Window(days=(6, 7), opens=dt.time(22, 15), closes=dt.time(6), zone=ZoneInfo("Europe/Berlin")),
         numbers=Numbers(requests=1, min_gap=0.0, rate_gap=3600.0, bytes_per_second=9),
         total=Numbers(requests=4),
@@ -82,7 +82,7 @@ def test_rules_are_read_in_their_order(connection):
     assert denying.window.days == ALWAYS.days
 
 
-def test_policies_that_hold_everywhere_are_read_with_whatever_is_asked_for(connection):
+def test_policies_that_hold_everywhere_are_read_with_every_request(connection):
     asked, _other, everywhere = make_policy(), make_policy(), make_policy(holds_everywhere=True)
 
     assert read(connection, asked).keys() == {asked.pk, everywhere.pk}
@@ -116,7 +116,7 @@ def test_every_change_makes_the_version_grow(change):
     assert version_of(policy) == before + 1
 
 
-def test_who_saves_what_he_read_long_ago_makes_the_version_grow_all_the_same():
+def test_saving_an_old_reading_still_increases_the_version():
     policy = make_policy()
     ThrottlePolicy.objects.filter(pk=policy.pk).update(min_gap=3.0)
 

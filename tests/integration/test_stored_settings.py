@@ -40,7 +40,7 @@ def put(document, query=""):
 # --- Versions ------------------------------------------------------------------------------------
 
 
-def test_what_is_stored_is_a_version_with_who_and_when_and_stands_in_the_journal():
+def test_a_stored_setting_is_a_version_with_author_time_and_journal_entry():
     changed = store(SHORT)
 
     assert [str(change) for change in changed] == [
@@ -54,21 +54,21 @@ def test_what_is_stored_is_a_version_with_who_and_when_and_stands_in_the_journal
     assert event.message.startswith("settings version 1 by vera: cluster.heartbeat_interval default → 1")
 
 
-def test_what_changes_nothing_makes_no_version():
+def test_an_edit_without_changes_makes_no_version():
     store(SHORT)
 
     assert store(SHORT) == []
     assert SettingsVersion.objects.count() == 1
 
 
-def test_what_is_refused_stores_nothing():
+def test_a_refused_change_stores_nothing():
     with pytest.raises(InvalidSettings):
         store({"worker": {"claimed": 5}, "cluster": {"node_timeout": 3}})
 
     assert not SettingsVersion.objects.exists()
 
 
-def test_who_looked_at_an_older_version_is_refused():
+def test_an_edit_of_an_older_version_is_refused():
     store(SHORT, based_on=0)
 
     with pytest.raises(SettingsChanged, match="based on version 0, but vera has since stored version 1"):
@@ -76,7 +76,7 @@ def test_who_looked_at_an_older_version_is_refused():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_that_store_at_once_one_waits_and_gets_the_next_number(dsn):
+def test_the_second_of_two_writers_waits_for_the_next_number(dsn):
     with psycopg.connect(dsn) as other:
         other.execute("LOCK TABLE nodes_settingsversion IN SHARE ROW EXCLUSIVE MODE")
         with django_connection.cursor() as cursor:
@@ -93,7 +93,7 @@ def test_of_two_that_store_at_once_one_waits_and_gets_the_next_number(dsn):
     assert list(SettingsVersion.objects.values_list("version", "made_by")) == [(2, "vera"), (1, "otto")]
 
 
-def test_a_version_of_a_newer_release_is_taken_up_as_far_as_it_is_known():
+def test_known_settings_of_a_newer_release_are_applied():
     document = {"worker": {"claimed": 5, "shoe_size": 44}, "moon": {"phase": 1}, "cluster": SHORT["cluster"]}
     SettingsVersion.objects.create(version=3, document=document, made_by="vera")
 
@@ -106,11 +106,11 @@ def test_a_version_of_a_newer_release_is_taken_up_as_far_as_it_is_known():
 # --- A process -----------------------------------------------------------------------------------
 
 
-def test_a_process_starts_with_what_is_stored_and_goes_on_with_what_is_stored_later(connection, settings):
+def test_a_process_starts_with_stored_settings_and_applies_later_ones(connection, settings):
     settings.CRAWLCTL_ENVIRONMENT = {CLAIMED.path: 7}
     store({"worker": {"claimed": 5, "flush_after": 1}})
 
-    started = running.start_with(running.told(["worker.drain_timeout=3"]), connection)
+    started = running.start_with(running.read_given(["worker.drain_timeout=3"]), connection)
     store(SHORT)
     taken = running.take_up_newest(connection)
 
@@ -126,12 +126,12 @@ def test_a_process_starts_with_what_is_stored_and_goes_on_with_what_is_stored_la
     }
 
 
-def test_a_process_whose_environment_contradicts_what_is_stored_does_not_start(connection, settings):
+def test_a_process_whose_environment_contradicts_stored_settings_stops(connection, settings):
     settings.CRAWLCTL_ENVIRONMENT = {HEARTBEAT_INTERVAL.path: dt.timedelta(seconds=4)}
     store(SHORT)
 
     with pytest.raises(InvalidSettings, match="version 1 of the stored settings"):
-        running.start_with(running.told([]), connection)
+        running.start_with(running.read_given([]), connection)
 
 
 # --- The API -------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def test_settings_are_stored_and_shown_through_the_api():
     assert timeout["environment"] == "CRAWLCTL_NODE_TIMEOUT"
 
 
-def test_a_dry_run_says_what_would_change_and_stores_nothing():
+def test_a_dry_run_shows_the_changes_and_stores_nothing():
     answer = put(SHORT, "?dry_run=true")
 
     assert len(answer.json()["changes"]) == 2
@@ -168,7 +168,7 @@ def test_a_wrong_value_is_named_with_its_path_and_the_allowed_range():
     assert problem["fields"]["worker.claimed"] == ["This must be a whole number from 1 to 100000."]
 
 
-def test_a_body_that_says_something_twice_is_refused():
+def test_a_body_with_a_repeated_field_is_refused():
     response = client_of(ADMINISTRATOR).put(
         SETTINGS, '{"worker": {"claimed": 1}, "worker": {}}', content_type="application/json"
     )
@@ -193,7 +193,7 @@ def test_all_versions_are_kept_and_shown():
     assert first["document"] == SHORT
 
 
-def test_who_may_not_set_up_may_not_store():
+def test_storing_needs_the_permission_to_set_up():
     assert_problem(client_of(OPERATOR).put(SETTINGS, SHORT, format="json"), 403, "permission_denied")
 
 

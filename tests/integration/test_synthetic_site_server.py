@@ -145,7 +145,7 @@ def test_a_second_crawl_gets_304_for_every_page(site):
     assert report.is_exact, (report.missing, report.extra)
 
 
-def test_a_crawl_after_a_revision_sees_exactly_what_the_plan_says(site):
+def test_a_crawl_after_a_revision_sees_exactly_the_plan(site):
     held = crawl(site)
     answer = site.control("set?revision=1&change=10&gone=4")
     revised = site.plan.at_revision(1, Revision(change=10, gone=4))
@@ -265,7 +265,7 @@ def test_pipelined_and_dribbled_requests_are_answered_in_order(site):
         b"x" * 100_000,
     ],
 )
-def test_what_is_no_request_ends_the_connection_and_is_not_logged(site, junk):
+def test_an_invalid_request_ends_the_connection_and_is_not_logged(site, junk):
     with connected(site) as client:
         client.sendall(junk)
 
@@ -275,7 +275,7 @@ def test_what_is_no_request_ends_the_connection_and_is_not_logged(site, junk):
     assert site.logged() == []
 
 
-def test_each_request_is_logged_with_when_where_and_what(site):
+def test_each_request_is_logged_with_time_place_and_address(site):
     before = time.monotonic_ns()
     site.get(f"{site.origins[0]}/robots.txt")
     site.get(site.plan.url(1))
@@ -330,7 +330,7 @@ def test_a_request_is_noted_to_be_over_before_its_answer_can_be_had(tmp_path):
     assert end.time <= sent[0]
 
 
-def test_each_request_is_logged_with_who_asked_and_when_it_was_over(start_site, tmp_path):
+def test_each_request_is_logged_with_its_client_and_its_end(start_site, tmp_path):
     ends = tmp_path / "ends.log"
     site = start_site("--slow=3:60", f"--ends={ends}", "--latency-ms=1")
     request = "GET {} HTTP/1.1\r\nUser-Agent: {}\r\nConnection: close\r\n\r\n"
@@ -358,7 +358,7 @@ def wait_for_lines(read, count):
         time.sleep(0.01)
 
 
-def test_the_log_fills_while_the_site_runs_without_being_asked(site):
+def test_the_log_fills_by_itself_while_the_site_runs(site):
     site.get(site.plan.start_url)
     deadline = time.monotonic() + PATIENCE
 
@@ -411,7 +411,7 @@ def test_answers_wait_for_the_latency(start_site):
     assert time.monotonic() - before >= 0.199
 
 
-def test_every_host_tells_its_crawl_delay(start_site):
+def test_every_host_has_its_crawl_delay(start_site):
     site = start_site("--crawl-delay=1.5")
 
     for origin in site.origins:
@@ -472,7 +472,7 @@ def test_a_taken_port_gives_the_next_that_is_free_on_every_host(start_site):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_told_to_stop_the_site_ends_well_and_its_log_is_complete(site, number):
+def test_a_stopped_site_ends_well_and_its_log_is_complete(site, number):
     for page in range(50):
         site.get(site.plan.url(page))
 

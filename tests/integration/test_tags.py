@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.duties.failover import release_lost_documents
-from jobs.duties.tags import say_which_tags_lack
+from jobs.duties.tags import report_missing_tags
 from jobs.lifecycle.document import Stage
 from jobs.models import Batch, Job, QueueItem, Seed
 from jobs.queue.offering.stuff import stuff
@@ -54,7 +54,7 @@ def test_documents_that_need_a_tag_go_only_to_workers_that_have_it(connection, r
     assert taken_by(connection, tagged) == 5
 
 
-def test_a_worker_with_a_tag_also_reads_what_needs_none(connection, running):
+def test_a_worker_with_a_tag_also_reads_seeds_without_a_tag(connection, running):
     Seed.objects.update(tag="")
 
     offer(running, connection)
@@ -78,7 +78,7 @@ def test_the_workers_of_a_one_shot_read_everything(connection):
     assert taken_by(connection, register_node(connection, "worker", scope="crawl:1")) == 5
 
 
-def test_of_a_tag_no_more_is_offered_than_its_workers_hold(connection, running):
+def test_a_tag_gets_at_most_as_many_offers_as_its_workers_hold(connection, running):
     worker(connection, "inside", capacity=5)
     assert offer(running, connection) == 5
     make_documents(make_lane(running.seed, "b.example"), ["more"])
@@ -86,7 +86,7 @@ def test_of_a_tag_no_more_is_offered_than_its_workers_hold(connection, running):
     assert offer(running, connection) == 0
 
 
-def test_what_needs_a_tag_does_not_follow_a_turn_at_a_worker_without_it(connection, main, running):
+def test_a_tagged_lane_does_not_follow_a_turn_at_a_worker_without_it(connection, main, running):
     plain = make_running_job(main.node, policy=make_policy(min_gap=1.0))
     make_documents(make_lane(plain.seed), 50)
     tagged, other = worker(connection, "inside"), worker(connection)
@@ -99,7 +99,7 @@ def test_what_needs_a_tag_does_not_follow_a_turn_at_a_worker_without_it(connecti
     assert taken_by(connection, tagged) == 0
 
 
-def test_what_was_offered_comes_back_when_the_last_worker_with_the_tag_has_gone(connection, main, running):
+def test_offered_turns_are_released_after_the_last_worker_with_the_tag(connection, main, running):
     tagged = worker(connection, "inside")
     offer(running, connection)
 
@@ -111,19 +111,19 @@ def test_what_was_offered_comes_back_when_the_last_worker_with_the_tag_has_gone(
 
 
 def test_a_job_says_which_tag_no_worker_has_until_one_comes(connection, main, running):
-    main.step(say_which_tags_lack)
+    main.step(report_missing_tags)
     assert "No worker has the tag “inside”" in Job.objects.get(pk=running.job.pk).reason
-    assert main.step(say_which_tags_lack) == 0
+    assert main.step(report_missing_tags) == 0
 
     worker(connection, "inside")
-    main.step(say_which_tags_lack)
+    main.step(report_missing_tags)
     assert Job.objects.get(pk=running.job.pk).reason == ""
 
 
-def test_what_else_is_said_of_a_job_stays(main, running):
+def test_other_fields_of_a_job_stay(main, running):
     Job.objects.update(reason="The disk is full.")
 
-    main.step(say_which_tags_lack)
+    main.step(report_missing_tags)
 
     assert Job.objects.get(pk=running.job.pk).reason == "The disk is full."
 
@@ -141,7 +141,7 @@ def test_a_tag_is_given_and_changed_with_its_seed(db):
     assert "letters, digits" in refused.value.problems["seeds"][0]
 
 
-def test_a_tag_is_told_and_taken_by_the_api(db):
+def test_the_api_shows_and_accepts_a_tag(db):
     job = make_job()
     administrator = client_of("administrator")
     address = f"/api/v1/jobs/{job.pk}/"

@@ -159,7 +159,7 @@ def test_a_built_in_template_cannot_be_removed(db):
     assert client_of(ADMINISTRATOR).delete(f"{TEMPLATES}{made.pk}/").status_code == 409
 
 
-def test_an_ended_task_is_cancelled_no_more_and_rescheduled(operator):
+def test_an_ended_task_cannot_be_cancelled_but_rescheduled(operator):
     (task,) = archive(operator)
 
     assert_problem(operator.post(f"{TASKS}{task}/cancel/"), 409, "task_refused")

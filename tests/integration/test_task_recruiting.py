@@ -206,7 +206,7 @@ def test_the_running_task_of_a_retired_worker_follows_its_policy(office, worker,
     assert waiting.started_at is None
 
 
-def test_a_worker_that_was_heard_is_not_retired(office, worker):
+def test_a_worker_with_a_heartbeat_is_not_retired(office, worker):
     assert office.retire(NEVER_SILENT) == 0
 
 
@@ -268,7 +268,7 @@ def test_a_cancelled_task_that_waits_is_archived(office, worker):
         book.cancel(task.pk, made_by="a test")
 
 
-def test_a_cancelled_task_that_runs_is_asked_to_end(office, connection, dsn, monkeypatch):
+def test_a_running_task_that_is_cancelled_is_requested_to_end(office, connection, dsn, monkeypatch):
     worker = Worker(connection, dsn, beat=0.05)
     task = schedule(kind="count")
     office.assign()

@@ -189,7 +189,7 @@ def test_a_failing_listener_stops_no_other_one(office, connection):
     assert heard == [1]
 
 
-def test_a_process_that_delivers_holds_up_no_other(office, connection, other_connection):
+def test_a_delivering_process_delays_no_other(office, connection, other_connection):
     TaskEvent.objects.create(task=1, attempt=1, kind="started")
     heard = []
 

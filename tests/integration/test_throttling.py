@@ -77,7 +77,7 @@ def in_force(connection, bin_):
 # --- Effective limits -----------------------------------------------------------------------------
 
 
-def test_of_two_jobs_on_one_host_the_strictest_limits_hold(connection, manager):
+def test_the_strictest_limits_of_two_jobs_hold_on_a_shared_host(connection, manager):
     crawl(manager, "a.example", open_requests=5, min_gap=1.0)
     crawl(manager, "a.example", open_requests=3, starts=6, period="minute", bytes_per_second=1000)
 
@@ -86,7 +86,7 @@ def test_of_two_jobs_on_one_host_the_strictest_limits_hold(connection, manager):
     assert (limits.requests, limits.gap, limits.bytes_per_second) == (3, 10.0, 1000)
 
 
-def test_what_holds_everywhere_holds_for_every_job_and_for_hosts_without_a_policy(connection, manager):
+def test_a_policy_for_all_hosts_limits_every_job(connection, manager):
     crawl(manager, "a.example", open_requests=5)
     everywhere(min_gap=4.0)
 
@@ -119,7 +119,7 @@ def test_a_gap_that_becomes_shorter_or_longer_counts_from_the_last_start(connect
     assert opens_again(connection, running) is None
 
 
-def test_who_takes_a_turn_is_told_what_is_left_of_its_gap(connection, manager, worker):
+def test_a_taken_turn_has_the_rest_of_its_gap(connection, manager, worker):
     running = crawl(manager, "a.example", min_gap=30.0)
     stuff_all(connection, running)
     connection.execute("UPDATE jobs_binstate SET last_start_at = clock_timestamp() - interval '10 seconds'")
@@ -129,7 +129,7 @@ def test_who_takes_a_turn_is_told_what_is_left_of_its_gap(connection, manager, w
     assert 15 < turn.pace.wait <= 20
 
 
-def test_what_was_read_is_waited_for_only_while_bytes_are_limited(connection, manager):
+def test_bytes_delay_requests_only_while_they_are_limited(connection, manager):
     running = crawl(manager, "a.example", bytes_per_second=1000)
     BinState.objects.update(last_start_at=NOON - seconds(60), not_before=NOON + seconds(600))
 
@@ -138,7 +138,7 @@ def test_what_was_read_is_waited_for_only_while_bytes_are_limited(connection, ma
     assert opens_again(connection, running) is None
 
 
-def test_a_limit_of_bytes_that_becomes_looser_or_stricter_counts_for_what_was_read(connection, manager):
+def test_an_edited_limit_of_bytes_applies_to_bytes_already_read(connection, manager):
     running = crawl(manager, "a.example", bytes_per_second=1000)
     BinState.objects.update(last_start_at=NOON - seconds(60), not_before=NOON + seconds(600), paid_rate=1000)
 
@@ -150,7 +150,7 @@ def test_a_limit_of_bytes_that_becomes_looser_or_stricter_counts_for_what_was_re
     assert opens_again(connection, running) is None
 
 
-def test_a_lane_that_sleeps_until_its_bytes_are_paid_for_is_woken_when_their_limit_is_looser(connection, manager):
+def test_a_lane_that_sleeps_off_its_bytes_is_woken_by_a_looser_limit(connection, manager):
     running = crawl(manager, "a.example", bytes_per_second=1000)
     BinState.objects.update(last_start_at=NOON, not_before=NOON + seconds(600), paid_rate=1000)
     assert opens_again(connection, running)
@@ -185,7 +185,7 @@ def test_the_database_and_python_convert_a_debt_of_bytes_alike(connection, last_
     assert converted is None or abs(converted - expected) < seconds(0.001)
 
 
-def test_a_turn_leaves_what_it_owes_with_its_rate_and_an_older_debt_is_counted_at_that(connection, manager, worker):
+def test_a_turn_stores_its_byte_debt_with_its_rate_beside_an_older_debt(connection, manager, worker):
     running = crawl(manager, "a.example", bytes_per_second=1000)
     stuff_all(connection, running, workers=1)
     (turn,) = take_turns(connection, worker)
@@ -203,7 +203,7 @@ def test_a_turn_leaves_what_it_owes_with_its_rate_and_an_older_debt_is_counted_a
     assert 49 < (state.not_before - state.last_start_at).total_seconds() < 51
 
 
-def test_hosts_with_gaps_of_whole_and_of_broken_seconds_are_handed_out_together(connection, manager, worker):
+def test_hosts_with_whole_and_fractional_gaps_are_handed_out_together(connection, manager, worker):
     running = crawl(manager, "a.example", "b.example", min_gap=0.5)
     make_rule(running.seed.policy, "b.example", min_gap=3)
 
@@ -226,7 +226,7 @@ def test_turns_under_a_limit_that_was_lowered_are_known_to_be_too_many(connectio
     assert not read_limits(connection, bins=[bin_.pk], now=NOON)[bin_.pk].is_kept
 
 
-def test_the_limits_of_one_bin_are_planned_once_however_often_they_are_asked_for(connection, manager):
+def test_the_limits_of_a_host_are_planned_once_for_any_number_of_readers(connection, manager):
     crawl(manager, "a.example")
 
     for _ in range(20):
@@ -240,7 +240,7 @@ def test_the_limits_of_one_bin_are_planned_once_however_often_they_are_asked_for
 # --- Denials --------------------------------------------------------------------------------------
 
 
-def test_documents_of_a_denied_host_are_handed_out_as_such_and_take_no_place_of_others(connection, manager, worker):
+def test_documents_of_a_denied_host_are_claimed_as_denied_and_use_no_place(connection, manager, worker):
     policy = everywhere(total_open_requests=1)
     ThrottleRule.objects.create(policy=policy, position=1, pattern="*.denied.example", days=EVERY_DAY, denies=True)
     running = crawl(manager, "x.denied.example", "a.example")
@@ -253,7 +253,7 @@ def test_documents_of_a_denied_host_are_handed_out_as_such_and_take_no_place_of_
     assert turns["a.example"].requests == 1
 
 
-def test_documents_of_a_host_that_is_denied_at_times_wait_for_the_end_of_them(connection, manager, worker):
+def test_documents_of_a_host_with_a_timed_denial_wait_for_its_end(connection, manager, worker):
     running = crawl(manager, "a.example", min_gap=0.0)
     make_rule(running.seed.policy, "*.example", denies=True, from_time=dt.time(9), to_time=dt.time(17))
 
@@ -266,7 +266,7 @@ def test_documents_of_a_host_that_is_denied_at_times_wait_for_the_end_of_them(co
     assert not turn.is_denied
 
 
-def test_who_waits_for_the_end_of_a_denial_goes_on_when_its_rule_is_gone(connection, manager):
+def test_a_document_that_waits_for_a_denial_continues_without_its_rule(connection, manager):
     running = crawl(manager, "a.example", min_gap=0.0)
     make_rule(running.seed.policy, "*.example", denies=True, from_time=dt.time(9), to_time=dt.time(17))
     assert opens_again(connection, running) == NOON.replace(hour=17)
@@ -278,7 +278,7 @@ def test_who_waits_for_the_end_of_a_denial_goes_on_when_its_rule_is_gone(connect
     assert sweep.look(connection, groups=groups, now=NOON + seconds(2)) == 1
 
 
-def test_a_host_that_was_stopped_is_closed_until_it_may_go_on(connection, manager):
+def test_a_stopped_host_is_closed_until_its_release(connection, manager):
     bin_ = make_bin()
     Bin.objects.update(stopped_at=NOON)
     assert in_force(connection, bin_).closed_until == UNTIL_GO_ON
@@ -290,7 +290,7 @@ def test_a_host_that_was_stopped_is_closed_until_it_may_go_on(connection, manage
 # --- Parents --------------------------------------------------------------------------------------
 
 
-def test_the_bins_of_a_policy_have_no_more_requests_open_together_than_its_total(connection, manager, worker):
+def test_hosts_of_a_policy_never_exceed_its_total_of_open_requests(connection, manager, worker):
     running = crawl(manager, "a.example", "b.example", "c.example", total_open_requests=3)
 
     stuff_all(connection, running)
@@ -302,7 +302,7 @@ def test_the_bins_of_a_policy_have_no_more_requests_open_together_than_its_total
     assert open_requests(str(running.seed.policy_id)) == 3
 
 
-def test_a_turn_that_closes_gives_its_parents_back_what_it_had(connection, manager, worker):
+def test_a_closing_turn_returns_its_share_of_its_parents(connection, manager, worker):
     running = crawl(manager, "a.example", "b.example", total_open_requests=2, total_starts=1, total_period="second")
     stuff_all(connection, running, workers=1)
     turns = take_turns(connection, worker)
@@ -324,7 +324,7 @@ def test_a_turn_that_closes_gives_its_parents_back_what_it_had(connection, manag
     assert 5 <= ago < 10
 
 
-def test_a_turn_that_closes_counts_what_was_asked_of_its_bin_and_of_those_above(connection, manager, worker):
+def test_a_closing_turn_counts_the_requests_of_its_host_and_its_parents(connection, manager, worker):
     running = crawl(manager, "a.example", "b.example", total_open_requests=9)
     stuff_all(connection, running, workers=1)
     turns = take_turns(connection, worker)
@@ -373,7 +373,7 @@ def test_hosts_of_one_address_share_its_limits(connection, manager, worker):
 
 def know(connection, running, host, address):
     lane = running.seed.lanes.get(bin__name=host)
-    hosts.know(connection, told=[hosts.HostTold(lane.pk, None, address)])
+    hosts.know(connection, reports=[hosts.HostReport(lane.pk, None, address)])
 
 
 def parent_of(host):
@@ -381,7 +381,7 @@ def parent_of(host):
     return parent and (parent.namespace, parent.name)
 
 
-def test_a_host_stands_below_its_address_once_that_is_known_if_a_policy_holds_for_addresses(connection, manager):
+def test_a_host_gets_its_address_as_parent_if_a_policy_limits_addresses(connection, manager):
     gentle = crawl(manager, "a.example", "b.example", per_address=True, min_gap=2.0)
     quick = crawl(manager, "c.example")
     for running, host in ((gentle, "a.example"), (gentle, "b.example"), (quick, "c.example")):
@@ -423,9 +423,7 @@ def place_all(connection, term):
     return steps
 
 
-def test_hosts_that_were_known_before_come_to_stand_below_their_address_when_a_policy_says_so(
-    connection, manager, known, two_at_once
-):
+def test_known_hosts_get_their_address_as_parent_when_a_policy_needs_it(connection, manager, known, two_at_once):
     policies.change(known.seed.policy_id, per_address=True, min_gap=3.0, everywhere=True)
 
     steps = place_all(connection, elect_main(connection, manager))
@@ -436,7 +434,7 @@ def test_hosts_that_were_known_before_come_to_stand_below_their_address_when_a_p
     assert in_force(connection, Bin.objects.get(namespace=Bin.ADDRESS)).gap == 3.0
 
 
-def test_who_becomes_main_in_between_goes_on_with_those_that_are_left(connection, manager, known, two_at_once):
+def test_a_new_main_in_between_continues_with_the_remaining_moves(connection, manager, known, two_at_once):
     policies.change(known.seed.policy_id, per_address=True, everywhere=True)
     first = elect_main(connection, manager)
     addresses.place_some(connection, term=first)
@@ -454,9 +452,7 @@ def test_who_becomes_main_in_between_goes_on_with_those_that_are_left(connection
     assert placed() == set(HOSTS)
 
 
-def test_a_policy_that_is_stored_again_meanwhile_has_all_of_its_hosts_looked_at_again(
-    connection, manager, known, two_at_once
-):
+def test_a_policy_stored_again_meanwhile_has_all_hosts_checked_again(connection, manager, known, two_at_once):
     term = elect_main(connection, manager)
     for _ in range(2):
         policies.change(known.seed.policy_id, per_address=True, everywhere=True)
@@ -467,9 +463,7 @@ def test_a_policy_that_is_stored_again_meanwhile_has_all_of_its_hosts_looked_at_
     assert placed() == set(HOSTS)
 
 
-def test_hosts_of_everybody_are_placed_by_a_policy_that_holds_everywhere_and_none_by_one_that_does_not_ask(
-    connection, manager, known
-):
+def test_only_an_everywhere_policy_with_address_limits_places_all_hosts(connection, manager, known):
     term = elect_main(connection, manager)
     policies.change(known.seed.policy_id, min_gap=3.0, everywhere=True)
     assert not BinPlacing.objects.exists()
@@ -493,7 +487,7 @@ def test_the_hosts_of_a_seed_that_gets_a_policy_for_addresses_are_placed(connect
     assert placed() == set(HOSTS)
 
 
-def test_a_seed_that_gets_another_policy_takes_the_limits_of_the_first_from_the_address(connection, manager):
+def test_a_seed_with_another_policy_removes_the_first_ones_address_limits(connection, manager):
     running = crawl(manager, "a.example", per_address=True, min_gap=9.0)
     know(connection, running, "a.example", "192.0.2.1")
     slow, quick = running.seed.policy, make_policy(min_gap=0.5, per_address=True)
@@ -506,7 +500,7 @@ def test_a_seed_that_gets_another_policy_takes_the_limits_of_the_first_from_the_
     assert in_force(connection, Bin.objects.get(namespace=Bin.ADDRESS)).gap == 0.5
 
 
-def test_what_a_lost_worker_had_of_parents_comes_back(connection, manager, worker):
+def test_the_share_of_parents_of_a_lost_worker_returns(connection, manager, worker):
     main = register_node(connection, "manager")
     term = elect_main(connection, main)
     running = crawl(manager, "a.example", total_open_requests=2, total_starts=1, total_period="second")
@@ -523,9 +517,7 @@ def test_what_a_lost_worker_had_of_parents_comes_back(connection, manager, worke
     assert not Turn.objects.filter(closed_at=None).exists()
 
 
-def test_what_a_lost_worker_has_read_keeps_its_host_for_a_window_whatever_the_limit_becomes(
-    connection, manager, worker
-):
+def test_bytes_of_a_lost_worker_hold_back_its_host_for_a_window(connection, manager, worker):
     main = register_node(connection, "manager")
     term = elect_main(connection, main)
     running = crawl(manager, "a.example", bytes_per_second=1000)
@@ -550,7 +542,7 @@ def seconds_left(connection):
     return row.fetchone()[0]
 
 
-def test_a_host_is_left_alone_the_longer_the_more_often_it_was_asked_too_much_of(connection, manager):
+def test_a_host_backs_off_longer_with_each_refusal(connection, manager):
     lane = crawl(manager, "a.example").seed.lanes.get()
     waited = []
     for _ in range(len(CURVE) + 2):
@@ -561,7 +553,7 @@ def test_a_host_is_left_alone_the_longer_the_more_often_it_was_asked_too_much_of
     assert waited == [*CURVE, CURVE[-1], CURVE[-1]]
 
 
-def test_what_several_requests_hear_at_once_is_one_answer(connection, manager):
+def test_simultaneous_requests_share_one_answer(connection, manager):
     lane = crawl(manager, "a.example").seed.lanes.get()
 
     for _ in range(5):
@@ -571,7 +563,7 @@ def test_what_several_requests_hear_at_once_is_one_answer(connection, manager):
     assert seconds_left(connection) <= CURVE[0]
 
 
-def test_what_the_host_asks_for_holds_and_the_longest_of_several_answers(connection, manager):
+def test_the_longest_delay_that_a_host_requested_holds(connection, manager):
     lane = crawl(manager, "a.example").seed.lanes.get()
 
     hosts.back_off(connection, lane_id=lane.pk, asked=3600.0)
@@ -589,9 +581,7 @@ answers = st.tuples(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(st.lists(answers, max_size=20))
-def test_whatever_a_host_answers_it_is_left_alone_as_the_curve_says_and_each_good_answer_is_a_step_back(
-    connection, manager, several
-):
+def test_a_back_off_follows_its_curve_and_each_good_answer_is_a_step_back(connection, manager, several):
     lane = Lane.objects.first() or crawl(manager, "a.example").seed.lanes.get()
     Bin.objects.update(back_off_level=0, back_off_until=None)
     level = 0
@@ -615,7 +605,7 @@ def clock(connection):
     return connection.execute("SELECT clock_timestamp()").fetchone()[0]
 
 
-def test_what_waits_goes_on_at_its_full_pace_when_a_back_off_is_ended_by_hand(connection, manager, worker):
+def test_waiting_documents_go_at_full_speed_after_an_ended_back_off(connection, manager, worker):
     running = crawl(manager, "a.example")
     lane = running.seed.lanes.get()
     for _ in range(3):
@@ -632,7 +622,7 @@ def test_what_waits_goes_on_at_its_full_pace_when_a_back_off_is_ended_by_hand(co
     assert Bin.objects.get().back_off_level == 1
 
 
-def test_what_failed_at_a_host_is_due_when_its_back_off_is_ended_and_nothing_else(connection, manager):
+def test_only_failed_documents_of_a_host_are_due_when_its_back_off_ends(connection, manager):
     running = crawl(manager, "a.example", "b.example", documents=0)
     here, elsewhere = running.seed.lanes.order_by("bin__name")
     later, waits = NOON + seconds(3600), {"seq": None, "check_time": NOON + seconds(3600)}
@@ -651,7 +641,7 @@ def test_what_failed_at_a_host_is_due_when_its_back_off_is_ended_and_nothing_els
     assert (state_of(here).ready_at, state_of(elsewhere).ready_at) == (NOON, later)
 
 
-def test_after_it_a_host_is_tried_with_one_document_at_a_time_until_it_answers(connection, manager, worker):
+def test_a_host_gets_one_document_at_a_time_after_a_back_off(connection, manager, worker):
     running = crawl(manager, "a.example")
     lane = running.seed.lanes.get()
     for _ in range(2):

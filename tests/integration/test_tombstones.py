@@ -109,7 +109,7 @@ def assert_is_sound(site):
         assert site.cluster.connection.execute(query).fetchall() == [], about
 
 
-def test_what_a_clean_up_removed_comes_back_as_it_was(site, file):
+def test_documents_that_a_clean_up_removed_are_restored_unchanged(site, file):
     site.put_root(links=site.pages[:5])
     site.run()
     lost = set(site.pages[5:])
@@ -153,7 +153,7 @@ def test_many_documents_come_back_byte_by_byte(site, capsys):
     while QueueItem.objects.exists():
         site.cluster.work()
     removed = time.monotonic()
-    site.come_to_rest()
+    site.halt()
     assert SearchDocument.objects.count() == 0
 
     done = bring_back(site)
@@ -165,7 +165,7 @@ def test_many_documents_come_back_byte_by_byte(site, capsys):
     assert {table: checksum(site, table) for table in FILLED} == before
 
 
-def test_half_of_a_site_that_is_gone_for_an_hour_comes_back_in_one_step(site):
+def test_half_of_a_site_that_was_lost_for_an_hour_returns_in_one_step(site):
     for page in site.pages[:15]:
         site.world.remove(page)
     site.run()
@@ -177,7 +177,7 @@ def test_half_of_a_site_that_is_gone_for_an_hour_comes_back_in_one_step(site):
     assert_is_sound(site)
 
 
-def test_the_next_run_goes_on_with_what_came_back(site):
+def test_the_next_run_continues_with_released_documents(site):
     site.put_root(links=site.pages[:5])
     site.run()
     bring_back(site)
@@ -191,7 +191,7 @@ def test_the_next_run_goes_on_with_what_came_back(site):
     assert_is_sound(site)
 
 
-def test_what_was_read_again_meanwhile_stays_as_it_is(site):
+def test_a_document_that_was_read_again_meanwhile_stays(site):
     site.put_root(links=site.pages[5:])
     site.run()
     site.world.put("page0", text="a newer text")
@@ -204,7 +204,7 @@ def test_what_was_read_again_meanwhile_stays_as_it_is(site):
     assert_is_sound(site)
 
 
-def test_a_restoration_that_is_cut_off_goes_on(site, monkeypatch):
+def test_a_restoration_that_is_cut_off_continues(site, monkeypatch):
     monkeypatch.setattr("jobs.queue.removing.restore._AT_ONCE", 4)
     site.world.remove("root")
     site.run()
@@ -243,7 +243,7 @@ def test_a_text_that_is_known_nowhere_is_read_again_in_the_next_run(site, file):
     assert {f"scripted://here/{name}" for name in site.pages[5:]} <= held_by(file)
 
 
-def test_expired_documents_come_back_and_are_looked_at_again(connection, world):
+def test_expired_documents_return_and_are_checked_again(connection, world):
     site = GuardedSite(connection, world, kind=Kind.CONTINUOUS, expire_after=seconds(100))
     site.ask("start")
     for _ in range(20):
@@ -323,7 +323,7 @@ def test_an_output_that_was_cleared_comes_back_byte_by_byte(site, file, monkeypa
     assert_is_sound(site)
 
 
-def test_a_restore_ends_a_clearing_that_is_under_way(site, monkeypatch):
+def test_a_restoration_ends_a_clearing_in_progress(site, monkeypatch):
     monkeypatch.setattr("jobs.queue.removing.clear_output._AT_ONCE", 7)
     clear(site, site.search)
     clear_some(site.cluster.connection, opens=open_output, apart_from=frozenset())
@@ -353,7 +353,7 @@ def test_a_job_gets_an_output_back_that_was_taken_away(site):
     assert_is_sound(site)
 
 
-def test_a_cleared_output_keeps_what_a_run_wrote_since_then(site):
+def test_a_cleared_output_keeps_documents_that_a_run_wrote_since(site):
     clear(site, site.search)
     clear_outputs(site)
     site.world.put("page0", text="a newer text")
@@ -422,7 +422,7 @@ def test_outputs_are_restored_by_api_page_and_command(site, client, capsys):
     assert site.held == site.everything
 
 
-def test_a_job_that_was_deleted_by_mistake_comes_back_with_all_of_its_documents(site, file):
+def test_a_job_that_was_deleted_by_mistake_is_restored_with_all_documents(site, file):
     before = Photograph(site)
     job = site.job
     site.ask("delete")
@@ -454,7 +454,7 @@ def test_a_deleted_job_whose_name_is_taken_does_not_come_back(site, world):
         restoring.restore_deleted(deleted, made_by="administrator", now=NOON)
 
 
-def test_nothing_is_kept_where_the_setting_says_so(connection, world, settings):
+def test_nothing_is_kept_if_the_setting_is_off(connection, world, settings):
     settings.CRAWLCTL_ENVIRONMENT = {"crawl.keep_removed": 0}
     site = GuardedSite(connection, world, guard_percent=None)
     site.run()

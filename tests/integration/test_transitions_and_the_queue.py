@@ -84,7 +84,7 @@ def writes_of_a_life(main, documents):
     return before_seeding, after_seeding.by_table()
 
 
-def test_starting_pausing_resuming_and_aborting_write_as_much_for_few_documents_as_for_many(main):
+def test_changes_of_state_write_as_much_for_few_documents_as_for_many(main):
     few = writes_of_a_life(main, 10)
     many = writes_of_a_life(main, 2_000)
 
@@ -95,7 +95,7 @@ def test_starting_pausing_resuming_and_aborting_write_as_much_for_few_documents_
     assert not any(table in {"jobs_queueitem", "jobs_outlinks"} for part in few for table in part)
 
 
-def test_a_job_that_runs_is_looked_at_for_new_seeds_once_and_again_when_there_are_some(main):
+def test_a_running_job_is_checked_for_new_seeds_once_and_after_additions(main):
     job = make_job()
     job.seeds.update(seeded_run=1)
     Job.objects.update(phase=Phase.ACTIVE, run_no=1)
@@ -108,7 +108,7 @@ def test_a_job_that_runs_is_looked_at_for_new_seeds_once_and_again_when_there_ar
     assert Job.objects.get().seeding
 
 
-def test_a_job_whose_time_has_come_reads_all_its_seeds_anew_and_no_sooner(main):
+def test_a_job_reads_all_its_seeds_again_exactly_when_it_is_due(main):
     job = make_job()
     job.seeds.update(seeded_run=1)
     Job.objects.update(

@@ -124,7 +124,7 @@ def test_a_reindex_by_command_lets_the_next_run_read_everything(user, capsys):
     assert capsys.readouterr().out == "The next run of each job writes all its documents to index again.\n"
 
 
-def test_an_output_says_what_it_is_and_who_uses_it(user, capsys):
+def test_an_output_shows_its_kind_and_its_users(user, capsys):
     make_world()
 
     call_command("output", "index")

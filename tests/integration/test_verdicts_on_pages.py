@@ -125,14 +125,14 @@ def test_half_of_the_latest_requests_needs_attention(crawl, failed, needs):
     assert (("job_fails", "news") in attention()) == needs
 
 
-def test_old_requests_and_those_of_other_hosts_say_nothing_of_a_host(crawl):
+def test_old_requests_and_other_hosts_do_not_count_for_a_host(crawl):
     crawl.request("REFUSED", amount=60, ago=3600)
     crawl.request("REFUSED", amount=60, host="another.example")
 
     assert crawl.host()["cause"] != "failing"
 
 
-def test_since_when_a_host_fails_is_told_only_where_it_is_known(crawl):
+def test_the_start_of_a_failure_is_shown_only_if_it_is_known(crawl):
     crawl.request("REFUSED", amount=60, ago=30)
     assert crawl.host()["since"].startswith("Since ")
 
@@ -166,10 +166,10 @@ def pause(crawl, *, by="olga", reason=""):
     Job.objects.update(pause="paused", reason=reason)
     facts = {"job": crawl.job, "job_name": "news", "made_by": by, "message": "was asked to pause"}
     JobEvent.objects.create(kind="pause", at=timezone.now() - dt.timedelta(minutes=5), **facts)
-    JobEvent.objects.create(kind="come_to_rest", at=timezone.now(), **(facts | {"made_by": "manager"}))
+    JobEvent.objects.create(kind="halt", at=timezone.now(), **(facts | {"made_by": "manager"}))
 
 
-def test_a_paused_job_says_who_paused_it_and_gives_no_time_left(crawl):
+def test_a_paused_job_names_its_operator_and_gives_no_time_left(crawl):
     pause(crawl)
 
     overview, page, host = read_screen("overview"), crawl.page(), crawl.host()
@@ -283,7 +283,7 @@ def test_waiting_is_one_number_on_the_overview(crawl):
     assert overview["headline_detail"].startswith("10 waiting, 7 in progress.")
 
 
-def test_a_run_of_which_every_document_failed_is_red_and_needs_attention(crawl):
+def test_a_run_whose_documents_all_failed_is_red_and_needs_attention(crawl):
     crawl.empty_the_queue()
     crawl.count(1, outcome=Outcome.FAILED, code="ADDRESS_FORBIDDEN")
     Job.objects.update(phase="inactive", run_end="finished", ended_at=timezone.now())
@@ -342,7 +342,7 @@ def test_page_api_and_command_show_a_missed_window(crawl):
     assert line.sentence in out.getvalue()
 
 
-def test_the_picture_keeps_what_happened_when_nothing_runs_any_more(crawl, monkeypatch):
+def test_the_chart_keeps_the_past_when_nothing_runs(crawl, monkeypatch):
     monkeypatch.setattr("jobs.queries.jobs.lines.METER.history", lambda _job: [None] * 58 + [40.0, 20.0])
     Job.objects.update(phase="inactive", run_end="finished", ended_at=timezone.now())
 
@@ -352,7 +352,7 @@ def test_the_picture_keeps_what_happened_when_nothing_runs_any_more(crawl, monke
     assert overview["rate"] == "0"
 
 
-def test_the_headline_is_at_most_what_the_picture_says_is_the_highest(crawl, monkeypatch):
+def test_the_headline_is_at_most_the_maximum_of_the_chart(crawl, monkeypatch):
     monkeypatch.setattr("jobs.queries.jobs.lines.METER.history", lambda _job: [None] * 58 + [1.0, 2.8])
 
     overview = read_screen("overview")

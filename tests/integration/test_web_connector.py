@@ -163,7 +163,7 @@ async def test_every_answer_has_its_ending(fetcher, route, ending, code):
 
 
 @pytest.mark.parametrize(("status", "removes"), [("404 Gone", True), ("410 Gone", True), ("403 No", False)])
-async def test_only_what_the_source_says_removes_a_document(fetcher, status, removes):
+async def test_only_an_answer_of_the_source_removes_a_document(fetcher, status, removes):
     outcome = await outcome_of(fetcher, answer(status=status), known={"version": "7:x", "validators": "{}"})
 
     assert outcome.removes is removes
@@ -182,7 +182,7 @@ async def test_only_what_the_source_says_removes_a_document(fetcher, status, rem
         ("503 Busy", 4, Ending.FAILED, 0.0, 0.0),
     ],
 )
-async def test_what_may_pass_is_tried_again_a_few_times(fetcher, status, failures, ending, after, back_off):
+async def test_a_temporary_failure_is_retried_a_few_times(fetcher, status, failures, ending, after, back_off):
     outcome = await outcome_of(fetcher, answer(status=status), known={"failures": failures})
 
     assert (outcome.ending, outcome.retry_after, outcome.back_off) == (ending, after, back_off)
@@ -230,7 +230,7 @@ async def test_an_unchanged_page_is_not_indexed_again(fetcher):
     assert (changed.ending, changed.code) == (Ending.INDEXED, "200")
 
 
-async def test_a_page_is_asked_for_conditionally_if_the_outputs_hold_it(fetcher):
+async def test_a_page_is_requested_conditionally_if_the_outputs_hold_it(fetcher):
     first = await outcome_of(fetcher, answer(PAGE, headers=('ETag: "1"', "Last-Modified: yesterday")))
     held = {"version": first.version, "validators": first.validators}
     async with HostileSite.serve({"/a": answer(status="304 Not Modified")}) as site:
@@ -280,7 +280,7 @@ async def test_a_redirect_is_followed_where_no_link_would_be(fetcher):
     assert [r.is_redirect for r in outcome.references] == [True]
 
 
-async def test_a_redirect_in_bytes_that_are_no_text_is_escaped(fetcher):
+async def test_a_redirect_in_binary_bytes_is_escaped(fetcher):
     route = b"HTTP/1.1 301 Moved\r\nLocation: /caf\xe9\xff\r\nContent-Length: 0\r\n\r\n"
 
     assert named(await outcome_of(fetcher, route)) == ["caf%E9%FF"]
@@ -340,7 +340,7 @@ async def test_a_page_that_the_rules_refuse_by_now_is_not_requested(fetcher, rul
         ({"exclude_text": ("^A page$",)}, "EXCLUDED_TEXT"),
     ],
 )
-async def test_a_page_that_the_job_does_not_index_leaves_the_outputs_and_its_links_count(fetcher, rules, code):
+async def test_a_page_that_the_job_does_not_index_is_removed_and_its_links_count(fetcher, rules, code):
     outcome = await outcome_of(fetcher, answer(PAGE), known={"version": "7:old"}, **rules)
 
     assert (outcome.code, outcome.removes, named(outcome)) == (code, code != "200", ["b"])
@@ -354,7 +354,7 @@ async def test_a_page_that_the_job_does_not_index_leaves_the_outputs_and_its_lin
         ({"exclude_text": ["("]}, "exclude_text", "pattern '(', position 0"),
     ],
 )
-def test_rules_for_what_is_indexed_that_cannot_be_are_refused_by_field(rules, field, says):
+def test_invalid_rules_of_indexing_are_refused_by_field(rules, field, says):
     checked = WEB.check(Asked(specification=rules, seeds=["http://a.example/"]))
 
     assert list(checked.problems) == [field]
@@ -413,7 +413,7 @@ async def test_robots_txt_speaks_to_our_name(fetcher):
         pytest.param(answer(b"User-agent: *\nDisallow: /a", status="203 Changed"), "ROBOTS", id="203"),
     ],
 )  # fmt: skip
-async def test_what_robots_txt_may_be(fetcher, robots, code):
+async def test_valid_forms_of_robots_txt(fetcher, robots, code):
     rules = answer(b"User-agent: *\nDisallow: /a\n", content_type="text/plain")
     hops = {f"/{n}": redirect(f"/{n + 1}") for n in range(5)} | {"/5": rules}
     async with HostileSite.serve({"/robots.txt": robots, "/a": answer(PAGE), **hops}) as site:
@@ -505,7 +505,7 @@ async def test_a_redirected_robots_txt_cannot_lead_inside(fetcher, unused_tcp_po
     assert site.connections == 0
 
 
-async def test_what_others_have_learnt_is_not_fetched_again(fetcher):
+async def test_robots_txt_known_to_other_workers_is_not_fetched_again(fetcher):
     async with HostileSite.serve({"/a": answer(PAGE), "/b": answer(PAGE)}) as site:
         crawl = Crawl(fetcher, seeds=[site.url()])
         crawl.robots.learn(
@@ -518,7 +518,7 @@ async def test_what_others_have_learnt_is_not_fetched_again(fetcher):
     assert site.paths() == ["/a"]
 
 
-async def test_what_was_learnt_is_forgotten_in_time(fetcher):
+async def test_a_cached_answer_expires(fetcher):
     now = [0.0]
     robots = RobotsTable(clock=lambda: now[0])
     robots.learn("http://a.example", ALLOW_ALL, lives_for=10)
@@ -564,7 +564,7 @@ def test_seeds_are_canonical_and_each_once():
     ]
 
 
-def test_seeds_that_the_rules_refuse_are_named_with_the_rule_and_what_to_do():
+def test_refused_seeds_are_named_with_the_rule_and_the_remedy():
     seeds = [f"http://a.example/docs/{n}" for n in range(12)] + ["http://a.example/"]
 
     checked = WEB.check(Asked(specification={"exclude": ["docs"]}, seeds=seeds))
@@ -583,7 +583,7 @@ def test_seeds_that_are_no_web_addresses_are_refused():
     assert [len(sentences) for sentences in checked.problems.values()] == [2]
 
 
-async def test_many_documents_of_a_host_ask_for_robots_txt_once(fetcher):
+async def test_many_documents_of_a_host_request_robots_txt_once(fetcher):
 
     async with HostileSite.serve({"/robots.txt": answer(b"User-agent: *\nDisallow: /x")}) as site:
         crawl = Crawl(fetcher, seeds=[site.url()])
@@ -640,7 +640,7 @@ async def test_a_defect_while_reading_robots_txt_ends_the_document(fetcher, monk
     assert "defect while reading robots.txt" in caplog.text
 
 
-async def test_what_the_pace_raises_ends_the_processing(fetcher):
+async def test_an_exception_of_the_pace_ends_the_processing(fetcher):
     class TurnIsOver(Exception):
         pass
 

@@ -109,7 +109,7 @@ async def test_an_answer_may_follow_interim_ones():
     assert (response.status, response.body) == (200, b"hello")
 
 
-async def test_what_is_raised_just_before_a_request_goes_out_keeps_it_back():
+async def test_an_exception_just_before_a_request_prevents_it():
     def refuse():
         raise asyncio.CancelledError
 
@@ -237,7 +237,7 @@ async def test_a_large_page_is_read_whole_in_every_coding(coding, compress):
         pytest.param(b"\x16\x03\x01\x02\x00\x01\x00", "PROTOCOL", id="TLS where HTTP was asked"),
     ],
 )  # fmt: skip
-async def test_what_a_server_does_wrong_has_a_code(route, code):
+async def test_each_error_of_a_server_has_a_code(route, code):
     async with HostileSite.serve({"/": route}) as site:
         begun = time.monotonic()
         with pytest.raises(FetchFailed) as failure:
@@ -247,14 +247,14 @@ async def test_what_a_server_does_wrong_has_a_code(route, code):
     assert time.monotonic() - begun < 5
 
 
-async def test_a_body_longer_than_it_says_is_never_taken_whole():
+async def test_a_body_longer_than_its_length_is_never_read_whole():
     async with HostileSite.serve({"/": OK + b"Content-Length: 5\r\n\r\nhello, and more"}) as site:
         (result,) = await asyncio.gather(get(site.url()), return_exceptions=True)
 
     assert getattr(result, "code", None) == "PROTOCOL" or result.body == b"hello"
 
 
-async def test_a_response_with_length_and_chunks_does_not_smuggle_one_into_the_next_request():
+async def test_a_response_with_length_and_chunks_smuggles_no_second_response():
     both = OK + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
     async with (
         HostileSite.serve({"/": both, "/next": answer(b"next")}) as site,
@@ -283,7 +283,7 @@ async def test_a_bomb_takes_little_memory(coding, compress):
     assert peak < 10_000_000
 
 
-async def test_what_is_not_wanted_is_not_read():
+async def test_unwanted_entries_are_not_read():
     async with HostileSite.serve({"/": endless(OK + b"\r\n", b"%PDF-" * 10_000)}) as site:
         response = await get(site.url(), is_wanted=lambda status, headers, first: not first.startswith(b"%PDF-"))
 
@@ -365,7 +365,7 @@ async def test_a_name_that_cannot_be_looked_up(host):
     assert await code_of(f"http://{host}/") == "DNS"
 
 
-async def test_tls_with_a_certificate_that_nobody_trusts(tls_server_context):
+async def test_tls_with_an_untrusted_certificate(tls_server_context):
     async with HostileSite.serve({"/": answer(b"x")}, tls=tls_server_context) as site:
         assert await code_of(f"https://127.0.0.1:{site.port}/") == "TLS"
 
@@ -406,7 +406,7 @@ async def test_a_handshake_that_never_ends_is_cut_by_the_deadline():
         assert await code_of(f"https://127.0.0.1:{site.port}/") == "DEADLINE"
 
 
-async def test_tls_where_none_is_spoken():
+async def test_tls_to_a_server_without_tls():
     async def speak_plainly(reader, writer):
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
@@ -480,7 +480,7 @@ async def test_no_proxy_of_the_environment_is_used(monkeypatch):
     assert (response.body, proxy.connections) == (b"direct", 0)
 
 
-async def test_what_nobody_foresaw_ends_the_request_and_is_logged(monkeypatch, caplog):
+async def test_an_unexpected_exception_ends_the_request_and_is_logged(monkeypatch, caplog):
     def broken(_encoding):
         raise RuntimeError
 

@@ -27,7 +27,7 @@ def start(client, job):
     return Job.objects.get(pk=job.pk)
 
 
-def test_a_history_that_is_switched_off_is_written_no_more_by_what_is_done_on_pages(client):
+def test_pages_write_no_history_after_it_was_switched_off(client):
     versions.store(TABLE, {"crawl": {"keep_history": 0}}, made_by="otto")
 
     start(client, make_job())
@@ -35,7 +35,7 @@ def test_a_history_that_is_switched_off_is_written_no_more_by_what_is_done_on_pa
     assert not Activity.objects.exists()
 
 
-def test_settings_are_looked_for_no_more_often_than_a_node_beats(client):
+def test_settings_are_read_at_most_once_a_heartbeat(client):
     with CaptureQueriesContext(connection) as asked:
         client.get("/api/v1/jobs/")
         client.get("/api/v1/jobs/")

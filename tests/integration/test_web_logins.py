@@ -7,7 +7,7 @@ import pytest
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Document, Ending, hash_of
 from jobs.connectors.repository.kind import Asked
-from jobs.connectors.repository.shared import Session, ShutGate
+from jobs.connectors.repository.shared import ClosedGate, Session
 from jobs.connectors.repository.web.connector import WebConnector
 from jobs.connectors.repository.web.cookies import Cookie, Cookies
 from jobs.connectors.repository.web.fetch import Fetcher
@@ -25,17 +25,17 @@ class Alone:
     connection = "treasury"
 
     def __init__(self):
-        self.sessions, self.shut_gates, self.reasons = {}, set(), []
+        self.sessions, self.closed_gates, self.reasons = {}, set(), []
 
     @asynccontextmanager
     async def shut(self, name):
-        is_mine = name not in self.shut_gates
-        self.shut_gates.add(name)
+        is_mine = name not in self.closed_gates
+        self.closed_gates.add(name)
         try:
-            yield ShutGate(name, is_mine)
+            yield ClosedGate(name, is_mine)
         finally:
             if is_mine:
-                self.shut_gates.remove(name)
+                self.closed_gates.remove(name)
 
     async def session(self, name):
         return self.sessions.get(name)
@@ -46,7 +46,7 @@ class Alone:
         return self.sessions[name]
 
     async def pause_job(self, reason):
-        assert self.shut_gates, "another client could try meanwhile"
+        assert self.closed_gates, "another client could try meanwhile"
         self.reasons.append(reason)
 
 
@@ -104,14 +104,14 @@ async def test_every_request_of_a_login_is_in_the_pace_of_its_document(visitor):
     assert visitor.pace.requests == len(visitor.site.told) + len(visitor.site.logins)
 
 
-async def test_the_form_is_sent_with_what_it_holds_and_with_what_is_filled_in(visitor):
+async def test_the_form_is_sent_with_its_own_and_the_given_values(visitor):
     await visitor.process("/page/1")
 
     (sent,) = visitor.site.logins
     assert set(sent) == {"token", "user", "password", "go"}
 
 
-async def test_a_page_that_needs_no_login_is_asked_for_without_a_session(visitor):
+async def test_a_page_without_a_login_is_requested_without_a_session(visitor):
     await visitor.process("/page/1")
     visitor.site.told.clear()
 
@@ -120,15 +120,15 @@ async def test_a_page_that_needs_no_login_is_asked_for_without_a_session(visitor
     assert visitor.site.told == [("/index", None)]
 
 
-async def test_who_finds_the_gate_shut_waits_behind_it(visitor):
-    visitor.shared.shut_gates.add(GATE)
+async def test_a_document_at_a_closed_gate_waits_behind_it(visitor):
+    visitor.shared.closed_gates.add(GATE)
 
     outcome = await visitor.process("/page/1")
 
     assert (outcome.ending, outcome.gate, visitor.site.logins) == (Ending.WAITING, GATE, [])
 
 
-async def test_a_session_that_somebody_else_made_meanwhile_is_used_without_a_login(visitor):
+async def test_a_session_of_another_login_meanwhile_is_used_without_a_login(visitor):
     await visitor.process("/page/1")
     visitor.site.sessions = {"another"}
     await visitor.shared.keep_session("the door", visitor.session_of("another"))

@@ -115,7 +115,7 @@ async def test_a_connection_that_was_not_clean_is_not_used_again(name):
         assert len(fetcher._exchange.kept) == 0
 
 
-async def test_what_a_server_says_unasked_is_no_answer_to_the_next_request():
+async def test_an_unrequested_answer_is_not_taken_for_the_next_one():
     is_kept = asyncio.Event()
 
     async def speak_again(writer):

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs.connectors.repository.base import hash_of
 from jobs.duties import allocate
-from jobs.duties.check import ASTRAY
+from jobs.duties.check import VIOLATIONS
 from jobs.duties.connectors import WATCHED_JOBS
 from jobs.duties.finish import JOBS_AT_REST
 from jobs.duties.history import HISTORIES_TO_CLEAR
@@ -151,7 +151,7 @@ def test_no_page_and_no_list_reads_more_than_it_shows(queue):
 
 
 @pytest.mark.parametrize("things", ["jobs", "policies", "repositories", "outputs", "nodes"])
-def test_searched_and_ordered_lists_read_no_more_than_they_show(queue, things):
+def test_searched_and_ordered_lists_read_only_the_rows_they_show(queue, things):
     administrator = client_of("administrator")
     reader = Reader(of=_large_tables(queue.connection))
     newest = "started_at" if things == "nodes" else "name"
@@ -189,7 +189,7 @@ def test_documents_are_found_by_their_address_among_many(queue):
     assert reader.excesses == []
 
 
-def test_documents_of_a_host_in_very_many_lanes_are_found_by_the_index_of_names(queue, monkeypatch):
+def test_documents_of_a_host_in_very_many_lanes_are_found_by_name_index(queue, monkeypatch):
     monkeypatch.setattr(documents, "_FEW_LANES", 0)
     client = client_of("administrator")
 
@@ -215,7 +215,7 @@ def _large_tables(connection):
     return {row[0] for row in found}
 
 
-def test_no_question_of_a_duty_reads_more_than_what_is_under_way(queue):
+def test_conditions_of_duties_read_only_active_rows(queue):
     facts = {"me": queue.manager.id, "scope": CLUSTER_SCOPE, "now": queue.now()}
 
     plan = explain_on(queue.connection, f"SELECT {calls(OWNER_DUTIES)}, {calls(MAIN_DUTIES)}", facts)
@@ -223,7 +223,7 @@ def test_no_question_of_a_duty_reads_more_than_what_is_under_way(queue):
     assert {table: rows for table, rows in rows_read(plan).items() if rows > A_LOT} == {}
 
 
-def test_what_is_asked_again_and_again_of_jobs_that_run_reads_no_others(queue):
+def test_repeated_conditions_of_running_jobs_read_no_other_jobs(queue):
     facts = {"scope": CLUSTER_SCOPE, "now": queue.now()}
 
     for question in (JOBS_AT_REST, PASSING_JOBS):
@@ -232,7 +232,7 @@ def test_what_is_asked_again_and_again_of_jobs_that_run_reads_no_others(queue):
         assert rows_read(plan, {"jobs_job"}) == {"jobs_job": pytest.approx(0, abs=len(queue.facts))}
 
 
-def test_duties_find_what_they_do_among_very_many_jobs_and_connections_that_they_leave_alone(queue):
+def test_duties_find_their_rows_among_very_many_jobs_and_connections(queue):
     Job.objects.filter(phase="inactive").update(start_method="window_begin", schedule_due_at="2100-01-01T00:00Z")
     queue.connection.execute("ANALYZE jobs_job, jobs_repositoryconnection, jobs_outputconnection")
     facts = {"scope": CLUSTER_SCOPE, "now": queue.now()}
@@ -244,7 +244,7 @@ def test_duties_find_what_they_do_among_very_many_jobs_and_connections_that_they
         assert {table: rows for table, rows in rows_read(plan, of).items() if rows > len(queue.facts)} == {}, question
 
 
-def test_jobs_that_run_are_asked_about_their_seeds_again_only_when_these_have_changed(queue):
+def test_running_jobs_are_checked_again_only_after_a_change_of_seeds(queue):
     Job.objects.update(phase="active", pause="no", run_no=1, reseed_at="2100-01-01T00:00Z", strays=0, unread=0)
     Job.objects.order_by("pk").last().seeds.create(urls=["http://new.example/"])
     queue.connection.execute("VACUUM ANALYZE jobs_job")
@@ -257,7 +257,7 @@ def test_jobs_that_run_are_asked_about_their_seeds_again_only_when_these_have_ch
         assert rows_read(plan, {"jobs_job", "jobs_seed"}) == {"jobs_job": 1}, question
 
 
-def test_whether_an_owner_of_groups_leaves_is_asked_without_a_look_at_each_group(queue):
+def test_the_check_for_a_leaving_owner_does_not_read_each_group(queue):
     plan = explain_on(queue.connection, f"SELECT {allocate._OWNERS_LEAVE}", {"scope": CLUSTER_SCOPE})
 
     read = rows_read(plan, {"jobs_throttlegroup", "nodes_node"})
@@ -269,8 +269,8 @@ def explain_on(connection, text, params):
     return connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON, TIMING OFF) {text}", params).fetchone()[0][0]["Plan"]
 
 
-@pytest.mark.parametrize("invariant", list(ASTRAY))
+@pytest.mark.parametrize("invariant", list(VIOLATIONS))
 def test_no_check_of_an_invariant_reads_the_queue(queue, invariant):
-    plan = explain_on(queue.connection, ASTRAY[invariant], {"draw": 0.5})
+    plan = explain_on(queue.connection, VIOLATIONS[invariant], {"draw": 0.5})
 
     assert rows_read(plan).get("jobs_queueitem", 0) <= 20 * 5_000

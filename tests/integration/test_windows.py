@@ -7,7 +7,7 @@ import pytest
 from jobs.attention.schedules import missed_schedules
 from jobs.duties.finish import end_runs
 from jobs.duties.pass_on import pass_on
-from jobs.duties.windows import SCHEDULED_JOBS, mind_windows
+from jobs.duties.windows import SCHEDULED_JOBS, apply_windows
 from jobs.lifecycle.job import Phase
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, JobEvent
@@ -32,7 +32,7 @@ class Day:
     def at(self, hour, minute=0):
         """Perform the duty at this time of the day. Return the job."""
         self.main.now = NOON.replace(hour=hour, minute=minute)
-        self.main.step(mind_windows)
+        self.main.step(apply_windows)
         self.job.refresh_from_db()
         return self.job
 
@@ -77,7 +77,7 @@ def test_inside_of_a_window_a_job_starts_again_and_again(day):
     assert status(scheduled.at(19)) == "READYFORSTARTUP"
 
 
-def test_a_start_that_was_missed_while_the_job_ran_is_not_made_up_for(day):
+def test_a_start_missed_while_the_job_ran_is_skipped(day):
     scheduled = day(EVENING)
     scheduled.main.now = NOON
     scheduled.asks("start")
@@ -97,7 +97,7 @@ def test_a_job_that_was_started_by_hand_never_waits(day):
     assert status(scheduled.at(23)) == "ACTIVE"
 
 
-def test_a_job_waits_when_its_window_is_over_says_until_when_and_goes_on_in_the_next(day):
+def test_a_job_waits_after_its_window_shows_until_when_and_continues(day):
     scheduled = day(EVENING, Window(hours=(22,), duration=HOUR))
     scheduled.at(18)
     scheduled.runs()
@@ -112,7 +112,7 @@ def test_a_job_waits_when_its_window_is_over_says_until_when_and_goes_on_in_the_
     assert (status(job), job.reason, job.window_ends_at) == ("ACTIVE", "", NOON.replace(hour=23))
 
 
-def test_a_window_that_follows_at_once_lets_the_job_go_on_without_a_rest(day):
+def test_an_adjacent_window_continues_the_job_without_a_stop(day):
     scheduled = day(EVENING, NIGHT)
     scheduled.at(18)
     scheduled.runs()
@@ -123,7 +123,7 @@ def test_a_window_that_follows_at_once_lets_the_job_go_on_without_a_rest(day):
     assert not JobEvent.objects.filter(job=job, kind="wait").exists()
 
 
-def test_a_schedule_is_looked_at_again_when_it_opens_next_and_once_an_hour(day):
+def test_a_schedule_is_checked_when_it_opens_next_and_once_an_hour(day):
     scheduled = day(EVENING)
 
     assert scheduled.at(12).schedule_due_at == NOON.replace(hour=13)
@@ -132,7 +132,7 @@ def test_a_schedule_is_looked_at_again_when_it_opens_next_and_once_an_hour(day):
     assert scheduled.at(17, 30).schedule_due_at == NOON.replace(hour=18)
 
 
-def test_a_schedule_is_looked_at_at_once_when_it_is_changed_or_its_job_has_moved(day):
+def test_a_schedule_is_checked_at_once_after_a_change_or_a_move_of_its_job(day):
     scheduled = day(EVENING, start_method="window_inside")
     scheduled.at(12)
 
@@ -143,7 +143,7 @@ def test_a_schedule_is_looked_at_at_once_when_it_is_changed_or_its_job_has_moved
     assert status(scheduled.at(12, 1)) == "READYFORSTARTUP"
 
 
-def test_a_job_outside_its_window_is_looked_at_when_the_next_one_opens(day):
+def test_a_job_outside_its_window_is_checked_when_the_next_one_opens(day):
     scheduled = day(EVENING, Window(hours=(22,), minutes=(30,), duration=HOUR))
     scheduled.at(18)
     scheduled.runs()
@@ -162,7 +162,7 @@ def test_a_window_says_that_its_runs_are_minimal(day):
     assert status(day(EVENING, NIGHT).at(20)) == "READYFORSTARTUPMINIMAL"
 
 
-def test_a_job_that_is_paused_when_its_window_is_over_waits_too_and_stays_paused_in_the_next(day):
+def test_a_paused_job_waits_after_its_window_and_stays_paused(day):
     scheduled = day(EVENING, Window(hours=(22,), duration=HOUR))
     scheduled.at(18)
     scheduled.runs()
@@ -173,7 +173,7 @@ def test_a_job_that_is_paused_when_its_window_is_over_waits_too_and_stays_paused
     assert status(scheduled.at(22)) == "PAUSED"
 
 
-def test_a_schedule_whose_job_cannot_run_says_why_and_does_not_try_for_ever(day):
+def test_a_schedule_whose_job_cannot_run_gives_a_reason_and_stops_trying(day):
     scheduled = day(EVENING)
     scheduled.job.outputs.clear()
 
@@ -232,7 +232,7 @@ def test_a_window_in_which_the_job_ran_is_not_missed(day):
     assert missed(NOON.replace(hour=23, minute=30)) == []
 
 
-def test_a_schedule_that_is_due_only_for_a_look_is_not_missed(day):
+def test_a_schedule_that_is_due_for_a_check_only_is_not_missed(day):
     scheduled = day(EVENING)
     assert scheduled.at(12).schedule_due_at == NOON.replace(hour=13)
 

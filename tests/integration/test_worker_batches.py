@@ -22,7 +22,7 @@ def taken(connection, worker):
     return take(connection, worker=worker.id, room=100, idle=True, now=NOON)
 
 
-def test_a_batch_that_ends_while_the_database_is_asked_is_not_taken_for_one_that_nobody_knows(dsn, worker, taken):
+def test_a_batch_that_ends_during_a_query_is_not_treated_as_unknown(dsn, worker, taken):
     async def compare_while_it_ends():
         mine = Worker(dsn=dsn, identity=worker, settings=current(), stop=asyncio.Event())
         for turn in taken.turns:

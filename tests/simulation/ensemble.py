@@ -2,7 +2,7 @@
 A coordination store beside the database, like ZooKeeper: it knows the members and the chosen one.
 
 A member is forgotten after the silence of its session, with its place in the queue of candidates. The use of a real
-ZooKeeper by `nodes.coordination.seat` is tested in `tests/integration/coordination`.
+ZooKeeper by `nodes.coordination.membership_session` is tested in `tests/integration/coordination`.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True)
-class Seated:
+class StoreAnswer:
     """The answer to a member's sign of life. `present` is given only to the chosen member."""
 
     is_chosen: bool
@@ -27,13 +27,13 @@ class Ensemble:
     _sessions: dict[UUID, float] = field(default_factory=dict)
     _line: list[UUID] = field(default_factory=list)
 
-    def attend(self, *, node_id: UUID, session: float, stands: bool) -> Seated:
+    def attend(self, *, node_id: UUID, session: float, stands: bool) -> StoreAnswer:
         self._heard_at[node_id], self._sessions[node_id] = self.clock(), session
         self._forget_who_is_silent()
         if stands and node_id not in self._line:
             self._line.append(node_id)
         is_chosen = self._line[:1] == [node_id]
-        return Seated(is_chosen=is_chosen, present=frozenset(self._heard_at) if is_chosen else None)
+        return StoreAnswer(is_chosen=is_chosen, present=frozenset(self._heard_at) if is_chosen else None)
 
     def step_aside(self, *, node_id: UUID) -> None:
         self._line = [other for other in self._line if other != node_id]

@@ -81,8 +81,8 @@ class Faults:
 
     def _befall_at_decision(self) -> None:
         process = self._pick()
-        befalls = self._random.choice((self._freeze, self._crash))
-        process.at_next_decision = lambda: befalls(process)
+        fault = self._random.choice((self._freeze, self._crash))
+        process.at_next_decision = lambda: fault(process)
 
     def _stick(self) -> None:
         process = self._pick()

@@ -48,11 +48,11 @@ class Line:
     flakiness: float = 0.0
     lateness: float = 0.0
 
-    def ask(self, question: Question, answer: Answer, *, patience: float) -> None:
+    def ask(self, question: Question, answer: Answer, *, wait_at_most: float) -> None:
         """
         Ask the database. `answer` is called once, with the result or with the error.
 
-        `patience` is the limit in seconds for a server that accepts the question and does not answer.
+        `wait_at_most` is the limit in seconds for a server that accepts the question and does not answer.
         """
         going = self._delay()
         if not self.carries_questions or self._is_lost():
@@ -61,25 +61,25 @@ class Line:
         if going > self.silence:
             # The sender has given up when the question arrives, and the database still executes it.
             self._after(self.silence, lambda: answer(None, Unreachable()))
-            self._after(going, lambda: self._arrive(question, _nobody, patience))
+            self._after(going, lambda: self._arrive(question, _nobody, wait_at_most))
             return
         if self.flakiness and self.scheduler.random.random() < self.flakiness:
-            self._after(going + self._delay(), lambda: self._arrive(question, _nobody, patience))
-        self._after(going, lambda: self._arrive(question, answer, patience))
+            self._after(going + self._delay(), lambda: self._arrive(question, _nobody, wait_at_most))
+        self._after(going, lambda: self._arrive(question, answer, wait_at_most))
 
-    def _arrive(self, question: Question, answer: Answer, patience: float) -> None:
+    def _arrive(self, question: Question, answer: Answer, wait_at_most: float) -> None:
         if self.weather.refuses:
             self._after(_REFUSED, lambda: answer(None, Unreachable()))
             return
         if self.weather.hangs:
-            self._wait(question, answer, patience)
+            self._wait(question, answer, wait_at_most)
             return
         said: Any = None
         error: Exception | None = None
         try:
             said = question()
         except MustWait:
-            self._wait(question, answer, patience)
+            self._wait(question, answer, wait_at_most)
             return
         except REFUSALS as refusal:
             error = refusal
@@ -91,15 +91,15 @@ class Line:
             said, error, coming = None, Unreachable(), self.silence
         self._after(coming, lambda: answer(said, error))
 
-    def _wait(self, question: Question, answer: Answer, patience: float) -> None:
+    def _wait(self, question: Question, answer: Answer, wait_at_most: float) -> None:
         """
         Wait for the database. A client without patience gives up, and its question is still executed once that is
         possible.
         """
-        if patience < 0 and answer is not _nobody:
+        if wait_at_most < 0 and answer is not _nobody:
             answer(None, Unreachable())
             answer = _nobody
-        self._after(_LOOK, lambda: self._arrive(question, answer, patience - _LOOK))
+        self._after(_LOOK, lambda: self._arrive(question, answer, wait_at_most - _LOOK))
 
     def _delay(self) -> float:
         random = self.scheduler.random

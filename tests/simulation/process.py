@@ -1,5 +1,5 @@
 """
-Processes, each with a heart and a work loop like those of the daemons, over a line to the database.
+Processes, each with a heartbeat thread and a work loop like those of the daemons, over a line to the database.
 
 A loop is a generator. It yields seconds, to sleep by its machine's clock, or a question, to ask the database. It
 continues with the answer, with `Unreachable`, or with the database's refusal. A frozen process later continues with its
@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
-from nodes.coordination.seat import session_timeout
+from nodes.coordination.membership_session import session_timeout
 from nodes.decisions.allocate import Give, allocate, rebalance
 from nodes.decisions.elect import Elect, Resign, elect
 from nodes.decisions.hand_over import Release, TakeBack, let_go
@@ -26,7 +26,7 @@ from nodes.life.trust import TrustWindow
 from nodes.lifecycle import NodeKind
 from nodes.membership.fences import FenceRefused, TermHeld
 from tests.simulation.checks import Witness
-from tests.simulation.ensemble import Ensemble, Seated
+from tests.simulation.ensemble import Ensemble, StoreAnswer
 from tests.simulation.line import REFUSALS, Line, Question, Unreachable
 from tests.simulation.rules import Rules
 from tests.simulation.scheduler import DriftingClock, Scheduler
@@ -108,12 +108,12 @@ class Process:
     open_requests: int = 0
     pulse: Pulse = field(init=False)
     term: TermHeld | None = field(init=False, default=None)
-    _heart: "Loop" = field(init=False)
+    _heartbeats: "Loop" = field(init=False)
     _work: "Loop" = field(init=False)
     _requests: "Loop" = field(init=False)
-    _seat: "Loop" = field(init=False)
-    _seat_trust: TrustWindow = field(init=False)
-    _seated: Seated = field(init=False, default=Seated(is_chosen=False, present=None))
+    _membership: "Loop" = field(init=False)
+    _membership_trust: TrustWindow = field(init=False)
+    _store_answer: StoreAnswer = field(init=False, default=StoreAnswer(is_chosen=False, present=None))
     _has_stood: bool = False
     _idle_since: float = 0.0
     _troubles: int = 0
@@ -125,14 +125,14 @@ class Process:
     def __post_init__(self) -> None:
         give_up = self.timeout * 6
         self.pulse = Pulse(interval=BEAT, timeout=self.timeout, give_up=give_up, clock=self.machine.clock)
-        patience = 3 * self.timeout_seconds
-        self._heart = Loop(self, self._beats(), patience=self.timeout_seconds / 2)
-        self._work = Loop(self, self._life(), patience=patience, is_work=True)
-        self._requests = Loop(self, self._request(), patience=patience, is_work=True)
+        wait_at_most = 3 * self.timeout_seconds
+        self._heartbeats = Loop(self, self._beats(), wait_at_most=self.timeout_seconds / 2)
+        self._work = Loop(self, self._life(), wait_at_most=wait_at_most, is_work=True)
+        self._requests = Loop(self, self._request(), wait_at_most=wait_at_most, is_work=True)
         session = session_timeout(self.timeout)
-        self._seat_trust = TrustWindow(timeout=session, clock=self.machine.clock)
-        self._seat = Loop(
-            self, self._sits(session.total_seconds()), patience=session.total_seconds(), line=self.other_line
+        self._membership_trust = TrustWindow(timeout=session, clock=self.machine.clock)
+        self._membership = Loop(
+            self, self._sits(session.total_seconds()), wait_at_most=session.total_seconds(), line=self.other_line
         )
 
     def start(self) -> None:
@@ -149,10 +149,10 @@ class Process:
         if self.is_lost:
             return
         self.is_frozen = self.is_stuck = False
-        self._heart.go_on()
+        self._heartbeats.go_on()
         self._work.go_on()
         self._requests.go_on()
-        self._seat.go_on()
+        self._membership.go_on()
 
     # --- Facts for the witness -------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class Process:
     def was_in_trouble(self, *, since: float) -> bool:
         return self.is_over or self._troubles > 0 or self._trouble_ended_at >= since
 
-    # --- The heart -------------------------------------------------------------------------------
+    # --- The heartbeat thread -------------------------------------------------------------------------------
 
     def _beats(self) -> Steps:
         pulse, clock = self.pulse, self.machine.clock
@@ -209,13 +209,13 @@ class Process:
             with suppress(Unreachable):
                 if self._has_stood and (not stands or self._is_idle()):
                     self._has_stood = False
-                    self._seated = Seated(is_chosen=False, present=None)
+                    self._store_answer = StoreAnswer(is_chosen=False, present=None)
                     yield partial(ensemble.step_aside, node_id=self.id)
                 if self.pulse.trust.may_begin:
                     self._has_stood = stands
                     began_at, was_chosen = clock(), self.is_chosen
-                    self._seated = yield partial(ensemble.attend, node_id=self.id, session=session, stands=stands)
-                    self._seat_trust.renew(began_at=began_at)
+                    self._store_answer = yield partial(ensemble.attend, node_id=self.id, session=session, stands=stands)
+                    self._membership_trust.renew(began_at=began_at)
                     self._idle_since = self._idle_since if was_chosen else clock()
             yield session / _SITS_A_SESSION
 
@@ -223,7 +223,7 @@ class Process:
     def is_chosen(self) -> bool | None:
         if self.world.ensemble is None:
             return None
-        return self._seated.is_chosen and self._seat_trust.may_begin
+        return self._store_answer.is_chosen and self._membership_trust.may_begin
 
     def _is_idle(self) -> bool:
         return bool(self.is_chosen) and self.machine.clock() - self._idle_since > _IDLE * self.timeout_seconds
@@ -232,11 +232,11 @@ class Process:
 
     def _life(self) -> Steps:
         yield from self._until_heard(self._join)
-        self._heart.resume()
+        self._heartbeats.resume()
         if self.kind == NodeKind.WORKER:
             self._requests.resume()
         if self.world.ensemble is not None:
-            self._seat.resume()
+            self._membership.resume()
         one_pass = self._manage if self.kind == NodeKind.MANAGER else self._flush
         while True:
             try:
@@ -271,8 +271,8 @@ class Process:
         """Pass the moment between a decision and its write, in which a process may pause or be frozen."""
         random = self.world.scheduler.random
         if self.at_next_decision is not None and random.random() < 0.5:
-            befalls, self.at_next_decision = self.at_next_decision, None
-            befalls()
+            fault, self.at_next_decision = self.at_next_decision, None
+            fault()
             yield 0.0
         if self.world.hesitation and random.random() < self.world.hesitation:
             self._hesitates = True
@@ -323,7 +323,7 @@ class Process:
     def _look(self) -> tuple[ClusterSeen, tuple[ItemSeen, ...]]:
         is_gone = partial(self.world.is_process_gone, seen_from=self.machine)
         store = self.world.store
-        present = self._seated.present if self.is_chosen else None
+        present = self._store_answer.present if self.is_chosen else None
         cluster = store.look(scope=self.scope, me=self.id, is_process_gone=is_gone, present=present)
         return cluster, store.items()
 
@@ -443,7 +443,7 @@ class Loop:
     process: Process
     steps: Steps
     # Seconds for which it waits for a server that does not answer.
-    patience: float
+    wait_at_most: float
     is_work: bool = False
     # Line for its questions. None is the line to the database.
     line: Line | None = None
@@ -462,7 +462,7 @@ class Loop:
             process.end()
             return
         if callable(step):
-            (self.line or process.line).ask(step, self.resume, patience=self.patience)
+            (self.line or process.line).ask(step, self.resume, wait_at_most=self.wait_at_most)
         else:
             scheduler = process.world.scheduler
             # Sleeps are never exact.

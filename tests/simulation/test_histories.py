@@ -13,7 +13,7 @@ _PARTS = 4
 
 
 @pytest.mark.parametrize("part", range(_PARTS))
-def test_whatever_befalls_a_cluster_it_stays_right_and_comes_back_in_time(part: int):
+def test_a_cluster_stays_correct_and_recovers_in_time_after_each_fault(part: int):
     summary = run_histories(range(part, _HISTORIES, _PARTS))
 
     assert summary.failed is None, summary.failed
@@ -26,7 +26,7 @@ def test_the_histories_are_of_up_to_ten_nodes_and_put_the_rules_to_use():
     assert min(summary.elections, summary.marks, summary.moves, summary.refused) > 20, summary
 
 
-def test_a_history_is_the_same_each_time_and_tells_how_to_see_it_again():
+def test_a_history_is_reproducible_and_prints_its_command():
     once, again = replay(7), replay(7)
 
     assert once == again
@@ -34,6 +34,6 @@ def test_a_history_is_the_same_each_time_and_tells_how_to_see_it_again():
     assert "is main of cluster in term 1" in once.text
 
 
-def test_a_main_that_freezes_while_nothing_else_is_wrong_is_replaced_within_its_timeout_and_two_beats():
+def test_a_frozen_main_is_replaced_within_its_timeout_and_two_beats():
     """Proves a promise of docs/reliability.md."""
     assert max(takeover(seed) for seed in range(100)) <= 2

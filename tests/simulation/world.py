@@ -134,11 +134,11 @@ class World:
         stuck = sum(process.is_stuck for process in there)
         idle = sum(process.never_acts for process in there)
         leaving = any(process.is_leaving for process in there)
-        patience = timeout * (2 if stuck else 1) + (7 + stuck + idle + 3 * leaving) * _BEAT
+        wait_at_most = timeout * (2 if stuck else 1) + (7 + stuck + idle + 3 * leaving) * _BEAT
         if self.ensemble is None:
-            return patience
+            return wait_at_most
         # A chosen node that is frozen or stuck blocks the others for its session, and an idle one for two timeouts.
-        return patience + timeout * (1 + 2 * idle)
+        return wait_at_most + timeout * (1 + 2 * idle)
 
     @property
     def patience_for_groups(self) -> float:

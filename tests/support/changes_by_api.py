@@ -14,7 +14,7 @@ from django.utils import timezone
 from jobs.lifecycle.job import Guard, Pause, Phase, RunEnd
 from jobs.models import Bin, Outcome, OutputConnection, QueueItem, RepositoryConnection
 from jobs.queue.removing import tombstones
-from jobs.state.deleted_jobs import bury
+from jobs.state.deleted_jobs import store_deleted_job
 from jobs.verbs import deny_list
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import MainTerm, Node
@@ -114,7 +114,7 @@ def _remove(world, *, run_no=1, cause=""):
     facts = (world.job.pk, run_no, world.output.pk, world.document.hash.hex)
     removed = tombstones.Removed(*facts, leaves=True, cause=cause)
     with connection.connection.cursor() as cursor:
-        tombstones.bury(cursor, [removed], now=timezone.now())
+        tombstones.store(cursor, [removed], now=timezone.now())
 
 
 def _clear(world):
@@ -131,7 +131,7 @@ def _fail(world):
 def _bury(world):
     """Delete a job. `world.buried` is the address of a deleted job in tests."""
     job = make_job("buried", policy=None)
-    bury(job, now=NOON)
+    store_deleted_job(job, now=NOON)
     world.buried = job.pk
     job.delete()
 

@@ -75,7 +75,7 @@ _STATEMENTS: Final = [
     SELECT n, '{}', 'a test' FROM generate_series(1, %(many)s) AS n
     """,
     """
-    INSERT INTO nodes_distributedjobonnode (cluster, job, node, items, in_hand, runs, failures, failures_in_a_row, seen_at)
+    INSERT INTO nodes_distributedjobonnode (cluster, job, node, items, in_progress, runs, failures, failures_in_a_row, seen_at)
     SELECT 'jobs', 'job-' || n, 'node', '{}', 0, 7, 0, 0, now() FROM generate_series(1, 300) AS n
     """,
     # Parent bins of hosts. Their names sort before those of all hosts.

@@ -19,11 +19,11 @@ from jobs.models import Job
 from jobs.queue.counting.counters import fold
 from jobs.queue.flushing.flush import Flushed, flush
 from jobs.queue.flushing.outcomes import JobFacts, Result
-from jobs.queue.offering.front import Front
+from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import GroupHeld, Stuffed
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.pace.close import ClosedTurn, close_turns
-from jobs.queue.sql.floor import raise_floor
+from jobs.queue.sql.low_water import raise_marks
 from jobs.queue.take import Taken, take
 from jobs.queue.wake import Sweep
 from tests.support.cluster import elect_main, register_node
@@ -111,7 +111,7 @@ class FilledQueue:
         self._term = elect_main(connection, self.manager)
         self._fresh = itertools.count(1)
         self._known = itertools.cycle(range(1, documents + 1, max(1, documents // 9_973)))
-        self.front = Front()
+        self.cursors = LaneCursors()
         self._make()
 
     def now(self) -> dt.datetime:
@@ -127,7 +127,7 @@ class FilledQueue:
             group=self.group,
             room=room,
             workers=1,
-            front=self.front,
+            cursors=self.cursors,
             now=self.now(),
         )
 
@@ -171,8 +171,8 @@ class FilledQueue:
     def fold(self) -> int:
         return fold(self.connection, term=self._term)
 
-    def raise_floor(self) -> None:
-        raise_floor(self.connection)
+    def raise_marks(self) -> None:
+        raise_marks(self.connection)
 
     def cycle(self, documents: int) -> None:
         """Move this many documents through the whole queue. Each links to one new document."""
@@ -185,7 +185,7 @@ class FilledQueue:
             self.close(taken, self.flush(self.results_of(taken, new=1, known=0)))
             while self.fold():
                 pass
-            self.raise_floor()
+            self.raise_marks()
             done += taken.documents
 
     def _new(self, count: int) -> Iterator[Reference]:

@@ -44,12 +44,12 @@ class GuardedSite:
     def run(self):
         """Start a run, let the cluster work until it has ended, and return the job."""
         self.ask("start")
-        return self.come_to_rest()
+        return self.halt()
 
     def ask(self, verb):
         return control.VERBS[verb].perform(self.job_id, made_by="operator", now=self.cluster.clock.at)
 
-    def come_to_rest(self):
+    def halt(self):
         for _ in range(_ENOUGH):
             if self.job.phase == Phase.INACTIVE:
                 return self.job

@@ -19,7 +19,7 @@ class OpenSession:
     def __init__(self, connection):
         self._connection = connection
 
-    def run(self, work, *, patience=0.0):
+    def run(self, work, *, wait_at_most=0.0):
         return work(self._connection)
 
     def close(self):
@@ -32,7 +32,7 @@ class OwnSession:
     def __init__(self, dsn):
         self._dsn, self._connection = dsn, None
 
-    def run(self, work, *, patience=0.0):
+    def run(self, work, *, wait_at_most=0.0):
         self._connection = self._connection or psycopg.connect(self._dsn, autocommit=True)
         return work(self._connection)
 

@@ -60,7 +60,7 @@ def test_the_rules_are_valid():
         ("fails beside one that answers", {"retry": 20, "failed": 10, "indexed": 15}),
     ],
 )
-def test_a_site_that_fails_is_told(tmp_path, site, rates):
+def test_a_failing_site_is_listed(tmp_path, site, rates):
     assert fires(tmp_path, "CrawlctlMostFail", documents(**rates)), site
 
 
@@ -80,11 +80,11 @@ def test_retries_are_no_progress(tmp_path):
     assert fires(tmp_path, "CrawlctlStandsStill", {**waiting(500), **documents(retry=30)})
 
 
-def test_a_crawl_without_any_worker_stands_still(tmp_path):
+def test_a_crawl_without_workers_is_a_stall(tmp_path):
     assert fires(tmp_path, "CrawlctlStandsStill", waiting(500))
 
 
-def test_a_crawl_that_moves_slowly_does_not_stand_still(tmp_path):
+def test_a_slow_crawl_is_not_a_stall(tmp_path):
     assert not fires(tmp_path, "CrawlctlStandsStill", {**waiting(500), **documents(indexed=1)})
 
 
@@ -96,7 +96,7 @@ def test_a_job_paused_by_hand_is_no_alarm(tmp_path):
     assert not fires(tmp_path, "CrawlctlJobPausedItself", series)
 
 
-def test_a_job_that_crawlctl_paused_is_told(tmp_path):
+def test_a_job_that_crawlctl_paused_is_listed(tmp_path):
     paused = level("crawlctl_cluster_job_paused", 1, 'crawl="news", by="crawlctl", reason="The disk is full."')
 
     assert fires(tmp_path, "CrawlctlJobPausedItself", paused)
@@ -105,14 +105,14 @@ def test_a_job_that_crawlctl_paused_is_told(tmp_path):
 # --- Nodes, disks, backups -----------------------------------------------------------------------
 
 
-def test_a_node_that_died_is_told_at_once_and_until_it_is_replaced(tmp_path):
+def test_a_dead_node_is_reported_at_once_and_until_it_is_replaced(tmp_path):
     lost = level("crawlctl_cluster_attention_lines", "_x10 1x20 _x30", 'kind="node_lost"')
 
     found = [fires(tmp_path, "CrawlctlNodeLost", lost, at=at) for at in ("9m", "12m", "30m", "45m")]
     assert found == [False, True, True, False]
 
 
-def test_a_node_that_nobody_marks_failed_is_told(tmp_path):
+def test_a_node_that_is_not_marked_failed_is_reported(tmp_path):
     assert fires(tmp_path, "CrawlctlNodeSilent", level("crawlctl_cluster_longest_silence_ratio", "0+1x60"))
     assert not fires(tmp_path, "CrawlctlNodeSilent", level("crawlctl_cluster_longest_silence_ratio", "1x60"))
 
@@ -125,6 +125,6 @@ def test_a_node_that_nobody_marks_failed_is_told(tmp_path):
         ("CrawlctlNeedsAttention", "crawlctl_cluster_attention_lines", 'kind="host_fails"', "0x60", "2x60"),
     ],
 )
-def test_other_levels_are_told_when_they_are_bad(tmp_path, alert, metric, labels, well, badly):
+def test_other_levels_are_shown_if_they_are_bad(tmp_path, alert, metric, labels, well, badly):
     assert not fires(tmp_path, alert, level(metric, well, labels))
     assert fires(tmp_path, alert, level(metric, badly, labels))

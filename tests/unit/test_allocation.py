@@ -44,13 +44,13 @@ def allocated(*items, among):
 # --- Free items ------------------------------------------------------------------------------------
 
 
-def test_what_is_free_goes_to_who_carries_least():
+def test_a_free_item_goes_to_the_least_loaded_node():
     assert allocated(owned(1, A), owned(2, A), owned(3, B), free(4), among=[manager(A), manager(B)]) == (
         Give(item=4, owner=None, epoch=1, to=B),
     )
 
 
-def test_what_a_manager_held_that_is_gone_is_spread_over_the_others():
+def test_groups_of_a_lost_manager_are_spread_over_the_others():
     items = [owned(1, A), owned(2, B), *(owned(number, GONE) for number in (3, 4, 5, 6))]
 
     given_to = [action.to for action in allocated(*items, among=[manager(A), manager(B)])]
@@ -64,7 +64,7 @@ def test_weight_counts_not_number():
     assert [action.to for action in allocated(*items, among=[manager(A), manager(B)])] == [B]
 
 
-def test_a_silent_manager_is_given_nothing_and_keeps_what_it_has_until_it_is_judged():
+def test_a_silent_manager_gets_no_group_and_keeps_its_own_until_judged():
     silent = manager(B, is_silent=True)
 
     assert allocated(owned(1, B), owned(2, A), free(3), among=[manager(A), silent]) == (
@@ -89,31 +89,31 @@ def test_a_manager_that_holds_nothing_is_given_its_share():
     assert len(actions) == 2
 
 
-def test_what_is_uneven_otherwise_stays_so():
+def test_other_imbalances_stay():
     items = [*(owned(number, A) for number in (1, 2, 3, 4)), owned(5, B)]
 
     assert allocated(*items, among=[manager(A), manager(B)]) == ()
 
 
-def test_who_has_been_promised_something_is_no_newcomer():
+def test_a_manager_with_a_coming_group_is_no_newcomer():
     items = [owned(1, A), owned(2, A), owned(3, A), releasing(4, A, to=B)]
 
     assert allocated(*items, among=[manager(A), manager(B)]) == ()
 
 
-def test_what_a_draining_manager_holds_is_moved_to_the_others():
+def test_groups_of_a_draining_manager_are_moved_to_the_others():
     items = [owned(1, A), owned(2, B), owned(3, C)]
 
     assert allocated(*items, among=[draining(A), manager(B), manager(C)]) == (Release(item=1, owner=A, epoch=1, to=B),)
 
 
-def test_a_move_whose_owner_is_gone_is_ended_where_it_was_bound():
+def test_a_move_whose_owner_ended_finishes_at_its_target():
     item = releasing(1, GONE, to=B)
 
     assert allocated(item, owned(2, A), among=[manager(A), manager(B)]) == (TakeBack(item=1, epoch=1, to=B),)
 
 
-def test_a_move_whose_owner_does_not_let_go_in_time_is_ended_by_the_main():
+def test_the_main_ends_a_move_whose_owner_does_not_release_in_time():
     asked_lately = releasing(1, A, to=B, releasing_for=TIMEOUT)
     overdue = dataclasses.replace(asked_lately, releasing_for=TIMEOUT + seconds(0.1))
 
@@ -121,7 +121,7 @@ def test_a_move_whose_owner_does_not_let_go_in_time_is_ended_by_the_main():
     assert allocated(overdue, among=[manager(A), manager(B)]) == (TakeBack(item=1, epoch=1, to=B),)
 
 
-def test_a_move_to_a_manager_that_is_gone_meanwhile_ends_elsewhere():
+def test_a_move_to_a_manager_that_ended_meanwhile_goes_to_another():
     item = releasing(1, GONE, to=B)
 
     assert allocated(item, among=[manager(A), draining(B)]) == (TakeBack(item=1, epoch=1, to=A),)
@@ -130,13 +130,13 @@ def test_a_move_to_a_manager_that_is_gone_meanwhile_ends_elsewhere():
 # --- The owner's part --------------------------------------------------------------------------------
 
 
-def test_the_owner_lets_go_what_is_to_leave_him_and_nothing_else():
+def test_the_owner_releases_exactly_the_groups_that_leave_it():
     items = [releasing(1, A, to=B), owned(2, A), releasing(3, C, to=B)]
 
     assert let_go(items=items, managers=[manager(A), manager(B)], me=A) == (LetGo(item=1, owner=A, epoch=1, to=B),)
 
 
-def test_what_was_bound_for_a_manager_that_is_gone_becomes_free():
+def test_groups_on_their_way_to_a_lost_manager_become_free():
     assert let_go(items=[releasing(1, A, to=GONE)], managers=[manager(A)], me=A) == (
         LetGo(item=1, owner=A, epoch=1, to=None),
     )
@@ -145,7 +145,7 @@ def test_what_was_bound_for_a_manager_that_is_gone_becomes_free():
 # --- Manual moves ------------------------------------------------------------------------------------
 
 
-def test_a_rebalance_makes_even_what_is_not():
+def test_a_rebalance_evens_an_uneven_share():
     items = [owned(number, A) for number in range(6)]
 
     moves = rebalance(items=items, managers=[manager(A), manager(B), manager(C)], strategy=weighted)
@@ -197,7 +197,7 @@ def _apply(item, actions):
 
 
 @given(_MANAGERS, st.lists(st.tuples(_OWNERS, st.integers(1, 5)), max_size=12))
-def test_everything_comes_to_a_manager_at_work_and_then_to_rest(there, held):
+def test_everything_goes_to_a_working_manager_and_then_stops(there, held):
     managers = [manager(id_, status) for id_, status in there.items() if status is not None]
     items = [
         owned(number, owner, weight=float(weight), state=ItemState.OWNED if owner else ItemState.FREE)

@@ -33,7 +33,7 @@ def test_a_quick_answer_is_there_at_once_and_given_once():
     assert [answered(asking, "a", question), answered(asking, "a", question)] == [1, 2]
 
 
-def test_who_asks_about_something_else_does_not_wait(go):
+def test_a_question_about_something_else_does_not_wait(go):
     asking, answers = AskAside(), []
 
     assert asking.ask("slow", lambda: go.wait() and "late") is None
@@ -45,14 +45,14 @@ def test_who_asks_about_something_else_does_not_wait(go):
     assert answers == []
 
 
-def test_what_a_question_raises_is_raised_where_it_is_asked():
+def test_an_exception_of_a_query_is_raised_at_its_caller():
     asking = AskAside()
 
     with pytest.raises(ValueError, match="no"):
         answered(asking, "a", lambda: int("no"))
 
 
-def test_no_more_questions_are_open_than_may_be(go, monkeypatch):
+def test_open_questions_never_exceed_their_limit(go, monkeypatch):
     monkeypatch.setattr(sources, "_MOST", 1)
     asking = AskAside()
 
@@ -62,7 +62,7 @@ def test_no_more_questions_are_open_than_may_be(go, monkeypatch):
     assert answered(asking, "quick", lambda: "soon") == "soon"
 
 
-def test_an_answer_that_has_lain_for_long_is_asked_for_anew(go, monkeypatch):
+def test_an_old_answer_is_requested_again(go, monkeypatch):
     asking = AskAside()
     assert asking.ask("a", lambda: go.wait() and "old") is None
     go.set()

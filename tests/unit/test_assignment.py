@@ -56,7 +56,7 @@ def fewest_moves(*, previous, available, weights):
 
 @STRATEGIES
 @given(_situations())
-def test_every_item_has_one_holder_who_is_available(strategy, situation):
+def test_every_item_has_one_available_holder(strategy, situation):
     available, previous, weights = situation
 
     assignment = strategy(available=available, previous=previous, weights=weights)
@@ -67,7 +67,7 @@ def test_every_item_has_one_holder_who_is_available(strategy, situation):
 
 @STRATEGIES
 @given(_situations(), st.randoms())
-def test_the_order_in_which_things_are_handed_in_counts_for_nothing(strategy, situation, random):
+def test_the_order_of_the_input_does_not_matter(strategy, situation, random):
     available, previous, weights = situation
     shuffled = list(previous.items())
     random.shuffle(shuffled)
@@ -82,7 +82,7 @@ def test_the_order_in_which_things_are_handed_in_counts_for_nothing(strategy, si
 
 @STRATEGIES
 @given(_situations())
-def test_what_is_balanced_is_left_alone(strategy, situation):
+def test_balanced_shares_stay(strategy, situation):
     available, previous, weights = situation
     balanced = strategy(available=available, previous=previous, weights=weights)
 
@@ -90,7 +90,7 @@ def test_what_is_balanced_is_left_alone(strategy, situation):
 
 
 @STRATEGIES
-def test_where_nobody_is_available_nothing_is_assigned(strategy):
+def test_nothing_is_assigned_without_an_available_node(strategy):
     assert strategy(available=[], previous={1: "a"}, weights={}) == {}
 
 
@@ -136,7 +136,7 @@ def test_weighted_makes_at_most_two_moves_more_than_the_fewest(situation):
 
 
 @given(_situations(weights=st.floats(0, 100, allow_subnormal=False)))
-def test_weights_with_fractions_come_to_rest(situation):
+def test_fractional_weights_reach_a_stable_balance(situation):
     available, previous, weights = situation
 
     assignment = weighted(available=available, previous=previous, weights=weights)
@@ -144,13 +144,13 @@ def test_weights_with_fractions_come_to_rest(situation):
     assert weighted(available=available, previous=assignment, weights=weights) == assignment
 
 
-def test_what_has_no_weight_is_spread_all_the_same():
+def test_items_without_weight_are_spread_too():
     assignment = weighted(available=["a", "b"], previous=dict.fromkeys(range(4)), weights=dict.fromkeys(range(4), 0.0))
 
     assert Counter(assignment.values()) == {"a": 2, "b": 2}
 
 
-def test_what_is_kept_counts_and_does_not_move():
+def test_kept_items_count_and_do_not_move():
     assignment = weighted(
         available=["a", "b"], previous=dict.fromkeys([1, 2, 3]), weights={9: 3.0}, kept={9: "a", 8: "gone"}
     )
@@ -158,7 +158,7 @@ def test_what_is_kept_counts_and_does_not_move():
     assert assignment == {1: "b", 2: "b", 3: "b"}
 
 
-def test_a_newcomer_is_given_his_share_and_nobody_else_is_disturbed():
+def test_a_newcomer_gets_its_share_and_no_other_node_is_disturbed():
     previous = {item: "a" if item < 6 else "b" for item in range(12)}
 
     assignment = evenly(available=["a", "b", "c"], previous=previous, weights={})
@@ -179,7 +179,7 @@ def test_a_newcomer_is_given_his_share_and_nobody_else_is_disturbed():
         ("001122", "01", 2),
     ],
 )
-def test_the_scenarios_of_the_reference_take_no_more_moves_than_there(held, available, expected):
+def test_scenarios_of_the_reference_need_no_more_moves_than_there(held, available, expected):
     previous = dict(enumerate(held))
 
     assignment = evenly(available=available, previous=previous, weights={})

@@ -25,7 +25,7 @@ def test_waits_double_up_to_five_minutes_and_end():
     assert attempts() == [5, 10, 20, 40, 80, 160, 300]
 
 
-def test_who_knows_when_it_may_help_is_believed():
+def test_a_failure_that_names_its_retry_time_is_retried_then():
     assert attempts(retry_after=3.0) == [3.0] * 7
 
 
@@ -35,5 +35,5 @@ def test_a_limit_in_attempts_or_in_time_holds_whichever_comes_first():
     assert attempts(retry_after=10.0, limit=RetryLimit(attempts=2, seconds=35.0)) == [10.0]
 
 
-def test_a_limit_that_says_nothing_is_none():
+def test_an_empty_limit_is_no_limit():
     assert len(attempts(retry_after=1.0, limit=RetryLimit())) == 50

@@ -31,7 +31,7 @@ def tried(pattern, name):
 @example("a*a", "a")
 @example("*a*b*", "ab")
 @example("", "a")
-def test_a_pattern_matches_what_some_way_to_read_it_matches(pattern, name):
+def test_a_pattern_matches_the_union_of_its_readings(pattern, name):
     assert matches(pattern, name) == tried(pattern, name)
 
 
@@ -45,7 +45,7 @@ def test_many_patterns_match_as_each_of_them_does(several, name):
 
 @given(patterns, patterns, names)
 @example("*.a", "*.a.a", "a.a.a")
-def test_who_matches_a_pattern_taken_for_a_name_matches_all_that_it_does(wider, narrower, name):
+def test_a_pattern_that_matches_another_one_matches_all_its_names(wider, narrower, name):
     if matches(wider, narrower) and matches(narrower, name):
         assert matches(wider, name)
 

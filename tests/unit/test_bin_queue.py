@@ -31,7 +31,7 @@ def begin_all(queue, *, now=0.0):
     return begun
 
 
-def test_no_more_is_begun_than_may_be_open():
+def test_documents_start_only_up_to_the_limit_of_open_ones():
     queue = make_queue()
     queue.add(make_turn(1, "abc", requests=2), now=0.0)
 
@@ -42,7 +42,7 @@ def test_no_more_is_begun_than_may_be_open():
     assert [name for _, name in begin_all(queue)] == ["c"]
 
 
-def test_two_starts_are_a_gap_apart_and_the_first_waits_as_long_as_it_was_told():
+def test_starts_are_a_gap_apart_and_the_first_waits_for_its_given_time():
     queue = make_queue()
     queue.add(make_turn(1, "ab", gap=1.5, wait=4.0), now=100.0)
 
@@ -51,7 +51,7 @@ def test_two_starts_are_a_gap_apart_and_the_first_waits_as_long_as_it_was_told()
     assert queue.next_start == 105.7
 
 
-def test_a_bin_with_a_pace_awaits_documents_until_it_has_two_turns_in_hand():
+def test_a_paced_bin_awaits_documents_until_it_has_two_turns():
     queue = make_queue()
     queue.add(make_turn(1, "abc", gap=1.0), now=0.0)
     alone = queue.awaited
@@ -71,7 +71,7 @@ def test_without_a_pace_or_after_a_single_document_nothing_is_awaited():
     assert (unpaced.awaited, single.awaited, make_queue().awaited) == (0, 0, 0)
 
 
-def test_what_was_asked_of_a_bin_and_its_parents_is_told_once_by_the_turn_that_closes():
+def test_a_closing_turn_reports_requests_of_a_host_and_its_parents_once():
     queue, parent = make_queue(), PacedBin(9)
     queue.add(make_turn(1, "ab"), parents=(parent,), now=0.0)
     for turn, _ in begin_all(queue):
@@ -87,7 +87,7 @@ def test_what_was_asked_of_a_bin_and_its_parents_is_told_once_by_the_turn_that_c
     assert queue.close_ended()[0].use == Use()
 
 
-def test_a_closed_turn_tells_how_long_its_documents_took():
+def test_a_closed_turn_reports_the_time_of_its_documents():
     queue = make_queue()
     queue.add(make_turn(1, "abc"), now=0.0)
     for after in (0.5, 1.0, None):
@@ -111,7 +111,7 @@ def test_a_turn_is_closed_when_its_last_document_has_ended():
     assert queue.turns == []
 
 
-def test_a_turn_that_made_no_request_says_so():
+def test_a_turn_without_a_request_reports_none():
     queue = make_queue()
     queue.add(make_turn(1, "ab"), now=0.0)
 
@@ -136,7 +136,7 @@ def test_a_follower_waits_and_then_has_the_requests_of_the_turn_before():
     assert [name for _, name in begin_all(queue)] == ["d"]
 
 
-def test_a_follower_that_arrives_after_the_end_finds_the_requests_that_were_left_for_it():
+def test_a_successor_that_arrives_late_gets_the_requests_that_were_left():
     queue = make_queue()
     queue.add(make_turn(1, "a", requests=2), now=0.0)
     ((turn, _),) = begin_all(queue)
@@ -148,7 +148,7 @@ def test_a_follower_that_arrives_after_the_end_finds_the_requests_that_were_left
     assert [name for _, name in begin_all(queue)] == ["b", "c"]
 
 
-def test_a_follower_that_nobody_leaves_requests_to_is_not_served():
+def test_a_successor_without_requests_of_its_own_is_not_served():
     queue = make_queue()
 
     assert queue.add(make_turn(2, "ab", requests=0, follows=1), now=0.0) == ["a", "b"]
@@ -157,7 +157,7 @@ def test_a_follower_that_nobody_leaves_requests_to_is_not_served():
     assert [(closed.id, closed.follows) for closed in queue.close_ended()] == [(2, 1)]
 
 
-def test_a_turn_that_became_empty_hands_on_what_it_will_inherit():
+def test_an_empty_turn_passes_on_its_inherited_requests():
     queue = make_queue()
     queue.add(make_turn(1, "a", requests=1), now=0.0)
     queue.add(make_turn(2, "b", requests=0, follows=1), now=0.0)
@@ -172,7 +172,7 @@ def test_a_turn_that_became_empty_hands_on_what_it_will_inherit():
     assert [name for _, name in begin_all(queue)] == ["c"]
 
 
-def test_only_what_is_meant_is_dropped_and_the_rest_keeps_its_order():
+def test_only_the_given_item_is_dropped_and_the_rest_keeps_its_order():
     queue = make_queue()
     queue.add(make_turn(1, "abcd", requests=1), now=0.0)
 
@@ -195,7 +195,7 @@ def test_the_pace_of_a_parent_holds_for_all_its_bins_together():
     assert one.next_start == other.next_start == 11.0
 
 
-def test_a_turn_that_closes_says_when_each_of_its_bins_was_asked_last():
+def test_a_closing_turn_reports_the_last_request_of_each_bin():
     address = PacedBin(9)
     address.take_up(PaceTaken(9, 3.0, None, 0.0), now=0.0)
     queue = make_queue()
@@ -208,7 +208,7 @@ def test_a_turn_that_closes_says_when_each_of_its_bins_was_asked_last():
     assert (closed.pace, closed.parents) == (Pace(10.0), {9: Pace(10.0)})
 
 
-def test_no_more_is_open_of_a_parent_than_may_be_whatever_its_turns_have():
+def test_open_requests_of_a_parent_never_exceed_its_limit():
     address = PacedBin(9)
     address.take_up(PaceTaken(9, 0.5, None, 0.0, requests=1), now=0.0)
     one, other = make_queue(), BinQueue(PacedBin(2))
@@ -223,7 +223,7 @@ def test_no_more_is_open_of_a_parent_than_may_be_whatever_its_turns_have():
     assert other.may_begin
 
 
-def test_how_much_of_a_parent_may_be_open_is_as_its_limits_are_now():
+def test_open_requests_of_a_parent_follow_its_present_limits():
     address = PacedBin(9)
     address.take_up(PaceTaken(9, 0.5, None, 0.0, requests=1), now=0.0)
     queue = make_queue()
@@ -245,7 +245,7 @@ def test_looser_limits_are_used_at_once_and_are_not_called_stricter():
     assert queue.next_start == 11.0
 
 
-def test_what_a_source_has_just_asked_for_is_kept_under_looser_limits():
+def test_a_new_crawl_delay_of_a_source_holds_under_looser_limits():
     queue = make_queue()
     queue.add(make_turn(1, "ab", gap=3600.0), now=0.0)
     queue.begin(now=10.0)

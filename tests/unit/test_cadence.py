@@ -42,7 +42,7 @@ def test_no_two_starts_are_closer_than_the_gap(gap, waits):
 
 
 @given(sizes=st.lists(st.integers(0, 80_000) | st.integers(0, 100), min_size=1, max_size=60))
-def test_a_window_holds_more_bytes_than_allowed_only_by_what_a_page_is_larger_than_those_before(sizes):
+def test_a_window_exceeds_its_bytes_only_by_the_growth_of_a_page(sizes):
     for before, within in windows(crawl(Cadence(bytes_per_second=RATE), sizes)):
         surprise = max(within) - min(max(before, default=0), RATE * BYTES_WINDOW / 2)
 
@@ -50,13 +50,13 @@ def test_a_window_holds_more_bytes_than_allowed_only_by_what_a_page_is_larger_th
 
 
 @given(sizes=st.lists(st.integers(0, 49_999), max_size=12), times=st.integers(2, 12))
-def test_a_site_whose_large_pages_come_again_never_gets_more_than_allowed_after_the_first_of_them(sizes, times):
+def test_a_site_with_repeated_large_pages_exceeds_its_limit_only_once(sizes, times):
     for before, within in windows(crawl(Cadence(bytes_per_second=RATE), [50_000, *sizes] * times)):
         if 50_000 in before:
             assert sum(within) <= RATE * BYTES_WINDOW
 
 
-def test_pages_of_one_size_come_at_the_rate_that_is_allowed():
+def test_pages_of_one_size_arrive_at_the_allowed_rate():
     reads = crawl(Cadence(bytes_per_second=RATE), [1_000] * 1_000)
 
     taken = reads[-1][0] - reads[100][0]
@@ -83,7 +83,7 @@ def test_a_limit_that_becomes_looser_counts_from_the_last_start_too():
 
 
 @pytest.mark.parametrize(("rate", "opens_at"), [(RATE, 30.0), (10 * RATE, 12.0), (RATE / 10, 210.0), (None, 10.0)])
-def test_what_is_not_paid_for_yet_is_paid_at_the_rate_of_today(rate, opens_at):
+def test_unpaid_bytes_are_paid_at_the_present_rate(rate, opens_at):
     cadence = Cadence(bytes_per_second=RATE)
     cadence.start(now=10.0)
     cadence.read(RATE * 10, paid=cadence.price, now=10.0)
@@ -110,7 +110,7 @@ def test_a_page_that_was_on_its_way_when_the_rate_changed_is_paid_for_once(rate)
     assert edited.next_start == pytest.approx(always.next_start, rel=0.02)
 
 
-def test_without_limits_requests_start_when_they_like():
+def test_requests_without_limits_start_at_any_time():
     cadence = Cadence()
     cadence.start(now=5.0)
 

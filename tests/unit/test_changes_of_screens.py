@@ -32,16 +32,16 @@ same_names = st.fixed_dictionaries({"rate": st.sampled_from(["", "1", "2"]), "ti
 
 
 @given(before=screens(same_names), after=screens(same_names))
-def test_what_is_shown_after_the_changes_is_the_newer_screen(before, after):
+def test_the_newer_screen_is_shown_after_the_changes(before, after):
     assert apply(before, changes(before, after)) == after
 
 
 @given(screen=screens(same_names))
-def test_of_what_stays_nothing_is_said(screen):
+def test_unchanged_parts_are_not_mentioned(screen):
     assert changes(screen, dict(screen)) == {}
 
 
-def test_of_a_row_only_what_changed_is_said():
+def test_only_changes_of_a_row_are_sent():
     before = {"hosts": [{"key": "1", "name": "a", "open": "1"}, {"key": "2", "name": "b", "open": "2"}]}
     after = {"hosts": [{"key": "2", "name": "b", "open": "3"}, {"key": "1", "name": "a", "open": "1"}]}
 

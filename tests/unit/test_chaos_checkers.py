@@ -55,13 +55,13 @@ def test_two_fetches_of_one_document_at_one_time_overlap():
     assert overlaps([one, two, later, fetch("/b", 1, 2)], []).wrong == [(one, two)]
 
 
-def test_robots_txt_is_read_by_everybody():
+def test_robots_txt_is_public():
     both = [fetch("/robots.txt", 1, 2), fetch("/robots.txt", 1, 2, "two")]
 
     assert overlaps(both, []).wrong == []
 
 
-def test_what_a_frozen_process_had_sent_is_listed_apart():
+def test_requests_sent_by_a_frozen_process_are_listed_apart():
     one, two = fetch("/a", 1, 9), fetch("/a", 5, 6, "two")
 
     assert overlaps([one, two], [Freeze("one", 2, 8)]).frozen == [(one, two)]
@@ -80,7 +80,7 @@ def test_starts_are_held_against_the_least_gap_with_its_tolerance(apart, percent
     [(Stall(1.9, 2.0), 90), (Stall(1.9, 1.99), 90), (Stall(2.05, 2.1), 180), (Stall(1.8, 1.9), 180)],
     ids=["behind it", "shortly behind it", "before the next", "long behind it"],
 )
-def test_a_start_that_was_logged_when_the_machine_had_stood_still_may_have_been_earlier(stall, percent):
+def test_a_start_logged_after_the_machine_stood_still_may_be_earlier(stall, percent):
     made = [fetch("/a", 1, 1.01), fetch("/b", 2, 2.01), fetch("/c", 2.1, 3)]
 
     assert pace(made, gap=0.2, open_requests=1, stalls=[stall]).percent == pytest.approx(percent)
@@ -92,7 +92,7 @@ def test_the_hosts_of_a_site_have_their_paces_apart():
     assert pace([fetch("/a", 1, 1.01), elsewhere], gap=0.2, open_requests=1).percent == 0
 
 
-def test_more_open_requests_than_allowed_exceed_the_pace_but_for_those_of_a_frozen_process():
+def test_too_many_open_requests_break_the_limit_unless_a_process_is_frozen():
     made = [fetch("/a", 1, 9), fetch("/b", 2, 9), fetch("/c", 3, 9, "two")]
 
     assert pace(made, gap=0.2, open_requests=2).percent == 150
@@ -102,7 +102,7 @@ def test_more_open_requests_than_allowed_exceed_the_pace_but_for_those_of_a_froz
 # --- Outputs -------------------------------------------------------------------------------------
 
 
-def test_what_is_missing_and_what_is_too_much_is_named():
+def test_missing_and_surplus_items_are_named():
     assert (lost({"a", "b"}, {"b", "c"}), extra({"a", "b"}, {"b", "c"})) == (["a"], ["c"])
 
 
@@ -166,7 +166,7 @@ def history():
     return History()
 
 
-def test_a_history_in_which_everybody_may_what_he_does_has_nothing_stale(history):
+def test_a_history_of_allowed_actions_has_nothing_stale(history):
     history.document("w1", 7).document("m1", None, 8).job("m1.1", "active", "shutting_down")
     history.node("m1", "w1", "running", "failed").batch("m1", 7, "sent", "released", worker="w1").document("m1", 7)
     history.term("m2", 2).node("m2", "m1", "running", "failed", kind="manager", together=True)
@@ -181,7 +181,7 @@ def test_a_failed_node_that_writes_is_found(history):
     assert history.stale == [("node", "w1")]
 
 
-def test_that_a_failed_node_was_refused_is_no_write_of_it(history):
+def test_the_refusal_of_a_failed_node_is_not_a_write_of_it(history):
     history.node("m1", "w1", "running", "failed").write("w1", "refused", {"refused_writes": 0}, {"refused_writes": 2})
 
     assert (history.stale, refused(history.log)) == ([], 2)
@@ -194,7 +194,7 @@ def test_a_former_main_that_acts_is_found(history):
     assert history.stale == [("term", "m1.1"), ("term", "m1"), ("term", "m1")]
 
 
-def test_a_term_that_goes_back_is_found(history):
+def test_a_decreasing_term_is_found(history):
     history.term("m2", 3).term("m1", 2)
 
     assert history.stale == [("term", "m1")]
@@ -206,13 +206,13 @@ def test_a_former_owner_that_offers_is_found(history):
     assert history.stale == [("group", "m1")]
 
 
-def test_an_owner_that_has_to_let_go_offers_nothing(history):
+def test_an_owner_that_has_to_release_a_group_offers_nothing(history):
     history.group("m1", owner="m1", epoch=1, state="releasing").offer("m1", 8)
 
     assert history.stale == [("group", "m1")]
 
 
-def test_an_owner_that_has_to_let_go_may_hand_over_and_nobody_else(history):
+def test_only_an_owner_that_has_to_release_a_group_hands_it_over(history):
     history.term("m2", 2)
     history.group("m1", owner="m2", epoch=2, before=("m1", "releasing"))
     history.group("m1", owner="m1", epoch=3, before=("m2", "releasing"))
@@ -243,7 +243,7 @@ def test_a_takeover_is_measured_from_the_blow_to_the_next_main_in_beats(history)
     assert takeovers(history.log, [blow], beat=0.25) == [(blow, 2.0)]
 
 
-def test_a_main_that_nobody_follows_is_waited_for_for_ever(history):
+def test_a_main_without_a_possible_successor_is_awaited(history):
     assert takeovers(history.log, [Blow("m1", 99, "kill")], beat=1)[0][1] == float("inf")
 
 
@@ -275,7 +275,7 @@ def test_an_opening_that_started_nothing_is_found():
     assert "did not start though its window opened at 30.0" in misfires(runs(10.2, 14), job=7, openings=[10, 30])[0]
 
 
-def test_what_opens_while_the_job_runs_is_passed_over():
+def test_a_window_that_opens_while_the_job_runs_is_skipped():
     assert misfires(runs(10.2, 34), job=7, openings=[10, 30]) == []
 
 
@@ -283,7 +283,7 @@ def test_a_start_that_is_late_is_for_all_that_opened_before():
     assert misfires(runs(35, 40), job=7, openings=[10, 30]) == []
 
 
-def test_starts_of_other_jobs_are_not_looked_at():
+def test_starts_of_other_jobs_are_ignored():
     assert misfires(runs(10.2, 14), job=8, openings=[]) == []
 
 
@@ -302,7 +302,7 @@ FINE = {
 }
 
 
-def test_a_verdict_says_line_by_line_what_was_found():
+def test_a_verdict_prints_its_findings_line_by_line():
     assert Verdict(**FINE).lines == [
         "misfires 0",
         "lost 0",

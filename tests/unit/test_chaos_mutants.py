@@ -11,12 +11,12 @@ from tests.chaos.node_faults import STOPS
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_what_a_mutant_switches_off_is_there(mutant):
+def test_the_code_that_a_mutant_switches_off_exists(mutant):
     look_for_its_places(mutant)
 
 
 @pytest.mark.parametrize("point", [point for points in STOPS.values() for point in points])
-def test_where_a_node_is_told_to_freeze_there_is_a_function(point):
+def test_each_point_where_a_node_can_freeze_exists(point):
     module, _, name = point.partition(":")
 
     assert callable(getattr(importlib.import_module(module), name))

@@ -23,7 +23,7 @@ def night(tmp_path):
     zoneinfo.ZoneInfo.clear_cache(only_keys=["Chaos/Night"])
 
 
-def test_what_its_clock_shows_twice_opens_twice_and_what_it_skips_never(night):
+def test_repeated_hours_open_twice_and_skipped_hours_never(night):
     windows = [Window(hours=(hour,), minutes=(30,), time_zone=night) for hour in (2, 3, 4)]
 
     openings = [list(window.openings(after=AT_TWO, until=AT_TWO + dt.timedelta(hours=6))) for window in windows]

@@ -22,7 +22,7 @@ print(gc.isenabled(), gc.get_freeze_count() > 10_000)
 """
 
 
-def test_a_command_collects_garbage_among_what_it_makes_itself():
+def test_a_command_collects_garbage_among_its_own_objects():
     asked = subprocess.run([sys.executable, "-c", ASKING], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert asked.stdout.splitlines()[-1] == "True True"
@@ -46,7 +46,7 @@ def test_a_variable_that_is_no_setting_is_named_with_the_nearest():
         (["move", "7", "--to", "x"], "crawlctl move: error: argument --to: invalid UUID value: 'x'"),
     ],
 )
-def test_a_command_names_what_it_does_not_know_in_one_line(arguments, says):
+def test_a_command_names_an_unknown_object_in_one_line(arguments, says):
     asked = subprocess.run(
         [sys.executable, "manage.py", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
     )

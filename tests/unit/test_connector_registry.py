@@ -59,7 +59,7 @@ SCHEMA = Schema(
         ({"place": "x", "colour": 1}, "colour", "there are mood, most, place"),
     ],
 )
-def test_what_cannot_be_said_is_refused_by_its_name(said, field, reason):
+def test_an_invalid_field_is_refused_by_its_name(said, field, reason):
     with pytest.raises(BadSpecification, match=reason) as refused:
         SCHEMA.read(said)
 
@@ -105,7 +105,7 @@ def test_fields_are_checked_for_a_connector_that_checks_nothing(configuration, s
     assert set(checked.problems) == fields
 
 
-def test_what_was_said_is_read_as_the_fields_say():
+def test_input_is_read_by_the_types_of_the_fields():
     asked = Asked(configuration={"place": "x", "most": 2}, specification={"share": 1})
 
     assert asked.read(Careless()) == {"place": "x", "most": 2, "share": 1.0}

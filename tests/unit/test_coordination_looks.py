@@ -31,7 +31,7 @@ def looks_at(store):
 
 
 @pytest.mark.usefixtures("zookeeper")
-def test_looking_at_zookeeper_takes_a_twentieth_of_the_time_however_many_look():
+def test_any_number_of_viewers_reads_zookeeper_a_twentieth_of_the_time():
     store = Store(takes=0.1)
     look = looks_at(store)
 
@@ -45,14 +45,14 @@ def test_looking_at_zookeeper_takes_a_twentieth_of_the_time_however_many_look():
 
 
 @pytest.mark.usefixtures("zookeeper")
-def test_each_cluster_is_looked_at_by_itself():
+def test_each_cluster_is_read_by_itself():
     look = looks_at(Store(takes=0.1))
 
     assert (look("jobs"), look("others"), look("jobs")) == ("jobs, look 1", "others, look 2", "jobs, look 1")
 
 
 @pytest.mark.usefixtures("zookeeper")
-def test_a_store_that_does_not_answer_is_waited_for_once_and_asked_again_later():
+def test_a_silent_store_is_awaited_once_and_asked_again_later():
     store = Store(takes=5.0)
     store.is_away = True
     look = looks_at(store)
@@ -67,7 +67,7 @@ def test_a_store_that_does_not_answer_is_waited_for_once_and_asked_again_later()
     assert look() == "jobs, look 2"
 
 
-def test_the_database_is_asked_each_time(settings):
+def test_the_database_is_read_each_time(settings):
     settings.CRAWLCTL_COORDINATION = "DATABASE"
     look = looks_at(Store(takes=0.1))
 

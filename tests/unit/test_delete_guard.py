@@ -33,7 +33,7 @@ def test_both_thresholds_have_to_be_exceeded(leaving, staying, asks):
         (GONE, Thresholds(percent=None, host_percent=50, documents=0, asks_for_seeds=True), False),
     ],
 )
-def test_a_gone_seed_asks_whatever_the_number(seed, thresholds, asks):
+def test_a_lost_seed_asks_whatever_the_number(seed, thresholds, asks):
     assert should_ask(Facts(1, 1_000, seeds=[seed]), thresholds) is asks
 
 
@@ -59,7 +59,7 @@ def test_the_question_names_the_host_that_loses_most():
 @pytest.mark.parametrize(
     ("leaving", "staying", "asks"), [(9, 1, True), (2, 1, True), (1, 1, False), (1, 5, False), (9, 10, False)]
 )
-def test_a_seed_without_its_links_asks_only_if_it_takes_most_along(state, leaving, staying, asks):
+def test_a_seed_without_its_links_asks_only_if_most_documents_need_it(state, leaving, staying, asks):
     seed = Seed("http://a.example/", "a.example", state, "200")
     facts = Facts(leaving, 1_000 + staying, [HostShare("a.example", leaving, staying)], seeds=[seed])
 
@@ -72,7 +72,7 @@ def test_a_seed_without_its_links_asks_for_its_own_host_only():
     assert not should_ask(Facts(3, 1_000, [HostShare("b.example", 3, 0)], seeds=[seed]), USUAL)
 
 
-def test_a_gone_seed_of_which_nothing_would_be_removed_asks_nothing():
+def test_a_lost_seed_without_removals_asks_nothing():
     assert not should_ask(Facts(0, 1_000, seeds=[GONE]), USUAL)
 
 
@@ -113,7 +113,7 @@ def test_a_gone_seed_of_which_nothing_would_be_removed_asks_nothing():
         ({"hosts": [HostShare("a.example", 200, 1)]}, "Were rules or seeds of the job changed?"),
     ],
 )
-def test_the_question_says_the_cause_that_most_removals_share(facts, said):
+def test_the_question_names_the_cause_of_most_removals(facts, said):
     sentence = question(Facts(200, 1, **facts), USUAL)
 
     assert sentence.startswith("200 of 201 documents would be removed (100 %).")

@@ -22,7 +22,7 @@ from nodes.distributed import (
 from nodes.distributed.engine import execution
 from nodes.distributed.engine.execution import JobOnNode, Surroundings
 from nodes.distributed.engine.job import by_id
-from nodes.distributed.engine.observer import Observer, Telling, Work
+from nodes.distributed.engine.observer import Observer, ObserverGroup, Work
 from nodes.distributed.engine.pools import KnownPool
 from nodes.distributed.engine.sharing import change_of, split
 from tests.support.waiting import wait_until
@@ -57,18 +57,18 @@ def test_a_job_has_the_name_of_its_class_unless_it_says_another():
 
 
 @pytest.mark.parametrize("name", ["", "a job", "reports/north", "ä", "x" * 121, ".."])
-def test_an_id_that_cannot_be_is_refused_with_what_could_be(name):
+def test_an_invalid_id_is_refused_with_the_valid_form(name):
     with pytest.raises(BadName, match=r"must be of 1 to 120 characters of a-z, A-Z, 0-9, '\.', '_' and '-'"):
         by_id([Named(name)])
 
 
 @pytest.mark.parametrize(("name", "shown"), [(7, "7 of type int"), (None, "None of type NoneType")])
-def test_a_name_that_is_no_text_is_refused_and_says_what_it_is(name, shown):
+def test_a_name_that_is_no_text_is_refused_with_its_type(name, shown):
     with pytest.raises(BadName, match=f"the job {shown} cannot be: it must be of 1 to 120 characters"):
         by_id([Named(name)])
 
 
-def test_what_is_no_job_is_refused():
+def test_an_invalid_job_is_refused():
     with pytest.raises(TypeError, match="Named'> is no DistributedJob: hand over objects"):
         by_id([Named])
 
@@ -94,7 +94,7 @@ def test_a_share_is_split_into_groups_that_differ_by_one_at_most(items, count):
     assert all(groups)
 
 
-def test_running_strategies_say_how_many_threads_there_are():
+def test_running_strategies_have_a_number_of_threads():
     items = frozenset("abc")
 
     assert [strategy(items) for strategy in (one_thread, thread_per_item, threads(2))] == [1, 3, 2]
@@ -111,7 +111,7 @@ ASSIGNMENTS = st.dictionaries(st.sampled_from(["r", "m", "x"]), ITEMS)
 
 
 @given(ASSIGNMENTS, ASSIGNMENTS)
-def test_after_a_change_a_node_does_what_it_was_given_and_what_was_the_same_was_left_alone(running, assigned):
+def test_after_a_change_a_node_has_exactly_its_share_and_keeps_equal_parts(running, assigned):
     change = change_of(running, assigned)
 
     after = {job: items for job, items in running.items() if job not in change.ends} | change.begins
@@ -135,14 +135,14 @@ def test_after_a_change_a_node_does_what_it_was_given_and_what_was_the_same_was_
         (Switches(all_disabled=True, disabled={"mails": False}), True),
     ],
 )
-def test_all_beats_the_rest_and_a_switch_of_its_own_beats_the_default(switches, forbidden):
+def test_the_switch_of_all_overrides_the_rest_and_an_own_one_the_default(switches, forbidden):
     assert switches.forbid("mails") is forbidden
 
 
 # --- Pools ---------------------------------------------------------------------------------------
 
 
-def test_a_pool_that_cannot_be_asked_for_is_empty_at_once_unless_it_is_kept():
+def test_a_pool_that_cannot_be_read_is_empty_unless_it_is_kept():
     good = KnownPool().after_success(frozenset("ab"), now=0)
 
     assert good.after_failure("gone", keep=dt.timedelta(), now=1).items == frozenset()
@@ -200,7 +200,7 @@ def test_a_listener_that_fails_keeps_no_other_from_being_called(caplog):
     assert "a shutdown listener of job mails failed" in caplog.text
 
 
-def test_a_listener_that_hangs_does_not_hold_up_who_stops_the_run():
+def test_a_listener_that_hangs_does_not_delay_the_end_of_the_run():
     context, free = JobContext({"a"}), threading.Event()
     context.add_shutdown_listener(free.wait)
 
@@ -240,7 +240,7 @@ def test_no_time_at_all_is_refused(name):
         Tuning(**{name: dt.timedelta()})
 
 
-def test_an_observer_that_fails_keeps_no_other_from_being_told(caplog):
+def test_a_failing_observer_keeps_no_other_from_its_call(caplog):
     class Fails(Observer):
         def work_begun(self, kind):
             raise RuntimeError("no memory")
@@ -253,7 +253,7 @@ def test_an_observer_that_fails_keeps_no_other_from_being_told(caplog):
 
     listening = Listens()
 
-    with Telling([Fails(), listening]).work(Work.REBALANCE):
+    with ObserverGroup([Fails(), listening]).work(Work.REBALANCE):
         pass
 
     assert listening.told == (Work.REBALANCE,)
@@ -273,12 +273,12 @@ class Undecided(Named):
         return self.says
 
 
-def test_that_a_job_says_what_is_no_time_is_told_once_and_for_as_long_as_it_is_so(caplog, monkeypatch):
+def test_an_invalid_time_of_a_job_is_logged_once_while_it_lasts(caplog, monkeypatch):
     monkeypatch.setattr(execution, "_LOOK", 0.01)
     caplog.set_level(logging.INFO)
     job = Undecided("mails")
     on_node = JobOnNode(
-        "mails", job, Surroundings(locks=None, observer=Telling([]), tuning=Tuning, may_begin=lambda: False)
+        "mails", job, Surroundings(locks=None, observer=ObserverGroup([]), tuning=Tuning, may_begin=lambda: False)
     )
 
     def problem():
@@ -291,7 +291,8 @@ def test_that_a_job_says_what_is_no_time_is_told_once_and_for_as_long_as_it_is_s
 
     job.says = 7
     wait_until(lambda: "'int' object" in problem())
-    assert caplog.text.count("job mails cannot say when it wants to run") == 2
+    # The line follows the problem, in the thread of the job.
+    wait_until(lambda: caplog.text.count("job mails cannot say when it wants to run") == 2)
 
     job.says = MINUTE
     wait_until(lambda: problem() == "")

@@ -58,7 +58,7 @@ def test_a_schedule_that_changes_counts_for_the_next_run(schedule):
     assert next_start(Schedule(schedule.kind, SECOND), past) <= BEGUN + 2
 
 
-def test_a_run_that_took_longer_than_its_period_is_followed_at_once_by_one_and_not_by_all_that_were_missed():
+def test_a_run_longer_than_its_period_is_followed_at_once_by_one_run():
     starts = lived(Schedule.by_rate(SECOND), [10.5, 0, 0, 0])
 
     assert starts == [BEGUN, BEGUN + 10.5, BEGUN + 12, BEGUN + 13]
@@ -80,14 +80,14 @@ def test_short_runs_by_rate_keep_their_grid(count, period):
 
 
 @given(st.lists(LENGTHS, min_size=2, max_size=20), st.floats(0, 20))
-def test_runs_by_delay_are_as_far_apart_as_it_says(lengths, delay):
+def test_runs_by_delay_keep_their_distance(lengths, delay):
     starts = lived(Schedule.by_delay(dt.timedelta(seconds=delay)), lengths)
 
     for (start, later), length in zip(itertools.pairwise(starts), lengths, strict=False):
         assert later == pytest.approx(start + length + delay, abs=1e-4)
 
 
-def test_a_job_that_fails_is_left_alone_for_longer_with_each_failure_in_a_row():
+def test_a_failing_job_waits_longer_after_each_failure_in_a_row():
     assert [back_off(failures).total_seconds() for failures in range(5)] == [0, 1, 2, 4, 8]
     assert back_off(10_000) == dt.timedelta(minutes=5)
 
@@ -142,7 +142,7 @@ def test_new_items_are_due_when_the_first_of_the_others_is():
     assert past_of_group([FRESH, Past(taken_up_at=BEGUN + 5)], others=[]) == FRESH
 
 
-def test_a_run_of_another_node_is_told_from_the_last_one_of_this_node():
+def test_a_run_of_another_node_differs_from_the_last_one_of_this_node():
     schedule = Schedule.by_rate(MINUTE)
 
     assert not ran_elsewhere(schedule, run_at(BEGUN), BEGUN + 3)

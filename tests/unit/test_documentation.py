@@ -110,7 +110,7 @@ def test_every_link_leads_to_a_page_and_a_heading_that_are_there(site):
                 assert anchor in pages[found].anchors, f"{path.name}: {address}"
 
 
-def test_a_link_to_what_is_not_there_fails_and_is_named(tmp_path):
+def test_a_link_to_a_missing_page_fails_and_is_named(tmp_path):
     source = tmp_path / "source"
     shutil.copytree(ROOT / "docs", source / "docs")
     shutil.copytree(ROOT / "static" / "css", source / "static" / "css")

@@ -20,7 +20,7 @@ def test_the_earliest_of_several_wishes_counts() -> None:
     assert asyncio.run(wait_for_it()) < 5.0
 
 
-def test_what_was_done_is_not_due_again() -> None:
+def test_a_finished_document_is_not_due_again() -> None:
     async def look() -> bool:
         event = asyncio.Event()
         due = Due(asyncio.get_running_loop(), event)
@@ -32,7 +32,7 @@ def test_what_was_done_is_not_due_again() -> None:
     assert not asyncio.run(look())
 
 
-def test_what_is_asked_for_at_once_is_over_at_once() -> None:
+def test_a_request_that_is_done_at_once_is_over_at_once() -> None:
     async def look() -> bool:
         event = asyncio.Event()
         due = Due(asyncio.get_running_loop(), event)
@@ -42,7 +42,7 @@ def test_what_is_asked_for_at_once_is_over_at_once() -> None:
     assert asyncio.run(look())
 
 
-def test_it_tells_whether_its_moment_is_near() -> None:
+def test_it_shows_whether_its_moment_is_near() -> None:
     async def look() -> list[bool]:
         due = Due(asyncio.get_running_loop(), asyncio.Event())
         before = due.comes_within(100.0)
@@ -54,7 +54,7 @@ def test_it_tells_whether_its_moment_is_near() -> None:
     assert asyncio.run(look()) == [False, True, False, False]
 
 
-def test_whether_anybody_asked_for_it_is_known_until_it_is_done() -> None:
+def test_an_open_request_is_known_until_it_is_done() -> None:
     async def look() -> list[bool]:
         due = Due(asyncio.get_running_loop(), asyncio.Event())
         seen = [due.is_asked_for]

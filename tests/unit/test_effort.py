@@ -29,9 +29,9 @@ def clock():
 def effort(clock):
     """Return the effort of a thread that has completed one loop. An earlier query has consumed that loop."""
     made = Effort(computes_at_most=seconds(100), clock=clock)
-    made.goes_round()
-    assert made.was_made()
-    made.was_made()
+    made.note_pass()
+    assert made.made_progress()
+    made.made_progress()
     return made
 
 
@@ -41,7 +41,7 @@ def computing(effort):
     stop, began = threading.Event(), threading.Event()
 
     def compute():
-        effort.goes_round()
+        effort.note_pass()
         began.set()
         while not stop.is_set():
             sum(range(1000))
@@ -63,56 +63,56 @@ def let_it_use(cpu):
         time.sleep(0.01)
 
 
-def test_who_goes_round_between_two_questions_works(clock, effort):
+def test_a_thread_that_passes_between_two_checks_works(clock, effort):
     clock.at += 10
-    effort.goes_round()
+    effort.note_pass()
 
-    assert effort.was_made()
+    assert effort.made_progress()
     clock.at += 10
-    assert not effort.was_made()
+    assert not effort.made_progress()
 
 
-def test_who_stands_still_does_not(clock, effort):
+def test_a_thread_that_stands_still_does_not_work(clock, effort):
     clock.at += 10
 
-    assert not effort.was_made()
+    assert not effort.made_progress()
 
 
-def test_who_computes_works_for_as_long_as_that_may_take_without_going_round(clock, effort):
+def test_a_computing_thread_counts_as_working_for_its_longest_computation(clock, effort):
     with computing(effort):
-        assert effort.was_made()
+        assert effort.made_progress()
         clock.at += 1
         let_it_use(0.2)
-        assert effort.was_made()
+        assert effort.made_progress()
 
         clock.at += 100
         let_it_use(2)
-        assert not effort.was_made()
+        assert not effort.made_progress()
 
 
-def test_who_waits_for_the_database_works_however_long_it_takes(clock, effort):
+def test_a_thread_that_waits_for_the_database_works_for_any_time(clock, effort):
     with Waiting():
         clock.at += 1000
-        assert effort.was_made()
+        assert effort.made_progress()
         clock.at += 1000
-        assert effort.was_made()
+        assert effort.made_progress()
 
     clock.at += 10
-    assert effort.was_made(), "it has only just had its answer"
+    assert effort.made_progress(), "it has only just had its answer"
     clock.at += 10
-    assert not effort.was_made()
+    assert not effort.made_progress()
 
 
-def test_who_has_nothing_to_do_works_until_there_is_something(clock, effort):
-    effort.rests()
+def test_an_idle_thread_works_until_it_has_something_to_do(clock, effort):
+    effort.note_idle()
     clock.at += 1000
-    assert effort.was_made()
+    assert effort.made_progress()
 
-    effort.goes_round()
+    effort.note_pass()
 
-    assert effort.was_made()
+    assert effort.made_progress()
     clock.at += 10
-    assert not effort.was_made()
+    assert not effort.made_progress()
 
 
 def test_a_wait_of_another_thread_is_not_ones_own(clock, effort):
@@ -121,4 +121,4 @@ def test_a_wait_of_another_thread_is_not_ones_own(clock, effort):
     other.join()
     clock.at += 10
 
-    assert not effort.was_made()
+    assert not effort.made_progress()

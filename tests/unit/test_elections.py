@@ -24,7 +24,7 @@ def silent(node: NodeSeen, *, over_timeout: dt.timedelta = BEAT / 2) -> NodeSeen
     return dataclasses.replace(node, heartbeat_age=node.timeout + over_timeout)
 
 
-def test_without_a_main_on_record_the_oldest_live_manager_takes_the_office_at_once():
+def test_without_a_main_on_record_the_oldest_live_manager_takes_office():
     cluster = seen_cluster(OLDEST, SECOND, me=OLDEST, since=NOON)
 
     assert elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) == Elect(scope="cluster", seen_term=7)
@@ -88,14 +88,14 @@ def test_every_other_manager_replaces_a_silent_main_when_its_turn_comes():
         assert action.replaces.node_id == main.id
 
 
-def test_nobody_replaces_a_silent_main_who_has_not_beaten_without_a_gap_himself():
+def test_only_a_steady_manager_replaces_a_silent_main_manager():
     main = silent(SECOND)
     cluster = seen_cluster(OLDEST, main, me=OLDEST, main=main)
 
     assert elect(cluster, beat=BEAT, is_steady=steady_for(TIMEOUT * 0.99)) is None
 
 
-def test_a_main_whose_process_is_gone_is_replaced_without_waiting_for_its_silence():
+def test_a_main_whose_process_ended_is_replaced_without_waiting():
     main = dataclasses.replace(SECOND, same_machine_process_gone=True)
     cluster = seen_cluster(OLDEST, main, me=OLDEST, main=main)
 
@@ -106,7 +106,7 @@ def test_a_main_whose_process_is_gone_is_replaced_without_waiting_for_its_silenc
     assert action.replaces.cause == FailureCause.PROCESS_GONE
 
 
-def test_the_next_in_line_gets_a_beat_for_himself_when_the_process_of_the_main_is_gone():
+def test_the_next_in_line_gets_a_heartbeat_when_the_mains_process_ended():
     """The time since its last beat does not count, because it was not a candidate's time."""
 
     def takes_office(*, me: NodeSeen, after: dt.timedelta) -> bool:
@@ -119,7 +119,7 @@ def test_the_next_in_line_gets_a_beat_for_himself_when_the_process_of_the_main_i
     assert takes_office(me=SECOND, after=2 * BEAT)
 
 
-def test_a_main_that_has_ended_leaves_a_vacancy_and_nobody_to_fail():
+def test_a_main_that_has_ended_leaves_a_vacancy_and_no_failed_node():
     ended = seen_node(status=NodeStatus.FAILED)
     cluster = seen_cluster(ended, OLDEST, me=OLDEST, main=ended)
 
@@ -139,14 +139,14 @@ def test_the_manager_of_rank_r_waits_r_beats():
     assert takes_office(me=YOUNGEST, after=2 * BEAT)
 
 
-def test_after_a_night_without_a_cluster_the_youngest_does_not_overtake_the_oldest():
+def test_after_a_night_without_a_cluster_the_oldest_manager_still_wins():
     first, second = seen_node(started_at=NOON - seconds(1)), seen_node(started_at=NOON - seconds(0.5))
     cluster = seen_cluster(first, second, me=second, since=NOON - seconds(30_000))
 
     assert elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) is None
 
 
-def test_who_is_silent_draining_starting_or_no_manager_is_not_in_line():
+def test_silent_draining_and_starting_managers_are_not_in_line():
     ahead = [
         silent(seen_node(started_at=NOON - seconds(9000))),
         seen_node(started_at=NOON - seconds(9001), status=NodeStatus.DRAINING),
@@ -171,7 +171,7 @@ def test_a_draining_main_resigns():
     )
 
 
-def test_a_dead_one_shot_may_be_taken_over_from_outside_and_a_live_one_may_not():
+def test_only_a_dead_one_shot_can_be_taken_over_from_outside():
     outsider = seen_node()
     gone = seen_node(same_machine_process_gone=True)
     alive = seen_node()
@@ -224,7 +224,7 @@ def test_clocks_that_disagree_change_nothing(nodes: tuple[NodeSeen, ...], me: in
 # --- With a coordination store -------------------------------------------------------------------
 
 
-def test_who_was_not_chosen_does_not_stand_and_who_was_need_not_be_the_oldest():
+def test_only_the_chosen_manager_stands_and_it_need_not_be_the_oldest():
     cluster = seen_cluster(OLDEST, SECOND, YOUNGEST, me=YOUNGEST, since=NOON)
 
     assert elect(cluster, beat=BEAT, is_steady=steady_for(STEADY), is_chosen=False) is None
@@ -233,13 +233,13 @@ def test_who_was_not_chosen_does_not_stand_and_who_was_need_not_be_the_oldest():
     )
 
 
-def test_who_was_chosen_waits_for_the_main_on_record_as_the_database_says():
+def test_the_chosen_manager_waits_for_the_main_on_record():
     cluster = seen_cluster(OLDEST, SECOND, me=OLDEST, main=SECOND)
 
     assert elect(cluster, beat=BEAT, is_steady=steady_for(STEADY), is_chosen=True) is None
 
 
-def test_who_was_chosen_replaces_a_main_that_is_missed_before_its_timeout_is_over():
+def test_the_chosen_manager_replaces_a_missed_main_before_its_timeout():
     main = dataclasses.replace(SECOND, is_absent=True, heartbeat_age=0.8 * SECOND.timeout)
     cluster = seen_cluster(OLDEST, main, me=OLDEST, main=main)
 
@@ -250,7 +250,7 @@ def test_who_was_chosen_replaces_a_main_that_is_missed_before_its_timeout_is_ove
     assert (action.replaces.node_id, action.replaces.cause) == (main.id, FailureCause.ABSENT)
 
 
-def test_a_main_that_is_chosen_no_more_resigns():
+def test_a_main_that_is_no_longer_chosen_resigns():
     cluster = seen_cluster(OLDEST, SECOND, me=OLDEST, main=OLDEST)
 
     assert elect(cluster, beat=BEAT, is_steady=steady_for(STEADY), is_chosen=False) == Resign(scope="cluster", term=7)

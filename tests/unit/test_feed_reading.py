@@ -31,7 +31,7 @@ def test_the_entries_of_rss_are_named_by_link_or_permanent_guid():
     assert read(RSS.format(channel="")) == Feed({"http://a.example/1": None, "http://a.example/2": None}, None)
 
 
-def test_the_entries_of_atom_are_named_as_they_are_meant():
+def test_entries_of_atom_are_named_by_their_alternate_links():
     assert list(read(ATOM).links) in (["1"], ["http://a.example/blog/1"])
 
 
@@ -58,7 +58,7 @@ def test_an_entry_has_the_date_of_its_publication_or_else_of_its_update(dates, d
     assert read(feed).links == {"http://a.example/1": date}
 
 
-def test_an_entry_that_stands_twice_has_the_later_date():
+def test_an_entry_listed_twice_has_the_later_date():
     items = "".join(
         f"<item><link>http://a.example/1</link><pubDate>{date}</pubDate></item>"
         for date in ("Wed, 02 Jan 2030 00:00:00 GMT", "Tue, 01 Jan 2030 00:00:00 GMT", "")
@@ -96,7 +96,7 @@ def test_a_ttl_is_believed_within_bounds(channel, interval):
 
 
 @pytest.mark.parametrize("missing", [1, 9, 30, 60, 120])
-def test_what_a_feed_that_breaks_off_names_is_not_known(missing):
+def test_entries_of_a_broken_off_feed_are_unknown(missing):
     with pytest.raises(NotRead, match="BROKEN_FEED"):
         read(RSS.format(channel="")[:-missing])
 
@@ -120,7 +120,7 @@ def test_a_feed_that_is_not_well_formed_and_whole_is_read():
         (b"<rss>" + b"<a>" * 200_001, "TOO_LARGE"),
     ],
 )
-def test_what_is_no_feed_has_its_code(body, code):
+def test_an_invalid_feed_has_its_code(body, code):
     with pytest.raises(NotRead) as unread:
         read(body)
 

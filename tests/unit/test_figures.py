@@ -15,7 +15,7 @@ def read(*figures, refresh=lambda: None):
     return parse(render(registry_of(figures, refresh=refresh))[0].decode())
 
 
-def test_a_count_without_labels_is_shown_from_zero_and_one_with_labels_as_declared():
+def test_counts_without_labels_start_at_zero_and_others_as_declared():
     plain = Count(name="eggs_total", **OF_WORKERS)
     labelled = Count(name="hens_total", labels=("colour",), from_zero=(("brown",),), **OF_WORKERS)
 
@@ -28,7 +28,7 @@ def test_a_count_without_labels_is_shown_from_zero_and_one_with_labels_as_declar
     }.items() <= read(plain, labelled).items()
 
 
-def test_what_many_threads_count_is_counted_whole():
+def test_counts_of_many_threads_are_complete():
     count = Count(name="eggs_total", **OF_WORKERS)
     threads = [threading.Thread(target=lambda: [count.add() for _ in range(2_000)]) for _ in range(8)]
 
@@ -40,7 +40,7 @@ def test_what_many_threads_count_is_counted_whole():
     assert read(count)["eggs_total",] == 16_000
 
 
-def test_a_level_is_shown_once_it_was_said_and_what_is_not_said_again_goes():
+def test_a_level_is_shown_after_its_first_value_and_removed_with_it():
     level = Level(name="nests", labels=("tree",), **OF_WORKERS)
     assert not [key for key in read(level) if key[0] == "nests"]
 
@@ -50,7 +50,7 @@ def test_a_level_is_shown_once_it_was_said_and_what_is_not_said_again_goes():
     assert {key: amount for key, amount in read(level).items() if key[0] == "nests"} == {("nests", "oak"): 4}
 
 
-def test_a_level_that_follows_something_asks_it_at_each_reading():
+def test_a_level_with_a_source_reads_it_each_time():
     amounts = iter((1.5, 2.5))
     level = Level(name="age_seconds", **OF_WORKERS)
     level.follow(lambda: next(amounts))
@@ -70,7 +70,7 @@ def test_a_level_follows_something_for_each_of_its_labels():
     assert (shown["is_there", "ann"], shown["is_there", "bob"]) == (1, 0)
 
 
-def test_a_spread_counts_what_is_at_most_as_high_as_each_bound():
+def test_a_histogram_counts_values_up_to_each_bound():
     spread = Spread(name="wait_seconds", bounds=(0.1, 1.0), **OF_WORKERS)
 
     spread.observe_all((0.05, 0.1, 0.5, 7))
@@ -81,12 +81,12 @@ def test_a_spread_counts_what_is_at_most_as_high_as_each_bound():
     assert shown["wait_seconds_sum",] == pytest.approx(7.65)
 
 
-def test_labels_that_do_not_fit_are_a_defect_of_who_counts():
+def test_wrong_labels_are_a_defect_of_the_caller():
     with pytest.raises(TypeError, match="hens_total has the labels"):
         Count(name="hens_total", labels=("colour",), **OF_WORKERS).add(1)
 
 
-def test_what_is_read_is_refreshed_before():
+def test_statistics_are_refreshed_before_they_are_read():
     level = Level(name="nests", **OF_WORKERS)
 
     assert read(level, refresh=lambda: level.set(7))["nests",] == 7

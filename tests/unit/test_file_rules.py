@@ -54,20 +54,20 @@ def test_files_are_included_and_whole_directories_excluded():
     assert not rules.admits_file(b"/srv/data/old/deep/a.txt")
 
 
-def test_hidden_names_are_left_out_unless_asked_for_and_with_them_what_is_below():
+def test_hidden_names_and_all_below_them_are_excluded_unless_requested():
     assert not Rules(tops=[TOP]).admits_file(b"/srv/data/.git/config")
     assert not Rules(tops=[TOP]).admits_directory(b"/srv/data/.git")
     assert Rules(tops=[TOP], hidden=True).admits_file(b"/srv/data/.git/config")
 
 
-def test_where_a_job_begins_belongs_to_it_whatever_its_rules_say():
+def test_seeds_belong_to_a_job_whatever_its_rules_say():
     rules = Rules(tops=[b"/home/me/.notes"], include=["*.txt"], exclude=["me", ".notes"])
 
     assert rules.admits_directory(b"/home/me/.notes")
     assert rules.admits_file(b"/home/me/.notes/a.txt")
 
 
-def test_what_a_link_led_to_outside_of_every_seed_is_judged_by_its_own_name():
+def test_the_target_of_a_link_outside_every_seed_is_judged_by_its_own_name():
     rules = Rules(tops=[TOP], exclude=["*.tmp"])
 
     assert rules.admits_file(b"/srv/elsewhere/a.txt")

@@ -10,18 +10,18 @@ def test_a_disk_with_room_is_no_shortage(tmp_path):
     disk = FreeDisk()
     disk.writes_to([tmp_path / "pages.jsonl"])
 
-    assert disk.shortage(floor=1) == ""
+    assert disk.shortage(limit=1) == ""
 
 
-def test_a_shortage_names_the_disk_the_room_and_the_floor():
-    said = FreeDisk().shortage(floor=ABOVE_ALL)
+def test_a_shortage_names_the_disk_the_room_and_the_limit():
+    said = FreeDisk().shortage(limit=ABOVE_ALL)
 
     assert said.startswith("the disk of the ")
-    assert "MiB left, and the floor (CRAWLCTL_FREE_DISK) is 100,000,000 MiB" in said
+    assert "MiB left, and the limit (CRAWLCTL_FREE_DISK) is 100,000,000 MiB" in said
 
 
-def test_a_floor_of_zero_looks_at_no_disk():
-    assert FreeDisk().shortage(floor=0) == ""
+def test_a_limit_of_zero_checks_no_disk():
+    assert FreeDisk().shortage(limit=0) == ""
 
 
 def test_the_disk_of_an_output_that_is_not_there_yet_is_that_of_its_parent(tmp_path, settings):
@@ -29,4 +29,4 @@ def test_the_disk_of_an_output_that_is_not_there_yet_is_that_of_its_parent(tmp_p
     disk = FreeDisk()
     disk.writes_to([tmp_path / "neither" / "pages.jsonl"])
 
-    assert "MiB left" in disk.shortage(floor=ABOVE_ALL)
+    assert "MiB left" in disk.shortage(limit=ABOVE_ALL)

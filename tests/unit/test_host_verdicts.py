@@ -60,7 +60,7 @@ def refusing(failed=60, ended=60):
         (Cause.BACK_OFF, make_host(back_off_until=SOON, back_off_level=2)),
         (Cause.TRIAL, make_host(back_off_until=NOON, back_off_level=2)),
         (Cause.NOTHING_WAITS, make_host(served=False, waiting=0)),
-        (Cause.IN_WORK, make_host(waiting=0, in_progress=2)),
+        (Cause.IN_PROGRESS, make_host(waiting=0, in_progress=2)),
         # Workers hold all documents, and begin them at the host's pace.
         (Cause.GAP, make_host(waiting=0, in_progress=48)),
         (Cause.REQUESTS, make_host(limits=Limits(4, 0.0), waiting=0, in_progress=2_459, open_now=4)),
@@ -92,7 +92,7 @@ def refusing(failed=60, ended=60):
         (Cause.WORKERS, make_host(limits=Limits(UNLIMITED_REQUESTS, 0.0))),
         (Cause.BYTES, make_host(limits=Limits(2, 0.1, bytes_per_second=5_000.0), starts_per_second=2.0)),
         (Cause.BYTES, make_host(limits=Limits(2, 0.0, bytes_per_second=5_000.0), bytes_per_second=None)),
-        (Cause.IN_WORK, make_host(limits=Limits(2, 0.0), waiting=0, in_progress=1)),
+        (Cause.IN_PROGRESS, make_host(limits=Limits(2, 0.0), waiting=0, in_progress=1)),
         (Cause.PARENT, make_host(above=[parent(limits=Limits(8, 5.0))])),
         (Cause.PARENT, make_host(lent=1, starts_per_second=0.5, above=[parent(limits=Limits(2, 0.0))])),
         # A full parent does not matter to a host whose own gap is used up.
@@ -112,13 +112,13 @@ def test_the_cause_is_the_most_decisive_one(cause, seen):
     assert judge_host(seen, now=NOON).cause == cause
 
 
-def test_a_verdict_tells_until_when_and_which_parent():
+def test_a_verdict_names_its_end_and_its_parent():
     assert judge_host(make_host(back_off_until=SOON), now=NOON).until == SOON
     verdict = judge_host(make_host(served=False, above=[parent(opens_at=SOON)]), now=NOON)
     assert (verdict.parent, verdict.until) == (9, SOON)
 
 
-def test_connections_are_told_with_those_that_are_busy_and_the_time_of_an_answer():
+def test_connections_are_shown_with_the_busy_ones_and_the_answer_time():
     verdict = judge_host(make_host(limits=Limits(2, 0.5), open_now=2, latest=answering_in(2.0)), now=NOON)
 
     assert (verdict.cause, verdict.busy, verdict.places, verdict.seconds) == (Cause.REQUESTS, 2, 2, 2.0)
@@ -141,7 +141,7 @@ def test_a_host_fails_if_half_of_its_latest_requests_failed(is_failing, latest):
     assert verdict.cause == Cause.GAP
 
 
-def test_requests_of_several_codes_add_up_to_a_share_and_its_most_frequent_code():
+def test_requests_of_several_codes_show_their_share_and_the_main_code():
     counted = [
         Counted("200", 10, 1.0, NOON),
         Counted("404", 10, 1.0, NOON),

@@ -69,7 +69,7 @@ def path(tmp_path):
     return tmp_path / "out.jsonl"
 
 
-def test_a_line_says_everything_that_is_known_of_a_document(path):
+def test_a_line_has_all_facts_of_a_document(path):
     add(output_at(path), entry("http://a.example/x", text="text of x"))
 
     assert lines_of(path) == [
@@ -87,7 +87,7 @@ def test_a_line_says_everything_that_is_known_of_a_document(path):
     ]
 
 
-def test_the_last_line_of_a_url_is_what_is_true_of_it(path):
+def test_the_last_line_of_a_url_is_the_valid_one(path):
     output = output_at(path)
 
     add(output, entry("http://a.example/1", text="old"), entry("http://a.example/2"))
@@ -110,7 +110,7 @@ def test_no_text_breaks_its_line(path, text):
     assert json.loads(line)["text"] == text
 
 
-def test_what_is_no_unicode_text_is_written_as_utf_8_all_the_same(path):
+def test_text_that_is_not_unicode_is_still_written_as_utf_8(path):
     add(output_at(path), entry(text="half a pair: \ud83d"))
 
     assert lines_of(path)[0]["text"] == "half a pair: ?"
@@ -131,7 +131,7 @@ def test_a_torn_line_is_cut_off_by_the_next_append(path, kept):
     assert [line["url"] for line in lines_of(path)] == ["http://a.example/whole", "http://a.example/next"]
 
 
-def test_a_torn_line_is_cut_off_however_long_it_is(path):
+def test_a_torn_line_is_cut_off_at_any_length(path):
     output = output_at(path)
     add(output, entry("http://a.example/whole"))
     with path.open("ab") as file:
@@ -153,7 +153,7 @@ def test_nuls_that_a_fallen_machine_left_at_the_end_are_cut_off(path):
     assert [line["url"] for line in lines_of(path)] == ["http://a.example/whole", "http://a.example/next"]
 
 
-def test_what_somebody_else_left_unfinished_is_not_cut_off(path):
+def test_an_unfinished_line_of_another_writer_is_not_cut_off(path):
     path.write_bytes(b"Dear diary,\nnobody shall cut off this line")
 
     with pytest.raises(OutputError, match="not one of ours"):
@@ -190,7 +190,7 @@ def test_processes_that_append_at_the_same_time_leave_whole_lines(path):
     assert len(flushes) == len(set(flushes))
 
 
-def test_a_writer_waits_until_the_file_is_free_and_gives_up_on_a_frozen_one(path, monkeypatch):
+def test_a_writer_waits_for_a_free_file_and_gives_up_on_a_frozen_writer(path, monkeypatch):
     monkeypatch.setattr(jsonl, "_LOCK_PATIENCE", 0.05)
     path.touch()
     with path.open("rb") as frozen:
@@ -216,7 +216,7 @@ def test_a_writer_whose_transaction_was_ended_meanwhile_writes_nothing(path):
 # --- No space, no file ---------------------------------------------------------------------------
 
 
-def test_what_does_not_fit_whole_is_taken_back_whole(path):
+def test_a_batch_that_does_not_fit_is_returned_whole(path):
     add(output_at(path), entry("http://a.example/whole"))
     room = path.stat().st_size + 10_000
     limited = textwrap.dedent(f"""
@@ -289,7 +289,7 @@ def test_a_directory_that_one_may_not_write_to_is_refused(tmp_path):
 # --- Options of commands and connections ---------------------------------------------------------
 
 
-def test_a_relative_path_is_one_from_here_and_spellings_of_a_file_are_one_output(tmp_path, monkeypatch):
+def test_spellings_of_a_path_are_one_output_and_relative_ones_start_here(tmp_path, monkeypatch):
     (tmp_path / "there").symlink_to(tmp_path)
     monkeypatch.chdir(tmp_path)
 

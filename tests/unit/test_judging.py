@@ -71,7 +71,7 @@ def test_without_a_main_no_manager_judges(kind):
     assert judge(seen_cluster(OTHER_MANAGER, silent, me=OTHER_MANAGER), is_steady=steady_for(STEADY)) == ()
 
 
-def test_a_main_that_resigned_judges_no_more():
+def test_a_main_that_resigned_judges_no_node():
     silent = seen_worker(heartbeat_age=seconds(100))
 
     assert judge(seen_cluster(MAIN, silent, me=MAIN, main=MAIN, resigned=True), is_steady=steady_for(STEADY)) == ()
@@ -91,7 +91,7 @@ def test_a_node_with_a_long_timeout_gets_all_of_it_after_an_outage():
     assert failed_by_main(patient, beaten=seconds(60)) == [patient.id]
 
 
-def test_a_node_of_this_machine_whose_process_is_gone_is_failed_at_once():
+def test_a_local_node_whose_process_ended_fails_at_once():
     gone = seen_worker(heartbeat_age=seconds(0), same_machine_process_gone=True)
 
     (verdict,) = judge(seen_cluster(MAIN, gone, me=MAIN, main=MAIN), is_steady=steady_for(seconds(0)))
@@ -106,7 +106,7 @@ def test_a_node_of_this_machine_whose_process_is_gone_is_failed_at_once():
 ABSENT_FROM_THE_STORE = {"is_absent": True, "timeout": seconds(10)}
 
 
-def test_a_manager_that_the_store_of_coordination_misses_too_is_failed_after_three_quarters_of_its_timeout():
+def test_a_manager_missed_by_the_store_too_fails_after_3_4_of_its_timeout():
     missed, missed_soon = (seen_node(heartbeat_age=seconds(age), **ABSENT_FROM_THE_STORE) for age in (7.6, 7.4))
     heard = seen_node(heartbeat_age=seconds(7.6), timeout=seconds(10))
 
@@ -116,15 +116,15 @@ def test_a_manager_that_the_store_of_coordination_misses_too_is_failed_after_thr
     assert verdict.reason == "gone from the store of coordination, and silent for 7.6 s, its timeout is 10 s"
 
 
-def test_a_worker_that_it_misses_has_all_of_its_timeout_since_its_requests_may_be_open_until_then():
+def test_a_worker_missed_by_the_store_has_its_whole_timeout():
     assert failed_by_main(seen_worker(heartbeat_age=seconds(9.9), **ABSENT_FROM_THE_STORE)) == []
 
 
-def test_who_is_missed_by_the_store_and_heard_by_the_database_is_not_failed():
+def test_a_node_missed_by_the_store_but_heard_by_the_database_stays():
     assert failed_by_main(seen_node(heartbeat_age=seconds(1), **ABSENT_FROM_THE_STORE)) == []
 
 
-def test_a_judge_that_was_not_steady_for_all_of_a_timeout_does_not_fail_who_is_missed():
+def test_an_unsteady_judge_does_not_fail_a_missed_node():
     missed = seen_node(heartbeat_age=seconds(9), **ABSENT_FROM_THE_STORE)
 
     assert failed_by_main(missed, beaten=seconds(9)) == []
@@ -138,7 +138,7 @@ def test_every_live_state_is_judged(status):
 
 
 @pytest.mark.parametrize("status", sorted(FINAL_STATUSES))
-def test_who_has_ended_is_not_judged_again(status):
+def test_an_ended_node_is_not_judged_again(status):
     assert failed_by_main(seen_worker(heartbeat_age=seconds(100), status=status)) == []
 
 
@@ -158,7 +158,7 @@ def test_the_nodes_of_orphaned_scopes_are_judged_too():
     heartbeat_ages=st.lists(st.timedeltas(min_value=seconds(0), max_value=TIMEOUT), max_size=8),
     beaten=st.timedeltas(min_value=seconds(0), max_value=seconds(1e6)),
 )
-def test_slow_beats_fail_nobody(heartbeat_ages: list[dt.timedelta], beaten: dt.timedelta):
+def test_slow_heartbeats_fail_no_node(heartbeat_ages: list[dt.timedelta], beaten: dt.timedelta):
     assert failed_by_main(*(seen_worker(heartbeat_age=age) for age in heartbeat_ages), beaten=beaten) == []
 
 
@@ -166,7 +166,7 @@ def test_slow_beats_fail_nobody(heartbeat_ages: list[dt.timedelta], beaten: dt.t
     ages=st.lists(st.timedeltas(min_value=seconds(0), max_value=seconds(1e6)), max_size=8),
     outage=st.timedeltas(min_value=seconds(0), max_value=seconds(1e6)),
 )
-def test_an_outage_of_any_length_fails_nobody_before_everyone_had_his_timeout_to_come_back(
+def test_an_outage_of_any_length_leaves_every_node_its_timeout_to_return(
     ages: list[dt.timedelta], outage: dt.timedelta
 ):
     nodes = [seen_worker(heartbeat_age=age + outage) for age in ages]

@@ -39,7 +39,7 @@ def test_the_order_in_which_workers_are_known_changes_nothing(random, bin_id):
     assert keepers_of(bin_id, shuffled) == keepers_of(bin_id, WORKERS)
 
 
-def test_when_a_worker_goes_only_its_bins_move():
+def test_only_the_bins_of_an_ended_worker_move():
     before, after = keepers(range(1000), WORKERS), keepers(range(1000), WORKERS[1:])
 
     assert {bin_id for bin_id in before if before[bin_id] != after[bin_id]} == {
@@ -57,22 +57,22 @@ def test_several_turns_of_a_bin_go_to_several_workers_in_its_order():
     assert prefer(plan_of(7), plan_of(7)) == keepers_of(7, WORKERS)[:2]
 
 
-def test_a_worker_that_serves_the_bin_already_gets_no_second_turn_while_another_has_none():
+def test_a_worker_that_serves_the_host_gets_no_second_turn_before_another():
     first, second, *_ = keepers_of(7, WORKERS)
 
     assert prefer(plan_of(7), bins=[seen(7, first)]) == [second]
 
 
-def test_what_needs_a_tag_is_kept_by_one_that_has_it():
+def test_a_tagged_host_is_kept_by_a_worker_with_the_tag():
     tagged = keepers_of(7, WORKERS)[-1]
 
     assert prefer(plan_of(7, lane={"tag": "x", "workers": frozenset({tagged})})) == [tagged]
 
 
-def test_what_one_worker_must_have_together_goes_to_the_keeper_of_the_parent():
+def test_turns_that_need_one_worker_go_to_the_keeper_of_the_parent():
     assert set(prefer(plan_of(1, together=99), plan_of(2, together=99))) == {keepers_of(99, WORKERS)[0]}
 
 
-def test_what_is_decided_already_is_left_so():
+def test_decided_shares_stay():
     assert prefer(plan_of(7, worker=WORKERS[0])) == [None]
     assert prefer(plan_of(7), workers=()) == [None]

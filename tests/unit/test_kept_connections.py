@@ -25,7 +25,7 @@ def on_a_loop(test):
     return asyncio.run(run())
 
 
-def test_the_connection_that_was_used_last_is_used_again_and_by_nobody_else():
+def test_the_latest_connection_is_reused_and_by_one_request_only():
     async def keep_two(loop):
         kept, first, last = KeptConnections(loop), FakeConnection(), FakeConnection()
         kept.keep(ORIGIN, first)
@@ -46,7 +46,7 @@ def test_one_that_the_server_has_closed_is_not_used():
     assert on_a_loop(lose_one) == (True, 0)
 
 
-def test_one_over_which_the_server_has_said_something_unasked_is_closed():
+def test_a_connection_with_an_unrequested_answer_is_closed():
     async def hear_unasked(loop):
         kept, spoken = KeptConnections(loop), FakeConnection()
         kept.keep(ORIGIN, spoken)
@@ -56,7 +56,7 @@ def test_one_over_which_the_server_has_said_something_unasked_is_closed():
     assert on_a_loop(hear_unasked) == (None, True)
 
 
-def test_where_there_are_too_many_the_one_that_was_not_used_for_the_longest_is_closed():
+def test_with_too_many_connections_the_longest_unused_one_is_closed():
     async def keep_three(loop):
         kept, connections = KeptConnections(loop, most=2), [FakeConnection() for _ in range(3)]
         for number, connection in enumerate(connections):
@@ -66,7 +66,7 @@ def test_where_there_are_too_many_the_one_that_was_not_used_for_the_longest_is_c
     assert on_a_loop(keep_three) == [True, False, False]
 
 
-def test_those_that_nobody_uses_are_closed_and_never_many_at_once():
+def test_unused_connections_are_closed_and_never_many_at_once():
     async def leave_alone(loop):
         kept, connections = KeptConnections(loop, idle_seconds=0.0), [FakeConnection() for _ in range(100)]
         for connection in connections:

@@ -21,7 +21,7 @@ def hash_of(number):
     return uuid.uuid5(uuid.NAMESPACE_URL, str(number)).hex
 
 
-def test_what_was_written_is_held_for_its_run_alone():
+def test_written_documents_are_held_only_for_their_run():
     known = KnownReferences()
 
     known.add([(JOB, hash_of(1), 2)])
@@ -56,7 +56,7 @@ def test_a_longer_way_that_is_written_later_makes_nothing_farther(at_hand):
     assert known.holds(JOB, hash_of(1), 2)
 
 
-def test_where_depth_does_not_matter_any_way_is_held():
+def test_any_path_is_kept_where_depth_does_not_matter():
     known = KnownReferences()
     known.add([(WITHOUT_DEPTH, hash_of(1), 9)])
 
@@ -64,7 +64,7 @@ def test_where_depth_does_not_matter_any_way_is_held():
 
 
 @pytest.mark.parametrize("at_hand", [1, 1_000])
-def test_what_is_asked_for_stays_and_what_is_not_goes(at_hand):
+def test_requested_documents_stay_and_others_are_removed(at_hand):
     known = KnownReferences(of_a_half=100, at_hand=at_hand)
     known.add([(JOB, hash_of("often"), 1), (JOB, hash_of("once"), 1)])
 
@@ -99,7 +99,7 @@ _NAMED = st.lists(st.tuples(st.sampled_from([JOB, NEXT_RUN, OTHER_JOB]), st.inte
 
 @given(added=_NAMED, asked=_NAMED, of_a_half=st.integers(1, 50))
 @settings(max_examples=200)
-def test_it_never_holds_what_was_not_written(added, asked, of_a_half):
+def test_it_never_holds_unwritten_data(added, asked, of_a_half):
     known = KnownReferences(of_a_half=of_a_half)
     nearest = {}
     for job, number, depth in added:

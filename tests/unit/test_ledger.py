@@ -12,7 +12,7 @@ def of(runs):
     return {(item, one.node, other.node) for _job, item, one, other in conflicts_in(runs)}
 
 
-def test_runs_one_after_the_other_are_none():
+def test_consecutive_runs_do_not_overlap():
     assert of([run("a", "x", began_at=1, ended_at=2), run("b", "x", began_at=2, ended_at=3)]) == set()
 
 
@@ -22,7 +22,7 @@ def test_runs_side_by_side_are_one_where_they_have_an_item_in_common():
     assert of(runs) == {("y", "a", "b")}
 
 
-def test_a_run_within_a_longer_one_is_one_and_so_is_what_follows_within_it():
+def test_a_run_within_a_longer_one_is_merged_and_so_is_the_next():
     runs = [
         run("b", "x", began_at=2, ended_at=3),
         run("a", "x", began_at=1, ended_at=9),
@@ -39,7 +39,7 @@ def test_a_run_without_an_end_lasts_as_long_as_its_process_was_heard():
     assert of([run("a", "x", began_at=1, heard_at=7), later]) == {("x", "a", "b")}
 
 
-def test_a_run_that_was_never_certain_of_its_items_had_nothing_in_hand():
+def test_a_run_that_was_never_certain_of_its_items_held_none():
     never = run("b", "x", began_at=2, ended_at=float("-inf"))
 
     assert of([run("a", "x", began_at=1, ended_at=3), never]) == set()

@@ -56,7 +56,7 @@ POSSIBLE = {
         BEGIN,
         {"prepare", "find connector"},
     ),
-    "starting": (JobState(Phase.STARTING_UP), BEGIN, {"activate", "put off", "give up", "lose connector"}),
+    "starting": (JobState(Phase.STARTING_UP), BEGIN, {"activate", "postpone", "give up", "lose connector"}),
     "running": (
         JobState(ACTIVE),
         RUN,
@@ -104,7 +104,7 @@ POSSIBLE = {
     "pausing": (
         JobState(ACTIVE, pause=PAUSING),
         REST,
-        {"come to rest", "interrupt", "wait", "fail", "lose connector"},
+        {"halt", "interrupt", "wait", "fail", "lose connector"},
     ),
     "paused": (JobState(ACTIVE, pause=PAUSED), REST, {"wait", "fail", "lose connector"}),
     "paused and seeding": (
@@ -115,7 +115,7 @@ POSSIBLE = {
     "its window is over": (
         JobState(ACTIVE, window=WAITING),
         RUN,
-        {"come to rest", "unwait", "interrupt", "fail", "lose connector"},
+        {"halt", "unwait", "interrupt", "fail", "lose connector"},
     ),
     "waiting for its window": (
         JobState(ACTIVE, window=OUTSIDE),
@@ -125,7 +125,7 @@ POSSIBLE = {
     "pausing when its window is over": (
         JobState(ACTIVE, pause=PAUSING, window=WAITING),
         REST,
-        {"come to rest", "unwait", "interrupt", "fail", "lose connector"},
+        {"halt", "unwait", "interrupt", "fail", "lose connector"},
     ),
     "paused outside its window": (
         JobState(ACTIVE, pause=PAUSED, window=OUTSIDE),
@@ -182,12 +182,12 @@ POSSIBLE = {
     "notifying of a run whose removals wait": (
         JobState(Phase.NOTIFYING, guard=Guard.WAITING),
         {"abort", "reset seeding"},
-        {"put off notification", "end", "lose connector"},
+        {"postpone notification", "end", "lose connector"},
     ),
     "notifying": (
         JobState(Phase.NOTIFYING),
         {"abort", "reset seeding"},
-        {"put off notification", "end", "lose connector"},
+        {"postpone notification", "end", "lose connector"},
     ),
     "asked to be deleted": (JobState(Phase.READY_FOR_DELETE), set(), {"prepare deletion", "lose connector"}),
     "preparing its deletion": (JobState(Phase.DELETE_STARTING_UP), set(), {"begin deleting", "lose connector"}),
@@ -205,27 +205,27 @@ POSSIBLE = {
     "notifying of deletion": (
         JobState(Phase.NOTIFYING_OF_DELETION),
         set(),
-        {"put off notification of deletion", "go", "lose connector"},
+        {"postpone notification of deletion", "go", "lose connector"},
     ),
 }
 
 
 @pytest.mark.parametrize("name", TRANSITIONS)
 @pytest.mark.parametrize("where", POSSIBLE)
-def test_a_transition_starts_where_the_second_list_says_and_nowhere_else(where, name):
+def test_a_transition_starts_only_in_the_states_of_the_second_list(where, name):
     state, by_operator, by_itself = POSSIBLE[where]
 
     assert is_possible(TRANSITIONS[name], state) == (name in by_operator | by_itself)
 
 
 @pytest.mark.parametrize("where", POSSIBLE)
-def test_an_operator_is_offered_his_own_transitions_only(where):
+def test_an_operator_sees_only_possible_transitions(where):
     state, by_operator, _ = POSSIBLE[where]
 
     assert {row.name for row in allowed_transitions(state, owner=Owner.OPERATOR)} == by_operator
 
 
-def test_every_transition_is_possible_somewhere_and_starts_in_states_that_there_are():
+def test_every_transition_is_possible_and_starts_in_existing_states():
     assert set().union(*(names for _, *both in POSSIBLE.values() for names in both)) == TRANSITIONS.keys()
     assert {source for row in TRANSITIONS.values() for source in row.sources} == SITUATIONS.keys()
     assert {situation_of(state) for state, *_ in POSSIBLE.values()} == SITUATIONS.keys()
@@ -245,19 +245,19 @@ def test_a_transition_leads_from_a_state_that_has_a_name_to_another(where, name)
     assert situation_of(after)
 
 
-def test_what_a_row_sets_unlike_it_sets_in_one_of_its_sources():
+def test_each_limit_of_a_row_comes_from_one_of_its_sources():
     assert all(row.unlike.keys() <= row.sources for row in TRANSITIONS.values())
 
 
-def test_a_state_is_in_one_situation_and_what_is_none_in_no():
+def test_each_valid_state_is_in_one_situation_and_others_in_none():
     for state in all_states():
         if name_of_job(state):
             assert sum(holds(state) for holds in SITUATIONS.values()) == 1, state
 
 
-def test_what_an_operator_does_has_a_label_and_what_is_done_has_words():
+def test_actions_of_operators_have_labels_and_results_have_words():
     assert all(row.label for row in TRANSITIONS.values() if row.owner == Owner.OPERATOR)
-    assert all(row.says for row in TRANSITIONS.values())
+    assert all(row.message for row in TRANSITIONS.values())
     assert all(row.guard for row in TRANSITIONS.values() if row.owner != Owner.OPERATOR)
 
 
@@ -351,12 +351,12 @@ def test_a_state_has_the_name_that_manifoldcf_gives_it(name):
 
 def test_pauses_windows_and_resuming_are_of_active_jobs_only():
     for state in all_states():
-        rests = state.pause != Pause.NO or state.window != Window.INSIDE or state.resuming
-        if rests and state.phase != ACTIVE:
+        is_halted = state.pause != Pause.NO or state.window != Window.INSIDE or state.resuming
+        if is_halted and state.phase != ACTIVE:
             assert name_of_job(state) == "", state
 
 
-def test_a_job_that_comes_to_rest_is_handed_out_no_more():
+def test_documents_of_a_halting_job_are_handed_out_no_more():
     for state in all_states():
         if name_of_job(state) and state.is_draining:
             assert not state.may_be_stuffed, state
@@ -393,7 +393,7 @@ def test_a_document_has_the_name_that_manifoldcf_gives_it(name):
     assert name_of(**DOCUMENTS[name]) == name
 
 
-def test_documents_have_thirteen_names_and_one_for_what_is_not_there():
+def test_documents_have_thirteen_names_and_one_if_they_do_not_exist():
     truths = (False, True)
     names = {
         manifoldcf_name(
@@ -407,7 +407,7 @@ def test_documents_have_thirteen_names_and_one_for_what_is_not_there():
     assert names == {*DOCUMENTS, ""}
 
 
-def test_what_an_older_run_left_is_there_as_the_scan_says():
+def test_documents_of_an_older_run_are_treated_as_the_scan_says():
     pending, done = {"stage": Stage.PENDING, "of_this_run": False}, {"stage": Stage.DONE, "of_this_run": False}
 
     assert {scan: name_of(**done, scan=scan) for scan in Scan} == {
@@ -422,7 +422,7 @@ def test_what_an_older_run_left_is_there_as_the_scan_says():
     }
 
 
-def test_a_document_comes_out_of_every_claim():
+def test_every_claim_of_a_document_ends():
     into = {row.becomes.get("stage") for row in DOCUMENT_TRANSITIONS.values()}
     sources = {source for row in DOCUMENT_TRANSITIONS.values() for source in row.sources}
 

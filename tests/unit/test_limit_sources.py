@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.queue.pace.limits import Terms
+from jobs.queue.pace.limits import AppliedPolicies
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
-from jobs.throttling.policies import Numbers, PolicyTerms, RuleTerms
+from jobs.throttling.policies import Numbers, PolicyValues, RuleValues
 from jobs.throttling.sources import Origin, Source, decisive, of_policy, of_robots
 from jobs.throttling.windows import Window
 
@@ -17,25 +17,25 @@ MORNINGS = Window(opens=dt.time(8), closes=dt.time(14))
 
 
 def make_terms(id_=1, *rules, gap=1.0, **facts):
-    return PolicyTerms(id=id_, version=1, numbers=Numbers(requests=2, min_gap=gap), rules=rules, **facts)
+    return PolicyValues(id=id_, version=1, numbers=Numbers(requests=2, min_gap=gap), rules=rules, **facts)
 
 
 def test_a_rule_that_holds_is_named_with_when_it_began_and_when_it_ends():
-    rule = RuleTerms("*.example", MORNINGS, Numbers(min_gap=5.0))
+    rule = RuleValues("*.example", MORNINGS, Numbers(min_gap=5.0))
 
-    source = of_policy(make_terms(1, RuleTerms("other"), rule), "a.example", NOON)
+    source = of_policy(make_terms(1, RuleValues("other"), rule), "a.example", NOON)
 
     assert (source.policy, source.rule, source.limits.gap) == (1, 2, 5.0)
     assert (source.since, source.until) == (NOON.replace(hour=8), NOON.replace(hour=14))
 
 
-def test_what_a_policy_says_itself_has_no_rule():
-    source = of_policy(make_terms(1, RuleTerms("other", denies=True)), "a.example", NOON)
+def test_limits_of_the_policy_itself_have_no_rule():
+    source = of_policy(make_terms(1, RuleValues("other", denies=True)), "a.example", NOON)
 
     assert (source.rule, source.limits) == (None, Limits(2, 1.0))
 
 
-def test_each_limit_names_the_strictest_who_says_it():
+def test_each_limit_names_its_strictest_source():
     loose = Source(Origin.POLICY, Limits(8, 1.0, 1000), policy=1)
     few = Source(Origin.POLICY, Limits(2, 0.0), policy=2)
     slow = of_robots(4.0)
@@ -53,7 +53,7 @@ numbers = st.builds(
     bytes_per_second=st.none() | st.integers(1, 9),
 )
 rules = st.builds(
-    RuleTerms,
+    RuleValues,
     pattern=st.sampled_from(["", "a.example", "*.example", "b.example"]),
     window=st.sampled_from([Window(), MORNINGS, Window(opens=dt.time(14), closes=dt.time(20))]),
     numbers=numbers,
@@ -65,7 +65,7 @@ rules = st.builds(
 def terms(draw):
     count = draw(st.integers(0, 3))
     return {
-        str(id_): PolicyTerms(
+        str(id_): PolicyValues(
             id=id_,
             version=1,
             numbers=draw(numbers),
@@ -81,7 +81,7 @@ def terms(draw):
 @given(
     terms(), st.sampled_from(["web", "address"]), st.booleans(), st.sampled_from([0.0, 2.5]), st.booleans(), st.data()
 )
-def test_the_strictest_of_all_sources_is_what_is_in_force(policies, namespace, is_stopped, interval, some, data):
+def test_the_strictest_of_all_sources_applies(policies, namespace, is_stopped, interval, some, data):
     brought = {id_ for id_, known in policies.items() if not known.holds_everywhere or data.draw(st.booleans())}
     row = SimpleNamespace(
         namespace=namespace,
@@ -92,7 +92,7 @@ def test_the_strictest_of_all_sources_is_what_is_in_force(policies, namespace, i
         interval=interval,
         stopped_at=NOON if is_stopped else None,
     )
-    known = Terms({int(id_): one for id_, one in policies.items()}, now=NOON)
+    known = AppliedPolicies({int(id_): one for id_, one in policies.items()}, now=NOON)
 
     limits, found = known.of_bin(row), decisive(known.sources_of(row))
 

@@ -30,7 +30,7 @@ def test_standard_output_says_that_the_log_cannot_be_written_and_why(full, capsy
     )
 
 
-def test_the_log_says_itself_that_lines_are_missing_once_it_can_be_written(full, tmp_path, capsys):
+def test_a_log_that_can_be_written_again_reports_missing_lines(full, tmp_path, capsys):
     handler = LogHandler(full)
     handler.handle(record("a lost line"))
     with (tmp_path / "log").open("w") as log:
@@ -44,7 +44,7 @@ def test_the_log_says_itself_that_lines_are_missing_once_it_can_be_written(full,
     assert second == "the next line"
 
 
-def test_it_is_said_once_for_an_outage(full, capsys):
+def test_an_outage_is_logged_once(full, capsys):
     handler = LogHandler(full)
 
     for number in range(3):
@@ -53,7 +53,7 @@ def test_it_is_said_once_for_an_outage(full, capsys):
     assert capsys.readouterr().out.count("cannot be written") == 1
 
 
-def test_a_file_on_a_disk_without_room_is_told_before_a_line_is_lost(tmp_path):
+def test_a_file_on_a_full_disk_is_reported_before_a_line_is_lost(tmp_path):
     with (tmp_path / "log").open("w") as log:
         assert why_unwritable(log.fileno(), least=10**18) == "its disk is full"
         assert why_unwritable(log.fileno(), least=1) == ""

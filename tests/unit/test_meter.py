@@ -50,7 +50,7 @@ def test_a_rate_is_that_of_the_last_seconds(meter, clock):
     assert meter.rate(JOB) == 10
 
 
-def test_a_rate_that_nobody_read_lately_is_not_known(meter, clock):
+def test_a_rate_without_a_recent_reading_is_unknown(meter, clock):
     watch(meter, clock, seconds=20, rate=100)
 
     clock.now += 60
@@ -58,7 +58,7 @@ def test_a_rate_that_nobody_read_lately_is_not_known(meter, clock):
     assert meter.rate(JOB) is None
 
 
-def test_the_history_has_documents_of_a_new_run_from_before_its_first_reading(meter, clock):
+def test_the_history_has_documents_of_a_new_run_before_its_first_reading(meter, clock):
     watch(meter, clock, seconds=20, rate=0, start=60)
     clock.now += 1
 
@@ -75,7 +75,7 @@ def test_a_slow_count_is_measured_over_many_of_its_steps(meter, clock):
             assert meter.rate(JOB, over=70) == pytest.approx(1 / 7, rel=0.15)
 
 
-def test_the_next_run_keeps_what_the_last_one_did_in_the_history(meter, clock):
+def test_the_next_run_keeps_the_history_of_the_last_one(meter, clock):
     watch(meter, clock, seconds=int(4 * STEP), rate=100)
     clock.now += 1
 
@@ -96,7 +96,7 @@ def test_the_present_rate_never_exceeds_the_highest_one_of_the_picture(meter, cl
         assert (present(history) or 0.0) <= max((rate for rate in history if rate is not None), default=0.0)
 
 
-def test_a_history_shows_the_rate_where_somebody_looked_and_nothing_elsewhere(meter, clock):
+def test_a_history_shows_the_rate_only_between_readings(meter, clock):
     watch(meter, clock, seconds=int(4 * STEP), rate=50)
 
     history = meter.history(JOB)
@@ -106,7 +106,7 @@ def test_a_history_shows_the_rate_where_somebody_looked_and_nothing_elsewhere(me
     assert history[: STEPS - 5] == [None] * (STEPS - 5)
 
 
-def test_a_step_that_has_just_begun_is_as_high_as_those_before(meter, clock):
+def test_a_new_step_is_as_high_as_the_ones_before(meter, clock):
     watch(meter, clock, seconds=int(2 * STEP), rate=50)
     clock.now += 2.0
 
@@ -131,7 +131,7 @@ def test_a_count_as_of_a_while_ago_is_not_taken_for_one_of_now(meter, clock):
     assert meter.rate(JOB) == pytest.approx(1.0)
 
 
-def test_of_very_many_only_those_that_were_read_lately_are_kept(meter, clock):
+def test_only_recently_read_entries_of_very_many_are_kept(meter, clock):
     for key in range(500):
         meter.observe(key, 1)
     clock.now += 2 * STEPS * STEP

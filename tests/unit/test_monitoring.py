@@ -91,7 +91,7 @@ def test_each_query_parses_and_names_metrics_and_labels_that_exist(query):
 
 
 @pytest.mark.parametrize("query", queries().values(), ids=queries())
-def test_what_only_grows_is_read_as_a_rate(query):
+def test_counters_are_read_as_rates(query):
     for name, _, functions in selectors_of(query):
         if name in GROWING:
             assert {"rate", "increase"} & set(functions), name
@@ -124,14 +124,14 @@ def test_label_values_that_queries_name_are_ones_that_are_counted():
                         assert (name, matcher.name, value) in values
 
 
-def test_each_rule_says_what_is_wrong_and_how_bad_it_is():
+def test_each_rule_states_its_problem_and_its_severity():
     for name, rule in rules().items():
         assert re.fullmatch(r"(Crawlctl|DistributedJob)[A-Z]?\w+", name)
         assert rule["labels"]["severity"] in {"critical", "warning", "info"}
         assert rule["annotations"]["summary"].endswith((".", ")", "?"))
 
 
-def test_panels_stand_beside_each_other_and_not_on_each_other():
+def test_panels_do_not_overlap():
     places = [panel["gridPos"] for panel in json.loads((MONITORING / "dashboard.json").read_text())["panels"]]
 
     cells = [
@@ -151,7 +151,7 @@ def test_every_figure_is_named_by_conventions():
     assert len({figure.name for figure in TABLE}) == len(TABLE)
 
 
-def test_the_page_of_metrics_is_what_their_table_prints():
+def test_the_page_of_metrics_matches_their_table():
     page = (ROOT / manual.MANUAL).read_text()
 
     assert page == manual.rewritten(page)

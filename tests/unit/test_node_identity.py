@@ -22,7 +22,7 @@ def start_of(pid: int) -> int:
     return int(identity._stat_of(pid)[identity._START_TICKS])
 
 
-def test_this_process_is_not_gone():
+def test_this_process_is_running():
     me = this_process()
 
     assert me.pid == os.getpid()
@@ -33,7 +33,7 @@ def test_every_identity_has_an_id_of_its_own():
     assert this_process().id != this_process().id
 
 
-def test_a_process_that_was_killed_is_gone_even_before_anybody_has_asked_for_its_exit_status():
+def test_a_killed_process_counts_as_ended_before_its_exit_status_is_read():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     started = start_of(child.pid)
     assert not is_process_gone(pid=child.pid, process_start=started)
@@ -46,13 +46,13 @@ def test_a_process_that_was_killed_is_gone_even_before_anybody_has_asked_for_its
     assert is_process_gone(pid=child.pid, process_start=started)
 
 
-def test_a_pid_that_was_given_to_another_process_does_not_pass_for_the_first():
+def test_a_pid_of_another_process_is_not_taken_for_the_first_process():
     me = this_process()
 
     assert is_process_gone(pid=me.pid, process_start=me.process_start - 1)
 
 
-def test_nothing_is_said_of_a_process_whose_start_is_unknown():
+def test_a_process_with_an_unknown_start_is_not_judged():
     assert not is_process_gone(pid=2**22 + 1, process_start=0)
 
 

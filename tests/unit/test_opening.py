@@ -37,7 +37,7 @@ def left_by(cadence):
     before=st.floats(1e3, 1e7),
     after=st.floats(1e3, 1e7),
 )
-def test_who_takes_a_bin_up_after_an_edit_waits_as_long_as_who_heard_of_it(sizes, before, after):
+def test_a_worker_without_news_of_an_edit_waits_as_long_as_one_with_it(sizes, before, after):
     cadence = read_pages(sizes, rate=before)
     state = left_by(cadence)
 
@@ -51,7 +51,7 @@ def test_who_takes_a_bin_up_after_an_edit_waits_as_long_as_who_heard_of_it(sizes
 
 
 @given(duration=st.floats(0.0, 1e6), before=rates, rate=rates)
-def test_what_is_owed_in_bytes_stays_what_it_is(duration, before, rate):
+def test_a_byte_debt_keeps_its_amount(duration, before, rate):
     owed = seconds_owed(duration, before=before, rate=rate)
 
     assert owed <= max(duration, LONGEST_OWED)
@@ -60,7 +60,7 @@ def test_what_is_owed_in_bytes_stays_what_it_is(duration, before, rate):
 
 
 @given(duration=st.floats(0.0, 1e4), rates=st.lists(st.floats(1e3, 1e6), min_size=2, max_size=5))
-def test_edits_on_the_way_change_nothing_of_what_the_last_one_makes_of_it(duration, rates):
+def test_edits_in_between_do_not_change_the_effect_of_the_last_one(duration, rates):
     step_by_step = duration
     for before, rate in pairwise(rates):
         step_by_step = seconds_owed(step_by_step, before=before, rate=rate)
@@ -69,13 +69,13 @@ def test_edits_on_the_way_change_nothing_of_what_the_last_one_makes_of_it(durati
 
 
 @pytest.mark.parametrize(("rate", "waits"), [(1000.0, 600), (10_000.0, 60), (100.0, 6000)])
-def test_a_looser_limit_of_bytes_is_used_at_once_and_a_stricter_one_holds_at_once(rate, waits):
+def test_a_looser_limit_of_bytes_and_a_stricter_one_apply_at_once(rate, waits):
     state = LastUse(NOON, NOON + seconds(600), 1000.0)
 
     assert next_start_at(state, gap=0.0, bytes_per_second=rate) == NOON + seconds(waits)
 
 
-def test_nobody_knows_what_a_worker_that_was_lost_has_read_so_that_moment_stays():
+def test_an_edit_does_not_move_the_opening_after_a_lost_worker():
     state = LastUse(NOON, NOON + seconds(10), None)
 
     assert next_start_at(state, gap=0.0, bytes_per_second=1e9) == NOON + seconds(10)

@@ -27,7 +27,7 @@ def wrapped(error):
         (psycopg.OperationalError('FATAL:  password authentication failed for user "boss"'), "it refuses the password"),
     ],
 )
-def test_a_reason_is_told_without_addresses_and_names(error, said):
+def test_a_reason_is_shown_without_addresses_and_names(error, said):
     for one in (error, wrapped(error)):
         assert outage(one).startswith(f"The database does not answer: {said}")
         assert "10.1.2.3" not in outage(one)

@@ -62,7 +62,7 @@ def test_a_rule_of_one_host_looks_at_no_other():
     assert [one.by[0].host for one in broken(made, [LeastGap(seconds=1.0, hosts=frozenset({THERE}))])] == [THERE]
 
 
-def test_a_rule_judges_only_what_lies_wholly_within_its_time():
+def test_a_rule_judges_only_requests_wholly_within_its_time():
     made = starts(0.9, 1.0, 1.1, 1.9, 2.0)
 
     assert starts_of(broken(made, [LeastGap(seconds=0.5, since=1.0, until=2.0)])) == [(1.0, 1.1)]
@@ -71,7 +71,7 @@ def test_a_rule_judges_only_what_lies_wholly_within_its_time():
 # --- Windows of starts ---------------------------------------------------------------------------
 
 
-def test_a_window_that_slides_finds_what_no_clock_minute_shows():
+def test_a_sliding_window_finds_what_fixed_minutes_hide():
     made = starts(*(place / 2 for place in range(20)))
 
     assert broken(made, [MostStarts(most=10, within=5.0)]) == []
@@ -109,14 +109,14 @@ def test_more_open_requests_than_may_be_are_found():
     assert broken(made, [MostOpen(most=3)]) == []
 
 
-def test_what_a_frozen_process_had_sent_is_not_counted():
+def test_requests_sent_by_a_frozen_process_are_not_counted():
     made = [fetch(1.0, 9.0), fetch(2.0, 3.0, agent="two")]
 
     assert broken(made, [MostOpen(most=1)], freezes=[Freeze("one", 1.5, 8.0)]) == []
     assert len(broken(made, [MostOpen(most=1)], freezes=[Freeze("one", 2.5, 8.0)])) == 1
 
 
-def test_a_request_that_never_ended_is_open_for_ever():
+def test_a_request_without_an_end_stays_open():
     assert len(broken([fetch(1.0, float("inf")), fetch(500.0)], [MostOpen(most=1)])) == 1
 
 
@@ -131,7 +131,7 @@ def test_bytes_are_counted_over_any_ten_seconds():
     assert broken(hasty, [MostBytes(per_second=100.0)]) != []
 
 
-def test_bytes_count_when_they_were_sent_and_not_when_they_were_asked_for():
+def test_bytes_count_when_they_were_sent_and_not_when_they_were_requested():
     asked_evenly = [fetch(place * 6.0, 20.0, size=600) for place in range(3)]
 
     assert len(broken(asked_evenly, [MostBytes(per_second=100.0)])) == 2
@@ -178,7 +178,7 @@ def test_every_limit_of_a_policy_is_a_rule():
 
 
 @pytest.mark.parametrize(("before", "after"), [(0.5, 1.0), (1.0, 0.5)], ids=["tightened", "loosened"])
-def test_while_an_edit_is_under_way_old_or_new_limits_hold(before, after):
+def test_old_or_new_limits_hold_during_an_edit(before, after):
     rules = over_time([(0.0, Limits(gap=before)), (100.0, Limits(gap=after))])
 
     def are_broken(first, gap):
@@ -193,7 +193,7 @@ def test_while_an_edit_is_under_way_old_or_new_limits_hold(before, after):
     assert not are_broken(100.0 + EDIT_GRACE, after)
 
 
-def test_the_share_of_a_rate_is_told():
+def test_the_share_of_a_rate_is_shown():
     assert share_of_rate(starts(*range(100)), gap=1.0, since=20.0, until=80.0) == pytest.approx(1.0)
     assert share_of_rate(starts(*range(0, 100, 2)), gap=1.0, since=20.0, until=80.0) == pytest.approx(0.5)
     assert share_of_rate(starts(*range(50)), gap=1.0, since=20.0, until=80.0) < 0.5

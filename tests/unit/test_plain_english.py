@@ -178,7 +178,7 @@ def test_a_ceiling_that_was_raised_fails_the_check(repository, capsys):
     assert (code, said) == (1, "tools/plain_english.toml: the ceiling of docs was raised. Ceilings only fall.\n")
 
 
-def test_a_folder_below_its_ceiling_passes_and_is_told_to_lower_it(repository, capsys):
+def test_a_folder_below_its_ceiling_passes_with_a_hint_to_lower_it(repository, capsys):
     (repository / "docs/a.md").write_text("A plain line.\n")
 
     code, said = check(repository, capsys)

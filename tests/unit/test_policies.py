@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jobs.lifecycle.period import Period
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits, gap_of, strictest
-from jobs.throttling.policies import Numbers, PolicyTerms, RuleTerms
+from jobs.throttling.policies import Numbers, PolicyValues, RuleValues
 from jobs.throttling.windows import Window
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
@@ -30,7 +30,7 @@ limits = st.builds(
 
 def policy(*rules, requests=2, min_gap=1.0, **facts):
     rate_gap = facts.pop("rate_gap", None)
-    return PolicyTerms(id=1, version=1, numbers=Numbers(requests, min_gap, rate_gap), rules=rules, **facts)
+    return PolicyValues(id=1, version=1, numbers=Numbers(requests, min_gap, rate_gap), rules=rules, **facts)
 
 
 # --- Gaps ------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def test_the_strictest_has_the_least_of_each():
     assert strictest([slow, narrow]) == Limits(1, 2.0, 1000.0, denied=True)
 
 
-def test_of_no_limits_none_is_the_strictest():
+def test_no_limits_have_no_strictest_one():
     assert strictest([]) is None
 
 
@@ -93,35 +93,35 @@ def test_one_more_policy_never_allows_more(several, another):
 
 
 def test_the_first_rule_that_matches_holds():
-    shop, others = RuleTerms("shop.example", numbers=Numbers(requests=1)), RuleTerms("*", numbers=Numbers(requests=5))
+    shop, others = RuleValues("shop.example", numbers=Numbers(requests=1)), RuleValues("*", numbers=Numbers(requests=5))
 
     assert policy(shop, others).for_bin("shop.example", NOON).requests == 1
     assert policy(others, shop).for_bin("shop.example", NOON).requests == 5
     assert policy(shop, others).for_bin("www.example", NOON).requests == 5
 
 
-def test_what_a_rule_leaves_open_is_as_the_policy_says():
-    rule = RuleTerms("a.example", numbers=Numbers(bytes_per_second=500))
+def test_a_limit_that_a_rule_leaves_open_comes_from_the_policy():
+    rule = RuleValues("a.example", numbers=Numbers(bytes_per_second=500))
 
     assert policy(rule, requests=3, min_gap=4.0).for_bin("a.example", NOON) == Limits(3, 4.0, 500)
 
 
 def test_a_rule_holds_only_while_its_window_is_open():
-    rule = RuleTerms(window=BY_NIGHT, numbers=Numbers(min_gap=0.1))
+    rule = RuleValues(window=BY_NIGHT, numbers=Numbers(min_gap=0.1))
 
     assert policy(rule).for_bin("a.example", NOON).gap == 1.0
     assert policy(rule).for_bin("a.example", NIGHT).gap == 0.1
 
 
 def test_a_rule_that_is_shut_leaves_the_place_to_the_next():
-    by_night = RuleTerms("a.example", window=BY_NIGHT, numbers=Numbers(requests=9))
-    always = RuleTerms("*", numbers=Numbers(requests=5))
+    by_night = RuleValues("a.example", window=BY_NIGHT, numbers=Numbers(requests=9))
+    always = RuleValues("*", numbers=Numbers(requests=5))
 
     assert policy(by_night, always).for_bin("a.example", NOON).requests == 5
 
 
-def test_what_is_denied_at_times_is_closed_until_they_are_over():
-    working = policy(RuleTerms("*.example", Window((1, 2, 3, 4, 5), dt.time(9), dt.time(17)), denies=True))
+def test_hosts_with_a_timed_denial_are_closed_until_its_end():
+    working = policy(RuleValues("*.example", Window((1, 2, 3, 4, 5), dt.time(9), dt.time(17)), denies=True))
     friday = dt.datetime(2030, 1, 4, 12, tzinfo=dt.UTC)
 
     closed = working.for_bin("www.example", friday)
@@ -132,10 +132,10 @@ def test_what_is_denied_at_times_is_closed_until_they_are_over():
     assert working.for_bin("www.test", friday) == Limits(2, 1.0)
 
 
-def test_denials_that_follow_each_other_are_one_and_what_goes_before_them_interrupts_them():
-    morning = RuleTerms("", Window(opens=dt.time(6), closes=dt.time(13)), denies=True)
-    afternoon = RuleTerms("", Window(opens=dt.time(12), closes=dt.time(18)), denies=True)
-    lunch = RuleTerms("", Window(opens=dt.time(11), closes=dt.time(11, 30)), Numbers(min_gap=9.0))
+def test_adjacent_denials_are_merged_and_earlier_rules_interrupt_them():
+    morning = RuleValues("", Window(opens=dt.time(6), closes=dt.time(13)), denies=True)
+    afternoon = RuleValues("", Window(opens=dt.time(12), closes=dt.time(18)), denies=True)
+    lunch = RuleValues("", Window(opens=dt.time(11), closes=dt.time(11, 30)), Numbers(min_gap=9.0))
     at = NOON.replace(hour=7)
 
     assert policy(morning, afternoon).for_bin("a.example", at).closed_until == NOON.replace(hour=18)
@@ -145,29 +145,29 @@ def test_denials_that_follow_each_other_are_one_and_what_goes_before_them_interr
 @pytest.mark.parametrize(
     "rules",
     [
-        [RuleTerms(denies=True)],
-        [RuleTerms(window=BY_NIGHT, denies=True), RuleTerms(denies=True)],
+        [RuleValues(denies=True)],
+        [RuleValues(window=BY_NIGHT, denies=True), RuleValues(denies=True)],
         [
-            RuleTerms(window=BY_NIGHT, denies=True),
-            RuleTerms(window=Window(opens=dt.time(6), closes=dt.time(22)), denies=True),
+            RuleValues(window=BY_NIGHT, denies=True),
+            RuleValues(window=Window(opens=dt.time(6), closes=dt.time(22)), denies=True),
         ],
     ],
 )
-def test_what_is_denied_at_all_times_is_denied_for_good(rules):
+def test_a_denial_at_all_times_is_permanent(rules):
     limits = policy(*rules).for_bin("a.example", NIGHT)
 
     assert (limits.denied, limits.closed_until) == (True, None)
 
 
-def test_of_a_denial_for_good_and_one_at_times_the_first_holds_and_of_two_at_times_the_longer():
+def test_the_first_permanent_denial_wins_and_the_longer_timed_denial():
     earlier, later = Limits(2, 1.0, closed_until=NOON), Limits(2, 1.0, closed_until=NIGHT)
 
     assert strictest([earlier, Limits(2, 1.0), later]) == later
     assert strictest([later, Limits(2, 1.0, denied=True)]).denied
 
 
-def test_what_a_rule_denies_is_denied_there_only():
-    denying = policy(RuleTerms("*.example", denies=True))
+def test_a_rule_denies_only_its_own_hosts():
+    denying = policy(RuleValues("*.example", denies=True))
 
     assert denying.for_bin("www.example", NOON).denied
     assert not denying.for_bin("www.test", NOON).denied
@@ -175,7 +175,7 @@ def test_what_a_rule_denies_is_denied_there_only():
 
 @pytest.mark.parametrize("name", ["localhost:8000", "127.0.0.1", "[::1]:81"])
 def test_loopback_can_be_spared_the_gap_and_nothing_else(name):
-    spared = policy(RuleTerms("127.*", denies=True), spares_loopback=True)
+    spared = policy(RuleValues("127.*", denies=True), spares_loopback=True)
 
     assert spared.for_bin(name, NOON).gap == 0.0
     assert spared.for_bin(name, NOON).requests == 2
@@ -186,7 +186,7 @@ def test_loopback_can_be_spared_the_gap_and_nothing_else(name):
 # --- Totals ----------------------------------------------------------------------------------------
 
 
-def test_without_totals_there_are_none():
+def test_a_policy_without_totals_has_none():
     assert policy().in_total(NOON) is None
 
 
@@ -195,7 +195,7 @@ def test_a_total_of_starts_leaves_requests_without_limit():
 
 
 def test_a_rule_of_every_bin_changes_the_totals_while_it_is_open():
-    rule = RuleTerms(window=BY_NIGHT, total=Numbers(requests=100))
+    rule = RuleValues(window=BY_NIGHT, total=Numbers(requests=100))
     capped = policy(rule, total=Numbers(requests=10, bytes_per_second=7))
 
     assert capped.in_total(NOON) == Limits(10, 0.0, 7)
@@ -212,7 +212,7 @@ windows = st.builds(
     zone=st.sampled_from([ZoneInfo("UTC"), ZoneInfo("Europe/Berlin")]),
 )
 rules = st.builds(
-    RuleTerms,
+    RuleValues,
     pattern=st.sampled_from(["", "*.example", "b.example"]),
     window=windows,
     numbers=st.builds(Numbers, requests=st.none() | st.integers(1, 9)),
@@ -237,4 +237,4 @@ def test_limits_stay_until_the_next_change(some, minutes):
 
 
 def test_a_policy_without_windows_never_changes_by_itself():
-    assert policy(RuleTerms("*.example", numbers=Numbers(requests=1))).next_change(NOON) is None
+    assert policy(RuleValues("*.example", numbers=Numbers(requests=1))).next_change(NOON) is None

@@ -55,7 +55,7 @@ def moves(shares, previous):
 
 @ALL
 @given(situation=situations())
-def test_every_item_that_somebody_can_do_has_one_node_which_can_do_it(strategy, situation):
+def test_every_feasible_item_has_one_capable_node(strategy, situation):
     shares = share_out(strategy, situation)
 
     there = {WorkItem(job, item) for job, pool in situation.pools.items() if situation.available[job] for item in pool}
@@ -71,7 +71,7 @@ def test_each_job_is_even_over_the_nodes_that_can_do_it(strategy, situation):
 
 @ALL
 @given(situation=situations(), random=st.randoms())
-def test_the_order_in_which_things_are_handed_in_counts_for_nothing(strategy, situation, random):
+def test_the_order_of_the_input_does_not_matter(strategy, situation, random):
     def shuffled(mapping):
         return dict(random.sample(list(mapping.items()), len(mapping)))
 
@@ -87,7 +87,7 @@ def test_the_order_in_which_things_are_handed_in_counts_for_nothing(strategy, si
 
 @ALL
 @given(situation=situations())
-def test_where_nothing_changes_nothing_moves(strategy, situation):
+def test_nothing_moves_without_a_change(strategy, situation):
     shares = share_out(strategy, situation)
 
     again = Situation(pools=situation.pools, available=situation.available, previous=shares, weights=situation.weights)
@@ -107,7 +107,7 @@ def test_evenly_spread_makes_the_fewest_moves_of_all_plans_that_are_even(situati
 
 
 @given(situation=situations(), gone=st.sampled_from(NODES))
-def test_by_rendezvous_only_the_items_of_a_node_that_goes_move(situation, gone):
+def test_rendezvous_moves_only_the_items_of_an_ended_node(situation, gone):
     before = share_out(rendezvous, situation)
     left = {job: nodes - {gone} for job, nodes in situation.available.items()}
 
@@ -117,7 +117,7 @@ def test_by_rendezvous_only_the_items_of_a_node_that_goes_move(situation, gone):
 
 
 @ALL
-def test_where_each_job_has_one_node_the_shares_are_the_availability(strategy):
+def test_shares_match_the_availability_if_each_job_has_one_node(strategy):
     situation = Situation(
         pools={"job-A": ["A0"], "job-B": ["B0"], "job-C": ["C0"]},
         available={"job-A": ["worker-0"], "job-B": ["worker-1"], "job-C": ["worker-2"]},
@@ -184,7 +184,7 @@ def test_as_many_items_move_as_the_original_publishes(held, workers, spread, has
     ("held", "workers", "expected"),
     [(*row[:2], expected) for row, expected in zip(PUBLISHED, [3, 3, 3, 2, 6, 7, 12, 5], strict=False)],
 )
-def test_evenly_rendezvous_moves_as_many_items_as_by_the_rules_of_the_original(held, workers, expected):
+def test_evenly_rendezvous_moves_as_many_items_as_the_original_rules(held, workers, expected):
     situation = published(held, workers)
 
     assert moves(share_out(evenly_rendezvous, situation), situation.previous) == expected
@@ -228,7 +228,7 @@ def _sms_away_from_ussd(situation, placed):
     return {WorkItem("sms", item): others[number % len(others)] for number, item in enumerate(items)}
 
 
-def test_a_chain_lets_each_strategy_place_what_is_left():
+def test_a_chain_lets_each_strategy_place_the_remaining_items():
     pools = {"ussd": ["all"], "sms": ["0", "1", "2"], "rebill": list("0123456")}
     situation = Situation(pools=pools, available=dict.fromkeys(pools, NODES), previous={WorkItem("ussd", "all"): "w2"})
 
@@ -258,7 +258,7 @@ SITUATION = Situation(pools={"a": ["0", "1"], "idle": ["0"]}, available={"a": ["
         ),
     ],
 )
-def test_a_strategy_that_loses_or_invents_items_is_refused_with_their_names(shares, sentence):
+def test_a_strategy_that_loses_or_invents_items_is_refused_by_name(shares, sentence):
     def mistaken(situation, placed):
         return {WorkItem(*item): node for item, node in shares.items()}
 
@@ -266,7 +266,7 @@ def test_a_strategy_that_loses_or_invents_items_is_refused_with_their_names(shar
         share_out(mistaken, SITUATION)
 
 
-def test_a_link_of_a_chain_may_not_move_what_was_placed_before_it():
+def test_a_link_of_a_chain_may_not_move_items_placed_before_it():
     def mistaken(situation, placed):
         return {WorkItem("a", "0"): "w0"}
 
@@ -294,7 +294,7 @@ def _added(monkeypatch, **places):
     )
 
 
-def test_a_strategy_of_others_is_found_by_its_entry_point_and_can_be_chained(monkeypatch):
+def test_an_installed_strategy_is_found_and_can_be_chained(monkeypatch):
     monkeypatch.setattr("nodes.assignment.spread.keep_ussd", _ussd_stays, raising=False)
     _added(monkeypatch, keep_ussd="nodes.assignment.spread:keep_ussd")
     pools = {"ussd": ["all"], "rebill": ["0", "1", "2"]}

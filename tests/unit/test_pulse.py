@@ -27,24 +27,24 @@ class _Node:
             self.pulse.counted(began_at=self.now)
 
 
-def test_who_has_beaten_without_a_gap_is_steady_for_as_long():
+def test_a_node_with_heartbeats_without_a_gap_is_steady():
     node = _Node()
 
     assert node.pulse.is_steady(seconds(60))
     assert not node.pulse.is_steady(seconds(61))
 
 
-def test_who_has_not_beaten_yet_is_not_steady():
+def test_a_node_without_a_heartbeat_is_not_steady():
     pulse = Pulse(interval=seconds(2), timeout=seconds(10), give_up=seconds(60), clock=lambda: 0.0)
 
     assert not pulse.is_steady(seconds(0))
 
 
-@pytest.mark.parametrize("befalls", ["missed", "skipped"])
-def test_after_a_beat_that_did_not_count_steadiness_has_to_be_earned_anew(befalls: str):
+@pytest.mark.parametrize("missing_beat", ["missed", "skipped"])
+def test_steadiness_starts_again_after_an_uncounted_heartbeat(missing_beat: str):
     node = _Node()
 
-    getattr(node.pulse, befalls)()
+    getattr(node.pulse, missing_beat)()
 
     node.beat_for(8)
     assert not node.pulse.is_steady(seconds(TIMEOUT))
@@ -52,7 +52,7 @@ def test_after_a_beat_that_did_not_count_steadiness_has_to_be_earned_anew(befall
     assert node.pulse.is_steady(seconds(TIMEOUT))
 
 
-def test_a_pause_between_two_beats_is_a_gap_beside_a_silence_less_than_twice_as_long():
+def test_a_pause_is_a_gap_beside_a_silence_of_less_than_its_double():
     """So a node with a long timeout does not mistake an outage for the silence of a node with a short one."""
     node = _Node(timeout=60)
     node.now += 7
@@ -65,7 +65,7 @@ def test_a_pause_between_two_beats_is_a_gap_beside_a_silence_less_than_twice_as_
     assert node.pulse.is_steady(seconds(10))
 
 
-def test_a_longer_pause_that_was_earlier_still_counts_beside_a_shorter_one_that_came_later():
+def test_a_longer_earlier_pause_still_counts_beside_a_shorter_later_one():
     node = _Node()
     node.now += 20
     node.beat_for(10)
@@ -76,7 +76,7 @@ def test_a_longer_pause_that_was_earlier_still_counts_beside_a_shorter_one_that_
     assert not node.pulse.is_steady(seconds(30))
 
 
-def test_who_judges_timeouts_of_two_beats_is_steady_though_no_beat_comes_to_the_moment():
+def test_a_judge_with_timeouts_of_two_beats_is_steady_despite_small_delays():
     node = _Node(timeout=4)
     for _ in range(5):
         node.now += INTERVAL + 0.01
@@ -94,7 +94,7 @@ def test_a_beat_that_is_not_answered_yet_is_a_pause_already():
     assert node.pulse.is_steady(seconds(20))
 
 
-def test_missed_beats_are_tried_again_soon_and_then_less_often_but_never_less_often_than_beats():
+def test_missed_heartbeats_are_retried_soon_and_then_less_often():
     node = _Node()
 
     assert [node.pulse.missed() for _ in range(7)] == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]

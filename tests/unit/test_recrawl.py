@@ -26,11 +26,11 @@ def look(intervals, *, unchanged_for=dt.timedelta(), age=None, **bounds):
     return (None if at is None else at - NOW), action
 
 
-def test_what_changed_just_now_is_read_again_after_the_interval():
+def test_a_recently_changed_document_is_read_again_after_the_interval():
     assert look(Intervals(recrawl_after=HOUR)) == (HOUR, Action.PROCESS)
 
 
-def test_what_has_not_changed_for_long_is_read_less_often():
+def test_documents_unchanged_for_long_are_read_less_often():
     assert look(Intervals(recrawl_after=HOUR), unchanged_for=10 * DAY) == (5 * DAY, Action.PROCESS)
 
 
@@ -40,15 +40,15 @@ def test_it_is_read_again_after_the_longest_wait_at_the_latest():
     assert look(intervals, unchanged_for=10 * DAY) == (DAY, Action.PROCESS)
 
 
-def test_without_intervals_it_waits_for_ever():
+def test_a_job_without_intervals_waits_forever():
     assert look(Intervals()) == (None, Action.PROCESS)
 
 
-def test_it_expires_by_its_age_where_its_source_says_that():
+def test_a_document_expires_by_its_age_if_its_source_names_a_date():
     assert look(Intervals(expire_after=DAY), age=20 * HOUR) == (4 * HOUR, Action.EXPIRE)
 
 
-def test_without_a_date_of_its_source_it_expires_by_when_it_was_read():
+def test_a_document_without_a_date_expires_by_its_last_reading():
     assert look(Intervals(expire_after=DAY), unchanged_for=20 * HOUR) == (DAY, Action.EXPIRE)
 
 
@@ -74,7 +74,7 @@ def test_a_page_that_is_not_to_be_read_before_it_expires_expires():
     assert look(Intervals(recrawl_after=DAY, expire_after=HOUR), unchanged_for=10 * DAY) == (HOUR, Action.EXPIRE)
 
 
-def test_what_is_older_than_it_may_be_expires_at_once():
+def test_documents_above_the_highest_age_expire_at_once():
     assert look(Intervals(expire_after=HOUR), age=DAY) == (dt.timedelta(), Action.EXPIRE)
 
 
@@ -87,7 +87,7 @@ def test_the_earlier_of_both_counts_and_reading_wins_a_tie(expire_after, expecte
     assert action == expected
 
 
-def test_the_source_may_ask_for_earlier_and_for_later():
+def test_the_source_may_request_an_earlier_or_a_later_time():
     intervals = Intervals(recrawl_after=HOUR, expire_after=DAY)
 
     assert look(intervals, recrawl_most=60.0)[0] == dt.timedelta(minutes=1)

@@ -31,11 +31,11 @@ def settings_named_in(text: str) -> set[str]:
     return set(re.findall(r"\b(?:CRAWLCTL_[A-Z_]+|DATABASE_URL)\b", text))
 
 
-def test_the_lifecycle_page_is_what_the_tables_print():
+def test_the_lifecycle_page_matches_the_output_of_the_tables():
     assert read("docs/lifecycle.md") == diagram.page()
 
 
-def test_the_page_of_strategies_is_what_their_scenarios_print():
+def test_the_page_of_strategies_matches_their_scenarios():
     assert read("docs/strategies.md") == strategies.page()
 
 
@@ -43,7 +43,7 @@ def test_every_setting_is_in_the_example_and_every_example_is_a_setting():
     assert settings_named_in(read(".env.example")) == {setting.environment for setting in TABLE.settings}
 
 
-def test_the_list_of_settings_in_the_manual_is_what_their_table_prints():
+def test_the_list_of_settings_in_the_manual_matches_their_table():
     assert read(manual.MANUAL) == manual.rewritten(read(manual.MANUAL))
     assert manual.table_of_settings() in read(manual.MANUAL)
 

@@ -25,7 +25,7 @@ def name(activity, identifier, **facts):
     activity.reference(identifier=identifier, hash=identifier, bin="", **facts)
 
 
-def test_what_is_named_twice_stands_once_and_carries_what_both_mentions_do():
+def test_a_document_named_twice_has_one_row_and_the_data_of_both():
     activity = make_activity()
 
     name(activity, "a", carry={"colour": ["red"]})
@@ -36,7 +36,7 @@ def test_what_is_named_twice_stands_once_and_carries_what_both_mentions_do():
     assert named.carry == {"colour": ("blue", "red"), "size": ("1",)}
 
 
-def test_a_document_named_by_links_of_two_types_stands_once_for_each():
+def test_a_document_linked_by_two_types_counts_once_for_each():
     activity = make_activity()
 
     name(activity, "a", link_type="child")
@@ -50,7 +50,7 @@ def test_a_document_named_by_links_of_two_types_stands_once_for_each():
     ]
 
 
-def test_what_parents_pass_is_read_by_its_name():
+def test_carried_data_are_read_by_their_names():
     activity = make_activity(carried={"colour": ("red",)})
 
     assert activity.carried("colour") == ("red",)
@@ -58,7 +58,7 @@ def test_what_parents_pass_is_read_by_its_name():
     assert make_activity().carried("colour") == ()
 
 
-def test_a_version_holds_only_for_what_was_carried_when_it_was_made():
+def test_a_version_is_valid_only_for_the_data_that_were_carried_with_it():
     plain, red, blue = make_activity(), *(make_activity(carried={"colour": (value,)}) for value in ("red", "blue"))
 
     versions = {activity.version_of("text") for activity in (plain, red, blue)}
@@ -80,7 +80,7 @@ def test_a_fetch_is_conditional_only_while_the_same_is_carried():
     assert not may_be_conditional(None)
 
 
-def test_what_no_database_holds_is_not_carried():
+def test_values_that_no_database_can_store_are_not_carried():
     activity = make_activity()
 
     name(activity, "a", carry={"n\0": ["half \ud800", "zero \0"]})
@@ -89,7 +89,7 @@ def test_what_no_database_holds_is_not_carried():
     assert activity.outcome.references[0].carry == {"n?": ("half ?", "zero ?")}
 
 
-def test_an_ending_takes_along_what_was_said_before_it():
+def test_an_ending_includes_messages_sent_before_it():
     activity = make_activity()
     bounds = ScheduleBounds(recrawl_least=60.0)
     limit = RetryLimit(attempts=3, aborts_job=True)

@@ -57,7 +57,7 @@ def test_every_record_that_is_named_is_there():
             assert record.startswith("decisions/"), f"{point}: {record}"
 
 
-def test_a_point_has_the_proof_that_its_status_asks_for():
+def test_a_requirement_has_the_proof_that_its_status_needs():
     for point, status, tests, records in rows():
         assert status in {"held", "measured", "open", "by design"}, point
         assert status != "held" or not all(map(is_benchmark, tests)), f"{point} is held by no test"
@@ -65,7 +65,7 @@ def test_a_point_has_the_proof_that_its_status_asks_for():
         assert records or status != "by design", f"{point} differs without a record"
 
 
-def test_points_are_told_apart():
+def test_points_differ_from_each_other():
     points = [point for point, *_ in rows()]
 
     assert len(points) > 100

@@ -38,7 +38,7 @@ def due():
     return Duties()
 
 
-def test_what_is_called_for_is_performed_in_turn(due):
+def test_called_duties_are_performed_in_order(due):
     assert due.perform() == 2
     assert due.performed == ["first", "second"]
 
@@ -46,7 +46,7 @@ def test_what_is_called_for_is_performed_in_turn(due):
 @pytest.mark.parametrize(
     "error", [psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled, psycopg.errors.DiskFull]
 )
-def test_a_duty_that_is_broken_off_ends_the_pass_and_lets_the_others_go_first(due, error):
+def test_an_interrupted_duty_ends_the_pass_and_others_go_first_next_time(due, error):
     due.fails_with = error("in vain")
     due.takes = 0.3
     due.perform()
@@ -59,7 +59,7 @@ def test_a_duty_that_is_broken_off_ends_the_pass_and_lets_the_others_go_first(du
     wait_until(lambda: due.perform() == 2)
 
 
-def test_a_duty_with_a_defect_holds_up_nobody(due):
+def test_a_duty_with_a_defect_delays_no_other(due):
     due.fails_with = ZeroDivisionError()
 
     assert due.perform() == 1
@@ -73,14 +73,14 @@ def test_a_connection_that_broke_ends_the_pass(due):
         due.perform()
 
 
-def test_who_may_not_begin_any_more_leaves_the_rest(due):
+def test_a_node_that_may_not_begin_leaves_the_rest(due):
     answers = iter([True, False])
 
     assert due.perform(may_begin=lambda: next(answers)) == 1
     assert due.performed == ["first"]
 
 
-def test_what_happened_hastens_what_is_often_due_and_nothing_that_keeps_house():
+def test_an_event_speeds_up_frequent_duties_and_no_housekeeping():
     performed = []
 
     def often(_context):
@@ -94,6 +94,6 @@ def test_what_happened_hastens_what_is_often_due_and_nothing_that_keeps_house():
     rhythm = Rhythm(duties((often, 3.0, ALWAYS), (seldom, 60.0, ALWAYS)))
     for _ in range(2):
         rhythm.perform(None, called={"often", "seldom"})
-        rhythm.hasten()
+        rhythm.speed_up()
 
     assert performed == ["often", "seldom", "often"]

@@ -211,7 +211,7 @@ def test_rules_behind_a_comment_of_html_hold():
         pytest.param("User-agent: *\nDisallow" + " " * 500_000, id="blanks"),
     ],
 )
-def test_no_robots_txt_holds_up_the_process(text):
+def test_no_robots_txt_blocks_the_process(text):
     begun = time.perf_counter()
 
     assert has_rules(text) in {True, False}

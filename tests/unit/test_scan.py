@@ -34,7 +34,7 @@ def test_a_run_scans_as_the_table_says(model):
     assert scans(model, kind=Kind.CONTINUOUS, minimal=True) == minimal
 
 
-def test_only_a_run_that_is_not_minimal_of_a_job_that_ends_removes_what_it_does_not_reach():
+def test_only_a_whole_run_of_a_job_that_ends_removes_unreached_documents():
     for model in Model:
         assert FULL not in (
             *scans(model, kind=Kind.CONTINUOUS, minimal=False),

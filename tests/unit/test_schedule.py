@@ -180,7 +180,7 @@ def test_a_window_without_an_end_starts_a_job_once():
         assert opening_at([start], method=method, checked_at=TEN, now=TEN + 5 * DAY) is None
 
 
-def test_of_several_open_windows_the_one_that_closes_last_says_how_it_runs():
+def test_the_open_window_that_closes_last_sets_the_kind_of_run():
     long = Window(hours=(21,), duration=12 * HOUR, minimal=True)
     endless = Window(hours=(20,))
 
@@ -198,7 +198,7 @@ def test_of_several_open_windows_the_one_that_closes_last_says_how_it_runs():
     since=st.integers(0, 1500),
     now=MOMENTS,
 )
-def test_what_is_open_is_what_a_look_at_every_minute_finds(windows, method, since, now):
+def test_openings_match_a_check_at_every_minute(windows, method, since, now):
     now = now.replace(second=0, microsecond=0)
     checked_at = now - since * MINUTE
 
@@ -222,7 +222,7 @@ def test_what_is_open_is_what_a_look_at_every_minute_finds(windows, method, sinc
     since=st.integers(0, 1500),
     now=MOMENTS,
 )
-def test_the_last_closed_window_is_what_a_look_at_every_minute_finds(windows, since, now):
+def test_the_last_closed_window_matches_a_check_at_every_minute(windows, since, now):
     now = now.replace(second=0, microsecond=0)
     after = now - since * MINUTE
 
@@ -238,7 +238,7 @@ def test_the_last_closed_window_is_what_a_look_at_every_minute_finds(windows, si
     assert (found[0] if found else None) == max(closed, default=None)
 
 
-def test_the_next_opening_is_said_as_its_clock_shows_it():
+def test_the_next_opening_is_shown_by_its_own_clock():
     berlin = Window(hours=(22,), time_zone="Europe/Berlin")
 
     opening, window = next_opening_of([Window(hours=(23,)), berlin], after=NOON)

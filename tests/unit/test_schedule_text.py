@@ -39,7 +39,7 @@ def test_a_window_that_is_printed_is_read_as_it_was(window):
     assert parse_window(window_in_words(window)) == window
 
 
-def test_a_window_is_written_as_it_is_said():
+def test_a_window_is_read_from_its_text():
     window = parse_window("days of week 1-5, 7; hours 22 ;open 1 d 90 s; zone Europe/Berlin; minimal")
 
     assert window == Window(
@@ -66,6 +66,6 @@ def test_a_window_is_written_as_it_is_said():
         ("hours 1; open " + "9" * 400 + " d", "too long"),
     ],
 )
-def test_what_is_no_window_is_refused_with_a_sentence(text, sentence):
+def test_an_invalid_window_is_refused_with_a_sentence(text, sentence):
     with pytest.raises(ValueError, match=sentence):
         parse_window(text)

@@ -19,7 +19,7 @@ def test_more_texts_are_indexed_at_once_before_that():
     assert [behind(seconds).at_once for seconds in (0.0, 0.6, 60.0)] == [25, 100, 100]
 
 
-def test_taking_goes_on_as_soon_as_none_waits_however_long_the_last_had_waited():
+def test_taking_resumes_as_soon_as_no_text_waits():
     backlog = behind(60.0)
 
     assert not backlog.note(Indexed(texts=7, behind=60.0))

@@ -21,7 +21,7 @@ def serve_one_document(bins, bin_id=HOST, *, now=0.0):
     return end
 
 
-def test_a_worker_that_has_emptied_thousands_of_hosts_looks_only_at_those_at_work():
+def test_a_worker_with_thousands_of_empty_hosts_scans_only_busy_ones():
     bins = ServedBins()
     for number in range(1000):
         serve_one_document(bins, number)()
@@ -52,7 +52,7 @@ def test_a_bin_with_an_open_request_does_not_rest():
     assert bins.find(HOST) is not None
 
 
-def test_a_bin_that_gets_another_turn_goes_on_at_its_pace():
+def test_a_bin_that_gets_another_turn_continues_at_its_pace():
     bins = ServedBins()
     queue = bins.serve(HOST)
     serve_one_document(bins, now=5.0)()
@@ -76,7 +76,7 @@ def test_a_bin_that_was_not_served_for_a_while_is_forgotten():
     assert bins.find(3) is not None
 
 
-def test_who_was_forgotten_takes_no_place_of_who_came_after():
+def test_a_forgotten_turn_takes_no_place_of_a_later_one():
     bins = ServedBins()
     gone = bins.serve(HOST)
     bins.let_rest(gone)

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from jobs.settings import table
-from jobs.settings.table import CLAIMED, TABLE, TELLS_OUTPUTS
+from jobs.settings.table import CLAIMED, NOTIFIES_OUTPUTS, TABLE
 from nodes.settings.declaration import (
     InvalidSettings,
     Setting,
@@ -46,7 +46,7 @@ def test_every_setting_that_is_declared_is_in_the_table():
 
 
 @pytest.mark.parametrize("setting", TABLE.settings, ids=lambda setting: setting.path)
-def test_a_default_is_what_its_setting_can_be(setting):
+def test_a_default_is_a_valid_value_of_its_setting(setting):
     if setting.can_be_stored:
         assert setting.kind.from_json(setting.as_json(setting.default)) == setting.default
     assert setting.meaning.endswith(".")
@@ -56,7 +56,7 @@ def test_defaults_go_together():
     Effective(table=TABLE).check()
 
 
-def test_secrets_are_said_by_the_environment_only():
+def test_secrets_come_from_the_environment_only():
     for secret in (table.SECRET_KEY, table.ADMIN_PASSWORD, DATABASE_URL, ZOOKEEPER_CREDENTIALS):
         assert not secret.can_be_stored
 
@@ -64,11 +64,11 @@ def test_secrets_are_said_by_the_environment_only():
 # --- Reading -------------------------------------------------------------------------------------
 
 
-def test_an_unset_or_empty_variable_says_nothing():
+def test_an_unset_or_empty_variable_sets_nothing():
     assert read_environment(TABLE, {"CRAWLCTL_NODE_TIMEOUT": "", "PATH": "/bin"}) == {}
 
 
-def test_a_wrong_variable_is_named_with_what_would_be_right():
+def test_a_wrong_variable_is_named_with_its_valid_values():
     with pytest.raises(SettingError) as refused:
         read_environment(TABLE, {"CRAWLCTL_CLAIMED_PER_WORKER": "many"})
 
@@ -80,7 +80,7 @@ def test_options_of_a_command_line_are_read():
 
 
 @pytest.mark.parametrize("option", ["worker.claimd=5", "claimed=5", "worker.claimed", "web.secret_key=x"])
-def test_an_option_that_is_none_is_refused(option):
+def test_an_unknown_option_is_refused(option):
     with pytest.raises((InvalidSettings, SettingError)):
         read_options(TABLE, [option])
 
@@ -90,7 +90,7 @@ def test_a_document_is_read_and_written_back():
 
     said = read_document(TABLE, document)
 
-    assert said == {HEARTBEAT_INTERVAL.path: seconds(0.5), NODE_TIMEOUT.path: seconds(3), TELLS_OUTPUTS.path: False}
+    assert said == {HEARTBEAT_INTERVAL.path: seconds(0.5), NODE_TIMEOUT.path: seconds(3), NOTIFIES_OUTPUTS.path: False}
     assert as_document(TABLE, said) == document
 
 
@@ -99,7 +99,7 @@ def test_a_document_is_an_object(document):
     assert list(problems_of(document)) == ["settings"]
 
 
-def test_whatever_is_wrong_is_named_by_its_path_and_nothing_is_taken():
+def test_invalid_settings_are_named_by_path_and_none_is_applied():
     problems = problems_of(
         {
             "cluster": {"heartbeat_interval": "2", "nodetimeout": 5, "node_timeout": 100_000},
@@ -124,7 +124,7 @@ def test_whatever_is_wrong_is_named_by_its_path_and_nothing_is_taken():
     }
 
 
-def test_a_timeout_below_two_beats_is_refused_also_where_one_of_them_is_the_default():
+def test_a_timeout_below_two_heartbeats_is_refused_with_a_default_too():
     assert problems_of({"cluster": {"heartbeat_interval": 6}}) == {
         "cluster.node_timeout": [
             "The timeout of 10 s is too short: one late heartbeat would fail the node. Set at least two heartbeat intervals, 12 s."
@@ -135,7 +135,7 @@ def test_a_timeout_below_two_beats_is_refused_also_where_one_of_them_is_the_defa
 # --- Effective values ----------------------------------------------------------------------------
 
 
-def test_the_command_line_counts_before_the_environment_before_stored_settings_before_the_default():
+def test_settings_apply_in_order_of_command_line_environment_store_default():
     said = [{CLAIMED.path: number} for number in (1, 2, 3)]
     places = ("command_line", "environment", "stored")
 
@@ -152,7 +152,7 @@ def test_the_command_line_counts_before_the_environment_before_stored_settings_b
     ]
 
 
-def test_what_contradicts_itself_between_places_is_refused_with_where_each_comes_from():
+def test_contradictions_between_sources_are_refused_with_both_sources():
     effective = Effective(
         table=TABLE,
         environment={NODE_TIMEOUT.path: seconds(3)},
@@ -187,7 +187,7 @@ def test_zookeeper_needs_an_address_and_credentials_in_two_parts(environment, se
     assert "'crawl'" not in str(refused.value)
 
 
-def test_a_running_process_takes_up_what_it_can_and_the_rest_waits():
+def test_a_running_process_applies_some_settings_and_the_others_wait():
     running = Effective(table=TABLE)
 
     taken = running.taking_up({CLAIMED.path: 5, NODE_TIMEOUT.path: seconds(60)}, version=1)
@@ -207,7 +207,7 @@ def test_a_beat_that_its_own_timeout_does_not_allow_waits_with_the_timeout():
     taken.starting_with({HEARTBEAT_INTERVAL.path: seconds(20), NODE_TIMEOUT.path: seconds(60)}, version=1).check()
 
 
-def test_what_a_later_version_says_no_more_waits_no_more():
+def test_a_document_without_a_wait_in_its_new_version_waits_no_more():
     running = Effective(table=TABLE).taking_up({CLAIMED.path: 5, NODE_TIMEOUT.path: seconds(60)}, version=1)
 
     taken = running.taking_up({}, version=2)
@@ -215,7 +215,7 @@ def test_what_a_later_version_says_no_more_waits_no_more():
     assert (taken[CLAIMED], taken.source(CLAIMED), taken.waiting, taken.version) == (8192, Source.DEFAULT, {}, 2)
 
 
-def test_what_the_environment_says_waits_for_nothing():
+def test_settings_of_the_environment_apply_at_once():
     running = Effective(table=TABLE, environment={NODE_TIMEOUT.path: seconds(10)})
 
     taken = running.taking_up({NODE_TIMEOUT.path: seconds(60)}, version=1)

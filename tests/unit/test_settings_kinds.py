@@ -19,7 +19,7 @@ def test_whole_numbers_are_read(text, expected):
 
 
 @pytest.mark.parametrize("text", ["a", "1.5", "1e3", "1_000", "-1", "0x10", "\u0663", "nan", " ", "0", "9" * 5000])
-def test_what_is_no_whole_number_in_range_is_refused(text):
+def test_a_number_that_is_not_whole_or_out_of_range_is_refused(text):
     with pytest.raises(NotOfThisKind):
         NUMBER.from_text(text)
 
@@ -37,7 +37,7 @@ def test_seconds_become_a_duration(text, expected):
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "1e999", "-1", "0", "61", "1,5", "two", "5s"])
-def test_what_is_no_sensible_duration_is_refused(text):
+def test_an_unreasonable_duration_is_refused(text):
     with pytest.raises(NotOfThisKind):
         DURATION.from_text(text)
 
@@ -50,7 +50,7 @@ def test_a_duration_of_json_is_a_number_in_its_range(value):
 
 
 @pytest.mark.parametrize("seconds", [1, 0.2, 59])
-def test_a_duration_comes_back_from_json_as_it_was(seconds):
+def test_a_duration_survives_a_round_trip_through_json(seconds):
     assert DURATION.as_json(DURATION.from_json(seconds)) == seconds
 
 

@@ -90,7 +90,7 @@ def test_a_killed_service_is_started_again(supervisor, said, diary):
     assert said == ["worker was ended by SIGKILL; it is started again in 1 s."]
 
 
-def test_what_dies_soon_waits_longer_each_time(supervisor, said):
+def test_a_process_that_dies_soon_waits_longer_each_time(supervisor, said):
     supervisor.start(Service(name="hasty", command=("false",), directory=ROOT))
 
     wait_for(lambda: len(said) == 2, meanwhile=supervisor.tend)
@@ -126,7 +126,7 @@ def test_the_last_started_stop_first(supervisor, diary):
     assert pids_of(diary) == []
 
 
-def test_what_does_not_stop_in_time_is_killed(supervisor):
+def test_a_process_that_does_not_stop_in_time_is_killed(supervisor):
     supervisor.start(Service(name="x", command=(sys.executable, "-c", STUBBORN), directory=ROOT, announces=True))
     assert supervisor.announcement("x", within=PATIENCE) == "ready"
     began_at = time.monotonic()

@@ -107,7 +107,7 @@ def test_a_few_percent_of_the_pages_have_each_trap_and_link_to_it():
             assert SITE.trap_url(page, trap) in links_on(SITE.url(page), body_of(SITE, page))
 
 
-def test_robots_disallow_private_pages_and_ask_for_a_delay_only_when_told():
+def test_robots_disallow_private_pages_and_set_a_delay_only_on_request():
     assert write_robots(crawl_delay=None) == b"User-agent: *\nDisallow: /private/\n"
     assert write_robots(crawl_delay=0.5).endswith(b"Crawl-delay: 0.5\n")
 
@@ -128,7 +128,7 @@ def test_a_revision_changes_exactly_the_bodies_that_it_says():
     assert 100 <= len(changes.changed) <= 100 + len(changes.gone_unlinked)
 
 
-def test_of_the_pages_that_go_half_answer_404_and_half_are_only_unlinked():
+def test_half_of_the_removed_pages_answer_404_and_half_are_unlinked():
     (changes,) = REVISED.changes
 
     assert len(changes.gone_404) == len(changes.gone_unlinked) == 20
@@ -136,7 +136,7 @@ def test_of_the_pages_that_go_half_answer_404_and_half_are_only_unlinked():
     assert not any(map(REVISED.is_gone, changes.gone_unlinked))
 
 
-def test_after_a_revision_every_remaining_page_is_still_reached_and_no_unlinked_one():
+def test_a_revised_site_links_every_remaining_page_and_no_other():
     (changes,) = REVISED.changes
 
     reached = pages_reached_by_links(REVISED)
@@ -165,14 +165,14 @@ def test_a_revision_can_be_replaced_and_taken_back():
     assert other.before_revisions() == SITE
 
 
-def test_stamps_differ_between_histories_and_stay_for_what_came_before():
+def test_stamps_differ_between_histories_and_stay_for_older_events():
     other = SITE.at_revision(1, Revision(change=10, gone=8))
 
     assert REVISED.stamp(0) == other.stamp(0) == SITE.stamp(0)
     assert REVISED.stamp(1) != other.stamp(1)
 
 
-def test_a_broken_page_and_what_it_alone_links_to_remain_documents_and_unchanged():
+def test_a_broken_page_and_its_exclusive_links_stay_unchanged_documents():
     broken = SITE.only_parents()[3]
     plan = SITE.at_revision(1, Revision(change=50, gone=10, broken=broken))
     (changes,) = plan.changes
@@ -221,7 +221,7 @@ def test_the_children_of_an_only_parent_have_no_other_link(pages):
         "more than there is",
     ],
 )
-def test_what_cannot_be_is_refused_with_a_sentence(make, sentence):
+def test_an_invalid_value_is_refused_with_a_sentence(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()
 
@@ -229,7 +229,7 @@ def test_what_cannot_be_is_refused_with_a_sentence(make, sentence):
 # The account of a crawl
 
 
-def test_a_first_crawl_is_expected_to_ask_for_everything_reachable_once():
+def test_a_first_crawl_is_expected_to_request_each_reachable_page_once():
     expectation = expect_first_crawl(SITE)
 
     assert expectation.documents == SITE.urls(range(SITE.pages))
@@ -242,7 +242,7 @@ def test_a_first_crawl_is_expected_to_ask_for_everything_reachable_once():
     assert {(500, 200), (301,), (404,), ()} <= set(expectation.statuses.values())
 
 
-def test_the_next_crawl_is_expected_to_get_a_body_only_for_what_changed():
+def test_the_next_crawl_is_expected_to_get_a_body_only_for_changes():
     (changes,) = REVISED.changes
 
     expectation = expect_next_crawl(REVISED)
@@ -317,7 +317,7 @@ def test_an_exact_crawl_is_reported_as_exact(write_log):
         (EXACT, [PAGE, MOVED], [], [f"indexed {MOVED}"]),
     ],
 )
-def test_whatever_a_crawl_left_out_or_did_too_much_is_named(write_log, requests, indexed, missing, extra):
+def test_missing_and_surplus_documents_of_a_crawl_are_named(write_log, requests, indexed, missing, extra):
     report = compare(log=write_log(requests), expectation=EXPECTED, indexed_urls=indexed)
 
     assert (list(report.missing), list(report.extra)) == (missing, extra)

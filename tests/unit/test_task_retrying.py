@@ -4,13 +4,13 @@ import datetime as dt
 
 import pytest
 
+from nodes.errors import Invalid
 from nodes.tasks.retrying import (
     LONGEST_DELAY,
     MOST_CRASHES,
     Archive,
     Exponential,
     Failure,
-    InvalidPolicy,
     Retry,
     TimeTable,
     Why,
@@ -173,10 +173,10 @@ def test_no_policy_retries_a_task_that_lost_several_workers_in_a_row():
     ],
 )
 def test_an_invalid_part_of_a_policy_is_named(stored, path):
-    with pytest.raises(InvalidPolicy) as refused:
+    with pytest.raises(Invalid) as refused:
         read_policy(stored)
 
-    assert refused.value.path == path
+    assert list(refused.value.problems) == [path]
 
 
 def test_policies_nest_only_a_few_times():
@@ -184,5 +184,5 @@ def test_policies_nest_only_a_few_times():
     for _ in range(50):
         stored = {"policy": "filtered", "then": stored}
 
-    with pytest.raises(InvalidPolicy):
+    with pytest.raises(Invalid):
         read_policy(stored)

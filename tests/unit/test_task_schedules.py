@@ -4,7 +4,8 @@ import datetime as dt
 
 import pytest
 
-from nodes.tasks.schedules import InvalidSchedule, due_moment, next_moment, next_moments, read_schedule
+from nodes.errors import Invalid
+from nodes.tasks.schedules import due_moment, next_moment, next_moments, read_schedule
 
 
 def utc(text):
@@ -81,7 +82,7 @@ def test_a_template_that_is_on_time_makes_the_task_of_its_moment(stored):
     ],
 )
 def test_an_invalid_part_of_a_schedule_is_named(stored, path):
-    with pytest.raises(InvalidSchedule) as refused:
+    with pytest.raises(Invalid) as refused:
         read_schedule(stored)
 
-    assert refused.value.path == path
+    assert list(refused.value.problems) == [path]

@@ -9,7 +9,7 @@ TEMPLATES = Path(__file__).parents[2] / "templates" / "ui"
 
 
 @pytest.mark.parametrize("name", sorted(str(path.relative_to(TEMPLATES)) for path in TEMPLATES.rglob("*.html")))
-def test_each_table_says_what_it_is_of_to_who_cannot_see_its_place(name):
+def test_each_table_has_a_caption_for_screen_readers(name):
     text = (TEMPLATES / name).read_text()
 
     unnamed = [table for table in re.findall(r"<table[^>]*>", text) if "aria-label" not in table]

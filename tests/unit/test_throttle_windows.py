@@ -95,7 +95,7 @@ def test_a_window_may_close_at_midnight():
     assert evening.next_change(midnight - HOUR) == midnight
 
 
-def test_the_hour_that_clocks_skip_is_in_no_window_and_the_one_that_they_show_twice_in_it_twice():
+def test_an_hour_that_clocks_skip_is_in_no_window_and_a_repeated_one_twice():
     at_night = Window(opens=dt.time(2), closes=dt.time(3), zone=BERLIN)
     spring, autumn = dt.datetime(2030, 3, 31, tzinfo=dt.UTC), dt.datetime(2030, 10, 27, tzinfo=dt.UTC)
 
@@ -111,7 +111,7 @@ def test_a_day_that_a_country_left_out_is_waited_for():
 
 
 @pytest.mark.parametrize("at", [dt.datetime(2030, 3, 31, 1, tzinfo=dt.UTC)])
-def test_what_is_always_open_never_changes(at):
+def test_an_always_open_window_never_changes(at):
     assert ALWAYS.is_open(at)
     assert ALWAYS.next_change(at) is None
 
@@ -158,7 +158,7 @@ def test_a_window_is_covered_where_another_one_is_open_whenever_it_is(window, ot
         assert all(any(others[place].is_open(at) for place in found) for at in moments)
 
 
-def test_of_windows_that_cover_another_as_few_as_may_be_are_named():
+def test_the_fewest_windows_that_cover_another_are_named():
     morning, evening = Window(opens=dt.time(0), closes=dt.time(12)), Window(opens=dt.time(12), closes=dt.time(0))
 
     assert covered_by(ALWAYS, [morning, evening]) == [0, 1]

@@ -76,7 +76,7 @@ def test_the_bin_that_was_served_longest_ago_comes_first():
     assert [turn.lane.id for turn in turns] == [13, 12, 11]
 
 
-def test_of_one_priority_lanes_that_are_ahead_and_others_take_turns():
+def test_lanes_ahead_and_others_of_one_priority_take_turns():
     lanes = [
         *(seen_lane(id=10 + place, bin_id=10 + place) for place in range(3)),
         *(seen_lane(id=20 + place, bin_id=20 + place, is_ahead=True, served_at=NOON) for place in range(2)),
@@ -107,7 +107,7 @@ def test_a_turn_with_a_gap_is_two_seconds_of_work(gap, documents):
     assert sum(turn.documents for turn in turns + successors) * gap <= LONGEST_PLAN.total_seconds() or not successors
 
 
-def test_bytes_limit_a_bin_to_one_turn_of_what_may_be_read_in_its_time():
+def test_a_limit_of_bytes_gives_a_bin_one_turn_of_the_bytes_in_its_time():
     turns, _ = plan(seen_bin(bytes_per_second=2 * EXPECTED_BYTES), seen_lane(), seen_lane(), workers=3)
 
     assert shapes(turns) == [(4, 4)]
@@ -132,7 +132,7 @@ def test_a_turn_without_a_gap_is_two_seconds_of_answers(answer_seconds, document
 
 
 @pytest.mark.parametrize(("claims", "documents"), [(8192, 1024), (256, 32), (4, 1)])
-def test_a_turn_holds_an_eighth_of_what_the_smallest_worker_may_claim(claims, documents):
+def test_a_turn_holds_an_eighth_of_the_smallest_workers_limit(claims, documents):
     turns, _ = plan(seen_bin(requests=250, answer_seconds=0.01), largest=largest_turn(claims))
 
     assert shapes(turns) == [(documents, 250)]
@@ -150,14 +150,14 @@ def test_each_worker_gets_documents_for_its_share_of_the_requests():
     assert shapes(turns) == [(8, 4), (8, 4)]
 
 
-def test_a_bin_that_was_asked_too_much_of_gets_one_document_to_try():
+def test_an_overloaded_bin_gets_one_trial_document():
     turns, _ = plan(seen_bin(back_off_level=3), seen_lane(), seen_lane(), workers=2)
 
     assert [(turn.documents, turn.requests, turn.is_trial) for turn in turns] == [(1, 1, True)]
     assert plan(seen_bin(back_off_level=3, turns=[sent()], open_requests=1))[0] == []
 
 
-def test_what_is_denied_is_handed_out_without_any_pace():
+def test_denied_documents_are_handed_out_without_a_pace():
     closed = {"gap": 60.0, "not_before": NOON + seconds(60), "is_known": False}
 
     turns, _ = plan(seen_bin(denied=True, **closed))
@@ -165,7 +165,7 @@ def test_what_is_denied_is_handed_out_without_any_pace():
     assert [(turn.documents, turn.limits.denied) for turn in turns] == [(DOCUMENTS_A_TURN, True)]
 
 
-def test_a_turn_that_was_sent_is_followed_by_one_without_requests_of_its_own():
+def test_a_successor_of_a_sent_turn_has_no_requests_of_its_own():
     turns, _ = plan(seen_bin(gap=1.0, turns=[sent()], open_requests=4))
 
     assert [(turn.requests, turn.follows.id) for turn in turns] == [(0, 7)]
@@ -183,7 +183,7 @@ def test_a_limited_bin_has_one_turn_and_one_successor_at_most(open_turns):
     assert [place.until for place in waiting] == [None]
 
 
-def test_an_unknown_host_is_asked_for_one_document_first():
+def test_an_unknown_host_gets_one_document_first():
     assert shapes(plan(seen_bin(is_known=False), seen_lane(), seen_lane(), workers=2)[0]) == [(1, 1)]
     assert plan(seen_bin(is_known=False, turns=[sent()], open_requests=1))[0] == []
 
@@ -201,13 +201,13 @@ def test_open_requests_are_shared_out_between_the_workers(requests, workers, sha
     assert [turn.requests for turn in turns] == shares
 
 
-def test_what_is_open_already_is_not_given_again():
+def test_an_open_turn_is_not_given_again():
     turns, _ = plan(seen_bin(requests=4, turns=[sent(has_follower=True)], open_requests=3))
 
     assert [turn.requests for turn in turns] == [1]
 
 
-def test_what_was_given_under_a_higher_limit_is_not_handed_on():
+def test_requests_of_a_higher_limit_are_not_passed_on():
     of_eight = [sent(turn_id) for turn_id in range(4)]
 
     assert plan(seen_bin(requests=3, open_requests=8, turns=of_eight))[0] == []
@@ -236,7 +236,7 @@ def test_the_requests_of_a_bin_never_exceed_its_limit(requests, workers, taken, 
 # --- Times ---------------------------------------------------------------------------------------
 
 
-def test_a_host_that_asked_for_time_gets_it():
+def test_a_host_that_requested_a_pause_gets_it():
     turns, waiting = plan(seen_bin(back_off_until=NOON + seconds(30)))
 
     assert turns == []
@@ -254,7 +254,7 @@ def test_a_turn_is_handed_out_only_shortly_before_its_first_start():
 # --- Order of lanes ------------------------------------------------------------------------------
 
 
-def test_the_place_goes_by_priority_and_then_to_whom_was_served_longest_ago():
+def test_a_place_goes_by_priority_and_then_to_the_longest_unserved_lane():
     lately, long_ago, never = (
         seen_lane(served_at=NOON - seconds(1)),
         seen_lane(served_at=NOON - seconds(9)),
@@ -270,7 +270,7 @@ def test_the_place_goes_by_priority_and_then_to_whom_was_served_longest_ago():
     assert chosen(lately, long_ago) == long_ago
 
 
-def test_the_lane_of_another_owner_goes_first_but_not_for_longer_than_is_courteous():
+def test_the_lane_of_another_owner_goes_first_for_a_limited_time():
     mine = seen_lane(served_at=NOON - seconds(1))
     rival = {"gap": 1.0, "has_rival": True, "rival_priority": 5, "rival_served_at": NOON - seconds(5)}
     just_freed = seen_bin(**rival, closed_at=NOON)
@@ -281,7 +281,7 @@ def test_the_lane_of_another_owner_goes_first_but_not_for_longer_than_is_courteo
 
 
 @pytest.mark.parametrize("theirs", [{"rival_priority": 9}, {"rival_priority": 5, "rival_served_at": NOON}])
-def test_a_rival_who_is_not_before_me_holds_nothing_up(theirs):
+def test_a_rival_behind_the_lane_delays_nothing(theirs):
     mine = seen_lane(served_at=NOON - seconds(1))
 
     turns, _ = plan(seen_bin(gap=1.0, has_rival=True, closed_at=NOON, **theirs), mine)
@@ -299,7 +299,7 @@ def test_each_bin_is_planned_for_itself():
     assert [place.lane for place in waiting] == [lanes[3], lanes[1]]
 
 
-def test_a_turn_is_followed_only_by_what_its_worker_may_have():
+def test_a_turn_is_followed_only_by_lanes_that_its_worker_may_have():
     limited = seen_bin(gap=1.0, turns=[sent(worker=WORKER)])
     mine, others = (seen_lane(tag="x", workers=frozenset({one})) for one in (WORKER, OTHER))
 
@@ -307,7 +307,7 @@ def test_a_turn_is_followed_only_by_what_its_worker_may_have():
     assert plan(limited, others) == ([], [NoPlace(others, None)])
 
 
-def test_who_is_first_in_line_and_may_not_follow_gets_the_place_when_the_turn_has_ended():
+def test_the_first_lane_that_may_not_follow_gets_the_place_after_the_turn():
     first = seen_lane(tag="x", workers=frozenset({OTHER}), priority=1)
     second = seen_lane(priority=9)
 
@@ -344,7 +344,7 @@ def below(*ids, parent=ADDRESS, **facts):
     own=st.lists(st.integers(1, 8), min_size=1, max_size=8),
     kind=st.sampled_from([ADDRESS, POLICY]),
 )
-def test_what_bins_have_open_together_never_exceeds_the_limit_of_their_parent(most, taken, own, kind):
+def test_open_requests_of_hosts_never_exceed_the_limit_of_their_parent(most, taken, own, kind):
     bins = [
         seen_bin(id=n, requests=requests, parent=ADDRESS if kind == ADDRESS else None) for n, requests in enumerate(own)
     ]
@@ -364,7 +364,7 @@ def test_all_turns_of_a_limited_parent_go_to_one_worker():
     assert {(turn.worker, turn.together) for turn in plan_under(held, *below(1, 2, 3, gap=1.0))[0]} == {(WORKER, None)}
 
 
-def test_each_turn_of_a_limited_parent_has_its_requests_since_its_worker_counts_what_is_open():
+def test_each_turn_of_a_limited_parent_has_its_own_requests():
     held = seen_parent(requests=1, gap=0.5, workers=frozenset({WORKER}), open_documents=3, open_requests=3)
 
     turns, _ = plan_under(held, *below(1, 2, 3, gap=1.0))
@@ -373,13 +373,13 @@ def test_each_turn_of_a_limited_parent_has_its_requests_since_its_worker_counts_
 
 
 @pytest.mark.parametrize("workers", [{None}, {WORKER, OTHER}, {WORKER, None}])
-def test_nothing_more_of_a_limited_parent_is_given_while_it_is_not_known_who_keeps_its_pace(workers):
+def test_a_limited_parent_gets_no_turn_while_its_keeper_is_unknown(workers):
     turns, _ = plan_under(seen_parent(gap=0.5, workers=frozenset(workers), open_requests=1), *below(1, 2))
 
     assert turns == []
 
 
-def test_of_a_limited_parent_no_more_is_given_than_ten_seconds_of_its_pace():
+def test_a_limited_parent_gives_at_most_ten_seconds_of_its_pace():
     turns, _ = plan_under(seen_parent(gap=1.0), *below(*range(1, 30), gap=1.0))
 
     assert sum(turn.documents for turn in turns) == 10
@@ -387,13 +387,13 @@ def test_of_a_limited_parent_no_more_is_given_than_ten_seconds_of_its_pace():
     assert plan_under(full, *below(1))[0] == []
 
 
-def test_a_turn_below_a_parent_is_not_followed_so_that_others_have_their_turn():
+def test_a_turn_below_a_parent_has_no_successor_so_that_others_have_turns():
     follows = seen_bin(id=1, parent=ADDRESS, turns=[sent()], open_requests=4)
 
     assert plan_under(seen_parent(open_requests=4), follows)[0] == []
 
 
-def test_those_that_wait_for_an_address_come_back_one_after_the_other():
+def test_hosts_that_wait_for_an_address_return_one_by_one():
     _, waiting = plan_under(seen_parent(requests=2, open_requests=2), *below(1, 2, 3))
 
     moments = [place.until for place in waiting]
@@ -401,7 +401,7 @@ def test_those_that_wait_for_an_address_come_back_one_after_the_other():
     assert moments[0] > NOON
 
 
-def test_those_that_wait_for_what_limits_the_whole_group_stay_in_line():
+def test_lanes_that_wait_for_a_limit_of_the_whole_group_stay_in_line():
     assert plan_under(seen_parent(POLICY, requests=2, open_requests=2), *below(1, 2, parent=POLICY)) == ([], [])
 
 
@@ -409,7 +409,7 @@ def test_a_parent_that_backs_off_keeps_all_its_bins_back():
     assert plan_under(seen_parent(back_off_until=NOON + seconds(30)), *below(1, 2))[0] == []
 
 
-def test_bins_below_no_parent_are_planned_as_if_there_was_none():
+def test_bins_without_a_parent_are_planned_alone():
     turns, _ = plan_under(seen_parent(requests=1, open_requests=1), seen_bin(id=1), *below(2))
 
     assert [turn.lane.bin_id for turn in turns] == [1] * len(turns)

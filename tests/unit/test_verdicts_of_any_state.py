@@ -126,7 +126,7 @@ TRUE_OF_HOSTS = {
 TRUE_OF_JOBS = {
     Cause.DISK: lambda job, cluster: cluster.disk_shortage,
     Cause.NOT_RUNNING: lambda job, _: job.state.phase == Phase.INACTIVE,
-    Cause.STOPPING: lambda job, _: job.state.stop_request != StopRequest.NONE,
+    Cause.ABORTING: lambda job, _: job.state.stop_request != StopRequest.NONE,
     Cause.CONNECTOR: lambda job, _: not job.state.connectors_ready,
     Cause.PAUSED: lambda job, _: job.state.pause != Pause.NO,
     Cause.OUTPUT: lambda job, _: job.state.pause != Pause.NO and job.is_paused_by_output,
@@ -143,7 +143,7 @@ TRUE_OF_DOCUMENTS = {
     Cause.GATE: lambda document: document.gate,
     Cause.BUDGET: lambda document: document.budget_is_used,
     Cause.RETRY: lambda document: is_later(document.check_time),
-    Cause.IN_WORK: lambda document: document.is_claimed,
+    Cause.IN_PROGRESS: lambda document: document.is_claimed,
 }
 
 
@@ -178,13 +178,13 @@ def test_a_waiting_document_is_held_by_a_cause_that_is_true(document, job, clust
 
 
 @given(job=jobs, cluster=clusters, host=hosts, waiting=st.integers(0, 3), in_progress=st.integers(0, 3))
-def test_a_job_with_a_queue_never_has_nothing_to_say(job, cluster, host, waiting, in_progress):
+def test_a_job_with_a_queue_always_has_a_verdict(job, cluster, host, waiting, in_progress):
     hosts_of_job = [HostOfJob(judge_host(host, now=NOON), host.waiting, host.in_progress)]
 
     verdict = judge_job(job, cluster, waiting=waiting, in_progress=in_progress, hosts=hosts_of_job)
 
     if waiting:
-        assert verdict.cause not in {Cause.NOTHING_WAITS, Cause.IN_WORK}
+        assert verdict.cause not in {Cause.NOTHING_WAITS, Cause.IN_PROGRESS}
     if job.state.may_be_stuffed and cluster == ClusterSeen(1, 1) and waiting:
         assert verdict.cause in {judge_host(host, now=NOON).cause, Cause.NEXT}
 
@@ -198,7 +198,7 @@ def test_a_job_with_a_queue_never_has_nothing_to_say(job, cluster, host, waiting
     lent=st.integers(0, 20),
     is_known=st.booleans(),
 )
-def test_what_stuffing_gives_no_turn_is_held_by_a_limit(
+def test_hosts_without_a_turn_from_stuffing_are_held_by_a_limit(
     bounds, not_before, back_off_until, back_off_level, turns, lent, is_known
 ):
     """For a ready lane without a turn, the verdict names a limit. For one with a turn, it names no closed limit."""

@@ -24,5 +24,5 @@ def test_the_public_internet_may_be_connected_to(address):
      "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1", "::ffff:0:127.0.0.1", "2002:7f00:1::", "2002:a9fe:a9fe::1",
      "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe"],
 )  # fmt: skip
-def test_what_is_not_public_is_refused_in_every_spelling(address):
+def test_private_addresses_are_refused_in_every_spelling(address):
     assert not is_public(address)

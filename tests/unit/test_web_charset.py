@@ -130,7 +130,7 @@ def test_a_page_in_utf8_with_a_few_wrong_bytes_is_still_utf8(content_type):
     assert decoded(body, content_type) == page(TEXTS["russian"][1]) + "\ufffd"
 
 
-def test_a_page_that_is_no_utf8_at_all_is_guessed_whatever_its_header_says():
+def test_a_page_that_is_not_utf8_is_guessed_whatever_its_header_says():
     body, html = coded(page(TEXTS["russian"][1]), "windows-1251")
 
     assert decoded(body, "text/html; charset=utf-8") == html

@@ -87,7 +87,7 @@ def test_a_cookie_for_a_registered_domain_goes_to_its_hosts():
 
 
 @pytest.mark.parametrize("end", ["Max-Age=0", "Max-Age=-1", "Expires=Thu, 01 Jan 1970 00:00:00 GMT"])
-def test_a_cookie_that_is_taken_back_or_replaced_is_gone(end):
+def test_a_revoked_or_replaced_cookie_no_longer_exists(end):
     held = Cookies().with_those_of(SET_BY, ["a=1; Path=/", "b=2; Path=/", "b=3; Path=/"])
 
     assert held.with_those_of(SET_BY, [f"a=; Path=/; {end}"]).header_for(SET_BY) == "b=3"

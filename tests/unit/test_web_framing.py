@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.connectors.repository.web.framing import BadFraming, BodyByLength, BodyInChunks, BodyToTheEnd, mended_head
+from jobs.connectors.repository.web.framing import BadFraming, BodyByLength, BodyInChunks, BodyToTheEnd, repaired_head
 
 STATUS = b"HTTP/1.1 200 OK\r\n"
 
@@ -105,12 +105,12 @@ def test_a_body_without_length_ends_with_its_connection():
     ],
 )  # fmt: skip
 def test_a_head_is_mended_as_browsers_understand_it(head, mended):
-    assert mended_head(STATUS + head + b"\r\n") == STATUS + mended + b"\r\n"
+    assert repaired_head(STATUS + head + b"\r\n") == STATUS + mended + b"\r\n"
 
 
 @pytest.mark.parametrize("status", [b"http/1.1 200 OK", b"HTTP/2 200 OK", b"HTTP/1.1  200OK", b"HTTP/1.1\t200 OK "])
 def test_a_status_line_is_mended_as_browsers_understand_it(status):
-    assert mended_head(status + b"\r\nX-A: b\r\n\r\n") == STATUS + b"X-A: b\r\n\r\n"
+    assert repaired_head(status + b"\r\nX-A: b\r\n\r\n") == STATUS + b"X-A: b\r\n\r\n"
 
 
 @pytest.mark.parametrize(
@@ -126,4 +126,4 @@ def test_a_status_line_is_mended_as_browsers_understand_it(status):
     ],
 )
 def test_a_head_without_a_certain_meaning_stays_as_it_is(head):
-    assert mended_head(head) == head
+    assert repaired_head(head) == head

@@ -39,7 +39,7 @@ def test_bad_links_and_those_out_of_scope_are_left_out():
     ]
 
 
-def test_the_scope_is_asked_once_about_a_spelling():
+def test_the_scope_is_checked_once_for_a_spelling():
     asked = []
     table = make_table(admits=lambda url: asked.append(url) or True)
 
@@ -51,7 +51,7 @@ def test_the_scope_is_asked_once_about_a_spelling():
 
 @given(pages=st.lists(st.tuples(st.sampled_from(BASES), st.lists(st.sampled_from(HREFS), max_size=6)), max_size=12))
 @pytest.mark.parametrize("capacity", [1, 5, 1000])
-def test_what_the_table_remembers_never_changes_what_a_link_means(pages, capacity):
+def test_the_cache_never_changes_the_target_of_a_link(pages, capacity):
     table = make_table(capacity=capacity)
 
     for base, hrefs in pages:
@@ -66,7 +66,7 @@ def test_what_the_table_remembers_never_changes_what_a_link_means(pages, capacit
 
 
 @pytest.mark.parametrize("href", ["//c.example/x", "/\\c.example/x", "/\t/c.example/x"])
-def test_two_slashes_begin_a_host_also_where_a_known_address_has_them_in_its_path(href):
+def test_two_slashes_start_a_host_even_if_a_known_path_contains_them(href):
     table = make_table()
     urls(table, ["http://a.example//c.example/x", "http://a.example/\t/c.example/x"], "http://a.example/")
 
@@ -101,7 +101,7 @@ def test_places_of_one_document_are_one_spelling():
     assert table._young.size == 1
 
 
-def test_what_is_met_again_takes_no_more_room():
+def test_a_known_word_takes_no_more_room():
     table = make_table()
     hrefs = ["x", "../y", "/a/../z", "http://a.example:80/", "javascript:x"]
 
@@ -122,7 +122,7 @@ def test_long_spellings_are_read_but_not_kept():
 
 
 @pytest.mark.parametrize("spelling", ["http://www.a.example/x", "http://www.a.example", "HTTP://www.a.example/%7ex"])
-def test_a_link_that_is_refused_only_for_now_is_looked_at_again(spelling):
+def test_a_link_that_is_refused_temporarily_is_checked_again(spelling):
     admitted = set()
     table = LinkTable(admits=lambda url: bool(admitted), is_near=lambda url: "a.example" in url)
     assert urls(table, [spelling], "http://a.example/") == []

@@ -54,7 +54,7 @@ def test_a_job_has_no_logins_of_its_own():
         specification_of(Asked(specification={"logins": [LOGIN]}))
 
 
-def test_secrets_are_sealed_once_and_read_as_they_were_said():
+def test_secrets_are_sealed_once_and_read_unchanged():
     said = {"user_agent": "me", "logins": [{**LOGIN, "fields": [{"name": "user", "value": "me"}, SECRET]}]}
 
     stored = CONFIGURATION.sealed(said)
@@ -65,7 +65,7 @@ def test_secrets_are_sealed_once_and_read_as_they_were_said():
     assert "sesame" not in repr(specification_of(Asked(configuration=stored)))
 
 
-def test_what_another_key_sealed_cannot_be_read(settings):
+def test_a_secret_sealed_with_another_key_cannot_be_read(settings):
     sealed = seal("sesame")
     assert unseal(sealed) == "sesame"
     settings.SECRET_KEY = "another"
@@ -93,13 +93,13 @@ def test_what_another_key_sealed_cannot_be_read(settings):
         ("<textarea name=a>words</textarea>", {"a": "words"}),
     ],
 )
-def test_of_a_form_is_sent_what_a_browser_would_send(inside, values):
+def test_a_form_is_sent_as_a_browser_would_send_it(inside, values):
     assert forms_of(f"<form method=POST action=/to>{inside}</form>") == [
         Form(action="/to", is_posted=True, values=values)
     ]
 
 
-def test_a_form_is_sent_to_its_own_page_by_get_if_it_says_nothing():
+def test_a_form_without_attributes_is_sent_to_its_page_by_get():
     assert forms_of("<form></form><p>") == [Form(action="", is_posted=False, values={})]
 
 

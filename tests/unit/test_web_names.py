@@ -39,7 +39,7 @@ async def test_a_name_without_address_is_an_error_of_its_own_only(resolver, monk
     assert results[2][0]["host"] == "127.0.0.1"
 
 
-async def test_names_that_do_not_answer_hold_up_no_other(resolver, monkeypatch):
+async def test_names_without_an_answer_delay_no_other(resolver, monkeypatch):
     answer = threading.Event()
 
     def look_up(host, port, family):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.connectors.repository.web.page import RobotsWishes, read_page, wishes_of_headers
+from jobs.connectors.repository.web.page import RobotsDirectives, directives_of_headers, read_page
 
 
 def read(html):
@@ -107,40 +107,40 @@ def test_the_first_base_with_an_address_counts(html, base):
 
 
 @pytest.mark.parametrize(
-    ("html", "wishes"),
+    ("html", "robots"),
     [
-        ("<meta name=robots content='index, follow'>", RobotsWishes()),
-        ("<meta name=ROBOTS content='NoIndex'>", RobotsWishes(noindex=True)),
-        ("<meta name=robots content='nofollow'>", RobotsWishes(nofollow=True)),
-        ("<meta name=robots content=none>", RobotsWishes(noindex=True, nofollow=True)),
-        ("<meta name=crawlctl content=noindex>", RobotsWishes(noindex=True)),
-        ("<meta name=otherbot content=noindex>", RobotsWishes()),
-        ("<meta name=robots content=noindex><meta name=robots content=nofollow>", RobotsWishes(True, True)),
-        ("<body><meta name=robots content='max-snippet:-1, noindex'>", RobotsWishes(noindex=True)),
+        ("<meta name=robots content='index, follow'>", RobotsDirectives()),
+        ("<meta name=ROBOTS content='NoIndex'>", RobotsDirectives(noindex=True)),
+        ("<meta name=robots content='nofollow'>", RobotsDirectives(nofollow=True)),
+        ("<meta name=robots content=none>", RobotsDirectives(noindex=True, nofollow=True)),
+        ("<meta name=crawlctl content=noindex>", RobotsDirectives(noindex=True)),
+        ("<meta name=otherbot content=noindex>", RobotsDirectives()),
+        ("<meta name=robots content=noindex><meta name=robots content=nofollow>", RobotsDirectives(True, True)),
+        ("<body><meta name=robots content='max-snippet:-1, noindex'>", RobotsDirectives(noindex=True)),
     ],
 )
-def test_what_a_page_asks_of_robots(html, wishes):
-    assert read(html).wishes == wishes
+def test_the_robots_rules_of_a_page(html, robots):
+    assert read(html).robots == robots
 
 
 @pytest.mark.parametrize(
-    ("headers", "wishes"),
+    ("headers", "robots"),
     [
-        (["noindex"], RobotsWishes(noindex=True)),
-        (["noindex, nofollow"], RobotsWishes(True, True)),
-        (["noarchive", "none"], RobotsWishes(True, True)),
-        (["crawlctl: noindex"], RobotsWishes(noindex=True)),
-        (["CrawlCtl: noindex, nofollow"], RobotsWishes(True, True)),
-        (["otherbot: noindex"], RobotsWishes()),
-        (["otherbot: noindex", "nofollow"], RobotsWishes(nofollow=True)),
-        (["unavailable_after: 25 Jun 2030 15:00:00 PST"], RobotsWishes()),
-        (["max-snippet: 5, noindex"], RobotsWishes(noindex=True)),
-        (["noindex, max-snippet: 5"], RobotsWishes(noindex=True)),
-        ([":", "", ",,"], RobotsWishes()),
+        (["noindex"], RobotsDirectives(noindex=True)),
+        (["noindex, nofollow"], RobotsDirectives(True, True)),
+        (["noarchive", "none"], RobotsDirectives(True, True)),
+        (["crawlctl: noindex"], RobotsDirectives(noindex=True)),
+        (["CrawlCtl: noindex, nofollow"], RobotsDirectives(True, True)),
+        (["otherbot: noindex"], RobotsDirectives()),
+        (["otherbot: noindex", "nofollow"], RobotsDirectives(nofollow=True)),
+        (["unavailable_after: 25 Jun 2030 15:00:00 PST"], RobotsDirectives()),
+        (["max-snippet: 5, noindex"], RobotsDirectives(noindex=True)),
+        (["noindex, max-snippet: 5"], RobotsDirectives(noindex=True)),
+        ([":", "", ",,"], RobotsDirectives()),
     ],
 )
-def test_what_headers_ask_of_robots(headers, wishes):
-    assert wishes_of_headers(headers, robots_name="crawlctl") == wishes
+def test_the_robots_rules_in_headers(headers, robots):
+    assert directives_of_headers(headers, robots_name="crawlctl") == robots
 
 
 @given(st.text(alphabet="<>/abphdivsmn =\"'!-&#x;0\x00\x1e\ud7ff", max_size=200))
@@ -171,7 +171,7 @@ def test_every_text_is_a_page(html):
         pytest.param("<a><b><i><div>" * 25_000 + "</a></b></i>" * 25_000, id="ends in another order"),
     ],
 )
-def test_no_page_holds_up_the_process(html):
+def test_no_page_blocks_the_process(html):
     begun = time.perf_counter()
 
     read(html)
@@ -194,15 +194,15 @@ def test_honest_pages_are_read_whole(html):
     assert read(html + "<a href=the-last>the last</a>").links[-1] == "the-last"
 
 
-def test_what_a_template_holds_is_not_there():
+def test_content_of_a_template_element_is_ignored():
     page = read("<template><a href=a>no</a><meta name=robots content=none></template><a href=b>yes</a>")
 
-    assert (page.links, page.text, page.wishes) == (["b"], "yes", RobotsWishes())
+    assert (page.links, page.text, page.robots) == (["b"], "yes", RobotsDirectives())
 
 
 def test_a_template_of_another_vocabulary_hides_nothing():
     assert read("<math><template><a href=a>x</a></template></math>").links == ["a"]
 
 
-def test_a_main_part_inside_of_what_is_no_text_is_none():
+def test_a_main_element_inside_of_a_script_is_ignored():
     assert read("<nav><main>a long list of links</main></nav>yes").text == "yes"

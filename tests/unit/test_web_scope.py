@@ -57,7 +57,7 @@ from jobs.connectors.repository.web.suffixes import registrable_domain
         (ScopeKind.ANY, "http://example.com/", ["http://other.example/"], []),
     ],
 )  # fmt: skip
-def test_a_kind_of_scope_holds_what_it_says(kind, seed, inside, outside):
+def test_a_kind_of_scope_contains_its_documents(kind, seed, inside, outside):
     scope = Scope(kind=kind, seeds=[seed])
 
     assert [url for url in [seed, *inside] if not scope.admits(url)] == []
@@ -85,7 +85,7 @@ def test_patterns_narrow_the_scope():
     assert scope.why_not("http://b.example/en/x") == "outside of the scope 'host' of every seed"
 
 
-def test_a_stored_link_may_lead_to_a_host_that_a_seed_may_have_redirected_to():
+def test_a_stored_link_may_lead_to_a_host_that_a_seed_redirected_to():
     scope = Scope(kind=ScopeKind.HOST, seeds=["http://a.example.org/"], exclude=["private"])
 
     assert scope.may_admit("http://a.example.org/page")

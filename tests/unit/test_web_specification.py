@@ -12,7 +12,7 @@ from jobs.connectors.schema import BadSpecification
 from jobs.settings.table import ROBOTS_NAME
 
 
-def test_what_is_stored_is_read_with_its_types():
+def test_stored_values_are_read_with_their_types():
     stored = {
         "scope": "domain", "include": ["a"], "exclude": ["b", "c"], "max_depth": 3, "user_agent": "Bot/1",
         "allow_private_networks": True, "robots_wait": 1.5,
@@ -24,7 +24,7 @@ def test_what_is_stored_is_read_with_its_types():
     )  # fmt: skip
 
 
-def test_what_is_left_out_has_its_default():
+def test_a_missing_field_has_its_default():
     assert WebSpecification.read({}, seeds=["http://a.example/"]) == WebSpecification(seeds=("http://a.example/",))
 
 
@@ -68,7 +68,7 @@ def test_the_name_in_robots_txt_is_that_of_the_user_agent_unless_set(configurati
         ({"robots_wait": "60"}, "robots_wait"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(stored, field):
+def test_an_invalid_value_is_refused_by_name(stored, field):
     with pytest.raises(BadSpecification) as refused:
         WebSpecification.read(stored, seeds=[])
 

@@ -89,7 +89,7 @@ def test_bodies_are_decoded_as_browsers_do(body, content_type, text):
 
 
 @pytest.mark.parametrize("codec", ["utf-8", "utf-16", "cp1252", "gb18030", "shift_jis"])
-def test_no_bytes_give_what_a_database_refuses(codec):
+def test_no_bytes_yield_text_that_a_database_refuses(codec):
     text = decoded(bytes(range(256)) * 9, f"text/html; charset={codec}")
 
     assert "\x00" not in text

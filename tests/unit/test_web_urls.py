@@ -98,7 +98,7 @@ def test_a_bad_address_is_refused_with_its_reason(typed, reason):
     assert refused.value.reason == reason
 
 
-def test_the_limits_count_what_they_say():
+def test_the_limits_count_their_own_units():
     longest = "http://example.com/" + "a" * (2083 - len("http://example.com/"))
 
     assert canonical(longest) == longest
@@ -109,7 +109,7 @@ def test_the_limits_count_what_they_say():
         canonical("http://example.com/a/b", limits=Limits(path_segments=1))
 
 
-def test_no_error_tells_a_password():
+def test_no_error_shows_a_password():
     for typed in ("http://user:secret@example.com:99999/", "ftp://user:secret@example.com/", "http:\\\\u:secret@h:0\\"):
         with pytest.raises(BadUrl) as refused:
             canonical(typed)
@@ -216,7 +216,7 @@ def read_or_refused(href, base):
 @example(href="/page", base="http://user:word@a.example/b")
 @example(href="http:page", base="http://a.example/b/c")
 @example(href="//b.example/", base="http://a.example/")
-def test_what_is_read_without_a_parser_is_what_the_parser_reads(href, base):
+def test_the_fast_path_reads_the_same_as_the_parser(href, base):
     try:
         base = canonical(base)
     except BadUrl:

@@ -43,7 +43,7 @@ def test_the_gap_counts_from_when_a_busy_loop_lets_the_request_go():
     assert queue.next_start > time.monotonic() + GAP - BUSY / 2
 
 
-def test_a_request_that_was_let_go_before_its_worker_froze_is_not_sent_after():
+def test_a_request_sent_before_its_worker_froze_is_not_sent_after():
     queue = queue_with(gap=GAP)
 
     with pytest.raises(asyncio.CancelledError):
@@ -85,7 +85,7 @@ def test_that_it_has_left_counts_once():
     assert heard == [0]
 
 
-def test_where_there_is_no_gap_nobody_waits_to_hear_of_it():
+def test_requests_without_a_gap_wait_for_no_report():
     queue = queue_with(gap=0.0)
     heard = []
     pace = pace_of(queue, left=lambda: heard.append(queue.paced.leaving))
@@ -100,7 +100,7 @@ def test_where_there_is_no_gap_nobody_waits_to_hear_of_it():
     assert (heard, queue.paced.leaving) == ([], 0)
 
 
-def test_of_documents_that_a_busy_loop_began_together_the_second_waits_for_the_first():
+def test_the_second_of_documents_started_together_waits_for_the_first():
     queue = queue_with(gap=GAP)
     left_at = []
 
@@ -131,8 +131,8 @@ def test_no_document_begins_while_a_request_of_a_bin_with_a_gap_is_leaving(gap, 
     assert queue.may_begin == may_begin
 
 
-def test_results_wait_longer_for_each_other_while_much_is_in_hand():
+def test_results_wait_longer_for_each_other_if_many_are_expected():
     set_for_it = dt.timedelta(seconds=0.2)
 
-    assert results_wait(set_for_it, in_hand=0) == 0.2
-    assert results_wait(set_for_it, in_hand=200) == 0.4
+    assert results_wait(set_for_it, waiting=0) == 0.2
+    assert results_wait(set_for_it, waiting=200) == 0.4

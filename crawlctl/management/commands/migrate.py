@@ -7,7 +7,7 @@ from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import connections
 
-from nodes.database.connections import unhurried
+from nodes.database.connections import without_timeouts
 from nodes.database.schema import NodesBeat, SchemaRefused, refuse_other_versions, refuse_while_nodes_beat
 
 
@@ -29,5 +29,5 @@ class Command(migrate.Command):
         except (SchemaRefused, NodesBeat) as error:
             raise CommandError(str(error), returncode=2) from error
         connection.ensure_connection()
-        with unhurried(connection.connection):
+        with without_timeouts(connection.connection):
             super().handle(*args, **options)

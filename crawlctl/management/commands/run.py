@@ -10,13 +10,13 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
 from crawlctl.access.accounts import ensure_administrator
-from crawlctl.logs.handler import say_on_standard_output, why_unwritable
+from crawlctl.logs.handler import print_to_standard_output, why_unwritable
 from crawlctl.processes import services
 from crawlctl.processes.startup import make_database_ready
 from crawlctl.processes.supervisor import StopRequest, Supervisor
 from crawlctl.web import sockets
 from jobs.settings.table import DRAIN_TIMEOUT, PORT
-from nodes.management.database import look_at_sessions
+from nodes.management.database import check_room_for_sessions
 from nodes.management.metrics_option import add_metrics_options, options_of_others
 from nodes.settings.running import current
 
@@ -49,7 +49,7 @@ class Command(BaseCommand):
         supervisor = Supervisor(say=self._say)
         stop_request = StopRequest(supervisor)
         make_database_ready()
-        look_at_sessions(nodes=2 + workers)
+        check_room_for_sessions(nodes=2 + workers)
         self.stdout.write(ensure_administrator())
         # This process needs its own connections no longer. The embedded server runs while this process lives.
         connections.close_all()
@@ -70,7 +70,7 @@ class Command(BaseCommand):
                 self.stdout.flush()
                 while not stop_request.was_made:
                     supervisor.tend()
-                    self._look_at_the_log()
+                    self._read_log()
                     time.sleep(_TICK)
             finally:
                 supervisor.stop(within=current()[DRAIN_TIMEOUT].total_seconds() + 2)
@@ -81,17 +81,17 @@ class Command(BaseCommand):
         try:
             self.stderr.write(sentence)
         except OSError as error:
-            say_on_standard_output(error.strerror or str(error))
+            print_to_standard_output(error.strerror or str(error))
             self.stdout.write(sentence)
 
-    def _look_at_the_log(self) -> None:
+    def _read_log(self) -> None:
         """Report once that the log of all services cannot be written, and once that it can be written again."""
         if time.monotonic() - self._looked_at < _LOG_LOOK:
             return
         self._looked_at = time.monotonic()
         why = why_unwritable()
         if why and not self._log_fails:
-            say_on_standard_output(why)
+            print_to_standard_output(why)
         elif self._log_fails and not why:
             self.stdout.write("The log (standard error) is writable again.")
         self._log_fails = bool(why)

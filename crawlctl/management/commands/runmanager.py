@@ -24,7 +24,7 @@ from nodes.distributed.engine.metrics import figures_of_jobs
 from nodes.distributed.management.refusals import refusals_of_jobs
 from nodes.distributed.process import JobsOfThisProcess, name_of_this_process
 from nodes.lifecycle import CLUSTER_SCOPE
-from nodes.management.database import look_at_sessions, look_at_the_database
+from nodes.management.database import check_database, check_room_for_sessions
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
 from nodes.management.settings_option import add_settings_option
 from nodes.metrics.figures import Process
@@ -73,8 +73,8 @@ class Command(BaseCommand):
     ) -> None:
         if not attached:
             # The parent of an attached process has already checked.
-            look_at_the_database()
-            look_at_sessions(nodes=2 if jobs else 1, options=settings_said)
+            check_database()
+            check_room_for_sessions(nodes=2 if jobs else 1, options=settings_said)
         with ExitStack() as ends_with_us:
             ends_with_us.enter_context(
                 metrics_shown(

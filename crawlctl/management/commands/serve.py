@@ -11,7 +11,7 @@ from crawlctl.web import server, sockets
 from jobs.api.cluster_figures import refresh_cluster_figures
 from jobs.metrics.table import shown_by
 from jobs.settings.table import PORT
-from nodes.management.database import look_at_the_database
+from nodes.management.database import check_database
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
 from nodes.metrics.figures import Process
 from nodes.settings.running import current
@@ -50,11 +50,9 @@ class Command(BaseCommand):
     ) -> None:
         if not attached:
             # The parent of an attached process has already checked.
-            look_at_the_database()
+            check_database()
         with (
-            metrics_shown(
-                shown_by(Process.WEB), address=metrics_address, port=metrics_port, refresh=_look_at_the_cluster
-            ),
+            metrics_shown(shown_by(Process.WEB), address=metrics_address, port=metrics_port, refresh=_read_cluster),
             self._listener(host, port) if fd is None else socket.socket(fileno=fd) as listener,
         ):
             server.serve(listener, host=host, attached=attached)
@@ -69,7 +67,7 @@ class Command(BaseCommand):
         return listener
 
 
-def _look_at_the_cluster() -> None:
+def _read_cluster() -> None:
     """Refresh the figures. Then close the connection: this thread ends with the answer, and would leave it open."""
     try:
         refresh_cluster_figures()

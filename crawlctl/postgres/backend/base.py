@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from crawlctl.postgres import lifetime
 from crawlctl.postgres.errors import EmbeddedPostgresError
-from nodes.database.connections import PatientConnection, open_session
+from nodes.database.connections import ConnectionWithTimeouts, open_session
 
 # Time in which an idle connection has to answer before it counts as lost (seconds).
 _IDLE_PATIENCE: Final = 3.0
@@ -28,15 +28,15 @@ class EmbeddedDatabaseAway(OperationalError, EmbeddedPostgresError):
 
 class DatabaseWrapper(base.DatabaseWrapper):
     """
-    In `settings_dict["OPTIONS"]`, `directory` is the home of an embedded server, if there is one, and `patience` is the
-    longest wait for an answer.
+    In `settings_dict["OPTIONS"]`, `directory` is the home of an embedded server, if there is one, and `wait_at_most` is
+    the longest wait for an answer.
     """
 
     def get_connection_params(self) -> dict[str, Any]:
         whole = self.settings_dict
         options = dict(whole["OPTIONS"])
-        patience = options.pop("patience").total_seconds()
-        self._gives_up = lambda waited: waited > patience
+        wait_at_most = options.pop("wait_at_most").total_seconds()
+        self._gives_up = lambda waited: waited > wait_at_most
         self._session = options.pop("session")
         directory = options.pop("directory", None)
         if directory is not None:
@@ -59,7 +59,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         # A test database is another name on the same server.
         self.settings_dict["NAME"] = self.settings_dict["NAME"] or facts["dbname"]
 
-    def get_new_connection(self, conn_params: dict[str, Any]) -> PatientConnection[Any]:
+    def get_new_connection(self, conn_params: dict[str, Any]) -> ConnectionWithTimeouts[Any]:
         # As in Django, when neither a pool nor another isolation level is configured.
         self.isolation_level = IsolationLevel.READ_COMMITTED
         return open_session(conn_params, settings=self._session, gives_up=self._gives_up)

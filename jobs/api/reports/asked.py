@@ -27,7 +27,7 @@ class ReportQuery(PageQuery):
 
 
 class HistoryQuery(ReportQuery):
-    """A stretch of the history."""
+    """The parameters of a report about a period of the history."""
 
     repository = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)
     job = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)

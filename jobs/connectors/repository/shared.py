@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class ShutGate:
+class ClosedGate:
     """A closed gate; `is_mine` if this document closed it."""
 
     name: str
@@ -48,7 +48,7 @@ class Shared(Protocol):
     def connection(self) -> str:
         """Return the connection's name, for messages."""
 
-    def shut(self, name: str) -> AbstractAsyncContextManager[ShutGate]:
+    def shut(self, name: str) -> AbstractAsyncContextManager[ClosedGate]:
         """
         Close a gate while the block lasts. It is not mine if another document has closed it, or if the job must not
         continue.

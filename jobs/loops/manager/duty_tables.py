@@ -5,7 +5,7 @@ from typing import Final, LiteralString
 from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups, retire_groups
 from jobs.duties.check import check_invariants
 from jobs.duties.connectors import WATCHED_JOBS, watch_connectors
-from jobs.duties.disks import DISKS_LACK_ROOM, say_which_disks_lack_room
+from jobs.duties.disks import DISKS_ARE_FULL, report_full_disks
 from jobs.duties.failover import (
     interrupt_dead_one_shots,
     open_gates,
@@ -23,7 +23,7 @@ from jobs.duties.housekeep import (
     forget_old_batches,
     forget_old_nodes,
     place_bins,
-    raise_the_floor,
+    raise_low_water_marks,
 )
 from jobs.duties.pass_on import PASSING_JOBS, pass_on
 from jobs.duties.recruit import (
@@ -38,29 +38,29 @@ from jobs.duties.requests import OPEN_REQUESTS, answer_requests
 from jobs.duties.reseed import JOBS_TO_RESEED, begin_reseeding
 from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_seeds
 from jobs.duties.stuff import stuff_groups, sweep
-from jobs.duties.tags import TAGS_ARE_NEEDED, say_which_tags_lack
+from jobs.duties.tags import TAGS_ARE_NEEDED, report_missing_tags
 from jobs.duties.tombstones import keep_tombstones
-from jobs.duties.windows import SCHEDULED_JOBS, mind_windows
+from jobs.duties.windows import SCHEDULED_JOBS, apply_windows
 from jobs.loops.loop import ALWAYS, duties
 from jobs.queue.counting.counters import COUNTS_TO_FOLD
 from jobs.queue.flushing.gates import GATES_OF_LOST_NODES
 from jobs.queue.pace.addresses import WANTED_PLACINGS
-from jobs.queue.release import HELD_BY_LOST_WORKERS, KEPT_IN_VAIN, OFFERED_OF_STOPPED_JOBS
+from jobs.queue.release import HELD_BY_LOST_WORKERS, OFFERED_OF_STOPPED_JOBS, RESERVED_FOR_ABSENT
 from nodes.lifecycle import CLUSTER_SCOPE
 
 _OF_SCOPE: Final[LiteralString] = "SELECT FROM jobs_job WHERE node_scope = %(scope)s"
 
 MAIN_DUTIES: Final = duties(
     (watch_connectors, 5.0, f"EXISTS ({WATCHED_JOBS})"),
-    (mind_windows, 2.0, f"EXISTS ({SCHEDULED_JOBS})"),
+    (apply_windows, 2.0, f"EXISTS ({SCHEDULED_JOBS})"),
     (answer_requests, 0.3, f"EXISTS ({OPEN_REQUESTS})"),
     (allocate_groups, 1.0, GROUPS_TO_GIVE),
-    (say_which_tags_lack, 2.0, TAGS_ARE_NEEDED),
-    (say_which_disks_lack_room, 1.0, DISKS_LACK_ROOM),
+    (report_missing_tags, 2.0, TAGS_ARE_NEEDED),
+    (report_full_disks, 1.0, DISKS_ARE_FULL),
     (retire_groups, 10.0, "EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s)"),
     (prepare_runs, 1.0, f"EXISTS ({JOBS_TO_PREPARE})"),
     (withdraw_from_stopped_jobs, 1.0, f"EXISTS ({OFFERED_OF_STOPPED_JOBS})"),
-    (release_lost_documents, 1.0, f"EXISTS ({HELD_BY_LOST_WORKERS}) OR EXISTS ({KEPT_IN_VAIN})"),
+    (release_lost_documents, 1.0, f"EXISTS ({HELD_BY_LOST_WORKERS}) OR EXISTS ({RESERVED_FOR_ABSENT})"),
     (open_gates, 1.0, f"EXISTS ({GATES_OF_LOST_NODES})"),
     (end_runs, 0.3, f"EXISTS ({JOBS_AT_REST})"),
     (pass_on, 1.0, f"EXISTS ({PASSING_JOBS})"),
@@ -68,7 +68,7 @@ MAIN_DUTIES: Final = duties(
     (interrupt_dead_one_shots, 2.0, ALWAYS),
     (place_bins, 1.0, f"EXISTS ({WANTED_PLACINGS})"),
     (fold_counters, 1.0, COUNTS_TO_FOLD),
-    (raise_the_floor, 2.0, ALWAYS),
+    (raise_low_water_marks, 2.0, ALWAYS),
     (retire_lost_task_workers, 1.0, TASK_WORKERS),
     (make_due_tasks, 1.0, DUE_TEMPLATES),
     (assign_due_tasks, 0.3, DUE_TASKS),

@@ -17,7 +17,7 @@ class Events:
         self.groups_changed = threading.Event()
         self.tasks_changed = threading.Event()
         self.limits_changed = threading.Event()
-        self.seat_changed = threading.Event()
+        self.membership_changed = threading.Event()
         # Number of changes of jobs' states that this process was notified of.
         self.control_changes = 0
 
@@ -36,9 +36,9 @@ class Events:
                 self.limits_changed.set()
         self.woken.set()
 
-    def see_the_seat_change(self) -> None:
+    def note_membership_change(self) -> None:
         """Let the next pass check the term. Runs in the thread of the membership session."""
-        self.seat_changed.set()
+        self.membership_changed.set()
         self.woken.set()
 
 

@@ -24,7 +24,7 @@ from jobs.loops.manager.events import Events, happened
 from jobs.loops.manager.office import Office
 from jobs.loops.node import Node
 from jobs.metrics import crawl
-from jobs.queue.offering.front import Front
+from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import LANES_A_PASS, GroupHeld
 from jobs.queue.wake import Sweep, notify
 from jobs.state import channels
@@ -42,8 +42,8 @@ logger = logging.getLogger(__name__)
 _PASS: Final = 0.2
 # Shortest times between passes (seconds): events in between are processed together. A pass that found work will find
 # more, so the next one waits longer, except if a worker has run out of documents.
-_SHORT_BREATH: Final = 0.01
-_BREATH: Final = 0.12
+_SHORT_PAUSE: Final = 0.01
+_PAUSE: Final = 0.12
 # Reads of the cluster's state in one heartbeat interval; another one follows each wake-up of control.
 _LOOKS_A_BEAT: Final = 2
 # Intervals of reading the conditions of duties (seconds), without and with a flow of documents. They are also read
@@ -51,8 +51,8 @@ _LOOKS_A_BEAT: Final = 2
 _ASK: Final = 0.3
 _ASK_IN_FLOW: Final = 1.0
 # Offered documents of a pass that supply the workers for a longer wait: more than the lanes that it examined.
-_PLENTY: Final = LANES_A_PASS + 1
-_LONG_BREATH: Final = 0.2
+_FULL_PASS: Final = LANES_A_PASS + 1
+_LONG_PAUSE: Final = 0.2
 # Longest life of Django's connection (seconds): a duty that uses it each second must not open a session each time.
 _DJANGOS_CONNECTION_KEPT: Final = 5.0
 
@@ -61,7 +61,7 @@ _MY_GROUPS: Final[LiteralString] = """
   WHERE owner_id = %(me)s AND state = 'owned')
 """
 # True if this manager owns a group, and another manager is running.
-_HAS_HEIRS: Final[LiteralString] = """
+_HAS_SUCCESSORS: Final[LiteralString] = """
 SELECT EXISTS (SELECT FROM jobs_throttlegroup WHERE owner_id = %(me)s)
    AND EXISTS (SELECT FROM nodes_node
                 WHERE scope = %(scope)s AND kind = 'manager' AND status = 'running'
@@ -92,9 +92,9 @@ class Manager:
             heard=self._events.heard,
             is_stopping=self._is_stopping,
             stands=True,
-            seat_changed=self._events.see_the_seat_change,
+            membership_changed=self._events.note_membership_change,
         )
-        self._heart = self._node.heart
+        self._heartbeats = self._node.heartbeats
         self._office = Office(me=identity, node=self._node)
         self._work = self._node.work_connection()
         self._clock = DatabaseClock()
@@ -102,7 +102,7 @@ class Manager:
         self._owner = Rhythm(OWNER_DUTIES)
         self._sources = AskAside()
         self._sweep = Sweep()
-        self._front = Front()
+        self._cursors = LaneCursors()
         self._looked_at = self._asked_at = float("-inf")
         self._closed_djangos_at = time.monotonic()
         self._called: frozenset[str] = frozenset()
@@ -122,11 +122,11 @@ class Manager:
         try:
             self._work.run(self._node.join)
             self._node.start()
-            while not should_stop() and not self._heart.drains.is_set():
+            while not should_stop() and not self._heartbeats.drains.is_set():
                 self._go_round(after_pass)
             self._work.run(self._begin_leaving)
             leaves_at = time.monotonic() + self._me.timeout.total_seconds()
-            while self._work.run(self._has_heirs) and time.monotonic() < leaves_at:
+            while self._work.run(self._has_successors) and time.monotonic() < leaves_at:
                 self._go_round(after_pass)
             self._work.run(self._node.leave)
         except FenceRefused as refused:
@@ -154,29 +154,29 @@ class Manager:
 
     def _begin_leaving(self, connection: psycopg.Connection[Any]) -> None:
         """Give up the term, and let the main manager move the groups: this manager stuffs them until then."""
-        self._node.seat.stand_down()
+        self._node.membership.stand_down()
         self._node.begin_draining(connection)
         self._looked_at = float("-inf")
         notify(connection, channels.GROUPS, self._me.scope)
 
-    def _has_heirs(self, connection: psycopg.Connection[Any]) -> bool:
+    def _has_successors(self, connection: psycopg.Connection[Any]) -> bool:
         """True if this manager owns a group that another one could take over."""
-        row = connection.execute(_HAS_HEIRS, {"me": self._me.id, "scope": self._me.scope}).fetchone()
+        row = connection.execute(_HAS_SUCCESSORS, {"me": self._me.id, "scope": self._me.scope}).fetchone()
         assert row is not None
         return bool(row[0])
 
     def _rest(self, moved: int) -> None:
-        if self._front.is_cut_off:
+        if self._cursors.is_cut_off:
             # More lanes are ready than one pass examines, and the backlog has room for their documents.
-            time.sleep(_SHORT_BREATH)
-        elif moved >= _PLENTY:
-            time.sleep(_LONG_BREATH)
+            time.sleep(_SHORT_PAUSE)
+        elif moved >= _FULL_PASS:
+            time.sleep(_LONG_PAUSE)
         else:
-            time.sleep(_SHORT_BREATH)
+            time.sleep(_SHORT_PAUSE)
             # A process that wakes this one is idle: its documents are stuffed at once.
-            self._events.woken.wait(_BREATH if moved else _PASS)
+            self._events.woken.wait(_PAUSE if moved else _PASS)
         if happened(self._events.woken):
-            self._owner.hasten()
+            self._owner.speed_up()
         if time.monotonic() - self._closed_djangos_at > _DJANGOS_CONNECTION_KEPT:
             # A node holds only three connections permanently.
             self._closed_djangos_at = time.monotonic()
@@ -185,11 +185,13 @@ class Manager:
     def _pass(self, connection: psycopg.Connection[Any]) -> int:
         """Make one pass; return how much was moved."""
         # Here, and not once a round: a pass that gave up waiting for a lock begins again.
-        self._heart.progress(groups=len(self._groups), stuffed=self._stuffed, is_main=self._office.term is not None)
+        self._heartbeats.progress(
+            groups=len(self._groups), stuffed=self._stuffed, is_main=self._office.term is not None
+        )
         crawl.GROUPS.set(len(self._groups))
         of_nodes.IS_MAIN.set(self._office.term is not None)
-        if self._heart.failed.is_set():
-            raise ManagerFailed(self._heart.why)
+        if self._heartbeats.failed.is_set():
+            raise ManagerFailed(self._heartbeats.why)
         if self._node.has_new_settings:
             self._node.take_up_settings(connection)
         self._notice_events()
@@ -198,7 +200,7 @@ class Manager:
         if time.monotonic() - self._looked_at > pause:
             self._looked_at = time.monotonic()
             if self._office.keep(connection):
-                self._main.hasten()
+                self._main.speed_up()
                 self._asked_at = float("-inf")
         if not self._node.may_begin():
             return 0
@@ -215,11 +217,11 @@ class Manager:
             groups=self._groups,
             sources=self._sources,
             sweep=self._sweep,
-            front=self._front,
+            cursors=self._cursors,
         )
-        self._front.is_cut_off = False
+        self._cursors.is_cut_off = False
         moved = self._owner.perform(at, called=self._called, may_begin=self._node.may_begin)
-        self._flows = moved >= _PLENTY
+        self._flows = moved >= _FULL_PASS
         self._stuffed += moved
         if self._office.term is None or self._owner.was_broken_off:
             return moved
@@ -242,22 +244,22 @@ class Manager:
     def _notice_events(self) -> None:
         """Make due what the events since the last pass ask for."""
         if happened(self._events.control_changed):
-            self._main.hasten()
-            self._owner.hasten()
+            self._main.speed_up()
+            self._owner.speed_up()
             self._looked_at = self._asked_at = float("-inf")
         if happened(self._events.groups_changed):
             # Groups were handed over, or have to be: the new owner begins at once.
-            self._main.hasten()
-            self._owner.hasten()
+            self._main.speed_up()
+            self._owner.speed_up()
             self._asked_at = float("-inf")
         if happened(self._events.tasks_changed):
             # A duty of another part stays at its pace.
-            self._main.hasten_one(assign_due_tasks)
+            self._main.speed_up_one(assign_due_tasks)
             self._asked_at = float("-inf")
         if happened(self._events.limits_changed):
             # Lanes that wait for the previous limits are searched among all lanes.
-            self._sweep.hasten()
-        if happened(self._events.seat_changed):
+            self._sweep.speed_up()
+        if happened(self._events.membership_changed):
             self._looked_at = float("-inf")
 
     def _ask(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:

@@ -30,7 +30,7 @@ class Office:
 
     def may_act(self) -> bool:
         """True if this manager may still begin a duty of the main manager."""
-        return self._node.may_begin() and self._node.seat.is_chosen is not False
+        return self._node.may_begin() and self._node.membership.is_chosen is not False
 
     def lost(self) -> None:
         """Record that another node is the main manager now, or none."""
@@ -42,13 +42,13 @@ class Office:
 
         Return True if the duties of the main manager have new work: the term is new, or a node failed.
         """
-        seat, heart = self._node.seat, self._node.heart
-        cluster = snapshot.look(connection, scope=self._me.scope, me=self._me, present=seat.present)
+        membership, heartbeats = self._node.membership, self._node.heartbeats
+        cluster = snapshot.look(connection, scope=self._me.scope, me=self._me, present=membership.present)
         self.misses_node = any(
             node.is_absent and node.is_live and node.heartbeat_age > node.timeout / 2 for node in cluster.nodes
         )
-        is_chosen = seat.is_chosen
-        decision = elect(cluster, beat=self._node.heartbeat, is_steady=heart.is_steady, is_chosen=is_chosen)
+        is_chosen = membership.is_chosen
+        decision = elect(cluster, beat=self._node.heartbeat, is_steady=heartbeats.is_steady, is_chosen=is_chosen)
         match decision:
             case Elect():
                 self._take(connection, decision)
@@ -63,8 +63,8 @@ class Office:
             return False
         has_judged = self._judge(connection, cluster, term=self.term)
         if is_chosen:
-            seat.acts()
-            seat.mirror(read_owners(connection, scope=self._me.scope))
+            membership.acts()
+            membership.mirror(read_owners(connection, scope=self._me.scope))
         return has_judged or isinstance(decision, Elect)
 
     def _take(self, connection: psycopg.Connection[Any], decision: Elect) -> None:
@@ -86,9 +86,9 @@ class Office:
 
     def _judge(self, connection: psycopg.Connection[Any], cluster: ClusterSeen, *, term: TermHeld) -> bool:
         """Mark failed nodes; return True if there was one."""
-        orphans = snapshot.look_at_orphaned_scopes(connection, me=self._me) if self._me.scope == CLUSTER_SCOPE else ()
+        orphans = snapshot.read_orphaned_scopes(connection, me=self._me) if self._me.scope == CLUSTER_SCOPE else ()
         has_judged = False
-        for verdict in judge(cluster, is_steady=self._node.heart.is_steady, orphans=orphans):
+        for verdict in judge(cluster, is_steady=self._node.heartbeats.is_steady, orphans=orphans):
             if leadership.mark_failed(connection, verdict=verdict, term=term):
                 logger.warning("marked %s failed: %s", verdict.node_id, verdict.reason)
                 of_nodes.MARKED_FAILED.add()

@@ -9,8 +9,8 @@ from jobs.duties.index import Indexed
 # Texts that are indexed between two flushes; the larger number once they have waited this long (seconds).
 _TEXTS_AT_ONCE: Final = 25
 MORE_TEXTS_AT_ONCE: Final = 100
-_HASTENS: Final = 0.5
-# Wait (seconds) from which on the worker takes no documents: the ones already taken add to the backlog.
+_IS_BEHIND: Final = 0.5
+# Wait (seconds) above which the worker takes no documents: those it has already will add to the backlog.
 _HOLDS: Final = 1.5
 
 
@@ -23,7 +23,7 @@ class Backlog:
     @property
     def at_once(self) -> int:
         """Return how many texts to index before other writes."""
-        return _TEXTS_AT_ONCE if self._behind < _HASTENS else MORE_TEXTS_AT_ONCE
+        return _TEXTS_AT_ONCE if self._behind < _IS_BEHIND else MORE_TEXTS_AT_ONCE
 
     @property
     def holds(self) -> bool:

@@ -10,7 +10,7 @@ answered.
 from collections.abc import Collection
 
 
-class BatchesInHand:
+class ClaimedBatches:
     """The number of documents that this worker still has of each batch."""
 
     def __init__(self) -> None:
@@ -47,6 +47,6 @@ class BatchesInHand:
         self._done.add(batch)
         return True
 
-    def told(self, done: Collection[int]) -> None:
+    def note_done(self, done: Collection[int]) -> None:
         """Record that the database has these batches as done."""
         self._done.difference_update(done)

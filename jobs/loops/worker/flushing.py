@@ -57,7 +57,7 @@ class Flushing:
             written = await state.database.run(partial(state.writer.write, given=given))
         except OutputError as error:
             written = await self._write_by_job(given, error)
-        state.batches.told(given.done_batches)
+        state.batches.note_done(given.done_batches)
         self.flushed += written.flushed
         self.refused += written.refused
         for claimed in (*(one.claimed for one in given.ended), *given.given_back):
@@ -103,7 +103,7 @@ class Flushing:
             except OutputError as error:
                 logger.error("an output refused a removal: %s", error)  # noqa: TRY400 (its sentence says it all)
                 crawl.OUTPUT_ERRORS.add()
-                await state.database.run(partial(state.writer.put_off, claims=of_job, reason=str(error)))
+                await state.database.run(partial(state.writer.postpone, claims=of_job, reason=str(error)))
         for claimed in claims:
             state.settle(claimed)
         state.results.flush_due.now()

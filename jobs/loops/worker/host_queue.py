@@ -121,7 +121,7 @@ class OpenTurn:
     """
     An open turn of this worker: `left` of its `documents` have not begun, and `open` ones have not ended.
 
-    A closed turn may have an `heir`, which counts the turn's open requests from then on.
+    A closed turn may have a `successor`, which counts the turn's open requests from then on.
     """
 
     id: int
@@ -130,7 +130,7 @@ class OpenTurn:
     documents: int
     left: int
     open: int = 0
-    heir: "OpenTurn | None" = None
+    successor: "OpenTurn | None" = None
     parents: tuple[PacedBin, ...] = ()
     is_trial: bool = False
     wants_address: bool = False
@@ -209,8 +209,8 @@ class BinQueue:
         if not self.turns or not self.paced.cadence.gap:
             return 0
         usual = self.turns[-1].documents
-        in_hand = sum(turn.left + turn.open for turn in self.turns)
-        return min(usual, max(0, 2 * usual - in_hand)) if usual > 1 else 0
+        planned = sum(turn.left + turn.open for turn in self.turns)
+        return min(usual, max(0, 2 * usual - planned)) if usual > 1 else 0
 
     @property
     def next_start(self) -> float:
@@ -249,8 +249,8 @@ class BinQueue:
             self.paced.count_ended(after)
         for paced in self.paces_of(turn):
             paced.open -= 1
-        while turn.heir is not None:
-            turn = turn.heir
+        while turn.successor is not None:
+            turn = turn.successor
         turn.open -= 1
 
     def drop_waiting(self, is_dropped: Callable[[Claimed], bool]) -> list[Claimed]:
@@ -274,15 +274,15 @@ class BinQueue:
         """
         closed: list[ClosedTurn] = []
         for turn in [turn for turn in self.turns if not turn.left]:
-            heir = next((other for other in self.turns if other.follows == turn.id), None)
+            successor = next((other for other in self.turns if other.follows == turn.id), None)
             # A turn whose documents were dropped still links its neighbours: it has to inherit first.
-            waits_to_inherit = any(other.id == turn.follows for other in self.turns)
-            if waits_to_inherit or (turn.open and heir is None):
+            waits_for_requests = any(other.id == turn.follows for other in self.turns)
+            if waits_for_requests or (turn.open and successor is None):
                 continue
-            if heir is not None:
-                heir.requests += turn.requests
-                heir.open += turn.open
-                turn.heir = heir
+            if successor is not None:
+                successor.requests += turn.requests
+                successor.open += turn.open
+                turn.successor = successor
             elif turn.requests:
                 self._leave_behind(turn)
             self.turns.remove(turn)

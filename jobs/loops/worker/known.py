@@ -128,7 +128,7 @@ class _Half:
 
 
 def _rest_of(hash_: str) -> bytes:
-    # Two digits make a byte: one digit of the bucket is stored all the same.
+    # Two digits make a byte: one digit of the bucket is stored, too.
     return bytes.fromhex(hash_[_SHARED_DIGITS - _SHARED_DIGITS % 2 :])
 
 

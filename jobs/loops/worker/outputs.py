@@ -169,7 +169,7 @@ class JobOutputs(OutputWriter):
             free = candidates - self._kept(cursor, candidates, leaving)
             gone = free & held
             corrected = self._perhaps_logged(cursor, free - held, leaving)
-            self._bury(cursor, leaving, held=held & candidates, gone=gone, now=now)
+            self._store_tombstones(cursor, leaving, held=held & candidates, gone=gone, now=now)
         if added:
             facts = _columns(added)
             versions = [added[key].version for key in sorted(added)]
@@ -178,7 +178,7 @@ class JobOutputs(OutputWriter):
             cursor.execute(_FORGET, _columns(gone))
         urls = {document.hash: document.url for document in leaving}
         removed = {key: Entry(key[1], urls[key[1]], None, "", now) for key in gone | corrected}
-        self._tell(cursor, added=added, removed=removed)
+        self._record(cursor, added=added, removed=removed)
         return [
             Departure(document.job.id, document.lane_id, output, document.hash, document.url)
             for document in leaving
@@ -190,13 +190,13 @@ class JobOutputs(OutputWriter):
         """Return the files of this machine that the outputs in use write."""
         return [output.path for output in self._opened.values() if isinstance(output, WritesFile)]
 
-    def _bury(
+    def _store_tombstones(
         self, cursor: psycopg.Cursor[Any], leaving: list[_Leaving], *, held: set[Key], gone: set[Key], now: dt.datetime
     ) -> None:
         """Keep removed texts for the days of the setting, also if another job keeps the document in the output."""
         if not held or not current()[KEEP_REMOVED]:
             return
-        tombstones.bury(
+        tombstones.store(
             cursor,
             [
                 tombstones.Removed(document.job.id, document.job.run_no, key[0], key[1], key in gone)
@@ -266,10 +266,10 @@ class JobOutputs(OutputWriter):
         perhaps = {row.hash.hex for row in cursor.execute(_PERHAPS_HELD, facts)}
         return {key for key in logged if key[1] in perhaps}
 
-    def _tell(self, cursor: psycopg.Cursor[Any], *, added: Mapping[Key, Entry], removed: Mapping[Key, Entry]) -> None:
+    def _record(self, cursor: psycopg.Cursor[Any], *, added: Mapping[Key, Entry], removed: Mapping[Key, Entry]) -> None:
         # Outputs that cannot be rolled back come last: all other possible errors have happened before.
-        told = sorted({output for output, _ in added.keys() | removed.keys()})
-        for output in sorted((self._opened[key] for key in told), key=lambda output: not output.is_transactional):
+        changed = sorted({output for output, _ in added.keys() | removed.keys()})
+        for output in sorted((self._opened[key] for key in changed), key=lambda output: not output.is_transactional):
             given = [entry for (target, _), entry in added.items() if target == output.id]
             taken = [entry for (target, _), entry in removed.items() if target == output.id]
             if given:

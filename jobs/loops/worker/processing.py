@@ -69,7 +69,7 @@ class Processing:
         state.results.add(
             ended,
             is_last=not serving.is_busy,
-            within=results_wait(state.settings.flush_after, in_hand=state.bins.waiting),
+            within=results_wait(state.settings.flush_after, waiting=state.bins.waiting),
         )
 
     def _shared_in(self, job: JobAtWork) -> SharedByWorkers:

@@ -12,7 +12,7 @@ from jobs.queue.take import Claimed
 
 # Results that trigger a flush.
 _RESULTS_A_FLUSH: Final = 150
-# Documents waiting to start from which on results wait longer, and the factor on that time. If several workers share a
+# Number of waiting documents above which results wait longer, and the factor on that time. If several workers share a
 # machine, each has few results, and a small flush costs nearly as much as a large one.
 _MANY_WAITING: Final = 64
 _WAIT_LONGER: Final = 2
@@ -95,6 +95,6 @@ class Results:
         return given
 
 
-def results_wait(flush_after: dt.timedelta, *, in_hand: int) -> float:
+def results_wait(flush_after: dt.timedelta, *, waiting: int) -> float:
     """Return the seconds that results wait for others: longer if many documents wait to start here."""
-    return flush_after.total_seconds() * (_WAIT_LONGER if in_hand >= _MANY_WAITING else 1)
+    return flush_after.total_seconds() * (_WAIT_LONGER if waiting >= _MANY_WAITING else 1)

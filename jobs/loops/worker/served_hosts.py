@@ -13,10 +13,10 @@ class ServedBins:
 
     def __init__(self) -> None:
         self._at_work: dict[int, BinQueue] = {}
-        self._resting: dict[int, BinQueue] = {}
+        self._recently_served: dict[int, BinQueue] = {}
 
     def __len__(self) -> int:
-        return len(self._at_work) + len(self._resting)
+        return len(self._at_work) + len(self._recently_served)
 
     @property
     def at_work(self) -> list[BinQueue]:
@@ -41,17 +41,17 @@ class ServedBins:
         """Return the bin, made active for a coming turn."""
         queue = self.find(bin_id)
         if queue is None:
-            queue = self._resting.pop(bin_id) if bin_id in self._resting else BinQueue(PacedBin(bin_id))
+            queue = self._recently_served.pop(bin_id) if bin_id in self._recently_served else BinQueue(PacedBin(bin_id))
             self._at_work[bin_id] = queue
         return queue
 
     def let_rest(self, queue: BinQueue) -> None:
         """Move the bin to the recently served ones if it has no work."""
         if queue.is_idle and self.find(queue.bin_id) is queue:
-            self._resting[queue.bin_id] = self._at_work.pop(queue.bin_id)
+            self._recently_served[queue.bin_id] = self._at_work.pop(queue.bin_id)
 
     def forget(self, *, before: float) -> None:
         """Drop recently served bins whose last request began before that moment of the loop's clock."""
-        self._resting = {
-            bin_id: queue for bin_id, queue in self._resting.items() if (queue.last_start or 0.0) >= before
+        self._recently_served = {
+            bin_id: queue for bin_id, queue in self._recently_served.items() if (queue.last_start or 0.0) >= before
         }

@@ -19,7 +19,7 @@ class WorkerSettings:
     The settings of a worker that an operator may change.
 
     `capacity` limits the documents that are claimed and not yet flushed, and `open_documents` those in progress at
-    the same time. `pools` limits the documents of each kind of batch in one take. A worker that `tells` notifies
+    the same time. `pools` limits the documents of each kind of batch in one take. A worker with `notifies` notifies
     outputs of the end of runs. A worker that `keeps_strictly` takes no bin of another worker, however busy that one
     is. `free_disk` is the least free space on each of its disks (MiB).
     """
@@ -27,7 +27,7 @@ class WorkerSettings:
     capacity: int
     open_documents: int
     pools: Mapping[str, int]
-    tells: bool
+    notifies: bool
     keeps_strictly: bool
     flush_after: dt.timedelta
     drain_timeout: dt.timedelta
@@ -52,7 +52,7 @@ class WorkerSettings:
             capacity=effective[table.CLAIMED],
             open_documents=documents_within_open_files(effective[table.OPEN_DOCUMENTS]),
             pools=pools if is_shared else {},
-            tells=effective[table.TELLS_OUTPUTS] or not is_shared,
+            notifies=effective[table.NOTIFIES_OUTPUTS] or not is_shared,
             keeps_strictly=effective[table.KEEPS_HOSTS_STRICTLY],
             flush_after=effective[table.FLUSH_AFTER],
             drain_timeout=effective[table.DRAIN_TIMEOUT],

@@ -11,7 +11,7 @@ import psycopg
 
 from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.kind import Database
-from jobs.connectors.repository.shared import SeedRedirect, Session, ShutGate
+from jobs.connectors.repository.shared import ClosedGate, SeedRedirect, Session
 from jobs.queue import wake
 from jobs.queue.flushing import gates
 from jobs.state import channels
@@ -58,7 +58,7 @@ class SharedByWorkers:
     stop_job: Callable[[int, str], Awaitable[None]]
 
     @asynccontextmanager
-    async def shut(self, name: str) -> AsyncIterator[ShutGate]:
+    async def shut(self, name: str) -> AsyncIterator[ClosedGate]:
         gate, key = f"connection {self.repository}: {name}", uuid.uuid4()
         # Stays true if the call is cancelled before its answer.
         may_be_mine = True
@@ -66,7 +66,7 @@ class SharedByWorkers:
             may_be_mine = await self.database.run(
                 partial(gates.shut, gate=gate, key=key, node=self.me.id, job=self.job)
             )
-            yield ShutGate(gate, may_be_mine)
+            yield ClosedGate(gate, may_be_mine)
         finally:
             if may_be_mine:
                 await self.database.run(partial(self._open, gate=gate, key=key))

@@ -7,7 +7,7 @@ from functools import partial
 from jobs.loops.database import DatabaseClock, DatabaseThread
 from jobs.loops.node import Node
 from jobs.loops.worker.backlog import Backlog
-from jobs.loops.worker.batches import BatchesInHand
+from jobs.loops.worker.batches import ClaimedBatches
 from jobs.loops.worker.jobs import JobAtWork, JobTable, read_job
 from jobs.loops.worker.results import Results
 from jobs.loops.worker.served_hosts import ServedBins
@@ -34,7 +34,7 @@ class WorkerState:
     writer: Writer
     results: Results
     jobs: JobTable = field(default_factory=JobTable)
-    batches: BatchesInHand = field(default_factory=BatchesInHand)
+    batches: ClaimedBatches = field(default_factory=ClaimedBatches)
     bins: ServedBins = field(default_factory=ServedBins)
     backlog: Backlog = field(default_factory=Backlog)
     # Wakes the part that takes batches.

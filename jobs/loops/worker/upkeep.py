@@ -10,10 +10,10 @@ from jobs.duties.index import index_waiting_texts
 from jobs.loops.worker.backlog import MORE_TEXTS_AT_ONCE
 from jobs.loops.worker.clearing import clear_outputs
 from jobs.loops.worker.limits import Limits
+from jobs.loops.worker.notifying import notify_outputs
 from jobs.loops.worker.serving import Serving
 from jobs.loops.worker.settings import WorkerSettings
 from jobs.loops.worker.state import WorkerState
-from jobs.loops.worker.telling import tell_outputs
 from jobs.queue import release
 from jobs.queue.sql.runnable import RUNNABLE
 
@@ -58,10 +58,10 @@ class Upkeep:
         there = await state.database.run(lambda connection: release.batches_of(connection, worker=state.identity.id))
         # Meanwhile batches may have come, and others may have ended.
         here |= state.batches.all
-        if strange := there - here:
+        if unknown := there - here:
             await state.database.run(
                 lambda connection: release.give_back_batches(
-                    connection, worker=state.identity.id, batches=strange, now=state.clock.now(connection)
+                    connection, worker=state.identity.id, batches=unknown, now=state.clock.now(connection)
                 )
             )
         if gone := here - there:
@@ -111,10 +111,10 @@ class Upkeep:
 
     # --- Beside the crawl ------------------------------------------------------------------------
 
-    async def tell(self) -> None:
+    async def notify(self) -> None:
         """Notify outputs of the end of runs."""
         state = self._state
-        await tell_outputs(
+        await notify_outputs(
             state.database,
             worker=state.identity.id,
             scope=state.identity.scope,

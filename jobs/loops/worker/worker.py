@@ -59,8 +59,8 @@ class Worker:
             heard=self._heard,
             is_stopping=stop.is_set,
         )
-        self._heart = self._node.heart
-        self._database = DatabaseThread(self._node.work_connection(), effort=self._heart.mind_another_thread())
+        self._heartbeats = self._node.heartbeats
+        self._database = DatabaseThread(self._node.work_connection(), effort=self._heartbeats.watch_another_thread())
         self._disk = FreeDisk()
         worker_settings = WorkerSettings.of(settings, scope=identity.scope)
         clock = DatabaseClock()
@@ -79,9 +79,9 @@ class Worker:
         self._taking = Taking(state, serving=self._serving, limits=limits, flushing=self._flushing)
         self._upkeep = Upkeep(state, serving=self._serving, limits=limits)
 
-    async def run(self, *, hurry: asyncio.Event) -> None:
+    async def run(self, *, force_stop: asyncio.Event) -> None:
         """
-        Work until `stop` is set; then release unstarted documents and wait for the others, unless `hurry`.
+        Work until `stop` is set; then release unstarted documents and wait for the others, unless `force_stop`.
 
         Raises:
             WorkerFailed: the node was marked failed, or the database was unavailable for too long.
@@ -97,7 +97,7 @@ class Worker:
             for finished in done - {stopping}:
                 finished.result()
             taking.cancel()
-            await self._drain(hurry=hurry)
+            await self._drain(force_stop=force_stop)
         except (FenceRefused, WorkerFailed, psycopg.OperationalError) as error:
             await self._die(error)
             raise WorkerFailed(str(error)) from error
@@ -121,8 +121,8 @@ class Worker:
             "index": self._upkeep.index(),
             "clear": self._upkeep.clear(),
         }
-        if self._state.settings.tells:
-            coroutines["tell"] = self._upkeep.tell()
+        if self._state.settings.notifies:
+            coroutines["notify"] = self._upkeep.notify()
         return [self._loop.create_task(coroutine, name=name) for name, coroutine in coroutines.items()]
 
     def _heard(self, channel: str, payload: str) -> None:
@@ -137,31 +137,31 @@ class Worker:
 
     async def _watch(self) -> None:
         """
-        Report to the heart that the loop runs, and react to the state of the node.
+        Report to the heartbeat thread that the loop runs, and react to the state of the node.
 
         It never waits for the database: open requests have to end even if it does not answer.
         """
         while True:
             self._report()
-            if self._heart.failed.is_set():
+            if self._heartbeats.failed.is_set():
                 # One more write, which is refused and counted.
                 await self._flushing.write_everything()
-                raise WorkerFailed(self._heart.why)
-            if self._heart.has_given_up:
+                raise WorkerFailed(self._heartbeats.why)
+            if self._heartbeats.has_given_up:
                 raise WorkerFailed("the database stayed away")
-            if self._heart.drains.is_set():
+            if self._heartbeats.drains.is_set():
                 self._stop.set()
-            if self._heart.trust.must_close:
+            if self._heartbeats.trust.must_close:
                 self._serving.cancel_tasks()
-            elif self._heart.trust.may_begin:
+            elif self._heartbeats.trust.may_begin:
                 self._serving.dispatch_all()
             await asyncio.sleep(self._state.settings.heartbeat.total_seconds() / 4)
 
     def _report(self) -> None:
-        """Report the worker's load to the heart and the metrics."""
+        """Report the worker's load to the heartbeat thread and the metrics."""
         state, in_flight = self._state, len(self._serving.tasks)
         claimed, capacity = state.batches.documents, state.settings.capacity
-        self._heart.progress(
+        self._heartbeats.progress(
             claimed=claimed,
             capacity=capacity,
             in_flight=in_flight,
@@ -169,17 +169,17 @@ class Worker:
             refused=self._flushing.refused,
             bins=len(state.bins),
             open=state.bins.open_documents,
-            disk=self._look_at_disks(),
+            disk=self._check_disks(),
         )
         crawl.CLAIMED.set(claimed)
         crawl.CAPACITY.set(capacity)
         crawl.IN_FLIGHT.set(in_flight)
         crawl.HOSTS.set(len(state.bins))
 
-    def _look_at_disks(self) -> str:
+    def _check_disks(self) -> str:
         """Return the disk that lacks room. Unstarted documents are released then, for other workers."""
         state = self._state
-        shortage = self._disk.shortage(floor=state.settings.free_disk)
+        shortage = self._disk.shortage(limit=state.settings.free_disk)
         if shortage and not state.lacks_disk:
             logger.warning("takes no work: %s", shortage)
             self._serving.give_back_waiting(lambda _claimed: True)
@@ -188,7 +188,7 @@ class Worker:
         state.lacks_disk = bool(shortage)
         return shortage
 
-    async def _drain(self, *, hurry: asyncio.Event) -> None:
+    async def _drain(self, *, force_stop: asyncio.Event) -> None:
         """Release unstarted documents, and wait for the others until the drain timeout."""
         tasks = self._serving.tasks
         self._serving.give_back_waiting(lambda _claimed: True)
@@ -196,12 +196,12 @@ class Worker:
         await self._flushing.write_everything()
         # The take that was cancelled may have claimed batches.
         await self._upkeep.compare_batches()
-        hurried = self._loop.create_task(hurry.wait())
+        forced = self._loop.create_task(force_stop.wait())
         deadline = self._loop.time() + self._state.settings.drain_timeout.total_seconds()
-        while tasks and not hurried.done() and self._loop.time() < deadline:
+        while tasks and not forced.done() and self._loop.time() < deadline:
             left = max(0.0, deadline - self._loop.time())
-            await asyncio.wait([*tasks, hurried], timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        hurried.cancel()
+            await asyncio.wait([*tasks, forced], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        forced.cancel()
         self._serving.cancel_tasks()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._flushing.write_everything()
@@ -213,5 +213,5 @@ class Worker:
         """Cancel open requests, and count the refused write if there was one."""
         logger.error("worker %s ends: %s", self._me.id, error)
         self._serving.cancel_tasks()
-        if self._heart.failed.is_set() or isinstance(error, FenceRefused):
+        if self._heartbeats.failed.is_set() or isinstance(error, FenceRefused):
             await self._database.run(self._node.count_refused)

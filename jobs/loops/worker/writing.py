@@ -101,7 +101,7 @@ class Writer:
     # Jobs whose last removal an output refused, with the reason.
     _refused: dict[int, str] = field(default_factory=dict)
     _woken_at: float = 0.0
-    _owes_wake_up: bool = False
+    _must_wake: bool = False
 
     def expect_unknown(self, lane_id: int) -> None:
         """
@@ -130,14 +130,14 @@ class Writer:
             turns=given.closed,
             batches=given.done_batches,
             filled=flushed.lanes,
-            ripening=flushed.waiting_lanes,
+            due_later=flushed.waiting_lanes,
             # A notified manager scans at once, and its clock may be behind this one.
             now=now - _CLOCKS_DIFFER,
         )
         count_given_back(returned, refused=len(given.given_back) - returned)
         count_closed(given.closed, batches=len(given.done_batches))
         # Managers scan by themselves some times a second: only an idle worker notifies them.
-        self._owes_wake_up = self._owes_wake_up or (bool(flushed.lanes or woken or returned) and given.runs_out)
+        self._must_wake = self._must_wake or (bool(flushed.lanes or woken or returned) and given.runs_out)
         self._wake_managers(connection)
         return Written(flushed=flushed.written, refused=flushed.refused + len(given.given_back) - returned)
 
@@ -165,17 +165,19 @@ class Writer:
         close.close_turns(connection, worker=self.me.id, filled=dropped.lanes, now=now)
         for job_id in self._refused.keys() & jobs.keys():
             connection.execute(_SAY_NO_MORE, (job_id, self._refused.pop(job_id)))
-        self._owes_wake_up = True
+        self._must_wake = True
         self._wake_managers(connection)
 
-    def put_off(self, connection: psycopg.Connection[Any], *, claims: Sequence[Claimed], reason: str) -> None:
+    def postpone(self, connection: psycopg.Connection[Any], *, claims: Sequence[Claimed], reason: str) -> None:
         """
         Release documents whose removal an output refused, for a later attempt, and show the reason.
 
         Raises:
             FenceRefused: the worker was marked failed.
         """
-        release.put_off(connection, worker=self.me.id, claims=claims, until=self.clock.now(connection) + _REMOVED_AGAIN)
+        release.postpone(
+            connection, worker=self.me.id, claims=claims, until=self.clock.now(connection) + _REMOVED_AGAIN
+        )
         job_id = claims[0].job_id
         if self._refused.get(job_id) != reason:
             self._refused[job_id] = reason
@@ -198,7 +200,7 @@ class Writer:
         self._known.add(flushed.named)
         for job_id, reason in flushed.failing_jobs.items():
             abort_job(job_id, reason=reason)
-        self._tell_of_hosts(connection, ended)
+        self._report_hosts(connection, ended)
         return flushed
 
     def _open_lanes(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> dict[tuple[int, str], int]:
@@ -221,11 +223,11 @@ class Writer:
                 absent.setdefault(one.job.bins, set()).update(lanes - self._lanes.keys())
         return absent
 
-    def _tell_of_hosts(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> None:
+    def _report_hosts(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> None:
         """Store the facts that sources gave about themselves: robots.txt, crawl-delay, Retry-After."""
         runtimes = {id(one.job.runtime): one.job.runtime for one in ended}
         has_news = {key: runtime.store(connection) for key, runtime in runtimes.items()}
-        told: dict[int, hosts.HostTold] = {}
+        reports: dict[int, hosts.HostReport] = {}
         answered: set[int] = set()
         for one in ended:
             lane_id, outcome, identifier = one.claimed.lane_id, one.outcome, one.claimed.document.identifier
@@ -234,18 +236,18 @@ class Writer:
                 continue
             if one.is_trial and outcome.requested:
                 answered.add(lane_id)
-            is_told = has_news[id(one.job.runtime)](identifier)
-            if is_told or lane_id in self._unknown_lanes:
+            has_report = has_news[id(one.job.runtime)](identifier)
+            if has_report or lane_id in self._unknown_lanes:
                 delay = one.job.connector.interval_of(identifier)
-                interval = delay or (0.0 if is_told else None)
-                told[lane_id] = hosts.HostTold(lane_id, interval, one.job.runtime.address_of(identifier))
+                interval = delay or (0.0 if has_report else None)
+                reports[lane_id] = hosts.HostReport(lane_id, interval, one.job.runtime.address_of(identifier))
         hosts.calm(connection, lanes=answered)
-        hosts.know(connection, told=list(told.values()))
-        self._unknown_lanes -= told.keys()
+        hosts.know(connection, reports=list(reports.values()))
+        self._unknown_lanes -= reports.keys()
 
     def _wake_managers(self, connection: psycopg.Connection[Any]) -> None:
-        if self._owes_wake_up and time.monotonic() - self._woken_at >= _SECONDS_BETWEEN_WAKE_UPS:
-            self._woken_at, self._owes_wake_up = time.monotonic(), False
+        if self._must_wake and time.monotonic() - self._woken_at >= _SECONDS_BETWEEN_WAKE_UPS:
+            self._woken_at, self._must_wake = time.monotonic(), False
             wake.notify(connection, channels.STUFF, self.me.scope)
 
 

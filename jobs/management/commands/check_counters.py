@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from jobs.models import Job
 from jobs.queries.jobs.counter_check import Difference, WrongSum, compare_counters, find_wrong_sums, repair_counters
-from nodes.management.database import look_at_the_database
+from nodes.management.database import check_database
 
 # Differences shown for each job; the others are counted.
 _SHOWN: Final = 20
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         parser.add_argument("--repair", action="store_true", help="correct wrong counters and print their number")
 
     def handle(self, *_args: Any, jobs: Sequence[str], repair: bool, **_options: Any) -> None:
-        look_at_the_database()
+        check_database()
         wrong = [job for job in _jobs_named(jobs) if self._differs(job)]
         if repair:
             for job in wrong:

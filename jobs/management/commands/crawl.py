@@ -11,7 +11,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs.attention.outputs import say_lost_lines
+from jobs.attention.outputs import sentence_of_lost_lines
 from jobs.connectors.output.base import OutputError
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.job import Guard, Phase
@@ -21,7 +21,7 @@ from jobs.management.crawl_options import CrawlOptions, prepare_job
 from jobs.management.crawl_sources import CrawlRefused
 from jobs.management.exit_codes import ExitCode
 from jobs.management.progress import NO_SEED_READ, Bar, summary
-from jobs.management.seed_words import say_redirects, say_unread
+from jobs.management.seed_words import print_redirects, print_unread
 from jobs.management.standard_output import DocumentStream
 from jobs.metrics.table import shown_by
 from jobs.models import Job, LostLines
@@ -112,9 +112,9 @@ class Command(BaseCommand):
         with metrics_shown(shown_by(Process.MANAGER), address=address, port=port):
             try:
                 workers = _workers(given["workers"])
-                told = options_of_others(port and port + 1, address=address, number=workers)
+                options_of_workers = options_of_others(port and port + 1, address=address, number=workers)
                 make_ready()
-                one_shot = OneShot(job_id=0, workers=workers, told=told)
+                one_shot = OneShot(job_id=0, workers=workers, worker_options=options_of_workers)
                 job = prepare_job(CrawlOptions.of(given), scope=one_shot.scope, say=self._say)
             except (CrawlRefused, JobBusy, SchemaRefused, BadSpecification, OutputError) as refused:
                 raise CommandError(str(refused), returncode=ExitCode.REFUSED) from refused
@@ -155,12 +155,12 @@ class Command(BaseCommand):
         write(ended.as_json() if as_json else ended.as_text())
         refused = read_refused_redirects(job)
         if ended.reason == NO_SEED_READ:
-            self._say(say_unread(endings, refused))
+            self._say(print_unread(endings, refused))
         else:
-            for line in say_redirects(read_new_hosts(job), refused):
+            for line in print_redirects(read_new_hosts(job), refused):
                 self._say(line)
         for lost in LostLines.objects.filter(output__jobs=job).select_related("output"):
-            self._say(say_lost_lines(lost))
+            self._say(sentence_of_lost_lines(lost))
         if job.guard == Guard.WAITING:
             self._say(_how_to_allow(job))
         elif job.reason:

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand
 from jobs.management.cluster_requests import ask, lines_about
 from jobs.verbs.cluster import drain_node
 from nodes.database.clock import read_clock
-from nodes.management.database import look_at_the_database
+from nodes.management.database import check_database
 
 
 class Command(BaseCommand):
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("node", type=uuid.UUID, help="ID of the node, as shown by GET /api/v1/nodes/")
 
     def handle(self, *_args: Any, node: uuid.UUID, **_options: Any) -> None:
-        look_at_the_database()
+        check_database()
         request = ask(lambda: drain_node(node, made_by=getpass.getuser(), now=read_clock()))
         for line in lines_about(request):
             self.stdout.write(line)

@@ -7,13 +7,13 @@ from typing import Any, Final, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs.queries.hosts.lines import BinLine, read_bin_lines
+from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.verbs import deny_list, hosts
 from jobs.verbs.hosts import HostsUnknown
 from jobs.words import verdicts
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone, Unknown
-from nodes.management.database import look_at_the_database
+from nodes.management.database import check_database
 
 _T = TypeVar("_T")
 
@@ -43,7 +43,7 @@ class Command(BaseCommand):
     def handle(
         self, *_args: Any, name: str, verb: str | None, reason: str | None, confirm: bool, **_options: Any
     ) -> None:
-        look_at_the_database()
+        check_database()
         if (reason is not None or confirm) and verb not in _NEED_A_REASON:
             raise CommandError("--reason and --confirm need the action stop or deny.", returncode=2)
         made_by = getpass.getuser()
@@ -58,13 +58,13 @@ class Command(BaseCommand):
         elif verb == "allow":
             _do(lambda: deny_list.allow_everywhere(name, made_by=made_by))
         if verb in _ARE_PATTERNS:
-            self._tell_what_is_denied()
+            self._print_denied()
         else:
             found = _do(lambda: hosts.find_named(name))
-            for line in read_bin_lines([found.pk], now=read_clock()):
+            for line in read_host_statuses([found.pk], now=read_clock()):
                 self.stdout.write(_how_it_stands(line))
 
-    def _tell_what_is_denied(self) -> None:
+    def _print_denied(self) -> None:
         denials = deny_list.denials()
         self.stdout.write("Denied:" if denials else "No hosts are denied.")
         for denial in denials:
@@ -78,7 +78,8 @@ def _do(wish: Callable[[], _T]) -> _T:
     Do what is wished.
 
     Raises:
-        CommandError: with code 2 if an object does not exist or is invalid, with code 1 if the action is impossible now.
+        CommandError: with code 2 if an object does not exist or is invalid, with code 1 if the action is impossible
+        now.
     """
     try:
         return wish()
@@ -90,6 +91,6 @@ def _do(wish: Callable[[], _T]) -> _T:
         raise CommandError(str(refused), returncode=1) from refused
 
 
-def _how_it_stands(line: BinLine) -> str:
+def _how_it_stands(line: HostStatus) -> str:
     counts = f"{line.in_progress} documents in progress, {line.waiting} waiting"
     return f"{line.name}: {verdicts.brief(line.verdict)}, {counts}. {verdicts.sentence_of_host(line, now=line.read_at)}"

@@ -10,7 +10,7 @@ from jobs.models import Job
 from jobs.verbs import control
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
-from nodes.management.database import look_at_the_database
+from nodes.management.database import check_database
 
 # The verb that returns a number, and no state.
 _SEND_BACK: Final = "send-back"
@@ -32,7 +32,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, name: str, verb: str | None, code: list[str], **_options: Any) -> None:
-        look_at_the_database()
+        check_database()
         if code and verb != _SEND_BACK:
             raise CommandError("--code needs the action send-back.", returncode=2)
         job = Job.objects.filter(name=name).first()

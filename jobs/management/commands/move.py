@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand
 from jobs.management.cluster_requests import ask, lines_about
 from jobs.verbs.cluster import move_group
 from nodes.database.clock import read_clock
-from nodes.management.database import look_at_the_database
+from nodes.management.database import check_database
 
 
 class Command(BaseCommand):
@@ -22,7 +22,7 @@ class Command(BaseCommand):
         parser.add_argument("--to", type=uuid.UUID, required=True, metavar="NODE", help="ID of a running manager")
 
     def handle(self, *_args: Any, group: int, to: uuid.UUID, **_options: Any) -> None:
-        look_at_the_database()
+        check_database()
         request = ask(lambda: move_group(group, to=to, made_by=getpass.getuser(), now=read_clock()))
         for line in lines_about(request):
             self.stdout.write(line)

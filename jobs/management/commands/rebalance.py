@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand
 from jobs.management.cluster_requests import ask, lines_about
 from jobs.verbs.cluster import rebalance
 from nodes.database.clock import read_clock
-from nodes.management.database import look_at_the_database
+from nodes.management.database import check_database
 
 
 class Command(BaseCommand):
@@ -20,7 +20,7 @@ class Command(BaseCommand):
         parser.add_argument("--dry-run", action="store_true", help="print the plan and move nothing")
 
     def handle(self, *_args: Any, dry_run: bool, **_options: Any) -> None:
-        look_at_the_database()
+        check_database()
         request = ask(lambda: rebalance(dry_run=dry_run, made_by=getpass.getuser(), now=read_clock()))
         for line in lines_about(request):
             self.stdout.write(line)

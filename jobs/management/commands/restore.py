@@ -12,7 +12,7 @@ from jobs.models import Job, OutputConnection, Restoration
 from jobs.verbs import restoring
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
-from nodes.management.database import look_at_the_database
+from nodes.management.database import check_database
 
 
 class Command(BaseCommand):
@@ -36,7 +36,7 @@ class Command(BaseCommand):
         parser.add_argument("--deleted", action="store_true", help="restore the last deleted job with this name")
 
     def handle(self, *_args: Any, name: str, **given: Any) -> None:
-        look_at_the_database()
+        check_database()
         try:
             wanted = self._ask_for_the_deleted(name) if given["deleted"] else self._ask(name, given)
         except NotDone as refused:

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.loops.task_worker import TaskWorkerFailed, run_task_worker
-from nodes.management.database import look_at_sessions, look_at_the_database
+from nodes.management.database import check_database, check_room_for_sessions
 from nodes.management.settings_option import add_settings_option
 from nodes.tasks.decisions import ANY
 from nodes.tasks.names import GROUP, is_group
@@ -51,8 +51,8 @@ class Command(BaseCommand):
     ) -> None:
         if not attached:
             # The parent of an attached process has already checked.
-            look_at_the_database()
-            look_at_sessions(nodes=1, options=settings_said)
+            check_database()
+            check_room_for_sessions(nodes=1, options=settings_said)
         try:
             run_task_worker(
                 name=name, work_on=work_on, memory_limit=memory_limit, options=settings_said, attached=attached

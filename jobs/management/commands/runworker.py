@@ -11,7 +11,7 @@ from jobs.loops.worker import WorkerFailed
 from jobs.metrics.table import shown_by
 from nodes.life.identity import TAG
 from nodes.lifecycle import CLUSTER_SCOPE
-from nodes.management.database import look_at_sessions, look_at_the_database
+from nodes.management.database import check_database, check_room_for_sessions
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
 from nodes.management.settings_option import add_settings_option
 from nodes.metrics.figures import Process
@@ -55,8 +55,8 @@ class Command(BaseCommand):
     ) -> None:
         if not attached:
             # The parent of an attached one has looked.
-            look_at_the_database()
-            look_at_sessions(nodes=1, options=settings_said)
+            check_database()
+            check_room_for_sessions(nodes=1, options=settings_said)
         try:
             with metrics_shown(shown_by(Process.WORKER), address=metrics_address, port=metrics_port):
                 daemons.run_worker(name=name, tags=tuple(tags), scope=scope, options=settings_said, attached=attached)

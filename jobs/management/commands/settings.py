@@ -13,7 +13,7 @@ from rest_framework.exceptions import ParseError
 from jobs.queries.settings_page import read_settings_page
 from jobs.settings.table import TABLE
 from nodes.api.parsing import read_json
-from nodes.management.database import look_at_the_database
+from nodes.management.database import check_database
 from nodes.settings import versions
 from nodes.settings.declaration import InvalidSettings
 
@@ -30,7 +30,7 @@ class Command(BaseCommand):
         parser.add_argument("--dry-run", action="store_true", help="print the changes and store nothing")
 
     def handle(self, *_args: Any, file: str | None, dry_run: bool, **_options: Any) -> None:
-        look_at_the_database()
+        check_database()
         if file is None:
             self._show()
         else:

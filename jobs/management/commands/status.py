@@ -12,7 +12,7 @@ from jobs.attention.lines import AttentionLine
 from jobs.attention.sources import read_attention
 from nodes.database.clock import read_clock
 from nodes.database.moment import Moment
-from nodes.management.database import look_at_the_database
+from nodes.management.database import check_database
 
 
 class Command(BaseCommand):
@@ -24,7 +24,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the lines as one JSON list")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        look_at_the_database()
+        check_database()
         with Moment().present():
             lines = read_attention(now=read_clock())
         if options["json"]:

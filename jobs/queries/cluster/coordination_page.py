@@ -7,7 +7,7 @@ from typing import Final
 
 from django.conf import settings
 
-from nodes.coordination import seat
+from nodes.coordination import membership_session
 from nodes.coordination.names import BadName
 from nodes.coordination.port import ClusterState, CoordinationError, LockSeen
 from nodes.coordination.raw_tree import Branch, read_branch
@@ -38,7 +38,7 @@ class PoolLine:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSight:
+class ShownCluster:
     """A cluster at one moment: the first members, pools and locks, and the number of all."""
 
     main: str
@@ -54,7 +54,7 @@ class ClusterSight:
 @dataclass(frozen=True, slots=True)
 class CoordinationPage:
     """
-    A store and one of its clusters. `sight` is None if the cluster cannot be shown, with the reason in `problem`.
+    A store and one of its clusters. `view` is None if the cluster cannot be shown, with the reason in `problem`.
 
     `clusters` are the clusters that the database knows: all of its own, and those of ZooKeeper that had a main
     manager.
@@ -63,7 +63,7 @@ class CoordinationPage:
     store: str
     cluster: str
     clusters: Sequence[str]
-    sight: ClusterSight | None
+    view: ShownCluster | None
     problem: str = ""
 
 
@@ -73,19 +73,21 @@ def read_coordination(cluster: str, *, dsn: str) -> CoordinationPage:
     database.
     """
     known = list(CoordinationCluster.objects.order_by("name").values_list("name", flat=True)[:_SHOWN])
-    clusters = sorted({*known, seat.CLUSTER}) if uses_zookeeper() else known
-    name = cluster or (seat.CLUSTER if seat.CLUSTER in clusters else next(iter(clusters), ""))
-    sight, problem = None, ""
+    clusters = sorted({*known, membership_session.CLUSTER}) if uses_zookeeper() else known
+    name = cluster or (
+        membership_session.CLUSTER if membership_session.CLUSTER in clusters else next(iter(clusters), "")
+    )
+    view, problem = None, ""
     if name:
         try:
-            sight = _sight(*shared_look_at(name, dsn=dsn))
+            view = _shown(*shared_look_at(name, dsn=dsn))
         except (BadName, CoordinationError) as error:
             problem = str(error)
     return CoordinationPage(
         store="ZooKeeper" if uses_zookeeper() else "PostgreSQL",
         cluster=name,
         clusters=clusters,
-        sight=sight,
+        shown=view,
         problem=problem,
     )
 
@@ -101,10 +103,10 @@ def read_raw_tree(*, path: str, page: int) -> Branch:
     return read_branch(address, path=path, page=page, timeout=LOOK_TIMEOUT)
 
 
-def _sight(seen: ClusterState, locks: Sequence[LockSeen]) -> ClusterSight:
+def _shown(seen: ClusterState, locks: Sequence[LockSeen]) -> ShownCluster:
     items, placed = Counter(seen.shares.values()), Counter(item.job for item in seen.shares)
     nodes, jobs = sorted({*seen.members, *seen.gone}), sorted(seen.pools)
-    return ClusterSight(
+    return ShownCluster(
         main=seen.main or "",
         term=seen.term,
         members=[

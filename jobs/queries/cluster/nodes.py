@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from django.db import connection
 
 from jobs.queries.standing import Standing
-from jobs.queue.sql.floor import LOWEST_BATCH
+from jobs.queue.sql.low_water import LOWEST_BATCH
 from nodes.database.moment import once_a_moment
 from nodes.lifecycle import CLUSTER_SCOPE, FINAL_STATUSES, LIVE_STATUSES, NodeKind, NodeStatus
 from nodes.models import Node, NodeEvent

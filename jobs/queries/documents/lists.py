@@ -30,7 +30,7 @@ from jobs.models import (
     QueueItem,
 )
 from jobs.queries.documents.verdict import judge_item
-from jobs.queries.hosts.lines import BinLine, read_bin_lines
+from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queue.flushing.carried import merged
 from jobs.verdicts.causes import Verdict
 
@@ -304,7 +304,7 @@ class DocumentStory:
 
     item: QueueItem
     job: Job
-    host: BinLine
+    host: HostStatus
     worker: str
     held_by: Sequence[HeldBy]
     links: Sequence[LinkLine]
@@ -331,7 +331,7 @@ def read_story(*, job_id: int, document: uuid.UUID, now: dt.datetime) -> Documen
     item = QueueItem.objects.select_related("job", "lane", "batch__worker").filter(job_id=job_id, hash=document).first()
     if item is None:
         return None
-    host = read_bin_lines([item.lane.bin_id], now=now)[0]
+    host = read_host_statuses([item.lane.bin_id], now=now)[0]
     held = {
         row.output_id: row for row in IndexedDocument.objects.filter(hash=document, output__in=item.job.outputs.all())
     }

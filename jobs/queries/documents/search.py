@@ -193,15 +193,15 @@ def _ask(facts: dict[str, Any]) -> list[dict[str, Any]]:
 def _in_words_of_the_index(query: str) -> str:
     """Return the query with its words cut as in the index: joined words become a phrase."""
     readable = query.replace("\0", " ").encode(errors="replace").decode()
-    terms: list[str] = []
-    for minus, phrase, word in _TERMS.findall(readable):
+    phrases: list[str] = []
+    for minus, phrase, word in _PHRASES.findall(readable):
         words = " ".join(re.sub(JOINERS, " ", phrase or word).split())
         if words:
-            terms.append(f'{minus}"{words}"' if phrase or " " in words else f"{minus}{words}")
-    return " ".join(terms)
+            phrases.append(f'{minus}"{words}"' if phrase or " " in words else f"{minus}{words}")
+    return " ".join(phrases)
 
 
-_TERMS: Final = re.compile(r'(-?)(?:"([^"]*)"?|([^\s"]+))')
+_PHRASES: Final = re.compile(r'(-?)(?:"([^"]*)"?|([^\s"]+))')
 
 
 def _hit(row: dict[str, Any]) -> Hit:

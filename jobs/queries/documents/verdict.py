@@ -5,14 +5,14 @@ import datetime as dt
 from jobs.lifecycle.document import CLAIMED, Stage
 from jobs.models import Gate, GatedDocument, QueueItem
 from jobs.queries.hosts.latest_requests import read_latest_requests
-from jobs.queries.hosts.lines import BinLine
+from jobs.queries.hosts.lines import HostStatus
 from jobs.queries.hosts.waiting import narrow
 from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster
 from jobs.verdicts.causes import Verdict
 from jobs.verdicts.jobs import DocumentSeen, judge_document
 
 
-def judge_item(item: QueueItem, host: BinLine, *, now: dt.datetime) -> Verdict | None:
+def judge_item(item: QueueItem, host: HostStatus, *, now: dt.datetime) -> Verdict | None:
     """Return the verdict on a document; None for one that has ended, or is not of this run."""
     job = item.job
     if item.run_no != job.run_no or item.stage not in {Stage.PENDING, *CLAIMED}:

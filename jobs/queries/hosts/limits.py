@@ -1,4 +1,4 @@
-"""The policies, people and files that set the limits of a bin, by name."""
+"""The policies, people and files that set the limits of a host, by name."""
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from jobs.throttling.sources import Source, decisive
 @dataclass(frozen=True, slots=True)
 class SourceLine:
     """
-    The source of a limit, and the name of its policy ('' for none). `is_everywhere` if the policy holds for all bins.
+    The source of a limit, and the name of its policy ('' for none). `is_everywhere` if the policy holds for all hosts.
     """
 
     source: Source

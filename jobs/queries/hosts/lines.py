@@ -1,9 +1,9 @@
 """
-Bins as lines of a list: their limits, rates, waiting documents and verdicts at one moment.
+Hosts as lines of a list: their limits, rates, waiting documents and verdicts at one moment.
 
-Rates come from the counts that closing turns store with the bin (`BinState.starts`, `BinState.bytes_read`). This
+Rates come from the counts that closing turns store with the host (`BinState.starts`, `BinState.bytes_read`). This
 process reads them with each list and remembers them, so rates need no writes and no questions to workers. They are as
-of the last turn that closed, seconds ago while a bin is served. Only the bins of the list are read.
+of the last turn that closed, seconds ago while a host is served. Only the hosts of the list are read.
 """
 
 import datetime as dt
@@ -20,7 +20,7 @@ from jobs.queries.hosts.open_documents import OpenDocuments, read_open_documents
 from jobs.queries.hosts.selection import find_busiest
 from jobs.queries.hosts.waiting import WITHOUT_LANES, read_waiting
 from jobs.queries.meter import BYTES, STARTS
-from jobs.queue.pace.limits import BOUND, FACTS, Terms
+from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
 from jobs.queue.pace.opening import OPENING
 from jobs.queue.sql.newest import newest
 from jobs.queue.sql.rows import named_rows
@@ -33,15 +33,15 @@ from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.requests import Requests
 from nodes.database.moment import kept
 
-# Least number of gaps in the period of a bin's rate: one start more or less must not show.
+# Least number of gaps in the period of a host's rate: one start more or less must not show.
 _GAPS: Final = 10
-_BINS: Final[LiteralString] = f"""
+_HOSTS: Final[LiteralString] = f"""
 SELECT {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
        bin.stopped_why, state.closed_at, state.starts, state.bytes_read, state.open_turns, state.open_requests, bin.is_known,
        bin.parent_id
   FROM jobs_bin AS bin
  CROSS JOIN LATERAL {newest("*", of="bin", number="bin.id")} AS state {BOUND}
- WHERE bin.id = ANY(%(bins)s)
+ WHERE bin.id = ANY(%(hosts)s)
 """
 _TOTALS: Final[LiteralString] = """
 SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(policies)s)
@@ -50,13 +50,13 @@ SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(policies)s)
 
 @dataclass(frozen=True, slots=True)
 class ParentLine:
-    """The parent of a bin: an address, or all bins of a policy (of the cluster, if the policy holds everywhere)."""
+    """The parent of a host: an address, or all hosts of a policy (of the cluster, if the policy holds everywhere)."""
 
     id: int
     namespace: str
     name: str
     limits: Limits
-    said_by: LimitLines
+    set_by: LimitLines
     open_requests: int
     opens_at: dt.datetime | None
     is_everywhere: bool
@@ -65,14 +65,14 @@ class ParentLine:
 
 
 @dataclass(frozen=True, slots=True)
-class BinLine:
+class HostStatus:
     """
-    A bin at one moment.
+    A host at one moment.
 
     `in_progress` documents are handed out, and `waiting` ones are pending in active jobs. `lent` is the number of
     requests that workers may have open there, and `open_requests` the number that they have, None if no worker
     reported it. `known` is the input of the verdict, and `latest` the latest requests. `next_start_at` is None while
-    the bin is served, or if no document waits for it.
+    the host is served, or if no document waits for it.
     """
 
     read_at: dt.datetime
@@ -80,7 +80,7 @@ class BinLine:
     namespace: str
     name: str
     limits: Limits
-    said_by: LimitLines
+    set_by: LimitLines
     verdict: Verdict
     known: Known
     latest: Requests
@@ -101,7 +101,7 @@ class BinLine:
     history: Sequence[float | None]
 
     def parent_of(self, verdict: Verdict) -> ParentLine | None:
-        """Return the parent that a verdict on the bin, or on its documents, names."""
+        """Return the parent that a verdict on the host, or on its documents, names."""
         return next((above for above in self.parents if above.id == verdict.parent), None)
 
     @property
@@ -113,42 +113,42 @@ class BinLine:
 
     @property
     def limited_since(self) -> dt.datetime | None:
-        """Return since when the cause of its verdict exists, as far as that is known."""
+        """Return when the cause of its verdict began; None if unknown."""
         return _since(self)
 
 
-def read_bin_lines(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
-    """Read these bins, in this order, without bins that no longer exist."""
-    known: dict[int, BinLine] = kept("bins")
+def read_host_statuses(ids: Sequence[int], *, now: dt.datetime) -> list[HostStatus]:
+    """Read these hosts, in this order, without hosts that no longer exist."""
+    known: dict[int, HostStatus] = kept("hosts")
     known.update((line.id, line) for line in _read([id_ for id_ in ids if id_ not in known], now=now))
     return [known[id_] for id_ in ids if id_ in known]
 
 
-def observe_busiest_bins(*, now: dt.datetime) -> None:
-    """Record the counts of the busiest bins, for the rates that a page shows next."""
-    read_bin_lines(find_busiest(), now=now)
+def observe_busiest_hosts(*, now: dt.datetime) -> None:
+    """Record the counts of the busiest hosts, for the rates that a page shows next."""
+    read_host_statuses(find_busiest(), now=now)
 
 
-def _read(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
+def _read(ids: Sequence[int], *, now: dt.datetime) -> list[HostStatus]:
     if not ids:
         return []
     connection.ensure_connection()
     with named_rows(connection.connection) as cursor:
-        rows = {row.id: row for row in cursor.execute(_BINS, {"bins": list(ids), "policy": None})}
-        terms = Terms.read(cursor, list(rows.values()), now=now)
-        above = _read_above(cursor, rows.values(), terms)
+        rows = {row.id: row for row in cursor.execute(_HOSTS, {"hosts": list(ids), "policy": None})}
+        applied = AppliedPolicies.read(cursor, list(rows.values()), now=now)
+        above = _read_above(cursor, rows.values(), applied)
         waiting = read_waiting(cursor, ids)
     latest, open_ = read_latest_requests(now=now), read_open_documents()
     for row in (*rows.values(), *above.values()):
         _observe(row, now=now)
     policies = PolicyNames.of(rows.values(), above.values())
-    parents = {row.id: _parent_line(row, terms, policies) for row in above.values()}
+    parents = {row.id: _parent_line(row, applied, policies) for row in above.values()}
     return [
         _line(
             rows[id_],
-            terms,
-            policies.lines(terms.sources_of(rows[id_])),
-            _parents_of(rows[id_], terms, above, parents),
+            applied,
+            policies.lines(applied.sources_of(rows[id_])),
+            _parents_of(rows[id_], applied, above, parents),
             waiting.get(id_),
             latest,
             open_,
@@ -159,20 +159,22 @@ def _read(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
     ]
 
 
-def _read_above(cursor: Any, rows: Iterable[Any], terms: Terms) -> dict[int, Any]:
-    """Return the parents of these bins, by id."""
+def _read_above(cursor: Any, rows: Iterable[Any], applied: AppliedPolicies) -> dict[int, Any]:
+    """Return the parents of these hosts, by id."""
     rows = list(rows)
-    policies = sorted({policy for row in rows for policy in terms.totals_above(row)})
+    policies = sorted({policy for row in rows for policy in applied.totals_above(row)})
     ids = {row.parent_id for row in rows if row.parent_id is not None}
     if policies:
         ids |= {row.id for row in cursor.execute(_TOTALS, {"policies": [str(policy) for policy in policies]})}
     if not ids:
         return {}
-    return {row.id: row for row in cursor.execute(_BINS, {"bins": sorted(ids), "policy": None})}
+    return {row.id: row for row in cursor.execute(_HOSTS, {"hosts": sorted(ids), "policy": None})}
 
 
-def _parents_of(row: Any, terms: Terms, above: Mapping[int, Any], lines: Mapping[int, ParentLine]) -> list[ParentLine]:
-    totals = {str(policy) for policy in terms.totals_above(row)}
+def _parents_of(
+    row: Any, applied: AppliedPolicies, above: Mapping[int, Any], lines: Mapping[int, ParentLine]
+) -> list[ParentLine]:
+    totals = {str(policy) for policy in applied.totals_above(row)}
     return [
         lines[id_]
         for id_, other in above.items()
@@ -189,15 +191,15 @@ def _observe(row: Any, *, now: dt.datetime) -> None:
     BYTES.observe(row.id, row.bytes_read, age=age)
 
 
-def _parent_line(row: Any, terms: Terms, policies: PolicyNames) -> ParentLine:
+def _parent_line(row: Any, applied: AppliedPolicies, policies: PolicyNames) -> ParentLine:
     known = policies.by_id.get(int(row.name)) if row.namespace == Bin.POLICY else None
-    limits = terms.of_bin(row)
+    limits = applied.of_bin(row)
     return ParentLine(
         id=row.id,
         namespace=row.namespace,
         name=known[0] if known else row.name,
         limits=limits,
-        said_by=policies.lines(terms.sources_of(row)),
+        set_by=policies.lines(applied.sources_of(row)),
         # Each turn of a limited parent may have all of them: its worker counts.
         open_requests=min(row.open_requests, limits.requests) if is_limited(limits) else row.open_requests,
         opens_at=_opens_at(row, limits),
@@ -209,16 +211,16 @@ def _parent_line(row: Any, terms: Terms, policies: PolicyNames) -> ParentLine:
 
 def _line(
     row: Any,
-    terms: Terms,
-    said_by: LimitLines,
+    applied: AppliedPolicies,
+    set_by: LimitLines,
     parents: Sequence[ParentLine],
     waits: Any | None,
     latest: LatestRequests,
     open_: OpenDocuments,
     *,
     now: dt.datetime,
-) -> BinLine:
-    limits = terms.of_bin(row)
+) -> HostStatus:
+    limits = applied.of_bin(row)
     waiting = WITHOUT_LANES if waits is None else waits._asdict()
     over = _GAPS * limits.gap
     starts, read = STARTS.rate(row.id, over=over), BYTES.rate(row.id, over=over)
@@ -235,19 +237,19 @@ def _line(
         above=[Above(one.id, one.limits, one.open_requests, one.opens_at, one.starts_per_second) for one in parents],
         is_known=row.is_known,
         workers_are_full=open_.are_full,
-        asks_for_delay=said_by.gap is not None and said_by.gap.source.origin == Origin.ROBOTS,
+        asks_for_delay=set_by.gap is not None and set_by.gap.source.origin == Origin.ROBOTS,
         open_now=open_.at(row.id),
-        changed_at=said_by.gap.since if said_by.gap else None,
+        changed_at=set_by.gap.since if set_by.gap else None,
         latest=latest.of(row.name),
         **{name: waiting[name] for name in WITHOUT_LANES},
     )
-    return BinLine(
+    return HostStatus(
         read_at=now,
         id=row.id,
         namespace=row.namespace,
         name=row.name,
         limits=limits,
-        said_by=said_by,
+        set_by=set_by,
         verdict=judge_host(known, now=now),
         known=known,
         latest=known.latest,
@@ -284,7 +286,7 @@ def _next_start_at(row: Any, limits: Limits) -> dt.datetime | None:
     return next_start_at(row, gap=limits.gap, bytes_per_second=limits.bytes_per_second)
 
 
-def _since(line: BinLine) -> dt.datetime | None:
+def _since(line: HostStatus) -> dt.datetime | None:
     if line.verdict.failing is not None:
         return line.verdict.failing.failing_since
     if line.verdict.since is not None:
@@ -295,14 +297,14 @@ def _since(line: BinLine) -> dt.datetime | None:
         case Cause.BACK_OFF | Cause.TRIAL:
             return line.backing_off_since
         case _:
-            said_by = said_by_of(line, line.verdict)
-            return said_by.since if said_by else None
+            set_by = set_by_of(line, line.verdict)
+            return set_by.since if set_by else None
 
 
-def said_by_of(line: BinLine, verdict: Verdict) -> SourceLine | None:
-    """Return the source of the limit that a verdict on the bin, or on its documents, names; None if it names none."""
+def set_by_of(line: HostStatus, verdict: Verdict) -> SourceLine | None:
+    """Return the source of the limit that a verdict on the host, or on its documents, names; None if it names none."""
     parent = line.parent_of(verdict)
-    limits = parent.said_by if parent else line.said_by
+    limits = parent.set_by if parent else line.set_by
     match verdict.cause:
         case Cause.DENIED | Cause.STOPPED | Cause.CLOSED:
             return limits.denied

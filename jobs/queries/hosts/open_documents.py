@@ -13,25 +13,25 @@ class OpenDocuments:
     """
     Documents that workers are processing, as of their last heartbeats.
 
-    `by_bin` is None if no live worker has reported. `are_full` if every worker has reached its limit of claims.
+    `by_host` is None if no live worker has reported. `are_full` if every worker has reached its limit of claims.
     """
 
-    by_bin: Mapping[str, int] | None
+    by_host: Mapping[str, int] | None
     are_full: bool
 
-    def at(self, bin_id: int) -> int | None:
-        """Return how many documents of one bin are being processed; None if no worker has reported."""
-        return None if self.by_bin is None else self.by_bin.get(str(bin_id), 0)
+    def at(self, host_id: int) -> int | None:
+        """Return how many documents of one host are being processed; None if no worker has reported."""
+        return None if self.by_host is None else self.by_host.get(str(host_id), 0)
 
 
 @once_a_moment
 def read_open_documents() -> OpenDocuments:
     workers = [node for node in read_live_nodes() if node.kind == NodeKind.WORKER]
-    told = [open_ for node in workers if isinstance(open_ := node.progress.get("open"), dict)]
-    by_bin: dict[str, int] = {}
-    for open_ in told:
-        for bin_id, documents in open_.items():
-            by_bin[bin_id] = by_bin.get(bin_id, 0) + documents
+    reports = [open_ for node in workers if isinstance(open_ := node.progress.get("open"), dict)]
+    by_host: dict[str, int] = {}
+    for open_ in reports:
+        for host_id, documents in open_.items():
+            by_host[host_id] = by_host.get(host_id, 0) + documents
     return OpenDocuments(
-        by_bin if told else None, bool(workers) and all(node.claimed >= node.limit > 0 for node in workers)
+        by_host if reports else None, bool(workers) and all(node.claimed >= node.limit > 0 for node in workers)
     )

@@ -1,4 +1,4 @@
-"""The further content of a bin's page: the lanes that wait for it, and the latest refusals of its host."""
+"""The further content of a host's page: the lanes that wait for it, and the latest refusals of its host."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from django.db import connection
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Bin
-from jobs.queries.hosts.lines import BinLine, read_bin_lines
-from jobs.queue.sql.floor import LOWEST_DELTA
+from jobs.queries.hosts.lines import HostStatus, read_host_statuses
+from jobs.queue.sql.low_water import LOWEST_DELTA
 from jobs.queue.sql.newest import newest
 from jobs.queue.sql.runnable import RUNNABLE
 
@@ -20,7 +20,7 @@ _REFUSALS_SHOWN: Final = 10
 _LOOKED_THROUGH: Final = 5_000
 _LATELY: Final = dt.timedelta(hours=1)
 
-# In the order in which they get a place of the bin: by the priority of their job, then the least recently served
+# In the order in which they get a place of the host: by the priority of their job, then the least recently served
 # first.
 _LANES: Final = f"""
 SELECT lane.id, job.id, job.name, seed.urls[1], job.priority, lane.served_at, lane.ready_at, node.name, {RUNNABLE},
@@ -65,7 +65,7 @@ SELECT newest.started_at, newest.entity, newest.result_code
 @dataclass(frozen=True, slots=True)
 class LaneLine:
     """
-    Documents of one seed that wait for the bin or are in progress there. `owner` is the manager that hands them out.
+    Documents of one seed that wait for the host or are in progress there. `owner` is the manager that hands them out.
     """
 
     id: int
@@ -92,21 +92,21 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class BinPage:
-    bin: BinLine
+class HostPage:
+    host: HostStatus
     # The next one to be served first.
     lanes: Sequence[LaneLine]
     # The newest first, from the searched entries of the history only.
     refusals: Sequence[Refusal]
 
 
-def read_bin_page(bin_id: int, *, now: dt.datetime) -> BinPage | None:
-    """Read the page of a bin of a connector; None if it does not exist."""
-    found = read_bin_lines([bin_id], now=now)
+def read_host_page(bin_id: int, *, now: dt.datetime) -> HostPage | None:
+    """Read the page of a host of a connector; None if it does not exist."""
+    found = read_host_statuses([bin_id], now=now)
     if not found or found[0].namespace in {Bin.ADDRESS, Bin.POLICY}:
         return None
     (line,) = found
-    return BinPage(line, _read_lanes(bin_id), _read_refusals(line, now=now))
+    return HostPage(line, _read_lanes(bin_id), _read_refusals(line, now=now))
 
 
 def _read_lanes(bin_id: int) -> list[LaneLine]:
@@ -117,7 +117,7 @@ def _read_lanes(bin_id: int) -> list[LaneLine]:
     ]
 
 
-def _read_refusals(line: BinLine, *, now: dt.datetime) -> list[Refusal]:
+def _read_refusals(line: HostStatus, *, now: dt.datetime) -> list[Refusal]:
     facts = {
         "bin": line.id,
         "since": now - _LATELY,

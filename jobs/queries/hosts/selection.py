@@ -1,4 +1,4 @@
-"""Selection of bins: the busiest, or those with a name or a state, a page at a time."""
+"""Selection of hosts: the busiest, or those with a name or a state, a page at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,20 +8,20 @@ from django.db import connection
 
 from jobs.models import Bin
 from jobs.queries.policy_preview import LOOKED_AT, Counted
-from jobs.queue.sql.floor import LOWEST_TURN
+from jobs.queue.sql.low_water import LOWEST_TURN
 from jobs.throttling.patterns import matches, patterns_of
 
-# Bins on one page.
+# Hosts on one page.
 A_PAGE: Final = 50
 # A character that sorts after all names with the same beginning.
 _LAST: Final = "\U0010ffff"
-# Seeds whose lanes are searched for waiting bins.
+# Seeds whose lanes are searched for waiting hosts.
 _SEEDS: Final = 200
 
 # States to filter by, as conditions on the table.
 STATES: Final = {"backing_off": "bin.back_off_level > 0", "stopped": "bin.stopped_at IS NOT NULL"}
 
-# Bins with open turns, those with the most requests first; then waiting bins, the longest wait first. The number of
+# Hosts with open turns, those with the most requests first; then waiting hosts, the longest wait first. The number of
 # open turns depends on workers and managers, not on the size of the queue. A few lanes of each running seed are
 # examined.
 _BUSIEST: Final = f"""
@@ -42,7 +42,7 @@ WITH open AS (
 SELECT bin_id FROM open FULL JOIN waiting USING (bin_id)
  ORDER BY requests DESC NULLS LAST, documents DESC NULLS LAST, ready_at, bin_id LIMIT %(limit)s
 """
-# By name; or by id, for a state with an index of its few bins. Conditions are added from constants.
+# By name; or by id, for a state with an index of its few hosts. Conditions are added from constants.
 _LIST: Final = """
 SELECT bin.id FROM jobs_bin AS bin WHERE {conditions} ORDER BY {order} LIMIT %(limit)s
 """
@@ -55,9 +55,9 @@ _BEHIND: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class BinFilter:
+class HostFilter:
     """
-    The bins to list: their names begin with `name`, they are in `state` (a key of STATES), and they follow the id
+    The hosts to list: their names begin with `name`, they are in `state` (a key of STATES), and they follow the id
     `after`.
     """
 
@@ -67,7 +67,7 @@ class BinFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class BinIds:
+class HostIds:
     """One page; `next_key` is the id after which the next one begins, None at the end."""
 
     ids: Sequence[int]
@@ -75,12 +75,12 @@ class BinIds:
 
 
 def find_busiest(*, limit: int = A_PAGE) -> list[int]:
-    """Return the busiest bins: those with the most open requests, then waiting ones, the longest wait first."""
+    """Return the busiest hosts: those with the most open requests, then waiting ones, the longest wait first."""
     return _ids(_BUSIEST, {"limit": limit, "seeds": _SEEDS})
 
 
-def find_bins(wanted: BinFilter, *, limit: int = A_PAGE) -> BinIds:
-    """Return a page of bins of connectors, by name; with a state, by id."""
+def find_hosts(wanted: HostFilter, *, limit: int = A_PAGE) -> HostIds:
+    """Return a page of hosts of connectors, by name; with a state, by id."""
     conditions = [_OF_CONNECTORS]
     order = 'name COLLATE "C", id'
     if wanted.state:
@@ -92,7 +92,7 @@ def find_bins(wanted: BinFilter, *, limit: int = A_PAGE) -> BinIds:
         conditions.append(_BEHIND[order])
     values = {"name": wanted.name, "behind": wanted.name + _LAST, "after": wanted.after, "limit": limit + 1}
     found = _ids(_LIST.format(conditions=" AND ".join(conditions), order=order), values)
-    return BinIds(found[:limit], found[limit - 1] if len(found) > limit else None)
+    return HostIds(found[:limit], found[limit - 1] if len(found) > limit else None)
 
 
 def _ids(query: str, values: dict[str, Any]) -> list[int]:
@@ -102,7 +102,7 @@ def _ids(query: str, values: dict[str, Any]) -> list[int]:
 
 
 def find_denied(pattern: str) -> Counted:
-    """Return how many of the known bins a pattern matches, and the first names; a limited number is examined."""
+    """Return how many of the known hosts a pattern matches, and the first names; a limited number is examined."""
     found, patterns = Counted(), patterns_of(pattern)
     looked_at = Bin.objects.exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY]).order_by("pk")
     for name in looked_at.values_list("name", flat=True)[:LOOKED_AT]:

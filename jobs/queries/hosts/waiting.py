@@ -1,4 +1,4 @@
-"""Documents that wait for bins or are in progress there, and whether a manager and a worker can process them."""
+"""Documents that wait for hosts or are in progress there, and whether a manager and a worker can process them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,13 +7,13 @@ from typing import Any, Final, LiteralString
 from django.db import connection
 
 from jobs.lifecycle.document import Stage
-from jobs.queue.sql.floor import LOWEST_DELTA
+from jobs.queue.sql.low_water import LOWEST_DELTA
 from jobs.queue.sql.newest import newest
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.runnable import RUNNABLE
 from jobs.verdicts.hosts import Known
 
-# Documents of active jobs that wait for these bins, documents of held jobs, and whether a worker could have them.
+# Documents of active jobs that wait for these hosts, documents of held jobs, and whether a worker could have them.
 # Counters give the state of each lane, so no document is read; each branch reads its own index.
 _WAITING: Final[LiteralString] = f"""
 WITH lanes AS MATERIALIZED (
@@ -53,7 +53,7 @@ SELECT bin_id, min(ready_at) FILTER (WHERE may_run) AS ready_at, bool_or(coalesc
   FROM lanes LEFT JOIN counted USING (bin_id)
  GROUP BY bin_id
 """
-# The facts of a bin without a lane of an active job's seed.
+# The facts of a host without a lane of an active job's seed.
 WITHOUT_LANES: Final[Mapping[str, Any]] = {
     "ready_at": None,
     "is_owned": False,
@@ -71,7 +71,7 @@ def read_waiting(
     cursor: Any, ids: Sequence[int], *, job_id: int | None = None, lane_id: int | None = None
 ) -> dict[int, Any]:
     """
-    Return the facts of these bins by id, without bins that have no lane of an active job's seed.
+    Return the facts of these hosts by id, without hosts that have no lane of an active job's seed.
 
     With a `job_id` or `lane_id` the facts are about documents of that job or lane only.
     """
@@ -84,7 +84,7 @@ _OF_A_JOB: Final = ("ready_at", "is_owned", "is_served", "missing_tag", "group_f
 
 
 def narrow(known: Mapping[int, Known], *, job_id: int | None = None, lane_id: int | None = None) -> dict[int, Known]:
-    """Return the facts of these bins, by id, for the documents of one job or lane."""
+    """Return the facts of these hosts, by id, for the documents of one job or lane."""
     if not known:
         return {}
     connection.ensure_connection()

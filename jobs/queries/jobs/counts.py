@@ -9,7 +9,7 @@ from django.db import connection
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.queue.counting.counters import RunCounts
-from jobs.queue.sql.floor import LOWEST_DELTA
+from jobs.queue.sql.low_water import LOWEST_DELTA
 
 # The condition on the run is in both branches, so that each reads its index and not its table.
 _OF_PRESENT_RUNS: Final = f"""

@@ -36,15 +36,15 @@ _COLUMNS: Final = (
 )
 
 
-def _told(jobs: QuerySet[Job], *order: Any) -> QuerySet[Job, Any]:
+def _in_order(jobs: QuerySet[Job], *order: Any) -> QuerySet[Job, Any]:
     return jobs.order_by(*order).values_list(*_COLUMNS)
 
 
 # Running jobs, the latest start first; then jobs that ran last. Each part has its index.
 _LATEST: Final = (Coalesce("started_at", "created_at").desc(), "id")
-_RUNNING: Final = Standing(lambda: _told(Job.objects.exclude(phase=Phase.INACTIVE), *_LATEST)[:_JOBS_SHOWN])
-_AT_REST: Final = Standing(lambda: _told(Job.objects.filter(phase=Phase.INACTIVE), *_LATEST)[:_JOBS_SHOWN])
-_OBSERVED: Final = Standing(lambda: _told(Job.objects.exclude(phase=Phase.INACTIVE), "-id")[:_JOBS_OBSERVED])
+_RUNNING: Final = Standing(lambda: _in_order(Job.objects.exclude(phase=Phase.INACTIVE), *_LATEST)[:_JOBS_SHOWN])
+_INACTIVE: Final = Standing(lambda: _in_order(Job.objects.filter(phase=Phase.INACTIVE), *_LATEST)[:_JOBS_SHOWN])
+_OBSERVED: Final = Standing(lambda: _in_order(Job.objects.exclude(phase=Phase.INACTIVE), "-id")[:_JOBS_OBSERVED])
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _first_jobs() -> list[Job]:
     running = _jobs(_RUNNING)
     if len(running) == _JOBS_SHOWN:
         return running
-    return [*running, *_jobs(_AT_REST)][:_JOBS_SHOWN]
+    return [*running, *_jobs(_INACTIVE)][:_JOBS_SHOWN]
 
 
 def _jobs(question: Standing) -> list[Job]:

@@ -15,11 +15,11 @@ from jobs.lifecycle.job import Window as Place
 from jobs.lifecycle.schedule import Window, next_opening_of
 from jobs.models import Job, JobEvent, Outcome, ScheduleWindow
 from jobs.queries.cluster.failing_groups import FailingGroup, read_failing_groups
-from jobs.queries.hosts.lines import BinLine, read_bin_lines
+from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queries.hosts.waiting import narrow
 from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster, read_next_ready_at
 from jobs.queries.jobs.lines import JobLine, read_job_line
-from jobs.queue.sql.floor import LOWEST_DELTA, LOWEST_TURN
+from jobs.queue.sql.low_water import LOWEST_DELTA, LOWEST_TURN
 from jobs.verdicts.causes import Verdict
 from jobs.verdicts.hosts import judge_host
 from jobs.verdicts.jobs import HostOfJob, judge_job
@@ -115,9 +115,9 @@ class CodeCount:
 
 @dataclass(frozen=True, slots=True)
 class HostLine:
-    """One host (bin), the verdict on this job's documents there, and their numbers."""
+    """One host, the verdict on this job's documents there, and their numbers."""
 
-    bin: BinLine
+    host: HostStatus
     verdict: Verdict
     pending: int
     active: int
@@ -129,8 +129,8 @@ class HostLine:
         """
         Return the unbegun documents at workers; an estimate if jobs share the host: the job's part of all of them.
         """
-        every = self.bin.in_progress
-        return math.ceil(self.bin.known.waiting_at_workers * self.active / every) if every else 0
+        every = self.host.in_progress
+        return math.ceil(self.host.known.waiting_at_workers * self.active / every) if every else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ def _read_hosts(job: JobLine, *, now: dt.datetime) -> list[HostLine]:
     with connection.cursor() as cursor:
         cursor.execute(_HOSTS, facts)
         counts = {bin_id: documents for bin_id, *documents in cursor.fetchall()}
-    lines = read_bin_lines(list(counts), now=now)
+    lines = read_host_statuses(list(counts), now=now)
     # At a host of several jobs, workers or managers may be missing for one of them only.
     shared = {
         line.id: line.known

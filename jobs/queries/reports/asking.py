@@ -10,10 +10,8 @@ from psycopg.rows import namedtuple_row
 
 from nodes.errors import Invalid, TooSlow
 
-_PATIENCE_SECONDS: Final = 15
-_TOO_SLOW: Final = (
-    f"The report took more than {_PATIENCE_SECONDS} seconds. Choose a shorter time, fewer jobs, or a simpler pattern."
-)
+_STATEMENT_TIMEOUT_SECONDS: Final = 15
+_TOO_SLOW: Final = f"The report took more than {_STATEMENT_TIMEOUT_SECONDS} seconds. Choose a shorter time, fewer jobs, or a simpler pattern."
 _LONGEST_PATTERN: Final = 1_000
 
 # By its cost estimates the planner would compile a statement that reads many rows; and the sorts of a report should
@@ -21,8 +19,8 @@ _LONGEST_PATTERN: Final = 1_000
 _FOR_THIS_REPORT: Final = """
 SELECT set_config('statement_timeout', %s, true), set_config('jit', 'off', true), set_config('work_mem', '64MB', true)
 """
-# The planner assumes that work on a row is cheap. So for a query that computes a class for each row, and sorts by it,
-# it would use only one processor.
+# The planner assumes that work on a row is cheap. So it would use only one processor for a query that computes a class
+# of each row and sorts by it.
 _BY_MANY: Final = "SELECT set_config('parallel_tuple_cost', '0.002', true)"
 
 
@@ -71,7 +69,7 @@ def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> 
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
-                cursor.execute(_FOR_THIS_REPORT, [f"{_PATIENCE_SECONDS}s"])
+                cursor.execute(_FOR_THIS_REPORT, [f"{_STATEMENT_TIMEOUT_SECONDS}s"])
                 if by_many:
                     cursor.execute(_BY_MANY)
             with connection.connection.cursor(row_factory=namedtuple_row) as cursor:

@@ -10,7 +10,7 @@ from jobs.queries.reports.asking import ask, check_patterns, read_position, writ
 from jobs.queries.reports.classes import EVERYTHING, class_of
 from jobs.queries.reports.document_filter import DocumentsAsked
 from jobs.queries.reports.document_states import QUEUED, STATUS_CONDITIONS, Status
-from jobs.queue.sql.floor import LOWEST_DELTA
+from jobs.queue.sql.low_water import LOWEST_DELTA
 
 _ORDER: Final = "queue"
 

@@ -11,7 +11,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.lifecycle.document import Stage
-from jobs.queue.sql.floor import LOWEST_DELTA
+from jobs.queue.sql.low_water import LOWEST_DELTA
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from nodes.membership.fences import TERM_FENCE, TermHeld

@@ -124,7 +124,7 @@ class Carrying:
         if not children:
             return set()
         wanted = {"hashes": [key for key, _ in children], "jobs": [job for _, job in children]}
-        # By child and parent, as it is stored.
+        # The stored data, by child and parent.
         before: dict[Key, dict[str, Any]] = {}
         for row in cursor.execute(_STORED, wanted):
             before.setdefault((row.child.hex, row.job_id), {})[row.parent.hex] = row.carried

@@ -171,7 +171,7 @@ WITH {INSERT_OR_REVIVE}, ended AS (
      UNION ALL
     {COUNT_INSERTED}
 ), past AS ({WRITE_HISTORY})
-SELECT hash, job_id FROM planted
+SELECT hash, job_id FROM inserted
 """
 
 # The lane of counts that belong to the run as a whole.
@@ -240,7 +240,7 @@ def flush(
             references = _references(cursor, counted, is_known)
             passing = carrying.of_results(counted, left=reach.left)
         changed = passing.write(cursor, children)
-        plan = FlushPlan(now=now, shut_gates=shut)
+        plan = FlushPlan(now=now, closed_gates=shut)
         for (job_id, run_no), amount in Counter(
             (named.job.id, named.job.run_no) for named in references.values()
         ).items():
@@ -260,15 +260,15 @@ def flush(
         for (job_id, lane_id), amount in departures_by_lane(departures).items():
             plan.count(job_id, lane_id, jobs[job_id].run_no, "deleted", 0, 0, "", amount)
         history = History(now=now, is_kept=keeps_history)
-        history.tell_of_outcomes(counted)
-        history.tell_of_departures(departures, jobs=jobs)
-        planted = {
+        history.record_outcomes(counted)
+        history.record_departures(departures, jobs=jobs)
+        inserted = {
             (row.hash.hex, row.job_id) for row in cursor.execute(_WRITE, plan.parameters() | history.parameters())
         }
         keep_retry_limits(cursor, counted)
         if plan.gated:
             gates.let_wait(cursor, plan.gated)
-        beaten = [named for named in plan.new if (named.hash, named.job_id) not in planted]
+        beaten = [named for named in plan.new if (named.hash, named.job_id) not in inserted]
         if beaten:
             _meet_the_others(cursor, beaten=beaten, references=references, worker=worker, now=now)
         lanes = plan.woken.union(*_move_touched(cursor, reach, apart_from=references.keys() | ended.keys()))
@@ -296,7 +296,7 @@ def _hold_gates(
     if not wanted:
         return frozenset()
     hold_node(connection, worker)
-    return gates.hold_shut(cursor, wanted)
+    return gates.keep_closed(cursor, wanted)
 
 
 def _measure_hops(

@@ -20,7 +20,7 @@ from jobs.queue.wake import wake_lanes
 from nodes.membership.fences import TermHeld, hold_node, hold_term
 
 # Locks: the gate that it inserts.
-_SHUT: Final[LiteralString] = """
+_CLOSE: Final[LiteralString] = """
 INSERT INTO jobs_gate (name, key, node_id, shut_at) VALUES (%(gate)s, %(key)s, %(node)s, clock_timestamp())
 ON CONFLICT (name) DO NOTHING
 """
@@ -51,7 +51,9 @@ WITH gated AS (
 UPDATE jobs_queueitem AS item SET seq = {AGAIN} FROM held WHERE item.hash = held.hash AND item.job_id = held.job_id
 """
 # Locks: Gate KEY SHARE, by name.
-_HOLD_SHUT: Final[LiteralString] = "SELECT name FROM jobs_gate WHERE name = ANY(%(gates)s) ORDER BY name FOR KEY SHARE"
+_KEEP_CLOSED: Final[LiteralString] = (
+    "SELECT name FROM jobs_gate WHERE name = ANY(%(gates)s) ORDER BY name FOR KEY SHARE"
+)
 _WAIT: Final[LiteralString] = """
 WITH waiting AS (
     UPDATE jobs_queueitem AS item SET seq = NULL
@@ -81,7 +83,7 @@ def shut(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID, node
     with connection.transaction():
         hold_node(connection, node)
         facts = {"gate": gate, "key": key, "node": node, "job": job}
-        connection.execute(_SHUT, facts)
+        connection.execute(_CLOSE, facts)
         is_mine = connection.execute(_HOLDS_FOR, facts).fetchone() is not None
         if not is_mine:
             # The job of this gate must not continue. An earlier call whose answer was lost may have inserted it.
@@ -114,9 +116,9 @@ def _open(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID) -> 
         connection.execute(_LET_THROUGH, {"gate": gate})
 
 
-def hold_shut(cursor: psycopg.Cursor[Any], gates: Collection[str]) -> frozenset[str]:
+def keep_closed(cursor: psycopg.Cursor[Any], gates: Collection[str]) -> frozenset[str]:
     """Return those of these gates that are shut; they stay shut until the transaction ends."""
-    return frozenset(row.name for row in cursor.execute(_HOLD_SHUT, {"gates": sorted(gates)}))
+    return frozenset(row.name for row in cursor.execute(_KEEP_CLOSED, {"gates": sorted(gates)}))
 
 
 def let_wait(cursor: psycopg.Cursor[Any], waiting: Mapping[tuple[str, int], str]) -> None:

@@ -62,7 +62,7 @@ class History:
         self._monotonic = time.monotonic()
         self._rows: list[tuple[Any, ...]] = []
 
-    def tell_of_outcomes(self, results: Iterable[Result]) -> None:
+    def record_outcomes(self, results: Iterable[Result]) -> None:
         """Add what was done for these documents: at their source, and at the outputs that got their text."""
         if not self._is_kept:
             return
@@ -87,19 +87,19 @@ class History:
             if outcome.ending == Ending.INDEXED and outcome.content is not None and job.outputs:
                 size = _size_of(outcome.content.text)
                 for output in job.outputs:
-                    self._tell(ActivityName.INGEST, job, output, result.claimed.document.identifier, size)
+                    self._record(ActivityName.INGEST, job, output, result.claimed.document.identifier, size)
 
-    def tell_of_departures(self, departures: Iterable[Departure], *, jobs: Mapping[int, JobFacts]) -> None:
+    def record_departures(self, departures: Iterable[Departure], *, jobs: Mapping[int, JobFacts]) -> None:
         """Add an entry for each document that left an output."""
         if self._is_kept:
             for gone in departures:
-                self._tell(ActivityName.DELETION, jobs[gone.job_id], gone.output_id, gone.identifier, None)
+                self._record(ActivityName.DELETION, jobs[gone.job_id], gone.output_id, gone.identifier, None)
 
     def parameters(self) -> dict[str, list[Any]]:
         """Return the rows by column, as parameters of `WRITE_HISTORY`."""
         return columns_of(self._rows, _PARAMETERS)
 
-    def _tell(self, activity: ActivityName, job: JobFacts, output: int, identifier: str, size: int | None) -> None:
+    def _record(self, activity: ActivityName, job: JobFacts, output: int, identifier: str, size: int | None) -> None:
         self._rows.append((self._now, None, job.id, job.repository, output, size, activity.value, identifier, "OK", ""))
 
 

@@ -130,18 +130,18 @@ SELECT EXISTS (SELECT FROM jobs_seed WHERE job_id = %(job)s AND removed_at IS NU
 """
 
 
-def plant_seeds(graph: HopGraph, documents: Collection[str], *, run_no: int, is_full_scan: bool) -> list[int]:
+def add_seeds_of_run(graph: HopGraph, documents: Collection[str], *, run_no: int, is_full_scan: bool) -> list[int]:
     """
     Make these documents seeds. With the last seed of a full scan, documents that only older runs had as seeds stop
     being seeds.
 
     Return the lanes that got due documents or removals.
     """
-    graph.plant(documents, run_no=run_no)
+    graph.add_seeds(documents, run_no=run_no)
     row = graph.cursor.execute(_UNSEEDED, {"job": graph.job_id, "run": run_no}).fetchone()
     assert row is not None
     if is_full_scan and not row.is_left:
-        graph.uproot(run_no=run_no)
+        graph.remove_old_seeds(run_no=run_no)
     within = graph.within(graph.touched)
     return apply(
         graph.cursor,

@@ -68,7 +68,7 @@ DELETE FROM jobs_link
 RETURNING source, target
 """
 # Counts that came by a link that no longer exists: it was deleted while deleted links still counted.
-_HOLLOW: Final[LiteralString] = """
+_FIND_WITHOUT_LINK: Final[LiteralString] = """
 SELECT DISTINCT known.via AS source, known.hash AS target
   FROM jobs_hopcount AS known
  WHERE known.job_id = %(job)s AND known.hash = ANY(%(hashes)s::uuid[])
@@ -81,7 +81,7 @@ _TARGETS: Final[LiteralString] = (
 )
 _FORGET: Final[LiteralString] = "DELETE FROM jobs_hopcount WHERE job_id = %(job)s AND hash = ANY(%(hashes)s::uuid[])"
 
-_PLANT: Final[LiteralString] = f"""
+_INSERT_SEEDS: Final[LiteralString] = f"""
 INSERT INTO jobs_hopcount (job_id, hash, link_type, distance, via)
 SELECT %(job)s, seed.hash, allowed.link_type, 0, %(root)s
   FROM unnest(%(targets)s::uuid[]) AS seed(hash) CROSS JOIN {_LIMITS}
@@ -113,8 +113,8 @@ ON CONFLICT (job_id, hash, link_type) DO UPDATE SET distance = excluded.distance
 RETURNING hash, link_type, distance
 """
 # Deletes the counts that came by deleted links, or from documents without links, with the trees below.
-_FALL: Final[LiteralString] = """
-WITH RECURSIVE fallen AS (
+_DELETE_TREES: Final[LiteralString] = """
+WITH RECURSIVE deleted AS (
     (SELECT known.hash, known.link_type
        FROM unnest(%(sources)s::uuid[], %(targets)s::uuid[]) AS gone(source, target)
        JOIN jobs_hopcount AS known ON known.job_id = %(job)s AND known.hash = gone.target AND known.via = gone.source
@@ -123,28 +123,28 @@ WITH RECURSIVE fallen AS (
        FROM jobs_hopcount AS known WHERE known.job_id = %(job)s AND known.via = ANY(%(silent)s::uuid[]))
     UNION
     SELECT below.hash, below.link_type
-      FROM fallen
-      JOIN jobs_hopcount AS below ON below.job_id = %(job)s AND below.via = fallen.hash
-           AND below.link_type = fallen.link_type
+      FROM deleted
+      JOIN jobs_hopcount AS below ON below.job_id = %(job)s AND below.via = deleted.hash
+           AND below.link_type = deleted.link_type
 )
 DELETE FROM jobs_hopcount AS known
- USING fallen
- WHERE known.job_id = %(job)s AND known.hash = fallen.hash AND known.link_type = fallen.link_type
+ USING deleted
+ WHERE known.job_id = %(job)s AND known.hash = deleted.hash AND known.link_type = deleted.link_type
 RETURNING known.hash, known.link_type
 """
 # Each document whose count was deleted takes the best remaining link from documents that kept theirs.
 _RISE: Final[LiteralString] = f"""
 INSERT INTO jobs_hopcount (job_id, hash, link_type, distance, via)
-SELECT DISTINCT ON (fallen.hash, fallen.link_type)
-       %(job)s, fallen.hash, fallen.link_type,
-       coalesce(known.distance, 0) + (link.link_type = fallen.link_type)::int, link.source
-  FROM unnest(%(hashes)s::uuid[], %(link_types)s::text[]) AS fallen(hash, link_type)
+SELECT DISTINCT ON (deleted.hash, deleted.link_type)
+       %(job)s, deleted.hash, deleted.link_type,
+       coalesce(known.distance, 0) + (link.link_type = deleted.link_type)::int, link.source
+  FROM unnest(%(hashes)s::uuid[], %(link_types)s::text[]) AS deleted(hash, link_type)
   JOIN {_LIMITS} USING (link_type)
-  JOIN jobs_link AS link ON link.job_id = %(job)s AND link.target = fallen.hash
+  JOIN jobs_link AS link ON link.job_id = %(job)s AND link.target = deleted.hash
   LEFT JOIN jobs_hopcount AS known ON known.job_id = %(job)s AND known.hash = link.source
-       AND known.link_type = fallen.link_type
- WHERE known.distance + (link.link_type = fallen.link_type)::int <= allowed.most OR link.link_type = ''
- ORDER BY fallen.hash, fallen.link_type, 4, link.source
+       AND known.link_type = deleted.link_type
+ WHERE known.distance + (link.link_type = deleted.link_type)::int <= allowed.most OR link.link_type = ''
+ ORDER BY deleted.hash, deleted.link_type, 4, link.source
 RETURNING hash, link_type, distance
 """
 _WITHIN: Final[LiteralString] = f"""
@@ -191,15 +191,15 @@ class HopGraph:
     rules: HopRules
     touched: set[str] = field(default_factory=set)
 
-    def plant(self, seeds: Collection[str], *, run_no: int) -> None:
+    def add_seeds(self, seeds: Collection[str], *, run_no: int) -> None:
         """Make these documents seeds of a run."""
         root = _root_of(run_no)
         targets = list(seeds)
         links = {"sources": [root] * len(targets), "targets": targets, "link_types": [_ROOT_LINK] * len(targets)}
         self._execute(_ADD_LINKS, links)
-        self._offer_on(self._execute(_PLANT, {"targets": targets, "root": root}))
+        self._offer_on(self._execute(_INSERT_SEEDS, {"targets": targets, "root": root}))
 
-    def uproot(self, *, run_no: int) -> None:
+    def remove_old_seeds(self, *, run_no: int) -> None:
         """Remove the seeds that only runs before this one had."""
         if self.rules.is_accurate:
             self._silence([_root_of(older).hex for older in range(1, run_no)])
@@ -219,7 +219,7 @@ class HopGraph:
             self._offer_from(ready)
         if self.rules.is_accurate:
             gone = self._execute(_DROP_LINKS, {"read": list(links), **_columns(links)})
-            self._settle(gone=gone + self._execute(_HOLLOW, {"hashes": list(links)}))
+            self._settle(gone=gone + self._execute(_FIND_WITHOUT_LINK, {"hashes": list(links)}))
 
     def adopt(self, unread: Collection[str], *, link_type: str) -> None:
         """
@@ -283,20 +283,20 @@ class HopGraph:
         """
         Apply the deletion of the links `gone`, and of all links of the `silent` documents, to the counts.
 
-        Documents that leave the limits thereby lose all their links too.
+        Documents that leave the limits by this lose all their links, too.
         """
         while gone or silent:
-            fallen = self._execute(
-                _FALL,
+            deleted = self._execute(
+                _DELETE_TREES,
                 {
                     "sources": [row.source for row in gone],
                     "targets": [row.target for row in gone],
                     "silent": list(silent),
                 },
             )
-            documents = {row.hash.hex for row in fallen}
+            documents = {row.hash.hex for row in deleted}
             self.touched |= documents
-            counts = {"hashes": [row.hash for row in fallen], "link_types": [row.link_type for row in fallen]}
+            counts = {"hashes": [row.hash for row in deleted], "link_types": [row.link_type for row in deleted]}
             self._offer_on(self._execute(_RISE, counts))
             gone, silent = (), documents - self.within(documents)
             self._execute(_STRIP, {"silent": list(silent)})

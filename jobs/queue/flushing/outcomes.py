@@ -164,9 +164,9 @@ def _is_enough(outcome: Outcome) -> bool:
 class FlushPlan:
     """The writes of one flush, collected row by row and passed to the database by column."""
 
-    def __init__(self, *, now: dt.datetime, shut_gates: Set[str] = frozenset()) -> None:
+    def __init__(self, *, now: dt.datetime, closed_gates: Set[str] = frozenset()) -> None:
         self.now = now
-        self.shut_gates = shut_gates
+        self.closed_gates = closed_gates
         self.new: list[New] = []
         self.again: list[Again] = []
         self.own: list[Own] = []
@@ -218,8 +218,8 @@ class FlushPlan:
             )
             self.move(row, job=job, stage=Stage.PENDING)
             if check_time is not None:
-                self._ripens(row.lane_id, check_time)
-            elif outcome.gate in self.shut_gates:
+                self._is_due_later(row.lane_id, check_time)
+            elif outcome.gate in self.closed_gates:
                 self.gated[key, job.id] = outcome.gate
             else:
                 self.woken.add(row.lane_id)
@@ -230,7 +230,7 @@ class FlushPlan:
         if job.intervals is not None and stage == Stage.DONE:
             next_look = self._next_look(outcome, row, intervals=job.intervals)
             if next_look.check_time is not None:
-                self._ripens(row.lane_id, next_look.check_time)
+                self._is_due_later(row.lane_id, next_look.check_time)
         self._own(
             result, row, stage=stage, ending=ending, code=code, held=held, given_back=given_back, next_look=next_look
         )
@@ -257,7 +257,7 @@ class FlushPlan:
         )
         return NextLook(check_time, action, changed_at)
 
-    def _ripens(self, lane_id: int, at: dt.datetime) -> None:
+    def _is_due_later(self, lane_id: int, at: dt.datetime) -> None:
         if lane_id not in self.waiting or at < self.waiting[lane_id]:
             self.waiting[lane_id] = at
 

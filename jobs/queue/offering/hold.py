@@ -14,8 +14,8 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.lifecycle.job import Phase, Scan
-from jobs.queue.offering.front import FRONT, Front
-from jobs.queue.sql.floor import LOWEST_BATCH
+from jobs.queue.offering.cursors import JOIN_CURSORS, LaneCursors
+from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.sql.newest import SKIPPING, newest
 from jobs.queue.sql.runnable import RUNNABLE
 from jobs.throttling.bins import LaneSeen
@@ -27,7 +27,7 @@ from nodes.membership.incarnation import remembered
 # other half, each with the unused part of the other one. So a bin with many documents does not queue behind a hundred
 # thousand others for each turn.
 LANES_A_PASS: Final = 200
-# Locked lanes from which on a pass probably left some behind.
+# Number of locked lanes above which a pass probably left some behind.
 _NEARLY_ALL: Final = LANES_A_PASS * 3 // 4
 
 
@@ -84,9 +84,9 @@ WITH node AS MATERIALIZED (
        FOR NO KEY UPDATE
 ), seeds AS MATERIALIZED (
     SELECT seed.id, seed.job_id, runnable.priority, needed.tag,
-           coalesce(front.ahead, '-infinity') AS front_ahead, coalesce(front.others, '-infinity') AS front_others
+           coalesce(cursors.ahead, '-infinity') AS cursor_ahead, coalesce(cursors.others, '-infinity') AS cursor_others
       FROM runnable JOIN jobs_seed AS seed ON seed.job_id = runnable.id AND seed.group_id = (SELECT id FROM held)
-      {FRONT}
+      {JOIN_CURSORS}
      -- The only worker of a one-shot command has no tags, and must take all batches.
      CROSS JOIN LATERAL (SELECT CASE WHEN (SELECT node_scope FROM held) = %(cluster)s THEN seed.tag ELSE '' END AS tag) AS needed
      WHERE (SELECT count(*) FROM budget) >= 0
@@ -101,13 +101,13 @@ WITH node AS MATERIALIZED (
     SELECT lane.*, seeds.id AS seed_id, seeds.job_id, seeds.priority, seeds.tag
       FROM seeds CROSS JOIN LATERAL (
            SELECT lane_id AS id, version, bin_id, ready_at FROM jobs_lanestate
-            WHERE seed_id = seeds.id AND is_ahead AND ready_at >= seeds.front_ahead AND ready_at <= %(now)s
+            WHERE seed_id = seeds.id AND is_ahead AND ready_at >= seeds.cursor_ahead AND ready_at <= %(now)s
             ORDER BY ready_at LIMIT {LANES_A_PASS}) AS lane
 ), first_others AS MATERIALIZED (
     SELECT lane.*, seeds.id AS seed_id, seeds.job_id, seeds.priority, seeds.tag
       FROM seeds CROSS JOIN LATERAL (
            SELECT lane_id AS id, version, bin_id, ready_at FROM jobs_lanestate
-            WHERE seed_id = seeds.id AND NOT is_ahead AND ready_at >= seeds.front_others AND ready_at <= %(now)s
+            WHERE seed_id = seeds.id AND NOT is_ahead AND ready_at >= seeds.cursor_others AND ready_at <= %(now)s
             ORDER BY ready_at LIMIT {LANES_A_PASS}) AS lane
 ), others AS MATERIALIZED (
     SELECT * FROM first_others ORDER BY priority, ready_at
@@ -204,11 +204,11 @@ def hold(
     manager: uuid.UUID,
     group: GroupHeld,
     phases: Sequence[Phase],
-    front: Front | None = None,
+    cursors: LaneCursors | None = None,
     now: dt.datetime,
 ) -> Held:
     """Lock the fences and the ready lanes of the group's jobs in these phases; return what is held."""
-    front = front or Front()
+    cursors = cursors or LaneCursors()
     row = cursor.execute(
         _HOLD,
         {
@@ -217,7 +217,7 @@ def hold(
             "epoch": group.epoch,
             "phases": list(phases),
             "cluster": CLUSTER_SCOPE,
-            **front.parameters([group.id]),
+            **cursors.parameters([group.id]),
             "now": now,
             **remembered(manager),
         },
@@ -227,8 +227,8 @@ def hold(
         raise refused_node(cursor.connection, manager)
     if row.scope is None:
         raise FenceRefused("group", group=group.id, epoch=group.epoch, node=str(manager))
-    front.note(group.id, row.seeds, ahead=row.seen_ahead, others=row.seen_others, now=now)
-    front.is_cut_off = front.is_cut_off or len(row.lanes) >= _NEARLY_ALL
+    cursors.note(group.id, row.seeds, ahead=row.seen_ahead, others=row.seen_others, now=now)
+    cursors.is_cut_off = cursors.is_cut_off or len(row.lanes) >= _NEARLY_ALL
     jobs = {facts["id"]: JobHeld(**{**facts, "scan": Scan(facts["scan"])}) for facts in row.jobs}
     return Held(
         group=group,

@@ -20,11 +20,11 @@ import psycopg
 from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Batch, Bin
-from jobs.queue.offering.front import Front
+from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import OFFER, GroupHeld, Held, Stuffed, hold
-from jobs.queue.pace.limits import BOUND, FACTS, Terms
+from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
 from jobs.queue.pace.opening import OPENING
-from jobs.queue.sql.floor import LOWEST_TURN
+from jobs.queue.sql.low_water import LOWEST_TURN
 from jobs.queue.sql.newest import SKIPPING, newest
 from jobs.queue.sql.order import AGAIN, FIRST_FRESH, FRESH, RECHECKED
 from jobs.queue.sql.retrying import retried
@@ -38,10 +38,10 @@ from jobs.throttling.opening import next_start_at
 _DOCUMENTS_A_BATCH: Final = 64
 # Losses with a worker after which a document is handed out alone.
 _SUSPECT_LOSSES: Final = 2
-# Due documents that get their number in one pass: of one lane (more if its turns want more), and of all lanes
-# together.
-_RIPENED_AT_ONCE: Final = 200
-_RIPENED_A_PASS: Final = 2000
+# Largest numbers of due documents that one pass numbers again: in one lane, unless its turns need more, and in all
+# lanes.
+_DUE_AGAIN_AT_ONCE: Final = 200
+_DUE_AGAIN_A_PASS: Final = 2000
 
 # The columns of a bin's state that planning reads.
 _STATE: Final[LiteralString] = f"version, {OPENING}, closed_at, open_requests, answer_seconds, starts, bytes_read"
@@ -120,17 +120,17 @@ WITH wanted AS (
                SELECT hash, job_id, lane_id, run_no, stage, outcome, result_code FROM jobs_queueitem
                 WHERE lane_id = wanted.lane_id AND check_time <= %(now)s AND stage IN (0, 2)
                   AND action = {Action.PROCESS:d} AND run_no = wanted.run_no
-                ORDER BY check_time LIMIT greatest({_RIPENED_AT_ONCE}, wanted.count)
+                ORDER BY check_time LIMIT greatest({_DUE_AGAIN_AT_ONCE}, wanted.count)
                   FOR NO KEY UPDATE SKIP LOCKED) AS due
          UNION ALL
         SELECT known.*, {FRESH}, wanted.run_no
           FROM wanted CROSS JOIN LATERAL (
                SELECT hash, job_id, lane_id, run_no, stage, outcome, result_code FROM jobs_queueitem
                 WHERE lane_id = wanted.lane_id AND run_no < wanted.run_no AND stage = ANY(wanted.stages)
-                ORDER BY run_no LIMIT greatest({_RIPENED_AT_ONCE}, wanted.count)
+                ORDER BY run_no LIMIT greatest({_DUE_AGAIN_AT_ONCE}, wanted.count)
                   FOR NO KEY UPDATE SKIP LOCKED) AS known
          WHERE wanted.rechecks <> ''
-    ) AS due LIMIT {_RIPENED_A_PASS}
+    ) AS due LIMIT {_DUE_AGAIN_A_PASS}
 ), ripe AS (
     UPDATE jobs_queueitem AS item
        SET seq = due.number, check_time = NULL, stage = {Stage.PENDING:d}, run_no = due.this_run,
@@ -246,7 +246,7 @@ def stuff(
     workers: int,
     largest: int = MOST_A_TURN,
     keepers: Sequence[uuid.UUID] = (),
-    front: Front | None = None,
+    cursors: LaneCursors | None = None,
     now: dt.datetime,
 ) -> Stuffed:
     """
@@ -259,7 +259,7 @@ def stuff(
         FenceRefused: the manager was marked failed, or the group is no longer its own.
     """
     with implicit_transaction(connection) as cursor:
-        held = hold(cursor, manager=manager, group=group, phases=[Phase.ACTIVE], front=front, now=now)
+        held = hold(cursor, manager=manager, group=group, phases=[Phase.ACTIVE], cursors=cursors, now=now)
         if not held.lanes or room <= 0:
             return Stuffed()
         bins, parents = _read_bins(cursor, held, now=now)
@@ -276,8 +276,8 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
     """Return the facts of the held lanes' bins, and of the parents above them."""
     asked = {"group": held.group.id, "policy": held.policy, "scope": held.scope, "now": now}
     rows = cursor.execute(_BINS, {**asked, "bins": held.bins}).fetchall()
-    terms = Terms.read(cursor, rows, now=now)
-    if totals := terms.totals(held.policy):
+    applied = AppliedPolicies.read(cursor, rows, now=now)
+    if totals := applied.totals(held.policy):
         names = {"names": [str(policy) for policy in totals]}
         locked = cursor.execute(_HOLD_TOTALS, names).fetchall()
         if len(locked) < len(totals) and cursor.execute(_MAKE_TOTALS, names).rowcount:
@@ -290,7 +290,7 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
     parents: list[ParentSeen] = []
     for row in rows:
         held.bin_versions[row.id] = row.version
-        limits = terms.of_bin(row)
+        limits = applied.of_bin(row)
         if row.namespace in {Bin.ADDRESS, Bin.POLICY}:
             parents.append(
                 ParentSeen(

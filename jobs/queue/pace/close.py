@@ -197,17 +197,17 @@ def close_turns(
     turns: Sequence[ClosedTurn] = (),
     batches: Sequence[int] = (),
     filled: Iterable[int] = (),
-    ripening: Sequence[tuple[int, dt.datetime]] = (),
+    due_later: Sequence[tuple[int, dt.datetime]] = (),
     now: dt.datetime,
 ) -> int:
     """
     Return the places of `turns` to their bins and wake the lanes that can use them; return how many lanes were woken.
 
     `worker` is the node that had the turns. `batches` have no claimed document left. `filled` lanes got documents in
-    a committed flush; `ripening` lanes have documents that are due at a later moment.
+    a committed flush; `due_later` lanes have documents that are due at a later moment.
     """
     # A lane must not become ready at a past moment: scans of ready lanes start at a cursor (`offering/front.py`).
-    at = {lane: max(moment, now) for lane, moment in ripening} | dict.fromkeys(filled, now)
+    at = {lane: max(moment, now) for lane, moment in due_later} | dict.fromkeys(filled, now)
     lanes = sorted(at)
     woken = 0
     for wave in _waves(turns) or ([[]] if batches or at else []):

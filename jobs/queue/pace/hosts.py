@@ -43,13 +43,13 @@ UPDATE jobs_bin SET back_off_level = back_off_level - 1 FROM bin WHERE jobs_bin.
 # lanes of one bin have an interval, the longest one applies.
 # Locks: Bin by id.
 _KNOWN: Final[LiteralString] = """
-WITH told AS (
-    SELECT lane.bin_id, max(told."interval") AS "interval", max(told.address) AS address
-      FROM unnest(%(lanes)s::bigint[], %(intervals)s::float[], %(addresses)s::text[]) AS told(lane_id, "interval", address)
-      JOIN jobs_lane AS lane ON lane.id = told.lane_id
+WITH reported AS (
+    SELECT lane.bin_id, max(reported."interval") AS "interval", max(reported.address) AS address
+      FROM unnest(%(lanes)s::bigint[], %(intervals)s::float[], %(addresses)s::text[]) AS reported(lane_id, "interval", address)
+      JOIN jobs_lane AS lane ON lane.id = reported.lane_id
      GROUP BY lane.bin_id
 ), bin AS MATERIALIZED (
-    SELECT bin.id, told."interval", told.address FROM jobs_bin AS bin JOIN told ON told.bin_id = bin.id
+    SELECT bin.id, reported."interval", reported.address FROM jobs_bin AS bin JOIN reported ON reported.bin_id = bin.id
      ORDER BY bin.id
        FOR NO KEY UPDATE OF bin
 )
@@ -62,7 +62,7 @@ RETURNING jobs_bin.id, bin.address
 
 
 @dataclass(frozen=True, slots=True)
-class HostTold:
+class HostReport:
     """
     The facts of a host from its first responses to a lane: its crawl-delay in seconds, and its address.
 
@@ -85,19 +85,19 @@ def calm(connection: psycopg.Connection[Any], *, lanes: Collection[int]) -> None
         connection.execute(_CALM, {"lanes": list(lanes)})
 
 
-def know(connection: psycopg.Connection[Any], *, told: Sequence[HostTold]) -> None:
+def know(connection: psycopg.Connection[Any], *, reports: Sequence[HostReport]) -> None:
     """
     Store that the robots.txt of these hosts was read, so that stuffers may hand out several of their documents at
     once.
     """
-    if not told:
+    if not reports:
         return
     rows = connection.execute(
         _KNOWN,
         {
-            "lanes": [host.lane_id for host in told],
-            "intervals": [host.interval for host in told],
-            "addresses": [host.address for host in told],
+            "lanes": [host.lane_id for host in reports],
+            "intervals": [host.interval for host in reports],
+            "addresses": [host.address for host in reports],
         },
     ).fetchall()
     if placed := [bin_id for bin_id, address in rows if address]:

@@ -20,7 +20,7 @@ from jobs.throttling import sources
 from jobs.throttling.bins import is_limited
 from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_GO_ON, Limits, strictest
 from jobs.throttling.opening import next_start_at, opens_at
-from jobs.throttling.policies import PolicyTerms
+from jobs.throttling.policies import PolicyValues
 from jobs.throttling.sources import Origin, Source
 
 # Policies that a process caches: more than any installation has.
@@ -48,7 +48,7 @@ DELETE FROM jobs_binlimit AS binlimit
                       AND binlimit.bin_id IN (there.id, there.parent_id))
 """
 
-# The input of `Terms.of_bin` for a `bin`: the columns, and the join that they need.
+# The input of `AppliedPolicies.of_bin` for a `bin`: the columns, and the join that they need.
 FACTS: Final[LiteralString] = """
 bin.id, bin.namespace, bin.name, bin."interval", bin.usual_requests, bin.usual_gap, bin.stopped_at,
 coalesce(bound.policies, '{}') AS policies,
@@ -75,18 +75,18 @@ def rebind_bins(cursor: Any, *, seed_id: int, before: int | None) -> None:
     want_placed(cursor, policy_id=policy_id)
 
 
-class Terms:
+class AppliedPolicies:
     """The policies of some bins, as values. A policy is read again only if it changed since this process read it."""
 
-    _known: dict[int, PolicyTerms] = {}
+    _known: dict[int, PolicyValues] = {}
 
-    def __init__(self, by_id: Mapping[int, PolicyTerms], *, now: dt.datetime) -> None:
+    def __init__(self, by_id: Mapping[int, PolicyValues], *, now: dt.datetime) -> None:
         self._by_id = by_id
-        self._everywhere = [terms for terms in by_id.values() if terms.holds_everywhere]
+        self._everywhere = [policy for policy in by_id.values() if policy.holds_everywhere]
         self._now = now
 
     @classmethod
-    def read(cls, cursor: Any, rows: list[Any], *, now: dt.datetime) -> "Terms":
+    def read(cls, cursor: Any, rows: list[Any], *, now: dt.datetime) -> "AppliedPolicies":
         """Return the policies of rows with `FACTS`, including all policies that hold everywhere."""
         versions: dict[int, int] = {}
         for row in rows:
@@ -106,10 +106,10 @@ class Terms:
     def of_bin(self, row: Any) -> Limits:
         """Return the strictest limits that apply to a bin now."""
         if row.namespace == Bin.POLICY:
-            terms = self._by_id.get(int(row.name))
-            return (terms and terms.in_total(self._now)) or Limits(UNLIMITED_REQUESTS, 0.0)
+            policy = self._by_id.get(int(row.name))
+            return (policy and policy.in_total(self._now)) or Limits(UNLIMITED_REQUESTS, 0.0)
         held, usual = self._held(row)
-        limits = strictest([*(terms.for_bin(row.name, self._now) for terms in held), *([usual] if usual else [])])
+        limits = strictest([*(policy.for_bin(row.name, self._now) for policy in held), *([usual] if usual else [])])
         assert limits is not None
         closed_until = UNTIL_GO_ON if row.stopped_at else limits.closed_until
         return replace(limits, gap=max(limits.gap, row.interval), closed_until=closed_until)
@@ -117,22 +117,22 @@ class Terms:
     def sources_of(self, row: Any) -> list[Source]:
         """Return the present limits of each source for a bin: `of_bin` is the strictest of them."""
         if row.namespace == Bin.POLICY:
-            terms = self._by_id.get(int(row.name))
-            return [sources.of_total(terms, self._now)] if terms else []
+            policy = self._by_id.get(int(row.name))
+            return [sources.of_total(policy, self._now)] if policy else []
         held, usual = self._held(row)
         return [
             *([sources.of_stop(row.stopped_at)] if row.stopped_at else []),
-            *(sources.of_policy(terms, row.name, self._now) for terms in held),
+            *(sources.of_policy(policy, row.name, self._now) for policy in held),
             *([Source(Origin.USUAL, usual)] if usual else []),
             *([sources.of_robots(row.interval)] if row.interval else []),
         ]
 
-    def _held(self, row: Any) -> tuple[list[PolicyTerms], Limits | None]:
+    def _held(self, row: Any) -> tuple[list[PolicyValues], Limits | None]:
         """Return the policies that hold for a bin, and its usual limits if none of its jobs brought a policy."""
         brought = [self._by_id[int(id_)] for id_ in row.policies if int(id_) in self._by_id]
-        others = [terms for terms in self._everywhere if str(terms.id) not in row.policies]
+        others = [policy for policy in self._everywhere if str(policy.id) not in row.policies]
         if row.namespace == Bin.ADDRESS:
-            held = [terms for terms in (*brought, *others) if terms.per_address]
+            held = [policy for policy in (*brought, *others) if policy.per_address]
             usual = Limits(UNLIMITED_REQUESTS, 0.0)
         else:
             held = [*brought, *others]
@@ -145,10 +145,10 @@ class Terms:
 
     def totals(self, policy: int | None) -> list[int]:
         """Return the policies with limits over all their bins, among this one and the policies that hold everywhere."""
-        held = {terms.id: terms for terms in self._everywhere}
+        held = {policy.id: policy for policy in self._everywhere}
         if policy is not None and policy in self._by_id:
             held[policy] = self._by_id[policy]
-        return sorted(id_ for id_, terms in held.items() if terms.in_total(self._now) is not None)
+        return sorted(id_ for id_, policy in held.items() if policy.in_total(self._now) is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +189,8 @@ def open_lanes(connection: psycopg.Connection[Any], *, lanes: Sequence[int], now
     """Return those of these lanes whose bins and addresses are open now, by the present limits."""
     with named_rows(connection) as cursor:
         rows = cursor.execute(_OF_LANES, {"lanes": list(lanes), "policy": None}).fetchall()
-        terms = Terms.read(cursor, rows, now=now)
-    shut = {row.lane_id for row in rows if not _is_open(row, terms.of_bin(row), now=now)}
+        applied = AppliedPolicies.read(cursor, rows, now=now)
+    shut = {row.lane_id for row in rows if not _is_open(row, applied.of_bin(row), now=now)}
     return sorted({row.lane_id for row in rows} - shut)
 
 
@@ -204,10 +204,10 @@ def read_limits(connection: psycopg.Connection[Any], *, bins: Sequence[int], now
     """Return the present limits of these bins and parents, without bins that no longer exist."""
     with named_rows(connection) as cursor:
         rows = cursor.execute(_IN_FORCE, {"bins": list(bins), "policy": None}).fetchall()
-        terms = Terms.read(cursor, rows, now=now)
+        applied = AppliedPolicies.read(cursor, rows, now=now)
     found: dict[int, InForce] = {}
     for row in rows:
-        limits = terms.of_bin(row)
+        limits = applied.of_bin(row)
         fits = row.open_requests <= limits.requests and (row.workers <= 1 or not is_limited(limits))
         if row.namespace in {Bin.ADDRESS, Bin.POLICY} and is_limited(limits):
             # The one worker of a parent counts the open requests itself.

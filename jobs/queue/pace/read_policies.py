@@ -2,24 +2,27 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Any, Final, LiteralString, NamedTuple
+from typing import Any, Final, LiteralString, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
+from jobs.lifecycle.limits import LIMITS, LimitColumns
 from jobs.lifecycle.period import Period
 from jobs.throttling.limits import gap_of
-from jobs.throttling.policies import Numbers, PolicyTerms, RuleTerms
+from jobs.throttling.policies import Numbers, PolicyValues, RuleValues
 from jobs.throttling.windows import Window
 
+
+def _columns_of(table: LiteralString) -> LiteralString:
+    """Return the columns of all limits of a table, for a list of SQL."""
+    return cast("LiteralString", ", ".join(f"{table}.{name}" for name in LIMITS))
+
+
 # Locks: none. A policy that is changed meanwhile applies as it was: the next read sees the change.
-_POLICIES: Final[LiteralString] = """
-SELECT policy.id, policy.version, policy.open_requests, policy.min_gap, policy.starts, policy.period,
-       policy.bytes_per_second, policy.total_open_requests, policy.total_starts, policy.total_period,
-       policy.total_bytes_per_second, policy.holds_everywhere, policy.per_address, policy.spares_loopback,
-       policy.time_zone,
-       (SELECT json_agg(json_build_array(rule.pattern, rule.days, rule.from_time, rule.to_time, rule.open_requests,
-                        rule.min_gap, rule.starts, rule.period, rule.bytes_per_second, rule.total_open_requests,
-                        rule.total_starts, rule.total_period, rule.total_bytes_per_second, rule.denies)
-                        ORDER BY rule.position)
+_POLICIES: Final[LiteralString] = f"""
+SELECT policy.id, policy.version, json_build_array({_columns_of("policy")}) AS limits, policy.holds_everywhere,
+       policy.per_address, policy.spares_loopback, policy.time_zone,
+       (SELECT json_agg(json_build_array(rule.pattern, rule.days, rule.from_time, rule.to_time,
+                        json_build_array({_columns_of("rule")}), rule.denies) ORDER BY rule.position)
           FROM jobs_throttlerule AS rule WHERE rule.policy_id = policy.id) AS rules
   FROM jobs_throttlepolicy AS policy
  WHERE policy.id = ANY(%(policies)s::bigint[]) OR policy.holds_everywhere
@@ -29,15 +32,7 @@ SELECT policy.id, policy.version, policy.open_requests, policy.min_gap, policy.s
 class _Policy(NamedTuple):
     id: int
     version: int
-    open_requests: int
-    min_gap: float
-    starts: int | None
-    period: str
-    bytes_per_second: int | None
-    total_open_requests: int | None
-    total_starts: int | None
-    total_period: str
-    total_bytes_per_second: int | None
+    limits: Sequence[Any]
     holds_everywhere: bool
     per_address: bool
     spares_loopback: bool
@@ -50,60 +45,56 @@ class _Rule(NamedTuple):
     days: Sequence[int]
     from_time: str | None
     to_time: str | None
-    open_requests: int | None
-    min_gap: float | None
-    starts: int | None
-    period: str
-    bytes_per_second: int | None
-    total_open_requests: int | None
-    total_starts: int | None
-    total_period: str
-    total_bytes_per_second: int | None
+    limits: Sequence[Any]
     denies: bool
 
 
-def read_policies(cursor: Any, policy_ids: Sequence[int]) -> dict[int, PolicyTerms]:
+def read_policies(cursor: Any, policy_ids: Sequence[int]) -> dict[int, PolicyValues]:
     """
     Return the policies with these ids, and all that hold everywhere, by their ids, in one statement.
 
     The cursor's rows are sequences. Ids without a policy are left out.
     """
     cursor.execute(_POLICIES, {"policies": list(policy_ids)})
-    return {policy.id: _terms(policy) for policy in (_Policy(*row) for row in cursor.fetchall())}
+    return {policy.id: _policy_values(policy) for policy in (_Policy(*row) for row in cursor.fetchall())}
 
 
-def _terms(policy: _Policy) -> PolicyTerms:
+def _policy_values(policy: _Policy) -> PolicyValues:
     zone = ZoneInfo(policy.time_zone)
-    return PolicyTerms(
+    return PolicyValues(
         id=policy.id,
         version=policy.version,
-        numbers=_numbers(policy),
+        numbers=_numbers(_columns(policy)),
         rules=tuple(_rule(_Rule(*rule), zone) for rule in policy.rules or ()),
-        total=_total(policy),
+        total=_total(_columns(policy)),
         holds_everywhere=policy.holds_everywhere,
         per_address=policy.per_address,
         spares_loopback=policy.spares_loopback,
     )
 
 
-def _rule(rule: _Rule, zone: ZoneInfo) -> RuleTerms:
+def _rule(rule: _Rule, zone: ZoneInfo) -> RuleValues:
     opens, closes = (dt.time.fromisoformat(text) if text else None for text in (rule.from_time, rule.to_time))
-    return RuleTerms(
+    return RuleValues(
         pattern=rule.pattern,
         window=Window(days=tuple(rule.days), opens=opens, closes=closes, zone=zone),
-        numbers=_numbers(rule),
-        total=_total(rule),
+        numbers=_numbers(_columns(rule)),
+        total=_total(_columns(rule)),
         denies=rule.denies,
     )
 
 
-def _numbers(said: _Policy | _Rule) -> Numbers:
+def _columns(row: _Policy | _Rule) -> LimitColumns:
+    return LimitColumns(**dict(zip(LIMITS, row.limits, strict=True)))
+
+
+def _numbers(said: LimitColumns) -> Numbers:
     # JSON gives whole seconds as int, and PostgreSQL takes no list of int and float.
     min_gap = None if said.min_gap is None else float(said.min_gap)
     return Numbers(said.open_requests, min_gap, _rate(said.starts, said.period), said.bytes_per_second)
 
 
-def _total(said: _Policy | _Rule) -> Numbers:
+def _total(said: LimitColumns) -> Numbers:
     rate = _rate(said.total_starts, said.total_period)
     return Numbers(said.total_open_requests, None, rate, said.total_bytes_per_second)
 

@@ -153,7 +153,7 @@ def drop(
         departures = outputs.remove(cursor, claims=leaving, jobs=jobs, now=now)
         removed = departures_by_lane(departures)
         history = History(now=now, is_kept=keeps_history)
-        history.tell_of_departures(departures, jobs=jobs)
+        history.record_departures(departures, jobs=jobs)
         silenced = carrying.silence(leaving, jobs=jobs)
         changed = silenced.write(cursor, children)
         if limits_hops and gone:

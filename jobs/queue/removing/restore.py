@@ -195,15 +195,15 @@ def _restore(
         # The running removal would remove the restored documents again.
         return Restored(wanted.id, refused="The job removes documents just now; this begins when it has ended.")
     of_run = {"job": job.id, "run": wanted.run_no, "output": wanted.output_id, "now": job.now}
-    stones = cursor.execute(
+    tombstones = cursor.execute(
         _NEXT, {**of_run, "since": wanted.since, "cause": wanted.cause, "most": _AT_ONCE}
     ).fetchall()
-    if not stones:
+    if not tombstones:
         cursor.execute(_END, {"id": wanted.id, "why": ""})
         if job.phase == Phase.ACTIVE:
             wake_job(connection, job_id=job.id, now=job.now)
         return Restored(wanted.id)
-    lanes = _lanes_of(connection, cursor, job, stones)
+    lanes = _lanes_of(connection, cursor, job, tombstones)
     hashes = list(lanes)
     cursor.execute(_HOLD, {**of_run, "hashes": hashes})
     put_back = {
@@ -223,11 +223,13 @@ def _restore(
     if wanted.output_id is not None:
         put_back = set(hashes) - {row.hash for row in cursor.execute(_HELD_AGAIN, {**of_run, "hashes": hashes})}
     left = [
-        stone for stone in stones if stone.hash in put_back and stone.left_output and stone.output_id in job.outputs
+        tombstone
+        for tombstone in tombstones
+        if tombstone.hash in put_back and tombstone.left_output and tombstone.output_id in job.outputs
     ]
     written = _write(cursor, left, opens, now=job.now)
     cursor.execute(_FORGET, {**of_run, "hashes": hashes})
-    unread = len({stone.hash for stone in left} - written)
+    unread = len({tombstone.hash for tombstone in left} - written)
     cursor.execute(_GO_ON, {"id": wanted.id, "restored": len(put_back) - unread, "unread": unread})
     return Restored(wanted.id, len(put_back))
 
@@ -240,36 +242,40 @@ def _next_look(job: Any) -> dict[str, object]:
 
 
 def _lanes_of(
-    connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any], job: Any, stones: Sequence[Any]
+    connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any], job: Any, tombstones: Sequence[Any]
 ) -> dict[uuid.UUID, int]:
     """Return the lane of each document, in the order of hashes. The lanes of a deleted job are created again."""
-    there = {row.id for row in cursor.execute(_LANES, {"lanes": [stone.lane_id for stone in stones]})}
-    lost = [stone for stone in stones if stone.lane_id not in there]
+    there = {row.id for row in cursor.execute(_LANES, {"lanes": [tombstone.lane_id for tombstone in tombstones]})}
+    lost = [tombstone for tombstone in tombstones if tombstone.lane_id not in there]
     made: dict[tuple[int, str], int] = {}
     seeds = [row.id for row in cursor.execute(_SEEDS, {"job": job.id})] if lost else []
     if lost:
         kind = registry.installed().get(job.connector)
-        wanted = {(stone.seed_id if stone.seed_id in seeds else seeds[0], stone.bin_name) for stone in lost}
+        wanted = {
+            (tombstone.seed_id if tombstone.seed_id in seeds else seeds[0], tombstone.bin_name) for tombstone in lost
+        }
         made = open_lanes(connection, bins=kind.bins if kind else MISSING_BINS, wanted=wanted)
     lanes = {}
-    for stone in stones:
-        if stone.lane_id in there:
-            lanes[stone.hash] = stone.lane_id
+    for tombstone in tombstones:
+        if tombstone.lane_id in there:
+            lanes[tombstone.hash] = tombstone.lane_id
         else:
-            lanes[stone.hash] = made[stone.seed_id if stone.seed_id in seeds else seeds[0], stone.bin_name]
+            lanes[tombstone.hash] = made[
+                tombstone.seed_id if tombstone.seed_id in seeds else seeds[0], tombstone.bin_name
+            ]
     return lanes
 
 
 def _write(
-    cursor: psycopg.Cursor[Any], stones: Sequence[Any], opens: Callable[[StoredOutput], Output], *, now: dt.datetime
+    cursor: psycopg.Cursor[Any], tombstones: Sequence[Any], opens: Callable[[StoredOutput], Output], *, now: dt.datetime
 ) -> set[uuid.UUID]:
     """Give each output its removed texts; return the documents whose outputs all have their texts now."""
-    texts = {stone.hash: stone for stone in stones if stone.text is not None}
-    stored = cursor.execute(_OUTPUTS, {"outputs": list({stone.output_id for stone in stones})}).fetchall()
+    texts = {tombstone.hash: tombstone for tombstone in tombstones if tombstone.text is not None}
+    stored = cursor.execute(_OUTPUTS, {"outputs": list({tombstone.output_id for tombstone in tombstones})}).fetchall()
     # Outputs that cannot be rolled back come last, as in a flush.
     outputs = sorted(map(opens, stored), key=lambda output: not output.is_transactional)
     given = {
-        output.id: _entries(output, [stone for stone in stones if stone.output_id == output.id], texts)
+        output.id: _entries(output, [tombstone for tombstone in tombstones if tombstone.output_id == output.id], texts)
         for output in outputs
     }
     recorded = _record(cursor, given, now=now)
@@ -277,35 +283,37 @@ def _write(
         entries = [entry for entry, _ in given[output.id] if (output.id, entry.hash) in recorded]
         if entries:
             output.add_or_replace(cursor, entries)
-    missing = {(stone.output_id, stone.hash.hex) for stone in stones}
+    missing = {(tombstone.output_id, tombstone.hash.hex) for tombstone in tombstones}
     missing -= {(output, entry.hash) for output, entries in given.items() for entry, _ in entries}
-    return {stone.hash for stone in stones} - {uuid.UUID(hash_) for _, hash_ in missing}
+    return {tombstone.hash for tombstone in tombstones} - {uuid.UUID(hash_) for _, hash_ in missing}
 
 
-def _entries(output: Output, stones: Sequence[Any], texts: Mapping[uuid.UUID, Any]) -> list[tuple[Entry, str]]:
+def _entries(output: Output, tombstones: Sequence[Any], texts: Mapping[uuid.UUID, Any]) -> list[tuple[Entry, str]]:
     """Return the documents that this output gets again, each with its recorded version."""
-    versions = {stone.hash.hex: stone.version for stone in stones}
+    versions = {tombstone.hash.hex: tombstone.version for tombstone in tombstones}
     # A log has its own lines; the text of another output may differ from these.
     recalled = (
-        output.recall({stone.hash.hex: stone.identifier for stone in stones}) if isinstance(output, Recalls) else ()
+        output.recall({tombstone.hash.hex: tombstone.identifier for tombstone in tombstones})
+        if isinstance(output, Recalls)
+        else ()
     )
     entries = {entry.hash: entry for entry in recalled}
-    for stone in stones:
-        if stone.hash.hex not in entries and stone.hash in texts:
-            entries[stone.hash.hex] = _entry_of(stone, texts[stone.hash])
+    for tombstone in tombstones:
+        if tombstone.hash.hex not in entries and tombstone.hash in texts:
+            entries[tombstone.hash.hex] = _entry_of(tombstone, texts[tombstone.hash])
     return [(entry, versions[hash_]) for hash_, entry in entries.items()]
 
 
-def _entry_of(stone: Any, text: Any) -> Entry:
+def _entry_of(tombstone: Any, text: Any) -> Entry:
     content = Content(
-        url=stone.identifier,
+        url=tombstone.identifier,
         title=text.title,
         description=text.description,
         text=text.text,
         content_type=text.content_type,
         language=text.language,
     )
-    return Entry(stone.hash.hex, stone.identifier, content, stone.version, text.text_fetched_at)
+    return Entry(tombstone.hash.hex, tombstone.identifier, content, tombstone.version, text.text_fetched_at)
 
 
 def _record(

@@ -1,9 +1,9 @@
 """
 Tombstones: documents that a job's removals took out of outputs, kept for some days so that they can be restored.
 
-A removal writes its tombstones in its own transaction (`bury`). They have the row of the queue, its links, and the
-text of each output that stores texts in this database. A restoration (`jobs.queue.removing.restore`) puts all of that back,
-without a request.
+A removal writes its tombstones in its own transaction (`store`). They have the row of the queue, its links, and the
+text of each output that stores texts in this database. A restoration (`jobs.queue.removing.restore`) puts all of that
+back, without a request.
 """
 
 import datetime as dt
@@ -38,7 +38,7 @@ class Removed:
 
 
 # Locks: none more, the rows of QueueItem and IndexedDocument are held. Executed before they change.
-_BURY: Final[LiteralString] = f"""
+_STORE: Final[LiteralString] = f"""
 INSERT INTO jobs_tombstone (removed_at, job_id, run_no, output_id, hash, cause, seed_id, lane_id, bin_name, identifier, item_run,
                             depth, redirects, outcome, result_code, version, validators, fetched_at, changed_at,
                             targets, is_redirect, left_output,
@@ -65,13 +65,13 @@ SELECT %(now)s, gone.job_id, gone.run_no, gone.output_id, gone.hash,
 """
 
 
-def bury(cursor: psycopg.Cursor[Any], removed: Sequence[Removed], *, now: dt.datetime) -> None:
+def store(cursor: psycopg.Cursor[Any], removed: Sequence[Removed], *, now: dt.datetime) -> None:
     """
     Store tombstones of documents that leave these outputs. Call it in the transaction of the removal, before any
     change.
     """
     cursor.execute(
-        _BURY,
+        _STORE,
         {
             "now": now,
             "outputs": [one.output_id for one in removed],

@@ -14,16 +14,16 @@ import psycopg
 from jobs.connectors.repository.base import Ending
 from jobs.guard.decision import HostShare, Parent, ParentState, Seed
 from jobs.lifecycle.document import Stage
-from jobs.queue.sql.floor import LOWEST_DELTA
+from jobs.queue.sql.low_water import LOWEST_DELTA
 from jobs.queue.sql.rows import named_rows
 
 # Parents and examples that are stored with a request for approval.
 _PARENTS: Final = 20
 EXAMPLES: Final = 20
-# Documents that are followed from parents, and documents that rules are compared with. Each takes some microseconds.
+# Largest numbers of documents to follow from parents, and to compare with rules. Each document takes microseconds.
 FOLLOWED: Final = 50_000
 COMPARED: Final = 1_000
-# Seeds that are examined, and redirects that are followed from one.
+# Largest numbers of seeds to examine, and of redirects to follow from one seed.
 _SEEDS: Final = 10_000
 _REDIRECTS: Final = 5
 

@@ -1,8 +1,8 @@
 """
-Reports as tables and pictures.
+Reports as tables and charts.
 
 A table is columns and rows of cells. A chart is the input of `static/js/chart.js`: series of numbers over labels. Both
-are made of the same lines, so a picture never shows more than its table. The exception is the timeline of the simple
+are made of the same lines, so a chart never shows more than its table. The exception is the timeline of the simple
 history, which covers all rows and not only those of one page.
 """
 
@@ -28,7 +28,7 @@ from nodes.web import formats
 Cell = Mapping[str, str]
 Chart = Mapping[str, Any]
 
-# Largest number of classes in a picture.
+# Largest number of classes in a chart.
 _CLASSES_DRAWN: Final = 20
 
 

@@ -30,14 +30,14 @@ class CountingObserver(Observer):
 
     def started(self, node: str, jobs: Sequence[str], *, took: dt.timedelta) -> None:
         djm.INIT.observe(took.total_seconds(), node)
-        self._tell_schedule(jobs=len(jobs), others=1)
+        self._count_schedule(jobs=len(jobs), others=1)
 
     def closed(self, node: str, *, took: dt.timedelta) -> None:
         djm.CLOSE.observe(took.total_seconds(), node)
         with self._lock:
             self._waiting.clear()
-        self._tell_schedule(jobs=0, others=0)
-        self._tell_waiting()
+        self._count_schedule(jobs=0, others=0)
+        self._count_waiting()
 
     def work_begun(self, kind: Work) -> None:
         djm.POOL_ACTIVE[_POOLS[kind]].change(1, self._node)
@@ -62,19 +62,19 @@ class CountingObserver(Observer):
         with self._lock:
             # The earlier share waits no more. Parts of the new one may be scheduled already.
             self._waiting[job] = {waiting for waiting in self._waiting.get(job, set()) if waiting <= items}
-        self._tell_waiting()
+        self._count_waiting()
 
     def scheduled(self, job: str, items: frozenset[str], *, due_in: dt.timedelta) -> None:
         with self._lock:
             # An item waits in one group only, so its earlier group no longer counts.
             others = {waiting for waiting in self._waiting.get(job, set()) if waiting.isdisjoint(items)}
             self._waiting[job] = others | {items}
-        self._tell_waiting()
+        self._count_waiting()
 
     def run_begun(self, job: str, items: frozenset[str]) -> None:
         with self._lock:
             self._waiting.get(job, set()).discard(items)
-        self._tell_waiting()
+        self._count_waiting()
         djm.POOL_ACTIVE[djm.SCHEDULER].change(1, self._node)
         djm.figures_of(job).active.change(1, self._node, job)
 
@@ -87,18 +87,18 @@ class CountingObserver(Observer):
         of_job.active.change(-1, self._node, job)
         of_job.runs.observe(took.total_seconds(), self._node, job)
 
-    def run_put_off(self, item: WorkItem, holder: str) -> None:
+    def run_delayed(self, item: WorkItem, holder: str) -> None:
         djm.PUT_OFF.add(1, self._node, item.job)
 
     def lock_lost(self, item: WorkItem) -> None:
         djm.LOST_LOCKS.add(1, self._node, item.job)
 
-    def _tell_schedule(self, *, jobs: int, others: int) -> None:
+    def _count_schedule(self, *, jobs: int, others: int) -> None:
         djm.SCHEDULED["check_work_pool"].set(jobs, self._node)
         for pool in ("cleaning_task", "PersistentExpiringLockManager"):
             djm.SCHEDULED[pool].set(others, self._node)
 
-    def _tell_waiting(self) -> None:
+    def _count_waiting(self) -> None:
         with self._lock:
             waiting = sum(map(len, self._waiting.values()))
         djm.SCHEDULED[djm.SCHEDULER].set(waiting, self._node)

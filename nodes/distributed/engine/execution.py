@@ -17,8 +17,8 @@ from nodes.assignment.pools import WorkItem
 from nodes.coordination.port import CoordinationError, LockSeen
 from nodes.distributed.engine.context import JobContext
 from nodes.distributed.engine.job import DistributedJob
-from nodes.distributed.engine.locks import Grip, HeldLocks
-from nodes.distributed.engine.observer import Telling
+from nodes.distributed.engine.locks import HeldLocks, RunLocks
+from nodes.distributed.engine.observer import ObserverGroup
 from nodes.distributed.engine.schedule import Past, Schedule, next_start, paced_from, past_of_group, ran_elsewhere
 from nodes.distributed.engine.sharing import split
 from nodes.distributed.engine.tuning import Tuning
@@ -35,7 +35,7 @@ class Surroundings:
     """The objects that all jobs of a node share."""
 
     locks: HeldLocks
-    observer: Telling
+    observer: ObserverGroup
     tuning: Callable[[], Tuning]
     may_begin: Callable[[], bool]
 
@@ -49,7 +49,7 @@ class JobRuns:
     """
 
     items: frozenset[str] = frozenset()
-    in_hand: int = 0
+    in_progress: int = 0
     runs: int = 0
     failures: int = 0
     failures_in_a_row: int = 0
@@ -183,7 +183,7 @@ class JobOnNode:
             due = [due for group in self._groups if (due := group.due_at) is not None]
             return JobRuns(
                 items=self._items,
-                in_hand=sum(group.is_running for group in groups),
+                in_progress=sum(group.is_running for group in groups),
                 runs=self._runs,
                 failures=self._failures,
                 failures_in_a_row=max((group.past.failures for group in self._groups), default=0),
@@ -215,7 +215,7 @@ class _Group:
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._context: JobContext | None = None
-        self._told_due: float | None = None
+        self._reported_due: float | None = None
         # The last valid schedule of the job. It also applies to a run that has begun.
         self._schedule = Schedule.by_delay(dt.timedelta())
         self.past = Past(taken_up_at=seconds_since_boot())
@@ -253,7 +253,7 @@ class _Group:
                 elif not self._around.may_begin():
                     self._stopping.wait(_LOOK)
                 else:
-                    self._run_or_put_off()
+                    self._run_or_delay()
         finally:
             self._ended.set()
 
@@ -284,41 +284,41 @@ class _Group:
         self.due_at = due
         self._owner.note_time()
         pause = due - seconds_since_boot()
-        if due != self._told_due:
-            self._told_due = due
+        if due != self._reported_due:
+            self._reported_due = due
             due_in = dt.timedelta(seconds=max(0.0, pause))
             self._around.observer.scheduled(self._owner.job_id, self._items, due_in=due_in)
         return pause
 
-    def _run_or_put_off(self) -> None:
-        grip: Grip | LockSeen | None = None
+    def _run_or_delay(self) -> None:
+        run_locks: RunLocks | LockSeen | None = None
 
         def remaining() -> dt.timedelta:
-            return grip.remaining() if isinstance(grip, Grip) else dt.timedelta()
+            return run_locks.remaining() if isinstance(run_locks, RunLocks) else dt.timedelta()
 
         context = JobContext(self._items, remaining=remaining, job=self._owner.job_id)
         try:
-            grip = self._around.locks.take(
+            run_locks = self._around.locks.take(
                 self._locked, wanted=lambda: not (self._stopping.is_set() or context.should_stop), stop=context.stop
             )
         except CoordinationError as error:
             logger.warning("job %s cannot lock its items: %s", self._owner.job_id, error)
-        if isinstance(grip, Grip):
+        if isinstance(run_locks, RunLocks):
             try:
-                if not self._is_too_soon(grip) and self._takes_up(context):
-                    self._run(context, grip)
+                if not self._is_too_soon(run_locks) and self._takes_up(context):
+                    self._run(context, run_locks)
             finally:
                 self._context = None
-                grip.let_go()
+                run_locks.let_go()
             return
-        if grip is not None:
-            self._around.observer.run_put_off(grip.item, grip.holder)
+        if run_locks is not None:
+            self._around.observer.run_delayed(run_locks.item, run_locks.holder)
         again = self._around.tuning().try_again
-        self._stopping.wait((again if grip is None else min(again, grip.remaining)).total_seconds())
+        self._stopping.wait((again if run_locks is None else min(again, run_locks.remaining)).total_seconds())
 
-    def _is_too_soon(self, grip: Grip) -> bool:
+    def _is_too_soon(self, run_locks: RunLocks) -> bool:
         """True if other nodes ran some of the items since this node did, so that the run is not due yet."""
-        if self._owner.note_runs_elsewhere(grip.paced_from(), self._schedule):
+        if self._owner.note_runs_elsewhere(run_locks.paced_from(), self._schedule):
             self.past = self._owner.past_of(self._items, taken_up_at=self.past.taken_up_at)
             return next_start(self._schedule, self.past) > seconds_since_boot()
         return False
@@ -331,7 +331,7 @@ class _Group:
             self._context = context
             return True
 
-    def _run(self, context: JobContext, grip: Grip) -> None:
+    def _run(self, context: JobContext, run_locks: RunLocks) -> None:
         job_id, observer = self._owner.job_id, self._around.observer
         began_at, started_at, planned_at = dt.datetime.now(dt.UTC), seconds_since_boot(), self.due_at
         failure: BaseException | None = None
@@ -351,6 +351,6 @@ class _Group:
             failed=failure is not None,
         )
         self._owner.note_past(self._items, self.past)
-        grip.pace_from(paced_from(self._schedule, started_at=started_at, ended_at=ended_at))
+        run_locks.pace_from(paced_from(self._schedule, started_at=started_at, ended_at=ended_at))
         self._owner.note_run(began_at=began_at, took=took, failure=failure)
         observer.run_ended(job_id, self._items, took=took, failure=failure)

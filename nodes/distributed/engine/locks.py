@@ -16,7 +16,7 @@ from uuid import UUID
 
 from nodes.assignment.pools import WorkItem
 from nodes.coordination.port import Coordination, CoordinationError, ItemLock, LockSeen
-from nodes.distributed.engine.observer import Telling, Work
+from nodes.distributed.engine.observer import ObserverGroup, Work
 
 logger = logging.getLogger(__name__)
 
@@ -30,20 +30,22 @@ _LOOKED_AT: Final = 1 / 12
 class _Held:
     lock: ItemLock
     stop: Callable[[], None]
-    is_told: bool = False
+    is_notified: bool = False
 
 
 class HeldLocks:
     """The locks of one node. Any thread may take and release."""
 
-    def __init__(self, coordination: Coordination, *, lease: Callable[[], dt.timedelta], observer: Telling) -> None:
+    def __init__(
+        self, coordination: Coordination, *, lease: Callable[[], dt.timedelta], observer: ObserverGroup
+    ) -> None:
         self._coordination = coordination
         self._lease = lease
         self._observer = observer
         self._lock = threading.Lock()
         self._held: dict[UUID, _Held] = {}
         # Locks whose release had no answer: no other node could take them before their lease is over.
-        self._owed: dict[UUID, ItemLock] = {}
+        self._unreleased: dict[UUID, ItemLock] = {}
         self._closing = threading.Event()
         self._threads = [
             threading.Thread(target=turn, name=f"{name} of {coordination.node}", daemon=True)
@@ -62,7 +64,7 @@ class HeldLocks:
         self._closing.set()
         for thread in self._threads:
             thread.join()
-        self._give_back_what_is_owed()
+        self._release_again()
         with self._lock:
             left = sorted(held.lock.item for held in self._held.values())
         for item in left:
@@ -70,7 +72,7 @@ class HeldLocks:
 
     def take(
         self, items: Collection[WorkItem], *, wanted: Callable[[], bool], stop: Callable[[], None]
-    ) -> "Grip | LockSeen | None":
+    ) -> "RunLocks | LockSeen | None":
         """
         Take the locks of all these items, or of none: then return the first lock that another node has.
 
@@ -79,23 +81,23 @@ class HeldLocks:
         Raises:
             CoordinationError: the store does not answer, or refuses us.
         """
-        grip = Grip(self)
+        run_locks = RunLocks(self)
         try:
             for item in sorted(items):
                 if not wanted():
-                    grip.let_go()
+                    run_locks.let_go()
                     return None
                 taken = self._coordination.acquire(item, lease=self._lease())
                 if isinstance(taken, LockSeen):
-                    grip.let_go()
+                    run_locks.let_go()
                     return taken
                 with self._lock:
                     self._held[taken.token] = _Held(taken, stop)
-                grip.tokens.append(taken.token)
+                run_locks.tokens.append(taken.token)
         except BaseException:
-            grip.let_go()
+            run_locks.let_go()
             raise
-        return grip
+        return run_locks
 
     def remaining(self, tokens: Collection[UUID]) -> dt.timedelta:
         """Return for how long all of these are certainly held."""
@@ -123,16 +125,16 @@ class HeldLocks:
             for token in tokens:
                 held = self._held.pop(token, None)
                 if held is not None:
-                    self._owed[token] = held.lock
-        self._give_back_what_is_owed(tokens)
+                    self._unreleased[token] = held.lock
+        self._release_again(tokens)
 
-    def _give_back_what_is_owed(self, tokens: Collection[UUID] | None = None) -> None:
+    def _release_again(self, tokens: Collection[UUID] | None = None) -> None:
         """Release all pending locks, or these. Stop at the first that gets no answer."""
         with self._lock:
-            owed = [token for token in self._owed if tokens is None or token in tokens]
-        for token in owed:
+            tokens_to_release = [token for token in self._unreleased if tokens is None or token in tokens]
+        for token in tokens_to_release:
             with self._lock:
-                lock = self._owed.pop(token, None)
+                lock = self._unreleased.pop(token, None)
             if lock is None:
                 continue
             try:
@@ -142,7 +144,7 @@ class HeldLocks:
             except CoordinationError:
                 if lock.remaining():
                     with self._lock:
-                        self._owed[token] = lock
+                        self._unreleased[token] = lock
                     return
 
     # --- Threads ---------------------------------------------------------------------------------
@@ -150,7 +152,7 @@ class HeldLocks:
     def _prolong_again_and_again(self) -> None:
         while not self._closing.wait(self._lease().total_seconds() * _LOOKED_AT):
             try:
-                self._give_back_what_is_owed()
+                self._release_again()
                 self._prolong()
             except CoordinationError as error:
                 logger.warning("node %s cannot renew its locks: %s", self._coordination.node, error)
@@ -168,7 +170,7 @@ class HeldLocks:
                     with self._lock:
                         one.lock = replace(longer, paced_from=one.lock.paced_from)
                 elif self._is_held(one):
-                    self._tell(one)
+                    self._stop_run(one)
 
     def _watch_leases(self) -> None:
         while not self._closing.wait(self._lease().total_seconds() * _LOOKED_AT / 2):
@@ -176,23 +178,23 @@ class HeldLocks:
                 held = list(self._held.values())
             for one in held:
                 if one.lock.remaining() < self._lease() * _ENDED_AT and self._is_held(one):
-                    self._tell(one)
+                    self._stop_run(one)
 
     def _is_held(self, one: _Held) -> bool:
         with self._lock:
             return self._held.get(one.lock.token) is one
 
-    def _tell(self, one: _Held) -> None:
+    def _stop_run(self, one: _Held) -> None:
         with self._lock:
-            was_told, one.is_told = one.is_told, True
-        if not was_told:
+            was_notified, one.is_notified = one.is_notified, True
+        if not was_notified:
             item = one.lock.item
             logger.warning("the lock of item %s/%s is lost: its run has to stop", item.job, item.item)
             self._observer.lock_lost(item)
             one.stop()
 
 
-class Grip:
+class RunLocks:
     """The locks of one run."""
 
     def __init__(self, locks: HeldLocks) -> None:

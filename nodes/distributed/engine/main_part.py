@@ -14,7 +14,7 @@ from typing import Final
 
 from nodes.assignment.pools import PoolStrategy, StrategyRefused, share_out
 from nodes.coordination.port import ClusterState, Coordination, CoordinationError, NotMain, NotMember, Office, Outdated
-from nodes.distributed.engine.observer import Telling, Work
+from nodes.distributed.engine.observer import ObserverGroup, Work
 from nodes.distributed.engine.switches import Switches
 from nodes.distributed.engine.tuning import Tuning
 from nodes.distributed.engine.wakeup import WakeUp
@@ -36,7 +36,7 @@ class MainPart:
         strategy: PoolStrategy,
         tuning: Callable[[], Tuning],
         switches: Callable[[], Switches],
-        observer: Telling,
+        observer: ObserverGroup,
         look_every: dt.timedelta,
     ) -> None:
         self._coordination = coordination

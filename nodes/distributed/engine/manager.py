@@ -21,7 +21,7 @@ from nodes.distributed.engine.execution import JobOnNode, Surroundings
 from nodes.distributed.engine.job import DistributedJob, by_id
 from nodes.distributed.engine.locks import HeldLocks
 from nodes.distributed.engine.main_part import MainPart
-from nodes.distributed.engine.observer import Observer, Telling
+from nodes.distributed.engine.observer import Observer, ObserverGroup
 from nodes.distributed.engine.status import JobStatus, ManagerStatus
 from nodes.distributed.engine.switches import Switches
 from nodes.distributed.engine.tuning import Tuning
@@ -62,7 +62,7 @@ class DistributedJobManager:
         self._tuning = tuning or Tuning()
         self._tuning.lease_for(coordination.timeout)
         self._switches = switches or Switches()
-        self._observer = Telling(observers)
+        self._observer = ObserverGroup(observers)
         self._closing = threading.Event()
         self._gives_up = threading.Event()
         self._was_started = self._is_started = False

@@ -102,7 +102,7 @@ RUNS: Final = Count(
     shown_by=_SHOWN_BY,
 )
 PUT_OFF: Final = Count(
-    name="djm_runs_put_off_total",
+    name="djm_runs_delayed_total",
     labels=(_NODE, _JOB),
     meaning="Runs that were delayed, because another node had locked one of their items.",
     shown_by=_SHOWN_BY,

@@ -66,7 +66,7 @@ class Observer:
     def run_ended(self, job: str, items: frozenset[str], *, took: dt.timedelta, failure: BaseException | None) -> None:
         """Called when a run of a job has ended."""
 
-    def run_put_off(self, item: WorkItem, holder: str) -> None:
+    def run_delayed(self, item: WorkItem, holder: str) -> None:
         """
         Called when a run could not begin because `holder` has the lock of this item. `holder` is '' if it is unknown.
         """
@@ -75,7 +75,7 @@ class Observer:
         """Called when the lock of a running item could not be extended. The run was told to stop."""
 
 
-class Telling(Observer):
+class ObserverGroup(Observer):
     """Passes events to several observers. An exception of one is logged, and the others are still called."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
@@ -94,48 +94,48 @@ class Telling(Observer):
             self.work_ended(kind, took=dt.timedelta(seconds=monotonic() - began_at), failed=failed)
 
     def started(self, node: str, jobs: Sequence[str], *, took: dt.timedelta) -> None:
-        self._tell(lambda observer: observer.started(node, jobs, took=took))
+        self._call_each(lambda observer: observer.started(node, jobs, took=took))
 
     def closed(self, node: str, *, took: dt.timedelta) -> None:
-        self._tell(lambda observer: observer.closed(node, took=took))
+        self._call_each(lambda observer: observer.closed(node, took=took))
 
     def work_begun(self, kind: Work) -> None:
-        self._tell(lambda observer: observer.work_begun(kind))
+        self._call_each(lambda observer: observer.work_begun(kind))
 
     def work_ended(self, kind: Work, *, took: dt.timedelta, failed: bool) -> None:
-        self._tell(lambda observer: observer.work_ended(kind, took=took, failed=failed))
+        self._call_each(lambda observer: observer.work_ended(kind, took=took, failed=failed))
 
     def rebalanced(self, *, moved: int) -> None:
-        self._tell(lambda observer: observer.rebalanced(moved=moved))
+        self._call_each(lambda observer: observer.rebalanced(moved=moved))
 
     def plan_refused(self, why: str) -> None:
-        self._tell(lambda observer: observer.plan_refused(why))
+        self._call_each(lambda observer: observer.plan_refused(why))
 
     def cleaned(self, jobs: frozenset[str]) -> None:
-        self._tell(lambda observer: observer.cleaned(jobs))
+        self._call_each(lambda observer: observer.cleaned(jobs))
 
     def pool_checked(self, job: str, *, items: int, problem: str) -> None:
-        self._tell(lambda observer: observer.pool_checked(job, items=items, problem=problem))
+        self._call_each(lambda observer: observer.pool_checked(job, items=items, problem=problem))
 
     def share_taken_up(self, job: str, items: frozenset[str]) -> None:
-        self._tell(lambda observer: observer.share_taken_up(job, items))
+        self._call_each(lambda observer: observer.share_taken_up(job, items))
 
     def scheduled(self, job: str, items: frozenset[str], *, due_in: dt.timedelta) -> None:
-        self._tell(lambda observer: observer.scheduled(job, items, due_in=due_in))
+        self._call_each(lambda observer: observer.scheduled(job, items, due_in=due_in))
 
     def run_begun(self, job: str, items: frozenset[str]) -> None:
-        self._tell(lambda observer: observer.run_begun(job, items))
+        self._call_each(lambda observer: observer.run_begun(job, items))
 
     def run_ended(self, job: str, items: frozenset[str], *, took: dt.timedelta, failure: BaseException | None) -> None:
-        self._tell(lambda observer: observer.run_ended(job, items, took=took, failure=failure))
+        self._call_each(lambda observer: observer.run_ended(job, items, took=took, failure=failure))
 
-    def run_put_off(self, item: WorkItem, holder: str) -> None:
-        self._tell(lambda observer: observer.run_put_off(item, holder))
+    def run_delayed(self, item: WorkItem, holder: str) -> None:
+        self._call_each(lambda observer: observer.run_delayed(item, holder))
 
     def lock_lost(self, item: WorkItem) -> None:
-        self._tell(lambda observer: observer.lock_lost(item))
+        self._call_each(lambda observer: observer.lock_lost(item))
 
-    def _tell(self, what: Callable[[Observer], None]) -> None:
+    def _call_each(self, what: Callable[[Observer], None]) -> None:
         for observer in self._observers:
             try:
                 what(observer)

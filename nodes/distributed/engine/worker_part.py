@@ -14,7 +14,7 @@ from typing import Final
 from nodes.coordination.names import checked_pools
 from nodes.coordination.port import Coordination, CoordinationError, NotMember, Unreachable
 from nodes.distributed.engine.execution import JobOnNode
-from nodes.distributed.engine.observer import Telling, Work
+from nodes.distributed.engine.observer import ObserverGroup, Work
 from nodes.distributed.engine.pools import KnownPool
 from nodes.distributed.engine.schedule import back_off
 from nodes.distributed.engine.sharing import change_of
@@ -39,7 +39,7 @@ class WorkerPart:
         *,
         tuning: Callable[[], Tuning],
         switches: Callable[[], Switches],
-        observer: Telling,
+        observer: ObserverGroup,
         beat_every: dt.timedelta,
     ) -> None:
         self._coordination = coordination
@@ -55,7 +55,7 @@ class WorkerPart:
         self._lock = threading.Lock()
         self._pools = {job: KnownPool() for job in jobs}
         # Pools that are not yet published to the cluster.
-        self._untold: set[str] = set()
+        self._unreported: set[str] = set()
         self._threads = [
             threading.Thread(target=self._run, name=f"worker part of {coordination.node}", daemon=True),
             *(
@@ -149,7 +149,7 @@ class WorkerPart:
             self._closing.wait(min(back_off(self._joins_in_a_row).total_seconds(), self._beat_every * 6))
         with self._lock:
             pools = {job: pool.items for job, pool in self._pools.items()}
-            self._untold.clear()
+            self._unreported.clear()
         self._coordination.join(pools)
         self._joins_in_a_row += 1
         self._is_joined = True
@@ -157,7 +157,7 @@ class WorkerPart:
     def _take_up(self) -> None:
         if not self._is_joined or self._closing.is_set():
             return
-        self._tell_of_pools()
+        self._report_pools()
         assigned = self._coordination.mine()
         forbidden = self._switches()
         wanted = {job: items for job, items in assigned.items() if job in self._jobs and not forbidden.forbid(job)}
@@ -207,7 +207,7 @@ class WorkerPart:
         with self._lock:
             self._pools[job] = known
             if known.items != before.items:
-                self._untold.add(job)
+                self._unreported.add(job)
         self._observer.pool_checked(job, items=len(known.items), problem=known.problem)
         if known.items != before.items:
             self.wake()
@@ -221,15 +221,15 @@ class WorkerPart:
             return before.after_failure(problem, keep=self._tuning().keep_failed_pool, now=now)
         return before.after_success(items, now=now)
 
-    def _tell_of_pools(self) -> None:
+    def _report_pools(self) -> None:
         with self._lock:
-            untold = {job: self._pools[job].items for job in self._untold}
-        for job, items in untold.items():
+            unreported = {job: self._pools[job].items for job in self._unreported}
+        for job, items in unreported.items():
             if self._coordination.change_pool(job, items):
                 logger.info("job %s has %d items now", job, len(items))
             with self._lock:
                 if self._pools[job].items == items:
-                    self._untold.discard(job)
+                    self._unreported.discard(job)
 
 
 def _several(items: Collection[str]) -> Collection[str]:

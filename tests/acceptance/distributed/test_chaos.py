@@ -40,7 +40,7 @@ def everything_is_done(fleet):
     wait_until(lambda: fleet.ledger.items(since=time.monotonic() - 1) == EVERYTHING, within=40)
 
 
-def test_whatever_becomes_of_instances_every_item_is_done_and_never_by_two_at_once(fleet):
+def test_every_item_is_done_once_at_a_time_despite_faults_of_instances(fleet):
     seed = random.randrange(2**32)
     logger.info("seed %d", seed)
     chance = random.Random(seed)
@@ -78,7 +78,7 @@ def test_whatever_becomes_of_instances_every_item_is_done_and_never_by_two_at_on
         assert fleet.conflicts() == []
 
 
-def test_instances_that_are_started_again_one_by_one_and_two_by_two_leave_no_item_undone(fleet):
+def test_rolling_restarts_of_instances_leave_no_item_undone(fleet):
     for name in NAMES[:4]:
         start(fleet, name)
     everything_is_done(fleet)

@@ -8,7 +8,7 @@ from tests.support.waiting import wait_until
 _DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "distributed-jobs.md"
 
 
-def test_the_example_sends_each_report_from_one_process_and_goes_on_when_that_ends(zookeeper):
+def test_the_example_sends_each_report_once_even_if_a_process_ends(zookeeper):
     (example,) = re.findall(r"```python\n(.*?)```", _DOCUMENT.read_text(), re.DOTALL)
     named = {"__name__": "example"}
     exec(compile(example, _DOCUMENT, "exec"), named)

@@ -18,7 +18,7 @@ HOUR = dt.timedelta(hours=1)
 SECOND = dt.timedelta(seconds=1)
 
 
-def test_an_item_is_in_one_hand_whatever_becomes_of_the_line_of_who_has_it(fleet):
+def test_an_item_has_one_holder_whatever_happens_to_its_connection(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN, takes=SECOND / 5))
     settles(fleet, "reports", TEN, on={"djm1", "djm2"})
@@ -33,7 +33,7 @@ def test_an_item_is_in_one_hand_whatever_becomes_of_the_line_of_who_has_it(fleet
     assert fleet.conflicts() == []
 
 
-def test_a_run_in_hand_goes_on_without_a_line_within_its_lease_and_is_told_to_stop_before_its_end(fleet):
+def test_a_run_without_a_store_continues_and_stops_before_its_lease_ends(fleet):
     job = fleet.job("mails", takes=HOUR)
     fleet.start("djm1", job)
     wait_until(lambda: fleet.ledger.of("mails"))
@@ -63,7 +63,7 @@ def test_a_short_run_ends_by_itself_without_a_line_and_none_begins(fleet):
     since = time.monotonic()
     wait_until(lambda: time.monotonic() > since + 1.5)
     assert fleet.ledger.of("mails", since=since) == []
-    assert instance.status().jobs["mails"].runs.in_hand == 0
+    assert instance.status().jobs["mails"].runs.in_progress == 0
     assert job.told_to_stop_at == []
 
 
@@ -83,7 +83,7 @@ def test_a_line_that_is_cut_for_a_moment_disturbs_no_run(fleet):
     assert len(fleet.ledger.of("mails")) == 1
 
 
-def test_what_one_had_whose_line_is_cut_is_shared_by_the_others(fleet):
+def test_items_of_a_cut_off_instance_are_shared_by_the_others(fleet):
     for name in ("djm1", "djm2", "djm3"):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2", "djm3"})
@@ -94,7 +94,7 @@ def test_what_one_had_whose_line_is_cut_is_shared_by_the_others(fleet):
     assert fleet.conflicts() == []
 
 
-def test_a_new_instance_takes_over_from_one_that_was_cut_off_and_then_killed(fleet):
+def test_a_new_instance_replaces_one_that_was_cut_off_and_killed(fleet):
     fleet.start("djm1", fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1"})
     fleet.way_of("djm1").cut(refuses=True)
@@ -107,7 +107,7 @@ def test_a_new_instance_takes_over_from_one_that_was_cut_off_and_then_killed(fle
     assert fleet.conflicts() == []
 
 
-def test_what_one_had_in_hand_who_is_killed_waits_for_the_end_of_its_lease_and_is_done_by_another(fleet):
+def test_items_of_a_killed_instance_wait_for_the_end_of_their_lease(fleet):
     fleet.start("djm1", fleet.job("mails", takes=HOUR))
     wait_until(lambda: fleet.ledger.of("mails"))
 
@@ -122,7 +122,7 @@ def test_what_one_had_in_hand_who_is_killed_waits_for_the_end_of_its_lease_and_i
     assert fleet.ledger.of("mails", node="djm2")[0].began_at - killed_at > TIMEOUT.total_seconds() / 3
 
 
-def test_who_was_frozen_and_wakes_does_nothing_to_what_is_anothers_and_has_a_share_again(fleet):
+def test_a_frozen_instance_touches_no_item_of_others_and_gets_a_new_share(fleet):
     job = fleet.job("reports", items=TEN, running=thread_per_item, takes=SECOND / 2)
     frozen = fleet.start("djm1", job)
     fleet.start("djm2", fleet.job("reports", items=TEN, running=thread_per_item, takes=SECOND / 2))
@@ -136,7 +136,7 @@ def test_who_was_frozen_and_wakes_does_nothing_to_what_is_anothers_and_has_a_sha
     assert fleet.conflicts() == []
 
 
-def test_a_store_that_is_restarted_stops_nobody_for_good(fleet):
+def test_a_store_that_is_restarted_stops_no_node_for_good(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2"})
@@ -164,7 +164,7 @@ def test_a_main_that_is_cut_off_is_followed_by_another(fleet):
 # --- A store that is unreachable or refuses ------------------------------------------------------
 
 
-def test_a_store_that_does_not_answer_at_the_start_is_tried_for_a_while_with_a_line_for_each_try(fleet, caplog):
+def test_a_start_retries_a_silent_store_with_a_line_for_each_attempt(fleet, caplog):
     fleet.way_of("a").cut(refuses=True)
 
     with pytest.raises(Unreachable):
@@ -192,7 +192,7 @@ def test_a_path_that_something_else_uses_is_refused(zookeeper):
 
 
 @pytest.mark.parametrize("path", ["", "mine", "jobs/mine", "/jobs/", "/jobs//mine", "/jobs/../mine"])
-def test_a_path_that_is_none_is_refused(path):
+def test_an_invalid_path_is_refused(path):
     with pytest.raises(ValueError, match="is no path of ZooKeeper: it must be like /jobs/mine"):
         DistributedJobManager.on_zookeeper("127.0.0.1:1", path, "a", [])
 
@@ -209,7 +209,7 @@ def test_a_manager_that_is_started_twice_says_so_and_works_on(zookeeper):
         manager.start()
 
 
-def test_what_credentials_guard_is_refused_to_others(zookeeper):
+def test_documents_behind_credentials_are_refused_to_others(zookeeper):
     hosts, path = f"127.0.0.1:{zookeeper.port}", "/guarded/jobs"
     stranger = DistributedJobManager.on_zookeeper(hosts, path, "b", [], timeout=TIMEOUT, credentials="bob:guess")
 

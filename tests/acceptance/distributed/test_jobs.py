@@ -69,7 +69,7 @@ def test_start_and_end_are_logged(fleet, caplog):
 # --- Pools ---------------------------------------------------------------------------------------
 
 
-def test_a_job_whose_pool_is_empty_never_runs_and_nothing_is_wrong_with_that(fleet, caplog):
+def test_a_job_with_an_empty_pool_never_runs_and_reports_no_error(fleet, caplog):
     with caplog.at_level(logging.WARNING):
         fleet.start("a", fleet.job("empty", items=()), fleet.job("mails"))
         wait_until(lambda: len(fleet.ledger.of("mails")) > 10)
@@ -86,7 +86,7 @@ def test_a_job_whose_pool_is_empty_never_runs_and_nothing_is_wrong_with_that(fle
         ("north", "a pool is a set of names, and not the text 'north'"),
     ],
 )
-def test_a_job_whose_pool_cannot_be_asked_for_stops_and_says_why(fleet, caplog, items, words):
+def test_a_job_whose_pool_cannot_be_read_stops_with_the_reason(fleet, caplog, items, words):
     job = fleet.job("reports", items=["north"], check=OFTEN)
     instance = fleet.start("a", job)
     wait_until(lambda: fleet.ledger.of("reports"))
@@ -134,7 +134,7 @@ def test_items_that_change_are_done_from_the_next_run_on(fleet):
     assert fleet.ledger.items(since=changed_at) == {("reports", "item-2")}
 
 
-def test_a_pool_that_is_never_to_be_checked_is_asked_for_once(fleet):
+def test_a_pool_without_checks_is_read_once(fleet):
     job = fleet.job("reports", items=["item-1"])
     fleet.start("a", job)
     job.items = ["item-2"]
@@ -185,7 +185,7 @@ def test_a_schedule_that_changes_counts_at_once(fleet, first):
     wait_until(lambda: fleet.ledger.of("mails"), within=10)
 
 
-def test_a_job_that_says_what_is_no_time_is_asked_again_and_runs_when_it_says_one(fleet, caplog):
+def test_a_job_with_an_invalid_time_is_asked_again_until_it_is_valid(fleet, caplog):
     job = fleet.job("mails", first="soon")
     instance = fleet.start("a", job)
     wait_until(lambda: "job mails cannot say when it wants to run" in caplog.text)
@@ -241,7 +241,7 @@ def test_threads_of_one_job_run_side_by_side(fleet):
     items = ["a", "b", "c"]
     instance = fleet.start("a", fleet.job("reports", items=items, running=thread_per_item, takes=HOUR))
 
-    wait_until(lambda: instance.status().jobs["reports"].runs.in_hand == 3)
+    wait_until(lambda: instance.status().jobs["reports"].runs.in_progress == 3)
 
 
 # --- Switches ------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_switches_stop_and_start_jobs_while_they_run(fleet):
     wait_until(lambda: fleet.ledger.of("mails", since=enabled_at))
 
 
-def test_a_job_that_is_disabled_goes_to_nobody(fleet):
+def test_a_disabled_job_goes_to_no_node(fleet):
     fleet.start("a", fleet.job("mails"), fleet.job("reports"), switches=Switches(disabled={"mails": True}))
 
     wait_until(lambda: fleet.ledger.of("reports"))
@@ -278,7 +278,7 @@ def test_a_job_that_is_disabled_goes_to_nobody(fleet):
 # --- The state "running" -------------------------------------------------------------------------
 
 
-def test_a_job_is_running_while_somebody_has_an_item_of_it_in_hand(fleet):
+def test_a_job_is_running_while_a_node_runs_an_item_of_it(fleet):
     job = fleet.job("mails", takes=HOUR)
     fleet.start("a", job)
     watcher = fleet.watcher()
@@ -291,7 +291,7 @@ def test_a_job_is_running_while_somebody_has_an_item_of_it_in_hand(fleet):
         state_of(watcher, "letters")
 
 
-def test_what_a_run_has_in_hand_is_locked_by_its_node(fleet):
+def test_items_of_a_run_are_locked_by_its_node(fleet):
     fleet.start("a", fleet.job("mails", takes=HOUR))
     watcher = fleet.watcher()
 
@@ -309,7 +309,7 @@ def test_what_a_run_has_in_hand_is_locked_by_its_node(fleet):
 # --- The end -------------------------------------------------------------------------------------
 
 
-def test_who_closes_waits_for_runs_that_end_and_leaves_their_items_free(fleet):
+def test_a_closing_instance_waits_for_its_runs_and_frees_their_items(fleet):
     instance = fleet.start("a", fleet.job("mails", takes=HOUR))
     wait_until(lambda: fleet.ledger.of("mails"))
 
@@ -321,7 +321,7 @@ def test_who_closes_waits_for_runs_that_end_and_leaves_their_items_free(fleet):
     assert fleet.watcher().look().members == {}
 
 
-def test_what_a_run_that_does_not_end_has_in_hand_stays_locked(fleet):
+def test_items_of_a_run_that_does_not_end_stay_locked(fleet):
     job = fleet.job("mails", takes=HOUR, heeds=False)
     instance = fleet.start("a", job, tuning=Tuning(stop_within=SECOND / 2))
     watcher = fleet.watcher()

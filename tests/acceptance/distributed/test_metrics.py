@@ -32,7 +32,7 @@ def test_each_run_is_counted_by_the_jobs_name_and_failures_with_it(fleet):
     assert shown["djm_pool_job_scheduler_run_seconds_count", "a"] == runs
 
 
-def test_start_and_close_and_all_kinds_of_work_are_counted_with_the_nodes_name(fleet):
+def test_starting_closing_and_all_kinds_of_work_are_counted_by_node(fleet):
     instance = fleet.start("a", fleet.job("mails", ("ann", "bob")), fleet.job("reports"), counts=True)
     wait_until(lambda: len(fleet.ledger.items()) == 3)
 
@@ -82,7 +82,7 @@ def test_a_node_shows_whether_it_is_a_member_and_main(fleet):
     wait_until(lambda: scrape(second)["djm_main", "b"] == 1)
 
 
-def test_runs_that_wait_for_their_moment_are_counted_and_no_longer_when_they_run(fleet):
+def test_runs_are_counted_as_waiting_until_they_start(fleet):
     instance = fleet.start("a", fleet.job("mails", every=HOUR, first=HOUR), counts=True)
 
     wait_until(lambda: scrape(instance).get(("djm_scheduled_pool_job_scheduler_tasks_count", "a")) == 1)

@@ -126,7 +126,7 @@ def steps_of(instances, chance):
             yield "freeze", partial(one.freeze, chance.uniform(0.3, 2) * TIMEOUT)
 
 
-def test_whatever_becomes_of_processes_every_item_is_done_and_never_by_two_at_once(instances, diary):
+def test_every_item_is_done_once_at_a_time_despite_faults_of_processes(instances, diary):
     seed = int(os.environ.get("CRAWLCTL_CHAOS_SEED", random.randrange(2**32)))
     chance = random.Random(seed)
     for instance in instances[:4]:

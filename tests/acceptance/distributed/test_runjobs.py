@@ -54,7 +54,7 @@ def replace_database(database):
         connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(name, template))
 
 
-def test_processes_share_the_items_and_who_is_left_does_all_of_them(start, diary):
+def test_processes_share_the_items_and_the_last_one_runs_all(start, diary):
     one, other = start(), start()
     do_all(diary, one, other)
 
@@ -67,7 +67,7 @@ def test_processes_share_the_items_and_who_is_left_does_all_of_them(start, diary
     assert conflicts_in(diary) == []
 
 
-def test_managers_do_distributed_jobs_too_where_they_are_told(start, machine, diary):
+def test_managers_run_distributed_jobs_too_if_set(start, machine, diary):
     one, other = (start("--jobs", command="runmanager") for _ in range(2))
     do_all(diary, one, other)
     ours = "SELECT job FROM nodes_distributedjobonnode WHERE starts_with(job, 'crawlctl.')"
@@ -79,7 +79,7 @@ def test_managers_do_distributed_jobs_too_where_they_are_told(start, machine, di
     assert conflicts_in(diary) == []
 
 
-def test_what_runs_is_in_the_book_and_a_switch_there_stops_it_everywhere(start, machine, diary):
+def test_the_database_lists_running_jobs_and_a_switch_there_stops_them(start, machine, diary):
     one, other = (start("--cluster", "ours") for _ in range(2))
     do_all(diary, one, other)
 
@@ -135,7 +135,7 @@ def test_a_store_that_cannot_be_reached_is_tried_and_then_given_up_with_1(start)
     ],
     ids=["no such job", "no object", "no job", "no such strategy", "bad node", "no time"],
 )
-def test_what_cannot_be_meant_ends_with_2_and_says_what_could_be(start, arguments, jobs, words):
+def test_an_invalid_value_exits_with_2_and_lists_valid_ones(start, arguments, jobs, words):
     process = start(*arguments, jobs=jobs)
 
     assert process.wait() == 2

@@ -39,14 +39,14 @@ def settles(fleet, job, items, *, on):
 # --- Shares --------------------------------------------------------------------------------------
 
 
-def test_a_strategy_of_ones_own_decides_who_does_what(fleet):
+def test_a_custom_strategy_decides_the_shares(fleet):
     for name in ("c", "b", "a"):
         fleet.start(name, fleet.job("reports", items=TEN), strategy=AllToOne("b"))
 
     assert settles(fleet, "reports", TEN, on={"b"}) == {"b": set(TEN)}
 
 
-def test_a_strategy_that_loses_items_is_refused_and_everybody_goes_on_with_what_he_has(fleet, caplog):
+def test_a_strategy_that_loses_items_is_refused_and_all_shares_stay(fleet, caplog):
     instance = fleet.start("a", fleet.job("reports", items=TEN), strategy=SpreadUntilBroken())
     settles(fleet, "reports", TEN, on={"a"})
     instance.strategy.is_broken = True
@@ -63,7 +63,7 @@ def test_a_strategy_that_loses_items_is_refused_and_everybody_goes_on_with_what_
     assert instance.status().refusal == ""
 
 
-def test_items_of_a_job_go_only_where_it_can_be_done_and_to_one_instance_each(fleet):
+def test_items_go_to_one_capable_instance_each(fleet):
     pools = {"job-1": ["a", "b", "c"], "job-2": ["d"], "job-3": ["e", "f", "g", "h", "i"]}
     for name, jobs in (("w1", (1, 3)), ("w2", (1, 2, 3)), ("w3", (1, 3))):
         fleet.start(name, *(fleet.job(f"job-{number}", items=pools[f"job-{number}"]) for number in jobs))
@@ -86,7 +86,7 @@ def test_a_job_of_a_single_item_runs_on_one_instance(fleet):
     assert fleet.conflicts() == []
 
 
-def test_items_are_shared_out_anew_where_that_is_asked_for(fleet):
+def test_items_are_distributed_again_on_request(fleet):
     for name in ("a", "b"):
         fleet.start(name, fleet.job("reports", items=TEN), strategy=AllToOne("a"))
     settles(fleet, "reports", TEN, on={"a"})
@@ -101,7 +101,7 @@ def test_items_are_shared_out_anew_where_that_is_asked_for(fleet):
 # --- Instances come and go -----------------------------------------------------------------------
 
 
-def test_who_comes_gets_a_share(fleet):
+def test_a_new_instance_gets_a_share(fleet):
     fleet.start("djm1", fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1"})
 
@@ -112,7 +112,7 @@ def test_who_comes_gets_a_share(fleet):
     assert fleet.conflicts() == []
 
 
-def test_what_one_had_who_closes_goes_to_others_that_can_do_it(fleet):
+def test_items_of_a_closing_instance_go_to_capable_others(fleet):
     pools = {"job-1": ["a", "b", "c"], "job-2": ["d"], "job-3": ["e", "f", "g", "h", "i"]}
     for name, jobs in (("w1", (1, 3)), ("w2", (1, 2, 3)), ("w3", (1, 2, 3))):
         fleet.start(name, *(fleet.job(f"job-{number}", items=pools[f"job-{number}"]) for number in jobs))
@@ -127,7 +127,7 @@ def test_what_one_had_who_closes_goes_to_others_that_can_do_it(fleet):
     assert fleet.conflicts() == []
 
 
-def test_of_two_the_one_that_is_left_does_everything(fleet):
+def test_the_last_one_of_two_does_everything(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2"})
@@ -137,7 +137,7 @@ def test_of_two_the_one_that_is_left_does_everything(fleet):
     assert settles(fleet, "reports", TEN, on={"djm2"}) == {"djm2": set(TEN)}
 
 
-def test_of_three_the_two_that_are_left_share_everything(fleet):
+def test_the_last_two_of_three_share_everything(fleet):
     for name in ("djm1", "djm2", "djm3"):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2", "djm3"})
@@ -147,7 +147,7 @@ def test_of_three_the_two_that_are_left_share_everything(fleet):
     assert sorted(map(len, settles(fleet, "reports", TEN, on={"djm1", "djm2"}).values())) == [5, 5]
 
 
-def test_what_does_not_move_is_not_disturbed(fleet):
+def test_unmoved_items_are_not_disturbed(fleet):
     mails = fleet.job("mails", takes=dt.timedelta(hours=1))
     fleet.start("a", mails, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"a"})
@@ -163,7 +163,7 @@ def test_what_does_not_move_is_not_disturbed(fleet):
 # --- Pools change --------------------------------------------------------------------------------
 
 
-def test_a_pool_that_changes_is_shared_out_anew(fleet):
+def test_a_changed_pool_is_distributed_again(fleet):
     jobs = [fleet.job("reports", items=TEN, check=OFTEN) for _name in ("a", "b")]
     for name, job in zip(("a", "b"), jobs, strict=True):
         fleet.start(name, job)
@@ -193,7 +193,7 @@ def test_a_pool_that_is_checked_and_is_the_same_moves_nothing(fleet):
 # --- The main instance ---------------------------------------------------------------------------
 
 
-def test_one_instance_is_main_and_another_follows_him(fleet):
+def test_one_instance_is_main_and_the_others_follow(fleet):
     for name in ("a", "b"):
         fleet.start(name, fleet.job("reports", items=TEN))
 
@@ -207,7 +207,7 @@ def test_one_instance_is_main_and_another_follows_him(fleet):
     assert settles(fleet, "reports", TEN, on=set(fleet.instances))
 
 
-def test_the_pool_of_a_job_that_nobody_can_do_any_more_is_forgotten_and_the_period_of_that_can_change(fleet):
+def test_the_pool_of_a_job_without_instances_expires_after_a_setting(fleet):
     slowly = Tuning(clean_every=3600 * SECOND)
     keeper = fleet.start("keeper", tuning=slowly)
     wait_until(lambda: keeper.status().office is not None)

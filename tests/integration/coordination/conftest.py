@@ -166,9 +166,11 @@ class ZooKeeperBench(Bench):
     def _proxy(self):
         return Proxy(("127.0.0.1", self.server.port))
 
-    def _open(self, name, proxy, timeout, *, credentials="", floor=None):
+    def _open(self, name, proxy, timeout, *, credentials="", term_bound=None):
         address = Address(hosts=f"127.0.0.1:{proxy.port}", root=self.root, credentials=credentials)
-        return ZooKeeperCoordination(address=address, cluster=self.cluster, node=name, timeout=timeout, floor=floor)
+        return ZooKeeperCoordination(
+            address=address, cluster=self.cluster, node=name, timeout=timeout, term_bound=term_bound
+        )
 
     def manager_of(self, name):
         """Return a constructor of DistributedJobManager, as `DatabaseBench.manager_of` does."""

@@ -57,7 +57,7 @@ def is_gone(node, *, seen_by):
 # --- Members -------------------------------------------------------------------------------------
 
 
-def test_who_joins_is_seen_with_what_he_can_do_and_the_items_of_that(bench):
+def test_a_new_member_shows_its_jobs_and_their_items(bench):
     a = bench.node("a", joins=POOLS)
 
     seen = bench.node("watcher").look()
@@ -69,7 +69,7 @@ def test_who_joins_is_seen_with_what_he_can_do_and_the_items_of_that(bench):
     assert a.mine() == {}
 
 
-def test_who_has_not_joined_is_no_member(bench):
+def test_an_instance_that_has_not_joined_is_no_member(bench):
     stranger = bench.node("a")
 
     for call in (stranger.beat, stranger.mine, stranger.campaign):
@@ -111,7 +111,7 @@ def test_a_member_that_beats_stays_one(bench):
     assert not is_gone(a, seen_by=bench.node("watcher"))
 
 
-def test_a_member_that_beats_no_more_is_gone_for_the_others_and_knows_it_before_them(bench):
+def test_a_silent_member_is_lost_for_others_and_notices_before_them(bench):
     a = bench.node("a", joins=POOLS, beats=False)
     b = bench.node("b", joins=POOLS)
 
@@ -122,7 +122,7 @@ def test_a_member_that_beats_no_more_is_gone_for_the_others_and_knows_it_before_
     assert not is_gone(b, seen_by=b)
 
 
-def test_a_member_that_is_cut_off_is_gone_for_the_others_and_knows_it_before_them(bench):
+def test_a_cut_off_member_is_lost_for_others_and_notices_before_them(bench):
     a = bench.node("a", joins=POOLS)
     b = bench.node("b", joins=POOLS)
     bench.cut(a)
@@ -150,7 +150,7 @@ def test_a_member_that_is_cut_off_for_a_moment_stays_one(bench):
     assert not is_gone(a, seen_by=watcher)
 
 
-def test_who_leaves_is_gone_at_once_and_what_he_had_is_nobodys(bench):
+def test_a_leaving_member_ends_at_once_and_its_items_are_free(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins={})
     rebalance(a)
     assert len(a.look().shares) == 3
@@ -163,7 +163,7 @@ def test_who_leaves_is_gone_at_once_and_what_he_had_is_nobodys(bench):
         a.beat()
 
 
-def test_who_joins_again_does_nothing_until_he_is_told(bench):
+def test_a_node_that_joins_again_does_nothing_until_it_has_a_share(bench):
     a = bench.node("a", joins=POOLS)
     rebalance(a)
 
@@ -173,7 +173,7 @@ def test_who_joins_again_does_nothing_until_he_is_told(bench):
     assert a.look().members == {"a": {"reports"}}
 
 
-def test_who_never_heard_whether_he_joined_is_no_member_for_long(bench):
+def test_a_node_whose_join_got_no_answer_is_not_a_member_for_long(bench):
     a, watcher = bench.node("a"), bench.node("watcher")
     lost = bench.proxy(a).lose_answer(bench.asks_to_join)
 
@@ -187,7 +187,7 @@ def test_who_never_heard_whether_he_joined_is_no_member_for_long(bench):
         patiently(a.beat)
 
 
-def test_of_two_processes_of_one_name_the_later_has_it(bench):
+def test_the_later_of_two_processes_has_their_name(bench):
     former = bench.node("a", joins=POOLS)
     former.campaign()
 
@@ -230,7 +230,7 @@ def test_a_pool_that_is_the_same_is_not_written(bench):
     a.assign(share_out(evenly_spread, seen.situation()), seen=seen, office=office)
 
 
-def test_only_who_can_do_a_job_changes_its_pool(bench):
+def test_only_a_capable_node_changes_the_pool_of_a_job(bench):
     a = bench.node("a", joins={"mails": ["all"]})
     bench.node("b", joins=POOLS)
 
@@ -240,7 +240,7 @@ def test_only_who_can_do_a_job_changes_its_pool(bench):
     assert a.look().pools["reports"] == {"north", "south"}
 
 
-def test_the_pool_of_a_job_is_what_was_said_of_it_last(bench):
+def test_the_pool_of_a_job_is_its_latest_one(bench):
     a = bench.node("a", joins={"reports": ["north"]})
 
     bench.node("b", joins={"reports": ["south", "west"]})
@@ -257,7 +257,7 @@ def test_items_with_bad_names_change_no_pool(bench):
     assert a.look().pools["reports"] == {"north", "south"}
 
 
-def test_pools_of_jobs_that_nobody_can_do_are_forgotten_and_others_stay(bench):
+def test_pools_of_impossible_jobs_are_forgotten_and_others_stay(bench):
     a, b = bench.node("a", joins={"mails": ["all"]}), bench.node("b", joins=POOLS)
     b.leave()
     office, seen = as_main(a)
@@ -269,7 +269,7 @@ def test_pools_of_jobs_that_nobody_can_do_are_forgotten_and_others_stay(bench):
     assert a.forget_idle(seen=seen, office=office) == frozenset()
 
 
-def test_free_locks_of_items_that_are_no_more_are_forgotten_and_held_ones_stay(bench):
+def test_free_locks_of_unknown_items_are_forgotten_and_held_ones_stay(bench):
     a = bench.node("a", joins=POOLS)
     old = [a.acquire(WorkItem("reports", item), lease=TIMEOUT * 30) for item in ("yesterday", "today")]
     kept = a.acquire(NORTH, lease=TIMEOUT * 30)
@@ -286,7 +286,7 @@ def test_free_locks_of_items_that_are_no_more_are_forgotten_and_held_ones_stay(b
 # --- The main ------------------------------------------------------------------------------------
 
 
-def test_of_three_that_would_be_main_one_is(bench):
+def test_one_of_three_candidates_becomes_main(bench):
     nodes = [bench.node(name, joins={}) for name in "abc"]
 
     offices = [node.campaign() for node in nodes]
@@ -297,7 +297,7 @@ def test_of_three_that_would_be_main_one_is(bench):
     assert [(node.look().main, node.look().term) for node in nodes] == [(office.main, 1)] * 3
 
 
-def test_of_many_that_would_be_main_at_once_one_is(bench):
+def test_one_of_many_simultaneous_candidates_becomes_main(bench):
     nodes = [bench.node(f"node-{number}", joins={}) for number in range(5)]
     together = threading.Barrier(5)
 
@@ -317,7 +317,7 @@ def test_of_many_that_would_be_main_at_once_one_is(bench):
     assert sum(node.office is not None for node in nodes) == 1
 
 
-def test_who_is_main_stays_it_in_the_same_term(bench):
+def test_a_main_stays_main_in_the_same_term(bench):
     a, b = bench.node("a", joins={}), bench.node("b", joins={})
     office = a.campaign()
 
@@ -326,7 +326,7 @@ def test_who_is_main_stays_it_in_the_same_term(bench):
 
 
 @pytest.mark.parametrize("way_out", ["resign", "leave"])
-def test_who_leaves_his_office_is_followed_at_once_in_a_higher_term(bench, way_out):
+def test_a_main_that_resigns_is_followed_at_once_in_a_higher_term(bench, way_out):
     a, b = bench.node("a", joins={}), bench.node("b", joins={})
     former = a.campaign()
     b.campaign()
@@ -356,7 +356,7 @@ def test_a_main_that_is_lost_is_followed_and_never_are_there_two(bench, fault):
     assert b.office.term > former.term
 
 
-def test_a_main_that_was_lost_comes_back_as_a_member_like_others(bench):
+def test_a_lost_main_returns_as_an_ordinary_member(bench):
     a, b = bench.node("a", joins={}), bench.node("b", joins={})
     a.campaign()
     bench.cut(a)
@@ -374,7 +374,7 @@ def test_a_main_that_was_lost_comes_back_as_a_member_like_others(bench):
 # --- Shares --------------------------------------------------------------------------------------
 
 
-def test_what_the_main_writes_is_what_the_members_read(bench):
+def test_members_read_exactly_the_writes_of_the_main_manager(bench):
     a, b = bench.node("a", joins={"reports": ["north", "south"]}), bench.node("b", joins=POOLS)
     office, seen = as_main(a)
 
@@ -385,7 +385,7 @@ def test_what_the_main_writes_is_what_the_members_read(bench):
     assert a.look().shares == {NORTH: "a", SOUTH: "b", MAILS: "b"}
 
 
-def test_only_what_changes_is_written(bench):
+def test_only_changes_are_written(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
     office, seen = as_main(a)
     a.assign({NORTH: "a", SOUTH: "a", MAILS: "b"}, seen=seen, office=office)
@@ -409,7 +409,7 @@ def test_a_plan_that_changes_nothing_writes_nothing(bench):
     assert a.look().shares == {NORTH: "a"}
 
 
-def test_items_that_are_no_more_are_taken_from_those_who_do_them(bench):
+def test_deleted_items_are_taken_from_their_nodes(bench):
     a = bench.node("a", joins=POOLS)
     rebalance(a)
 
@@ -472,7 +472,7 @@ def test_a_strategy_that_loses_items_changes_nothing(bench):
     assert a.look().shares == before.shares
 
 
-def test_who_is_main_no_more_writes_nothing(bench):
+def test_a_former_main_writes_nothing(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
     office, seen = as_main(a)
     a.resign()
@@ -498,7 +498,7 @@ def test_a_main_that_woke_up_too_late_writes_nothing(bench):
     assert b.look().shares == {}
 
 
-def test_what_a_lost_member_did_goes_to_others_and_he_is_forgotten(bench):
+def test_items_of_a_lost_member_go_to_others_and_it_is_forgotten(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS, beats=False)
     office, seen = as_main(a)
     a.assign({NORTH: "b", SOUTH: "b", MAILS: "a"}, seen=seen, office=office)
@@ -513,7 +513,7 @@ def test_what_a_lost_member_did_goes_to_others_and_he_is_forgotten(bench):
         patiently(b.beat)
 
 
-def test_a_job_that_is_disabled_is_given_to_nobody(bench):
+def test_a_disabled_job_is_given_to_no_node(bench):
     seen = bench.node("a", joins=POOLS).look()
 
     shares = share_out(evenly_spread, seen.situation(disabled={"reports"}))
@@ -521,7 +521,7 @@ def test_a_job_that_is_disabled_is_given_to_nobody(bench):
     assert shares == {MAILS: "a"}
 
 
-def test_thousands_of_items_change_hands_and_none_is_ever_at_two_nodes(bench):
+def test_thousands_of_items_move_and_none_has_two_holders(bench):
     pools = {f"job-{job}": [f"item-{item}" for item in range(300)] for job in range(8)}
     a = bench.node("a", joins=pools)
     assert rebalance(a) == 2400
@@ -563,7 +563,7 @@ class Woken:
                 return
 
 
-def test_whatever_may_call_for_another_plan_wakes_who_watches(bench):
+def test_each_reason_for_a_new_plan_wakes_the_watchers(bench):
     woken = Woken(bench.node("watcher"))
     a = bench.node("a")
 
@@ -575,7 +575,7 @@ def test_whatever_may_call_for_another_plan_wakes_who_watches(bench):
     woken.by(a.leave)
 
 
-def test_who_watches_is_woken_after_a_restart_of_the_server_and_from_then_on(bench):
+def test_a_watcher_is_notified_after_a_restart_of_the_server_and_later(bench):
     watcher = bench.node("watcher")
     woken = Woken(watcher)
     a = bench.node("a")
@@ -606,7 +606,7 @@ def test_a_cluster_lives_through_a_restart_of_the_server(bench):
     assert b.look().term >= term
 
 
-def test_a_server_that_stands_still_has_no_main_and_two_never(bench):
+def test_a_frozen_server_has_no_main_and_never_two(bench):
     a, b = bench.node("a", joins={}), bench.node("b", joins={})
     former = a.campaign()
     bench.freeze()
@@ -630,7 +630,7 @@ def test_a_server_that_stands_still_has_no_main_and_two_never(bench):
     assert patiently(a.look).term > former.term
 
 
-def test_a_closed_node_asks_nothing_any_more(bench):
+def test_a_closed_node_sends_no_more_requests(bench):
     a = bench.node("a", joins={})
 
     a.close()

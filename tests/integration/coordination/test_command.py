@@ -89,7 +89,7 @@ def test_a_store_is_opened_as_it_was_chosen(bench, dsn):
     assert isinstance(open_coordination(ZOOKEEPER, **facts), ZooKeeperCoordination)
 
 
-def test_nobody_works_in_a_cluster_that_nobody_made(bench):
+def test_a_cluster_that_was_not_created_has_no_members(bench):
     node = bench.node("a")
     node.close()
     stranger = bench._open("b", bench.proxy(node), TIMEOUT)

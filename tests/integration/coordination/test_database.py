@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from nodes.assignment.pools import WorkItem
-from nodes.coordination.database import DatabaseCoordination, DatabaseFloor
+from nodes.coordination.database import DatabaseCoordination, DatabaseTermBound
 from nodes.coordination.port import Refused
 from tests.integration.coordination.conftest import TIMEOUT, DatabaseBench
 from tests.support.waiting import wait_until
@@ -37,18 +37,18 @@ def test_the_database_refuses_a_term_that_is_taken_back(bench, connection):
         connection.execute("UPDATE nodes_coordinationcluster SET term = 0")
 
 
-def test_a_floor_rises_and_gives_no_term_twice(dsn):
-    floor, other = (DatabaseFloor(dsn=dsn, cluster="jobs", node=name, timeout=TIMEOUT) for name in "ab")
+def test_a_term_bound_rises_and_gives_no_term_twice(dsn):
+    term_bound, other = (DatabaseTermBound(dsn=dsn, cluster="jobs", node=name, timeout=TIMEOUT) for name in "ab")
 
-    assert floor.read() == 0
-    assert floor.note(5)
+    assert term_bound.read() == 0
+    assert term_bound.note(5)
     assert not other.note(5)
     assert not other.note(4)
     assert other.note(6)
-    assert floor.read() == 6
+    assert term_bound.read() == 6
 
 
-def test_a_database_that_was_away_silences_nobody(bench):
+def test_a_database_outage_silences_no_node(bench):
     a, b = (bench.node(name, joins={}, beats=False) for name in "ab")
     bench.freeze()
     back_at = time.monotonic() + 1.2 * TIMEOUT.total_seconds()

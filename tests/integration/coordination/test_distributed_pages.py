@@ -35,7 +35,7 @@ def use(settings, bench):
 
 def noted(cluster, node, **facts):
     """Store what a node records about the distributed job "mails"."""
-    usual = {"items": ["north"], "in_hand": 0, "runs": 7, "failures": 0, "failures_in_a_row": 0}
+    usual = {"items": ["north"], "in_progress": 0, "runs": 7, "failures": 0, "failures_in_a_row": 0}
     now = timezone.now()
     return DistributedJobOnNode.objects.create(
         cluster=cluster, job="mails", node=node, seen_at=now, last_began_at=now, **(usual | facts)
@@ -52,7 +52,7 @@ def at_work(settings, bench):
     office = main.campaign()
     main.assign({NORTH: "main", SOUTH: "main"}, seen=main.look(), office=office)
     lock = main.acquire(NORTH, lease=dt.timedelta(minutes=5))
-    noted(bench.cluster, "main", in_hand=1, next_at=timezone.now() + dt.timedelta(hours=2))
+    noted(bench.cluster, "main", in_progress=1, next_at=timezone.now() + dt.timedelta(hours=2))
     noted(bench.cluster, "other", failures=2, failures_in_a_row=2, last_failure="OSError: the disk is full")
     yield bench.cluster
     main.release(lock)
@@ -72,13 +72,13 @@ def test_a_job_is_listed_with_its_pool_runs_failures_and_next_run(at_work):
     (job,) = said["jobs"]
     assert (job["job"], job["state"], job["is_disabled"]) == ("mails", "running", False)
     assert (job["items"], job["given"], job["able"]) == (2, 2, 2)
-    assert (job["runs"], job["failures"], job["in_hand"]) == (14, 2, 1)
+    assert (job["runs"], job["failures"], job["in_progress"]) == (14, 2, 1)
     assert job["last_failure"] == "OSError: the disk is full"
     assert job["next_at"] is not None
     assert [(node["node"], node["is_member"]) for node in job["nodes"]] == [("main", True), ("other", True)]
 
 
-def test_a_job_that_nobody_has_an_item_of_in_hand_is_stopped(settings, bench):
+def test_a_job_without_a_running_item_is_stopped(settings, bench):
     use(settings, bench)
     bench.node("main", joins={"mails": ["north"]})
 
@@ -87,7 +87,7 @@ def test_a_job_that_nobody_has_an_item_of_in_hand_is_stopped(settings, bench):
     assert (job["state"], job["items"], job["given"]) == ("stopped", 1, 0)
 
 
-def test_a_job_is_shown_with_who_does_and_who_holds_each_item(at_work):
+def test_a_job_is_shown_with_the_nodes_and_holders_of_each_item(at_work):
     said = client_of("viewer").get(f"{API}jobs/mails/", {"cluster": at_work}).json()
 
     north, south = said["items"]
@@ -112,7 +112,7 @@ def test_the_pages_show_the_same(at_work):
     assert "wish" not in jobs
 
 
-def test_an_open_page_is_told_what_it_would_show_anew(at_work):
+def test_an_open_page_gets_its_new_content(at_work):
     client = visitor("viewer")
     shown = client.get("/cluster/jobs/", {"cluster": at_work}).content.decode()
     assert f'data-topic="distributed-{at_work}"' in shown
@@ -130,7 +130,7 @@ def test_a_cluster_that_cannot_be_is_nothing_to_follow():
     assert is_topic(distributed_topic("c" * 120, "j" * 120))
 
 
-def test_an_open_page_of_a_job_is_told_what_it_would_show_anew(at_work, bench):
+def test_an_open_page_of_a_job_gets_its_new_content(at_work, bench):
     topic = distributed_topic(at_work, "mails")
     shown = visitor("viewer").get("/cluster/jobs/job/mails/", {"cluster": at_work}).content.decode()
     assert f'data-topic="{topic}"' in shown
@@ -148,7 +148,7 @@ def test_an_open_page_of_a_job_is_told_what_it_would_show_anew(at_work, bench):
         read_screen(distributed_topic(at_work, "letters"))
 
 
-def test_a_cluster_that_nobody_is_in_has_no_jobs(settings, bench):
+def test_a_cluster_without_members_has_no_jobs(settings, bench):
     use(settings, bench)
 
     said = client_of("viewer").get(API, {"cluster": "another-one"}).json()
@@ -156,7 +156,7 @@ def test_a_cluster_that_nobody_is_in_has_no_jobs(settings, bench):
     assert (said["jobs"], said["main"], said["unseen"]) == ([], "", "")
 
 
-def test_there_is_no_plan_for_a_cluster_that_nobody_is_in(settings, bench):
+def test_a_cluster_without_members_has_no_plan(settings, bench):
     use(settings, bench)
 
     shown = visitor("administrator").get("/cluster/jobs/rebalance/", {"cluster": "another-one"}).content.decode()
@@ -167,7 +167,7 @@ def test_there_is_no_plan_for_a_cluster_that_nobody_is_in(settings, bench):
 @pytest.mark.parametrize(
     ("of", "name"), [({"job": "mails"}, "mails"), ({"of": "all"}, ALL), ({"of": "others"}, OTHERS)]
 )
-def test_an_administrator_disables_a_job_all_or_the_others_and_enables_them_again(of, name, at_work):
+def test_an_administrator_disables_and_enables_one_or_all_jobs(of, name, at_work):
     client = client_of("administrator")
 
     said = client.post(f"{API}switch/", {"cluster": at_work, "is_disabled": True, **of}).json()
@@ -225,7 +225,7 @@ def test_a_switch_that_cannot_be_is_refused_and_changes_nothing(given, field):
     assert not DistributedJobSwitch.objects.exists()
 
 
-def test_a_plan_says_who_would_have_what_and_changes_nothing(at_work, bench):
+def test_a_plan_shows_each_share_and_changes_nothing(at_work, bench):
     said = (
         client_of("administrator")
         .post(f"{API}rebalance/", {"cluster": at_work, "dry_run": True, "strategy": "evenly-spread"})
@@ -238,7 +238,7 @@ def test_a_plan_says_who_would_have_what_and_changes_nothing(at_work, bench):
     assert bench.node("watcher").look().shares == {NORTH: "main", SOUTH: "main"}
 
 
-def test_a_plan_leaves_out_what_is_disabled(at_work):
+def test_a_plan_excludes_disabled_jobs(at_work):
     client = client_of("administrator")
     client.post(f"{API}switch/", {"cluster": at_work, "job": "mails", "is_disabled": True})
 
@@ -247,7 +247,7 @@ def test_a_plan_leaves_out_what_is_disabled(at_work):
     assert {move["to"] for move in said["moves"]} == {""}
 
 
-def test_a_strategy_that_there_is_not_is_refused_by_name(at_work):
+def test_an_unknown_strategy_is_refused_by_name(at_work):
     answer = client_of("administrator").post(
         f"{API}rebalance/", {"cluster": at_work, "dry_run": True, "strategy": "by-chance"}
     )
@@ -256,7 +256,7 @@ def test_a_strategy_that_there_is_not_is_refused_by_name(at_work):
     assert "there is no strategy 'by-chance'; there are: evenly-rendezvous" in answer.json()["fields"]["strategy"][0]
 
 
-def test_the_page_of_a_plan_shows_it_and_says_what_is_wrong(at_work):
+def test_the_page_of_a_plan_shows_it_and_its_problems(at_work):
     client = visitor("administrator")
 
     shown = client.get("/cluster/jobs/rebalance/", {"cluster": at_work, "strategy": "evenly-spread"}).content.decode()
@@ -268,7 +268,7 @@ def test_the_page_of_a_plan_shows_it_and_says_what_is_wrong(at_work):
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
-def test_who_is_no_administrator_changes_nothing_and_makes_no_plans(role):
+def test_only_administrators_change_something_or_make_plans(role):
     client = visitor(role)
 
     assert client.post("/cluster/jobs/switch/", {"cluster": "c", "job": "mails", "wish": "disable"}).status_code == 403
@@ -276,7 +276,7 @@ def test_who_is_no_administrator_changes_nothing_and_makes_no_plans(role):
     assert not DistributedJobSwitch.objects.exists()
 
 
-def test_a_job_that_is_not_there_is_said_to_be_none(at_work):
+def test_a_missing_job_is_reported(at_work):
     answer = client_of("viewer").get(f"{API}jobs/nothing/", {"cluster": at_work})
 
     assert_problem(answer, 404, "not_found")
@@ -284,7 +284,7 @@ def test_a_job_that_is_not_there_is_said_to_be_none(at_work):
     assert visitor("viewer").get("/cluster/jobs/job/nothing/", {"cluster": at_work}).status_code == 404
 
 
-def test_where_the_store_does_not_answer_the_book_is_shown_and_the_reason(nowhere):
+def test_the_records_and_the_reason_are_shown_if_the_store_is_silent(nowhere):
     noted("jobs", "main")
 
     said = client_of("viewer").get(API).json()
@@ -300,7 +300,7 @@ def test_where_the_store_does_not_answer_the_book_is_shown_and_the_reason(nowher
     )
 
 
-def test_an_administrator_wishes_that_the_main_shares_out_anew(at_work):
+def test_an_administrator_requests_a_rebalance_by_the_main_manager(at_work):
     answer = client_of("administrator").post(f"{API}rebalance/", {"cluster": at_work})
     wished_first = DistributedJobWish.objects.get(cluster=at_work)
     visitor("administrator").post("/cluster/jobs/rebalance/", {"cluster": at_work})

@@ -47,7 +47,7 @@ def test_a_free_lock_is_taken(a):
     assert LONG * 0.9 < lock.remaining() <= LONG
 
 
-def test_a_lock_that_is_held_is_not_taken_and_says_who_has_it_since_when_and_what_for(a, b):
+def test_a_held_lock_is_refused_with_its_holder_its_time_and_its_purpose(a, b):
     mine = take(a, note="run 7")
 
     seen = b.acquire(ITEM, lease=LONG)
@@ -58,7 +58,7 @@ def test_a_lock_that_is_held_is_not_taken_and_says_who_has_it_since_when_and_wha
     assert LONG * 0.9 < seen.remaining <= LONG
 
 
-def test_a_node_does_not_take_a_second_time_what_it_holds(a):
+def test_a_node_does_not_take_its_own_item_a_second_time(a):
     take(a)
 
     assert isinstance(a.acquire(ITEM, lease=LONG), LockSeen)
@@ -85,7 +85,7 @@ def test_a_lock_that_was_given_back_cannot_be_prolonged(a):
     assert a.lock_of(ITEM) is None
 
 
-def test_what_was_given_back_and_taken_by_another_is_not_mine_to_give_back(a, b):
+def test_a_released_lock_of_another_holder_cannot_be_released_again(a, b):
     lock = take(a)
     a.release(lock)
     take(b)
@@ -107,7 +107,7 @@ def test_another_cluster_has_locks_of_its_own(bench, a):
     take(bench.node("c"))
 
 
-def test_a_lock_that_nobody_took_is_none(a):
+def test_a_lock_that_was_never_taken_does_not_exist(a):
     assert a.lock_of(ITEM) is None
     assert a.locks() == ()
 
@@ -125,7 +125,7 @@ def test_all_locks_are_listed_in_the_order_of_their_items(a, b):
 
 
 @pytest.mark.parametrize("item", [WorkItem("reports", "a/b"), WorkItem("reports", ".."), WorkItem("", "all")])
-def test_a_lock_of_what_has_no_name_is_refused(a, item):
+def test_a_lock_without_a_name_is_refused(a, item):
     with pytest.raises(BadName, match=r"it must be of 1 to 120 characters of a-z, A-Z, 0-9, '\.', '_' and '-'"):
         a.acquire(item, lease=LONG)
 
@@ -141,14 +141,14 @@ def test_a_lock_whose_lease_is_over_is_taken_by_another(a, b):
     assert a.lock_of(ITEM).holder == "b"
 
 
-def test_a_lock_whose_lease_is_over_is_taken_by_the_same_node_anew(a):
+def test_an_expired_lock_can_be_taken_again_by_the_same_node(a):
     first = take(a, lease=SHORT)
     wait_for_the_end_of(first, seen_by=a)
 
     assert take(a).token != first.token
 
 
-def test_the_holder_lets_go_before_another_can_have_it(a, b):
+def test_the_holder_stops_before_another_can_have_the_lock(a, b):
     mine = take(a, lease=SHORT)
 
     wait_until(lambda: isinstance(b.acquire(ITEM, lease=LONG), ItemLock))
@@ -165,7 +165,7 @@ def test_a_lock_that_another_took_over_cannot_be_prolonged(a, b):
     assert a.lock_of(ITEM).holder == "b"
 
 
-def test_a_lock_that_another_took_over_and_let_expire_cannot_be_prolonged_either(a, b):
+def test_a_lock_that_expired_at_another_holder_cannot_be_prolonged(a, b):
     lost = take(a, lease=SHORT)
     wait_for_the_end_of(lost, seen_by=b)
     wait_for_the_end_of(take(b, lease=SHORT), seen_by=a)
@@ -213,7 +213,7 @@ def test_a_lock_that_is_taken_over_is_held_since_then(a, b):
     assert a.lock_of(ITEM).since == second.since
 
 
-def test_a_lock_whose_lease_is_over_can_be_prolonged_if_nobody_took_it(a, b):
+def test_an_expired_lock_can_be_extended_if_it_was_not_taken(a, b):
     lock = take(a, lease=SHORT)
     wait_for_the_end_of(lock, seen_by=b)
 
@@ -221,7 +221,7 @@ def test_a_lock_whose_lease_is_over_can_be_prolonged_if_nobody_took_it(a, b):
     assert isinstance(b.acquire(ITEM, lease=LONG), LockSeen)
 
 
-def test_a_lock_whose_lease_is_over_can_be_given_back_if_nobody_took_it(a, b):
+def test_an_expired_lock_can_be_released_if_it_was_not_taken(a, b):
     lock = take(a, lease=SHORT)
     wait_for_the_end_of(lock, seen_by=b)
 
@@ -240,20 +240,20 @@ def test_a_lease_can_be_made_shorter(a, b):
 # --- Concurrent requests -------------------------------------------------------------------------
 
 
-def test_of_many_who_ask_at_once_one_gets_it(bench):
+def test_one_of_many_simultaneous_takers_gets_it(bench):
     nodes = [bench.node(f"node-{number}") for number in range(6)]
 
     assert len(winners(nodes)) == 1
 
 
-def test_of_many_who_would_take_it_over_at_once_one_gets_it(bench, a):
+def test_one_of_many_simultaneous_successors_gets_it(bench, a):
     nodes = [bench.node(f"node-{number}") for number in range(6)]
     wait_for_the_end_of(take(a, lease=SHORT), seen_by=nodes[0])
 
     assert len(winners(nodes)) == 1
 
 
-def test_of_threads_of_one_node_that_ask_at_once_one_gets_it(a):
+def test_one_of_many_simultaneous_threads_of_a_node_gets_it(a):
     assert len(winners([a] * 6)) == 1
 
 
@@ -285,7 +285,7 @@ def test_thirty_locks_are_held_prolonged_and_given_back_side_by_side(a, b):
 # --- Faults --------------------------------------------------------------------------------------
 
 
-def test_a_holder_who_is_cut_off_keeps_the_lock_until_its_lease_is_over(bench, a, b):
+def test_a_holder_that_is_cut_off_keeps_the_lock_until_its_lease_ends(bench, a, b):
     mine = take(a, lease=dt.timedelta(seconds=1.5))
     bench.cut(a)
 
@@ -294,7 +294,7 @@ def test_a_holder_who_is_cut_off_keeps_the_lock_until_its_lease_is_over(bench, a
     assert mine.remaining() == dt.timedelta()
 
 
-def test_a_holder_who_is_cut_off_cannot_prolong_and_hears_so_when_he_is_back(bench, a, b):
+def test_a_cut_off_holder_cannot_prolong_and_learns_so_on_its_return(bench, a, b):
     mine = take(a, lease=SHORT)
     bench.cut(a)
 
@@ -315,7 +315,7 @@ def is_reachable(node):
     return True
 
 
-def test_a_holder_who_is_cut_off_for_less_than_his_lease_still_has_it(bench, a, b):
+def test_a_holder_that_is_cut_off_for_less_than_its_lease_keeps_the_lock(bench, a, b):
     mine = take(a)
     bench.cut(a)
     with pytest.raises(Unreachable):
@@ -352,7 +352,7 @@ def test_a_server_that_is_frozen_gives_no_lock_and_takes_none(bench, a, b):
     assert a.prolong(mine, lease=LONG) is not None
 
 
-def test_a_holder_who_leaves_the_cluster_keeps_the_lock_until_its_lease_is_over(bench, b):
+def test_a_holder_that_leaves_keeps_a_lock_until_its_lease_ends(bench, b):
     leaving = bench.node("c", joins={"reports": ["north"]})
     take(leaving)
 
@@ -361,7 +361,7 @@ def test_a_holder_who_leaves_the_cluster_keeps_the_lock_until_its_lease_is_over(
     assert isinstance(b.acquire(ITEM, lease=LONG), LockSeen)
 
 
-def test_a_holder_who_ends_keeps_the_lock_until_its_lease_is_over(bench, a, b):
+def test_a_holder_that_ends_keeps_the_lock_until_its_lease_ends(bench, a, b):
     take(a, lease=dt.timedelta(seconds=1.5))
     a.close()
 
@@ -369,7 +369,7 @@ def test_a_holder_who_ends_keeps_the_lock_until_its_lease_is_over(bench, a, b):
     wait_until(lambda: isinstance(b.acquire(ITEM, lease=LONG), ItemLock))
 
 
-def test_a_lock_whose_answer_was_lost_is_mine_when_i_ask_again(bench, a, b):
+def test_a_lock_whose_answer_was_lost_belongs_to_the_one_that_asks_again(bench, a, b):
     lost = bench.proxy(a).lose_answer(bench.asks_for_a_lock)
     with pytest.raises(Unreachable):
         a.acquire(ITEM, lease=LONG)

@@ -58,7 +58,7 @@ def test_members_pools_and_locks_of_a_cluster_are_shown(at_work):
     assert shown.count('data-key="main"') == shown.count('data-key="other"') == 1
 
 
-def test_the_same_is_told_by_the_api(at_work):
+def test_the_api_shows_the_same(at_work):
     said = client_of("administrator").get(API, {"cluster": at_work.cluster}).json()
 
     assert (said["cluster"], said["main"], said["term"]) == (at_work.cluster, "main", 1)
@@ -74,12 +74,12 @@ def test_the_same_is_told_by_the_api(at_work):
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
 @pytest.mark.parametrize("path", [PATH, TREE])
-def test_who_is_no_administrator_is_refused(role, path):
+def test_a_user_who_is_no_administrator_is_refused(role, path):
     assert visitor(role).get(path).status_code == 403
     assert client_of(role, "viewer").get(API).status_code == 403
 
 
-def test_a_cluster_that_is_not_there_is_said_to_be_none(settings, bench):
+def test_a_missing_cluster_is_reported(settings, bench):
     use(settings, bench)
 
     client = visitor()
@@ -91,7 +91,7 @@ def test_a_cluster_that_is_not_there_is_said_to_be_none(settings, bench):
     assert_problem(answer, 404, "not_found")
 
 
-def test_a_store_that_is_away_is_said_to_be(settings, monkeypatch):
+def test_a_silent_store_is_reported(settings, monkeypatch):
     monkeypatch.setattr("jobs.queries.cluster.coordination_page.LOOK_TIMEOUT", seconds(0.5))
     settings.CRAWLCTL_COORDINATION, settings.CRAWLCTL_ZOOKEEPER = "ZOOKEEPER", "127.0.0.1:1"
     client = visitor()

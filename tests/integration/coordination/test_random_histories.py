@@ -144,7 +144,7 @@ def befall(bench, lives, chance):
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("seed", [1])
-def test_whatever_happens_an_item_has_one_holder_a_cluster_one_main_and_terms_grow(bench, seed):
+def test_an_item_has_one_holder_a_cluster_one_main_and_terms_only_grow(bench, seed):
     history, chance = History(), random.Random(seed)
     lives = [Life(bench, f"node-{number}", history) for number in range(4)]
     ending = threading.Event()

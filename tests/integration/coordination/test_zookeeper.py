@@ -11,7 +11,7 @@ import pytest
 
 from nodes.assignment.pools import WorkItem, share_out
 from nodes.assignment.spread import evenly_spread
-from nodes.coordination.database import DatabaseFloor
+from nodes.coordination.database import DatabaseTermBound
 from nodes.coordination.paths import Tree
 from nodes.coordination.port import ItemLock, NotMember, Refused, Unreachable
 from nodes.coordination.zookeeper import ZooKeeperCoordination
@@ -63,7 +63,7 @@ def test_the_tree_is_djms(bench, session, tree):
     assert {"uuid", "expirationTimestamp", "metadata", "hostname"} < json.loads(lock).keys()
 
 
-def test_each_transaction_counts_up_the_versions_of_what_it_changes(bench, session, tree):
+def test_each_transaction_increments_the_versions_of_its_changes(bench, session, tree):
     a = bench.node("a")
 
     def counted(change):
@@ -104,7 +104,7 @@ def test_a_calm_cluster_writes_nothing(bench):
 # --- Permissions ---------------------------------------------------------------------------------
 
 
-def test_with_credentials_nobody_else_reads_or_writes_the_tree(bench):
+def test_only_holders_of_credentials_read_or_write_the_tree(bench):
     a = bench.node("a", joins=POOLS, credentials="crawl:secret")
     rebalance(a)
     a.acquire(NORTH, lease=LONG)
@@ -134,7 +134,7 @@ def test_a_session_that_is_granted_for_less_than_is_trusted_is_refused(bench):
         bench.node("a", timeout=dt.timedelta(seconds=100))
 
 
-def test_where_there_is_no_zookeeper_one_hears_so_within_the_timeout(bench):
+def test_a_missing_zookeeper_is_reported_within_the_timeout(bench):
     a = bench.node("a", joins={})
     bench.proxy(a).cut(refuses=True)
     bench.proxy(a).kill()
@@ -155,7 +155,7 @@ def test_where_there_is_no_zookeeper_one_hears_so_within_the_timeout(bench):
         ("[::1]:2181,10.0.0.1:2181", "[::1]:2181,10.0.0.1:2181", "/crawlctl"),
     ],
 )
-def test_an_address_says_hosts_and_a_path(text, hosts, root):
+def test_an_address_has_hosts_and_a_path(text, hosts, root):
     assert Address.parse(text) == Address(hosts=hosts, root=root)
 
 
@@ -172,12 +172,12 @@ def test_an_address_says_hosts_and_a_path(text, hosts, root):
         ("zk1:2181", "crawl", "the credentials for ZooKeeper must be user:password"),
     ],
 )
-def test_what_is_no_address_is_refused(text, credentials, sentence):
+def test_an_invalid_address_is_refused(text, credentials, sentence):
     with pytest.raises(Refused, match=sentence):
         Address.parse(text, credentials=credentials)
 
 
-def test_an_ensemble_whose_leader_dies_goes_on_with_what_it_had(bench, tmp_path):
+def test_an_ensemble_whose_leader_dies_keeps_its_data(bench, tmp_path):
     ensemble = Ensemble(tmp_path / "ensemble")
     address = Address(hosts=ensemble.hosts, root=bench.root)
     nodes = [
@@ -252,7 +252,7 @@ def test_terms_grow_over_a_server_that_was_restored_from_an_old_backup(bench, tm
     assert a.office.term > former.term
 
 
-def test_a_main_that_never_heard_of_higher_terms_takes_office_anew_when_somebody_did(bench):
+def test_a_main_that_missed_higher_terms_takes_office_again_after_them(bench):
     a = bench.node("a", joins=POOLS)
     former = reach_term(a, 3)
     lose_memory(bench)
@@ -267,34 +267,34 @@ def test_a_main_that_never_heard_of_higher_terms_takes_office_anew_when_somebody
     assert rebalance(newcomer) == 3
 
 
-def test_with_a_floor_no_term_is_given_twice_whatever_was_lost_and_whoever_is_new(bench, dsn):
-    def floor():
-        return DatabaseFloor(dsn=dsn, cluster=bench.cluster, node="a", timeout=TIMEOUT)
+def test_with_a_low_water_mark_no_term_is_given_twice(bench, dsn):
+    def term_bound():
+        return DatabaseTermBound(dsn=dsn, cluster=bench.cluster, node="a", timeout=TIMEOUT)
 
-    a = bench.node("a", joins=POOLS, floor=floor())
+    a = bench.node("a", joins=POOLS, term_bound=term_bound())
     former = reach_term(a, 3)
     bench.silence(a)
     lose_memory(bench)
 
-    newcomer = bench.node("newcomer", joins=POOLS, floor=floor())
+    newcomer = bench.node("newcomer", joins=POOLS, term_bound=term_bound())
 
     assert newcomer.campaign().term > former.term
-    assert floor().read() == newcomer.office.term
+    assert term_bound().read() == newcomer.office.term
 
 
-def test_the_tree_of_another_database_is_refused_and_stays_what_it_is(bench, dsn):
-    def floor(cluster):
-        return DatabaseFloor(dsn=dsn, cluster=cluster, node="a", timeout=TIMEOUT)
+def test_the_tree_of_another_database_is_refused_and_stays_unchanged(bench, dsn):
+    def term_bound(cluster):
+        return DatabaseTermBound(dsn=dsn, cluster=cluster, node="a", timeout=TIMEOUT)
 
-    bench.node("a", joins=POOLS, floor=floor("ours"))
+    bench.node("a", joins=POOLS, term_bound=term_bound("ours"))
 
     with pytest.raises(Refused, match=r"is in use by something else: it is of another database; choose another path"):
-        bench.node("b", floor=floor("another"))
+        bench.node("b", term_bound=term_bound("another"))
 
-    assert set(bench.node("c", joins={}, floor=floor("ours")).look().members) == {"a", "c"}
+    assert set(bench.node("c", joins={}, term_bound=term_bound("ours")).look().members) == {"a", "c"}
 
 
-def test_what_was_restored_without_its_members_is_shared_out_anew(bench, tmp_path):
+def test_items_restored_without_members_are_distributed_again(bench, tmp_path):
     a = bench.node("a", joins=POOLS)
     rebalance(a)
     bench.server.stop()
@@ -313,7 +313,7 @@ def test_what_was_restored_without_its_members_is_shared_out_anew(bench, tmp_pat
         patiently(a.beat)
 
 
-def test_a_tree_that_somebody_removed_is_made_anew_by_who_joins_again(bench, session, tree):
+def test_a_removed_tree_is_created_again_by_a_joining_node(bench, session, tree):
     a = bench.node("a", joins=POOLS)
     former = reach_term(a, 2)
 
@@ -369,7 +369,7 @@ def test_a_lock_that_holds_garbage_counts_as_expired(bench, session, tree, garba
     assert a.lock_of(NORTH).holder == "a"
 
 
-def test_a_lock_that_was_made_anew_is_not_taken_for_the_one_that_had_expired(bench, session, tree):
+def test_a_lock_that_was_created_again_differs_from_the_expired_one(bench, session, tree):
     a = bench.node("a")
     expired = a.acquire(NORTH, lease=dt.timedelta(0))
     # Versions must not begin again, or another node could take the next lock for this expired one.
@@ -380,7 +380,7 @@ def test_a_lock_that_was_made_anew_is_not_taken_for_the_one_that_had_expired(ben
     assert session.get(tree.lock(NORTH))[1].version > stat.version
 
 
-def test_what_a_nodes_clock_said_of_the_end_of_a_lease_counts_for_nothing(bench, session, tree):
+def test_the_clock_of_a_node_does_not_decide_the_end_of_a_lease(bench, session, tree):
     a, b = bench.node("a"), bench.node("b")
     a.acquire(NORTH, lease=LONG)
     written = json.loads(session.get(tree.lock(NORTH))[0])

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crawlctl.drill.drill import perform
-from crawlctl.drill.faults import Fault, NoVictim, Whom
+from crawlctl.drill.faults import Fault, NoVictim, Target
 from crawlctl.drill.models import Drill
 from crawlctl.drill.observation import Report
 from crawlctl.drill.sandbox import SandboxFailed, sandbox
@@ -41,7 +41,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "whom",
             nargs="?",
-            choices=[whom.value for whom in Whom],
+            choices=[whom.value for whom in Target],
             help="target: the main manager, another manager, a worker; for cut: database",
         )
         parser.add_argument(
@@ -61,7 +61,7 @@ class Command(BaseCommand):
             return
         if not given["fault"] or not given["whom"]:
             raise CommandError("Write a fault and a target, such as: crawlctl drill kill worker", returncode=2)
-        if (given["fault"] == Fault.CUT) != (given["whom"] == Whom.DATABASE):
+        if (given["fault"] == Fault.CUT) != (given["whom"] == Target.DATABASE):
             raise CommandError("cut needs the target database; kill and freeze need a node.", returncode=2)
         if given["seconds"] is not None and not 0 < given["seconds"] <= _LONGEST:
             raise CommandError(
@@ -93,7 +93,7 @@ class Command(BaseCommand):
             return perform(
                 connection,
                 fault=Fault(given["fault"]),
-                whom=Whom(given["whom"]),
+                whom=Target(given["whom"]),
                 seconds=given["seconds"],
                 box=box,
                 confirm=self._ask if in_production and not given["yes"] else lambda _node: None,
@@ -121,17 +121,17 @@ def _show(report: Report) -> None:
 
 def _rows(report: Report) -> list[tuple[str, str]]:
     moments = (
-        (report.whom != Whom.DATABASE, "marked failed after", report.detected),
-        (report.whom == Whom.MAIN, "another main after", report.took_over),
+        (report.whom != Target.DATABASE, "marked failed after", report.detected),
+        (report.whom == Target.MAIN, "another main after", report.took_over),
         (report.groups, "its groups with others after", report.regrouped),
         (report.documents, "its documents returned after", report.returned),
-        (report.whom == Whom.DATABASE, "all nodes beat again after", report.restored),
+        (report.whom == Target.DATABASE, "all nodes beat again after", report.restored),
         (True, "first request after that", report.fetched),
     )
     counts = (
-        (report.whom == Whom.DATABASE, "nodes marked failed", report.failed),
-        (report.whom == Whom.WORKER, "documents it had claimed", report.documents),
-        (report.whom != Whom.DATABASE, "its writes that were refused", report.refused),
+        (report.whom == Target.DATABASE, "nodes marked failed", report.failed),
+        (report.whom == Target.WORKER, "documents it had claimed", report.documents),
+        (report.whom != Target.DATABASE, "its writes that were refused", report.refused),
         (report.refetched is not None, "pages asked for again", report.refetched),
     )
     return [

@@ -135,7 +135,7 @@ class FileConnector:
                     self._name(target, activity)
                 activity.no_document(code="SYMLINK")
             case File():
-                _say_origination(found.modified_at, activity)
+                _report_origination(found.modified_at, activity)
                 if self._rules.admits_file(path):
                     self._end_with_file(found, path, document, activity)
                 else:
@@ -165,7 +165,7 @@ class FileConnector:
             activity.unchanged(code="OK_UNCHANGED", validators=found.signature, read=True)
 
 
-def _say_origination(modified_at: float, activity: Activity) -> None:
+def _report_origination(modified_at: float, activity: Activity) -> None:
     try:
         activity.set_origination(dt.datetime.fromtimestamp(modified_at, dt.UTC))
     except (OverflowError, ValueError, OSError):

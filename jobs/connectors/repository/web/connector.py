@@ -279,7 +279,7 @@ class WebConnector:
             activity.no_document(code="NOT_TEXT")
             return
         activity.reference_all(page.references)
-        if page.wishes.noindex:
+        if page.robots.noindex:
             activity.no_document(code="NOINDEX")
             return
         if (refused := self._index_rules.why_not(page.content, length=len(response.body))) is not None:

@@ -127,7 +127,7 @@ class BodyInChunks:
 Body = BodyByLength | BodyInChunks | BodyToTheEnd
 
 
-def mended_head(head: bytes) -> bytes:
+def repaired_head(head: bytes) -> bytes:
     """
     Return a head with the same meaning that a strict parser reads; the head itself if its meaning is not certain.
 
@@ -141,9 +141,9 @@ def mended_head(head: bytes) -> bytes:
     framing = _framing_of(list(_fields_of(lines)))
     if framing is None:
         return head
-    mended = [b"HTTP/1.1 %b %b" % (status[1], status[2].replace(b"\r", b" ").strip())]
-    mended += [b"%b: %b" % (one.written, one.value) for one in (*fields, *framing)]
-    return b"\r\n".join(mended) + b"\r\n\r\n"
+    repaired = [b"HTTP/1.1 %b %b" % (status[1], status[2].replace(b"\r", b" ").strip())]
+    repaired += [b"%b: %b" % (one.written, one.value) for one in (*fields, *framing)]
+    return b"\r\n".join(repaired) + b"\r\n\r\n"
 
 
 @dataclass(slots=True)

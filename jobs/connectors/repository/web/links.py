@@ -38,7 +38,11 @@ _Table = dict[str, Reference | None]
 
 
 class LinkTable:
-    """The links that one job has met. `admits` is its scope. An address that it refuses only for now `is_near`."""
+    """
+    The links that one job has found. `admits` returns True for addresses in its scope.
+
+    `is_near` returns True for addresses that the scope refuses for now, and may admit later.
+    """
 
     def __init__(
         self,

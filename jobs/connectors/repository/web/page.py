@@ -56,21 +56,21 @@ _VALUED_DIRECTIVES: Final = frozenset({"unavailable_after", "max-snippet", "max-
 
 
 @dataclass(frozen=True, slots=True)
-class RobotsWishes:
+class RobotsDirectives:
     """The robots directives of a page."""
 
     noindex: bool = False
     nofollow: bool = False
 
-    def with_directives(self, directives: Iterable[str]) -> "RobotsWishes":
+    def with_directives(self, directives: Iterable[str]) -> "RobotsDirectives":
         words = {word.strip().lower() for word in directives}
-        return RobotsWishes(
+        return RobotsDirectives(
             noindex=self.noindex or not words.isdisjoint({"noindex", "none"}),
             nofollow=self.nofollow or not words.isdisjoint({"nofollow", "none"}),
         )
 
-    def joined(self, other: "RobotsWishes") -> "RobotsWishes":
-        return RobotsWishes(noindex=self.noindex or other.noindex, nofollow=self.nofollow or other.nofollow)
+    def joined(self, other: "RobotsDirectives") -> "RobotsDirectives":
+        return RobotsDirectives(noindex=self.noindex or other.noindex, nofollow=self.nofollow or other.nofollow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Page:
     text: str
     base: str | None
     links: list[str]
-    wishes: RobotsWishes
+    robots: RobotsDirectives
 
 
 def read_page(html: str, *, robots_name: str) -> Page:
@@ -105,7 +105,7 @@ def read_page(html: str, *, robots_name: str) -> Page:
         language="" if root is None else (root.attr("lang") or "").strip()[:_MOST_LANGUAGE],
         base=_first_href(found[_BASE]),
         links=_links_in(found) + metas.refreshes,
-        wishes=metas.wishes,
+        robots=metas.robots,
         # Last, because it takes the tree apart.
         text=_main_text_of(document.find("body"), found),
     )
@@ -124,9 +124,9 @@ def _take_out(nodes: Iterable[Element]) -> None:
         node.extract()
 
 
-def wishes_of_headers(values: Iterable[str], *, robots_name: str) -> RobotsWishes:
+def directives_of_headers(values: Iterable[str], *, robots_name: str) -> RobotsDirectives:
     """Return the directives of X-Robots-Tag headers. A header may begin with the name of its crawler."""
-    wishes = RobotsWishes()
+    robots = RobotsDirectives()
     for value in values:
         name, colon, directives = value.partition(":")
         name = name.strip().lower()
@@ -135,8 +135,8 @@ def wishes_of_headers(values: Iterable[str], *, robots_name: str) -> RobotsWishe
                 continue
         else:
             directives = value
-        wishes = wishes.with_directives(directives.split(","))
-    return wishes
+        robots = robots.with_directives(directives.split(","))
+    return robots
 
 
 class _Metas:
@@ -144,7 +144,7 @@ class _Metas:
 
     def __init__(self) -> None:
         self.description = ""
-        self.wishes = RobotsWishes()
+        self.robots = RobotsDirectives()
         self.refreshes: list[str] = []
 
     def read(self, node: Element, *, robots_name: str) -> None:
@@ -155,7 +155,7 @@ class _Metas:
         if name == "description":
             self.description = self.description or _one_line(content)
         elif name in {"robots", robots_name}:
-            self.wishes = self.wishes.with_directives(content.split(","))
+            self.robots = self.robots.with_directives(content.split(","))
         elif (node.attr("http-equiv") or "").strip().lower() == "refresh":
             target = _REFRESH.match(content)
             if target is not None:

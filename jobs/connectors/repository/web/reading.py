@@ -8,7 +8,7 @@ from jobs.connectors.repository.base import Content, Document, Reference
 from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.limits import Limits
 from jobs.connectors.repository.web.links import LinkTable
-from jobs.connectors.repository.web.page import RobotsWishes, read_page, wishes_of_headers
+from jobs.connectors.repository.web.page import RobotsDirectives, directives_of_headers, read_page
 from jobs.connectors.repository.web.text import Kind, decoded, kind_of, media_type
 from jobs.connectors.repository.web.urls import BadUrl, canonical
 
@@ -20,7 +20,7 @@ class ReadPage:
     """`references` are the links that count, by hash: none under nofollow, and none of a plain text."""
 
     content: Content
-    wishes: RobotsWishes
+    robots: RobotsDirectives
     references: Mapping[str, Reference] = field(default_factory=dict)
 
 
@@ -40,10 +40,10 @@ class PageReader:
             return None
         name = media_type(content_type)
         text = decoded(response.body, content_type)
-        wishes = (
-            wishes_of_headers(response.robots_tags, robots_name=self._robots_name)
+        robots = (
+            directives_of_headers(response.robots_tags, robots_name=self._robots_name)
             if response.robots_tags
-            else RobotsWishes()
+            else RobotsDirectives()
         )
         if kind is not Kind.HTML:
             content = Content(
@@ -54,11 +54,11 @@ class PageReader:
                 content_type=name if "/" in name else "text/plain",
                 language="",
             )
-            return ReadPage(content, wishes)
+            return ReadPage(content, robots)
         page = read_page(text, robots_name=self._robots_name)
-        wishes = wishes.joined(page.wishes)
+        robots = robots.joined(page.robots)
         references: dict[str, Reference] = {}
-        if follows_links and not wishes.nofollow:
+        if follows_links and not robots.nofollow:
             references = self._links.references(page.links, base=self._base_of(page.base, document))
             references.pop(document.hash, None)
         content = Content(
@@ -69,7 +69,7 @@ class PageReader:
             content_type=name if "/" in name else "text/html",
             language=page.language,
         )
-        return ReadPage(content, wishes, references)
+        return ReadPage(content, robots, references)
 
     def _base_of(self, href: str | None, document: Document) -> str:
         """Return the base of the page's relative links. A base that is not a web address is ignored."""

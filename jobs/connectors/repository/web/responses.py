@@ -25,7 +25,7 @@ from jobs.connectors.repository.web.framing import (
     BodyByLength,
     BodyInChunks,
     BodyToTheEnd,
-    mended_head,
+    repaired_head,
 )
 
 _Message = tuple[RawResponseMessage, aiohttp.StreamReader]
@@ -164,11 +164,11 @@ class _ResponseReader:
         try:
             return self._parser.feed_data(head)
         except HttpProcessingError:
-            mended = mended_head(head)
-            if mended == head:
+            repaired = repaired_head(head)
+            if repaired == head:
                 raise
             self._parser = self._handler.new_parser(self._options)
-            parsed = self._parser.feed_data(mended)
+            parsed = self._parser.feed_data(repaired)
             self._handler.force_close()
             return parsed
 

@@ -10,7 +10,7 @@ from nodes.coordination.names import BadName
 from nodes.database.clock import read_clock
 from nodes.distributed.book import ALL, DEFAULT_CLUSTER, OTHERS
 from nodes.distributed.verbs import set_switch, wish_rebalance
-from nodes.management.database import look_at_the_database
+from nodes.management.database import check_database
 
 _SWITCHES: Final = {"disable": True, "enable": False, "reset": None}
 
@@ -30,7 +30,7 @@ class Command(BaseCommand):
         parser.add_argument("--cluster", default=DEFAULT_CLUSTER, help="name of the cluster (default: %(default)s)")
 
     def handle(self, *_args: Any, verb: str, job: str | None, cluster: str, **options: Any) -> None:
-        look_at_the_database()
+        check_database()
         named = ALL if options["all"] else OTHERS if options["others"] else job
         if (named is None) != (verb == "rebalance"):
             wanted = "takes no job" if verb == "rebalance" else "needs a job, --all or --others"

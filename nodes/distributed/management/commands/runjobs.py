@@ -15,7 +15,7 @@ from nodes.distributed.engine.discovery import jobs_added
 from nodes.distributed.engine.metrics import FIGURES, figures_of_jobs
 from nodes.distributed.management.refusals import refusals_of_jobs
 from nodes.distributed.process import JobsOfThisProcess, name_of_this_process, run_jobs
-from nodes.management.database import look_at_the_database
+from nodes.management.database import check_database
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
 from nodes.management.settings_option import add_settings_option
 
@@ -68,7 +68,7 @@ class Command(BaseCommand):
         **_options: Any,
     ) -> None:
         if settings.CRAWLCTL_COORDINATION != ZOOKEEPER:
-            look_at_the_database()
+            check_database()
         with (
             refusals_of_jobs(),
             metrics_shown(FIGURES, address=metrics_address, port=metrics_port, more=figures_of_jobs),

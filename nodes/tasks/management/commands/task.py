@@ -14,7 +14,7 @@ from django.utils.dateparse import parse_datetime
 
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Refused, Unknown
-from nodes.management.database import look_at_the_database
+from nodes.management.database import check_database
 from nodes.tasks import book, kinds, statistics
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from nodes.tasks.schedules import next_moments, read_schedule
@@ -73,7 +73,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, verb: str, **given: Any) -> None:
-        look_at_the_database()
+        check_database()
         perform: Callable[[dict[str, Any]], Iterator[str]] = getattr(self, "_" + verb.replace("-", "_"))
         try:
             for line in perform(given):

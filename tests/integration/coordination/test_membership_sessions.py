@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from nodes.assignment.pools import WorkItem
+from nodes.coordination.membership_session import GROUPS, StoreSession, reach, session_timeout
 from nodes.coordination.port import Refused, Unreachable
-from nodes.coordination.seat import GROUPS, KeptSeat, reach, session_timeout
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address
 from nodes.metrics import of_nodes
@@ -21,23 +21,23 @@ class Sitting:
         self.is_fit = self.acts = True
         self.changes = threading.Semaphore(0)
         self.store = bench.node(name, timeout=session_timeout(TIMEOUT), **facts)
-        self.seat = KeptSeat(
+        self.membership = StoreSession(
             self.store,
             timeout=TIMEOUT,
             stands=stands,
             is_fit=self._is_fit,
             changed=self.changes.release,
         )
-        self.seat.start()
+        self.membership.start()
 
     def _is_fit(self):
         if self.acts:
-            self.seat.acts()
+            self.membership.acts()
         return self.is_fit
 
     @property
     def is_chosen(self):
-        return self.seat.is_chosen
+        return self.membership.is_chosen
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def sit(zookeeper_bench):
     yield make
     zookeeper_bench.thaw()
     for one in sitting:
-        one.seat.stop()
+        one.membership.stop()
 
 
 @pytest.fixture
@@ -60,32 +60,32 @@ def two(sit):
     first = sit("first")
     wait_until(lambda: first.is_chosen)
     second = sit("second")
-    wait_until(lambda: first.seat.present == {"first", "second"})
+    wait_until(lambda: first.membership.present == {"first", "second"})
     return first, second
 
 
-def test_one_is_chosen_and_knows_who_is_present(two, sit):
+def test_one_member_is_chosen_and_knows_the_present_members(two, sit):
     first, second = two
 
     worker = sit("worker", stands=False)
 
-    wait_until(lambda: first.seat.present == {"first", "second", "worker"})
+    wait_until(lambda: first.membership.present == {"first", "second", "worker"})
     assert (first.is_chosen, second.is_chosen, worker.is_chosen) == (True, False, False)
-    assert second.seat.present is None
+    assert second.membership.present is None
 
 
-def test_who_is_gone_is_present_no_more_and_that_is_told(two):
+def test_a_lost_member_is_no_longer_present_and_others_are_notified(two):
     first, second = two
     while first.changes.acquire(blocking=False):
         pass
 
-    second.seat.stop()
+    second.membership.stop()
 
     assert first.changes.acquire(timeout=10)
-    wait_until(lambda: first.seat.present == {"first"})
+    wait_until(lambda: first.membership.present == {"first"})
 
 
-def test_who_is_unfit_leaves_the_office_to_another_and_stands_again_when_he_is_fit(two):
+def test_an_unfit_member_gives_up_the_latch_and_stands_again_later(two):
     first, second = two
 
     first.is_fit = False
@@ -93,39 +93,39 @@ def test_who_is_unfit_leaves_the_office_to_another_and_stands_again_when_he_is_f
 
     assert not first.is_chosen
     first.is_fit = True
-    wait_until(lambda: second.seat.present == {"first", "second"})
+    wait_until(lambda: second.membership.present == {"first", "second"})
     second.is_fit = False
     wait_until(lambda: first.is_chosen)
 
 
-def test_who_stays_unfit_loses_his_seat(two):
+def test_a_node_that_stays_unfit_loses_its_session(two):
     first, second = two
 
     second.is_fit = False
 
-    wait_until(lambda: first.seat.present == {"first"})
+    wait_until(lambda: first.membership.present == {"first"})
 
 
-def test_a_node_shows_whether_it_has_its_seat(sit):
+def test_a_node_shows_whether_it_has_its_membership_session(sit):
     one = sit("one")
-    wait_until(lambda: of_nodes.SEATED.read() == {(): 1})
+    wait_until(lambda: of_nodes.IS_MEMBER.read() == {(): 1})
 
     one.is_fit = False
 
-    wait_until(lambda: of_nodes.SEATED.read() == {(): 0})
+    wait_until(lambda: of_nodes.IS_MEMBER.read() == {(): 0})
 
 
-def test_who_stands_down_is_present_and_stands_no_more(two):
+def test_a_node_that_stands_down_is_present_and_stands_no_more(two):
     first, second = two
 
-    first.seat.stand_down()
+    first.membership.stand_down()
 
-    wait_until(lambda: second.is_chosen and second.seat.present == {"first", "second"})
-    second.seat.stop()
+    wait_until(lambda: second.is_chosen and second.membership.present == {"first", "second"})
+    second.membership.stop()
     assert not first.is_chosen
 
 
-def test_who_is_chosen_and_does_not_become_main_lets_another_try(two):
+def test_a_chosen_node_that_does_not_become_main_lets_another_try(two):
     first, second = two
 
     first.acts = False
@@ -134,7 +134,7 @@ def test_who_is_chosen_and_does_not_become_main_lets_another_try(two):
     assert not first.is_chosen
 
 
-def test_who_is_cut_off_is_chosen_no_more_before_another_is(two, zookeeper_bench):
+def test_a_cut_off_node_is_no_longer_chosen_before_another_is(two, zookeeper_bench):
     first, second = two
 
     zookeeper_bench.cut(first.store)
@@ -143,7 +143,7 @@ def test_who_is_cut_off_is_chosen_no_more_before_another_is(two, zookeeper_bench
 
     assert not first.is_chosen
     zookeeper_bench.heal(first.store)
-    wait_until(lambda: second.seat.present == {"first", "second"})
+    wait_until(lambda: second.membership.present == {"first", "second"})
 
 
 @pytest.fixture
@@ -164,31 +164,31 @@ def mirrored(zookeeper_bench):
 def test_groups_are_shown_as_a_pool_and_their_owners_as_shares(two, mirrored):
     first, _second = two
 
-    first.seat.mirror({"1": "first", "2": "second", "3": None, "4": "who is not here"})
+    first.membership.mirror({"1": "first", "2": "second", "3": None, "4": "an absent node"})
 
     shown = {WorkItem(GROUPS, "1"): "first", WorkItem(GROUPS, "2"): "second"}
     wait_until(lambda: mirrored() == (shown, {"1", "2", "3", "4"}))
 
 
-def test_who_is_not_chosen_shows_nothing_and_what_is_the_same_is_not_written(two, zookeeper_bench, mirrored):
+def test_a_member_that_is_not_chosen_shows_nothing_and_writes_only_changes(two, zookeeper_bench, mirrored):
     first, second = two
-    first.seat.mirror({"1": "first"})
+    first.membership.mirror({"1": "first"})
     shown = ({WorkItem(GROUPS, "1"): "first"}, {"1"})
     wait_until(lambda: mirrored() == shown)
     before = zookeeper_bench.server.writes()
 
-    second.seat.mirror({"7": "second"})
-    first.seat.mirror({"1": "first"})
+    second.membership.mirror({"7": "second"})
+    first.membership.mirror({"1": "first"})
     mirrored()
 
     assert zookeeper_bench.server.writes() == before
     assert mirrored() == shown
 
 
-def test_what_was_wiped_is_shown_again(two, zookeeper_bench, mirrored):
+def test_wiped_data_are_shown_again(two, zookeeper_bench, mirrored):
     first, second = two
-    first.seat.mirror({"1": "first", "2": "second"})
-    second.seat.mirror({"1": "first", "2": "second"})
+    first.membership.mirror({"1": "first", "2": "second"})
+    second.membership.mirror({"1": "first", "2": "second"})
     wait_until(lambda: len(mirrored()[0] or ()) == 2)
 
     zookeeper_bench.server.stop()
@@ -199,13 +199,13 @@ def test_what_was_wiped_is_shown_again(two, zookeeper_bench, mirrored):
     assert first.is_chosen != second.is_chosen
 
 
-def test_a_store_that_is_away_is_tried_several_times_with_a_line_each_and_then_given_up(caplog):
+def test_a_lost_store_is_retried_with_a_line_each_and_then_given_up(caplog):
     nowhere = Address.parse("127.0.0.1:1")
     store = ZooKeeperCoordination(address=nowhere, cluster="cluster", node="node", timeout=TIMEOUT / 10)
 
     with pytest.raises(Unreachable, match="did not answer"):
         reach(store, gives_up=lambda: False)
 
-    said = [record.message for record in caplog.records if record.name == "nodes.coordination.seat"]
+    said = [record.message for record in caplog.records if record.name == "nodes.coordination.membership_session"]
     assert [line.partition(" to reach")[0] for line in said] == [f"attempt {number} of 5" for number in range(1, 6)]
     store.close()

@@ -3,7 +3,7 @@
 from django.db import models
 
 
-class Floor(models.Model):
+class LowWaterMark(models.Model):
     """
     No batch below `batch` is available or sent, no turn below `turn` is open, no delta below `delta` exists, and none
     ever will. The newest row applies.

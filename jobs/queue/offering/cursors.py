@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, LiteralString
 
 # A join to `seed`: the start of a scan of its lanes that are ahead, and of its other lanes.
-FRONT: Final[LiteralString] = """
-LEFT JOIN unnest(%(front_seeds)s::bigint[], %(front_ahead)s::timestamptz[], %(front_others)s::timestamptz[])
-       AS front(seed_id, ahead, others) ON front.seed_id = seed.id"""
+JOIN_CURSORS: Final[LiteralString] = """
+LEFT JOIN unnest(%(cursor_seeds)s::bigint[], %(cursor_ahead)s::timestamptz[], %(cursor_others)s::timestamptz[])
+       AS cursors(seed_id, ahead, others) ON cursors.seed_id = seed.id"""
 
 # Largest lag of a moment that another process is about to write.
 _MARGIN: Final = dt.timedelta(seconds=5)
@@ -25,7 +25,7 @@ _MARGIN: Final = dt.timedelta(seconds=5)
 _FROM_THE_START: Final = 5.0
 
 
-class Front:
+class LaneCursors:
     """The cursors of one process, for the groups that it owns."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Front:
 
     def parameters(self, groups: Iterable[int]) -> dict[str, list[Any]]:
         """
-        Return the cursors of these groups, for a statement with `FRONT`. Seeds without a cursor start at the
+        Return the cursors of these groups, for a statement with `JOIN_CURSORS`. Seeds without a cursor start at the
         beginning.
         """
         if time.monotonic() - self._forgotten_at > _FROM_THE_START:
@@ -45,9 +45,9 @@ class Front:
             self._of.clear()
         known = [(seed, *at) for group in groups for seed, at in self._of.get(group, {}).items()]
         return {
-            "front_seeds": [seed for seed, _, _ in known],
-            "front_ahead": [ahead for _, ahead, _ in known],
-            "front_others": [others for _, _, others in known],
+            "cursor_seeds": [seed for seed, _, _ in known],
+            "cursor_ahead": [ahead for _, ahead, _ in known],
+            "cursor_others": [others for _, _, others in known],
         }
 
     def note(
@@ -55,7 +55,7 @@ class Front:
     ) -> None:
         """Store what a scan at `now` found: the first ready moment of each seed's lanes; none if no lane was ready."""
         self._of[group] = {
-            seed: (_front(ahead.get(str(seed)), now), _front(others.get(str(seed)), now)) for seed in seeds
+            seed: (_cursor(ahead.get(str(seed)), now), _cursor(others.get(str(seed)), now)) for seed in seeds
         }
 
     def note_idle(self, seeds: Iterable[tuple[int, int]], *, now: dt.datetime) -> None:
@@ -64,5 +64,5 @@ class Front:
             self._of.setdefault(group, {})[seed] = (now - _MARGIN, now - _MARGIN)
 
 
-def _front(first: str | None, now: dt.datetime) -> dt.datetime:
+def _cursor(first: str | None, now: dt.datetime) -> dt.datetime:
     return min(dt.datetime.fromisoformat(first), now - _MARGIN) if first else now - _MARGIN

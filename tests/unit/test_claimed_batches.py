@@ -2,13 +2,13 @@
 
 import pytest
 
-from jobs.loops.worker.batches import BatchesInHand
+from jobs.loops.worker.batches import ClaimedBatches
 
 
 @pytest.fixture
 def batches():
     """Return two documents of batch 1 and one of batch 2."""
-    batches = BatchesInHand()
+    batches = ClaimedBatches()
     for batch in (1, 2, 1):
         batches.add(batch)
     return batches
@@ -25,23 +25,23 @@ def test_a_batch_that_is_done_is_known_until_the_database_knows_it_too(batches):
 
     assert batches.all == {1, 2}
 
-    batches.told(being_written)
+    batches.note_done(being_written)
     assert (batches.all, batches.done) == ({1}, [])
 
 
-def test_what_is_done_while_others_are_written_is_told_next_time(batches):
+def test_changes_made_during_a_write_are_reported_next_time(batches):
     batches.settle(2)
     being_written = batches.done
     batches.settle(1)
     batches.settle(1)
 
-    batches.told(being_written)
+    batches.note_done(being_written)
 
     assert batches.done == [1]
 
 
 def test_a_document_of_a_batch_that_is_not_here_changes_nothing(batches):
     batches.settle(2)
-    batches.told([2])
+    batches.note_done([2])
     assert not batches.settle(2)
     assert (batches.documents, batches.all) == (2, {1})

@@ -57,7 +57,7 @@ def test_a_connection_has_a_field_for_all_that_its_connector_wants_to_know(admin
 
 
 def test_a_connection_to_files_is_made_in_the_browser(administrator, tmp_path):
-    facts = {"name": "files", "connector": "filesystem", "drawn_for": "filesystem"}
+    facts = {"name": "files", "connector": "filesystem", "built_for": "filesystem"}
 
     response = administrator.post(
         CONNECTIONS, {**facts, "configuration_roots": f"{tmp_path}\n", "configuration_hidden": "on"}
@@ -75,7 +75,7 @@ def test_an_output_has_a_field_for_all_that_its_connector_wants_to_know(administ
 
 
 def test_an_output_is_made_and_changed_in_the_browser(administrator):
-    facts = {"connector": "jsonl", "drawn_for": "jsonl", "configuration_path": "/srv/pages.jsonl"}
+    facts = {"connector": "jsonl", "built_for": "jsonl", "configuration_path": "/srv/pages.jsonl"}
 
     assert administrator.post(OUTPUTS, {"name": "file", **facts}).status_code == 302
 
@@ -83,14 +83,14 @@ def test_an_output_is_made_and_changed_in_the_browser(administrator):
     assert output.configuration == {"path": "/srv/pages.jsonl"}
     address = f"/admin/jobs/outputconnection/{output.pk}/change/"
     assert 'value="/srv/pages.jsonl"' in administrator.get(address).content.decode()
-    administrator.post(address, {"name": "file", "drawn_for": "jsonl", "configuration_path": "/srv/other.jsonl"})
+    administrator.post(address, {"name": "file", "built_for": "jsonl", "configuration_path": "/srv/other.jsonl"})
     output.refresh_from_db()
     assert output.configuration == {"path": "/srv/other.jsonl"}
 
 
 @pytest.mark.parametrize(("path", "sentence"), [("", "This field is required"), ("pages", "must be absolute")])
 def test_an_output_that_cannot_be_is_refused_beside_its_field(administrator, path, sentence):
-    facts = {"name": "file", "connector": "jsonl", "drawn_for": "jsonl", "configuration_path": path}
+    facts = {"name": "file", "connector": "jsonl", "built_for": "jsonl", "configuration_path": path}
 
     form = administrator.post(OUTPUTS, facts).context["adminform"].form
 
@@ -101,7 +101,7 @@ def test_an_output_that_cannot_be_is_refused_beside_its_field(administrator, pat
 LOGIN = {
     "name": "guarded",
     "connector": "web",
-    "drawn_for": "web",
+    "built_for": "web",
     "configuration_logins-count": 2,
     "configuration_logins-0-name": "door",
     "configuration_logins-0-pages": "/in/",
@@ -117,7 +117,7 @@ LOGIN = {
 }
 
 
-def test_logins_are_said_in_fields_and_shown_with_their_secrets_sealed(administrator):
+def test_logins_are_fields_whose_secrets_are_shown_sealed(administrator):
     response = administrator.post(CONNECTIONS, LOGIN)
 
     assert response.status_code == 302, response.context["errors"]
@@ -157,7 +157,7 @@ def test_a_login_is_added_and_another_removed_and_a_secret_sent_back_stays(admin
         ({"configuration_logins-0-fields-0-name": ""}, "Check the entries with the numbers 1."),
     ],
 )
-def test_a_login_that_cannot_be_is_refused_where_it_stands(administrator, wrong, sentence):
+def test_an_invalid_login_is_refused_at_its_field(administrator, wrong, sentence):
     response = administrator.post(CONNECTIONS, {**LOGIN, **wrong})
 
     assert response.status_code == 200
@@ -167,8 +167,8 @@ def test_a_login_that_cannot_be_is_refused_where_it_stands(administrator, wrong,
     assert not RepositoryConnection.objects.exists()
 
 
-def test_a_configuration_that_the_connector_refuses_is_not_stored_and_says_why(administrator):
-    facts = {"name": "files", "connector": "filesystem", "drawn_for": "filesystem", "configuration_roots": "srv"}
+def test_a_configuration_that_the_connector_refuses_is_not_stored(administrator):
+    facts = {"name": "files", "connector": "filesystem", "built_for": "filesystem", "configuration_roots": "srv"}
 
     response = administrator.post(CONNECTIONS, facts)
 
@@ -176,16 +176,16 @@ def test_a_configuration_that_the_connector_refuses_is_not_stored_and_says_why(a
     assert not RepositoryConnection.objects.exists()
 
 
-def test_who_chooses_another_connector_gets_its_fields_before_anything_is_stored(administrator, tmp_path):
-    response = administrator.post(CONNECTIONS, {"name": "files", "connector": "filesystem", "drawn_for": "web"})
+def test_another_connector_shows_its_fields_before_anything_is_stored(administrator, tmp_path):
+    response = administrator.post(CONNECTIONS, {"name": "files", "connector": "filesystem", "built_for": "web"})
 
     assert "Check them, then save again" in response.content.decode()
     assert "configuration_roots" in shown(response)
-    assert 'name="drawn_for" value="filesystem"' in response.content.decode()
+    assert 'name="built_for" value="filesystem"' in response.content.decode()
     assert not RepositoryConnection.objects.exists()
 
 
-def test_what_a_connection_can_reach_is_told_in_the_list(administrator, tmp_path):
+def test_the_list_shows_which_paths_a_connection_can_reach(administrator, tmp_path):
     files(tmp_path / "nowhere")
     RepositoryConnection.objects.create(name="lost", connector="pigeon")
 
@@ -200,7 +200,7 @@ def test_a_job_of_files_is_made_and_changed_in_the_browser(administrator, tmp_pa
     RepositoryConnection.objects.create(name="the web", connector="web")
     wanted = job_form(
         connection,
-        drawn_for="filesystem",
+        built_for="filesystem",
         specification_exclude="*.tmp",
         **{"seeds-0-urls": f"file://{tmp_path}"},
     )
@@ -213,10 +213,10 @@ def test_a_job_of_files_is_made_and_changed_in_the_browser(administrator, tmp_pa
     assert change.context["adminform"].form["specification_exclude"].value() == "*.tmp"
 
 
-def test_a_job_whose_connection_is_another_than_the_form_was_drawn_for_is_not_stored(administrator, tmp_path):
+def test_a_job_with_another_connection_than_its_form_shows_is_not_stored(administrator, tmp_path):
     connection = files(tmp_path)
     RepositoryConnection.objects.create(name="the web", connector="web")
-    wanted = job_form(connection, drawn_for="web", specification_scope="any", **{"seeds-0-urls": f"file://{tmp_path}"})
+    wanted = job_form(connection, built_for="web", specification_scope="any", **{"seeds-0-urls": f"file://{tmp_path}"})
 
     response = administrator.post(JOBS, wanted)
 
@@ -225,8 +225,8 @@ def test_a_job_whose_connection_is_another_than_the_form_was_drawn_for_is_not_st
     assert not Job.objects.exists()
 
 
-def test_a_seed_outside_of_what_the_connection_may_read_is_refused(administrator, tmp_path):
-    wanted = job_form(files(tmp_path), drawn_for="filesystem", **{"seeds-0-urls": "file:///etc"})
+def test_a_seed_outside_of_the_connections_limits_is_refused(administrator, tmp_path):
+    wanted = job_form(files(tmp_path), built_for="filesystem", **{"seeds-0-urls": "file:///etc"})
 
     response = administrator.post(JOBS, wanted)
 
@@ -234,7 +234,7 @@ def test_a_seed_outside_of_what_the_connection_may_read_is_refused(administrator
     assert not Job.objects.exists()
 
 
-def test_a_job_whose_connector_is_missing_keeps_what_it_says(administrator):
+def test_a_job_whose_connector_is_missing_keeps_its_specification(administrator):
     connection = RepositoryConnection.objects.create(name="lost", connector="pigeon")
     job = Job.objects.create(name="lost", repository=connection, specification={"coo": 3})
     job.outputs.set(OutputConnection.objects.filter(pk=make_output().pk))
@@ -262,7 +262,7 @@ def test_the_history_of_a_source_is_cleared_after_a_question(administrator):
 
 
 @pytest.mark.parametrize(("action", "noted_in"), [("index-again", "trusted_from"), ("clear", "clear_before")])
-def test_what_an_output_holds_is_touched_by_no_link_but_after_a_question(administrator, action, noted_in):
+def test_documents_of_an_output_change_only_after_a_confirmation(administrator, action, noted_in):
     output = make_output()
     page = administrator.get(f"/admin/jobs/outputconnection/{output.pk}/change/").content.decode()
     (address,) = re.findall(f'href="([^"]*{action}[^"]*)"', page)

@@ -1,17 +1,17 @@
 """
-The membership of a daemon in its cluster's store of coordination (its *seat*), and the thread that keeps it.
+The membership of a daemon in its cluster's store of coordination (its *session*), and the thread that keeps it.
 
-The database decides about the main manager, failed nodes and owners, even if there is a second store. A seat adds three
-things. First, only the *chosen* node (the leader in the store, by its own deadline) may become main manager in the
-database. A main manager that is no longer chosen gives up its leadership. Second, the chosen node learns at once which
-nodes are *present* in the store: a node that left the store as well is judged after a shorter silence
+The database decides about the main manager, failed nodes and owners, even if there is a second store. A session adds
+three things. First, only the *chosen* node (the leader in the store, by its own deadline) may become main manager in
+the database. A main manager that is no longer chosen gives up its leadership. Second, the chosen node learns at once
+which nodes are *present* in the store: a node that left the store as well is judged after a shorter silence
 (`nodes.decisions.judge`). Third, the store *mirrors* the database for its own tools: the groups as a pool, their owners
 as shares. The main manager writes them, and only where something differs.
 
-A seat lasts while its node trusts itself: a node that cannot reach the database gives up leadership. So does a chosen
-node that does not become main manager. An outage of the store takes nothing from a crawl. During it no node is elected
-and no node is failed because of it. Its thread keeps trying, so that every node has its seat again as soon as the store
-answers.
+A session lasts while its node trusts itself: a node that cannot reach the database gives up leadership. So does a
+chosen node that does not become main manager. An outage of the store takes nothing from a crawl. During it no node is
+elected and no node is failed because of it. Its thread keeps trying, so that every node has its session again as soon
+as the store answers.
 """
 
 import datetime as dt
@@ -40,14 +40,15 @@ logger = logging.getLogger(__name__)
 # Name of the daemons' cluster, and of the job whose items are its throttle groups.
 CLUSTER: Final = "crawl"
 GROUPS: Final = "throttle-groups"
-# Session length in timeouts of the node: the store misses a node before its trust in itself has ended for good. And the
-# beats in that time.
+# Length of a session, in timeouts of the node. Below 1, so that the store loses a node before the node loses its trust
+# in itself for good.
 _SESSION: Final = 2 / 3
+# Number of heartbeats in a session.
 _BEATS_A_SESSION: Final = 6
 # Time in which a chosen node must become main manager before it makes room for another (in timeouts).
 _IDLE: Final = 2
 # Interval at which a node checks whether it trusts itself again (seconds).
-_GLANCE: Final = 0.1
+_RECHECK: Final = 0.1
 # Connection attempts at the start of a process, each for the length of a session.
 _TRIES: Final = 5
 
@@ -75,8 +76,8 @@ def reach(store: Coordination, *, gives_up: Callable[[], bool]) -> None:
             return
 
 
-class Seat:
-    """The seat of a node whose only store is the database: it has none, and needs none."""
+class MembershipSession:
+    """The session of a node whose only store is the database: it has none, and needs none."""
 
     @property
     def is_chosen(self) -> bool | None:
@@ -89,7 +90,7 @@ class Seat:
         return None
 
     def start(self) -> None:
-        """Keep the seat from now on."""
+        """Keep the session from now on."""
 
     def stand_down(self) -> None:
         """Leave the leadership to other nodes, for good."""
@@ -106,8 +107,8 @@ class Seat:
         """Leave the store, unless it does not answer."""
 
 
-class KeptSeat(Seat):
-    """A seat in a store beside the database. `store` is this node's connection to it."""
+class StoreSession(MembershipSession):
+    """A session in a store beside the database. `store` is this node's connection to it."""
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class KeptSeat(Seat):
         The store is already connected. `timeout` is the node's own. `stands` is True if the node may become main
         manager. `is_fit` returns True while the node trusts itself.
 
-        `changed` is called, in the seat's thread, whenever `is_chosen` or `present` may have changed.
+        `changed` is called, in the session's thread, whenever `is_chosen` or `present` may have changed.
         """
         self._store = store
         self._clock = clock
@@ -134,11 +135,11 @@ class KeptSeat(Seat):
         self._stands = stands
         self._is_fit = is_fit
         self._changed = changed
-        self._thread = threading.Thread(target=self._keep, name=f"seat of {store.node}", daemon=True)
+        self._thread = threading.Thread(target=self._keep, name=f"session of {store.node}", daemon=True)
         self._stopping, self._called = threading.Event(), threading.Event()
         # Set when the store may have changed since it was last read.
         self._is_outdated = threading.Event()
-        self._is_seated = self._has_stood = False
+        self._has_joined = self._has_stood = False
         self._office: Office | None = None
         self._present: frozenset[str] | None = None
         self._owners: dict[str, str | None] | None = None
@@ -153,7 +154,7 @@ class KeptSeat(Seat):
         return self._present if self.is_chosen else None
 
     def start(self) -> None:
-        of_nodes.SEATED.follow(lambda: self._store.is_member)
+        of_nodes.IS_MEMBER.follow(lambda: self._store.is_member)
         self._thread.start()
 
     def stand_down(self) -> None:
@@ -178,7 +179,7 @@ class KeptSeat(Seat):
             # The thread was never started, because the node's life has not begun.
             self._store.close()
 
-    # --- In the seat's thread --------------------------------------------------------------------
+    # --- In the session's thread --------------------------------------------------------------------
 
     def _keep(self) -> None:
         if self._stands:
@@ -186,8 +187,8 @@ class KeptSeat(Seat):
             self._attempt(lambda: self._store.watch(self._wake))
         while not self._stopping.is_set():
             self._attempt(self._attend)
-            self._tell_of_the_office()
-            self._called.wait(self._pause if self._is_fit() else _GLANCE)
+            self._notice_leadership()
+            self._called.wait(self._pause if self._is_fit() else _RECHECK)
             self._called.clear()
         with suppress(CoordinationError):
             self._store.leave()
@@ -204,7 +205,7 @@ class KeptSeat(Seat):
         try:
             step()
         except NotMember as error:
-            self._is_seated, complaint = False, str(error)
+            self._has_joined, complaint = False, str(error)
             self._called.set()
         except (Outdated, NotMain):
             # Another node was faster, which is normal: try again from a fresh read.
@@ -212,12 +213,12 @@ class KeptSeat(Seat):
         except CoordinationError as error:
             complaint = str(error)
         if complaint and complaint != self._complaint:
-            logger.warning("node %s has no seat: %s", self._store.node, complaint)
+            logger.warning("node %s has no session: %s", self._store.node, complaint)
         elif self._complaint and not complaint:
-            logger.warning("node %s has its seat again", self._store.node)
+            logger.warning("node %s has its session again", self._store.node)
         self._complaint = complaint
 
-    def _tell_of_the_office(self) -> None:
+    def _notice_leadership(self) -> None:
         office = self._store.office
         if office != self._office:
             self._office = office
@@ -227,10 +228,10 @@ class KeptSeat(Seat):
     def _attend(self) -> None:
         """Beat, become the chosen node if there is none, and then read the other members."""
         if not self._is_fit():
-            # Send no beat either: a node that stays unfit loses its seat.
+            # Send no beat either: a node that stays unfit loses its session.
             self._step_aside()
             return
-        self._be_seated()
+        self._join_or_beat()
         if not self._stands:
             self._step_aside()
             return
@@ -248,27 +249,27 @@ class KeptSeat(Seat):
         if self._is_outdated.is_set():
             self._is_outdated.clear()
             try:
-                self._look_around(office)
+                self._read_members(office)
             except BaseException:
                 self._is_outdated.set()
                 raise
 
-    def _be_seated(self) -> None:
-        if self._is_seated:
+    def _join_or_beat(self) -> None:
+        if self._has_joined:
             self._store.beat()
             return
         self._store.connect()
-        # A joining manager must name the pool. It repeats the present one, because the main manager knows better.
+        # A joining manager must name the pool. It repeats the present one, since only the main manager changes it.
         pools = {GROUPS: self._store.look().pools.get(GROUPS, frozenset())} if self._stands else {}
         self._store.join(pools)
-        self._is_seated = True
+        self._has_joined = True
 
     def _step_aside(self) -> None:
         if self._has_stood:
             self._has_stood = False
             self._store.resign()
 
-    def _look_around(self, office: Office) -> None:
+    def _read_members(self, office: Office) -> None:
         seen = self._store.look()
         present = frozenset(seen.members)
         if present != self._present:

@@ -12,13 +12,13 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-LOWEST_BATCH: Final[LiteralString] = "coalesce((SELECT batch FROM jobs_floor ORDER BY id DESC LIMIT 1), 0)"
-LOWEST_TURN: Final[LiteralString] = "coalesce((SELECT turn FROM jobs_floor ORDER BY id DESC LIMIT 1), 0)"
-LOWEST_DELTA: Final[LiteralString] = "coalesce((SELECT delta FROM jobs_floor ORDER BY id DESC LIMIT 1), 0)"
+LOWEST_BATCH: Final[LiteralString] = "coalesce((SELECT batch FROM jobs_lowwatermark ORDER BY id DESC LIMIT 1), 0)"
+LOWEST_TURN: Final[LiteralString] = "coalesce((SELECT turn FROM jobs_lowwatermark ORDER BY id DESC LIMIT 1), 0)"
+LOWEST_DELTA: Final[LiteralString] = "coalesce((SELECT delta FROM jobs_lowwatermark ORDER BY id DESC LIMIT 1), 0)"
 
 # The last ids that any process drew. This is a statement of its own, before the writing statement has a transaction
 # id. Each process that drew these ids had locked or written a row before, so it has a lower transaction id.
-_DRAWN: Final[LiteralString] = """
+_LAST_IDS: Final[LiteralString] = """
 SELECT (SELECT last_value - 1 + is_called::int FROM jobs_batch_id_seq),
        (SELECT last_value - 1 + is_called::int FROM jobs_turn_id_seq),
        (SELECT last_value - 1 + is_called::int FROM jobs_counterdelta_id_seq)
@@ -29,7 +29,7 @@ SELECT (SELECT last_value - 1 + is_called::int FROM jobs_batch_id_seq),
 _RAISE: Final[LiteralString] = """
 WITH last AS MATERIALIZED (
     SELECT floor.*, next_since <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS is_settled
-      FROM (SELECT * FROM jobs_floor
+      FROM (SELECT * FROM jobs_lowwatermark
              UNION ALL SELECT 0, 0, 0, 0, 0, 0, 0, 0
              ORDER BY id DESC LIMIT 1) AS floor
 ), reached AS MATERIALIZED (
@@ -49,17 +49,17 @@ WITH last AS MATERIALIZED (
       FROM last
      WHERE is_settled OR next_since >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint
 ), forgotten AS (
-    DELETE FROM jobs_floor WHERE id < (SELECT id FROM reached)
+    DELETE FROM jobs_lowwatermark WHERE id < (SELECT id FROM reached)
 )
-INSERT INTO jobs_floor (batch, turn, delta, next_batch, next_turn, next_delta, next_since)
+INSERT INTO jobs_lowwatermark (batch, turn, delta, next_batch, next_turn, next_delta, next_since)
 SELECT reached.batch, reached.turn, reached.delta, %(batch)s, %(turn)s, %(delta)s, pg_current_xact_id()::text::bigint
   FROM reached JOIN last ON (reached.batch, reached.turn, reached.delta, %(batch)s, %(turn)s, %(delta)s)
                          <> (last.batch, last.turn, last.delta, next_batch, next_turn, next_delta) OR NOT is_settled
 """
 
 
-def raise_floor(connection: psycopg.Connection[Any]) -> None:
+def raise_marks(connection: psycopg.Connection[Any]) -> None:
     """Raise the low-water marks as far as it is certain that no row below is active. Needs an autocommit connection."""
-    row = connection.execute(_DRAWN).fetchone()
+    row = connection.execute(_LAST_IDS).fetchone()
     assert row is not None
     connection.execute(_RAISE, dict(zip(("batch", "turn", "delta"), row, strict=True)))

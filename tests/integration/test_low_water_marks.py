@@ -2,8 +2,8 @@
 
 import pytest
 
-from jobs.models import Batch, Floor
-from jobs.queue.sql.floor import LOWEST_BATCH, raise_floor
+from jobs.models import Batch, LowWaterMark
+from jobs.queue.sql.low_water import LOWEST_BATCH, raise_marks
 from tests.support.cluster import register_node
 from tests.support.factories import make_policy, make_running_job
 from tests.support.waiting import wait_until
@@ -34,8 +34,8 @@ def end(*batches):
 
 def raise_as_far_as_possible(connection):
     for _ in range(3):
-        raise_floor(connection)
-    return Floor.objects.latest("id").batch
+        raise_marks(connection)
+    return LowWaterMark.objects.latest("id").batch
 
 
 def assert_rises_to(batch, connection):
@@ -45,7 +45,7 @@ def assert_rises_to(batch, connection):
     wait_until(lambda: raise_as_far_as_possible(connection) == batch, within=60)
 
 
-def test_the_floor_follows_behind_what_is_over(connection, offer):
+def test_the_marks_follow_finished_rows(connection, offer):
     over, still_open, last = offer(connection), offer(connection), offer(connection)
     end(over, last)
 
@@ -55,9 +55,7 @@ def test_the_floor_follows_behind_what_is_over(connection, offer):
     assert_rises_to(last + 1, connection)
 
 
-def test_a_batch_whose_number_was_drawn_and_that_is_not_there_yet_is_found_once_it_is(
-    connection, other_connection, offer
-):
+def test_a_batch_with_a_number_but_without_a_row_yet_is_found_later(connection, other_connection, offer):
     with other_connection.transaction():
         slow = offer(other_connection)
         quick = offer(connection)
@@ -72,17 +70,17 @@ def test_nothing_is_written_while_nothing_is_offered(connection, offer):
     over = offer(connection)
     end(over)
     assert_rises_to(over + 1, connection)
-    before = Floor.objects.get()
+    before = LowWaterMark.objects.get()
 
     raise_as_far_as_possible(connection)
 
-    assert Floor.objects.get() == before
+    assert LowWaterMark.objects.get() == before
 
 
-def test_a_database_that_was_copied_from_another_server_finds_its_own_way_up(connection, offer):
+def test_a_database_copied_from_another_server_raises_its_own_mark(connection, offer):
     over = offer(connection)
-    raise_floor(connection)
-    Floor.objects.update(next_since=2**40)
+    raise_marks(connection)
+    LowWaterMark.objects.update(next_since=2**40)
     end(over)
 
     assert_rises_to(over + 1, connection)

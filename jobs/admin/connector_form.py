@@ -2,7 +2,7 @@
 Form fields that are generated from a connector's schema (`jobs.connectors.schema`).
 
 A form has the fields of one connector at a time: the stored one, the selected one, or the only one. The hidden field
-`drawn_for` names it. If a form is sent with another selection, the page returns it with the fields of that connector.
+`built_for` names it. If a form is sent with another selection, the page returns it with the fields of that connector.
 With scripts, a selection redraws the form at once (static/js/redraw.js).
 """
 
@@ -25,14 +25,14 @@ from jobs.admin.records import RecordForm, Records
 from jobs.connectors.schema import Field, FieldKind, Schema
 
 
-class Drawn(Protocol):
+class FormConnector(Protocol):
     """A connector as a form sees it: it has a schema under the name of the form's `section`."""
 
     @property
     def name(self) -> str: ...
 
 
-DRAWN_FOR: Final = "drawn_for"
+BUILT_FOR: Final = "built_for"
 
 
 class Lines(forms.CharField):
@@ -54,35 +54,35 @@ class Lines(forms.CharField):
         return list(initial or []) != self.to_python(data)
 
 
-class DrawnForm(forms.ModelForm):  # type: ignore[type-arg]
+class ConnectorForm(forms.ModelForm):  # type: ignore[type-arg]
     """
-    A form with the fields of the connector `drawn_by`, for the JSON column that `section` names.
+    A form with the fields of the connector `form_connector`, for the JSON column that `section` names.
 
     The field named `chooser` selects the connector. It is None without a selection, or if the connector is not
     installed. Then there are no such fields, and the stored value stays.
     """
 
-    drawn_by: ClassVar[Drawn | None] = None
+    form_connector: ClassVar[FormConnector | None] = None
     section: ClassVar[str]
     chooser: ClassVar[str]
-    drawn_for = forms.CharField(required=False, widget=forms.HiddenInput)
+    built_for = forms.CharField(required=False, widget=forms.HiddenInput)
 
     class Media:
         js = (forms.Script("js/redraw.js", type="module"),)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._sent_for = self.data.get(DRAWN_FOR)
-        name = self.drawn_by.name if self.drawn_by else ""
+        self._sent_for = self.data.get(BUILT_FOR)
+        name = self.form_connector.name if self.form_connector else ""
         if self._sent_for not in {None, name}:
             # The returned form has the fields of the new selection.
             data = cast(QueryDict, self.data).copy()
-            data[DRAWN_FOR] = name
+            data[BUILT_FOR] = name
             self.data = data
             self._is_another = True
         else:
             self._is_another = False
-        self.fields[DRAWN_FOR].initial = name
+        self.fields[BUILT_FOR].initial = name
         if self.chooser in self.fields:
             self.fields[self.chooser].widget.attrs["data-redraws"] = "true"
         for field, value in getattr(self.instance, self.section).items():
@@ -97,9 +97,9 @@ class DrawnForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def said(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of a valid form for the column, without empty ones. Stored values without a field stay."""
-        drawn = [field.name for field in schema_of(self.drawn_by, self.section).fields]
-        kept = {name: value for name, value in getattr(self.instance, self.section).items() if name not in drawn}
-        said = {name: values.get(f"{self.section}_{name}") for name in drawn}
+        generated = [field.name for field in schema_of(self.form_connector, self.section).fields]
+        kept = {name: value for name, value in getattr(self.instance, self.section).items() if name not in generated}
+        said = {name: values.get(f"{self.section}_{name}") for name in generated}
         return kept | {name: value for name, value in said.items() if value not in (None, "", [], False)}
 
     def add_problems(self, problems: Mapping[str, Sequence[str]]) -> None:
@@ -110,27 +110,27 @@ class DrawnForm(forms.ModelForm):  # type: ignore[type-arg]
             self.add_error(known, list(sentences))
 
 
-_Form = TypeVar("_Form", bound=DrawnForm)
+_Form = TypeVar("_Form", bound=ConnectorForm)
 
 
-def form_for(base: type[_Form], kind: Drawn | None) -> type[_Form]:
+def form_for(base: type[_Form], kind: FormConnector | None) -> type[_Form]:
     """Return the form class with a field for each field of this connector."""
-    fields = {f"{base.section}_{field.name}": _drawn(field) for field in schema_of(kind, base.section).fields}
-    return type(base.__name__, (base,), {**fields, "drawn_by": kind})
+    fields = {f"{base.section}_{field.name}": _form_field(field) for field in schema_of(kind, base.section).fields}
+    return type(base.__name__, (base,), {**fields, "form_connector": kind})
 
 
-def fieldset_for(title: str | Promise, kind: Drawn | None, *, section: str) -> tuple[Any, ...]:
+def fieldset_for(title: str | Promise, kind: FormConnector | None, *, section: str) -> tuple[Any, ...]:
     """Return the part of an admin page with those fields; none without fields."""
     names = tuple(f"{section}_{field.name}" for field in schema_of(kind, section).fields)
     return ((title, {"fields": names}),) if names else ()
 
 
-def schema_of(kind: Drawn | None, section: str) -> Schema:
+def schema_of(kind: FormConnector | None, section: str) -> Schema:
     schema: Schema = getattr(kind, section) if kind else Schema(())
     return schema
 
 
-def _drawn(field: Field) -> forms.Field:
+def _form_field(field: Field) -> forms.Field:
     facts: dict[str, Any] = {"label": field.label, "help_text": field.help, "required": field.is_required}
     match field.kind:
         case FieldKind.TEXT | FieldKind.SECRET:
@@ -155,5 +155,5 @@ def _drawn(field: Field) -> forms.Field:
             )
         case FieldKind.RECORDS:
             assert field.records is not None
-            drawn = {inner.name: _drawn(inner) for inner in field.records.fields}
-            return Records(type("Record", (RecordForm,), drawn), **facts)
+            generated = {inner.name: _form_field(inner) for inner in field.records.fields}
+            return Records(type("Record", (RecordForm,), generated), **facts)

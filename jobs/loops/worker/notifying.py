@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 _POLL: Final = 5.0
 
 
-async def tell_outputs(
+async def notify_outputs(
     database: DatabaseThread,
     *,
     worker: uuid.UUID,
@@ -48,7 +48,7 @@ async def tell_outputs(
             if claimed is None:
                 break
             began = time.monotonic()
-            refused = await asyncio.to_thread(_tell, claimed)
+            refused = await asyncio.to_thread(_notify, claimed)
             settle = partial(
                 notifications.settle,
                 worker=worker,
@@ -66,7 +66,7 @@ def _settle(connection: psycopg.Connection[Any], *, settle: Callable[[psycopg.Co
         wake.notify(connection, channels.CONTROL, "")
 
 
-def _tell(claimed: NotificationClaimed) -> str:
+def _notify(claimed: NotificationClaimed) -> str:
     """Notify one output; return the reason of a failure, or ''."""
     try:
         open_output(claimed).job_complete()
