@@ -178,7 +178,7 @@ WITH named AS MATERIALIZED (
                                        %(above_bytes)s::bigint[])
                              AS given(turn, bin_id, started, paid, rate, starts, bytes) ON given.turn = closing.id AND given.bin_id = above.id::bigint
                      UNION ALL
-                    -- A turn with a follower has no parents.
+                    -- A turn with a successor has no parents.
                     SELECT bin_id, 0, -requests, NULL, NULL, NULL, 0, 0, 0, 0 FROM heirs)
                    AS moved(bin_id, turns, requests, started, paid, rate, starts, bytes, ended, seconds)
               JOIN seen USING (bin_id)
