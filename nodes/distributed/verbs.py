@@ -60,7 +60,7 @@ def read_switches(cluster: str) -> list[dict[str, object]]:
 
 def request_rebalance(*, cluster: str, made_by: str, now: dt.datetime) -> None:
     """
-    Request the main manager of a cluster to share all items out again by its strategy.
+    Request that the main manager of a cluster distributes all items again by its strategy.
 
     Raises:
         BadName: the name of the cluster is invalid.
