@@ -213,7 +213,7 @@ class ReachSerializer(serializers.Serializer[Reach]):
 
     pattern = serializers.CharField(source="rule.pattern")
     matches = serializers.SerializerMethodField(help_text="`nothing`, `something` or `everything`.")
-    hosts = CountedSerializer(source="hosts")
+    hosts = CountedSerializer()
 
     def get_matches(self, reach: Reach) -> str:
         if reach.is_everything:
@@ -224,7 +224,7 @@ class ReachSerializer(serializers.Serializer[Reach]):
 class PreviewSerializer(serializers.Serializer[Preview]):
     """Preview of changed limits. Nothing was stored."""
 
-    hosts = CountedSerializer(source="hosts", help_text="Number of hosts with changed limits.")
+    hosts = CountedSerializer(help_text="Number of hosts with changed limits.")
     changes = HostChangeSerializer(many=True, help_text="First of these hosts.")
     seeds = CountedSerializer(help_text="Seeds with this policy. All seeds if the policy applies everywhere.")
     rules = ReachSerializer(many=True, source="reaches")

@@ -156,11 +156,11 @@ SELECT batch.id FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id
            SELECT FROM jobs_turn AS turn JOIN jobs_turn AS ahead ON ahead.id = turn.follows_id AND ahead.closed_at IS NULL
             WHERE turn.batch_id = batch.id))
 """
-# Followers of turns that never ended cannot inherit their requests: they are released as well.
-_FOLLOWERS: Final[LiteralString] = """
-SELECT DISTINCT follower.batch_id
-  FROM jobs_turn AS turn JOIN jobs_turn AS follower ON follower.follows_id = turn.id AND follower.closed_at IS NULL
-  JOIN jobs_batch AS batch ON batch.id = follower.batch_id AND batch.state = 'available'
+# Successors of turns that never ended cannot inherit their requests: they are released as well.
+_SUCCESSORS: Final[LiteralString] = """
+SELECT DISTINCT successor.batch_id
+  FROM jobs_turn AS turn JOIN jobs_turn AS successor ON successor.follows_id = turn.id AND successor.closed_at IS NULL
+  JOIN jobs_batch AS batch ON batch.id = successor.batch_id AND batch.state = 'available'
  WHERE turn.batch_id = ANY(%(batches)s)
 """
 _SENT: Final[LiteralString] = (
@@ -331,14 +331,14 @@ def _lose(
         hold_term(connection, term)
         # The bins first: they start a gap at this moment, as a request may have just left.
         cursor.execute(_CLOSE_TURNS, {"batches": batches, "used": True})
-        followers = [row.batch_id for row in cursor.execute(_FOLLOWERS, {"batches": batches})]
+        successors = [row.batch_id for row in cursor.execute(_SUCCESSORS, {"batches": batches})]
         cursor.execute("UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = 'sent'", (batches,))
         rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": True, "hashes": []}).fetchall()
         _return(cursor, rows, _LOSE)
         groups = {row.group_id for row in cursor.execute(_GROUPS, {"batches": batches})}
     wake_lanes(connection, (row.lane_id for row in rows), now=now)
-    if followers:
-        withdraw(connection, batches=followers, now=now)
+    if successors:
+        withdraw(connection, batches=successors, now=now)
     return len(rows), groups
 
 

@@ -57,7 +57,7 @@ WITH {INSERT_OR_REVIVE}, counted AS (
            AS moved(lane_id, run_no, stage, outcome, code, amount)
      UNION ALL {COUNT_INSERTED}
 )
-SELECT hash FROM planted
+SELECT hash FROM inserted
 """
 _COUNT_COLUMNS: Final = ("count_lanes", "count_runs", "count_stages", "count_outcomes", "count_codes", "count_amounts")
 
@@ -121,9 +121,9 @@ def discover_seeds(
                 for key in left - set(known)
             ]
             due = [row for row in rows if _comes_back(row, run_no=run, again=again)]
-            planted = cursor.execute(_WRITE, {"job": job_id, **_parameters(new, due, run_no=run)}).fetchall()
+            inserted = cursor.execute(_WRITE, {"job": job_id, **_parameters(new, due, run_no=run)}).fetchall()
             # Another transaction inserted the rest meanwhile, perhaps with an older run. Now its rows are visible.
-            left = {document.hash for document in new} - {row.hash.hex for row in planted}
+            left = {document.hash for document in new} - {row.hash.hex for row in inserted}
         # A known document may be in another seed's lane.
         wake_lanes(cursor, known_lanes, now=now)
         cursor.execute(

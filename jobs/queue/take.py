@@ -94,7 +94,7 @@ WITH node AS MATERIALIZED (
       FROM (SELECT id, version FROM lane WHERE has_turns AND ready_at > %(now)s ORDER BY id) AS seen
      CROSS JOIN LATERAL {newest("", of="lane", number="seen.id", since="seen.version", lock=WAITING)} AS held
 ), woken AS (
-    -- A sent turn can have a follower, so its lane becomes ready.
+    -- A sent turn can have a successor, so its lane becomes ready.
     UPDATE jobs_lanestate AS lane SET ready_at = least(lane.ready_at, %(now)s), version = lane.version + 1 FROM sleeping
      WHERE lane.lane_id = sleeping.id AND lane.version >= sleeping.version
 ), job AS MATERIALIZED (

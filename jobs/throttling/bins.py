@@ -109,8 +109,8 @@ class ParentSeen:
 @dataclass(frozen=True, slots=True)
 class LaneSeen:
     """
-    A lane under its lock. One that needs a `tag` goes only to these `workers`; None is any. One that `is_ahead` was at
-    the front of the line before.
+    A lane under its lock. `workers` are those with its `tag`, to which alone it may go; None is any worker. `is_ahead`
+    is True if it was first in line before.
     """
 
     id: int

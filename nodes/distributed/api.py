@@ -17,7 +17,7 @@ from nodes.database.address import database_dsn
 from nodes.database.clock import read_clock
 from nodes.distributed.book import ALL, DEFAULT_CLUSTER, OTHERS
 from nodes.distributed.queries import ItemOfJob, JobSeen, plan_sharing, read_distributed_job, read_distributed_jobs
-from nodes.distributed.verbs import lock_switches, read_switches, set_switch, wish_rebalance
+from nodes.distributed.verbs import lock_switches, read_switches, request_rebalance, set_switch
 from nodes.errors import Unknown
 
 # Switches of many jobs, by their names in the API.
@@ -270,5 +270,5 @@ class RebalanceJobsView(ContractView):
         if said["dry_run"]:
             plan = plan_sharing(said["cluster"], strategy=said["strategy"], dsn=database_dsn())
             return Response(SharingPlanSerializer(plan).data)
-        wish_rebalance(cluster=said["cluster"], made_by=request.user.get_username(), now=read_clock())
+        request_rebalance(cluster=said["cluster"], made_by=request.user.get_username(), now=read_clock())
         return Response(status=status.HTTP_202_ACCEPTED)

@@ -58,9 +58,9 @@ def read_switches(cluster: str) -> list[dict[str, object]]:
     return [dict(row) for row in stored.values("job", "is_disabled", "changed_by", "changed_at")]
 
 
-def wish_rebalance(*, cluster: str, made_by: str, now: dt.datetime) -> None:
+def request_rebalance(*, cluster: str, made_by: str, now: dt.datetime) -> None:
     """
-    Request the main manager of a cluster to share all items out again by its strategy.
+    Request that the main manager of a cluster distributes all items again by its strategy.
 
     Raises:
         BadName: the name of the cluster is invalid.

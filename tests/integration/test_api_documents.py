@@ -185,7 +185,7 @@ class _Explained:
 
 def test_a_list_that_takes_too_long_says_so(viewer, monkeypatch):
     make_documents(make_job(), 1)
-    monkeypatch.setattr("jobs.api.documents._PATIENCE", "1ms")
+    monkeypatch.setattr("jobs.api.documents._STATEMENT_TIMEOUT", "1ms")
 
     with connection.execute_wrapper(_slow):
         response = viewer.get(DOCUMENTS)

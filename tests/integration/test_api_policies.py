@@ -399,7 +399,7 @@ def test_a_rate_or_bytes_pace_bins_as_a_gap_does(administrator, said):
     ("said", "sentence"),
     [
         ({"min_gap": 2, "starts": 1, "period": "second"}, "the least gap is 2 s: the gap holds"),
-        ({"total_open_requests": 1}, "All bins together have 1 open requests, so that one never has 2."),
+        ({"total_open_requests": 1}, "All hosts together have 1 open requests, so that one never has 2."),
         ({"bytes_per_second": 9, "total_bytes_per_second": 8}, "so that one never has 9"),
         (
             {"total_starts": 1, "total_period": "minute"},

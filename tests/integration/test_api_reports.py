@@ -277,7 +277,7 @@ def test_an_invalid_query_is_refused_by_its_name(viewer, address, field):
 
 
 def test_a_report_that_takes_too_long_says_so(viewer, job, monkeypatch):
-    monkeypatch.setattr("jobs.queries.reports.asking._PATIENCE_SECONDS", 0.001)
+    monkeypatch.setattr("jobs.queries.reports.asking._STATEMENT_TIMEOUT_SECONDS", 0.001)
     rows = {"started_at": NOON, "activity": "fetch", "repository": job.repository}
     Activity.objects.bulk_create(Activity(entity=f"{number}{'x' * 500}", **rows) for number in range(3000))
 

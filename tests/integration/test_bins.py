@@ -289,7 +289,7 @@ def test_no_growing_table_is_read_from_end_to_end_with_very_many_hosts(connectio
         assert not _sequential(connection, statement) & grown, statement
     ids = find_busiest()
     assert len(ids) == 50
-    for query in (lines._BINS, waiting._WAITING):
+    for query in (lines._HOSTS, waiting._WAITING):
         cursor = connection.cursor()
         literal = query.replace("%(bins)s", "'{" + ",".join(map(str, ids)) + "}'").replace("%(policy)s", "NULL")
         literal = literal.replace("%(job)s", "NULL").replace("%(lane)s", "NULL")

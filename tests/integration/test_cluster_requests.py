@@ -350,8 +350,8 @@ def test_the_commands_show_the_plan(cluster):
 
     assert "groups, weight 6 -> 3" in run("rebalance", "--dry-run")
     assert moving() == 0
-    assert "under way" in run("move", str(some_group()), "--to", str(cluster.other.id))
-    assert "under way" in run("drain", str(cluster.other.id))
+    assert "in progress" in run("move", str(some_group()), "--to", str(cluster.other.id))
+    assert "in progress" in run("drain", str(cluster.other.id))
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ def test_a_pattern_of_endless_length_is_refused():
 
 
 def test_an_operation_that_takes_too_long_is_given_up(job, monkeypatch):
-    monkeypatch.setattr("jobs.queries.reports.asking._PATIENCE_SECONDS", 0.001)
+    monkeypatch.setattr("jobs.queries.reports.asking._STATEMENT_TIMEOUT_SECONDS", 0.001)
     for number in range(300):
         happen(job, number)
 

@@ -33,7 +33,7 @@ def serve(lane):
 
 def hosts_of(running):
     page = read_job_page(running.job.pk, now=NOON)
-    return [host.bin.name for host in page.hosts]
+    return [host.host.name for host in page.hosts]
 
 
 @pytest.fixture

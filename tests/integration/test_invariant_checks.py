@@ -144,7 +144,7 @@ def test_a_broken_invariant_is_logged(crawl, caplog):
     with caplog.at_level(logging.ERROR):
         crawl.check()
 
-    assert "invariant places does not hold: 1 astray" in caplog.text
+    assert "invariant places does not hold: 1 violation" in caplog.text
 
 
 def test_a_check_that_takes_too_long_is_given_up_with_a_line(crawl, monkeypatch):

@@ -60,7 +60,7 @@ def test_a_job_is_judged_by_all_its_requests_of_the_minute(running):
     assert (latest.failed, latest.ended, latest.is_failing) == (100, 1_100, False)
 
 
-def test_failures_that_fill_all_that_was_read_have_no_known_beginning(running):
+def test_the_start_of_failures_beyond_the_reading_is_unknown(running):
     Activity.objects.bulk_create(request(running, "dead.example", "REFUSED", ago=ago) for ago in spread(50, over=590))
 
     assert read_latest_requests(now=NOON).of("dead.example").failing_since is None

@@ -226,7 +226,7 @@ def test_a_lane_continues_soon_after_its_long_gap_was_made_short(connection, slo
 
 def test_a_fast_round_wakes_many_lanes_per_step_and_continues_behind_them(connection, slow, monkeypatch):
     monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 2)
-    monkeypatch.setattr(wake, "_IN_TURN_IN_HASTE", 4)
+    monkeypatch.setattr(wake, "_LANES_WHEN_FAST", 4)
     still = [make_held(slow, f"{n}.still.example", ready_at=NOON + seconds(3600)) for n in range(8)]
     Bin.objects.filter(name__endswith=".still.example").update(interval=3600.0)
     lanes = [make_held(slow, f"{n}.example", ready_at=NOON + seconds(3600)) for n in range(6)]

@@ -35,7 +35,7 @@ class Recorded(DistributedJob):
     """
     A job that reports its runs. A test can change its `answers`.
 
-    A run lasts `takes`. If it must stop earlier, it goes on for `lingers`. If `heeds` is False, it ignores the request
+    A run lasts `takes`. If it must stop earlier, it goes on for `lingers`. If `obeys` is False, it ignores the request
     to stop.
     """
 
@@ -86,7 +86,7 @@ class Recorded(DistributedJob):
             if context.remaining():
                 certain_at = now
             glance = min(_GLANCE, until - now)
-            if not self.answers.heeds:
+            if not self.answers.obeys:
                 time.sleep(glance)
             elif context.wait(dt.timedelta(seconds=glance)):
                 time.sleep(self.answers.lingers.total_seconds())

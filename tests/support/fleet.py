@@ -141,7 +141,7 @@ class Job:
     def __init__(self, job_id, items=("singleton",), **answers):
         usual = {
             "every": OFTEN, "first": _NOTHING, "check": _NOTHING, "takes": _NOTHING, "lingers": _NOTHING,
-            "running": one_thread, "fails": never, "heeds": True,
+            "running": one_thread, "fails": never, "obeys": True,
         }  # fmt: skip
         assert not answers.keys() - usual.keys()
         # Direct assignment would notify the process.

@@ -95,11 +95,11 @@ POSSIBLE = {
             "find connector",
         },
     ),
-    "resuming": (JobState(ACTIVE, resuming=True), RUN, {"go on", "interrupt", "wait", "fail", "lose connector"}),
+    "resuming": (JobState(ACTIVE, resuming=True), RUN, {"continue", "interrupt", "wait", "fail", "lose connector"}),
     "resuming and seeding": (
         JobState(ACTIVE, resuming=True, seeding=True),
         RUN,
-        {"go on", "interrupt", "wait", "end reseeding", "fail", "lose connector"},
+        {"continue", "interrupt", "wait", "end reseeding", "fail", "lose connector"},
     ),
     "pausing": (
         JobState(ACTIVE, pause=PAUSING),

@@ -16,7 +16,7 @@ from jobs.queue.take import Claimed, PaceTaken, TurnTaken
 from jobs.throttling.limits import Limits
 from jobs.throttling.pace import Cadence
 
-# Closed turns whose followers may still arrive: more than a bin ever has open.
+# Closed turns whose successors may still arrive: more than a bin ever has open.
 _FOLLOWERS_ON_THE_WAY: Final = 16
 
 
@@ -144,7 +144,7 @@ class BinQueue:
     in_flight: int = 0
     waiting: deque[tuple[OpenTurn, Claimed]] = field(default_factory=deque)
     turns: list[OpenTurn] = field(default_factory=list)
-    # Requests of turns that closed here before their followers arrived.
+    # Requests of turns that closed here before their successors arrived.
     left_behind: dict[int, int] = field(default_factory=dict)
     # True if the bin was stopped, or denied, after its turns were given.
     is_denied: bool = False
@@ -268,9 +268,9 @@ class BinQueue:
 
     def close_ended(self) -> list[ClosedTurn]:
         """
-        Close and return the completed turns: all their requests have ended, or their follower is here.
+        Close and return the completed turns: all their requests have ended, or their successor is here.
 
-        In the second case the follower inherits the requests that are still open.
+        In the second case the successor inherits the requests that are still open.
         """
         closed: list[ClosedTurn] = []
         for turn in [turn for turn in self.turns if not turn.left]:

@@ -63,7 +63,7 @@ class CoordinationPage:
     store: str
     cluster: str
     clusters: Sequence[str]
-    view: ShownCluster | None
+    shown: ShownCluster | None
     problem: str = ""
 
 

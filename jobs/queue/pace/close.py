@@ -2,7 +2,7 @@
 Closing turns: a bin gets its place back when the last request of a turn has ended.
 
 Closing is a short transaction apart from the flush: a place is about requests, not about outcomes. A turn with a
-follower hands its requests to the follower, so the sum of the bin stays the same.
+successor hands its requests to the successor, so the sum of the bin stays the same.
 """
 
 import datetime as dt
@@ -70,7 +70,7 @@ class ClosedTurn:
 # Nothing is closed for a worker that was marked failed: the main manager does that. Nothing is closed either for a
 # worker that remembers a newer database: there the ids may name other turns.
 #
-# One statement has one snapshot, taken before it waits for a bin. A follower that was planned during the wait is not
+# One statement has one snapshot, taken before it waits for a bin. A successor that was planned during the wait is not
 # in that snapshot. Its planning made a new version of the bin's state. So turns of a bin whose locked version differs
 # from the snapshot are left for another statement, which sees both.
 #
@@ -178,7 +178,7 @@ WITH named AS MATERIALIZED (
                                        %(above_bytes)s::bigint[])
                              AS given(turn, bin_id, started, paid, rate, starts, bytes) ON given.turn = closing.id AND given.bin_id = above.id::bigint
                      UNION ALL
-                    -- A turn with a follower has no parents.
+                    -- A turn with a successor has no parents.
                     SELECT bin_id, 0, -requests, NULL, NULL, NULL, 0, 0, 0, 0 FROM heirs)
                    AS moved(bin_id, turns, requests, started, paid, rate, starts, bytes, ended, seconds)
               JOIN seen USING (bin_id)
@@ -259,7 +259,7 @@ def _waves(turns: Sequence[ClosedTurn]) -> list[list[ClosedTurn]]:
     """
     Return the turns in waves that can be closed together: no turn follows another one of its wave.
 
-    The requests that a turn inherits must be written before it closes itself and hands them to its own follower.
+    The requests that a turn inherits must be written before it closes itself and hands them to its own successor.
     """
     waves: list[list[ClosedTurn]] = []
     left = list(turns)

@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Any, Final, LiteralString, NamedTuple, cast
+from typing import Any, Final, LiteralString, NamedTuple
 from zoneinfo import ZoneInfo
 
 from jobs.lifecycle.limits import LIMITS, LimitColumns
@@ -14,7 +14,7 @@ from jobs.throttling.windows import Window
 
 def _columns_of(table: LiteralString) -> LiteralString:
     """Return the columns of all limits of a table, for a list of SQL."""
-    return cast("LiteralString", ", ".join(f"{table}.{name}" for name in LIMITS))
+    return ", ".join(f"{table}.{name}" for name in LIMITS)
 
 
 # Locks: none. A policy that is changed meanwhile applies as it was: the next read sees the change.

@@ -150,7 +150,7 @@ def let_go(
             tombstones.Removed(row.job_id, tombstones.NO_RUN, wanted.id, row.hash.hex, leaves=True, cause=cause)
             for row in owners
         ]
-        tombstones.bury(cursor, removed, now=wanted.now)
+        tombstones.store(cursor, removed, now=wanted.now)
     cursor.execute(_FORGET, {"output": wanted.id, "hashes": hashes, "keeps_history": keeps_history})
     # A document that no job knows has no name here: only an output that works by hash can still remove it.
     entries = [

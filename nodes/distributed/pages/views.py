@@ -20,7 +20,7 @@ from nodes.distributed.book import DEFAULT_CLUSTER
 from nodes.distributed.pages.screens import distributed_job_screen, distributed_screen
 from nodes.distributed.pages.topics import distributed_topic
 from nodes.distributed.queries import plan_sharing, read_distributed_job, read_distributed_jobs
-from nodes.distributed.verbs import set_switch, wish_rebalance
+from nodes.distributed.verbs import request_rebalance, set_switch
 from nodes.web import formats
 from nodes.web.pages import name_of_who_may, page_for
 
@@ -112,7 +112,7 @@ def rebalance(request: HttpRequest) -> HttpResponse:
 
 def _wish(cluster: str, *, made_by: str, request: HttpRequest) -> HttpResponse:
     try:
-        wish_rebalance(cluster=cluster, made_by=made_by, now=read_clock())
+        request_rebalance(cluster=cluster, made_by=made_by, now=read_clock())
     except BadName as error:
         messages.warning(request, str(error))
         return redirect("distributed-jobs")

@@ -322,7 +322,7 @@ def test_a_closing_instance_waits_for_its_runs_and_frees_their_items(fleet):
 
 
 def test_items_of_a_run_that_does_not_end_stay_locked(fleet):
-    job = fleet.job("mails", takes=HOUR, heeds=False)
+    job = fleet.job("mails", takes=HOUR, obeys=False)
     instance = fleet.start("a", job, tuning=Tuning(stop_within=SECOND / 2))
     watcher = fleet.watcher()
     wait_until(watcher.locks)

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from nodes.coordination.names import BadName
 from nodes.database.clock import read_clock
 from nodes.distributed.book import ALL, DEFAULT_CLUSTER, OTHERS
-from nodes.distributed.verbs import set_switch, wish_rebalance
+from nodes.distributed.verbs import request_rebalance, set_switch
 from nodes.management.database import check_database
 
 _SWITCHES: Final = {"disable": True, "enable": False, "reset": None}
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         made_by, now = getpass.getuser(), read_clock()
         try:
             if named is None:
-                wish_rebalance(cluster=cluster, made_by=made_by, now=now)
+                request_rebalance(cluster=cluster, made_by=made_by, now=now)
             else:
                 set_switch(cluster=cluster, job=named, is_disabled=_SWITCHES[verb], made_by=made_by, now=now)
         except BadName as bad:
