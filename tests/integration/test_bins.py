@@ -291,7 +291,7 @@ def test_no_growing_table_is_read_from_end_to_end_with_very_many_hosts(connectio
     assert len(ids) == 50
     for query in (lines._HOSTS, waiting._WAITING):
         cursor = connection.cursor()
-        literal = query.replace("%(bins)s", "'{" + ",".join(map(str, ids)) + "}'").replace("%(policy)s", "NULL")
+        literal = query.replace("%(hosts)s", "'{" + ",".join(map(str, ids)) + "}'").replace("%(policy)s", "NULL")
         literal = literal.replace("%(job)s", "NULL").replace("%(lane)s", "NULL")
         assert not _sequential(cursor, literal) & grown
 

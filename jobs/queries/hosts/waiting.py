@@ -27,7 +27,7 @@ WITH lanes AS MATERIALIZED (
       JOIN jobs_seed AS seed ON seed.id = lane.seed_id
       JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
       LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
-     WHERE lane.bin_id = ANY(%(bins)s) AND (%(job)s::bigint IS NULL OR seed.job_id = %(job)s)
+     WHERE lane.bin_id = ANY(%(hosts)s) AND (%(job)s::bigint IS NULL OR seed.job_id = %(job)s)
        AND (%(lane)s::bigint IS NULL OR lane.id = %(lane)s)
 ), counted AS (
     SELECT bin_id, sum(amount) FILTER (WHERE stage = {Stage.PENDING:d})::bigint AS waiting,
@@ -75,7 +75,7 @@ def read_waiting(
 
     With a `job_id` or `lane_id` the facts are about documents of that job or lane only.
     """
-    facts = {"bins": list(ids), "job": job_id, "lane": lane_id}
+    facts = {"hosts": list(ids), "job": job_id, "lane": lane_id}
     return {row.bin_id: row for row in cursor.execute(_WAITING, facts)}
 
 
