@@ -6,6 +6,7 @@ from crawlctl.access.roles import ADMINISTRATOR
 from jobs.lifecycle.job import Pause, Phase
 from jobs.models import Job, OutputConnection, RepositoryConnection, Session
 from tests.support.api import NOON, assert_problem, client_of, make_world, set_phase
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -41,7 +42,7 @@ def test_a_connection_says_whether_its_source_can_be_reached(administrator, tmp_
     assert status_of(tmp_path / "nowhere") == f"{tmp_path}/nowhere cannot be read: No such file or directory."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "body", "field"),
     [
         (REPOSITORIES, {"name": "x", "connector": "carrier-pigeon"}, "connector"),
@@ -122,7 +123,7 @@ def test_a_new_name_changes_nothing_of_the_crawl(administrator):
     assert Job.objects.get().specification_version == world.job.specification_version
 
 
-@pytest.mark.parametrize(
+@each_row(
     "state", [{"phase": Phase.ACTIVE}, {"phase": Phase.ACTIVE, "pause": Pause.PAUSED}, {"phase": Phase.STARTING_UP}]
 )
 def test_a_configuration_changes_under_a_job_that_runs_or_is_paused(administrator, state):

@@ -7,6 +7,7 @@ from crawlctl.access.roles import VIEWER
 from jobs.lifecycle.document import Stage
 from jobs.models import CounterDelta, Outcome, QueueItem
 from tests.support.api import assert_problem, client_of, document_id, make_documents, make_job, make_world, set_phase
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -111,7 +112,7 @@ def test_filters_narrow_the_list_together(viewer):
     assert found("host=nowhere.test") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "field"),
     [
         ("job=0", "job"),

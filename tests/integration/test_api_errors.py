@@ -12,6 +12,7 @@ from jobs.api.views import JobView
 from jobs.models import Job, ThrottlePolicy
 from jobs.verbs.control import VERBS
 from tests.support.api import assert_problem, client_of, make_world
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -27,7 +28,7 @@ def send(client, body, *, address=POLICIES, content_type="application/json"):
     return client.generic("POST", address, body, content_type=content_type)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "says"),
     [
         (b"{", "line 1, column 2"),
@@ -51,7 +52,7 @@ def test_a_body_that_cannot_be_read_is_refused_by_a_sentence(administrator, body
     assert not ThrottlePolicy.objects.exists()
 
 
-@pytest.mark.parametrize("body", [b"[]", b'"text"', b"7", b"null"])
+@each_row("body", [b"[]", b'"text"', b"7", b"null"])
 def test_a_body_that_is_no_object_is_refused(administrator, body):
     assert_problem(send(administrator, body), 400, "invalid", fields=["request"])
 
@@ -62,9 +63,7 @@ def test_a_body_above_the_limit_is_refused(administrator):
     assert_problem(send(administrator, body), 413, "too_large")
 
 
-@pytest.mark.parametrize(
-    "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
-)
+@each_row("content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
 def test_a_body_of_another_type_is_refused(administrator, content_type):
     assert_problem(send(administrator, b"name=x", content_type=content_type), 415, "unsupported_media_type")
 
@@ -96,7 +95,7 @@ def test_a_field_that_crawlctl_sets_is_refused(administrator):
     assert job.phase == "inactive"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "value"),
     [
         ("open_requests", 0),
@@ -121,7 +120,7 @@ def test_a_value_that_cannot_be_is_refused_by_its_field(administrator, field, va
     assert not ThrottlePolicy.objects.exists()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "address",
     [
         "/api/v1/",
@@ -146,8 +145,8 @@ def test_an_unknown_address_is_not_found(administrator, address):
     assert_problem(administrator.get(address), 404, "not_found")
 
 
-@pytest.mark.parametrize("verb", sorted(VERBS))
-@pytest.mark.parametrize("job", [77, 9999999999999999999])
+@each_row("verb", sorted(VERBS))
+@each_row("job", [77, 9999999999999999999])
 def test_an_action_on_an_unknown_job_is_not_found(administrator, verb, job):
     assert_problem(administrator.post(f"/api/v1/jobs/{job}/{verb}/"), 404, "not_found")
 
@@ -166,7 +165,7 @@ def test_a_wrong_method_gets_the_allowed_ones(administrator):
     assert "POST" in response["Allow"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "field"),
     [
         ("limit=0", "limit"),

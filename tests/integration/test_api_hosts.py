@@ -6,6 +6,7 @@ from jobs.models import Bin, BinState, CounterDelta, ThrottlePolicy
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON, register_node
 from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
+from tests.support.tables import each_row
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_hosts_are_listed_by_name_and_state_in_pages(connection):
     assert names("") == [*(f"h{number}.example" for number in range(5)), "x.example"]
 
 
-@pytest.mark.parametrize("query", ["?state=odd", "?limit=1000", "?cursor=odd", "?colour=red"])
+@each_row("query", ["?state=odd", "?limit=1000", "?cursor=odd", "?colour=red"])
 def test_an_invalid_query_is_refused(db, query):
     assert_problem(
         client_of("viewer").get(f"/api/v1/hosts/{query}"), 400, "invalid", fields=[query[1:].partition("=")[0]]

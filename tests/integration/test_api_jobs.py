@@ -9,6 +9,7 @@ from jobs.lifecycle.job import TRANSITIONS, Pause, Phase
 from jobs.lifecycle.table import Owner
 from jobs.models import CounterDelta, Job, JobEvent, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from tests.support.api import assert_problem, client_of, make_job, make_world, set_phase
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -110,7 +111,7 @@ def test_an_address_that_was_stored_with_a_password_is_shown_without(wanted):
     assert b"sentinel" not in client.get(JOBS).content + client.get("/api/v1/seeds/").content
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "fields"),
     [
         ({"name": ""}, ["name"]),
@@ -141,7 +142,7 @@ def test_an_invalid_job_is_refused_by_its_field(administrator, wanted, changes, 
     assert not Job.objects.exists()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("specification", "field"),
     [
         ({"include": ["("]}, "specification"),
@@ -162,7 +163,7 @@ def test_a_name_that_is_taken_is_refused(administrator, wanted):
     assert_problem(administrator.post(JOBS, wanted), 409, "name_taken", fields=["name"])
 
 
-@pytest.mark.parametrize("rules", [{"exclude": ["docs"]}, {"include": ["/other/"]}])
+@each_row("rules", [{"exclude": ["docs"]}, {"include": ["/other/"]}])
 def test_a_job_whose_rules_refuse_its_seed_is_not_saved(administrator, wanted, rules):
     refused = administrator.post(JOBS, {**wanted, "specification": rules})
 
@@ -237,7 +238,7 @@ def test_a_job_is_started_paused_resumed_and_aborted(operator):
     assert set(JobEvent.objects.exclude(kind="created").values_list("made_by", flat=True)) == {"a operator"}
 
 
-@pytest.mark.parametrize("send", ["delete", "post"])
+@each_row("send", ["delete", "post"])
 def test_a_deleted_job_is_on_its_way(administrator, send):
     job = make_job()
 

@@ -6,6 +6,7 @@ from crawlctl.access.roles import ADMINISTRATOR, VIEWER
 from jobs.connectors.repository.base import hash_of
 from jobs.models import OutputConnection, QueueItem
 from tests.support.api import assert_problem, client_of, make_documents, make_job, make_world
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -25,7 +26,7 @@ def names(client, **asked):
     return [output["name"] for output in client.get(OUTPUTS, asked).json()["results"]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("search", "found"),
     [
         ("docs", ["Docs nightly", "docs.example.com"]),
@@ -42,7 +43,7 @@ def test_names_are_found_by_the_start_of_their_words(administrator, search, foun
     assert names(administrator, search=search) == found
 
 
-@pytest.mark.parametrize("search", ["-", " . ", "''"])
+@each_row("search", ["-", " . ", "''"])
 def test_a_search_without_a_word_is_refused(administrator, search):
     assert_problem(administrator.get(OUTPUTS, {"search": search}), 400, "invalid", fields=["search"])
 
@@ -69,7 +70,7 @@ def test_a_cursor_of_another_order_is_refused(administrator):
     assert_problem(refused, 400, "invalid", fields=["cursor"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("things", "ordering"),
     [
         ("jobs", "-name"),

@@ -13,6 +13,7 @@ from jobs.state import channels
 from jobs.throttling.windows import EVERY_DAY
 from tests.support.api import assert_problem, client_of, make_job, make_user, set_phase
 from tests.support.factories import make_bin, make_rule
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -171,14 +172,14 @@ def test_a_list_of_policies_shows_the_first_rules_and_one_shows_all(administrato
 DENYING = {"rules": [{"pattern": "bad.example", "denies": True}]}
 
 
-@pytest.mark.parametrize("said", [{"holds_everywhere": True}, DENYING])
+@each_row("said", [{"holds_everywhere": True}, DENYING])
 def test_creating_a_cluster_wide_policy_needs_its_permission(apprentice, said):
     assert_problem(apprentice.post(POLICIES, {"name": "x"} | said), 403, "permission_denied")
     assert_problem(apprentice.post(f"{POLICIES}preview/", {"name": "x"} | said), 403, "permission_denied")
     assert not ThrottlePolicy.objects.exists()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"min_gap": 9},
@@ -194,7 +195,7 @@ def test_changing_a_cluster_wide_policy_needs_its_permission(administrator, appr
     assert administrator.get(address_of(made)).json()["version"] == made["version"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "rules",
     [
         [],
@@ -220,7 +221,7 @@ def test_a_user_who_may_not_deny_may_change_other_limits(administrator, apprenti
 # --- Refusals --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "field", "sentence"),
     [
         ({"starts": 0, "period": "minute"}, "starts", "To fetch nothing, write a rule that denies."),
@@ -246,7 +247,7 @@ def test_a_policy_that_cannot_be_is_refused_by_its_field(administrator, said, fi
     assert not ThrottlePolicy.objects.exists()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "field", "sentence"),
     [
         ({}, "", "It changes nothing"),
@@ -288,7 +289,7 @@ def test_a_rule_that_cannot_be_is_refused_by_its_place_and_field(administrator, 
 NIGHT = {"from_time": "22:00", "to_time": "06:00"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("earlier", "later"),
     [
         ({"min_gap": 2}, {"pattern": "a.example", "denies": True}),
@@ -346,7 +347,7 @@ def test_that_nothing_paces_bins_has_to_be_meant_once(administrator):
     assert changed.json()["unlimited"] is True
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "gap"),
     [
         ({}, 1.0),
@@ -360,7 +361,7 @@ def test_a_policy_without_a_gap_gets_one_only_where_nothing_else_paces_it(admini
     assert store(administrator, **said)["min_gap"] == gap
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "what"),
     [
         ({"min_gap": 1.0}, "a gap of 1 s"),
@@ -390,12 +391,12 @@ def test_a_gap_that_is_longer_than_the_rate_is_named_in_the_answer(administrator
     assert made["warnings"] == ["120 starts a minute are one every 0.5 s, and the least gap is 1 s: the gap holds."]
 
 
-@pytest.mark.parametrize("said", [{"starts": 600, "period": "minute"}, {"bytes_per_second": 9_000}])
+@each_row("said", [{"starts": 600, "period": "minute"}, {"bytes_per_second": 9_000}])
 def test_a_rate_or_bytes_pace_bins_as_a_gap_does(administrator, said):
     assert store(administrator, min_gap=0, **said)["min_gap"] == 0.0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "sentence"),
     [
         ({"min_gap": 2, "starts": 1, "period": "second"}, "the least gap is 2 s: the gap holds"),

@@ -12,6 +12,7 @@ from django.test import AsyncClient
 from crawlctl.access.roles import VIEWER
 from jobs.models import Activity, QueueItem
 from tests.support.api import NOON, assert_problem, client_of, make_documents, make_job, make_user
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -240,7 +241,7 @@ def test_a_spreadsheet_is_given_no_formula(job):
     assert row["identifier"] == '\'=HYPERLINK("http://evil.test/","click"),"x"'
 
 
-@pytest.mark.parametrize("report", DOCUMENTS)
+@each_row("report", DOCUMENTS)
 def test_a_file_is_refused_before_a_byte_is_sent(viewer, report):
     assert_problem(viewer.get(f"{REPORTS}{report}/csv/?identifier=("), 400, "invalid", fields=["identifier"])
     assert_problem(viewer.get(f"{REPORTS}{report}/xml/"), 404, "not_found")
@@ -249,7 +250,7 @@ def test_a_file_is_refused_before_a_byte_is_sent(viewer, report):
 # --- Refusals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "field"),
     [
         ("history/?entity=(", "entity"),
@@ -286,7 +287,7 @@ def test_a_report_that_takes_too_long_says_so(viewer, job, monkeypatch):
     assert "Choose a shorter time" in assert_problem(problem, 503, "too_slow")["detail"]
 
 
-@pytest.mark.parametrize("report", [*HISTORY, *DOCUMENTS])
+@each_row("report", [*HISTORY, *DOCUMENTS])
 def test_only_roles_read_reports(report):
     assert client_of(VIEWER).get(f"{REPORTS}{report}/").status_code == 200
     assert client_of().get(f"{REPORTS}{report}/").status_code == 403

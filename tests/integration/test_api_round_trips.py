@@ -13,6 +13,7 @@ from jobs.models import Job, Seed
 from nodes.api.base import ContractView
 from nodes.models import SettingsVersion
 from tests.support.api import assert_problem, client_of, make_world, set_phase
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -89,7 +90,7 @@ def test_a_policy_without_a_pace_can_be_copied(administrator):
     assert copied.status_code == 201, copied.content
 
 
-@pytest.mark.parametrize("field", ["id", "status", "run_no", "created_at", "allowed"])
+@each_row("field", ["id", "status", "run_no", "created_at", "allowed"])
 def test_a_changed_read_only_field_is_refused_by_name(administrator, world, field):
     address = f"{JOBS}{world.job.pk}/"
     shown = administrator.get(address).json()
@@ -131,7 +132,7 @@ def test_a_seed_that_is_left_out_goes_and_the_others_stay(administrator, world):
     }
 
 
-@pytest.mark.parametrize("ids", [[77], ["same", "same"]])
+@each_row("ids", [[77], ["same", "same"]])
 def test_a_seed_of_another_id_is_refused(administrator, world, ids):
     address = f"{JOBS}{world.job.pk}/"
     (seed,) = administrator.get(address).json()["seeds"]
@@ -297,7 +298,7 @@ def test_options_of_nothing_is_not_found():
 # --- Types -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "body", "field"),
     [
         ("/api/v1/deny-list/", {"pattern": 0, "reason": "they called"}, "pattern"),

@@ -8,6 +8,7 @@ from crawlctl.access.roles import ADMINISTRATOR
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, ScheduleWindow, Seed, ThrottlePolicy
 from tests.support.api import assert_problem, client_of, make_job, set_phase
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -79,7 +80,7 @@ def test_a_new_schedule_makes_up_for_nothing_that_was_before_it(administrator, w
     assert Job.objects.get().schedule_checked_at.year > 2020
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "fields"),
     [
         ({"kind": "sometimes"}, ["kind"]),
@@ -163,7 +164,7 @@ def test_a_seed_that_is_sent_as_it_is_stays_as_it_is(administrator):
     assert Seed.objects.get().seeded_run == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "fields"),
     [
         ({"name": "other"}, ["name"]),

@@ -19,6 +19,7 @@ from crawlctl.access.roles import VIEWER
 from crawlctl.access.tokens import MOST_OF_A_USER
 from crawlctl.models import LoginAttempt
 from tests.support.api import PASSWORD, assert_problem, client_of, make_user
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -97,7 +98,7 @@ def test_a_role_that_was_taken_away_ends_at_once(user):
     assert_problem(client.get(JOBS), 403, "permission_denied")
 
 
-@pytest.mark.parametrize("token", ["", "x", "two words", "\u00e9", "a\0b", "0" * 64, "'; --", "x" * 10_000])
+@each_row("token", ["", "x", "two words", "\u00e9", "a\0b", "0" * 64, "'; --", "x" * 10_000])
 def test_an_invalid_token_gives_no_access(user, token):
     log_in()
 
@@ -124,7 +125,7 @@ def test_a_session_has_no_token_to_give_back():
     assert_problem(client_of(VIEWER).delete(TOKEN), 401, "not_authenticated")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "fields"),
     [
         ({}, ["username", "password"]),

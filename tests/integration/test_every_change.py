@@ -16,6 +16,7 @@ from nodes.models import ClusterRequest, NodeEvent
 from tests.integration.test_roles import OPERATIONS, address
 from tests.support.api import PASSWORD, assert_problem, client_of, make_user, make_world
 from tests.support.changes_by_api import CHANGES, OF_LOG_INS, PREVIEWS, make_unused
+from tests.support.tables import each_row
 from tests.support.task_kinds import NAMED
 
 pytestmark = pytest.mark.django_db
@@ -23,8 +24,8 @@ pytestmark = pytest.mark.django_db
 SAFE = {"get", "head", "options"}
 UNSAFE = {name: (method, path) for name, method, path in OPERATIONS if method not in SAFE}
 
-each_change = pytest.mark.parametrize("name", sorted(CHANGES))
-each_change_of_a_thing = pytest.mark.parametrize("name", sorted(name for name in CHANGES if CHANGES[name].thing))
+each_change = each_row("name", sorted(CHANGES))
+each_change_of_a_thing = each_row("name", sorted(name for name in CHANGES if CHANGES[name].thing))
 
 
 @pytest.fixture(autouse=True)

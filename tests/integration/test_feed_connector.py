@@ -13,6 +13,7 @@ from jobs.connectors.repository.web.fetch import Fetcher
 from jobs.connectors.repository.web.robots import RobotsTable
 from tests.support.free_pace import FreePace
 from tests.support.hostile import HostileSite, answer, redirect
+from tests.support.tables import each_row
 
 PAGE = b"<title>A page</title><p>Words <a href=/c>c</a>"
 
@@ -144,7 +145,7 @@ async def test_a_feed_that_robots_txt_forbids_is_not_requested(fetcher):
     assert outcome.code == "ROBOTS"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "field"),
     [
         ({"seeds": ["nonsense"]}, "seeds"),

@@ -17,6 +17,7 @@ from jobs.connectors.repository.filesystem.paths import identifier_of, path_of
 from jobs.connectors.repository.filesystem.specification import FileSpecification
 from jobs.connectors.repository.kind import Asked, Seeding, SeedingFailed
 from tests.support.free_pace import FreePace
+from tests.support.tables import each_row
 
 LONG_AGO = 1_600_000_000
 
@@ -347,7 +348,7 @@ def test_seeds_outside_of_the_roots_are_refused():
     assert "seeds" in check(configuration=roots, seeds=["http://a.example/"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("configuration", "specification", "field"),
     [
         ({}, {}, "roots"),

@@ -18,6 +18,7 @@ from jobs.queries.reports.simple_history import SORTS, read_simple_history, read
 from nodes.errors import TooSlow
 from tests.support.api import make_job
 from tests.support.cluster import NOON, seconds
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -72,7 +73,7 @@ def test_a_stretch_of_time_has_its_beginning_and_not_its_end(job):
     assert identifiers(simple()) == ["1", "0"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "found"),
     [
         ({"entity": "a$"}, ["a"]),
@@ -113,8 +114,8 @@ def test_the_history_of_a_deleted_job_is_still_shown(job):
     assert (line.job, line.job_id) == ("", None)
 
 
-@pytest.mark.parametrize("descending", [True, False])
-@pytest.mark.parametrize("sort", SORTS)
+@each_row("descending", [True, False])
+@each_row("sort", SORTS)
 def test_pages_in_every_order_have_each_row_once(job, sort, descending):
     for number in range(7):
         happen(job, number // 3, entity=f"page {number % 4}", bytes=[None, 1, 2][number % 3], seconds=None)
@@ -176,7 +177,7 @@ def test_activities_of_a_report_include_outputs_that_hold_documents(job):
 # --- Patterns ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("field", ["entity", "code"])
+@each_row("field", ["entity", "code"])
 def test_an_invalid_pattern_is_refused_by_its_field_even_without_rows(field):
     with pytest.raises(BadPattern) as refused:
         simple(**{field: "a(b"})

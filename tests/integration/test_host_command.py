@@ -7,6 +7,7 @@ from jobs.models import Bin
 from jobs.verbs import deny_list
 from nodes.models import NodeEvent
 from tests.support.factories import make_bin
+from tests.support.tables import each_row
 
 # The command closes the database connection after it checks the tables.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -70,7 +71,7 @@ def test_an_impossible_action_gives_the_reason_and_exits_with_1():
     assert refused("*.example.org", "allow") == (1, "Nothing denies *.example.org.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "sentence"),
     [
         ((HOST,), f"Host {HOST} does not exist."),

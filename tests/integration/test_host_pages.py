@@ -17,6 +17,7 @@ from nodes.web.topics import TopicUnknown
 from tests.support.api import make_user, set_phase
 from tests.support.cluster import NOON, register_node, seconds
 from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
+from tests.support.tables import each_row
 
 
 def visitor(role="viewer"):
@@ -247,7 +248,7 @@ def test_a_host_is_not_stopped_without_a_reason(busy):
     assert Bin.objects.get().stopped_at is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "name"),
     [
         ("New.Example", "new.example"),
@@ -266,7 +267,7 @@ def test_a_host_that_no_crawl_has_reached_is_stopped_by_its_name(db, typed, name
     assert (stopped.namespace, stopped.name, stopped.stopped_why, stopped.is_known) == ("web", name, "never", False)
 
 
-@pytest.mark.parametrize("typed", ["", "a b", "ftp://a.example/", "http://", "a.example:99999"])
+@each_row("typed", ["", "a b", "ftp://a.example/", "http://", "a.example:99999"])
 def test_an_address_without_a_host_is_refused(db, typed):
     answer = visitor("administrator").post("/hosts/denied/", {"pattern": typed, "reason": "never", "stop": ""})
 
@@ -321,7 +322,7 @@ def test_rules_of_other_policies_that_deny_everywhere_are_on_the_list(connection
     assert "*.shop" not in shown
 
 
-@pytest.mark.parametrize("pattern", ["", "*", "**", "a b", "http://a.example/", "/srv/files:1", "bü*.example"])
+@each_row("pattern", ["", "*", "**", "a b", "http://a.example/", "/srv/files:1", "bü*.example"])
 def test_an_invalid_pattern_and_every_host_cannot_be_denied(db, pattern):
     answer = visitor("administrator").post(
         "/hosts/denied/", {"pattern": pattern, "reason": "they asked", "confirm": "on", "deny": ""}

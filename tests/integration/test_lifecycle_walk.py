@@ -12,6 +12,7 @@ from jobs.verbs import control
 from nodes.errors import Invalid, Unknown
 from tests.support.cluster import NOON
 from tests.support.factories import make_job
+from tests.support.tables import each_row
 
 ACTIVE = {"phase": Phase.ACTIVE}
 # An example state of each situation.
@@ -56,8 +57,8 @@ def test_every_situation_is_walked():
     assert {name: situation_of(JobState(**facts)) for name, facts in IN.items()} == {name: name for name in IN}
 
 
-@pytest.mark.parametrize("name", [name for name in TRANSITIONS if name != "go"])
-@pytest.mark.parametrize("situation", IN)
+@each_row("name", [name for name in TRANSITIONS if name != "go"])
+@each_row("situation", IN)
 def test_a_transition_is_made_and_recorded_or_refused_and_nothing_is(job, situation, name):
     row = TRANSITIONS[name]
     put(job, **IN[situation], **(row.requires if situation in row.sources else {}))
@@ -88,7 +89,7 @@ def test_a_job_that_is_not_there_cannot_be_moved(db):
         make_transition(404, "start", made_by="a test", now=NOON)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "facts",
     [
         {"phase": Phase.INACTIVE, "pause": Pause.PAUSED},
@@ -119,7 +120,7 @@ def test_a_job_without_a_seed_or_an_output_is_not_started(job):
     assert Job.objects.get(pk=job.pk).phase == Phase.INACTIVE
 
 
-@pytest.mark.parametrize("verb", ["start", "pause", "resume", "abort", "restart", "delete"])
+@each_row("verb", ["start", "pause", "resume", "abort", "restart", "delete"])
 def test_two_equal_requests_make_one_transition(job, verb):
     where = {
         "start": "inactive",

@@ -35,6 +35,7 @@ from jobs.verbs.control import VERBS
 from nodes.models import MainTerm, Node
 from tests.support.api import NOON, make_documents, make_job, make_node, make_user, set_phase
 from tests.support.factories import make_lane
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -140,7 +141,7 @@ def _own_paths():
 _NO_PAGES = {"/login/", "/logout/", "/admin/login/", "/admin/logout/", "/metrics"}
 
 
-@pytest.mark.parametrize("path", sorted(set(_own_paths()) - _NO_PAGES))
+@each_row("path", sorted(set(_own_paths()) - _NO_PAGES))
 def test_without_a_login_every_page_leads_to_the_login(client, path):
     response = client.get(path)
 
@@ -148,13 +149,13 @@ def test_without_a_login_every_page_leads_to_the_login(client, path):
     assert response["Location"].startswith("/login/") or "/admin/login/" in response["Location"]
 
 
-@pytest.mark.parametrize("path", PAGES)
+@each_row("path", PAGES)
 def test_a_user_without_a_role_is_refused(path):
     assert page_client().get(path).status_code == 403
 
 
-@pytest.mark.parametrize("path", PAGES)
-@pytest.mark.parametrize("role", ["viewer", "operator", "administrator"])
+@each_row("path", PAGES)
+@each_row("role", ["viewer", "operator", "administrator"])
 def test_every_role_sees_every_page_while_there_is_nothing(role, path):
     assert page_client(role).get(path).status_code == 200
 
@@ -165,9 +166,7 @@ def test_the_set_up_is_open_to_roles_and_closed_to_others():
     assert page_client().get("/admin/jobs/job/add/").status_code == 302
 
 
-@pytest.mark.parametrize(
-    "path", [*PAGES, "/login/", "/manual/", "/admin/jobs/job/", "/api/v1/jobs/", "/absent/", "/metrics"]
-)
+@each_row("path", [*PAGES, "/login/", "/manual/", "/admin/jobs/job/", "/api/v1/jobs/", "/absent/", "/metrics"])
 def test_no_browser_keeps_pages_of_a_logged_in_user(path):
     assert "no-store" in page_client("administrator").get(path)["Cache-Control"]
 
@@ -224,7 +223,7 @@ def _buttons(html):
     return set(re.findall(r'<button[^>]* name="transition"[^>]* value="([^"]+)"', shown))
 
 
-@pytest.mark.parametrize("state", _STATES)
+@each_row("state", _STATES)
 def test_a_job_offers_exactly_the_legal_buttons(state):
     job = make_job()
     set_phase(job, **_STATES[state])
@@ -238,7 +237,7 @@ def test_a_job_offers_exactly_the_legal_buttons(state):
     assert _buttons(html) == {row.verb for row in allowed_transitions(job.state, owner=Owner.OPERATOR)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("role", "buttons"),
     [("viewer", set()), ("operator", STARTS), ("administrator", STARTS | {"delete"})],
 )
@@ -271,7 +270,7 @@ def test_a_refused_transition_says_its_sentence_and_changes_nothing():
     assert "cannot pause while it is “Not running”" in response.content.decode()
 
 
-@pytest.mark.parametrize("name", VERBS)
+@each_row("name", VERBS)
 def test_no_transition_follows_from_a_get_nor_from_a_role_that_may_not(name):
     job = make_job()
     viewer = page_client("viewer")
@@ -296,7 +295,7 @@ def test_a_post_without_a_token_is_refused():
     assert client.post(f"/jobs/{job.pk}/transition/", {"transition": "start"}).status_code == 403
 
 
-@pytest.mark.parametrize("name", sorted({row.verb for row in TRANSITIONS.values()} - VERBS.keys()))
+@each_row("name", sorted({row.verb for row in TRANSITIONS.values()} - VERBS.keys()))
 def test_transitions_of_loops_are_no_actions(name):
     job = make_job()
 
@@ -335,7 +334,7 @@ def test_the_overview_counts_the_documents_of_running_jobs_by_state():
     assert 'data-cell="waiting">5<' in html
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("nodes", "headline"),
     [((), "No progress"), (("manager",), "No progress"), (("manager", "worker"), ">Waiting<")],
 )
@@ -373,7 +372,7 @@ def test_the_overview_takes_nodes_that_fell_silent_for_dead():
     assert "No progress" in page_client("viewer").get("/").content.decode()
 
 
-@pytest.mark.parametrize(("documents", "rate"), [(250, "2.5"), (2500, "25"), (4, "0.04")])
+@each_row(("documents", "rate"), [(250, "2.5"), (2500, "25"), (4, "0.04")])
 def test_a_run_that_has_ended_shows_its_average_rate(documents, rate):
     job = make_job()
     set_phase(job, started_at=NOON, ended_at=NOON + dt.timedelta(seconds=100), run_end="finished")
@@ -457,7 +456,7 @@ def test_documents_are_listed_a_page_at_a_time_each_once():
     assert set(seen) == every
 
 
-@pytest.mark.parametrize("state", STATES)
+@each_row("state", STATES)
 def test_each_state_can_be_a_filter(state):
     assert page_client("viewer").get("/documents/", {"state": state}).status_code == 200
 
@@ -489,9 +488,7 @@ def test_a_document_is_found_by_its_address_in_any_spelling():
     assert [row["identifier"] for row in response.context["rows"]] == ["http://docs.test/a"]
 
 
-@pytest.mark.parametrize(
-    "query", ["after=nonsense", "state=odd", "job=x", "job=99999999999999999999", "host=%00", "address=%00"]
-)
+@each_row("query", ["after=nonsense", "state=odd", "job=x", "job=99999999999999999999", "host=%00", "address=%00"])
 def test_odd_filters_get_a_page(query):
     assert page_client("viewer").get(f"/documents/?{query}").status_code == 200
 
@@ -613,7 +610,7 @@ def test_the_form_of_a_new_job_shows_the_thresholds_of_its_guard():
     assert form["guard_documents"].label == "Approval threshold (documents removed)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "sentence"),
     [
         ({"seeds-0-urls": ""}, "This field is required."),
@@ -750,7 +747,7 @@ def test_the_browser_edits_seeds_priority_and_schedule_of_a_running_job():
     assert client.get(address).status_code == 200
 
 
-@pytest.mark.parametrize(("role", "phase"), [("administrator", Phase.SHUTTING_DOWN), ("viewer", Phase.INACTIVE)])
+@each_row(("role", "phase"), [("administrator", Phase.SHUTTING_DOWN), ("viewer", Phase.INACTIVE)])
 def test_a_user_who_cannot_change_a_job_is_sent_to_its_page(role, phase):
     job = make_job()
     set_phase(job, phase=phase)
@@ -760,7 +757,7 @@ def test_a_user_who_cannot_change_a_job_is_sent_to_its_page(role, phase):
     assert client.post(address, _job_form()).status_code == 403
 
 
-@pytest.mark.parametrize("role", ["operator", "administrator"])
+@each_row("role", ["operator", "administrator"])
 def test_jobs_are_started_from_their_list(role):
     job = make_job()
 

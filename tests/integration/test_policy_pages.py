@@ -12,6 +12,7 @@ from jobs.models import BinLimit, ThrottlePolicy
 from jobs.verbs import policies
 from tests.support.api import make_job, make_user
 from tests.support.factories import make_bin
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -104,7 +105,7 @@ def test_a_probably_unintended_value_gets_a_warning(administrator):
     assert "the least gap is 1 s: the gap holds" in sentences(response)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "sentence"),
     [
         ({"min_gap": "0"}, "Nothing would limit the rate"),
@@ -122,7 +123,7 @@ def test_an_invalid_policy_is_refused_with_its_sentence(administrator, said, sen
     assert ThrottlePolicy.objects.count() == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "sentence"),
     [
         ({"pattern": "a.example"}, "It changes nothing"),
@@ -260,7 +261,7 @@ def test_a_preview_of_an_invalid_change_shows_the_reason(administrator):
 # --- Permissions -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("role", [VIEWER, OPERATOR])
+@each_row("role", [VIEWER, OPERATOR])
 def test_policies_are_changed_by_administrators(role):
     policy = ThrottlePolicy.objects.create(name="gentle")
     client = client_of(role)
@@ -270,7 +271,7 @@ def test_policies_are_changed_by_administrators(role):
     assert "Preview" not in sentences(client.get(change_of(policy)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said", [form(holds_everywhere="on"), form({"pattern": "a.example", "denies": "on"}), form(denied="a.example")]
 )
 def test_cluster_actions_are_only_for_users_who_may_limit_it(said):

@@ -10,6 +10,7 @@ from django.test import Client
 
 from jobs.models import Activity, QueueItem
 from tests.support.api import make_documents, make_job, make_user
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -54,7 +55,7 @@ def chart(text):
     return json.loads(html.unescape(match[1])) if match else None
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_every_report_is_whole_where_there_is_nothing(viewer, page):
     text = show(viewer, page)
 
@@ -173,7 +174,7 @@ def test_the_queue_is_shown_by_class(viewer, job):
     assert [series["label"] for series in chart(text)["series"]] == ["Inactive", "Ready for processing"]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_a_bad_pattern_is_shown_beside_its_field(viewer, page):
     field = "entity" if page in HISTORY else "identifier"
 
@@ -183,7 +184,7 @@ def test_a_bad_pattern_is_shown_beside_its_field(viewer, page):
     assert "<tbody>" not in text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "says"),
     [
         ("after=forged", "Invalid page for this report"),
@@ -197,7 +198,7 @@ def test_an_invalid_query_is_explained(viewer, query, says):
     assert says in show(viewer, "history", query)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_crawled_markup_stays_text(viewer, job, page):
     hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
     happen(job, entity=hostile, result_code=hostile, result_description=hostile)
@@ -211,7 +212,7 @@ def test_crawled_markup_stays_text(viewer, job, page):
     assert "<img src=x" not in text
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_reports_are_for_roles(page):
     client = Client()
     assert client.get(f"/reports/{page}/").status_code == 302

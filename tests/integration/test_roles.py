@@ -12,6 +12,7 @@ from rest_framework.views import APIView
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, ROLES, VIEWER, write_roles
 from jobs.verbs.control import VERBS
 from tests.support.api import assert_problem, client_of, document_id, make_user, make_world, token_client_of
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -146,10 +147,10 @@ OPERATIONS = sorted(operations())
 
 
 def every_operation(*, of_the_crawl=False):
-    """Parametrise by all operations, or by all that show or change the crawl."""
+    """Run a test for all operations, or for all that show or change the crawl."""
     free = {"token_create", "token_destroy", "schema_retrieve"} if of_the_crawl else set()
     chosen = [operation for operation in OPERATIONS if operation[0] not in free]
-    return pytest.mark.parametrize(("operation", "method", "path"), chosen, ids=[name for name, _, _ in chosen])
+    return each_row(("operation", "method", "path"), chosen, ids=[name for name, _, _ in chosen])
 
 
 def address(path, world):
@@ -179,24 +180,39 @@ def test_every_operation_has_a_least_role():
     assert sorted(LEAST_ROLE) == [operation for operation, _, _ in OPERATIONS]
 
 
-@every_operation()
-@pytest.mark.parametrize("role", IN_RISING_ORDER)
-def test_an_operation_is_for_its_least_role_and_above(operation, method, path, role):
-    target = address(path, make_world())
-    client = APIClient() if role == ANYBODY else token_client_of(role)
+@pytest.fixture
+def world():
+    return make_world()
 
-    status = client.generic(method.upper(), target, "{}", content_type="application/json").status_code
+
+@pytest.fixture
+def clients():
+    """Return a client of each role."""
+    return {role: APIClient() if role == ANYBODY else token_client_of(role) for role in IN_RISING_ORDER}
+
+
+@every_operation()
+@each_row("role", IN_RISING_ORDER)
+def test_an_operation_is_for_its_least_role_and_above(operation, method, path, role, world, clients):
+    target = address(path, world)
+
+    response = clients[role].generic(method.upper(), target, "{}", content_type="application/json")
 
     may = IN_RISING_ORDER.index(role) >= IN_RISING_ORDER.index(LEAST_ROLE[operation])
     refusal = 401 if role == ANYBODY else 403
+    status = response.status_code
     assert (status not in {401, 403}) if may else (status == refusal)
 
 
-@every_operation(of_the_crawl=True)
-def test_a_user_without_a_role_may_do_nothing(operation, method, path):
-    client = client_of()
+@pytest.fixture
+def stranger():
+    """Return a client of a user without a role."""
+    return client_of()
 
-    response = client.generic(method.upper(), address(path, make_world()), "{}", content_type="application/json")
+
+@every_operation(of_the_crawl=True)
+def test_a_user_without_a_role_may_do_nothing(operation, method, path, world, stranger):
+    response = stranger.generic(method.upper(), address(path, world), "{}", content_type="application/json")
 
     assert_problem(response, 403, "permission_denied")
 
@@ -212,7 +228,7 @@ def test_a_view_that_names_no_permission_is_closed_even_to_a_superuser():
     assert NewView.as_view()(request).status_code == 403
 
 
-@pytest.mark.parametrize("verb", sorted(VERBS))
+@each_row("verb", sorted(VERBS))
 def test_reading_an_action_changes_nothing(verb):
     world = make_world()
 
@@ -246,7 +262,7 @@ def test_each_role_includes_the_one_below_it():
     assert ROLES[VIEWER] < ROLES[OPERATOR] < ROLES[ADMINISTRATOR]
 
 
-@pytest.mark.parametrize("role", ROLES)
+@each_row("role", ROLES)
 def test_all_permissions_of_a_role_exist(role):
     held = {
         f"{permission.content_type.app_label}.{permission.codename}"

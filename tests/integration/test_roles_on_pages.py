@@ -10,6 +10,7 @@ from jobs.verbs.control import VERBS
 from nodes.distributed.pages import urls as of_distributed_jobs
 from tests.integration.test_roles import ADMINISTRATOR, ANYBODY, IN_RISING_ORDER, LEAST_ROLE, OPERATOR, VIEWER
 from tests.support.api import make_user, make_world
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -95,21 +96,21 @@ def assert_open_from(least, ask):
             assert leads_to_login if role == ANYBODY else response.status_code == 403, role
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - ONLY_CHANGE))
+@each_row("name", sorted(set(NAMES) - ONLY_CHANGE))
 def test_a_page_is_read_from_its_least_role_on(name):
     path = reverse(name) if name == "drills" else address(name, make_world())
 
     assert_open_from(LEAST_READER.get(name, VIEWER), lambda client: client.get(path))
 
 
-@pytest.mark.parametrize(("name", "operation"), sorted(CHANGES.items()))
+@each_row(("name", "operation"), sorted(CHANGES.items()))
 def test_a_page_allows_the_same_changes_as_the_api_for_each_role(name, operation):
     path = address(name, make_world())
 
     assert_open_from(LEAST_ROLE[operation], lambda client: client.post(path))
 
 
-@pytest.mark.parametrize("verb", sorted(VERBS))
+@each_row("verb", sorted(VERBS))
 def test_a_button_of_a_job_is_for_the_role_of_its_operation(verb):
     path = address("job-transition", make_world())
 
@@ -118,7 +119,7 @@ def test_a_button_of_a_job_is_for_the_role_of_its_operation(verb):
     )
 
 
-@pytest.mark.parametrize(("form", "operation"), sorted(FORMS.items()), ids=[f"{m}-{a}" for m, a in sorted(FORMS)])
+@each_row(("form", "operation"), sorted(FORMS.items()), ids=[f"{m}-{a}" for m, a in sorted(FORMS)])
 def test_a_form_of_the_set_up_is_for_the_role_of_its_operation(form, operation):
     model, action = form
     things = {

@@ -11,6 +11,7 @@ from nodes.models import SettingsVersion
 from nodes.settings import versions
 from nodes.settings.effective import Effective
 from tests.support.api import make_node, make_user
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -58,7 +59,7 @@ def test_a_file_can_be_stored():
     assert SettingsVersion.objects.get().document == FEW
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("document", "sentence"),
     [
         ('{"worker": {"claimed": 0}}', "This must be a whole number from 1 to 100000."),

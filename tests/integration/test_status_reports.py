@@ -26,6 +26,7 @@ from jobs.queries.reports.queue_status import read_queue_status
 from tests.support.api import make_documents, make_job
 from tests.support.cluster import NOON, seconds
 from tests.support.factories import count_folded
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -154,9 +155,7 @@ def test_states_and_statuses_are_those_of_manifoldcf(world):
             assert (name in names) == (status_of(facts, now=NOON) == status), facts
 
 
-@pytest.mark.parametrize(
-    ("now", "status"), [(PAST, Status.WAITING_FOR_PROCESSING), (NOON, Status.READY_FOR_PROCESSING)]
-)
+@each_row(("now", "status"), [(PAST, Status.WAITING_FOR_PROCESSING), (NOON, Status.READY_FOR_PROCESSING)])
 def test_lanes_are_ready_by_the_time_of_the_question(now, status):
     make_documents(make_job(), 1, stage=Stage.PENDING, check_time=NOON - seconds(0.5))
 
@@ -202,7 +201,7 @@ def test_counts_by_class_are_exact(world):
         assert counts_of(line) == of_class
 
 
-@pytest.mark.parametrize("state", State)
+@each_row("state", State)
 def test_counts_can_be_those_of_a_state(world, state):
     (line,) = read_queue_status(asked(states=[state]), limit=9).lines
 
@@ -241,7 +240,7 @@ def listed(**facts):
     return [line for page in read_all_document_status(asked(**facts)) for line in page]
 
 
-@pytest.mark.parametrize("status", Status)
+@each_row("status", Status)
 def test_documents_of_a_status_are_listed_and_no_others(world, status):
     lines = listed(statuses=[status])
 

@@ -15,6 +15,7 @@ from jobs.throttling.windows import ALWAYS, Window
 from jobs.verbs import policies
 from tests.support.factories import make_job, make_policy, make_rule
 from tests.support.rival import Rival
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -96,7 +97,7 @@ def version_of(policy):
     return ThrottlePolicy.objects.values_list("version", flat=True).get(pk=policy.pk)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         lambda policy: ThrottlePolicy.objects.filter(pk=policy.pk).update(min_gap=3.0),
@@ -160,7 +161,7 @@ def give_elsewhere(seed_id, policy):
 # --- Invalid policies ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     "facts",
     [
         {"starts": 5},
@@ -176,7 +177,7 @@ def test_half_a_rate_and_a_limit_of_none_cannot_be_stored(facts):
         make_policy(**facts)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "facts",
     [
         {"days": []},

@@ -11,6 +11,7 @@ from jobs.models import Job, OutputConnection
 from tests.integration.test_every_change import impatient, lines  # noqa: F401 (a fixture)
 from tests.support.api import make_world
 from tests.support.changes_by_api import CHANGES
+from tests.support.tables import each_row
 from tests.support.task_kinds import NAMED
 
 pytestmark = pytest.mark.django_db
@@ -132,7 +133,7 @@ def test_an_output_shows_its_kind_and_its_users(user, capsys):
     assert capsys.readouterr().out == "index: search, used by manual\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "says"),
     [
         (["output", "nowhere", "reindex"], "No output has the name 'nowhere'."),

@@ -15,6 +15,7 @@ from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed
 from jobs.connectors.repository.web.limits import Limits
 from jobs.connectors.repository.web.responses import TolerantHandler
 from tests.support.hostile import HostileSite, answer
+from tests.support.tables import each_row
 
 LIMITS = Limits(request_seconds=30.0)
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
@@ -97,7 +98,7 @@ async def test_a_response_reads_the_same_at_every_cut(sent):
         assert await content.read() == b"hello"
 
 
-@pytest.mark.parametrize("name", TOLERATED.keys() - CLEAN)
+@each_row("name", TOLERATED.keys() - CLEAN)
 async def test_a_connection_that_was_not_clean_is_not_used_again(name):
     """Bytes after a misread response would be taken for the next response."""
 
@@ -152,7 +153,7 @@ async def test_a_stray_line_break_after_a_response_keeps_the_connection():
         assert len(fetcher._exchange.kept) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sent", "code"),
     [
         pytest.param(OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nxx", "PROTOCOL", id="two different lengths"),

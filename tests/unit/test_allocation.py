@@ -13,6 +13,7 @@ from nodes.decisions.hand_over import LetGo, MoveRefused, Release, TakeBack, let
 from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen
 from nodes.lifecycle import NodeStatus
 from tests.support.cluster import TIMEOUT, seconds
+from tests.support.tables import each_row
 
 A, B, C, GONE = (UUID(int=number) for number in range(1, 5))
 
@@ -72,7 +73,7 @@ def test_a_silent_manager_gets_no_group_and_keeps_its_own_until_judged():
     )
 
 
-@pytest.mark.parametrize("status", [NodeStatus.STARTING, NodeStatus.DRAINING])
+@each_row("status", [NodeStatus.STARTING, NodeStatus.DRAINING])
 def test_without_a_manager_at_work_everything_stays_as_it_is(status):
     assert allocated(free(1), owned(2, A), among=[manager(A, status)]) == ()
 
@@ -163,7 +164,7 @@ def test_moving_an_item_to_where_it_is_takes_nothing():
     assert move(owned(1, A), to=manager(A), managers=[manager(A)]) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("item", "to", "sentence"),
     [
         (releasing(1, A, to=C), manager(B), "is moving already"),

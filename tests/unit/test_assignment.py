@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from nodes.assignment.evenly import evenly
 from nodes.assignment.weighted import weighted
+from tests.support.tables import each_row
 
 HOLDERS = ["a", "b", "c", "d"]
 WHOLE_WEIGHTS = st.integers(1, 9)
@@ -168,7 +169,7 @@ def test_a_newcomer_gets_its_share_and_no_other_node_is_disturbed():
 
 
 # Scenarios of the reference with its number of moves. Evenly may make fewer, not more.
-@pytest.mark.parametrize(
+@each_row(
     ("held", "available", "expected"),
     [
         ("0001", "01", 1),

@@ -3,11 +3,11 @@
 import time
 from functools import cache
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobs.throttling.patterns import Patterns, matches
+from tests.support.tables import each_row
 
 names = st.text("ab.:A", max_size=10)
 patterns = st.text("ab.:*A", max_size=8)
@@ -50,7 +50,7 @@ def test_a_pattern_that_matches_another_one_matches_all_its_names(wider, narrowe
         assert matches(wider, name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "name", "is_meant"),
     [
         ("*.example.com", "www.example.com", True),

@@ -2,7 +2,6 @@
 
 from itertools import count
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -11,6 +10,7 @@ from jobs.loops.worker.host_queue import BinQueue, PacedBin
 from jobs.queue.pace.close import Pace, Use
 from jobs.queue.take import PaceTaken, TurnTaken
 from jobs.throttling.limits import Limits
+from tests.support.tables import each_row
 
 
 def make_turn(turn_id, documents, *, gap=0.0, wait=0.0, bytes_per_second=None, **facts):
@@ -256,7 +256,7 @@ def test_a_new_crawl_delay_of_a_source_holds_under_looser_limits():
     assert queue.next_start == 15.0
 
 
-@pytest.mark.parametrize("limits", [Limits(2, 2.0, 500.0), Limits(2, 1.0, 100.0)])
+@each_row("limits", [Limits(2, 2.0, 500.0), Limits(2, 1.0, 100.0)])
 def test_stricter_limits_are_called_so(limits):
     queue = make_queue()
     queue.add(make_turn(1, "ab", gap=1.0, bytes_per_second=500.0), now=0.0)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from jobs.throttling.back_off import CURVE
 from jobs.throttling.pace import BYTES_WINDOW, Cadence
+from tests.support.tables import each_row
 
 RATE = 10_000.0
 
@@ -82,7 +83,7 @@ def test_a_limit_that_becomes_looser_counts_from_the_last_start_too():
     assert cadence.next_start == 12.0
 
 
-@pytest.mark.parametrize(("rate", "opens_at"), [(RATE, 30.0), (10 * RATE, 12.0), (RATE / 10, 210.0), (None, 10.0)])
+@each_row(("rate", "opens_at"), [(RATE, 30.0), (10 * RATE, 12.0), (RATE / 10, 210.0), (None, 10.0)])
 def test_unpaid_bytes_are_paid_at_the_present_rate(rate, opens_at):
     cadence = Cadence(bytes_per_second=RATE)
     cadence.start(now=10.0)
@@ -94,7 +95,7 @@ def test_unpaid_bytes_are_paid_at_the_present_rate(rate, opens_at):
     assert cadence.next_start == pytest.approx(opens_at)
 
 
-@pytest.mark.parametrize("rate", [RATE / 4, RATE, 4 * RATE])
+@each_row("rate", [RATE / 4, RATE, 4 * RATE])
 def test_a_page_that_was_on_its_way_when_the_rate_changed_is_paid_for_once(rate):
     edited, always = Cadence(bytes_per_second=RATE), Cadence(bytes_per_second=rate)
     for cadence in (edited, always):
@@ -117,6 +118,6 @@ def test_requests_without_limits_start_at_any_time():
     assert cadence.next_start == 5.0
 
 
-@pytest.mark.parametrize("level", range(1, len(CURVE)))
+@each_row("level", range(1, len(CURVE)))
 def test_the_time_that_a_bin_is_left_alone_doubles_with_each_level(level):
     assert CURVE[level] == 2 * CURVE[level - 1]

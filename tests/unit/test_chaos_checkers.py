@@ -23,6 +23,7 @@ from tests.chaos.checkers import (
     takeovers,
 )
 from tests.chaos.stalls import Stall
+from tests.support.tables import each_row
 
 SITE = "http://127.0.0.1:8100"
 
@@ -68,14 +69,14 @@ def test_requests_sent_by_a_frozen_process_are_listed_apart():
     assert overlaps([one, two], [Freeze("two", 2, 8), Freeze("one", 6, 8)]).wrong == [(one, two)]
 
 
-@pytest.mark.parametrize(("apart", "percent"), [(0.2, 90), (0.18, 100), (0.1, 180)])
+@each_row(("apart", "percent"), [(0.2, 90), (0.18, 100), (0.1, 180)])
 def test_starts_are_held_against_the_least_gap_with_its_tolerance(apart, percent):
     made = [fetch("/a", 1, 1.01), fetch("/b", 2, 2.01), fetch("/c", 2 + apart, 3)]
 
     assert pace(made, gap=0.2, open_requests=1).percent == pytest.approx(percent)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stall", "percent"),
     [(Stall(1.9, 2.0), 90), (Stall(1.9, 1.99), 90), (Stall(2.05, 2.1), 180), (Stall(1.8, 1.9), 180)],
     ids=["behind it", "shortly behind it", "before the next", "long behind it"],
@@ -315,7 +316,7 @@ def test_a_verdict_prints_its_findings_line_by_line():
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"lost": 1},

@@ -4,18 +4,17 @@ Proves that patterns of mutants and freeze points exist in our source. Without a
 
 import importlib
 
-import pytest
-
 from tests.chaos.mutants import MUTANTS, look_for_its_places
 from tests.chaos.node_faults import STOPS
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@each_row("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_the_code_that_a_mutant_switches_off_exists(mutant):
     look_for_its_places(mutant)
 
 
-@pytest.mark.parametrize("point", [point for points in STOPS.values() for point in points])
+@each_row("point", [point for points in STOPS.values() for point in points])
 def test_each_point_where_a_node_can_freeze_exists(point):
     module, _, name = point.partition(":")
 

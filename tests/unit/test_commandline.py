@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from crawlctl import __version__, places
 from crawlctl.commandline import unknown_variables
+from tests.support.tables import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,7 +38,7 @@ def test_a_variable_that_is_no_setting_is_named_with_the_nearest():
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "says"),
     [
         (["serv"], "Unknown command 'serv'. Did you mean serve?"),
@@ -66,7 +67,7 @@ def test_a_command_with_an_unusable_setting_names_the_setting():
     assert asked.stderr.startswith("DATABASE_URL must begin with postgresql://")
 
 
-@pytest.mark.parametrize("word", ["--version", "version"])
+@each_row("word", ["--version", "version"])
 def test_the_version_is_that_of_crawlctl(word):
     asked = subprocess.run([sys.executable, "manage.py", word], cwd=ROOT, capture_output=True, text=True, check=True)
 

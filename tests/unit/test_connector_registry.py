@@ -7,6 +7,7 @@ from jobs.connectors.repository.kind import Asked, BinKind
 from jobs.connectors.repository.simple import SimpleKind
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 from tests.support.scripted import CONNECTORS
+from tests.support.tables import each_row
 
 
 def test_the_setting_adds_connectors_to_the_built_in_ones(settings):
@@ -48,7 +49,7 @@ SCHEMA = Schema(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "field", "reason"),
     [
         ({}, "place", "missing"),
@@ -89,7 +90,7 @@ class Careless(SimpleKind):
         raise NotImplementedError
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("configuration", "specification", "fields"),
     [
         ({"place": "x"}, {"upto": "many"}, {"upto"}),

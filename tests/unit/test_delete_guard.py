@@ -1,14 +1,13 @@
 """Proves that the delete guard asks before large removals, and names their cause."""
 
-import pytest
-
 from jobs.guard.decision import Facts, HostShare, Parent, ParentState, Refused, Seed, Thresholds, question, should_ask
+from tests.support.tables import each_row
 
 USUAL = Thresholds(percent=5, host_percent=50, documents=20, asks_for_seeds=True)
 GONE = Seed("http://a.example/", "a.example", ParentState.GONE, "404")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("leaving", "staying", "asks"),
     [
         (0, 0, False),
@@ -24,7 +23,7 @@ def test_both_thresholds_have_to_be_exceeded(leaving, staying, asks):
     assert should_ask(Facts(leaving, staying), USUAL) is asks
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seed", "thresholds", "asks"),
     [
         (GONE, USUAL, True),
@@ -37,7 +36,7 @@ def test_a_lost_seed_asks_whatever_the_number(seed, thresholds, asks):
     assert should_ask(Facts(1, 1_000, seeds=[seed]), thresholds) is asks
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("leaving", "staying", "host_percent", "asks"),
     [(180, 20, 50, True), (100, 100, 50, False), (20, 0, 50, False), (180, 20, None, False), (180, 20, 95, False)],
 )
@@ -55,10 +54,8 @@ def test_the_question_names_the_host_that_loses_most():
     assert "All are on a.example, which has 200." in question(Facts(180, 90_020, hosts[1:]), USUAL)
 
 
-@pytest.mark.parametrize("state", [ParentState.EMPTY, ParentState.REDIRECTS, ParentState.REPLACED])
-@pytest.mark.parametrize(
-    ("leaving", "staying", "asks"), [(9, 1, True), (2, 1, True), (1, 1, False), (1, 5, False), (9, 10, False)]
-)
+@each_row("state", [ParentState.EMPTY, ParentState.REDIRECTS, ParentState.REPLACED])
+@each_row(("leaving", "staying", "asks"), [(9, 1, True), (2, 1, True), (1, 1, False), (1, 5, False), (9, 10, False)])
 def test_a_seed_without_its_links_asks_only_if_most_documents_need_it(state, leaving, staying, asks):
     seed = Seed("http://a.example/", "a.example", state, "200")
     facts = Facts(leaving, 1_000 + staying, [HostShare("a.example", leaving, staying)], seeds=[seed])
@@ -76,7 +73,7 @@ def test_a_lost_seed_without_removals_asks_nothing():
     assert not should_ask(Facts(0, 1_000, seeds=[GONE]), USUAL)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "said"),
     [
         (

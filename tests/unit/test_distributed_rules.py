@@ -25,6 +25,7 @@ from nodes.distributed.engine.job import by_id
 from nodes.distributed.engine.observer import Observer, ObserverGroup, Work
 from nodes.distributed.engine.pools import KnownPool
 from nodes.distributed.engine.sharing import change_of, split
+from tests.support.tables import each_row
 from tests.support.waiting import wait_until
 
 ITEMS = st.frozensets(st.text("abc", min_size=1, max_size=5), max_size=30)
@@ -56,13 +57,13 @@ def test_a_job_has_the_name_of_its_class_unless_it_says_another():
     assert list(by_id([Reports(), Named("mails")])) == [Reports().job_id, "mails"]
 
 
-@pytest.mark.parametrize("name", ["", "a job", "reports/north", "ä", "x" * 121, ".."])
+@each_row("name", ["", "a job", "reports/north", "ä", "x" * 121, ".."])
 def test_an_invalid_id_is_refused_with_the_valid_form(name):
     with pytest.raises(BadName, match=r"must be of 1 to 120 characters of a-z, A-Z, 0-9, '\.', '_' and '-'"):
         by_id([Named(name)])
 
 
-@pytest.mark.parametrize(("name", "shown"), [(7, "7 of type int"), (None, "None of type NoneType")])
+@each_row(("name", "shown"), [(7, "7 of type int"), (None, "None of type NoneType")])
 def test_a_name_that_is_no_text_is_refused_with_its_type(name, shown):
     with pytest.raises(BadName, match=f"the job {shown} cannot be: it must be of 1 to 120 characters"):
         by_id([Named(name)])
@@ -124,7 +125,7 @@ def test_after_a_change_a_node_has_exactly_its_share_and_keeps_equal_parts(runni
 # --- Switches ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("switches", "forbidden"),
     [
         (Switches(), False),
@@ -234,7 +235,7 @@ def test_a_lease_is_never_longer_than_the_timeout_of_its_node():
         Tuning(lease=1.5 * MINUTE).lease_for(MINUTE)
 
 
-@pytest.mark.parametrize("name", ["stop_within", "lease", "clean_every", "try_again", "start_within"])
+@each_row("name", ["stop_within", "lease", "clean_every", "try_again", "start_within"])
 def test_no_time_at_all_is_refused(name):
     with pytest.raises(ValueError, match=f"{name} of 0 s cannot be: it must be more than 0"):
         Tuning(**{name: dt.timedelta()})

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.distributed.engine.schedule import Past, Schedule, back_off, next_start, past_of_group, ran_elsewhere
+from tests.support.tables import each_row
 
 BEGUN = 1000.0
 SECOND = dt.timedelta(seconds=1)
@@ -50,7 +51,7 @@ def test_a_rate_counts_from_the_moment_that_was_planned():
     assert next_start(Schedule.by_rate(MINUTE), past) == BEGUN + 60
 
 
-@pytest.mark.parametrize("schedule", [Schedule.by_delay(MINUTE), Schedule.by_rate(MINUTE)])
+@each_row("schedule", [Schedule.by_delay(MINUTE), Schedule.by_rate(MINUTE)])
 def test_a_schedule_that_changes_counts_for_the_next_run(schedule):
     past = FRESH.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN + 1, failed=False)
 
@@ -106,7 +107,7 @@ def test_a_success_ends_the_back_off():
     assert failed.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN, failed=False).failures == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("make", "every", "words"),
     [
         (Schedule.by_delay, -SECOND, "a schedule by delay of -1 s cannot be: it must be 0 or more"),
@@ -150,6 +151,6 @@ def test_a_run_of_another_node_differs_from_the_last_one_of_this_node():
     assert ran_elsewhere(schedule, FRESH, BEGUN - 30)
 
 
-@pytest.mark.parametrize("schedule", [Schedule.by_rate(MINUTE), Schedule.by_delay(MINUTE)])
+@each_row("schedule", [Schedule.by_rate(MINUTE), Schedule.by_delay(MINUTE)])
 def test_a_run_of_another_node_puts_off_the_next_one(schedule):
     assert next_start(schedule, run_at(BEGUN).with_run_elsewhere(BEGUN + 50)) == BEGUN + 110

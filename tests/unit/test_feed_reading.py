@@ -7,6 +7,7 @@ import time
 import pytest
 
 from jobs.connectors.repository.feed.reading import Feed, NotRead, read_feed
+from tests.support.tables import each_row
 
 URL = "http://a.example/news/feed.xml"
 
@@ -39,7 +40,7 @@ def test_rdf_is_read_too_and_says_how_often_it_changes():
     assert read(RDF) == Feed({"http://a.example/1": None}, 6 * 3600.0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("dates", "date"),
     [
         ("<pubDate>Tue, 01 Jan 2030 12:00:00 +0100</pubDate>", dt.datetime(2030, 1, 1, 11, tzinfo=dt.UTC)),
@@ -69,7 +70,7 @@ def test_an_entry_listed_twice_has_the_later_date():
     assert read_again.links == {"http://a.example/1": dt.datetime(2030, 1, 2, tzinfo=dt.UTC)}
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "iso-8859-1"])
+@each_row("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "iso-8859-1"])
 def test_every_encoding_is_read(encoding):
     declared = "utf-16" if encoding.startswith("utf-16-") else encoding.removesuffix("-sig")
     text = (
@@ -81,7 +82,7 @@ def test_every_encoding_is_read(encoding):
     assert read(mark + text, encoding=encoding).links.keys() == {"http://a.example/1", "http://a.example/2"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("channel", "interval"),
     [
         ("<ttl>30</ttl>", 1800.0),
@@ -95,7 +96,7 @@ def test_a_ttl_is_believed_within_bounds(channel, interval):
     assert read(RSS.format(channel=channel)).interval == interval
 
 
-@pytest.mark.parametrize("missing", [1, 9, 30, 60, 120])
+@each_row("missing", [1, 9, 30, 60, 120])
 def test_entries_of_a_broken_off_feed_are_unknown(missing):
     with pytest.raises(NotRead, match="BROKEN_FEED"):
         read(RSS.format(channel="")[:-missing])
@@ -105,7 +106,7 @@ def test_a_feed_that_is_not_well_formed_and_whole_is_read():
     assert "http://a.example/1" in read(RSS.format(channel="<title>Q&A&nbsp;</title>")).links
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "code"),
     [
         (b"", "NOT_A_FEED"),
@@ -136,9 +137,9 @@ def test_entities_that_grow_do_no_harm_and_files_are_not_read():
     bomb = f"""<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY a0 "aaaaaaaaaa">{grows}
     <!ENTITY file SYSTEM "file:///etc/passwd">]><rss version="2.0"><channel><title>&a11;</title>
     <item><title>&file;</title><link>http://a.example/&file;</link></item></channel></rss>"""
-    began = time.monotonic()
+    began = time.process_time()
 
     links = read(bomb).links
 
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
     assert all("root" not in link for link in links)

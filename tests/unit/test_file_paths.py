@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from jobs.connectors.repository.filesystem.paths import canonical, identifier_of, is_within, path_of
 from jobs.connectors.repository.kind import BadIdentifier
+from tests.support.tables import each_row
 
 # Possible names in a directory: any bytes except NUL and the slash, and not a name of directories.
 NAMES = st.binary(min_size=1, max_size=20).filter(
@@ -24,7 +25,7 @@ def test_every_path_comes_back_as_it_was_and_has_one_identifier(names):
     assert identifier.isascii()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "identifier"),
     [
         ("file:///", "file:///"),
@@ -40,7 +41,7 @@ def test_spellings_of_one_path_are_one_document(typed, identifier):
     assert canonical(typed) == identifier
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "why"),
     [
         ("/srv/data", "no address of a file"),

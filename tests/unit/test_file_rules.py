@@ -4,11 +4,12 @@ import pytest
 
 from jobs.connectors.repository.filesystem.rules import Rules, compile_rule
 from jobs.connectors.repository.web.scope import BadPattern
+from tests.support.tables import each_row
 
 TOP = b"/srv/data"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "path", "matches"),
     [
         ("*.txt", "/srv/data/a.txt", True),
@@ -38,7 +39,7 @@ def test_a_rule_matches_a_path(rule, path, matches):
     assert bool(compile_rule(rule).search(path)) is matches
 
 
-@pytest.mark.parametrize("rule", ["regex:(", "regex:(?=x)", "regex:(a)\\1"])
+@each_row("rule", ["regex:(", "regex:(?=x)", "regex:(a)\\1"])
 def test_an_expression_that_cannot_be_run_in_linear_time_is_refused(rule):
     with pytest.raises(BadPattern):
         compile_rule(rule)

@@ -10,6 +10,7 @@ from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_GO_ON, Limits
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.requests import Counted, Requests, add_up, merge
+from tests.support.tables import each_row
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
 SOON = NOON + dt.timedelta(seconds=30)
@@ -50,7 +51,7 @@ def refusing(failed=60, ended=60):
     return Requests(ended=ended, failed=failed, codes={"REFUSED": failed}, seconds=0.01, failing_since=JUST_NOW)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cause", "seen"),
     [
         (Cause.STOPPED, make_host(limits=Limits(2, 1.0, closed_until=UNTIL_GO_ON), is_stopped=True)),
@@ -124,7 +125,7 @@ def test_connections_are_shown_with_the_busy_ones_and_the_answer_time():
     assert (verdict.cause, verdict.busy, verdict.places, verdict.seconds) == (Cause.REQUESTS, 2, 2, 2.0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("is_failing", "latest"),
     [
         (True, refusing()),

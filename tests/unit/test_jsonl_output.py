@@ -19,6 +19,7 @@ from jobs.connectors.output.jsonl import JsonLinesConfiguration, JsonLinesOutput
 from jobs.connectors.output.registry import check_configuration, parse_output
 from jobs.connectors.repository.base import Content
 from jobs.connectors.schema import BadSpecification
+from tests.support.tables import each_row
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
 
@@ -298,14 +299,14 @@ def test_spellings_of_a_path_are_one_output_and_relative_ones_start_here(tmp_pat
     assert spelled == {f"jsonl:{tmp_path.resolve()}/x"}
 
 
-@pytest.mark.parametrize("text", ["search", "null"])
+@each_row("text", ["search", "null"])
 def test_outputs_without_configuration_are_named_by_their_connector(text):
     wanted = parse_output(text)
 
     assert (wanted.name, wanted.connector, wanted.configuration) == (text, text, {})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["", "solr", "jsonl", "jsonl:", "jsonl:/", "jsonl:..", "jsonl:a\nb", "jsonl:" + "a" * 500, "search:x", "null:"],
 )
@@ -314,7 +315,7 @@ def test_an_output_that_cannot_be_is_refused(text):
         parse_output(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("connector", "configuration", "field"),
     [
         ("solr", {}, "connector"),

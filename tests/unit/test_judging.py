@@ -3,13 +3,13 @@
 import dataclasses
 import datetime as dt
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.decisions.judge import FailureCause, judge
 from nodes.lifecycle import FINAL_STATUSES, LIVE_STATUSES, NodeKind
 from tests.support.cluster import TIMEOUT, seconds, seen_cluster, seen_node, steady_for
+from tests.support.tables import each_row
 
 MAIN = seen_node()
 OTHER_MANAGER = seen_node()
@@ -42,8 +42,8 @@ def test_the_reason_says_how_long_it_was_silent():
     assert verdict.reason == "silent for 11.0 s, its timeout is 10 s"
 
 
-@pytest.mark.parametrize("kind", NodeKind)
-@pytest.mark.parametrize(
+@each_row("kind", NodeKind)
+@each_row(
     "fault",
     [
         {"heartbeat_age": seconds(100)},
@@ -64,7 +64,7 @@ def test_only_the_main_judges_a_manager_or_a_worker(kind, fault):
     assert [[verdict.node_id for verdict in verdicts] for verdicts in seen_by] == [[dead.id] if is_failed else [], []]
 
 
-@pytest.mark.parametrize("kind", NodeKind)
+@each_row("kind", NodeKind)
 def test_without_a_main_no_manager_judges(kind):
     silent = seen_node(kind=kind, heartbeat_age=seconds(100))
 
@@ -130,14 +130,14 @@ def test_an_unsteady_judge_does_not_fail_a_missed_node():
     assert failed_by_main(missed, beaten=seconds(9)) == []
 
 
-@pytest.mark.parametrize("status", sorted(LIVE_STATUSES))
+@each_row("status", sorted(LIVE_STATUSES))
 def test_every_live_state_is_judged(status):
     silent = seen_worker(heartbeat_age=seconds(100), status=status)
 
     assert failed_by_main(silent) == [silent.id]
 
 
-@pytest.mark.parametrize("status", sorted(FINAL_STATUSES))
+@each_row("status", sorted(FINAL_STATUSES))
 def test_an_ended_node_is_not_judged_again(status):
     assert failed_by_main(seen_worker(heartbeat_age=seconds(100), status=status)) == []
 

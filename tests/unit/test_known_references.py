@@ -4,12 +4,12 @@ import dataclasses
 import tracemalloc
 import uuid
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.loops.worker.known import KnownReferences
 from jobs.queue.flushing.outcomes import JobFacts
+from tests.support.tables import each_row
 
 JOB = JobFacts(id=7, run_no=3, repository=1, tracks_depth=True, max_depth=None, has_budget=False, outputs=())
 NEXT_RUN = dataclasses.replace(JOB, run_no=4)
@@ -32,7 +32,7 @@ def test_written_documents_are_held_only_for_their_run():
     assert not known.holds(OTHER_JOB, hash_of(1), 2)
 
 
-@pytest.mark.parametrize("asked_before", [True, False])
+@each_row("asked_before", [True, False])
 def test_a_nearer_way_is_not_held_until_it_is_written(asked_before):
     known = KnownReferences()
     known.add([(JOB, hash_of(1), 5)])
@@ -46,7 +46,7 @@ def test_a_nearer_way_is_not_held_until_it_is_written(asked_before):
     assert not known.holds(JOB, hash_of(1), 3)
 
 
-@pytest.mark.parametrize("at_hand", [1, 1_000])
+@each_row("at_hand", [1, 1_000])
 def test_a_longer_way_that_is_written_later_makes_nothing_farther(at_hand):
     known = KnownReferences(at_hand=at_hand)
     known.add([(JOB, hash_of(1), 2), (JOB, hash_of(1), 6)])
@@ -63,7 +63,7 @@ def test_any_path_is_kept_where_depth_does_not_matter():
     assert known.holds(WITHOUT_DEPTH, hash_of(1), 0)
 
 
-@pytest.mark.parametrize("at_hand", [1, 1_000])
+@each_row("at_hand", [1, 1_000])
 def test_requested_documents_stay_and_others_are_removed(at_hand):
     known = KnownReferences(of_a_half=100, at_hand=at_hand)
     known.add([(JOB, hash_of("often"), 1), (JOB, hash_of("once"), 1)])

@@ -26,6 +26,7 @@ from jobs.lifecycle.job import (
 )
 from jobs.lifecycle.job import manifoldcf_name as name_of_job
 from jobs.lifecycle.table import Owner, Transition, by_name
+from tests.support.tables import each_row
 
 ACTIVE, ABORT = Phase.ACTIVE, StopRequest.ABORT
 
@@ -210,15 +211,15 @@ POSSIBLE = {
 }
 
 
-@pytest.mark.parametrize("name", TRANSITIONS)
-@pytest.mark.parametrize("where", POSSIBLE)
+@each_row("name", TRANSITIONS)
+@each_row("where", POSSIBLE)
 def test_a_transition_starts_only_in_the_states_of_the_second_list(where, name):
     state, by_operator, by_itself = POSSIBLE[where]
 
     assert is_possible(TRANSITIONS[name], state) == (name in by_operator | by_itself)
 
 
-@pytest.mark.parametrize("where", POSSIBLE)
+@each_row("where", POSSIBLE)
 def test_an_operator_sees_only_possible_transitions(where):
     state, by_operator, _ = POSSIBLE[where]
 
@@ -231,8 +232,8 @@ def test_every_transition_is_possible_and_starts_in_existing_states():
     assert {situation_of(state) for state, *_ in POSSIBLE.values()} == SITUATIONS.keys()
 
 
-@pytest.mark.parametrize("where", POSSIBLE)
-@pytest.mark.parametrize("name", TRANSITIONS)
+@each_row("where", POSSIBLE)
+@each_row("name", TRANSITIONS)
 def test_a_transition_leads_from_a_state_that_has_a_name_to_another(where, name):
     state, row = POSSIBLE[where][0], TRANSITIONS[name]
     if not is_possible(row, state) or name == "go":
@@ -344,7 +345,7 @@ def test_all_forty_names_of_manifoldcf_occur_and_no_other():
     assert states_by_name().keys() == set(MANIFOLDCF)
 
 
-@pytest.mark.parametrize("name", NAMED)
+@each_row("name", NAMED)
 def test_a_state_has_the_name_that_manifoldcf_gives_it(name):
     assert name_of_job(NAMED[name]) == name
 
@@ -388,7 +389,7 @@ def name_of(**facts):
     return manifoldcf_name(**(usual | facts))
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@each_row("name", DOCUMENTS)
 def test_a_document_has_the_name_that_manifoldcf_gives_it(name):
     assert name_of(**DOCUMENTS[name]) == name
 

@@ -12,6 +12,7 @@ import pytest
 
 from crawlctl.logs.json_lines import JsonLines
 from nodes.life import log_facts
+from tests.support.tables import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -80,7 +81,7 @@ def test_every_line_that_is_written_becomes_json_and_json_stays_as_it_is():
     assert said[2] == {"event": "mine"}
 
 
-@pytest.mark.parametrize("arguments", [["run", "--workers", "0"], ["serve", "--nonsense"]])
+@each_row("arguments", [["run", "--workers", "0"], ["serve", "--nonsense"]])
 def test_a_refusal_of_a_daemon_is_json_in_json_mode(arguments):
     environment = {**os.environ, "CRAWLCTL_LOG_JSON": "true", "CRAWLCTL_TYPO": "1"}
     said = subprocess.run(

@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 
 import promql_parser
-import pytest
 import yaml
 
 from jobs.metrics import manual
 from jobs.metrics.table import TABLE
 from nodes.metrics.figures import Count, Spread
+from tests.support.tables import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 MONITORING = ROOT / "docs" / "monitoring"
@@ -79,7 +79,7 @@ def selectors_of(query):
             yield part.name, part.matchers.matchers, functions
 
 
-@pytest.mark.parametrize("query", queries().values(), ids=queries())
+@each_row("query", queries().values(), ids=queries())
 def test_each_query_parses_and_names_metrics_and_labels_that_exist(query):
     known = labels_by_sample()
     read = list(selectors_of(query))
@@ -90,14 +90,14 @@ def test_each_query_parses_and_names_metrics_and_labels_that_exist(query):
         assert {matcher.name for matcher in matchers} <= known[name]
 
 
-@pytest.mark.parametrize("query", queries().values(), ids=queries())
+@each_row("query", queries().values(), ids=queries())
 def test_counters_are_read_as_rates(query):
     for name, _, functions in selectors_of(query):
         if name in GROWING:
             assert {"rate", "increase"} & set(functions), name
 
 
-@pytest.mark.parametrize("query", queries().values(), ids=queries())
+@each_row("query", queries().values(), ids=queries())
 def test_each_query_groups_by_labels_that_exist(query):
     known = set().union(*(labels_by_sample()[name] for name, *_ in selectors_of(query)))
 

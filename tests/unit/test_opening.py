@@ -10,6 +10,7 @@ from jobs.loops.worker.host_queue import PacedBin, _pace_of
 from jobs.throttling.opening import LONGEST_OWED, LastUse, next_start_at, seconds_owed
 from jobs.throttling.pace import Cadence
 from tests.support.cluster import NOON, seconds
+from tests.support.tables import each_row
 
 rates = st.floats(1.0, 1e9)
 
@@ -68,7 +69,7 @@ def test_edits_in_between_do_not_change_the_effect_of_the_last_one(duration, rat
     assert step_by_step == pytest.approx(seconds_owed(duration, before=rates[0], rate=rates[-1]))
 
 
-@pytest.mark.parametrize(("rate", "waits"), [(1000.0, 600), (10_000.0, 60), (100.0, 6000)])
+@each_row(("rate", "waits"), [(1000.0, 600), (10_000.0, 60), (100.0, 6000)])
 def test_a_looser_limit_of_bytes_and_a_stricter_one_apply_at_once(rate, waits):
     state = LastUse(NOON, NOON + seconds(600), 1000.0)
 

@@ -1,11 +1,11 @@
 """Proves that pages say why the database is away, without a detail that a visitor must not know."""
 
 import psycopg
-import pytest
 from django.db import OperationalError
 
 from crawlctl.postgres.backend.base import EmbeddedDatabaseAway
 from nodes.database.outage import outage
+from tests.support.tables import each_row
 
 
 def wrapped(error):
@@ -15,7 +15,7 @@ def wrapped(error):
     return caught
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "said"),
     [
         (psycopg.errors.DiskFull("could not extend file"), "its disk is full"),

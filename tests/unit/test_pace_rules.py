@@ -20,6 +20,7 @@ from tests.support.pace.rules import (
     over_time,
     share_of_rate,
 )
+from tests.support.tables import each_row
 
 HERE, THERE = "127.0.0.1:8100", "127.0.0.2:8100"
 _numbers = count()
@@ -177,7 +178,7 @@ def test_every_limit_of_a_policy_is_a_rule():
     assert Limits().rules() == []
 
 
-@pytest.mark.parametrize(("before", "after"), [(0.5, 1.0), (1.0, 0.5)], ids=["tightened", "loosened"])
+@each_row(("before", "after"), [(0.5, 1.0), (1.0, 0.5)], ids=["tightened", "loosened"])
 def test_old_or_new_limits_hold_during_an_edit(before, after):
     rules = over_time([(0.0, Limits(gap=before)), (100.0, Limits(gap=after))])
 

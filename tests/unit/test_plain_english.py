@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from tests.support.tables import each_row
 from tools import plain_english
 from tools.plain_english import Exemption, findings_in, lowered, raised_ceilings, read_settings
 from tools.prose import passages_of
@@ -69,12 +70,12 @@ def rules_broken(path, text):
     return [finding.rule.name for finding in findings_in(path, text)]
 
 
-@pytest.mark.parametrize(("path", "text", "rule"), FOUND)
+@each_row(("path", "text", "rule"), FOUND)
 def test_a_sentence_that_is_hard_to_read_is_found_by_its_rule(path, text, rule):
     assert rules_broken(path, text) == [rule]
 
 
-@pytest.mark.parametrize(("path", "text"), LEFT)
+@each_row(("path", "text"), LEFT)
 def test_a_plain_sentence_is_left_alone(path, text):
     assert rules_broken(path, text) == []
 
@@ -91,7 +92,7 @@ def test_a_sentence_over_two_lines_of_a_comment_is_read_as_one():
     assert passage.text == "The first line and the second."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("exemption", "left"),
     [
         (Exemption("a.md", "a reason"), 0),

@@ -6,7 +6,6 @@ import datetime as dt
 import itertools
 from zoneinfo import ZoneInfo
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from jobs.lifecycle.period import Period
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits, gap_of, strictest
 from jobs.throttling.policies import Numbers, PolicyValues, RuleValues
 from jobs.throttling.windows import Window
+from tests.support.tables import each_row
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
 BY_NIGHT = Window(opens=dt.time(22), closes=dt.time(6))
@@ -48,7 +48,7 @@ def test_thirty_starts_a_minute_are_two_seconds_apart():
     assert gap_of(None, None) == 0.0
 
 
-@pytest.mark.parametrize(("min_gap", "rate_gap"), [(2.0, 1.0), (1.0, 2.0)])
+@each_row(("min_gap", "rate_gap"), [(2.0, 1.0), (1.0, 2.0)])
 def test_the_longer_of_a_gap_and_a_rate_holds(min_gap, rate_gap):
     assert policy(min_gap=min_gap, rate_gap=rate_gap).for_bin("a.example", NOON).gap == 2.0
 
@@ -142,7 +142,7 @@ def test_adjacent_denials_are_merged_and_earlier_rules_interrupt_them():
     assert policy(lunch, morning, afternoon).for_bin("a.example", at).closed_until == NOON.replace(hour=11)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "rules",
     [
         [RuleValues(denies=True)],
@@ -173,7 +173,7 @@ def test_a_rule_denies_only_its_own_hosts():
     assert not denying.for_bin("www.test", NOON).denied
 
 
-@pytest.mark.parametrize("name", ["localhost:8000", "127.0.0.1", "[::1]:81"])
+@each_row("name", ["localhost:8000", "127.0.0.1", "[::1]:81"])
 def test_loopback_can_be_spared_the_gap_and_nothing_else(name):
     spared = policy(RuleValues("127.*", denies=True), spares_loopback=True)
 

@@ -13,6 +13,7 @@ from nodes.assignment import names
 from nodes.assignment.pools import Situation, StrategyRefused, WorkItem, chained, share_out
 from nodes.assignment.rendezvous import evenly_rendezvous, rendezvous
 from nodes.assignment.spread import evenly_spread, weighted_spread
+from tests.support.tables import each_row
 
 NODES = ["w0", "w1", "w2", "w3"]
 JOBS = ["a", "b", "c"]
@@ -172,7 +173,7 @@ def published(held, workers):
     )
 
 
-@pytest.mark.parametrize(("held", "workers", "spread", "hashed"), PUBLISHED)
+@each_row(("held", "workers", "spread", "hashed"), PUBLISHED)
 def test_as_many_items_move_as_the_original_publishes(held, workers, spread, hashed):
     situation = published(held, workers)
 
@@ -180,7 +181,7 @@ def test_as_many_items_move_as_the_original_publishes(held, workers, spread, has
     assert moves(share_out(evenly_spread, situation), situation.previous) <= spread
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("held", "workers", "expected"),
     [(*row[:2], expected) for row, expected in zip(PUBLISHED, [3, 3, 3, 2, 6, 7, 12, 5], strict=False)],
 )
@@ -243,7 +244,7 @@ def test_a_chain_lets_each_strategy_place_the_remaining_items():
 SITUATION = Situation(pools={"a": ["0", "1"], "idle": ["0"]}, available={"a": ["w0"]})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("shares", "sentence"),
     [
         ({("a", "0"): "w0"}, "the strategy placed a/1 nowhere; each item of a pool needs a node"),
@@ -274,7 +275,7 @@ def test_a_link_of_a_chain_may_not_move_items_placed_before_it():
         share_out(chained(evenly_spread, mistaken), SITUATION)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "strategy"),
     [
         ("evenly-rendezvous", evenly_rendezvous),

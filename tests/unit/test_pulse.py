@@ -1,9 +1,8 @@
 """Proves when a node beats next, and which conclusions its own beats allow."""
 
-import pytest
-
 from nodes.life.pulse import Pulse
 from tests.support.cluster import seconds
+from tests.support.tables import each_row
 
 INTERVAL, TIMEOUT = 2.0, 10.0
 
@@ -40,7 +39,7 @@ def test_a_node_without_a_heartbeat_is_not_steady():
     assert not pulse.is_steady(seconds(0))
 
 
-@pytest.mark.parametrize("missing_beat", ["missed", "skipped"])
+@each_row("missing_beat", ["missed", "skipped"])
 def test_steadiness_starts_again_after_an_uncounted_heartbeat(missing_beat: str):
     node = _Node()
 

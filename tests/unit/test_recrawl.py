@@ -2,13 +2,13 @@
 
 import datetime as dt
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.connectors.repository.base import ScheduleBounds
 from jobs.lifecycle.document import Action
 from jobs.queue.flushing.recrawl import Intervals
+from tests.support.tables import each_row
 
 NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 HOUR, DAY = dt.timedelta(hours=1), dt.timedelta(days=1)
@@ -56,7 +56,7 @@ def test_a_date_in_the_future_counts_as_now():
     assert look(Intervals(expire_after=DAY), age=-400 * DAY) == (DAY, Action.EXPIRE)
 
 
-@pytest.mark.parametrize("changed_every", [None, 7])
+@each_row("changed_every", [None, 7])
 def test_a_page_that_is_read_again_never_expires(changed_every):
     intervals = Intervals(recrawl_after=dt.timedelta(seconds=2), expire_after=dt.timedelta(seconds=8))
     now = changed_at = NOW
@@ -78,9 +78,7 @@ def test_documents_above_the_highest_age_expire_at_once():
     assert look(Intervals(expire_after=HOUR), age=DAY) == (dt.timedelta(), Action.EXPIRE)
 
 
-@pytest.mark.parametrize(
-    ("expire_after", "expected"), [(2 * HOUR, Action.PROCESS), (HOUR, Action.PROCESS), (HOUR / 2, Action.EXPIRE)]
-)
+@each_row(("expire_after", "expected"), [(2 * HOUR, Action.PROCESS), (HOUR, Action.PROCESS), (HOUR / 2, Action.EXPIRE)])
 def test_the_earlier_of_both_counts_and_reading_wins_a_tie(expire_after, expected):
     _, action = look(Intervals(recrawl_after=HOUR, expire_after=expire_after))
 

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.queries.reports.document_states import Status
@@ -12,11 +10,12 @@ from jobs.verdicts.results import ResultClass, class_of, is_failure
 from jobs.words import codes
 from jobs.words.documents import document_state
 from jobs.words.reports import STATUS_TONES, activity_tone, status_tone
+from tests.support.tables import each_row
 
 CSS = (Path(__file__).resolve().parents[2] / "static" / "css" / "crawlctl.css").read_text()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "expected"),
     [
         ("200", ResultClass.OK),
@@ -47,14 +46,14 @@ def test_gone_and_excluded_documents_are_no_failures_of_their_host():
     assert all(is_failure(code) for code in ("500", "503", "429", "403", "DNS", "TLS", "DEADLINE"))
 
 
-@pytest.mark.parametrize("code", ["404", "ROBOTS", "DENIED", "500", "200", "304"])
+@each_row("code", ["404", "ROBOTS", "DENIED", "500", "200", "304"])
 def test_documents_reports_and_charts_give_a_result_the_same_colour(code):
     _, of_a_document = document_state(stage=Stage.DONE, outcome=Outcome.EXCLUDED, code=code, is_of_this_run=True)
 
     assert of_a_document == status_tone(Status.INACTIVE, code) == class_of(code)
 
 
-@pytest.mark.parametrize("code", ["404", "ROBOTS", "OUT_OF_SCOPE", "DENIED", "410"])
+@each_row("code", ["404", "ROBOTS", "OUT_OF_SCOPE", "DENIED", "410"])
 def test_excluded_and_gone_documents_are_not_green(code):
     assert status_tone(Status.INACTIVE, code) != ResultClass.OK
 

@@ -1,9 +1,8 @@
 """Proves which scan a run makes, for every connector model, by a manual table of ManifoldCF's rules."""
 
-import pytest
-
 from jobs.lifecycle.job import Kind, Scan
 from jobs.lifecycle.scan import Model, choose_scan
+from tests.support.tables import each_row
 
 FULL, RECHECK, CHANGES = Scan.FULL, Scan.RECHECK, Scan.CHANGES
 
@@ -24,7 +23,7 @@ def scans(model, **facts):
     return tuple(choose_scan(model, from_the_beginning=begins, **facts) for begins in (False, True))
 
 
-@pytest.mark.parametrize("model", Model)
+@each_row("model", Model)
 def test_a_run_scans_as_the_table_says(model):
     once, continuous, minimal = EXPECTED[model]
 

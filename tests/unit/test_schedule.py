@@ -3,7 +3,6 @@
 import datetime as dt
 from zoneinfo import ZoneInfo
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from jobs.lifecycle.schedule import (
     opening_in_words,
     why_not_windows,
 )
+from tests.support.tables import each_row
 
 MINUTE, HOUR, DAY = dt.timedelta(minutes=1), dt.timedelta(hours=1), dt.timedelta(days=1)
 # Berlin's clocks go forward on 31 March 2030 at 02:00 and back on 27 October at 03:00.
@@ -124,7 +124,7 @@ def test_windows_open_at_the_minutes_that_a_look_at_every_minute_finds(window, a
     assert window.last_opening(after=after, until=until) == (expected[-1] if expected else None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("window", "opens"),
     [
         (Window(months=(5,)), utc(2030, 5, 1)),
@@ -150,7 +150,7 @@ NIGHTLY = Window(hours=(22,), duration=8 * HOUR)
 TEN = utc(2030, 1, 1, 22)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "checked_at", "now", "runs"),
     [
         (StartMethod.WINDOW_BEGIN, NOON, TEN - MINUTE, False),
@@ -251,7 +251,7 @@ def test_the_next_opening_is_shown_by_its_own_clock():
 # --- Invalid schedules -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("windows", "problems"),
     [
         ([NIGHTLY], {}),

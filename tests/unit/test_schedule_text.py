@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from jobs.lifecycle.schedule import Window
 from jobs.lifecycle.schedule_text import parse_span, parse_window, span_in_words, window_in_words
+from tests.support.tables import each_row
 
 
 def some_of(least, most):
@@ -52,7 +53,7 @@ def test_a_window_is_read_from_its_text():
     assert window_in_words(window) == "days of week 1-5,7; hours 22; open 1 d 1 min 30 s; zone Europe/Berlin; minimal"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "sentence"),
     [
         ("weekdays 1", "says nothing of a window"),

@@ -18,6 +18,7 @@ from nodes.settings.declaration import (
 from nodes.settings.effective import Effective, Source
 from nodes.settings.of_nodes import DATABASE_URL, HEARTBEAT_INTERVAL, NODE_TIMEOUT, ZOOKEEPER_CREDENTIALS
 from nodes.tasks import settings as of_tasks
+from tests.support.tables import each_row
 
 
 def seconds(value):
@@ -45,7 +46,7 @@ def test_every_setting_that_is_declared_is_in_the_table():
     assert declared == {setting.path for setting in TABLE.settings}
 
 
-@pytest.mark.parametrize("setting", TABLE.settings, ids=lambda setting: setting.path)
+@each_row("setting", TABLE.settings, ids=lambda setting: setting.path)
 def test_a_default_is_a_valid_value_of_its_setting(setting):
     if setting.can_be_stored:
         assert setting.kind.from_json(setting.as_json(setting.default)) == setting.default
@@ -79,7 +80,7 @@ def test_options_of_a_command_line_are_read():
     assert read_options(TABLE, ["worker.claimed=5", "worker.claimed=7"]) == {CLAIMED.path: 7}
 
 
-@pytest.mark.parametrize("option", ["worker.claimd=5", "claimed=5", "worker.claimed", "web.secret_key=x"])
+@each_row("option", ["worker.claimd=5", "claimed=5", "worker.claimed", "web.secret_key=x"])
 def test_an_unknown_option_is_refused(option):
     with pytest.raises((InvalidSettings, SettingError)):
         read_options(TABLE, [option])
@@ -94,7 +95,7 @@ def test_a_document_is_read_and_written_back():
     assert as_document(TABLE, said) == document
 
 
-@pytest.mark.parametrize("document", [[], "text", None, 3])
+@each_row("document", [[], "text", None, 3])
 def test_a_document_is_an_object(document):
     assert list(problems_of(document)) == ["settings"]
 
@@ -170,7 +171,7 @@ def test_contradictions_between_sources_are_refused_with_both_sources():
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environment", "sentence"),
     [
         (

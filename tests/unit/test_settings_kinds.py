@@ -5,63 +5,64 @@ import datetime as dt
 import pytest
 
 from nodes.settings.kinds import Choice, Flag, NotOfThisKind, Seconds, Text, WholeNumber, Words
+from tests.support.tables import each_row
 
 NUMBER = WholeNumber(least=1, most=10**18)
 SMALL = WholeNumber(least=1, most=10)
 DURATION = Seconds(least=0.1, most=60)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"), [("1", 1), ("17", 17), (" 17 ", 17), ("+3", 3), ("90071992547409931", 90071992547409931)]
 )
 def test_whole_numbers_are_read(text, expected):
     assert NUMBER.from_text(text) == expected
 
 
-@pytest.mark.parametrize("text", ["a", "1.5", "1e3", "1_000", "-1", "0x10", "\u0663", "nan", " ", "0", "9" * 5000])
+@each_row("text", ["a", "1.5", "1e3", "1_000", "-1", "0x10", "\u0663", "nan", " ", "0", "9" * 5000])
 def test_a_number_that_is_not_whole_or_out_of_range_is_refused(text):
     with pytest.raises(NotOfThisKind):
         NUMBER.from_text(text)
 
 
-@pytest.mark.parametrize("value", [0, 11, 1.0, True, "3", None, [3]])
+@each_row("value", [0, 11, 1.0, True, "3", None, [3]])
 def test_a_number_of_json_is_a_number_in_its_range(value):
     assert SMALL.from_json(10) == 10
     with pytest.raises(NotOfThisKind):
         SMALL.from_json(value)
 
 
-@pytest.mark.parametrize(("text", "expected"), [("0.25", 0.25), (".5", 0.5), ("3", 3.0), ("1e1", 10.0)])
+@each_row(("text", "expected"), [("0.25", 0.25), (".5", 0.5), ("3", 3.0), ("1e1", 10.0)])
 def test_seconds_become_a_duration(text, expected):
     assert DURATION.from_text(text) == dt.timedelta(seconds=expected)
 
 
-@pytest.mark.parametrize("text", ["nan", "inf", "1e999", "-1", "0", "61", "1,5", "two", "5s"])
+@each_row("text", ["nan", "inf", "1e999", "-1", "0", "61", "1,5", "two", "5s"])
 def test_an_unreasonable_duration_is_refused(text):
     with pytest.raises(NotOfThisKind):
         DURATION.from_text(text)
 
 
-@pytest.mark.parametrize("value", [False, "1", None, float("nan"), float("inf"), 0.05, 10**400])
+@each_row("value", [False, "1", None, float("nan"), float("inf"), 0.05, 10**400])
 def test_a_duration_of_json_is_a_number_in_its_range(value):
     assert DURATION.from_json(1.5) == dt.timedelta(seconds=1.5)
     with pytest.raises(NotOfThisKind):
         DURATION.from_json(value)
 
 
-@pytest.mark.parametrize("seconds", [1, 0.2, 59])
+@each_row("seconds", [1, 0.2, 59])
 def test_a_duration_survives_a_round_trip_through_json(seconds):
     assert DURATION.as_json(DURATION.from_json(seconds)) == seconds
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"), [("1", True), ("Yes", True), ("on", True), ("0", False), ("FALSE", False), ("off", False)]
 )
 def test_flags_are_read(text, expected):
     assert Flag().from_text(text) is expected
 
 
-@pytest.mark.parametrize("value", [1, 0, "true", None])
+@each_row("value", [1, 0, "true", None])
 def test_a_flag_of_json_is_true_or_false(value):
     assert Flag().from_json(value=True) is True
     with pytest.raises(NotOfThisKind):
@@ -78,7 +79,7 @@ def test_words_are_apart_by_commas_or_by_blanks():
     assert Words(apart_by=" ").from_text(" a  b ") == ("a", "b")
 
 
-@pytest.mark.parametrize("text", ["ä", "a\nb", "   ", "x" * 11])
+@each_row("text", ["ä", "a\nb", "   ", "x" * 11])
 def test_a_text_for_a_header_is_printable_and_short(text):
     with pytest.raises(NotOfThisKind):
         Text(most=10, ascii_only=True).from_text(text)

@@ -10,6 +10,7 @@ from crawlctl.demo.expectation import Expectation, compare, expect_first_crawl, 
 from crawlctl.demo.log import RequestLog, read_log
 from crawlctl.demo.page import PageWriter, write_robots
 from crawlctl.demo.plan import Revision, SitePlan, Trap, path_of, word_of
+from tests.support.tables import each_row
 
 HOSTS = ("http://127.0.0.1:8100", "http://127.0.0.2:8100", "http://127.0.0.3:8100")
 SITE = SitePlan(seed=7, pages=1000, origins=HOSTS)
@@ -75,7 +76,7 @@ def test_links_of_every_spelling_stand_in_navigation_text_and_aside():
     assert all('href="http://127.0.0.' in part for part in (navigation, text, aside))
 
 
-@pytest.mark.parametrize("pages", [1, 2, 3, 10, 1000])
+@each_row("pages", [1, 2, 3, 10, 1000])
 def test_every_page_is_reached_by_links_from_the_first(pages):
     plan = replace(SITE, pages=pages)
 
@@ -184,7 +185,7 @@ def test_a_broken_page_and_its_exclusive_links_stay_unchanged_documents():
     assert broken not in changes.changed
 
 
-@pytest.mark.parametrize("pages", [11, 15, 999, 1000])
+@each_row("pages", [11, 15, 999, 1000])
 def test_the_children_of_an_only_parent_have_no_other_link(pages):
     plan = replace(SITE, pages=pages)
     outlines = [plan.outline(page) for page in range(pages)]
@@ -196,7 +197,7 @@ def test_the_children_of_an_only_parent_have_no_other_link(pages):
     assert plan.only_parents()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("make", "sentence"),
     [
         (lambda: replace(SITE, pages=0), "at least 1 is needed"),

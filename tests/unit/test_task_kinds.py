@@ -4,6 +4,7 @@ import pytest
 from django.apps import apps
 
 from nodes.tasks.kinds import Kind, UnknownKind, find, installed
+from tests.support.tables import each_row
 
 GREET = Kind(
     name="greet",
@@ -40,7 +41,7 @@ def test_an_unknown_kind_is_refused_with_the_known_ones():
         find("os.system")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "names"),
     [
         ({"name": "Ada"}, []),

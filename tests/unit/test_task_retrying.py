@@ -18,6 +18,7 @@ from nodes.tasks.retrying import (
     names_of,
     read_policy,
 )
+from tests.support.tables import each_row
 
 BORN = dt.datetime(2026, 6, 1, 12, tzinfo=dt.UTC)
 NEVER = {"policy": "never"}
@@ -44,9 +45,7 @@ def test_never_archives_after_the_first_failure():
     assert is_last(1, NEVER)
 
 
-@pytest.mark.parametrize(
-    ("attempts", "then", "last"), [(1, 60, False), (2, 60, False), (3, Why.TRIED_TOO_MANY_TIMES, True)]
-)
+@each_row(("attempts", "then", "last"), [(1, 60, False), (2, 60, False), (3, Why.TRIED_TOO_MANY_TIMES, True)])
 def test_n_times_retries_n_times_at_its_interval(attempts, then, last):
     twice = {"policy": "times", "times": 2}
 
@@ -54,7 +53,7 @@ def test_n_times_retries_n_times_at_its_interval(attempts, then, last):
     assert is_last(attempts, twice) is last
 
 
-@pytest.mark.parametrize(("attempts", "then"), [(1, 5), (2, 10), (3, 20), (7, 320), (101, Why.TRIED_TOO_MANY_TIMES)])
+@each_row(("attempts", "then"), [(1, 5), (2, 10), (3, 20), (7, 320), (101, Why.TRIED_TOO_MANY_TIMES)])
 def test_exponential_delays_double_until_the_last_retry(attempts, then):
     assert after(attempts, {"policy": "exponential", "times": 100, "seconds": 5}) == then
 
@@ -72,7 +71,7 @@ def test_forever_is_never_at_its_last_retry():
     assert not is_last(9_999, {"policy": "forever"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("age", "then", "last"),
     [
         (0, 10, False),
@@ -109,9 +108,7 @@ BY_EXCEPTION = {
 }
 
 
-@pytest.mark.parametrize(
-    ("raised", "then"), [(FileNotFoundError, 1), (PermissionError, 2), (ValueError, Why.NON_RETRIABLE_EXCEPTION)]
-)
+@each_row(("raised", "then"), [(FileNotFoundError, 1), (PermissionError, 2), (ValueError, Why.NON_RETRIABLE_EXCEPTION)])
 def test_the_first_rule_that_names_a_class_of_the_exception_decides(raised, then):
     assert after(1, BY_EXCEPTION, raised=raised) == then
 
@@ -126,7 +123,7 @@ def test_rules_by_exception_are_at_their_last_retry_if_all_are():
     assert not is_last(2, mixed)
 
 
-@pytest.mark.parametrize(("raised", "then"), [(ConnectionError, 60), (KeyError, Why.NON_RETRIABLE_EXCEPTION)])
+@each_row(("raised", "then"), [(ConnectionError, 60), (KeyError, Why.NON_RETRIABLE_EXCEPTION)])
 def test_a_filtered_policy_retries_only_its_exceptions(raised, then):
     filtered = {"policy": "filtered", "exceptions": ["OSError"], "then": {"policy": "times", "times": 3}}
 
@@ -142,7 +139,7 @@ def test_no_policy_retries_a_task_that_lost_several_workers_in_a_row():
     assert after(9, {"policy": "forever"}, crashes=MOST_CRASHES) == Why.TRIED_TOO_MANY_TIMES
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stored", "path"),
     [
         (None, ""),

@@ -4,8 +4,8 @@ import datetime as dt
 
 import pytest
 
-from nodes.errors import Invalid
-from nodes.tasks.schedules import due_moment, next_moment, next_moments, read_schedule
+from nodes.tasks.schedules import InvalidSchedule, due_moment, next_moment, next_moments, read_schedule
+from tests.support.tables import each_row
 
 
 def utc(text):
@@ -15,7 +15,7 @@ def utc(text):
 BERLIN = {"cron": "30 2 * * *", "time_zone": "Europe/Berlin"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expression", "expected"),
     [
         ("10 * * * *", "2019-01-15 15:10"),
@@ -49,14 +49,14 @@ def test_minutes_count_from_a_fixed_moment():
     assert next_moment(every_seven, after=first - dt.timedelta(seconds=1)) == first
 
 
-@pytest.mark.parametrize("stored", [{"cron": "*/5 * * * *"}, {"every_minutes": 5}])
+@each_row("stored", [{"cron": "*/5 * * * *"}, {"every_minutes": 5}])
 def test_moments_that_passed_are_made_up_for_by_one_task(stored):
     due = due_moment(read_schedule(stored), planned=utc("2026-06-01 12:05"), now=utc("2026-06-01 13:04"))
 
     assert due == utc("2026-06-01 13:00")
 
 
-@pytest.mark.parametrize("stored", [{"cron": "*/5 * * * *"}, {"every_minutes": 5}, BERLIN])
+@each_row("stored", [{"cron": "*/5 * * * *"}, {"every_minutes": 5}, BERLIN])
 def test_a_template_that_is_on_time_makes_the_task_of_its_moment(stored):
     schedule = read_schedule(stored)
     moment = next_moment(schedule, after=utc("2026-10-24 23:00"))
@@ -64,7 +64,7 @@ def test_a_template_that_is_on_time_makes_the_task_of_its_moment(stored):
     assert due_moment(schedule, planned=moment, now=moment + dt.timedelta(seconds=1)) == moment
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stored", "path"),
     [
         (None, ""),

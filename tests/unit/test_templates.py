@@ -3,12 +3,12 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.support.tables import each_row
 
 TEMPLATES = Path(__file__).parents[2] / "templates" / "ui"
 
 
-@pytest.mark.parametrize("name", sorted(str(path.relative_to(TEMPLATES)) for path in TEMPLATES.rglob("*.html")))
+@each_row("name", sorted(str(path.relative_to(TEMPLATES)) for path in TEMPLATES.rglob("*.html")))
 def test_each_table_has_a_caption_for_screen_readers(name):
     text = (TEMPLATES / name).read_text()
 

@@ -3,11 +3,11 @@
 import datetime as dt
 from zoneinfo import ZoneInfo
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.throttling.windows import ALWAYS, Window, covering, parts_of_the_week
+from tests.support.tables import each_row
 
 MINUTE, HOUR, DAY = dt.timedelta(minutes=1), dt.timedelta(hours=1), dt.timedelta(days=1)
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -110,7 +110,7 @@ def test_a_day_that_a_country_left_out_is_waited_for():
     assert fridays.next_change(thursday).astimezone(fridays.zone).date() == dt.date(2012, 1, 6)
 
 
-@pytest.mark.parametrize("at", [dt.datetime(2030, 3, 31, 1, tzinfo=dt.UTC)])
+@each_row("at", [dt.datetime(2030, 3, 31, 1, tzinfo=dt.UTC)])
 def test_an_always_open_window_never_changes(at):
     assert ALWAYS.is_open(at)
     assert ALWAYS.next_change(at) is None

@@ -3,7 +3,6 @@
 import uuid
 from itertools import count
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from jobs.throttling.bins import (
 from jobs.throttling.limits import Limits
 from jobs.throttling.pace import EXPECTED_BYTES
 from tests.support.cluster import NOON, seconds
+from tests.support.tables import each_row
 
 WORKER, OTHER = uuid.UUID(int=1), uuid.UUID(int=2)
 _ids = count(1)
@@ -98,7 +98,7 @@ def test_a_bin_with_a_gap_has_one_turn_with_all_its_requests():
     assert [place.until for place in waiting] == [None]
 
 
-@pytest.mark.parametrize(("gap", "documents"), [(0.05, 40), (0.25, 8), (1.0, 2), (2.0, 1), (10.0, 1), (3600.0, 1)])
+@each_row(("gap", "documents"), [(0.05, 40), (0.25, 8), (1.0, 2), (2.0, 1), (10.0, 1), (3600.0, 1)])
 def test_a_turn_with_a_gap_is_two_seconds_of_work(gap, documents):
     turns, _ = plan(seen_bin(gap=gap))
     successors, _ = plan(seen_bin(gap=gap, turns=[sent()], open_requests=4))
@@ -119,7 +119,7 @@ def test_a_bytes_limit_counts_pages_as_large_as_those_that_were_read():
     assert shapes(turns) == [(20, 4)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer_seconds", "documents"),
     [(None, DOCUMENTS_A_TURN), (0.001, MOST_A_TURN), (0.02, 400), (0.5, 16), (2.0, 4), (60.0, 4)],
 )
@@ -131,7 +131,7 @@ def test_a_turn_without_a_gap_is_two_seconds_of_answers(answer_seconds, document
     assert [turn.documents for turn in successors] == [documents]
 
 
-@pytest.mark.parametrize(("claims", "documents"), [(8192, 1024), (256, 32), (4, 1)])
+@each_row(("claims", "documents"), [(8192, 1024), (256, 32), (4, 1)])
 def test_a_turn_holds_an_eighth_of_the_smallest_workers_limit(claims, documents):
     turns, _ = plan(seen_bin(requests=250, answer_seconds=0.01), largest=largest_turn(claims))
 
@@ -171,7 +171,7 @@ def test_a_successor_of_a_sent_turn_has_no_requests_of_its_own():
     assert [(turn.requests, turn.follows.id) for turn in turns] == [(0, 7)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "open_turns",
     [[sent(worker=None)], [sent(has_follower=True), sent(8)], [sent(has_follower=True)]],
     ids=["only offered", "followed", "followed by one that closed"],
@@ -191,7 +191,7 @@ def test_an_unknown_host_gets_one_document_first():
 # --- Bins that limit open requests only ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("requests", "workers", "shares"),
     [(4, 1, [4]), (4, 2, [2, 2]), (5, 2, [2, 2, 1]), (2, 5, [2]), (5, 5, [2, 2, 1]), (3, 0, [3])],
 )
@@ -280,7 +280,7 @@ def test_the_lane_of_another_owner_goes_first_for_a_limited_time():
     assert len(plan(freed_long_ago, mine)[0]) == 1
 
 
-@pytest.mark.parametrize("theirs", [{"rival_priority": 9}, {"rival_priority": 5, "rival_served_at": NOON}])
+@each_row("theirs", [{"rival_priority": 9}, {"rival_priority": 5, "rival_served_at": NOON}])
 def test_a_rival_behind_the_lane_delays_nothing(theirs):
     mine = seen_lane(served_at=NOON - seconds(1))
 
@@ -372,7 +372,7 @@ def test_each_turn_of_a_limited_parent_has_its_own_requests():
     assert [(turn.requests, turn.worker) for turn in turns] == 3 * [(1, WORKER)]
 
 
-@pytest.mark.parametrize("workers", [{None}, {WORKER, OTHER}, {WORKER, None}])
+@each_row("workers", [{None}, {WORKER, OTHER}, {WORKER, None}])
 def test_a_limited_parent_gets_no_turn_while_its_keeper_is_unknown(workers):
     turns, _ = plan_under(seen_parent(gap=0.5, workers=frozenset(workers), open_requests=1), *below(1, 2))
 

@@ -1,11 +1,10 @@
 """Proves which addresses are public."""
 
-import pytest
-
 from jobs.connectors.repository.web.addresses import is_public
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "address",
     ["8.8.8.8", "1.1.1.1", "93.184.216.34", "2606:4700::1111", "2a00:1450:4001:80b::200e",
      "::ffff:8.8.8.8", "2002:808:808::1", "64:ff9b::808:808", "::8.8.8.8"],
@@ -14,7 +13,7 @@ def test_the_public_internet_may_be_connected_to(address):
     assert is_public(address)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "address",
     ["127.0.0.1", "127.255.255.254", "0.0.0.0", "0.1.2.3", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254",
      "100.64.0.1", "192.0.0.8", "192.0.0.9", "192.0.2.1", "192.88.99.1", "198.18.0.1", "198.51.100.1", "203.0.113.1",

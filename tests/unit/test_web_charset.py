@@ -6,13 +6,14 @@ import pytest
 
 from jobs.connectors.repository.web.text import decoded
 from tests.support.charsets import LABELS, REPLACED, TEXTS
+from tests.support.tables import each_row
 
 CASES = [
     pytest.param(label, text, id=f"{language} in {label}")
     for language, (labels, text) in TEXTS.items()
     for label in labels.split()
 ]
-in_every_encoding = pytest.mark.parametrize(("label", "text"), CASES)
+in_every_encoding = each_row(("label", "text"), CASES)
 
 
 def page(text, head=""):
@@ -54,7 +55,7 @@ def test_the_encoding_of_an_undeclared_plain_text_is_found(label, text):
     assert decoded(body, "text/plain") == plain
 
 
-@pytest.mark.parametrize("header", ["", "; charset=utf-8", "; charset=ISO-8859-1"])
+@each_row("header", ["", "; charset=utf-8", "; charset=ISO-8859-1"])
 @in_every_encoding
 def test_a_right_meta_beats_a_wrong_header(label, text, header):
     body, html = coded(page(text, f"<meta charset={label}>"), label)
@@ -69,7 +70,7 @@ def test_a_right_header_beats_a_wrong_meta(label, text):
     assert decoded(body, f"text/html; charset={label}") == html
 
 
-@pytest.mark.parametrize("head", ["", "<meta charset=utf-8>"])
+@each_row("head", ["", "<meta charset=utf-8>"])
 @in_every_encoding
 def test_utf8_under_a_wrong_header_is_read_as_utf8(label, text, head):
     html = page(text, head)
@@ -77,7 +78,7 @@ def test_utf8_under_a_wrong_header_is_read_as_utf8(label, text, head):
     assert decoded(html.encode(), f"text/html; charset={label}") == html
 
 
-@pytest.mark.parametrize(
+@each_row(
     "head",
     [
         pytest.param(f"<style>{'x' * 70_000}</style><meta charset=koi8-r>", id="after 70 KB"),
@@ -98,7 +99,7 @@ def test_declarations_are_found_where_browsers_find_them(head):
     assert decoded(body, "text/html") == html
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("header", "declared", "in_fact"),
     [
         ("windows-1252", "windows-1251", "windows-1251"),
@@ -123,7 +124,7 @@ def test_controls_that_no_text_has_show_a_wrong_header():
     assert decoded(body, "text/html; charset=iso-8859-15") == html
 
 
-@pytest.mark.parametrize("content_type", ["text/html", "text/html; charset=utf-8", "text/plain"])
+@each_row("content_type", ["text/html", "text/html; charset=utf-8", "text/plain"])
 def test_a_page_in_utf8_with_a_few_wrong_bytes_is_still_utf8(content_type):
     body = page(TEXTS["russian"][1]).encode() + b"\xd0"
 
@@ -142,7 +143,7 @@ def test_plain_text_declares_nothing():
     assert decoded(text.encode("koi8-r"), "text/plain") == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("codec", "word", "label"),
     [pytest.param(codec, word, label, id=label) for codec, word, labels in LABELS.values() for label in labels.split()],
 )

@@ -1,8 +1,7 @@
 """Proves which cookies are stored, and to which requests they are added."""
 
-import pytest
-
 from jobs.connectors.repository.web.cookies import Cookies
+from tests.support.tables import each_row
 
 SET_BY = "https://www.site.example/shop/cart"
 
@@ -11,7 +10,7 @@ def sent(header, url, *, by=SET_BY):
     return Cookies().with_those_of(by, [header]).header_for(url)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("header", "url"),
     [
         ("a=1", "https://www.site.example/shop/other"),
@@ -28,7 +27,7 @@ def test_a_cookie_goes_where_it_was_set_for(header, url):
     assert sent(header, url) == "a=1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("header", "url"),
     [
         ("a=1", "https://www.site.example/"),
@@ -53,7 +52,7 @@ def test_an_address_has_nothing_below_it():
     assert sent("a=1; Domain=127.0.0.1; Path=/", "http://127.0.0.1/", by="http://127.0.0.1/") == "a=1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("by", "domain", "other"),
     [
         ("https://www.shop.co.uk/", "co.uk", "https://bank.co.uk/"),
@@ -72,7 +71,7 @@ def test_a_cookie_for_a_public_suffix_is_not_kept(by, domain, other):
     assert held.header_for(other) == ""
 
 
-@pytest.mark.parametrize("host", ["github.io", "intranet"])
+@each_row("host", ["github.io", "intranet"])
 def test_a_cookie_of_a_public_suffix_stays_on_that_host(host):
     held = Cookies().with_those_of(f"https://{host}/", [f"a=1; Domain={host}; Path=/"])
 
@@ -86,7 +85,7 @@ def test_a_cookie_for_a_registered_domain_goes_to_its_hosts():
     assert held.header_for("https://pay.shop.co.uk/") == "a=1"
 
 
-@pytest.mark.parametrize("end", ["Max-Age=0", "Max-Age=-1", "Expires=Thu, 01 Jan 1970 00:00:00 GMT"])
+@each_row("end", ["Max-Age=0", "Max-Age=-1", "Expires=Thu, 01 Jan 1970 00:00:00 GMT"])
 def test_a_revoked_or_replaced_cookie_no_longer_exists(end):
     held = Cookies().with_those_of(SET_BY, ["a=1; Path=/", "b=2; Path=/", "b=3; Path=/"])
 

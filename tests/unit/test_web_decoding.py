@@ -10,6 +10,7 @@ import pytest
 from backports import zstd
 
 from jobs.connectors.repository.web.decoding import BadCoding, decoder_for
+from tests.support.tables import each_row
 
 KIB = 1024
 LARGEST_PIECE = 128 * KIB
@@ -63,9 +64,9 @@ def read(encoding, coded, piece_size):
     return b"".join(pieces)
 
 
-@pytest.mark.parametrize("piece_size", [1000, 16 * KIB, 64 * KIB, 8 * KIB * KIB])
-@pytest.mark.parametrize("size", [64 * KIB, 64 * KIB + 1, 402_000, 5 * KIB * KIB])
-@pytest.mark.parametrize("coding", CODINGS)
+@each_row("piece_size", [1000, 16 * KIB, 64 * KIB, 8 * KIB * KIB])
+@each_row("size", [64 * KIB, 64 * KIB + 1, 402_000, 5 * KIB * KIB])
+@each_row("coding", CODINGS)
 def test_a_body_is_read_whole(coding, size, piece_size):
     encoding, compress = CODINGS[coding]
     body = page_of(size)
@@ -73,7 +74,7 @@ def test_a_body_is_read_whole(coding, size, piece_size):
     assert read(encoding, compress(body), piece_size) == body
 
 
-@pytest.mark.parametrize("coding", CODINGS)
+@each_row("coding", CODINGS)
 def test_a_body_that_comes_byte_by_byte_is_read_whole(coding):
     encoding, compress = CODINGS[coding]
     body = page_of(64 * KIB + 1)
@@ -81,7 +82,7 @@ def test_a_body_that_comes_byte_by_byte_is_read_whole(coding):
     assert read(encoding, compress(body), 1) == body
 
 
-@pytest.mark.parametrize("coding", CODINGS)
+@each_row("coding", CODINGS)
 def test_a_body_of_one_repeated_byte_comes_in_bounded_pieces(coding):
     encoding, compress = CODINGS[coding]
     body = b"\0" * 5_000_000
@@ -89,8 +90,8 @@ def test_a_body_of_one_repeated_byte_comes_in_bounded_pieces(coding):
     assert read(encoding, compress(body), 64 * KIB) == body
 
 
-@pytest.mark.parametrize("cut", [1, 5, 1000])
-@pytest.mark.parametrize("coding", CODINGS)
+@each_row("cut", [1, 5, 1000])
+@each_row("coding", CODINGS)
 def test_a_cut_body_is_never_whole(coding, cut):
     encoding, compress = CODINGS[coding]
 
@@ -98,8 +99,8 @@ def test_a_cut_body_is_never_whole(coding, cut):
         read(encoding, compress(page_of(402_000))[:-cut], 64 * KIB)
 
 
-@pytest.mark.parametrize("coding", ["gzip", "zstd"])
-@pytest.mark.parametrize("piece_size", [1, 64 * KIB])
+@each_row("coding", ["gzip", "zstd"])
+@each_row("piece_size", [1, 64 * KIB])
 def test_padding_after_the_last_member_does_not_count(coding, piece_size):
     encoding, compress = CODINGS[coding]
 
@@ -107,7 +108,7 @@ def test_padding_after_the_last_member_does_not_count(coding, piece_size):
     assert read(encoding, compress(b"hello") + b"\0\0\x1f\x28\n", piece_size) == b"hello"
 
 
-@pytest.mark.parametrize("coding", ["gzip", "zstd"])
+@each_row("coding", ["gzip", "zstd"])
 def test_a_flood_of_empty_members_is_refused(coding):
     encoding, compress = CODINGS[coding]
 

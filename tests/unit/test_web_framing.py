@@ -3,6 +3,7 @@
 import pytest
 
 from jobs.connectors.repository.web.framing import BadFraming, BodyByLength, BodyInChunks, BodyToTheEnd, repaired_head
+from tests.support.tables import each_row
 
 STATUS = b"HTTP/1.1 200 OK\r\n"
 
@@ -55,7 +56,7 @@ def test_chunks_without_a_certain_end_are_refused(chunks, piece_size):
         read(BodyInChunks(), chunks, piece_size)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("chunks", "may_end"),
     [(b"5\r\nhel", False), (b"5\r\nhello\r\n", False), (b"5\r\nhello\r\n0\r\n", True), (b"", False)],
 )
@@ -88,7 +89,7 @@ def test_a_body_without_length_ends_with_its_connection():
     assert (body.is_whole, body.may_end_here()) == (False, True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("head", "mended"),
     [
         (b"Content-Length: 5\r\ncontent-length: 5\r\n", b"Content-Length: 5\r\n"),
@@ -108,12 +109,12 @@ def test_a_head_is_mended_as_browsers_understand_it(head, mended):
     assert repaired_head(STATUS + head + b"\r\n") == STATUS + mended + b"\r\n"
 
 
-@pytest.mark.parametrize("status", [b"http/1.1 200 OK", b"HTTP/2 200 OK", b"HTTP/1.1  200OK", b"HTTP/1.1\t200 OK "])
+@each_row("status", [b"http/1.1 200 OK", b"HTTP/2 200 OK", b"HTTP/1.1  200OK", b"HTTP/1.1\t200 OK "])
 def test_a_status_line_is_mended_as_browsers_understand_it(status):
     assert repaired_head(status + b"\r\nX-A: b\r\n\r\n") == STATUS + b"X-A: b\r\n\r\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "head",
     [
         STATUS + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.web.links import LinkTable
 from jobs.connectors.repository.web.urls import BadUrl, canonical
+from tests.support.tables import each_row
 
 BASES = ["http://a.example/", "http://a.example/b/c.html?q=/x/", "https://a.example/b/", "http://b.example:8080/b/"]
 HREFS = ["/", "x", "./x", "/x", "//c.example/x", "http://c.example/x", "https:x", "?x", "#x", "", " /x", "\n?y", "../x",
@@ -65,7 +66,7 @@ def test_the_cache_never_changes_the_target_of_a_link(pages, capacity):
         assert urls(table, hrefs, base) == sorted(expected)
 
 
-@pytest.mark.parametrize("href", ["//c.example/x", "/\\c.example/x", "/\t/c.example/x"])
+@each_row("href", ["//c.example/x", "/\\c.example/x", "/\t/c.example/x"])
 def test_two_slashes_start_a_host_even_if_a_known_path_contains_them(href):
     table = make_table()
     urls(table, ["http://a.example//c.example/x", "http://a.example/\t/c.example/x"], "http://a.example/")
@@ -121,7 +122,7 @@ def test_long_spellings_are_read_but_not_kept():
     assert table._young.size == 0
 
 
-@pytest.mark.parametrize("spelling", ["http://www.a.example/x", "http://www.a.example", "HTTP://www.a.example/%7ex"])
+@each_row("spelling", ["http://www.a.example/x", "http://www.a.example", "HTTP://www.a.example/%7ex"])
 def test_a_link_that_is_refused_temporarily_is_checked_again(spelling):
     admitted = set()
     table = LinkTable(admits=lambda url: bool(admitted), is_near=lambda url: "a.example" in url)

@@ -11,6 +11,7 @@ from jobs.connectors.repository.web.specification import CONFIGURATION
 from jobs.connectors.schema import BadSpecification
 from nodes.database.sealing import seal, unseal
 from tests.support.free_pace import FreePace
+from tests.support.tables import each_row
 
 LOGIN = {"name": "door", "pages": "/in/", "page": "/login$", "hosts": ["a.example"]}
 SECRET = {"name": "password", "secret": "sesame"}
@@ -24,7 +25,7 @@ def test_a_login_is_taken():
     assert problems_of({**LOGIN, "fields": [{"name": "user", "value": "me"}, SECRET]}) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("login", "words"),
     [
         ({**LOGIN, "pages": "("}, "missing"),
@@ -75,7 +76,7 @@ def test_a_secret_sealed_with_another_key_cannot_be_read(settings):
     assert "sesame" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("inside", "values"),
     [
         ("<input name=a value=1><input name=b><input value=3>", {"a": "1", "b": ""}),
@@ -114,7 +115,7 @@ class OverTls:
         return Response(200, {"Content-Type": "text/html"}, (), self.page, len(self.page), whole=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("action", "reason"),
     [
         ("http://a.example/login", "without TLS"),

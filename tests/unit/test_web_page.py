@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.connectors.repository.web.page import RobotsDirectives, directives_of_headers, read_page
+from tests.support.tables import each_row
 
 
 def read(html):
     return read_page(html, robots_name="crawlctl")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("html", "text"),
     [
         ("<p>one<p>two", "one\ntwo"),
@@ -44,7 +45,7 @@ def test_the_text_of_a_page_is_its_content(html, text):
     assert read(html).text.replace("\x00", "") == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("html", "title"),
     [
         ("<title> A \n title </title>", "A title"),
@@ -65,7 +66,7 @@ def test_description_and_language():
     assert (page.description, page.language) == ("Ein Text", "de-AT")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("html", "links"),
     [
         ("<a href=a>x</a><area href=b><A HREF='c'>", ["a", "b", "c"]),
@@ -92,7 +93,7 @@ def test_the_links_of_a_page(html, links):
     assert [link for link in read(html).links if link] == links
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("html", "base"),
     [
         ("<base href=/a/><base href=/b/>", "/a/"),
@@ -106,7 +107,7 @@ def test_the_first_base_with_an_address_counts(html, base):
     assert read(html).base == base
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("html", "robots"),
     [
         ("<meta name=robots content='index, follow'>", RobotsDirectives()),
@@ -123,7 +124,7 @@ def test_the_robots_rules_of_a_page(html, robots):
     assert read(html).robots == robots
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "robots"),
     [
         (["noindex"], RobotsDirectives(noindex=True)),
@@ -150,7 +151,7 @@ def test_every_text_is_a_page(html):
     assert isinstance(page.text, str)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "html",
     [
         pytest.param("<div>" * 400_000, id="open elements"),
@@ -172,14 +173,14 @@ def test_every_text_is_a_page(html):
     ],
 )
 def test_no_page_blocks_the_process(html):
-    begun = time.perf_counter()
+    begun = time.process_time()
 
     read(html)
 
-    assert time.perf_counter() - begun < 10
+    assert time.process_time() - begun < 10
 
 
-@pytest.mark.parametrize(
+@each_row(
     "html",
     [
         "<div><p>text <b>bold</b> <a href=x>link</a></p></div>\n" * 20_000,

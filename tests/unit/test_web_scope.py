@@ -6,9 +6,10 @@ import pytest
 
 from jobs.connectors.repository.web.scope import BadPattern, Scope, ScopeKind, compile_pattern
 from jobs.connectors.repository.web.suffixes import registrable_domain
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "seed", "inside", "outside"),
     [
         (
@@ -64,7 +65,7 @@ def test_a_kind_of_scope_contains_its_documents(kind, seed, inside, outside):
     assert [url for url in outside if scope.admits(url)] == []
 
 
-@pytest.mark.parametrize("kind", [ScopeKind.HOST, ScopeKind.DOMAIN, ScopeKind.PREFIX])
+@each_row("kind", [ScopeKind.HOST, ScopeKind.DOMAIN, ScopeKind.PREFIX])
 def test_the_scope_of_several_seeds_is_their_union(kind):
     scope = Scope(kind=kind, seeds=["http://a.example/x/", "http://b.example/y/"])
 
@@ -142,15 +143,15 @@ def test_deep_nesting_does_no_harm():
 def test_no_pattern_takes_more_than_linear_time():
     pattern = compile_pattern("(a+)+$")
     url = "http://a.example/" + "a" * 2000 + "!"
-    begun = time.perf_counter()
+    begun = time.process_time()
 
     for _ in range(1000):
         assert pattern.search(url) is None
 
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "domain"),
     [
         ("www.example.com", "example.com"),
@@ -166,14 +167,14 @@ def test_a_registrable_domain_is_read_from_the_packaged_list(host, domain):
     assert registrable_domain(host) == domain
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "domain"), [("www.example.lan", "example.lan"), ("a.b.example.test", "example.test"), ("s3.amazonaws.com", "s3.amazonaws.com")]
 )  # fmt: skip
 def test_a_name_below_an_unlisted_suffix_has_a_registrable_domain(host, domain):
     assert registrable_domain(host) == domain
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "target", "is_followed"),
     [
         ("http://example.com/", "http://www.example.com/", True),

@@ -10,6 +10,7 @@ from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.connectors.repository.web.urls import BadUrl
 from jobs.connectors.schema import BadSpecification
 from jobs.settings.table import ROBOTS_NAME
+from tests.support.tables import each_row
 
 
 def test_stored_values_are_read_with_their_types():
@@ -28,7 +29,7 @@ def test_a_missing_field_has_its_default():
     assert WebSpecification.read({}, seeds=["http://a.example/"]) == WebSpecification(seeds=("http://a.example/",))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("configuration", "specification", "name"),
     [
         ({}, {}, "cluster-bot"),
@@ -47,7 +48,7 @@ def test_the_name_in_robots_txt_is_that_of_the_user_agent_unless_set(configurati
     assert asked.robots_name_asked == name
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stored", "field"),
     [
         ({"colour": 1}, "colour"),

@@ -1,14 +1,13 @@
 """Proves that kinds of content and encodings are recognized as browsers do."""
 
-import pytest
-
 from jobs.connectors.repository.web.text import Kind, decoded, kind_of
+from tests.support.tables import each_row
 
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj"
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content_type", "first", "kind"),
     [
         ("text/html", b"<p>", Kind.HTML),
@@ -44,7 +43,7 @@ def test_the_kind_of_a_body(content_type, first, kind):
     assert kind_of(content_type, first) is kind
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "content_type", "text"),
     [
         ("é".encode(), "text/html; charset=utf-8", "é"),
@@ -88,7 +87,7 @@ def test_bodies_are_decoded_as_browsers_do(body, content_type, text):
     assert decoded(body, content_type) == text
 
 
-@pytest.mark.parametrize("codec", ["utf-8", "utf-16", "cp1252", "gb18030", "shift_jis"])
+@each_row("codec", ["utf-8", "utf-16", "cp1252", "gb18030", "shift_jis"])
 def test_no_bytes_yield_text_that_a_database_refuses(codec):
     text = decoded(bytes(range(256)) * 9, f"text/html; charset={codec}")
 

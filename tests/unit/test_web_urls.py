@@ -19,9 +19,10 @@ from jobs.connectors.repository.web.urls import (
     origin_of,
     without_userinfo,
 )
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "form"),
     [
         ("http://example.com", "http://example.com/"),
@@ -65,7 +66,7 @@ def test_an_address_has_one_form(typed, form):
     assert canonical(typed) == form
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "reason"),
     [
         ("", "not an address"),
@@ -117,7 +118,7 @@ def test_no_error_shows_a_password():
     assert without_userinfo("https://user:secret@example.com/a?b@c") == "https://example.com/a?c"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("href", "base", "form"),
     [
         ("b.html", "http://example.com/a/x.html", "http://example.com/a/b.html"),
@@ -134,7 +135,7 @@ def test_a_reference_is_read_against_its_base(href, base, form):
     assert canonical(href, base) == form
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "bin_", "origin", "host"),
     [
         ("http://example.com/a", "example.com", "http://example.com", ("example.com", 80)),
@@ -227,7 +228,7 @@ def test_the_fast_path_reads_the_same_as_the_parser(href, base):
         assert read_or_refused(href, base) == quickly
 
 
-@pytest.mark.parametrize(
+@each_row(
     "href",
     ["http://b.example:8080/p/1.html?q=2", "http://10.0.0.255/1.html", "/p/1.html", "1.html", "../1.html", "q/1.html"],
 )

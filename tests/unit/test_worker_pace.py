@@ -11,6 +11,7 @@ from jobs.loops.worker.document_pace import DocumentPace
 from jobs.loops.worker.host_queue import BinQueue, PacedBin
 from jobs.loops.worker.results import results_wait
 from jobs.queue.take import PaceTaken, TurnTaken
+from tests.support.tables import each_row
 
 GAP, BUSY = 0.4, 0.1
 
@@ -122,7 +123,7 @@ def test_the_second_of_documents_started_together_waits_for_the_first():
     assert left_at[1] - left_at[0] >= GAP
 
 
-@pytest.mark.parametrize(("gap", "may_begin"), [(GAP, False), (0.0, True)])
+@each_row(("gap", "may_begin"), [(GAP, False), (0.0, True)])
 def test_no_document_begins_while_a_request_of_a_bin_with_a_gap_is_leaving(gap, may_begin):
     queue = queue_with(gap=gap, documents=["one", "two"])
 

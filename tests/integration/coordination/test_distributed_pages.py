@@ -13,6 +13,7 @@ from nodes.distributed.pages.topics import distributed_topic, is_topic, read_scr
 from nodes.web.topics import TopicUnknown
 from tests.integration.coordination.conftest import ZooKeeperBench
 from tests.support.api import assert_problem, client_of, make_user
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -204,7 +205,7 @@ def test_the_buttons_do_the_same(at_work):
     assert not DistributedJobSwitch.objects.exists()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "field"),
     [
         ({"is_disabled": True}, "job"),
@@ -267,7 +268,7 @@ def test_the_page_of_a_plan_shows_it_and_its_problems(at_work):
     assert "there is no strategy &#x27;by-chance&#x27;" in wrong
 
 
-@pytest.mark.parametrize("role", ["viewer", "operator"])
+@each_row("role", ["viewer", "operator"])
 def test_only_administrators_change_something_or_make_plans(role):
     client = visitor(role)
 
