@@ -6,9 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
+from django.contrib.auth.models import User
 from playwright.sync_api import expect, sync_playwright
 
 from tests.support.distributed_jobs import DIARY
+from tests.support.metrics import free_port
 from tests.support.processes import wait_for
 
 pytestmark = pytest.mark.debian("chromium")
@@ -28,7 +30,12 @@ _QUIET = (
 
 
 @pytest.fixture
-def browser(chromium, machine):
+def administrator(machine):
+    User.objects.create_superuser("admin", password=PASSWORD)
+
+
+@pytest.fixture
+def browser(chromium, machine, administrator):
     """
     Start the browser after the machine and end it before. Its event loop runs in this thread, where Django wants none.
     """
@@ -40,8 +47,10 @@ def browser(chromium, machine):
 
 @pytest.fixture
 def web(machine):
-    """Return the address of a cluster with one worker and a web server."""
-    return _address(machine.start("run", "--workers", 1, "--port", 8310, CRAWLCTL_ADMIN_PASSWORD=PASSWORD))
+    """Return the address of a cluster with one manager, one worker and a web server."""
+    machine.start("runmanager", "--name", "manager-1")
+    machine.start("runworker", "--name", "worker-1")
+    return _address(machine.start("serve", "--port", 0))
 
 
 def _address(command):
@@ -208,7 +217,7 @@ canvas => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height
 
 
 def test_a_page_says_that_it_is_cut_off_and_is_right_again(browser, web, machine):
-    second = machine.start("serve", "--port", 8350)
+    second = machine.start("serve", "--port", free_port())
     address = _address(second)
     with visitor(browser, address) as page:
         fill()

@@ -9,6 +9,7 @@ from jobs.metrics import table
 from nodes.metrics.figures import Count, Process
 from tests.support.metrics import free_port, scrape, scrape_when_up
 from tests.support.processes import QUICK_HEARTS, held_by, wait_for
+from tests.support.tables import each_row
 
 
 def start(cluster, command, *arguments):
@@ -125,10 +126,8 @@ def test_a_one_shot_shows_its_own_and_its_workers_metrics(machine, serve, tmp_pa
     crawl.wait()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [("runmanager",), ("runworker",), ("runjobs",), ("serve",), ("crawl", "http://127.0.0.1:9/"), ("run",)],
-    ids=" ".join,
+@each_row(
+    "command", [("runmanager",), ("runworker",), ("runjobs",), ("serve",), ("crawl", "http://127.0.0.1:9/"), ("run",)]
 )
 def test_a_port_that_is_taken_ends_a_command_before_anything_has_begun(command, machine):
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -1,8 +1,6 @@
 """Proves that crawlctl works behind a PgBouncer that keeps one session per client, and refuses shared sessions."""
 
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -11,7 +9,8 @@ from tests.acceptance.test_older_databases import Crawl, replace_database
 from tests.support.cluster import TIMEOUT
 from tests.support.debian import debian_server
 from tests.support.pgbouncer import pgbouncer
-from tests.support.processes import QUICK_HEARTS, ROOT, Database, Machine
+from tests.support.processes import QUICK_HEARTS, Database, Machine
+from tests.support.tables import each_row
 
 pytestmark = [pytest.mark.debian("postgresql"), pytest.mark.debian("pgbouncer")]
 
@@ -79,19 +78,10 @@ def test_a_crawl_behind_a_pooler_loses_nothing_to_an_older_dump(machine, server,
     assert crawl.running.wait() == 0
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=[command[0] for command in COMMANDS])
+@each_row("command", COMMANDS)
 def test_commands_refuse_a_pooler_that_shares_sessions(shared, tmp_path, command):
-    ended = subprocess.run(
-        [sys.executable, "manage.py", *command],
-        cwd=ROOT,
-        env={**shared.environment, "CRAWLCTL_VAR": str(tmp_path / "var")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ended = Machine(shared, tmp_path).start(*command, CRAWLCTL_VAR=str(tmp_path / "var"))
 
-    assert ended.returncode == 2, ended.stderr
-    (line,) = ended.stderr.splitlines()
+    assert ended.wait() == 2, ended.err
+    (line,) = ended.err.splitlines()
     assert "Set pool_mode = session in PgBouncer" in line

@@ -11,6 +11,7 @@ a new Python. So a forked command never runs with a value of another environment
 
 import atexit
 import ctypes
+import fcntl
 import functools
 import gc
 import importlib
@@ -27,6 +28,12 @@ from types import SimpleNamespace
 _PR_SET_PDEATHSIG = 1
 _INTERRUPTED = 130
 _LARGEST_REQUEST = 1 << 20
+# Standard input, output and errors, the report, and sockets that a parent keeps open for a service.
+_MOST_FILES = 8
+# Numbers from here on are free of files that a program asks for.
+_ASIDE = 200
+# Commands that start other processes of crawlctl.
+_PARENTS = {"crawl", "run", "demo", "drill"}
 _SETTINGS = ("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
 # Prefixes of variables that the interpreter or the C library reads at its start.
 _READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "GLIBC", "MALLOC", "OPENSSL", "SSL_", "COVERAGE")
@@ -52,8 +59,9 @@ class _Imported:
         MigrationLoader(None)
         for module in ("crawlctl.urls", "crawlctl.live.routing", "crawlctl.demo.site", "channels.routing"):
             importlib.import_module(module)
-        # The metrics show the directory. Connections are made after the fork, and UNFOLD is a constant with lazy links.
-        names = {*vars(settings), "VAR_DIR"} - {"_wrapped", "DATABASES", "UNFOLD"}
+        # Connections are made after the fork, and UNFOLD is a constant with lazy links. `_apply_directory` handles
+        # the directory and its key.
+        names = {*vars(settings)} - {"_wrapped", "DATABASES", "UNFOLD", "SECRET_KEY", "VAR_DIR"}
         self._settings = {name: getattr(settings, name) for name in names}
         self._variables = _variables_of_the_interpreter()
 
@@ -69,14 +77,30 @@ class _Imported:
         time.tzset()
         settings._wrapped = empty
         try:
+            _forget_directory()
             importlib.reload(sys.modules["crawlctl.settings"])
             if any(getattr(settings, name) != value for name, value in self._settings.items()):
                 return False
         except Exception:  # noqa: BLE001 - the command itself reports it
             return False
+        _apply_directory(settings)
         vars(connections).pop("settings", None)
         connections.__init__()
         return True
+
+
+def _forget_directory():
+    """Forget the directory whose free space the metrics show. The settings name the present one."""
+    from jobs.metrics.process import DISK_FREE
+
+    DISK_FREE._followed.clear()
+
+
+def _apply_directory(settings):
+    """Apply the key of the directory, which django-q2 has read."""
+    from django_q.conf import Conf
+
+    Conf.SECRET_KEY = settings.SECRET_KEY
 
 
 def _variables_of_the_interpreter():
@@ -99,19 +123,19 @@ def _serve(line):
                 os.close(ended)
         if line not in ready:
             continue
-        asked, files, _flags, _address = socket.recv_fds(line, _LARGEST_REQUEST, 4)
+        asked, files, _flags, _address = socket.recv_fds(line, _LARGEST_REQUEST, _MOST_FILES)
         if not asked:
             return None
         assert os.listdir("/proc/self/task") == [str(os.getpid())], "a process with threads must not fork"  # noqa: PTH208
-        *stdio, report = files
+        report, *files = files
         if (pid := os.fork()) == 0:
             line.close()
             for inherited in (report, *children, *(file for _, file in children.values())):
                 os.close(inherited)
-            return json.loads(asked) | {"stdio": stdio}
+            return json.loads(asked) | {"files": files}
         children[os.pidfd_open(pid)] = pid, report
         _tell(report, pid)
-        for file in stdio:
+        for file in files:
             os.close(file)
 
 
@@ -133,11 +157,20 @@ def _end_with_parent(parent):
 
 
 def _show_words(words, room):
-    """Replace the command line that `ps` shows, as far as its place is long enough."""
+    """Replace the command line and the environment that `ps` shows, as far as their places are long enough."""
     with open("/proc/self/stat", "rb") as stat:  # noqa: PTH123
-        begin, end = (int(field) for field in stat.read().rpartition(b")")[2].split()[45:47])
+        begin, end, begin_environment, end_environment = (
+            int(field) for field in stat.read().rpartition(b")")[2].split()[45:49]
+        )
     assert end - begin >= room
-    shown = b"\0".join(os.fsencode(word) for word in words)[: end - begin - 1]
+    _show(begin, end, [os.fsencode(word) for word in words])
+    # Our own variables come first. No variable of the C library is in this place any longer.
+    ours_first = sorted(os.environb.items(), key=lambda item: not item[0].startswith(b"CRAWLCTL_"))
+    _show(begin_environment, end_environment, [b"=".join(item) for item in ours_first])
+
+
+def _show(begin, end, entries):
+    shown = b"\0".join(entries)[: end - begin - 1]
     ctypes.memset(begin, 0, end - begin)
     ctypes.memmove(begin, shown, len(shown))
 
@@ -149,25 +182,32 @@ def _become(asked, parent):
         os.setsid()
     if asked["ends_with_parent"]:
         _end_with_parent(parent)
-    for target, file in enumerate(asked["stdio"]):
+    aside = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _ASIDE) for file in asked["files"]]
+    for file in asked["files"]:
+        os.close(file)
+    for target, file in zip([0, 1, 2, *asked["keeps"]], aside, strict=True):
         os.dup2(file, target)
-    for file in asked["stdio"]:
         os.close(file)
     os.environ.clear()
     os.environ.update(asked["environment"])
 
 
-def _let_fork_workers():
-    """Let a crawl fork its workers. Return the request of such a worker in its process, and None in the crawl."""
+def _let_fork_children():
+    """
+    Let a command fork the processes that it starts.
+
+    Return the request of such a process in that process, and None in the command.
+    """
+    from crawlctl.processes import supervisor
     from jobs.loops import oneshot
     from tests.support.forking import ForkServer
 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    crawl = os.getpid()
+    command = os.getpid()
     if os.fork() == 0:
         ours.close()
         os.setsid()
-        _end_with_parent(crawl)
+        _end_with_parent(command)
         nothing = os.open(os.devnull, os.O_RDWR)
         for target in range(3):
             os.dup2(nothing, target)
@@ -177,7 +217,8 @@ def _let_fork_workers():
         return asked
     theirs.close()
     fork = functools.partial(ForkServer(ours).start, ends_with_parent=False)
-    oneshot.subprocess = SimpleNamespace(**{**vars(oneshot.subprocess), "Popen": fork})
+    for module in (oneshot, supervisor):
+        module.subprocess = SimpleNamespace(**{**vars(module.subprocess), "Popen": fork})
     return None
 
 
@@ -221,8 +262,8 @@ def main():
         _become(asked, parent)
         if not imported.suits_this_environment():
             os.execve(sys.executable, asked["words"], os.environ)
-        if asked["words"][2:3] == ["crawl"] and (of_worker := _let_fork_workers()) is not None:
-            asked = of_worker
+        if _PARENTS & {*asked["words"][2:3]} and (of_child := _let_fork_children()) is not None:
+            asked = of_child
             continue
         _show_words(asked["words"], room)
         gc.enable()

@@ -62,8 +62,21 @@ class ForkServer:
     def __init__(self, line):
         self._line = line
 
-    def start(self, words, *, stdin=None, stdout=None, stderr=None, env=None, start_new_session, ends_with_parent):
+    def start(
+        self,
+        words,
+        *,
+        stdin=None,
+        stdout=None,
+        stderr=None,
+        env=None,
+        cwd=None,
+        pass_fds=(),
+        start_new_session,
+        ends_with_parent,
+    ):
         """Fork a process. The arguments are those of Popen."""
+        assert cwd is None or Path(cwd) == ROOT
         with contextlib.ExitStack() as theirs:
             stdin, to_child = _file(stdin, theirs, writes=True)
             stdout, from_child = _file(stdout, theirs, writes=False)
@@ -75,8 +88,10 @@ class ForkServer:
                 "environment": dict(os.environ if env is None else env),
                 "has_session": start_new_session,
                 "ends_with_parent": ends_with_parent,
+                "keeps": list(pass_fds),
             }
-            socket.send_fds(self._line, [json.dumps(asked).encode()], [stdin, stdout, stderr, report])
+            files = [report, stdin, stdout, stderr, *pass_fds]
+            socket.send_fds(self._line, [json.dumps(asked).encode()], files)
         return Forked(words, reports, stdin=to_child, stdout=from_child)
 
 

@@ -268,9 +268,6 @@ def reachable(plan, *, start=0, most_links=None, allows=lambda _url: True):
 
 # --- Processes -----------------------------------------------------------------------------------
 
-# Commands that start a tree of processes, each a new Python. Their tests find the processes by their environment.
-_SUPERVISING = {"run", "demo", "drill"}
-
 
 class Command:
     """One `manage.py` process, with its output in files."""
@@ -281,7 +278,7 @@ class Command:
         words = [sys.executable, "manage.py", *arguments]
         facts = {"env": {**database.environment, **environment}, "start_new_session": True}
         with self._out.open("wb") as out, self._err.open("wb") as err:
-            if arguments[0] in _SUPERVISING or not is_forked:
+            if not is_forked:
                 facts |= {"cwd": ROOT, "stdin": subprocess.DEVNULL}
                 self.process = subprocess.Popen([*ENDS_WITH_PYTEST, *words], stdout=out, stderr=err, **facts)
             else:
