@@ -158,16 +158,17 @@ def starts(fleet, job, count):
     return [run.began_at for run in fleet.ledger.of(job)]
 
 
-@pytest.mark.parametrize("schedule", [Schedule.by_delay(OFTEN), Schedule.by_rate(OFTEN)], ids=["delay", "rate"])
+@pytest.mark.parametrize("schedule", [Schedule.by_delay, Schedule.by_rate], ids=["delay", "rate"])
 def test_a_job_runs_as_often_as_its_schedule_says(fleet, schedule):
-    fleet.start("a", fleet.job("mails", every=schedule))
+    # Long beside the delays of a busy machine.
+    fleet.start("a", fleet.job("mails", every=schedule(SECOND * 0.4)))
 
-    began = starts(fleet, "mails", 31)
+    began = starts(fleet, "mails", 12)
 
     gaps = sorted(later - earlier for earlier, later in itertools.pairwise(began))
     # Use the median: a busy machine delays some of the starts.
-    assert 0.08 <= gaps[len(gaps) // 2] <= 0.16
-    assert gaps[0] >= 0.04
+    assert 0.36 <= gaps[len(gaps) // 2] <= 0.6
+    assert gaps[0] >= 0.2
 
 
 @pytest.mark.parametrize("first", [None, HOUR], ids=["by the schedule", "of its own"])
