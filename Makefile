@@ -2,16 +2,21 @@
 # Paths are relative, because make cannot quote the path of the clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test test-again check docs simulate chaos-smoke chaos chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
+.PHONY: help demo run test coverage check docs simulate chaos-smoke chaos chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
 
 PYTHON := .venv/bin/python
 # The tests start a thousand processes. Without stored bytecode, each of them would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
 # Arguments of the command: make demo ARGS="--exit --pages 2000"
 ARGS ?=
-# Arguments of pytest: make test PYTEST_ARGS="-k pause". Two processes share the tests, each with its own database.
-# More processes would need more connections than the embedded server allows.
+# Arguments of pytest: make test PYTEST_ARGS="-k pause"
 PYTEST_ARGS ?=
+# A part of the tests: make test TESTS=tests/unit
+TESTS ?= tests/unit tests/simulation tests/integration tests/acceptance
+# Processes that share the tests, each with its own database. Many tests wait for daemons, so there are three processes
+# for each core. The connections of the embedded server suffice for eight.
+PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? 3 * n : 8)))
+PYTEST := -m pytest -n $(PROCESSES) --dist worksteal
 # The store that elects the main manager in chaos runs: make chaos-smoke COORDINATION=zookeeper
 COORDINATION ?= database
 
@@ -29,10 +34,14 @@ run: set-up $(MANUAL) ## start managers, workers and the web server on the confi
 	@exec $(PYTHON) manage.py run $(ARGS)
 
 test: set-up-dev ## run all tests that this machine can run
-	$(PYTHON) -m pytest -n logical --maxprocesses 2 --dist worksteal $(PYTEST_ARGS) tests/unit tests/simulation tests/integration tests/acceptance
+	$(PYTHON) $(PYTEST) $(PYTEST_ARGS) $(TESTS)
 
-test-again: set-up-dev ## run the tests that failed last time again, one after another
-	$(PYTHON) -m pytest -n0 --last-failed --last-failed-no-failures none --maxfail 3 $(PYTEST_ARGS) tests
+# Acceptance tests start daemons, which a measurement would slow down.
+coverage: set-up-dev ## run all tests but acceptance tests, measure their coverage, and compare it with its floor
+	@mkdir -p var/coverage && rm -f var/coverage/*
+	COVERAGE_FILE="$$PWD/var/coverage/data" $(PYTHON) -m coverage run $(PYTEST) $(PYTEST_ARGS) tests/unit tests/simulation tests/integration
+	@COVERAGE_FILE="$$PWD/var/coverage/data" $(PYTHON) -m coverage combine --quiet
+	@COVERAGE_FILE="$$PWD/var/coverage/data" $(PYTHON) -m coverage report --skip-covered
 
 check: set-up-dev ## check format, types, imports, packages, templates, migrations and plain English
 	$(PYTHON) -m ruff format --check .

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from tests.support.ordering import waiting_first
 from tests.support.rival import Rival
 
 if TYPE_CHECKING:
@@ -50,6 +51,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if not _is_installed(package) and os.environ.get("CRAWLCTL_REQUIRE_DEBIAN") != "1":
                 item.add_marker(pytest.mark.skip(reason=f"needs Debian's package {package}"))
                 config.stash.setdefault(_LEFT_OUT, []).append(f"{item.nodeid} (package {package})")
+
+
+@pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
+def begin_with_waiting_tests(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order the tests for the processes of pytest-xdist."""
+    processes = getattr(config, "workerinput", {"workercount": 1})["workercount"]
+    items[:] = waiting_first(items, processes=processes, name_of=lambda item: item.nodeid)
 
 
 _LEFT_OUT = pytest.StashKey[list[str]]()
@@ -139,6 +147,16 @@ def no_known_policies(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_remembered_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the confirmed nodes of this process, which another test's database does not have."""
     monkeypatch.setattr("nodes.membership.incarnation._nodes", {})
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_hashes() -> Iterator[None]:
+    """Hash passwords with few iterations in this process. A million iterations take half a second."""
+    from django.contrib.auth.hashers import PBKDF2PasswordHasher
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PBKDF2PasswordHasher, "iterations", 1000)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -38,7 +38,7 @@ _OPTIONS = {
     "unix_socket_permissions": "0700",
     # Segments as files of the data directory: a killed server leaves nothing behind in /dev/shm.
     "dynamic_shared_memory_type": "mmap",
-    "max_connections": "100",
+    "max_connections": "200",
     "shared_buffers": "128MB",
     "work_mem": "16MB",
     "maintenance_work_mem": "64MB",

@@ -20,7 +20,7 @@ from tests.support.processes import wait_for
 
 CONFIGURATION = tomllib.loads((Path(__file__).parents[2] / "schemathesis.toml").read_text())
 # Seconds for each role and phase.
-SECONDS = int(os.environ.get("CRAWLCTL_TEST_CONTRACT_SECONDS", "8"))
+SECONDS = int(os.environ.get("CRAWLCTL_TEST_CONTRACT_SECONDS", "5"))
 PHASES = ("examples", "coverage", "fuzzing", "stateful")
 
 
