@@ -10,7 +10,7 @@ import psycopg
 from jobs.duties.sources import AskAtOnce, Sources
 from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import GroupHeld
-from jobs.queue.wake import Sweep
+from jobs.queue.rounds import Rounds
 from nodes.membership.fences import TermHeld
 
 
@@ -20,8 +20,8 @@ class Pass:
     One pass of a manager's loop.
 
     `now` is the database's time, read once. `term` is set while this manager is the main manager of its scope;
-    `groups` are the groups that it owns. `sources` asks their sources, `sweep` is the cursor of the search for lost
-    wake-ups, and `cursors` has the cursors of their lanes.
+    `groups` are the groups that it owns. `sources` asks their sources, `rounds` walks over their lanes, and
+    `cursors` has the cursors of their ready lanes.
     """
 
     connection: psycopg.Connection[Any]
@@ -31,7 +31,7 @@ class Pass:
     term: TermHeld | None
     groups: tuple[GroupHeld, ...]
     sources: Sources = field(default_factory=AskAtOnce)
-    sweep: Sweep = field(default_factory=Sweep)
+    rounds: Rounds = field(default_factory=Rounds)
     cursors: LaneCursors = field(default_factory=LaneCursors)
 
     @property

@@ -167,8 +167,8 @@ def _unless_lost(stuffing: Callable[..., Stuffed], at: Pass) -> int:
     return stuffed.documents
 
 
-def sweep(at: Pass) -> int:
-    """Wake lanes of this manager's groups whose wake-up was lost; return how many."""
+def wake_late_lanes(at: Pass) -> int:
+    """Wake lanes of this manager's groups that sleep although they have due documents; return how many."""
     if not at.groups:
         return 0
-    return at.sweep.look(at.connection, groups=[group.id for group in at.groups], now=at.now)
+    return at.rounds.go_on(at.connection, groups=[group.id for group in at.groups], now=at.now)

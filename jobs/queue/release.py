@@ -14,6 +14,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.lifecycle.document import Action, Stage
+from jobs.queue.rounds import make_round
 from jobs.queue.sql.low_water import LOWEST_BATCH, LOWEST_TURN
 from jobs.queue.sql.newest import held_newest
 from jobs.queue.sql.order import FRESH, KEPT
@@ -21,7 +22,7 @@ from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.runnable import RUNNABLE
 from jobs.queue.take import Claimed
-from jobs.queue.wake import Sweep, postpone_lanes, wake_lanes
+from jobs.queue.wake import postpone_lanes, wake_lanes
 from jobs.throttling.pace import BYTES_WINDOW
 from nodes.membership.fences import TermHeld, hold_node, hold_term
 
@@ -318,7 +319,7 @@ def release_of_lost_workers(
         groups |= of_groups
     if groups:
         # A flush wakes its lanes after its commit: its worker may have died in between.
-        Sweep().look_at_all(connection, groups=sorted(groups), now=now)
+        make_round(connection, groups=sorted(groups), now=now)
     return released
 
 

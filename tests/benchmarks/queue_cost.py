@@ -3,9 +3,9 @@ Measures the cost of the queue's steps as it grows: `python -m tests.benchmarks.
 
 A private PostgreSQL of Debian's is filled with few and with many documents, in several shapes. Then documents pass
 through the queue, a hundred at a time, by the program's own functions: stuff, take, flush (each document names two new
-and two known ones), close, sweep. Before that a manager asks which of its duties are due. Counted deltas are folded
-meanwhile. PostgreSQL itself reports the buffers that each statement touched; the time is measured in rounds without
-these reports.
+and two known ones), close, round (a step of one). Before that a manager asks which of its duties are due. Counted
+deltas are folded meanwhile. PostgreSQL itself reports the buffers that each statement touched; the time is measured in
+rounds without these reports.
 
 Each shape with many documents is compared with the even shape with few. Some thousand documents have passed through
 that small queue first, whatever shapes are requested: a new queue touches fewer buffers than a used one. Last comes the
@@ -13,7 +13,7 @@ even shape again, after very many documents have passed ("cycles"), and after as
 backup ("snapshot").
 
 The exit code is 1 if a step touches more than 1.3 times the buffers, or takes more than 2.5 times as long. Where bins
-are throttled, it is also 1 if a sweep touches more than the cost of the lanes that it looks at.
+are throttled, it is also 1 if a step of a round touches more than the cost of the lanes that it looks at.
 """
 
 import argparse
@@ -45,9 +45,9 @@ _MOST_TIME: Final = 2.5
 # Buffers, and ms, below which index entries not cleaned up yet, and the clock, dominate a figure.
 _FEW_BUFFERS: Final = 100
 _SHORT: Final = 2.0
-# Where bins are throttled, a sweep reads the limits of at most 350 lanes (`jobs/queue/wake.py`), however many exist.
-_MOST_OF_A_SWEEP: Final = 350 * 25
-_STEPS: Final = ("ask", "stuff", "take", "flush", "close", "sweep")
+# Where bins are throttled, a step of a round reads the limits of at most 350 lanes (`jobs/queue/rounds.py`).
+_MOST_OF_A_ROUND: Final = 350 * 25
+_STEPS: Final = ("ask", "stuff", "take", "flush", "close", "round")
 _UNTIL_PREPARED: Final = 12
 # Documents that pass through the small queue before it is measured, so that tables and indexes are as in use.
 _SETTLING: Final = 6_000
@@ -227,7 +227,7 @@ class _Measurement:
         results = queue.results_of(taken, new=2, known=2)
         flushed = look("flush", lambda: queue.flush(results))
         look("close", lambda: queue.close(taken, flushed))
-        look("sweep", queue.sweep)
+        look("round", queue.walk)
         queue.fold()
         self._rounds[queue] += 1
         if not self._rounds[queue] % _ROUNDS_A_RAISE:
@@ -239,7 +239,7 @@ class _Measurement:
             buffers, ms = statistics.median(cost.buffers[step]), statistics.median(cost.ms[step])
             of_few = self._most_of_few[step] = max(self._most_of_few[step], statistics.median(base.buffers[step]))
             ms_of_few = statistics.median(base.ms[step])
-            is_bounded = (name, step) == ("throttled", "sweep") and buffers <= _MOST_OF_A_SWEEP
+            is_bounded = (name, step) == ("throttled", "round") and buffers <= _MOST_OF_A_ROUND
             breaks = (
                 buffers > _MOST_BUFFERS * max(of_few, _FEW_BUFFERS) and not is_bounded,
                 ms > _MOST_TIME * max(ms_of_few, _SHORT) and not (is_bounded or self._options.untimed),

@@ -12,7 +12,8 @@ import psycopg
 from jobs.models import Batch, Job, Lane
 from jobs.queue.pace.limits import read_limits
 from jobs.queue.release import withdraw
-from jobs.queue.wake import Sweep, postpone_lanes, wake_job, wake_lanes
+from jobs.queue.rounds import make_round
+from jobs.queue.wake import postpone_lanes, wake_job, wake_lanes
 from tests.support.cluster import seconds
 from tests.support.filled_queue import FilledQueue, Shape
 
@@ -125,7 +126,7 @@ def test_a_rare_step_reads_as_much_after_many_turns_as_after_few(connection, oth
     assert {name: entries for name, entries in of_many.items() if entries > 1.5 * of_few[name]} == {}
 
 
-def test_a_scan_of_all_lanes_wakes_sleeping_lanes_beside_a_snapshot(connection, other_connection):
+def test_a_whole_round_wakes_lanes_beside_a_snapshot(connection, other_connection):
     queue = FilledQueue(connection, documents=4 * A_ROUND, shape=Shape(bins=BINS))
     sleep = "UPDATE jobs_lanestate SET ready_at = NULL, version = version + 1 WHERE seed_id = %s"
 
@@ -133,6 +134,6 @@ def test_a_scan_of_all_lanes_wakes_sleeping_lanes_beside_a_snapshot(connection, 
         queue.cycle(2 * A_ROUND)
         connection.execute(sleep, [queue.seeds[0]])
 
-        woken = Sweep().look_at_all(connection, groups=[queue.group.id], now=queue.now())
+        woken = make_round(connection, groups=[queue.group.id], now=queue.now())
 
     assert woken == BINS // 10

@@ -1,21 +1,23 @@
 """
-The sweep finds each sleeping lane with due documents after any loss of its wake-up, and each pass of it is bounded.
+Sleeping lanes with due documents wake after any loss of their wake-up, and each step of a round is bounded.
 """
-
-import math
 
 import pytest
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Bin, BinLimit, BinState, Job, Lane, LaneState, ThrottlePolicy
-from jobs.queue import wake
-from jobs.queue.wake import Sweep
+from jobs.queue import rounds as rounds_module
+from jobs.queue.offering import stuff as stuffing
+from jobs.queue.pace.close import close_turns
+from jobs.queue.rounds import Rounds, make_round
+from jobs.queue.sql import transaction
+from jobs.queue.sql.transaction import WaitingCursor
 from tests.integration.test_what_is_read import explain_on, rows_read
 from tests.support.cluster import NOON, register_node, seconds
 from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
 from tests.support.filled_queue import FilledQueue, Shape
 
-# Pause between two looks. The sweep skips a look that comes sooner and would find nothing new.
+# Interval of the steps of a round. A step that comes sooner is left out.
 PAUSE = seconds(1)
 # Rows on a page at most: a row has a header of 24 bytes, a pointer of 4, and at least 41 bytes of columns.
 STATES_A_PAGE = 8192 // 69
@@ -42,63 +44,113 @@ def page_of(connection, lane):
     return connection.execute(statement, [lane.id]).fetchone()[0]
 
 
-def test_a_recently_served_lane_is_found_by_the_next_scan(connection, running):
-    sweep = Sweep()
-    groups = [running.group.id]
-    for number in range(40):
-        make_lane(running.seed, f"h{number}.example", ready_at=None)
-    sweep.look(connection, groups=groups, now=NOON)
-    sleeper = make_sleeper(running, "late.example", served_at=NOON)
-
-    woken = sweep.look(connection, groups=groups, now=NOON + PAUSE)
-
-    assert woken == 1
-    assert awake() == {sleeper.bin.name}
+# --- Lanes that a flush fills while they go to sleep ------------------------------------------------
 
 
-def test_lanes_that_fell_asleep_lately_are_all_checked_once(connection, running, monkeypatch):
-    monkeypatch.setattr(wake, "_SWEEP", wake._SWEEP.replace(f"{wake._LATELY_A_PASS}", "3"))
-    monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 0)
-    hosts = [f"h{number}.example" for number in range(8)]
-    for number, host in enumerate(hosts):
-        make_sleeper(running, host, served_at=NOON + number * seconds(0.1))
-    sweep = Sweep()
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Return a list of functions that run once stuffing has read that a lane is empty, before it commits."""
+    todo = []
 
-    woken = [sweep.look(connection, groups=[running.group.id], now=NOON + seconds(3)) for _ in range(4)]
+    class Interrupted(WaitingCursor):
+        def execute(self, query, *args, **options):
+            done = super().execute(query, *args, **options)
+            if query == stuffing._NEXT_READY and todo:
+                todo.pop()()
+            return done
 
-    assert woken == [3, 3, 2, 0]
-    assert awake() == set(hosts)
+    monkeypatch.setattr(transaction, "WaitingCursor", Interrupted)
+    return todo
 
 
-def test_every_lane_is_checked_within_a_round(connection, running, monkeypatch):
-    monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 4)
+def stuff_all(connection, running, *, now=NOON):
+    facts = {"manager": running.manager.id, "group": running.group, "room": 100, "workers": 1}
+    return stuffing.stuff(connection, **facts, now=now).documents
+
+
+def test_a_lane_filled_while_it_goes_to_sleep_wakes_at_once(connection, other_connection, running, meanwhile):
+    lane = make_lane(running.seed)
+
+    def fill():
+        make_documents(lane, 1)
+        # As after a flush: the lane is awake, so it is not woken.
+        assert close_turns(other_connection, filled=[lane.pk], now=NOON) == 0
+
+    meanwhile.append(fill)
+    assert stuff_all(connection, running) == 0
+
+    assert not meanwhile
+    assert stuff_all(connection, running) == 1
+
+
+def test_a_lane_that_gets_an_earlier_document_meanwhile_does_not_sleep_longer(
+    connection, other_connection, running, meanwhile
+):
+    lane = make_lane(running.seed)
+    make_documents(lane, ["late"], seq=None, check_time=NOON + seconds(900))
+
+    def fill():
+        make_documents(lane, ["early"], seq=None, check_time=NOON + seconds(60))
+        assert close_turns(other_connection, due_later=[(lane.pk, NOON + seconds(60))], now=NOON) == 0
+
+    meanwhile.append(fill)
+    stuff_all(connection, running)
+    stuff_all(connection, running)
+
+    assert LaneState.objects.get().ready_at == NOON + seconds(60)
+
+
+def test_a_lane_that_nothing_filled_sleeps_without_end(connection, running, meanwhile):
+    make_lane(running.seed)
+
+    stuff_all(connection, running)
+
+    assert awake() == set()
+
+
+# --- Lanes whose wake-up was lost -------------------------------------------------------------------
+
+
+def test_every_lane_is_examined_within_a_round(connection, running, monkeypatch):
+    monkeypatch.setattr(rounds_module, "_LANES", 4)
     other = make_running_job(running.manager)
     hosts = [f"h{number}.example" for number in range(10)]
     for host in hosts[:6]:
         make_sleeper(running, host, served_at=NOON - seconds(3600))
     for host in hosts[6:]:
         make_sleeper(other, host)
-    sweep = Sweep()
+    rounds = Rounds()
     groups = [running.group.id, other.group.id]
 
-    woken = [sweep.look(connection, groups=groups, now=NOON + n * PAUSE) for n in range(math.ceil(len(hosts) / 4))]
+    woken = [rounds.go_on(connection, groups=groups, now=NOON + n * PAUSE) for n in range(3)]
 
     assert max(woken) <= 4
     assert awake() == set(hosts)
 
 
-def test_a_round_reads_page_after_page_and_then_starts_again(connection, running, monkeypatch):
-    monkeypatch.setattr(wake, "_PAGES_A_PASS", 1)
+def test_a_step_comes_once_a_second(connection, running, monkeypatch):
+    monkeypatch.setattr(rounds_module, "_LANES", 2)
+    for number in range(6):
+        make_sleeper(running, f"h{number}.example")
+    rounds, groups = Rounds(), [running.group.id]
+
+    woken = [rounds.go_on(connection, groups=groups, now=NOON + n * seconds(0.5)) for n in range(5)]
+
+    assert woken == [2, 0, 2, 0, 2]
+
+
+def test_a_round_continues_page_after_page_and_then_starts_again(connection, running, monkeypatch):
+    monkeypatch.setattr(rounds_module, "_PAGES", 1)
     first = make_sleeper(running, "first.example", documents=0)
     for number in range(2 * STATES_A_PAGE):
         make_lane(running.seed, f"h{number}.example", ready_at=NOON)
     last = make_sleeper(running, "last.example")
     (pages,) = connection.execute("SELECT pg_relation_size('jobs_lanestate') / 8192").fetchone()
-    sweep = Sweep()
+    rounds = Rounds()
     groups = [running.group.id]
 
     def a_round(start):
-        return [sweep.look(connection, groups=groups, now=NOON + (start + n) * PAUSE) for n in range(pages)]
+        return [rounds.go_on(connection, groups=groups, now=NOON + (start + n) * PAUSE) for n in range(pages)]
 
     # A lane that wakes gets a new version, perhaps on another page.
     page_of_first, page_of_last = page_of(connection, first), page_of(connection, last)
@@ -112,16 +164,16 @@ def test_a_round_reads_page_after_page_and_then_starts_again(connection, running
     assert {first.bin.name, last.bin.name} <= awake()
 
 
-def test_the_next_round_finds_lanes_that_fell_asleep_behind_the_scan(connection, running, monkeypatch):
-    monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 2)
+def test_the_next_round_finds_a_lane_that_went_to_sleep_behind_the_step(connection, running, monkeypatch):
+    monkeypatch.setattr(rounds_module, "_LANES", 2)
     lanes = [make_lane(running.seed, f"h{number}.example", ready_at=None) for number in range(5)]
-    sweep = Sweep()
+    rounds = Rounds()
     groups = [running.group.id]
-    sweep.look(connection, groups=groups, now=NOON)
+    rounds.go_on(connection, groups=groups, now=NOON)
     make_documents(lanes[0], 1)
 
     for n in range(1, 4):
-        sweep.look(connection, groups=groups, now=NOON + n * PAUSE)
+        rounds.go_on(connection, groups=groups, now=NOON + n * PAUSE)
 
     assert awake() == {"h0.example"}
 
@@ -131,7 +183,7 @@ def test_a_lane_in_which_nothing_is_left_sleeps_on(connection, running):
     done = make_lane(running.seed, "done.example", ready_at=None, served_at=NOON)
     make_documents(done, 1, stage=Stage.DONE)
 
-    assert Sweep().look_at_all(connection, groups=[running.group.id], now=NOON + PAUSE) == 0
+    assert make_round(connection, groups=[running.group.id], now=NOON) == 0
     assert awake() == set()
 
 
@@ -139,25 +191,31 @@ def test_a_document_that_waits_for_its_time_wakes_its_lane(connection, running):
     lane = make_lane(running.seed, ready_at=None)
     make_documents(lane, 1, check_time=NOON + seconds(60))
 
-    assert Sweep().look_at_all(connection, groups=[running.group.id], now=NOON) == 1
+    assert make_round(connection, groups=[running.group.id], now=NOON) == 1
 
 
-def test_lanes_of_others_are_left_to_them(connection, running):
+def test_a_lane_that_sleeps_longer_than_its_first_document_waits_wakes(connection, running):
+    lane = make_lane(running.seed, ready_at=NOON + seconds(3600))
+    make_documents(lane, ["soon"], seq=None, check_time=NOON + seconds(60))
+
+    assert make_round(connection, groups=[running.group.id], now=NOON) == 1
+
+
+def test_lanes_of_other_managers_are_left_to_them(connection, running):
     make_sleeper(running, "theirs.example", served_at=NOON)
 
-    assert Sweep().look(connection, groups=[running.group.id + 1], now=NOON + PAUSE) == 0
+    assert make_round(connection, groups=[running.group.id + 1], now=NOON) == 0
 
 
-def test_all_lanes_are_scanned_on_request(connection, running, monkeypatch):
-    monkeypatch.setattr(wake, "_LATELY_A_PASS", 2)
-    monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 1)
+def test_a_whole_round_examines_all_lanes_at_once(connection, running, monkeypatch):
+    monkeypatch.setattr(rounds_module, "_LANES", 2)
     for number in range(7):
         make_sleeper(running, f"h{number}.example")
 
-    assert Sweep().look_at_all(connection, groups=[running.group.id], now=NOON) == 7
+    assert make_round(connection, groups=[running.group.id], now=NOON) == 7
 
 
-def test_a_scan_is_bounded_for_any_number_of_sleeping_lanes(connection, running):
+def test_a_step_is_bounded_however_many_lanes_sleep(connection, running):
     with connection.transaction():
         connection.execute(
             """
@@ -168,7 +226,6 @@ def test_a_scan_is_bounded_for_any_number_of_sleeping_lanes(connection, running)
         connection.execute("INSERT INTO jobs_binstate (bin_id) SELECT id FROM jobs_bin")
         connection.execute("INSERT INTO jobs_lane (seed_id, bin_id) SELECT %s, id FROM jobs_bin", [running.seed.pk])
         connection.execute(
-            # Ten lanes share each moment, as one pass serves several.
             """
             INSERT INTO jobs_lanestate (lane_id, seed_id, bin_id, served_at)
             SELECT id, seed_id, bin_id, %s - interval '2 s' - (bin_id / 10) * interval '1 ms' FROM jobs_lane
@@ -180,16 +237,15 @@ def test_a_scan_is_bounded_for_any_number_of_sleeping_lanes(connection, running)
     for lane in lanes:
         make_documents(lane, [f"{lane.pk} {number}" for number in range(20)], check_time=NOON + seconds(60))
     connection.execute("ANALYZE jobs_lane, jobs_lanestate, jobs_queueitem")
-    pages = wake._PAGES_A_PASS
-    facts = {"groups": [running.group.id], "after": wake._START, "before": f"({pages},0)", "page": pages, "now": NOON}
-    facts |= {"in_turn": wake._IN_TURN_A_PASS}
+    pages, most = rounds_module._PAGES, rounds_module._LANES
+    facts = {"groups": [running.group.id], "after": "(0,0)", "before": f"({pages},0)", "page": pages, "now": NOON}
 
-    plan = explain_on(connection, wake._SWEEP, facts | {"since": NOON - seconds(10), "until": NOON - seconds(1)})
+    plan = explain_on(connection, rounds_module._LATE, facts | {"lanes": most})
 
     read = rows_read(plan, of={"jobs_lane", "jobs_lanestate", "jobs_queueitem"})
-    assert read["jobs_lanestate"] <= 2 * (wake._LATELY_A_PASS + wake._IN_TURN_A_PASS) + pages * STATES_A_PAGE
+    assert read["jobs_lanestate"] <= pages * STATES_A_PAGE
     assert "jobs_lane" not in read
-    assert read.get("jobs_queueitem", 0) <= wake._LATELY_A_PASS + wake._IN_TURN_A_PASS
+    assert read.get("jobs_queueitem", 0) <= most
 
 
 # --- Lanes that wait for their bins -----------------------------------------------------------------
@@ -215,61 +271,75 @@ def slow(connection):
 
 def test_a_lane_continues_soon_after_its_long_gap_was_made_short(connection, slow):
     lane = make_held(slow, "a.example", ready_at=NOON + seconds(3600))
-    sweep, groups = Sweep(), [slow.group.id]
-    assert sweep.look(connection, groups=groups, now=NOON + seconds(60)) == 0
+    rounds, groups = Rounds(), [slow.group.id]
+    assert rounds.go_on(connection, groups=groups, now=NOON + seconds(60)) == 0
 
     ThrottlePolicy.objects.update(min_gap=1.0)
 
-    assert sweep.look(connection, groups=groups, now=NOON + seconds(62)) == 1
+    assert rounds.go_on(connection, groups=groups, now=NOON + seconds(62)) == 1
     assert ready_at(lane) == NOON + seconds(62)
 
 
-def test_a_fast_round_wakes_many_lanes_per_step_and_continues_behind_them(connection, slow, monkeypatch):
-    monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 2)
-    monkeypatch.setattr(wake, "_LANES_WHEN_FAST", 4)
+def test_a_fast_round_takes_many_steps_in_a_pass_and_wakes_open_lanes(connection, slow, monkeypatch):
+    monkeypatch.setattr(rounds_module, "_LANES", 2)
+    monkeypatch.setattr(rounds_module, "_FAST_STEPS", 60.0)
     still = [make_held(slow, f"{n}.still.example", ready_at=NOON + seconds(3600)) for n in range(8)]
     Bin.objects.filter(name__endswith=".still.example").update(interval=3600.0)
     lanes = [make_held(slow, f"{n}.example", ready_at=NOON + seconds(3600)) for n in range(6)]
     ThrottlePolicy.objects.update(min_gap=1.0)
-    sweep, groups = Sweep(), [slow.group.id]
+    rounds, groups = Rounds(), [slow.group.id]
 
-    sweep.speed_up()
-    woken = [sweep.look(connection, groups=groups, now=NOON + seconds(60)) for _ in range(2)]
+    rounds.start_fast_round()
+    woken = rounds.go_on(connection, groups=groups, now=NOON + seconds(60))
 
-    assert woken == [4, 2]
+    assert woken == len(lanes)
     assert {ready_at(lane) for lane in lanes} == {NOON + seconds(60)}
     assert {ready_at(lane) for lane in still} == {NOON + seconds(3600)}
 
 
-def test_a_fast_round_ends_with_the_table_and_the_next_has_its_usual_pace(connection, slow, monkeypatch):
-    monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 2)
-    lanes = [make_held(slow, f"{n}.example", ready_at=NOON + seconds(3600)) for n in range(6)]
-    sweep, groups = Sweep(), [slow.group.id]
-    sweep.speed_up()
-    assert sweep.look(connection, groups=groups, now=NOON + seconds(60)) == 0
+def test_a_pass_of_a_fast_round_ends_after_its_time(connection, slow, monkeypatch):
+    monkeypatch.setattr(rounds_module, "_LANES", 2)
+    monkeypatch.setattr(rounds_module, "_FAST_STEPS", 0.0)
+    for n in range(6):
+        make_held(slow, f"{n}.example", ready_at=NOON + seconds(3600))
+    ThrottlePolicy.objects.update(min_gap=1.0)
+    rounds, groups = Rounds(), [slow.group.id]
+
+    rounds.start_fast_round()
+    woken = [rounds.go_on(connection, groups=groups, now=NOON + seconds(60)) for _ in range(3)]
+
+    assert woken == [2, 2, 2]
+
+
+def test_after_a_fast_round_a_step_comes_once_a_second_again(connection, slow, monkeypatch):
+    monkeypatch.setattr(rounds_module, "_LANES", 2)
+    monkeypatch.setattr(rounds_module, "_FAST_STEPS", 60.0)
+    for n in range(6):
+        make_held(slow, f"{n}.example", ready_at=NOON + seconds(3600))
+    rounds, groups = Rounds(), [slow.group.id]
+    rounds.start_fast_round()
+    assert rounds.go_on(connection, groups=groups, now=NOON + seconds(60)) == 0
 
     ThrottlePolicy.objects.update(min_gap=1.0)
 
-    assert [sweep.look(connection, groups=groups, now=NOON + seconds(61 + n)) for n in range(len(lanes) // 2)] == [
-        2
-    ] * 3
+    assert [rounds.go_on(connection, groups=groups, now=NOON + seconds(61 + n)) for n in range(3)] == [2, 2, 2]
 
 
-def test_an_edit_reaches_the_lanes_of_very_many_hosts_in_few_bounded_steps(connection):
+def test_an_edit_reaches_the_lanes_of_thousands_of_hosts_in_bounded_steps(connection):
     bins = 20_000
     queue = FilledQueue(connection, documents=bins, shape=Shape(bins=bins, throttled=1.0))
-    sweep, groups = Sweep(), [queue.group.id]
+    rounds, groups = Rounds(), [queue.group.id]
     connection.execute("UPDATE jobs_binstate SET last_start_at = clock_timestamp() - interval '2 s'")
     ThrottlePolicy.objects.update(min_gap=3600.0)
-    sweep.speed_up()
-    assert sweep.look(connection, groups=groups, now=queue.now()) == 0
+    assert make_round(connection, groups=groups, now=queue.now()) == 0
 
     ThrottlePolicy.objects.update(min_gap=1.0)
-    sweep.speed_up()
-    woken = [sweep.look(connection, groups=groups, now=queue.now()) for _ in range(5)]
+    rounds.start_fast_round()
+    woken = 0
+    while rounds.is_fast:
+        woken += rounds.go_on(connection, groups=groups, now=queue.now())
 
-    assert sum(woken) == bins
-    assert max(woken) <= wake._LANES_WHEN_FAST
+    assert woken == bins
 
 
 def test_a_lane_continues_after_its_delay_or_back_off_was_taken_back(connection, running):
@@ -278,24 +348,24 @@ def test_a_lane_continues_after_its_delay_or_back_off_was_taken_back(connection,
     )
     Bin.objects.filter(name="delayed.example").update(interval=900.0)
     Bin.objects.filter(name="refused.example").update(back_off_until=NOON + seconds(900))
-    sweep, groups = Sweep(), [running.group.id]
-    assert sweep.look(connection, groups=groups, now=NOON + seconds(60)) == 0
+    rounds, groups = Rounds(), [running.group.id]
+    assert rounds.go_on(connection, groups=groups, now=NOON + seconds(60)) == 0
 
     Bin.objects.update(interval=0.0, back_off_until=None)
 
-    assert sweep.look(connection, groups=groups, now=NOON + seconds(62)) == 2
+    assert rounds.go_on(connection, groups=groups, now=NOON + seconds(62)) == 2
     assert {ready_at(lane) for lane in (delayed, refused)} == {NOON + seconds(62)}
 
 
 def test_a_lane_continues_when_the_job_with_the_strict_policy_has_ended(connection, slow, running):
     lane = make_held(running, "a.example", ready_at=NOON + seconds(3600))
     BinLimit.objects.create(bin=lane.bin, job=slow.job, policy=slow.seed.policy)
-    sweep, groups = Sweep(), [running.group.id]
-    assert sweep.look(connection, groups=groups, now=NOON + seconds(60)) == 0
+    rounds, groups = Rounds(), [running.group.id]
+    assert rounds.go_on(connection, groups=groups, now=NOON + seconds(60)) == 0
 
     Job.objects.filter(pk=slow.job.pk).update(phase="inactive")
 
-    assert sweep.look(connection, groups=groups, now=NOON + seconds(62)) == 1
+    assert rounds.go_on(connection, groups=groups, now=NOON + seconds(62)) == 1
     assert ready_at(lane) == NOON + seconds(62)
 
 
@@ -303,17 +373,17 @@ def test_a_lane_still_waits_while_its_address_does(connection, running):
     lane = make_held(running, "a.example", ready_at=NOON + seconds(900))
     address = make_bin("10.0.0.1", namespace=Bin.ADDRESS, interval=0.0, back_off_until=NOON + seconds(900))
     Bin.objects.filter(pk=lane.bin_id).update(parent=address)
-    sweep, groups = Sweep(), [running.group.id]
+    rounds, groups = Rounds(), [running.group.id]
 
-    assert sweep.look(connection, groups=groups, now=NOON + seconds(60)) == 0
+    assert rounds.go_on(connection, groups=groups, now=NOON + seconds(60)) == 0
     Bin.objects.filter(pk=address.pk).update(back_off_until=None)
 
-    assert sweep.look(connection, groups=groups, now=NOON + seconds(62)) == 1
+    assert rounds.go_on(connection, groups=groups, now=NOON + seconds(62)) == 1
 
 
 def test_a_lane_that_waits_for_its_documents_sleeps_on(connection, running):
     lane = make_held(running, "a.example", ready_at=NOON + seconds(900), documents=0)
     make_documents(lane, ["later"], seq=None, check_time=NOON + seconds(900))
 
-    assert Sweep().look(connection, groups=[running.group.id], now=NOON + seconds(60)) == 0
+    assert Rounds().go_on(connection, groups=[running.group.id], now=NOON + seconds(60)) == 0
     assert ready_at(lane) == NOON + seconds(900)

@@ -11,10 +11,10 @@ from jobs.queue.discover import open_lanes
 from jobs.queue.flushing.flush import flush
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.pace.end_back_off import retry_without_back_off
+from jobs.queue.rounds import Rounds
 from jobs.queue.sql import transaction
 from jobs.queue.sql.transaction import WaitingCursor
 from jobs.queue.take import take
-from jobs.queue.wake import Sweep
 from tests.support.cluster import NOON, register_node, seconds
 from tests.support.factories import make_lane, make_policy, make_result, make_running_job
 from tests.support.filled_queue import FilledQueue, Shape
@@ -124,7 +124,7 @@ def test_no_hot_statement_reads_the_queue_whole(connection, explaining, plans, r
     flushed = flush(explaining, worker=worker.id, results=results, now=later)
     of_flushing = plans[:]
     plans.clear()
-    Sweep().look(explaining, groups=[running.group.id], now=later)
+    Rounds().go_on(explaining, groups=[running.group.id], now=later)
 
     assert flushed.written == len(claims) > 50
     busy = {"jobs_queueitem", "jobs_batch", "jobs_outlinks"}
@@ -173,7 +173,7 @@ def test_no_step_of_a_document_reads_all_lanes_or_all_bins(connection, explainin
     taken = queue.take(100)
     flushed = queue.flush(queue.results_of(taken, new=2, known=2))
     queue.close(taken, flushed)
-    queue.sweep()
+    queue.walk()
     seed = queue.seeds[0]
     open_lanes(
         explaining,

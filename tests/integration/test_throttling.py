@@ -15,8 +15,8 @@ from jobs.queue.pace import addresses, hosts, opening
 from jobs.queue.pace.close import ClosedTurn, Pace, Use, close_turns
 from jobs.queue.pace.limits import read_limits, rebind_bins
 from jobs.queue.release import release_of_lost_workers
+from jobs.queue.rounds import Rounds
 from jobs.queue.take import take
-from jobs.queue.wake import Sweep
 from jobs.throttling.back_off import CURVE
 from jobs.throttling.limits import UNTIL_GO_ON
 from jobs.throttling.opening import LastUse, next_start_at, paid_until
@@ -154,12 +154,12 @@ def test_a_lane_that_sleeps_off_its_bytes_is_woken_by_a_looser_limit(connection,
     running = crawl(manager, "a.example", bytes_per_second=1000)
     BinState.objects.update(last_start_at=NOON, not_before=NOON + seconds(600), paid_rate=1000)
     assert opens_again(connection, running)
-    sweep, groups = Sweep(), [running.group.id]
-    assert sweep.look(connection, groups=groups, now=NOON + seconds(2)) == 0
+    rounds, groups = Rounds(), [running.group.id]
+    assert rounds.go_on(connection, groups=groups, now=NOON + seconds(2)) == 0
 
     ThrottlePolicy.objects.update(bytes_per_second=600_000)
 
-    assert sweep.look(connection, groups=groups, now=NOON + seconds(4)) == 1
+    assert rounds.go_on(connection, groups=groups, now=NOON + seconds(4)) == 1
 
 
 moments = st.none() | st.floats(-1e4, 1e4).map(lambda offset: NOON + seconds(round(offset, 6)))
@@ -270,12 +270,12 @@ def test_a_document_that_waits_for_a_denial_continues_without_its_rule(connectio
     running = crawl(manager, "a.example", min_gap=0.0)
     make_rule(running.seed.policy, "*.example", denies=True, from_time=dt.time(9), to_time=dt.time(17))
     assert opens_again(connection, running) == NOON.replace(hour=17)
-    sweep, groups = Sweep(), [running.group.id]
-    assert sweep.look(connection, groups=groups, now=NOON) == 0
+    rounds, groups = Rounds(), [running.group.id]
+    assert rounds.go_on(connection, groups=groups, now=NOON) == 0
 
     ThrottleRule.objects.all().delete()
 
-    assert sweep.look(connection, groups=groups, now=NOON + seconds(2)) == 1
+    assert rounds.go_on(connection, groups=groups, now=NOON + seconds(2)) == 1
 
 
 def test_a_stopped_host_is_closed_until_its_release(connection, manager):

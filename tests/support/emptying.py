@@ -4,8 +4,8 @@ Empties the database after a test that commits, in a few milliseconds.
 Django truncates every table, which creates some 400 files, and then writes content types, permissions and roles again.
 That takes a third of a second after each of many hundred tests. Here a table is emptied if the test left rows in it,
 and rows written by `migrate` stay unless the test changed them. Large tables are left to Django: deleted rows stay on
-disk for a while, and would slow later tests. (The sweep reads states page by page, and a look at 32 pages must reach
-the rows of a test.)
+disk for a while, and would slow later tests. (A round reads the states of lanes page by page, and a step of 32 pages must
+reach the rows of a test.)
 """
 
 from typing import Any, Final

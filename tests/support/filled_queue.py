@@ -23,9 +23,9 @@ from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import GroupHeld, Stuffed
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.pace.close import ClosedTurn, close_turns
+from jobs.queue.rounds import Rounds
 from jobs.queue.sql.low_water import raise_marks
 from jobs.queue.take import Taken, take
-from jobs.queue.wake import Sweep
 from tests.support.cluster import elect_main, register_node
 from tests.support.factories import facts_of, make_group, make_job, make_outcome, make_policy
 
@@ -160,8 +160,9 @@ class FilledQueue:
             now=self.now(),
         )
 
-    def sweep(self) -> int:
-        return Sweep().look(self.connection, groups=[self.group.id], now=self.now())
+    def walk(self) -> int:
+        """Take one step of a round over sleeping lanes."""
+        return Rounds().go_on(self.connection, groups=[self.group.id], now=self.now())
 
     def ask(self) -> None:
         """Ask for the due duties, as a manager does in each pass."""

@@ -37,7 +37,7 @@ from jobs.duties.recruit import (
 from jobs.duties.requests import OPEN_REQUESTS, answer_requests
 from jobs.duties.reseed import JOBS_TO_RESEED, begin_reseeding
 from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_seeds
-from jobs.duties.stuff import stuff_groups, sweep
+from jobs.duties.stuff import stuff_groups, wake_late_lanes
 from jobs.duties.tags import TAGS_ARE_NEEDED, report_missing_tags
 from jobs.duties.tombstones import keep_tombstones
 from jobs.duties.windows import SCHEDULED_JOBS, apply_windows
@@ -84,5 +84,5 @@ OWNER_DUTIES: Final = duties(
     (hand_over_groups, 0.3, GROUPS_TO_HAND_OVER),
     (seed_seeds, 0.3, f"EXISTS ({SEEDING_JOBS})"),
     (stuff_groups, 0.1, f"EXISTS ({_OF_SCOPE} AND phase IN ('active', 'shutting_down', 'deleting'))"),
-    (sweep, 1.0, f"EXISTS ({_OF_SCOPE} AND phase = 'active')"),
+    (wake_late_lanes, 1.0, f"EXISTS ({_OF_SCOPE} AND phase = 'active')"),
 )

@@ -26,7 +26,8 @@ from jobs.loops.node import Node
 from jobs.metrics import crawl
 from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import LANES_A_PASS, GroupHeld
-from jobs.queue.wake import Sweep, notify
+from jobs.queue.rounds import Rounds
+from jobs.queue.wake import notify
 from jobs.state import channels
 from nodes.coordination.port import Coordination
 from nodes.database.connections import Dsn
@@ -101,7 +102,7 @@ class Manager:
         self._main = Rhythm(MAIN_DUTIES)
         self._owner = Rhythm(OWNER_DUTIES)
         self._sources = AskAside()
-        self._sweep = Sweep()
+        self._rounds = Rounds()
         self._cursors = LaneCursors()
         self._looked_at = self._asked_at = float("-inf")
         self._closed_djangos_at = time.monotonic()
@@ -216,7 +217,7 @@ class Manager:
             term=self._office.term,
             groups=self._groups,
             sources=self._sources,
-            sweep=self._sweep,
+            rounds=self._rounds,
             cursors=self._cursors,
         )
         self._cursors.is_cut_off = False
@@ -258,7 +259,7 @@ class Manager:
             self._asked_at = float("-inf")
         if happened(self._events.limits_changed):
             # Lanes that wait for the previous limits are searched among all lanes.
-            self._sweep.speed_up()
+            self._rounds.start_fast_round()
         if happened(self._events.membership_changed):
             self._looked_at = float("-inf")
 

@@ -28,9 +28,21 @@ from jobs.queue.sql.low_water import LOWEST_TURN
 from jobs.queue.sql.newest import SKIPPING, newest
 from jobs.queue.sql.order import AGAIN, FIRST_FRESH, FRESH, RECHECKED
 from jobs.queue.sql.retrying import retried
+from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.runnable import RUNNABLE
 from jobs.queue.sql.transaction import implicit_transaction
-from jobs.throttling.bins import LOST_PLACE, MOST_A_TURN, BinSeen, NoPlace, OpenTurn, ParentSeen, TurnPlan, plan_turns
+from jobs.queue.wake import wake_lanes
+from jobs.throttling.bins import (
+    LOST_PLACE,
+    MOST_A_TURN,
+    BinSeen,
+    LaneSeen,
+    NoPlace,
+    OpenTurn,
+    ParentSeen,
+    TurnPlan,
+    plan_turns,
+)
 from jobs.throttling.keepers import prefer_keepers
 from jobs.throttling.opening import next_start_at
 
@@ -269,7 +281,9 @@ def stuff(
         chosen = _choose(cursor, held, turns=turns, room=room, now=now)
         kept = prefer_keepers([plan for plan, _ in chosen.turns], bins=bins, workers=keepers)
         chosen.turns = [(plan, documents) for plan, (_, documents) in zip(kept, chosen.turns, strict=True)]
-        return _offer(cursor, held, chosen=chosen, waiting=waiting, now=now)
+        stuffed, asleep = _offer(cursor, held, chosen=chosen, waiting=waiting, now=now)
+    _wake_filled(connection, held, asleep=asleep, now=now)
+    return stuffed
 
 
 def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> tuple[list[BinSeen], list[ParentSeen]]:
@@ -462,8 +476,12 @@ def _offer(
     chosen: _Chosen,
     waiting: list[NoPlace],
     now: dt.datetime,
-) -> Stuffed:
-    """Write the claimed documents as batches, and the next scan of each lane."""
+) -> tuple[Stuffed, list["_Left"]]:
+    """
+    Write the claimed documents as batches, and the next scan of each lane.
+
+    Return the lanes without due documents beside the offer: they sleep now.
+    """
     jobs, budgets = held.jobs, held.budgets
     packed = _pack(chosen.turns)
     ids = chosen.ids[: len(packed)]
@@ -521,7 +539,8 @@ def _offer(
                 "now": now,
             },
         )
-    return Stuffed(documents=sum(len(documents) for _, _, documents in rows), batches=len(ids))
+    stuffed = Stuffed(documents=sum(len(documents) for _, _, documents in rows), batches=len(ids))
+    return stuffed, [lane for lane in left if lane.is_empty]
 
 
 def _opened(plans: list[TurnPlan]) -> dict[int, tuple[int, int]]:
@@ -576,13 +595,18 @@ def _pack(chosen: list[tuple[TurnPlan, list[Any]]]) -> list[list[tuple[TurnPlan,
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """The new state of a lane: its next scan and its head; None keeps the head."""
+    """
+    The new state of a lane: its next scan and its head; None keeps the head.
+
+    A lane that `is_empty` had no due document.
+    """
 
     id: int
     ready_at: dt.datetime | None
     head: int | None
     is_served: bool
     is_ahead: bool
+    is_empty: bool = False
 
 
 def _what_is_left(
@@ -594,7 +618,7 @@ def _what_is_left(
     now: dt.datetime,
 ) -> list[_Left]:
     """Return the new state of each examined lane; a lane that was not reached keeps its state."""
-    lanes, jobs, budgets = held.lanes, held.jobs, held.budgets
+    lanes = held.lanes
     given: dict[int, int] = {}
     last: dict[int, int] = {}
     planned: dict[int, int] = {}
@@ -616,25 +640,15 @@ def _what_is_left(
     # A lane that gave documents is scanned again soon. Only for the others the next moment must be read.
     soon = now + _ASK_AGAIN
     next_ready: dict[int, dt.datetime | None] = {lane.id: soon for lane in short if lane.id in given}
-    empty = [lane for lane in short if lane.id not in given]
-    if empty:
-        rows = cursor.execute(
-            _NEXT_READY,
-            {
-                "lanes": [lane.id for lane in empty],
-                "runs": [jobs[lane.job_id].run_no for lane in empty],
-                "below": [_below(lane.job_id, budgets) for lane in empty],
-                "rechecks": [RECHECKED[jobs[lane.job_id].scan] for lane in empty],
-                "now": now,
-                "soon": soon,
-            },
-        )
-        next_ready |= {row.lane_id: row.ready_at for row in rows}
+    if empty := [lane for lane in short if lane.id not in given]:
+        next_ready |= _next_ready(cursor, held, empty, now=now)
     for lane in lanes:
         served = lane.id in given
         if lane.id in next_ready:
             # Too few: the next scan starts at the beginning of the lane.
-            left.append(_Left(lane.id, next_ready[lane.id], head=0, is_served=True, is_ahead=False))
+            left.append(
+                _Left(lane.id, next_ready[lane.id], head=0, is_served=True, is_ahead=False, is_empty=not served)
+            )
         elif served:
             # All its places are taken: the next take or close of a turn of its bin wakes it.
             left.append(_Left(lane.id, now + LOST_PLACE, head=last[lane.id] + 1, is_served=True, is_ahead=True))
@@ -646,5 +660,41 @@ def _what_is_left(
     return left
 
 
+def _next_ready(
+    cursor: psycopg.Cursor[Any], held: Held, lanes: Sequence[LaneSeen], *, now: dt.datetime
+) -> dict[int, dt.datetime | None]:
+    """Return when each of these lanes, which gave no document, may give one; None for a dormant lane."""
+    jobs = held.jobs
+    rows = cursor.execute(
+        _NEXT_READY,
+        {
+            "lanes": [lane.id for lane in lanes],
+            "runs": [jobs[lane.job_id].run_no for lane in lanes],
+            "below": [_below(lane.job_id, held.budgets) for lane in lanes],
+            "rechecks": [RECHECKED[jobs[lane.job_id].scan] for lane in lanes],
+            "now": now,
+            "soon": now + _ASK_AGAIN,
+        },
+    )
+    return {row.lane_id: row.ready_at for row in rows}
+
+
+def _wake_filled(connection: psycopg.Connection[Any], held: Held, *, asleep: Sequence[_Left], now: dt.datetime) -> None:
+    """
+    Wake lanes that a flush filled while this transaction put them to sleep.
+
+    That flush saw them awake, and did not wake them. It has committed before this transaction did, so its documents
+    are visible now. A flush that commits later sees the lanes asleep, and wakes them.
+    """
+    until = {lane.id: lane.ready_at for lane in asleep}
+    lanes = [lane for lane in held.lanes if lane.id in until]
+    if not lanes:
+        return
+    with named_rows(connection) as cursor:
+        ready = _next_ready(cursor, held, lanes, now=now)
+    wake_lanes(connection, [lane for lane, at in ready.items() if at and at < (until[lane] or _FOREVER)], now=now)
+
+
+_FOREVER: Final = dt.datetime.max.replace(tzinfo=dt.UTC)
 # Delay of the next scan of a lane that gave fewer documents than wanted.
 _ASK_AGAIN: Final = dt.timedelta(milliseconds=250)

@@ -1,0 +1,126 @@
+"""
+Rounds over sleeping lanes: they find what no wake-up told.
+
+A lane sleeps without a document (`ready_at` is null), until its first document is due, or until its bin opens. A
+wake-up is lost if a process dies between its commit and the wake-up. And a bin opens earlier than its lanes know after
+an edit of limits, the end of another job, or another answer of its host. So the owner of a group walks over its lanes,
+round after round, and wakes lanes that sleep for too long.
+
+A round follows the states of lanes in the order of their table. The state of a sleeping lane is not written, so it
+keeps its place until the round reaches it. A step reads some pages, each once for all its rows and without an index:
+while a backup has a snapshot open, an index would lead to dead entries. Only this process knows how far the round has
+come. Another one starts from the beginning.
+"""
+
+import datetime as dt
+import time
+from collections.abc import Sequence
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.lifecycle.job import Scan
+from jobs.queue.pace.limits import open_lanes
+from jobs.queue.sql.order import FIRST_FRESH
+from jobs.queue.sql.rows import named_rows
+from jobs.queue.wake import wake_lanes
+from jobs.throttling.bins import LONGEST_PLAN
+
+# Pages with states of lanes that a step reads, and sleeping lanes after which it stops: some ms of work.
+_PAGES: Final = 32
+_LANES: Final = 350
+# Interval of steps.
+_INTERVAL: Final = dt.timedelta(seconds=1)
+# Time of the steps in one pass of the manager, if a round is fast (seconds).
+_FAST_STEPS: Final = 0.25
+# Lanes that sleep no longer than an edit of limits may take to apply are left alone.
+_SOON: Final = f"{LONGEST_PLAN.total_seconds():.0f} seconds"
+# A place before the first row of a table.
+_START: Final = "(0,0)"
+
+# The next sleeping lanes of these groups that have a document which is due before they wake. The others cost two or
+# three look-ups in an index. With EXISTS the planner may read the waiting documents of all lanes at once.
+_LATE: Final[LiteralString] = f"""
+WITH seeds AS MATERIALIZED (
+    SELECT seed.id, job.run_no, job.scan, budget.job_id IS NOT NULL AS is_full
+      FROM jobs_seed AS seed
+      JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
+      LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id AND budget.admitted >= budget.most
+     WHERE seed.group_id = ANY(%(groups)s)
+), pages AS MATERIALIZED (
+    -- No other condition: otherwise the planner may prefer an index.
+    SELECT ctid AS place, lane_id, seed_id, ready_at FROM jobs_lanestate
+     WHERE ctid > %(after)s::tid AND ctid < %(before)s::tid
+), asleep AS MATERIALIZED (
+    SELECT pages.place, pages.lane_id, coalesce(pages.ready_at, 'infinity') AS wakes_at,
+           seeds.run_no, seeds.scan, seeds.is_full
+      FROM pages JOIN seeds ON seeds.id = pages.seed_id
+     WHERE pages.ready_at IS NULL OR pages.ready_at > %(now)s::timestamptz + interval '{_SOON}'
+     ORDER BY pages.place LIMIT %(lanes)s
+), late AS (
+    SELECT lane_id, wakes_at FROM asleep
+     WHERE coalesce((SELECT true FROM jobs_queueitem AS item
+                      WHERE item.lane_id = asleep.lane_id AND item.run_no = asleep.run_no AND item.stage = 0
+                        AND item.seq IS NOT NULL AND (NOT asleep.is_full OR item.seq < {FIRST_FRESH}) LIMIT 1),
+                    (SELECT true FROM jobs_queueitem AS item
+                      WHERE item.lane_id = asleep.lane_id AND item.run_no = asleep.run_no AND item.stage IN (0, 2)
+                        AND item.check_time < asleep.wakes_at LIMIT 1),
+                    (SELECT true FROM jobs_queueitem AS item
+                      WHERE item.lane_id = asleep.lane_id AND item.run_no < asleep.run_no
+                        AND asleep.scan <> '{Scan.FULL}' AND asleep.wakes_at < 'infinity' LIMIT 1))
+)
+SELECT coalesce(array_agg(lane_id) FILTER (WHERE wakes_at = 'infinity'), '{{}}') AS dormant,
+       coalesce(array_agg(lane_id) FILTER (WHERE wakes_at < 'infinity'), '{{}}') AS waiting,
+       CASE WHEN (SELECT count(*) >= %(lanes)s FROM asleep) THEN (SELECT max(place) FROM asleep)
+            WHEN %(page)s * current_setting('block_size')::bigint < pg_relation_size('jobs_lanestate')
+            THEN %(before)s::tid END::text AS continues_at
+  FROM late
+"""
+
+
+class Rounds:
+    """The rounds of one process over the lanes of its groups: a step a second, or many at once in a fast round."""
+
+    def __init__(self) -> None:
+        self._place = _START
+        self._stepped_at: dt.datetime | None = None
+        self.is_fast = False
+
+    def start_fast_round(self) -> None:
+        """Start a round without pauses between its steps: any lane may wait for a limit that no longer applies."""
+        self._place = _START
+        self.is_fast = True
+
+    def go_on(self, connection: psycopg.Connection[Any], *, groups: Sequence[int], now: dt.datetime) -> int:
+        """Take the steps that are due in a pass at `now`; return how many lanes were woken."""
+        if not self.is_fast and self._stepped_at is not None and now - self._stepped_at < _INTERVAL:
+            return 0
+        self._stepped_at = now
+        ends_at = time.monotonic() + _FAST_STEPS
+        woken = self._step(connection, groups, now=now)
+        while self.is_fast and time.monotonic() < ends_at:
+            woken += self._step(connection, groups, now=now)
+        return woken
+
+    def _step(self, connection: psycopg.Connection[Any], groups: Sequence[int], *, now: dt.datetime) -> int:
+        page = int(self._place.strip("(").partition(",")[0]) + _PAGES
+        facts = {"after": self._place, "before": f"({page},0)", "page": page, "lanes": _LANES}
+        with named_rows(connection) as cursor:
+            row = cursor.execute(_LATE, {**facts, "groups": list(groups), "now": now}).fetchone()
+        assert row is not None
+        self._place = row.continues_at or _START
+        self.is_fast = self.is_fast and row.continues_at is not None
+        # A lane without documents says nothing about its bin: stuffing looks at it.
+        late = [*row.dormant, *(open_lanes(connection, lanes=row.waiting, now=now) if row.waiting else ())]
+        wake_lanes(connection, late, now=now)
+        return len(late)
+
+
+def make_round(connection: psycopg.Connection[Any], *, groups: Sequence[int], now: dt.datetime) -> int:
+    """Make a whole round over the lanes of these groups at once; return how many lanes were woken."""
+    rounds = Rounds()
+    rounds.start_fast_round()
+    woken = 0
+    while rounds.is_fast:
+        woken += rounds.go_on(connection, groups=groups, now=now)
+    return woken
