@@ -18,7 +18,7 @@ from psycopg.errors import QueryCanceled
 from jobs.duties.context import Pass
 from jobs.lifecycle.document import Stage
 from jobs.models import InvariantCheck
-from jobs.queue.sql.newest import newest
+from jobs.queue.sql.states import read_states
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.fences import hold_term
 
@@ -60,7 +60,7 @@ WITH held AS MATERIALIZED (
 SELECT bin.name || ': ' || state.open_turns || ' turns and ' || state.open_requests || ' requests are counted, '
        || count(held.bin_id) || ' and ' || coalesce(sum(held.requests), 0) || ' are open'
   FROM looked_at JOIN jobs_bin AS bin USING (id)
- CROSS JOIN LATERAL {newest("open_turns, open_requests", of="bin", number="bin.id")} AS state
+ CROSS JOIN LATERAL {read_states("open_turns, open_requests", of="bin", number="bin.id")} AS state
   LEFT JOIN held ON held.bin_id = bin.id
  GROUP BY bin.id, state.open_turns, state.open_requests
 HAVING (state.open_turns, state.open_requests) <> (count(held.bin_id), coalesce(sum(held.requests), 0))

@@ -68,7 +68,7 @@ class BinState(models.Model):
     - `starts` and `bytes_read`: totals of the closed turns. They show a rate, but are no audit: they lack the requests
       of lost workers.
     - `answer_seconds`: the recent time of a document of the bin, from its start to its end.
-    - `version`: grows with each turn (`jobs/queue/sql/newest.py`).
+    - `version`: grows with each turn (`jobs/queue/sql/states.py`).
     """
 
     bin = models.ForeignKey(Bin, on_delete=models.CASCADE, db_index=False, related_name="states")
@@ -128,7 +128,7 @@ class LaneState(models.Model):
     `ready_at` is the earliest moment at which it may hand out a document; null means dormant. `head` is a hint: no due
     document has a lower `seq`, unless stuffing finds too few and reads from the start. A lane that `is_ahead` has come
     to the front of the line and has more to give, so it does not queue again. `version` grows with each turn
-    (`jobs/queue/sql/newest.py`). `seed` and `bin` are the lane's.
+    (`jobs/queue/sql/states.py`). `seed` and `bin` are the lane's.
     """
 
     lane = models.ForeignKey(Lane, on_delete=models.CASCADE, db_index=False, related_name="states")

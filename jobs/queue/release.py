@@ -16,11 +16,11 @@ import psycopg
 from jobs.lifecycle.document import Action, Stage
 from jobs.queue.rounds import make_round
 from jobs.queue.sql.low_water import LOWEST_BATCH, LOWEST_TURN
-from jobs.queue.sql.newest import held_newest
 from jobs.queue.sql.order import FRESH, KEPT
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.runnable import RUNNABLE
+from jobs.queue.sql.states import lock_newest_states, write_states
 from jobs.queue.take import Claimed
 from jobs.queue.wake import postpone_lanes, wake_lanes
 from jobs.throttling.pace import BYTES_WINDOW
@@ -95,7 +95,7 @@ WITH back AS (
 )
 {_COUNT_BACK}"""
 # Locks: Bin by id: the bins of the batches' open turns and their parents.
-_LOCK_BINS: Final[LiteralString] = held_newest(
+_LOCK_BINS: Final[LiteralString] = lock_newest_states(
     of="bin",
     numbers="""
         SELECT bin_id FROM jobs_turn WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL
@@ -103,6 +103,14 @@ _LOCK_BINS: Final[LiteralString] = held_newest(
         SELECT key::bigint FROM jobs_turn, jsonb_object_keys(parents) AS key
          WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL""",
 )
+# The bytes that a lost worker has just read are unknown.
+_FREED: Final[LiteralString] = f"""
+       open_turns = state.open_turns - held.turns, open_requests = state.open_requests - held.requests,
+       closed_at = clock_timestamp(),
+       last_start_at = CASE WHEN %(used)s THEN greatest(state.last_start_at, clock_timestamp()) ELSE state.last_start_at END,
+       not_before = CASE WHEN %(used)s THEN greatest(state.not_before, clock_timestamp() + make_interval(secs => {BYTES_WINDOW}))
+                         ELSE state.not_before END,
+       paid_rate = CASE WHEN %(used)s THEN NULL ELSE state.paid_rate END"""
 # Locks: Bin by id (of the turns that close, and of their parents), then Turn.
 _CLOSE_TURNS: Final[LiteralString] = f"""
 WITH bins AS MATERIALIZED ({_LOCK_BINS}
@@ -111,23 +119,15 @@ WITH bins AS MATERIALIZED ({_LOCK_BINS}
     UPDATE jobs_turn SET closed_at = clock_timestamp()
      WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL AND bin_id IN (SELECT id FROM bins)
     RETURNING bin_id, requests, parents
+), freed AS (
+    SELECT bins.id, version, count(*) AS turns, sum(requests) AS requests
+      FROM (SELECT bin_id, requests FROM closed
+             UNION ALL
+            SELECT above.id::bigint, requests FROM closed CROSS JOIN LATERAL jsonb_object_keys(closed.parents) AS above(id)) AS used(bin_id, requests)
+      JOIN bins ON bins.id = used.bin_id
+     GROUP BY bins.id, version
 )
-UPDATE jobs_binstate AS bin
-   SET version = bin.version + 1, open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
-       closed_at = clock_timestamp(),
-       last_start_at = CASE WHEN %(used)s THEN greatest(bin.last_start_at, clock_timestamp()) ELSE bin.last_start_at END,
-       not_before = CASE WHEN %(used)s
-                         -- The bytes that a lost worker has just read are unknown.
-                         THEN greatest(bin.not_before, clock_timestamp() + make_interval(secs => {BYTES_WINDOW}))
-                         ELSE bin.not_before END,
-       paid_rate = CASE WHEN %(used)s THEN NULL ELSE bin.paid_rate END
-  FROM (SELECT bin_id, version, count(*) AS turns, sum(requests) AS requests
-          FROM (SELECT bin_id, requests FROM closed
-                 UNION ALL
-                SELECT above.id::bigint, requests FROM closed CROSS JOIN LATERAL jsonb_object_keys(closed.parents) AS above(id)) AS used(bin_id, requests)
-          JOIN bins ON bins.id = used.bin_id
-         GROUP BY bin_id, version) AS freed
- WHERE bin.bin_id = freed.bin_id AND bin.version >= freed.version
+{write_states(_FREED, of="bin", held="freed")}
 """
 # Batches that were sent to lost workers, and batches that are done except for a turn. A batch ends with its last
 # outcome and its turns a moment later; a worker may die in between. Open turns are few, and indexed.

@@ -19,8 +19,8 @@ from jobs.queue.flushing.carried import merged
 from jobs.queue.pace.addresses import HOLDS_FOR_ADDRESSES
 from jobs.queue.pace.opening import OPENING
 from jobs.queue.sql.low_water import LOWEST_BATCH
-from jobs.queue.sql.newest import WAITING, newest
 from jobs.queue.sql.rows import named_rows
+from jobs.queue.sql.states import lock_states, read_states, write_states
 from jobs.throttling.bins import LONGEST_PLAN
 from jobs.throttling.opening import LastUse, next_start_at, opens_at
 from nodes.membership.fences import MAY_WRITE, refused_node
@@ -88,15 +88,12 @@ WITH node AS MATERIALIZED (
     -- Each lane once, and not for each of its documents.
     SELECT state.*, named.has_turns
       FROM (SELECT lane_id, bool_or(kind = 'process') AS has_turns FROM item GROUP BY lane_id) AS named
-     CROSS JOIN LATERAL {newest("lane_id AS id, version, seed_id, ready_at", of="lane", number="named.lane_id")} AS state
+     CROSS JOIN LATERAL {read_states("lane_id AS id, version, seed_id, ready_at", of="lane", number="named.lane_id")} AS state
 ), sleeping AS MATERIALIZED (
-    SELECT seen.id, seen.version
-      FROM (SELECT id, version FROM lane WHERE has_turns AND ready_at > %(now)s ORDER BY id) AS seen
-     CROSS JOIN LATERAL {newest("", of="lane", number="seen.id", since="seen.version", lock=WAITING)} AS held
+    {lock_states(of="lane", seen="SELECT id, version FROM lane WHERE has_turns AND ready_at > %(now)s")}
 ), woken AS (
     -- A sent turn can have a successor, so its lane becomes ready.
-    UPDATE jobs_lanestate AS lane SET ready_at = least(lane.ready_at, %(now)s), version = lane.version + 1 FROM sleeping
-     WHERE lane.lane_id = sleeping.id AND lane.version >= sleeping.version
+    {write_states("ready_at = least(state.ready_at, %(now)s)", of="lane", held="sleeping")}
 ), job AS MATERIALIZED (
     SELECT id, run_no, specification_version, seeds_version, carries FROM jobs_job WHERE id = ANY(ARRAY(SELECT DISTINCT job_id FROM item))
 ), document AS (
@@ -139,10 +136,10 @@ SELECT (SELECT count(*) FROM node) AS nodes, clock_timestamp() AS taken_at,
                                       above.back_off_until, pace -> 2))
                                  FROM jsonb_each(turn.parents) AS given(id, pace)
                                  JOIN jobs_bin AS above ON above.id = given.id::bigint
-                                CROSS JOIN LATERAL {newest(OPENING, of="bin", number="above.id")} AS state)
+                                CROSS JOIN LATERAL {read_states(OPENING, of="bin", number="above.id")} AS state)
                ) ORDER BY turn.id), '[]')
           FROM jobs_turn AS turn JOIN jobs_bin AS bin ON bin.id = turn.bin_id
-         CROSS JOIN LATERAL {newest(OPENING, of="bin", number="bin.id")} AS state
+         CROSS JOIN LATERAL {read_states(OPENING, of="bin", number="bin.id")} AS state
          WHERE turn.batch_id IN (SELECT id FROM taken)) END AS turns,
        document.*
   FROM (SELECT 1) AS always LEFT JOIN document ON true

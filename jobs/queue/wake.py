@@ -12,15 +12,13 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.queue.sql.newest import held_newest
+from jobs.queue.sql.states import lock_newest_states, write_states
 
 
 def _waking(numbers: LiteralString) -> LiteralString:
     return f"""
-WITH held AS MATERIALIZED ({held_newest(of="lane", numbers=numbers)})
-UPDATE jobs_lanestate AS lane
-   SET ready_at = coalesce(%(now)s, clock_timestamp()), head = 0, version = lane.version + 1
-  FROM held WHERE lane.lane_id = held.id AND lane.version >= held.version
+WITH locked AS MATERIALIZED ({lock_newest_states(of="lane", numbers=numbers)})
+{write_states("ready_at = coalesce(%(now)s, clock_timestamp()), head = 0", of="lane", held="locked")}
 """
 
 
@@ -36,18 +34,19 @@ _WAKE_BIN: Final[LiteralString] = _waking(
     "SELECT lane.id FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id"
     " JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active' WHERE lane.bin_id = %(bin)s"
 )
-# Locks: Lane by id. A lane whose documents are also processed is not delayed.
+# A lane whose documents are also processed is not delayed.
+_LATER: Final[LiteralString] = (
+    "ready_at = CASE WHEN held.is_processed THEN least(state.ready_at, %(until)s) ELSE %(until)s END"
+)
+# Locks: Lane by id.
 _PUT_OFF: Final[LiteralString] = f"""
-WITH held AS MATERIALIZED ({held_newest(of="lane", numbers=_NAMED)}
+WITH locked AS MATERIALIZED ({lock_newest_states(of="lane", numbers=_NAMED)}
 ), refused AS MATERIALIZED (
-    SELECT held.*, job.phase = 'active' AS is_processed
-      FROM held JOIN jobs_lane AS lane ON lane.id = held.id JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+    SELECT locked.*, job.phase = 'active' AS is_processed
+      FROM locked JOIN jobs_lane AS lane ON lane.id = locked.id JOIN jobs_seed AS seed ON seed.id = lane.seed_id
       JOIN jobs_job AS job ON job.id = seed.job_id
 )
-UPDATE jobs_lanestate AS lane
-   SET ready_at = CASE WHEN refused.is_processed THEN least(lane.ready_at, %(until)s) ELSE %(until)s END,
-       version = lane.version + 1
-  FROM refused WHERE lane.lane_id = refused.id AND lane.version >= refused.version
+{write_states(_LATER, of="lane", held="refused")}
 """
 
 

@@ -396,7 +396,7 @@ MUTANTS = (
     Mutant(
         "gap-of-the-last-turn",
         "the gap that a closed turn leaves to the next",
-        ((r"last_start_at = greatest\(bin\.last_start_at, clock_timestamp\(\) \+ make_interval\(secs => freed\.started\)\)", "last_start_at = bin.last_start_at"),),
+        ((r"last_start_at = greatest\(state\.last_start_at, clock_timestamp\(\) \+ make_interval\(secs => held\.started\)\)", "last_start_at = state.last_start_at"),),
         "pace",
         _hosts_change_their_worker,
     ),

@@ -22,8 +22,8 @@ from jobs.queries.hosts.waiting import WITHOUT_LANES, read_waiting
 from jobs.queries.meter import BYTES, STARTS
 from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
 from jobs.queue.pace.opening import OPENING
-from jobs.queue.sql.newest import newest
 from jobs.queue.sql.rows import named_rows
+from jobs.queue.sql.states import read_states
 from jobs.throttling.bins import is_limited
 from jobs.throttling.limits import Limits
 from jobs.throttling.opening import next_start_at, opens_at
@@ -40,7 +40,7 @@ SELECT {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_o
        bin.stopped_why, state.closed_at, state.starts, state.bytes_read, state.open_turns, state.open_requests, bin.is_known,
        bin.parent_id
   FROM jobs_bin AS bin
- CROSS JOIN LATERAL {newest("*", of="bin", number="bin.id")} AS state {BOUND}
+ CROSS JOIN LATERAL {read_states("*", of="bin", number="bin.id")} AS state {BOUND}
  WHERE bin.id = ANY(%(hosts)s)
 """
 _TOTALS: Final[LiteralString] = """

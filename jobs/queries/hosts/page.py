@@ -11,8 +11,8 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Bin
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queue.sql.low_water import LOWEST_DELTA
-from jobs.queue.sql.newest import newest
 from jobs.queue.sql.runnable import RUNNABLE
+from jobs.queue.sql.states import read_states
 
 _LANES_SHOWN: Final = 20
 _REFUSALS_SHOWN: Final = 10
@@ -27,7 +27,7 @@ SELECT lane.id, job.id, job.name, seed.urls[1], job.priority, lane.served_at, la
        seed.tag, sum(counted.amount) FILTER (WHERE counted.stage = {Stage.PENDING:d}),
        sum(counted.amount) FILTER (WHERE counted.stage = {Stage.ACTIVE:d})
   FROM (SELECT lane.id, lane.seed_id, state.served_at, state.ready_at
-          FROM jobs_lane AS lane CROSS JOIN LATERAL {newest("served_at, ready_at", of="lane", number="lane.id")} AS state
+          FROM jobs_lane AS lane CROSS JOIN LATERAL {read_states("served_at, ready_at", of="lane", number="lane.id")} AS state
          WHERE lane.bin_id = %(bin)s ORDER BY state.ready_at NULLS LAST LIMIT 200) AS lane
   JOIN jobs_seed AS seed ON seed.id = lane.seed_id
   JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'

@@ -8,9 +8,9 @@ from django.db import connection
 
 from jobs.lifecycle.document import Stage
 from jobs.queue.sql.low_water import LOWEST_DELTA
-from jobs.queue.sql.newest import newest
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.runnable import RUNNABLE
+from jobs.queue.sql.states import read_states
 from jobs.verdicts.hosts import Known
 
 # Documents of active jobs that wait for these hosts, documents of held jobs, and whether a worker could have them.
@@ -23,7 +23,7 @@ WITH lanes AS MATERIALIZED (
                     WHERE node.scope = job.node_scope AND node.kind = 'worker' AND node.status = 'running'
                       AND (seed.tag = '' OR seed.tag = ANY(node.tags))) AS is_served
       FROM jobs_lane AS lane
-     CROSS JOIN LATERAL {newest("ready_at", of="lane", number="lane.id")} AS state
+     CROSS JOIN LATERAL {read_states("ready_at", of="lane", number="lane.id")} AS state
       JOIN jobs_seed AS seed ON seed.id = lane.seed_id
       JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
       LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id

@@ -16,8 +16,8 @@ import psycopg
 from jobs.lifecycle.job import Phase, Scan
 from jobs.queue.offering.cursors import JOIN_CURSORS, LaneCursors
 from jobs.queue.sql.low_water import LOWEST_BATCH
-from jobs.queue.sql.newest import SKIPPING, newest
 from jobs.queue.sql.runnable import RUNNABLE
+from jobs.queue.sql.states import lock_states
 from jobs.throttling.bins import LaneSeen
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.fences import MAY_WRITE, FenceRefused, refused_node
@@ -47,13 +47,16 @@ class Stuffed:
     batches: int = 0
 
 
-_LANE_SEEN: Final[LiteralString] = newest(
-    "lane_id AS id, version, bin_id, served_at, is_ahead, head",
-    of="lane",
-    number="seen.id",
-    since="seen.version",
-    lock=SKIPPING,
+# The rows that `_HOLD` locks: the bins of the ready lanes, their parents, and the lanes. A bin is useless without the
+# lock of its parent.
+_BINS: Final[LiteralString] = (
+    "SELECT id, parent_id, 0 AS version FROM jobs_bin WHERE id = ANY(ARRAY(SELECT bin_id FROM ready))"
 )
+_PARENTS: Final[LiteralString] = "SELECT DISTINCT parent_id AS id, 0 AS version FROM bin WHERE parent_id IS NOT NULL"
+_LANES: Final[LiteralString] = """
+            SELECT id, version FROM ready
+             WHERE bin_id IN (SELECT id FROM bin WHERE parent_id IS NULL OR parent_id IN (SELECT id FROM parent))"""
+_LANE_HELD: Final[LiteralString] = "seen.id, held.version, held.bin_id, held.served_at, held.is_ahead, held.head"
 # The fences, the runnable jobs of the group and their budgets, its ready lanes, their locked bins, then the locked
 # lanes. Lanes that are ahead and others are sorted apart: by job priority, oldest `ready_at` first.
 # Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE by id, Budget by job, Bin by id, Lane by id (the states of
@@ -117,20 +120,11 @@ WITH node AS MATERIALIZED (
      UNION ALL
     (SELECT * FROM first_ahead ORDER BY priority, ready_at LIMIT {LANES_A_PASS} - (SELECT count(*) FROM others))
 ), bin AS MATERIALIZED (
-    SELECT named.id, named.parent_id
-      FROM (SELECT id, parent_id FROM jobs_bin WHERE id = ANY(ARRAY(SELECT bin_id FROM ready)) ORDER BY id) AS named
-     CROSS JOIN LATERAL {newest("bin_id", of="bin", number="named.id", lock=SKIPPING)} AS held
+    {lock_states(of="bin", seen=_BINS, skipping=True)}
 ), parent AS MATERIALIZED (
-    SELECT named.id
-      FROM (SELECT DISTINCT parent_id AS id FROM bin WHERE parent_id IS NOT NULL ORDER BY id) AS named
-     CROSS JOIN LATERAL {newest("bin_id", of="bin", number="named.id", lock=SKIPPING)} AS held
+    {lock_states(of="bin", seen=_PARENTS, skipping=True)}
 ), locked AS MATERIALIZED (
-    SELECT lane.*
-      -- A bin is useless without the lock of its parent.
-      FROM (SELECT id, version FROM ready
-             WHERE bin_id IN (SELECT id FROM bin WHERE parent_id IS NULL OR parent_id IN (SELECT id FROM parent))
-             ORDER BY id) AS seen
-     CROSS JOIN LATERAL {_LANE_SEEN} AS lane
+    {lock_states(of="lane", seen=_LANES, columns=_LANE_HELD, skipping=True)}
 )
 SELECT (SELECT count(*) FROM node) AS nodes, (SELECT node_scope FROM held) AS scope,
        (SELECT policy_id FROM held) AS policy,

@@ -25,11 +25,11 @@ from jobs.queue.offering.hold import OFFER, GroupHeld, Held, Stuffed, hold
 from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
 from jobs.queue.pace.opening import OPENING
 from jobs.queue.sql.low_water import LOWEST_TURN
-from jobs.queue.sql.newest import SKIPPING, newest
 from jobs.queue.sql.order import AGAIN, FIRST_FRESH, FRESH, RECHECKED
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.runnable import RUNNABLE
+from jobs.queue.sql.states import lock_states, read_states, write_states
 from jobs.queue.sql.transaction import implicit_transaction
 from jobs.queue.wake import wake_lanes
 from jobs.throttling.bins import (
@@ -65,7 +65,7 @@ SELECT {FACTS}, {OPENING}, state.version, bin.back_off_until, bin.back_off_level
        state.answer_seconds, state.starts, state.bytes_read, bin.parent_id, coalesce(open.turns, '[]') AS turns, below.documents, below.workers,
        rival.priority AS rival_priority, rival.served_at AS rival_served_at
   FROM jobs_bin AS bin
- CROSS JOIN LATERAL {newest(_STATE, of="bin", number="bin.id")} AS state {BOUND}
+ CROSS JOIN LATERAL {read_states(_STATE, of="bin", number="bin.id")} AS state {BOUND}
   LEFT JOIN LATERAL (
        SELECT json_agg(json_build_array(turn.id,
                        CASE WHEN batch.state = 'sent' AND batch.node_scope = %(scope)s THEN batch.worker_id END,
@@ -86,7 +86,7 @@ SELECT {FACTS}, {OPENING}, state.version, bin.back_off_until, bin.back_off_level
          JOIN jobs_seed AS seed ON seed.id = lane.seed_id AND seed.group_id IS DISTINCT FROM %(group)s
          JOIN jobs_throttlegroup AS held ON held.id = seed.group_id AND held.state = 'owned'
          JOIN jobs_job AS job ON job.id = seed.job_id
-        CROSS JOIN LATERAL {newest("ready_at, served_at", of="lane", number="lane.id")} AS ready
+        CROSS JOIN LATERAL {read_states("ready_at, served_at", of="lane", number="lane.id")} AS ready
         -- With a single owned group there are no rivals to search.
         WHERE (SELECT count(*) FROM jobs_throttlegroup WHERE state = 'owned') > 1
           AND lane.bin_id = bin.id AND ready.ready_at <= %(now)s
@@ -108,11 +108,11 @@ WITH made AS (
 )
 INSERT INTO jobs_binstate (bin_id) SELECT id FROM made
 """
-_HOLD_TOTALS: Final[LiteralString] = f"""
-SELECT named.id
-  FROM (SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(names)s) ORDER BY id) AS named
- CROSS JOIN LATERAL {newest("bin_id", of="bin", number="named.id", lock=SKIPPING)} AS held
-"""
+_HOLD_TOTALS: Final[LiteralString] = lock_states(
+    of="bin",
+    seen="SELECT id, 0 AS version FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(names)s)",
+    skipping=True,
+)
 
 # The first due documents of each lane, until there are enough: the lanes are read one after the other. Two kinds of
 # other documents get their number meanwhile, for the next pass. These are documents whose check time has come and, in
@@ -203,6 +203,13 @@ SELECT lane_id,
        AS looked(lane_id, run_no, below, rechecks)
 """
 
+# The new states of bins with new turns, and of the lanes that were examined.
+_OPENED: Final[LiteralString] = (
+    "open_turns = state.open_turns + held.turns, open_requests = state.open_requests + held.requests"
+)
+_LEFT: Final[LiteralString] = """
+       ready_at = held.ready_at, head = coalesce(held.head, state.head),
+       served_at = CASE WHEN held.served THEN %(now)s ELSE state.served_at END, is_ahead = held.is_ahead"""
 # All changes of an offer, in rows that this transaction holds.
 _WRITE: Final[LiteralString] = f"""
 WITH offered AS ({OFFER}), claimed AS (
@@ -217,13 +224,12 @@ WITH offered AS ({OFFER}), claimed AS (
                          %(turn_follows)s::bigint[], %(turn_documents)s::int[], %(turn_requests)s::int[],
                          %(turn_gaps)s::float[], %(turn_bytes)s::float[], %(turn_parents)s::jsonb[],
                          %(turn_denied)s::bool[], %(turn_trials)s::bool[])
-), opened AS (
-    UPDATE jobs_binstate AS state
-       SET open_turns = state.open_turns + turns, open_requests = state.open_requests + requests,
-           version = state.version + 1
+), more AS (
+    SELECT *
       FROM unnest(%(opened_bins)s::bigint[], %(opened_versions)s::bigint[], %(opened_turns)s::int[], %(opened_requests)s::int[])
-           AS more(bin_id, version, turns, requests)
-     WHERE state.bin_id = more.bin_id AND state.version = more.version
+           AS opened(id, version, turns, requests)
+), opened AS (
+    {write_states(_OPENED, of="bin", held="more")}
 ), counted AS (
     INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
     SELECT job_id, lane_id, run_no, 'stage', stage, 0, '', amount
@@ -234,15 +240,13 @@ WITH offered AS ({OFFER}), claimed AS (
     UPDATE jobs_budget AS budget SET admitted = budget.admitted + spent.amount
       FROM unnest(%(budget_jobs)s::bigint[], %(budget_amounts)s::bigint[]) AS spent(job_id, amount)
      WHERE budget.job_id = spent.job_id
+), remaining AS (
+    SELECT *
+      FROM unnest(%(left_lanes)s::bigint[], %(left_versions)s::bigint[], %(left_ready)s::timestamptz[], %(left_heads)s::bigint[], %(left_served)s::bool[],
+                  %(left_ahead)s::bool[])
+           AS left_at(id, version, ready_at, head, served, is_ahead)
 )
-UPDATE jobs_lanestate AS lane
-   SET ready_at = left_at.ready_at, head = coalesce(left_at.head, lane.head),
-       served_at = CASE WHEN left_at.served THEN %(now)s ELSE lane.served_at END, is_ahead = left_at.is_ahead,
-       version = lane.version + 1
-  FROM unnest(%(left_lanes)s::bigint[], %(left_versions)s::bigint[], %(left_ready)s::timestamptz[], %(left_heads)s::bigint[], %(left_served)s::bool[],
-              %(left_ahead)s::bool[])
-       AS left_at(lane_id, version, ready_at, head, served, is_ahead)
- WHERE lane.lane_id = left_at.lane_id AND lane.version = left_at.version
+{write_states(_LEFT, of="lane", held="remaining")}
 """
 
 _NEVER: Final = 1 << 62

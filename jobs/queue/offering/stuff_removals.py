@@ -18,6 +18,7 @@ from jobs.models import Batch
 from jobs.queue.offering.hold import DRAW_IDS, OFFER, GroupHeld, Held, JobHeld, Stuffed, hold
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
+from jobs.queue.sql.states import write_states
 
 # Documents of one clean-up batch, and of all batches of a lane in one pass: one lane may hold a whole job.
 _REMOVALS_A_BATCH: Final = 100
@@ -91,20 +92,23 @@ UPDATE jobs_queueitem AS item
 """
 # Lanes that gave no documents sleep. Lanes whose documents another job or a flush holds are scanned again soon.
 # Locks: none more, the lanes are held.
-_PARK: Final[LiteralString] = f"""
-UPDATE jobs_lanestate AS lane
-   SET version = lane.version + 1, served_at = %(now)s,
+_NEXT_READY: Final[LiteralString] = f"""
+       served_at = %(now)s,
        ready_at = CASE WHEN EXISTS (SELECT FROM jobs_queueitem AS item
-                                     WHERE item.lane_id = empty.lane_id AND item.run_no < empty.before
+                                     WHERE item.lane_id = held.id AND item.run_no < held.before
                                        AND item.stage IN (0, 2, 5))
-                         OR (empty.takes_out AND EXISTS (
+                         OR (held.takes_out AND EXISTS (
                              SELECT FROM jobs_queueitem AS item
-                              WHERE item.lane_id = empty.lane_id AND item.run_no = empty.run_no
+                              WHERE item.lane_id = held.id AND item.run_no = held.run_no
                                 AND item.stage = {Stage.HOPCOUNT_REMOVED:d} AND item.indexed_before))
-                       THEN %(soon)s::timestamptz END
-  FROM unnest(%(lanes)s::bigint[], %(versions)s::bigint[], %(before)s::int[], %(runs)s::int[], %(take_out)s::bool[])
-       AS empty(lane_id, version, before, run_no, takes_out)
- WHERE lane.lane_id = empty.lane_id AND lane.version = empty.version
+                       THEN %(soon)s::timestamptz END"""
+_PARK: Final[LiteralString] = f"""
+WITH empty AS (
+    SELECT *
+      FROM unnest(%(lanes)s::bigint[], %(versions)s::bigint[], %(before)s::int[], %(runs)s::int[], %(take_out)s::bool[])
+           AS empty(id, version, before, run_no, takes_out)
+)
+{write_states(_NEXT_READY, of="lane", held="empty")}
 """
 
 

@@ -15,8 +15,8 @@ from typing import Any, Final, LiteralString, NamedTuple
 import psycopg
 
 from jobs.queue.pace.opening import paid_until
-from jobs.queue.sql.newest import WAITING, newest
 from jobs.queue.sql.retrying import retried
+from jobs.queue.sql.states import lock_states, read_states, write_states
 from jobs.throttling.bins import LOST_PLACE
 from nodes.membership.incarnation import IS_AS_REMEMBERED, remembered
 
@@ -63,6 +63,20 @@ class ClosedTurn:
     uses_above: Mapping[int, Use] = field(default_factory=dict)
 
 
+# The new state of a bin (`state`) after the turns that used it (`held`).
+_FREED: Final[LiteralString] = f"""
+           open_turns = state.open_turns - held.turns, open_requests = state.open_requests - held.requests,
+           closed_at = clock_timestamp(), starts = state.starts + held.starts, bytes_read = state.bytes_read + held.bytes,
+           -- A moving average: one slow answer soon loses its weight, and a host that became slow is soon known.
+           answer_seconds = coalesce((coalesce(state.answer_seconds, held.answer_seconds) + held.answer_seconds) / 2,
+                                     state.answer_seconds),
+           last_start_at = greatest(state.last_start_at, clock_timestamp() + make_interval(secs => held.started)),
+           not_before = greatest({paid_until("state", rate="held.rate")}, clock_timestamp() + make_interval(secs => held.paid)),
+           -- A moment without a rate is fixed.
+           paid_rate = CASE WHEN held.paid IS NULL
+                              OR (state.paid_rate IS NULL AND state.not_before > clock_timestamp() + make_interval(secs => held.paid))
+                            THEN state.paid_rate ELSE held.rate END"""
+
 # Closes turns, wakes lanes, and ends batches without claimed documents. It wakes lanes that wait for a place in these
 # bins and lanes that got documents. It leaves lanes asleep whose documents ripen later: they cannot use the place.
 # Locks: Node KEY SHARE (the node fence), Bin by id, then Lane by id (the states of both), then Batch and Turn.
@@ -101,12 +115,9 @@ WITH named AS MATERIALIZED (
     SELECT key::bigint FROM open CROSS JOIN LATERAL (SELECT key FROM jsonb_object_keys(parents) AS key LIMIT 8) AS above
 ), seen AS MATERIALIZED (
     SELECT newest.* FROM bins
-     CROSS JOIN LATERAL {newest("bin_id, version", of="bin", number="bins.id")} AS newest
-     ORDER BY bin_id
+     CROSS JOIN LATERAL {read_states("bin_id AS id, version", of="bin", number="bins.id")} AS newest
 ), held_bins AS MATERIALIZED (
-    SELECT seen.bin_id AS id, held.version = seen.version AS is_unchanged
-      FROM seen
-     CROSS JOIN LATERAL {newest("version", of="bin", number="seen.bin_id", since="seen.version", lock=WAITING)} AS held
+    {lock_states(of="bin", seen="TABLE seen", columns="seen.id, held.version = seen.version AS is_unchanged")}
 ), filled AS (
     SELECT * FROM unnest(%(lanes)s::bigint[], %(at)s::timestamptz[]) AS filled(id, at)
 ), named_lanes AS MATERIALIZED (
@@ -118,24 +129,22 @@ WITH named AS MATERIALIZED (
             -- Lanes below an address: the ones with the longest wait.
             (SELECT lane.id, NULL, false, true
                FROM held_bins JOIN jobs_bin AS child ON child.parent_id = held_bins.id JOIN jobs_lane AS lane ON lane.bin_id = child.id
-              CROSS JOIN LATERAL {newest("ready_at, served_at", of="lane", number="lane.id")} AS state
+              CROSS JOIN LATERAL {read_states("ready_at, served_at", of="lane", number="lane.id")} AS state
               WHERE state.ready_at > clock_timestamp()
               ORDER BY state.served_at NULLS FIRST LIMIT 8)) AS named
      GROUP BY id
 ), sleeping AS MATERIALIZED (
-    SELECT lane.id, lane.version, lane.at
-      FROM (SELECT lane.id, lane.version, coalesce(named.at, clock_timestamp()) AS at
-              FROM named_lanes AS named
-             CROSS JOIN LATERAL {newest("lane_id AS id, version, ready_at", of="lane", number="named.id")} AS lane
-             WHERE (named.at IS NOT NULL AND (lane.ready_at IS NULL OR lane.ready_at > named.at))
-                OR (lane.ready_at > clock_timestamp()
-                    AND (is_below OR is_in_bin AND lane.ready_at <= clock_timestamp() + %(lost_place)s))
-             ORDER BY lane.id) AS lane
-     CROSS JOIN LATERAL {newest("", of="lane", number="lane.id", since="lane.version", lock=WAITING)} AS held
+    SELECT lane.id, lane.version, coalesce(named.at, clock_timestamp()) AS at
+      FROM named_lanes AS named
+     CROSS JOIN LATERAL {read_states("lane_id AS id, version, ready_at", of="lane", number="named.id")} AS lane
+     WHERE (named.at IS NOT NULL AND (lane.ready_at IS NULL OR lane.ready_at > named.at))
+        OR (lane.ready_at > clock_timestamp()
+            AND (is_below OR is_in_bin AND lane.ready_at <= clock_timestamp() + %(lost_place)s))
+), held_lanes AS MATERIALIZED (
+    {lock_states(of="lane", seen="TABLE sleeping")}
 ), woken AS (
-    UPDATE jobs_lanestate AS lane SET ready_at = least(lane.ready_at, sleeping.at), version = lane.version + 1
-      FROM sleeping WHERE lane.lane_id = sleeping.id AND lane.version >= sleeping.version
-    RETURNING lane.lane_id
+    {write_states("ready_at = least(state.ready_at, held.at)", of="lane", held="held_lanes")}
+    RETURNING state.lane_id
 ), closing AS (
     -- Checked again under the bin's lock: of two processes that close a turn, one counts it out.
     UPDATE jobs_turn AS turn SET closed_at = clock_timestamp()
@@ -152,38 +161,27 @@ WITH named AS MATERIALIZED (
 ), ended AS (
     UPDATE jobs_batch SET state = 'done'
      WHERE id = ANY(%(batches)s) AND state = 'sent' AND EXISTS (SELECT FROM may)
+), used AS (
+    SELECT seen.id, seen.version, sum(turns) AS turns, sum(requests) AS requests, max(started) AS started,
+           max(paid) AS paid, max(rate) AS rate, sum(starts) AS starts, sum(bytes) AS bytes,
+           sum(seconds) / nullif(sum(ended), 0) AS answer_seconds
+      FROM (SELECT bin_id, 1, requests, started, paid, rate, starts, bytes, ended, seconds FROM closing
+             UNION ALL
+            SELECT above.id::bigint, 1, closing.requests, given.started, given.paid, given.rate,
+                   coalesce(given.starts, 0), coalesce(given.bytes, 0), 0, 0
+              FROM closing CROSS JOIN LATERAL jsonb_object_keys(closing.parents) AS above(id)
+              LEFT JOIN unnest(%(below)s::bigint[], %(above)s::bigint[], %(above_started)s::float[],
+                               %(above_paid)s::float[], %(above_rates)s::float[], %(above_starts)s::int[],
+                               %(above_bytes)s::bigint[])
+                     AS given(turn, bin_id, started, paid, rate, starts, bytes) ON given.turn = closing.id AND given.bin_id = above.id::bigint
+             UNION ALL
+            -- A turn with a successor has no parents.
+            SELECT bin_id, 0, -requests, NULL, NULL, NULL, 0, 0, 0, 0 FROM heirs)
+           AS moved(bin_id, turns, requests, started, paid, rate, starts, bytes, ended, seconds)
+      JOIN seen ON seen.id = moved.bin_id
+     GROUP BY seen.id, seen.version
 ), freed AS (
-    UPDATE jobs_binstate AS bin
-       SET version = bin.version + 1, open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
-           closed_at = clock_timestamp(), starts = bin.starts + freed.starts, bytes_read = bin.bytes_read + freed.bytes,
-           -- A moving average: one slow answer soon loses its weight, and a host that became slow is soon known.
-           answer_seconds = coalesce((coalesce(bin.answer_seconds, freed.answer_seconds) + freed.answer_seconds) / 2,
-                                     bin.answer_seconds),
-           last_start_at = greatest(bin.last_start_at, clock_timestamp() + make_interval(secs => freed.started)),
-           not_before = greatest({paid_until("bin", rate="freed.rate")}, clock_timestamp() + make_interval(secs => freed.paid)),
-           -- A moment without a rate is fixed.
-           paid_rate = CASE WHEN freed.paid IS NULL
-                              OR (bin.paid_rate IS NULL AND bin.not_before > clock_timestamp() + make_interval(secs => freed.paid))
-                            THEN bin.paid_rate ELSE freed.rate END
-      FROM (SELECT bin_id, seen.version, sum(turns) AS turns, sum(requests) AS requests, max(started) AS started,
-                   max(paid) AS paid, max(rate) AS rate, sum(starts) AS starts, sum(bytes) AS bytes,
-                   sum(seconds) / nullif(sum(ended), 0) AS answer_seconds
-              FROM (SELECT bin_id, 1, requests, started, paid, rate, starts, bytes, ended, seconds FROM closing
-                     UNION ALL
-                    SELECT above.id::bigint, 1, closing.requests, given.started, given.paid, given.rate,
-                           coalesce(given.starts, 0), coalesce(given.bytes, 0), 0, 0
-                      FROM closing CROSS JOIN LATERAL jsonb_object_keys(closing.parents) AS above(id)
-                      LEFT JOIN unnest(%(below)s::bigint[], %(above)s::bigint[], %(above_started)s::float[],
-                                       %(above_paid)s::float[], %(above_rates)s::float[], %(above_starts)s::int[],
-                                       %(above_bytes)s::bigint[])
-                             AS given(turn, bin_id, started, paid, rate, starts, bytes) ON given.turn = closing.id AND given.bin_id = above.id::bigint
-                     UNION ALL
-                    -- A turn with a successor has no parents.
-                    SELECT bin_id, 0, -requests, NULL, NULL, NULL, 0, 0, 0, 0 FROM heirs)
-                   AS moved(bin_id, turns, requests, started, paid, rate, starts, bytes, ended, seconds)
-              JOIN seen USING (bin_id)
-             GROUP BY bin_id, seen.version) AS freed
-     WHERE bin.bin_id = freed.bin_id AND bin.version >= freed.version
+    {write_states(_FREED, of="bin", held="used")}
 )
 SELECT (SELECT count(*) FROM woken), (SELECT count(*) FROM held_bins WHERE NOT is_unchanged)
 """

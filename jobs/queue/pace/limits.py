@@ -14,8 +14,8 @@ from jobs.models import Bin
 from jobs.queue.pace.addresses import want_placed
 from jobs.queue.pace.opening import OPENING
 from jobs.queue.pace.read_policies import read_policies
-from jobs.queue.sql.newest import newest
 from jobs.queue.sql.rows import named_rows
+from jobs.queue.sql.states import read_states
 from jobs.throttling import sources
 from jobs.throttling.bins import is_limited
 from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_GO_ON, Limits, strictest
@@ -169,7 +169,7 @@ SELECT {FACTS}, state.open_requests,
                     FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
                    WHERE turn.closed_at IS NULL AND turn.bin_id = bin.id) END AS workers
   FROM jobs_bin AS bin
- CROSS JOIN LATERAL {newest("open_requests", of="bin", number="bin.id")} AS state {BOUND}
+ CROSS JOIN LATERAL {read_states("open_requests", of="bin", number="bin.id")} AS state {BOUND}
  -- The subquery hides the number of bins: otherwise the server would make a plan for each execution.
  WHERE bin.id = ANY((SELECT %(bins)s::bigint[])::bigint[])
 """
@@ -180,7 +180,7 @@ SELECT lane.id AS lane_id, bin.back_off_until, {OPENING}, {FACTS}
   FROM jobs_lane AS lane JOIN jobs_bin AS own ON own.id = lane.bin_id
  CROSS JOIN LATERAL (VALUES (own.id), (own.parent_id)) AS limiting(id)
   JOIN jobs_bin AS bin ON bin.id = limiting.id
- CROSS JOIN LATERAL {newest(OPENING, of="bin", number="bin.id")} AS state {BOUND}
+ CROSS JOIN LATERAL {read_states(OPENING, of="bin", number="bin.id")} AS state {BOUND}
  WHERE lane.id = ANY(%(lanes)s)
 """
 
