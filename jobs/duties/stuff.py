@@ -168,7 +168,13 @@ def _unless_lost(stuffing: Callable[..., Stuffed], at: Pass) -> int:
 
 
 def wake_late_lanes(at: Pass) -> int:
-    """Wake lanes of this manager's groups that sleep although they have due documents; return how many."""
+    """
+    Wake lanes of this manager's groups that sleep although they have due documents.
+
+    Return how many were woken, and at least 1 while a fast round continues.
+    """
     if not at.groups:
         return 0
-    return at.rounds.go_on(at.connection, groups=[group.id for group in at.groups], now=at.now)
+    woken = at.rounds.go_on(at.connection, groups=[group.id for group in at.groups], now=at.now)
+    # A duty that moved something is due again at once, and so is a fast round.
+    return woken or int(at.rounds.is_fast)

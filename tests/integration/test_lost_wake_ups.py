@@ -4,6 +4,8 @@ Sleeping lanes with due documents wake after any loss of their wake-up, and each
 
 import pytest
 
+from jobs.duties.context import Pass
+from jobs.duties.stuff import wake_late_lanes
 from jobs.lifecycle.document import Stage
 from jobs.models import Bin, BinLimit, BinState, Job, Lane, LaneState, ThrottlePolicy
 from jobs.queue import rounds as rounds_module
@@ -309,6 +311,26 @@ def test_a_pass_of_a_fast_round_ends_after_its_time(connection, slow, monkeypatc
     woken = [rounds.go_on(connection, groups=groups, now=NOON + seconds(60)) for _ in range(3)]
 
     assert woken == [2, 2, 2]
+
+
+def test_a_fast_round_that_wakes_no_lane_is_due_again_at_once(connection, slow, monkeypatch):
+    monkeypatch.setattr(rounds_module, "_LANES", 2)
+    monkeypatch.setattr(rounds_module, "_FAST_STEPS", 0.0)
+    for n in range(4):
+        make_held(slow, f"{n}.example", ready_at=NOON + seconds(3600))
+    at = Pass(
+        connection=connection,
+        me=slow.manager.id,
+        scope=slow.manager.scope,
+        now=NOON,
+        term=None,
+        groups=(slow.group,),
+    )
+
+    at.rounds.start_fast_round()
+    moved = [wake_late_lanes(at) for _ in range(3)]
+
+    assert moved == [1, 1, 0]
 
 
 def test_after_a_fast_round_a_step_comes_once_a_second_again(connection, slow, monkeypatch):
