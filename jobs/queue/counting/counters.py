@@ -25,9 +25,11 @@ COUNTS_TO_FOLD: Final[LiteralString] = f"(SELECT last_value FROM jobs_counterdel
 # order of their keys. Only main managers write these; those of several scopes may fold at the same time.
 _FOLD: Final[LiteralString] = f"""
 WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
+    -- By place: if no delta was left at the last ANALYZE, the planner does not know which index finds an id.
     DELETE FROM jobs_counterdelta
-     WHERE id IN (SELECT id FROM jobs_counterdelta WHERE EXISTS (SELECT FROM term) AND id >= {LOWEST_DELTA}
-                   ORDER BY id LIMIT {_FOLDED_AT_ONCE} FOR UPDATE SKIP LOCKED)
+     WHERE ctid = ANY(ARRAY(
+           SELECT ctid FROM jobs_counterdelta WHERE EXISTS (SELECT FROM term) AND id >= {LOWEST_DELTA}
+            ORDER BY id LIMIT {_FOLDED_AT_ONCE} FOR UPDATE SKIP LOCKED))
     RETURNING job_id, lane_id, run_no, measure, stage, outcome, code, amount
 ), folded AS (
     INSERT INTO jobs_counter (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
