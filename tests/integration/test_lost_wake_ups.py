@@ -85,9 +85,7 @@ def test_a_lane_filled_while_it_goes_to_sleep_wakes_at_once(connection, other_co
     assert stuff_all(connection, running) == 1
 
 
-def test_a_lane_that_gets_an_earlier_document_meanwhile_does_not_sleep_longer(
-    connection, other_connection, running, meanwhile
-):
+def test_a_lane_given_an_earlier_document_meanwhile_sleeps_no_longer(connection, other_connection, running, meanwhile):
     lane = make_lane(running.seed)
     make_documents(lane, ["late"], seq=None, check_time=NOON + seconds(900))
 
