@@ -11,6 +11,7 @@ from rest_framework.routers import SimpleRouter
 
 from crawlctl.access.tokens import TokenView
 from jobs.api.attention import AttentionView
+from jobs.api.chains import ChainView
 from jobs.api.cluster import ClusterRequestView, DrainView, GroupView, RebalanceView
 from jobs.api.coordination import CoordinationView
 from jobs.api.documents import DocumentView
@@ -63,6 +64,7 @@ register_converter(DownloadKindConverter, "download")
 _router = SimpleRouter()
 _router.register("jobs", JobView, basename="job")
 _router.register("deleted-jobs", DeletedJobView, basename="deleted-job")
+_router.register("job-chains", ChainView, basename="job-chain")
 _router.register("seeds", SeedView, basename="seed")
 _router.register("job-events", JobEventView, basename="job-event")
 _router.register("policies", PolicyView, basename="policy")

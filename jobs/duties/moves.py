@@ -25,14 +25,16 @@ def move_as_owner(
     return _was_made(lambda: make_transition(job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, reason=reason))
 
 
-def begin_run(at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] | None = None) -> bool:
+def begin_run(at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] | None = None, reason: str = "") -> bool:
     """
     Make a job ready for startup; return True if it was made.
 
     Raises:
         Invalid: it cannot run.
     """
-    return _was_made(lambda: ask_for_run(job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, term=at.office))
+    return _was_made(
+        lambda: ask_for_run(job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, reason=reason, term=at.office)
+    )
 
 
 def set_reason(job_id: int, reason: str) -> None:

@@ -6,8 +6,11 @@ A failed notification is retried for a limited time: an unreachable output does 
 
 from typing import Any
 
+from django.db import transaction
+
 from jobs.connectors.output.registry import hears_of_ends
 from jobs.duties.attempts import NO_FAILURES, failed_attempt
+from jobs.duties.chains import owe_starts
 from jobs.duties.context import Pass
 from jobs.duties.moves import move
 from jobs.models import OutputConnection
@@ -49,7 +52,9 @@ def see_notified(at: Pass, job: Any) -> bool:
 
 def _end(at: Pass, job: Any, *, reason: str = "") -> bool:
     if job.phase in {"ready_for_notify", "notifying"}:
-        return move(at, job.id, "end", facts={**NO_FAILURES, "schedule_checked_at": at.now}, reason=reason)
+        with transaction.atomic():
+            facts = {**NO_FAILURES, "schedule_checked_at": at.now}
+            return move(at, job.id, "end", facts=facts, reason=reason) and owe_starts(at, job.id)
     return _drop(at, job.id)
 
 

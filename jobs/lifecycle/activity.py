@@ -27,6 +27,7 @@ OF_TRANSITIONS: Final = {
     "start minimal": ActivityName.JOB_START,
     "start again": ActivityName.JOB_START,
     "begin window": ActivityName.JOB_START,
+    "follow": ActivityName.JOB_START,
     "wait": ActivityName.JOB_WAIT,
     "unwait": ActivityName.JOB_UNWAIT,
     "halt": ActivityName.JOB_STOP,

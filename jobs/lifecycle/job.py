@@ -90,6 +90,17 @@ class HopMode(enum.StrEnum):
     NEVER_DELETE = "never_delete"
 
 
+class Overlap(enum.StrEnum):
+    """
+    The effect of a chain while its successor still runs: no start, one more start after that run, or an abort and then
+    a start.
+    """
+
+    SKIP = "skip"
+    QUEUE = "queue"
+    REPLACE = "replace"
+
+
 class RunEnd(enum.StrEnum):
     """
     The reason why a run ended. Only a `finished` run removed the documents that it did not reach. A `held` run waits
@@ -454,6 +465,14 @@ TRANSITIONS: Final = by_name(
             Owner.MAIN,
             guard="a window that starts the job is open, and decides whether the run is minimal",
             message="was started by its schedule",
+        ),
+        Transition(
+            "follow",
+            frozenset(_NOT_RUNNING),
+            {"phase": Phase.READY_FOR_STARTUP, "minimal": False, "guard": Guard.NO},
+            Owner.MAIN,
+            guard="a predecessor of the job in a chain ended well",
+            message="was started by a chain",
         ),
         Transition(
             "wait",

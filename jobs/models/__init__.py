@@ -4,6 +4,7 @@ from jobs.models.activity import Activity
 from jobs.models.batch import Batch, Turn
 from jobs.models.bin import Bin, BinLimit, BinState, Lane, LaneState, Robots
 from jobs.models.carrying import CarryDown
+from jobs.models.chain import ChainedStart, JobChain
 from jobs.models.connection import OutputConnection, RepositoryConnection
 from jobs.models.counter import Counter, CounterDelta, JobCounter
 from jobs.models.denial import DenialReason
@@ -32,6 +33,7 @@ __all__ = [
     "BinState",
     "Budget",
     "CarryDown",
+    "ChainedStart",
     "Counter",
     "CounterDelta",
     "DeletedJob",
@@ -42,6 +44,7 @@ __all__ = [
     "IndexedDocument",
     "InvariantCheck",
     "Job",
+    "JobChain",
     "JobCounter",
     "JobEvent",
     "Lane",

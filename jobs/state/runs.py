@@ -18,6 +18,7 @@ def ask_for_run(
     made_by: str,
     now: dt.datetime,
     facts: Mapping[str, object] | None = None,
+    reason: str = "",
     term: TermHeld | None = None,
 ) -> StateChange:
     """
@@ -38,7 +39,8 @@ def ask_for_run(
         "missed_window_at": None,
     }
     with transaction.atomic():
-        change = make_transition(job_id, name, made_by=made_by, now=now, facts={**fresh, **(facts or {})}, term=term)
+        facts = {**fresh, **(facts or {})}
+        change = make_transition(job_id, name, made_by=made_by, now=now, facts=facts, reason=reason, term=term)
         job = change.job
         if not job.seeds.filter(removed_at=None).exists():
             raise Invalid({"seeds": [f"Job {job.name} has no seed. Add one first."]})

@@ -5,7 +5,7 @@ import uuid
 from django.contrib.auth.views import LogoutView
 from django.urls import path, register_converter
 
-from jobs.ui import cluster_views, coordination_views, hosts_views, removals_views, settings_views, views
+from jobs.ui import chain_views, cluster_views, coordination_views, hosts_views, removals_views, settings_views, views
 from jobs.ui.reports import views as reports
 
 
@@ -29,6 +29,8 @@ urlpatterns = [
     path("jobs/<int:job_id>/transition/", views.transition, name="job-transition"),
     path("jobs/<int:job_id>/removals/", removals_views.removals, name="job-removals"),
     path("jobs/<int:job_id>/restore/", removals_views.restore, name="job-restore"),
+    path("jobs/<int:job_id>/chains/", chain_views.add, name="job-chain-add"),
+    path("jobs/<int:job_id>/chains/<int:chain_id>/remove/", chain_views.remove, name="job-chain-remove"),
     path("jobs/deleted/", removals_views.deleted_jobs, name="deleted-jobs"),
     path("jobs/deleted/<int:job_id>/restore/", removals_views.restore_deleted, name="deleted-job-restore"),
     path("jobs/<int:job_id>/send-back/", views.send_back, name="job-send-back"),

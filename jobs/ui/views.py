@@ -22,6 +22,7 @@ from jobs.queries.documents.lists import DocumentList, FilterTooWide, list_docum
 from jobs.queries.documents.search import BadQuery, SearchPage
 from jobs.queries.documents.search import search as search_texts
 from jobs.queries.documents.search_lag import read_search_lag
+from jobs.queries.jobs.chains import read_chains
 from jobs.queries.jobs.page import read_job_page, read_set_up
 from jobs.queries.overview import read_overview
 from jobs.ui import document_rows, nodes_screen, screens
@@ -57,6 +58,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
         "page": found,
         "set_up": set_up,
         "settings": describe(set_up),
+        "chains": read_chains(job_id),
         "topic": job_topic(job_id),
     }
     return render(request, "ui/job.html", context)

@@ -122,6 +122,7 @@ def filled(address, world, *, value=None):
         "seeds": world.job.seeds.get().pk,
         "versions": 1,
         "deleted-jobs": 1,
+        "job-chains": 1,
         "tasks": world.task.pk,
         "archived-tasks": world.archived_task.pk,
         "task-templates": world.template.pk,

@@ -44,6 +44,10 @@ LEAST_ROLE = {
     "hosts_stop": OPERATOR,
     "hosts_stop_by_name": OPERATOR,
     "job_events_list": VIEWER,
+    "job_chains_create": ADMINISTRATOR,
+    "job_chains_destroy": ADMINISTRATOR,
+    "job_chains_list": VIEWER,
+    "job_chains_retrieve": VIEWER,
     "jobs_abort": OPERATOR,
     "jobs_counts": VIEWER,
     "jobs_create": ADMINISTRATOR,
@@ -159,6 +163,8 @@ def address(path, world):
         "jobs": world.job.pk,
         # No deleted job exists: roles that may request one get a 404.
         "deleted-jobs": getattr(world, "buried", 1),
+        # No chain exists: roles that may use one get a 404.
+        "job-chains": getattr(world, "chain", 1),
         "documents": document_id(world.document),
         "nodes": world.node.pk,
         "groups": world.group.pk,

@@ -38,6 +38,8 @@ COMMANDS = {
     "distributed_jobs_rebalance": lambda world: ["distributed_job", "rebalance"],
     "distributed_jobs_switch": lambda world: ["distributed_job", "disable", "mails"],
     "groups_move": lambda world: ["move", str(world.group.pk), "--to", str(world.main.pk)],
+    "job_chains_create": lambda world: ["chain", "add", world.job.name, world.second.name],
+    "job_chains_destroy": lambda world: ["chain", "remove", world.job.name, world.second.name],
     "jobs_abort": _job("abort"),
     "jobs_allow_removals": _job("allow-removals"),
     "jobs_delete": _job("delete"),

@@ -29,6 +29,7 @@ _VALUES: Final = {
     "api/v1/distributed-jobs/jobs/": "SELECT min(job) FROM nodes_distributedjobonnode",
     "api/v1/documents/": "SELECT job_id || '-' || replace(hash::text, '-', '') FROM jobs_queueitem WHERE outcome = 1 LIMIT 1",
     "api/v1/groups/": "SELECT min(id) FROM jobs_throttlegroup",
+    "api/v1/job-chains/": "SELECT coalesce(max(id), 1) FROM jobs_jobchain",
     "api/v1/jobs/": "SELECT min(id) FROM jobs_job",
     "api/v1/nodes/": "SELECT min(id::text) FROM nodes_node WHERE status = 'running'",
     "api/v1/outputs/": "SELECT min(id) FROM jobs_outputconnection",

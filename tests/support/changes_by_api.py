@@ -15,7 +15,7 @@ from jobs.lifecycle.job import Guard, Pause, Phase, RunEnd
 from jobs.models import Bin, Outcome, OutputConnection, QueueItem, RepositoryConnection
 from jobs.queue.removing import tombstones
 from jobs.state.deleted_jobs import store_deleted_job
-from jobs.verbs import deny_list
+from jobs.verbs import chains, deny_list
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import MainTerm, Node
 from tests.support.api import NOON, make_job, make_node, set_phase
@@ -68,6 +68,7 @@ NODE = _address("nodes", lambda world: world.node.pk)
 DENY_LIST = _at("deny-list")
 SWITCHES = _at("distributed-jobs")
 SETTINGS = _at("settings")
+CHAIN = _address("job-chains", lambda world: world.chain)
 TASK = _address("tasks", lambda world: world.task.pk)
 ARCHIVED_TASK = _address("archived-tasks", lambda world: world.archived_task.pk)
 TEMPLATE = _address("task-templates", lambda world: world.template.pk)
@@ -136,6 +137,20 @@ def _bury(world):
     job.delete()
 
 
+def _add_job(world):
+    world.second = make_job("second", policy=None)
+
+
+def _successor(world, client):
+    return {"predecessor": world.job.pk, "successor": world.second.pk}
+
+
+def _chain(world):
+    """Let a second job follow the first one."""
+    _add_job(world)
+    world.chain = chains.add(world.job.pk, world.second.pk, made_by="vera").pk
+
+
 def _elect(world):
     """Elect a main manager that has just beaten, and never answers."""
     main = make_node("manager-1", kind=Node.Kind.MANAGER, heartbeat_at=timezone.now())
@@ -177,6 +192,8 @@ CHANGES: Final = {
     "jobs_reset_seeding": Change(thing=JOB),
     "jobs_restart": Change(thing=JOB, prepare=_ACTIVE),
     "jobs_restart_minimal": Change(thing=JOB, prepare=_ACTIVE),
+    "job_chains_create": Change(_successor, prepare=_add_job),
+    "job_chains_destroy": Change(thing=CHAIN, prepare=_chain),
     "jobs_restore": Change({}, JOB, _remove),
     "jobs_resume": Change(thing=JOB, prepare=_in_phase(phase=Phase.ACTIVE, pause=Pause.PAUSED, run_no=1)),
     "jobs_send_back": Change({}, JOB, _fail),

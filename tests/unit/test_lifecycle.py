@@ -45,11 +45,11 @@ PAUSING, PAUSED, RESTART = Pause.PAUSING, Pause.PAUSED, StopRequest.RESTART
 # hand from ManifoldCF's rules, with three intended differences: a resuming job can be stopped, a pausing job can be
 # resumed, and the notification of an end can be skipped.
 POSSIBLE = {
-    "inactive": (JobState(), {"start", "start minimal", "reset seeding", "delete"}, {"begin window"}),
+    "inactive": (JobState(), {"start", "start minimal", "reset seeding", "delete"}, {"begin window", "follow"}),
     "waiting for approval": (
         JobState(guard=Guard.WAITING),
         {"start", "start minimal", "reset seeding", "delete", "allow removals", "refuse removals"},
-        {"begin window"},
+        {"begin window", "follow"},
     ),
     "asked to start": (JobState(Phase.READY_FOR_STARTUP), BEGIN, {"prepare", "lose connector"}),
     "asked to start without its connector": (

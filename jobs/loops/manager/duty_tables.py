@@ -3,6 +3,7 @@
 from typing import Final, LiteralString
 
 from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups, retire_groups
+from jobs.duties.chains import CHAINED_STARTS, start_successors
 from jobs.duties.check import check_invariants
 from jobs.duties.connectors import WATCHED_JOBS, watch_connectors
 from jobs.duties.disks import DISKS_ARE_FULL, report_full_disks
@@ -64,6 +65,7 @@ MAIN_DUTIES: Final = duties(
     (open_gates, 1.0, f"EXISTS ({GATES_OF_LOST_NODES})"),
     (end_runs, 0.3, f"EXISTS ({JOBS_AT_REST})"),
     (pass_on, 1.0, f"EXISTS ({PASSING_JOBS})"),
+    (start_successors, 0.3, f"EXISTS ({CHAINED_STARTS})"),
     (begin_reseeding, 2.0, f"EXISTS ({JOBS_TO_RESEED})"),
     (interrupt_dead_one_shots, 2.0, ALWAYS),
     (place_bins, 1.0, f"EXISTS ({WANTED_PLACINGS})"),

@@ -38,7 +38,18 @@ SELECT job.id, change.at, change.made_by, change.kind
 """
 # Transitions by an operator, a schedule or a failure that leave the job in a lasting state.
 _KINDS: Final = [
-    *("start", "start_minimal", "begin_window", "pause", "interrupt", "resume", "abort", "restart", "restart_minimal"),
+    *(
+        "start",
+        "start_minimal",
+        "begin_window",
+        "follow",
+        "pause",
+        "interrupt",
+        "resume",
+        "abort",
+        "restart",
+        "restart_minimal",
+    ),
     *("wait", "unwait", "lose_connector", "fail", "give_up", "shut_down", "hold_removals", "finish", "end"),
 ]
 

@@ -1,0 +1,137 @@
+"""
+Chains: a job starts after another one has ended well.
+
+The transaction that ends the predecessor inserts a row for each successor. This duty starts the successor and deletes
+the row in one transaction, so each end has exactly one start. It is a duty and not a background task, because
+crawls go on without task workers.
+"""
+
+from typing import Final, LiteralString
+
+from django.db import connection, transaction
+
+from jobs.duties.context import Pass
+from jobs.duties.moves import begin_run, move
+from jobs.lifecycle.job import Overlap, Phase, RunEnd
+from jobs.models import ChainedStart, Job, JobChain
+from jobs.queries.jobs.lines import read_job_line
+from jobs.queue.sql.rows import named_rows
+from jobs.state import journal
+from jobs.state.transitions import lock_job
+from nodes.errors import Invalid, Unknown
+from nodes.membership.fences import hold_term
+
+# A start that waits becomes due when its job has ended.
+CHAINED_STARTS: Final[LiteralString] = """
+SELECT owed.successor_id FROM jobs_chainedstart AS owed JOIN jobs_job AS job ON job.id = owed.successor_id
+ WHERE job.node_scope = %(scope)s AND (NOT owed.waits OR job.phase = 'inactive')
+"""
+_MADE_BY: Final = "manager"
+_DELETED: Final = frozenset(
+    {
+        Phase.READY_FOR_DELETE,
+        Phase.DELETE_STARTING_UP,
+        Phase.DELETING,
+        Phase.READY_FOR_DELETE_NOTIFY,
+        Phase.NOTIFYING_OF_DELETION,
+    }
+)
+
+
+def owe_starts(at: Pass, job_id: int) -> bool:
+    """Insert the starts that a job owes to its successors, in the transaction that ended it; return True."""
+    chains = list(JobChain.objects.filter(predecessor=job_id).select_related("successor"))
+    if not chains:
+        return True
+    job = Job.objects.get(pk=job_id)
+    why_not = _why_not_well(at, job)
+    if not why_not:
+        ChainedStart.objects.bulk_create(
+            ChainedStart(
+                successor_id=chain.successor_id,
+                predecessor_id=job.pk,
+                predecessor_name=job.name,
+                run_no=job.run_no,
+                overlap=chain.overlap,
+                at=at.now,
+            )
+            for chain in chains
+        )
+    names = ", ".join(chain.successor.name for chain in chains)
+    said = f"did not end well ({why_not}), so its chains start nothing: {names}" if why_not else f"starts next: {names}"
+    journal.record(job, kind="chain", message=said, made_by=_MADE_BY, now=at.now)
+    return True
+
+
+def start_successors(at: Pass) -> int:
+    """Make the starts that jobs owe to their predecessors; return how many jobs were looked at."""
+    with named_rows(at.connection) as cursor:
+        found = sorted({row.successor_id for row in cursor.execute(CHAINED_STARTS, {"scope": at.scope})})
+    for successor in found:
+        _settle(at, successor)
+    return len(found)
+
+
+def _why_not_well(at: Pass, job: Job) -> str:
+    """Return why a job that has just ended did not end well; '' if it did. The attention list judges alike."""
+    if job.run_end != RunEnd.FINISHED:
+        return job.run_end.replace("_", " ")
+    line = read_job_line(job.pk, now=at.now)
+    return "its run failed" if line is None or line.last_run_failed else ""
+
+
+@transaction.atomic
+def _settle(at: Pass, successor: int) -> None:
+    # Locks: MainTerm, Job, ChainedStart.
+    hold_term(connection.connection, at.office)
+    try:
+        job = lock_job(successor)
+    except Unknown:
+        return
+    owed = list(ChainedStart.objects.filter(successor=job).select_for_update().order_by("id"))
+    if owed and job.phase == Phase.INACTIVE:
+        # Starts that waited for the end of one run become one start.
+        due = [start for start in owed if start.waits] or owed[:1]
+        _start(at, job, due)
+        job.refresh_from_db()
+        owed = [start for start in owed if start not in due]
+    for start in owed:
+        if not start.waits:
+            _overlap(at, job, start)
+
+
+def _start(at: Pass, job: Job, due: list[ChainedStart]) -> None:
+    after = ", ".join(map(_in_words, due))
+    try:
+        begin_run(at, job.pk, "follow", facts={"window_ends_at": None}, reason=f"{after} ended well")
+    except Invalid as invalid:
+        message = f"could not start after {after}: {invalid}"
+        journal.record(job, kind="chain", message=message, made_by=_MADE_BY, now=at.now)
+    ChainedStart.objects.filter(pk__in=[start.pk for start in due]).delete()
+
+
+def _overlap(at: Pass, job: Job, start: ChainedStart) -> None:
+    """Treat a start whose job runs already, as its chain says."""
+    after = _in_words(start)
+    if start.overlap == Overlap.SKIP or job.phase in _DELETED or job.phase == Phase.INACTIVE:
+        message = f"did not start after {after}: it was “{job.status}”"
+        start.delete()
+    elif start.overlap == Overlap.REPLACE:
+        reason = f"{after} ended well, so a new run replaces this one"
+        facts = {"retry_at": None, "schedule_checked_at": at.now}
+        is_aborted = move(at, job.pk, "abort", facts=facts, reason=reason)
+        message = "" if is_aborted else f"starts once it has ended: {after} ended well"
+        _let_wait(start)
+    else:
+        message = f"starts once more when its run has ended: {after} ended well"
+        _let_wait(start)
+    if message:
+        journal.record(job, kind="chain", message=message, made_by=_MADE_BY, now=at.now)
+
+
+def _let_wait(start: ChainedStart) -> None:
+    ChainedStart.objects.filter(pk=start.pk).update(waits=True)
+
+
+def _in_words(start: ChainedStart) -> str:
+    return f"job {start.predecessor_name} (run {start.run_no})"
