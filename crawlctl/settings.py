@@ -73,6 +73,7 @@ INSTALLED_APPS = [
     "crawlctl.demo.apps.DemoConfig",
     "crawlctl.drill.apps.DrillConfig",
     "jobs.apps.JobsConfig",
+    "jobs.notices.apps.NoticesConfig",
     "nodes.apps.NodesConfig",
     "nodes.distributed.apps.DistributedConfig",
     "nodes.tasks.apps.TasksConfig",
@@ -217,6 +218,12 @@ UNFOLD = {
                         "title": "Outputs",
                         "icon": "output",
                         "link": reverse_lazy("admin:jobs_outputconnection_changelist"),
+                    },
+                    {
+                        "title": "Notifications",
+                        "icon": "notifications",
+                        "link": reverse_lazy("notifications"),
+                        "active": False,
                     },
                     {"title": "Settings", "icon": "tune", "link": reverse_lazy("settings"), "active": False},
                     {

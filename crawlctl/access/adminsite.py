@@ -23,6 +23,7 @@ from crawlctl.access.accounts import journal_user, user_facts
 from jobs.admin import JobAdmin, OutputConnectionAdmin, RepositoryConnectionAdmin, ThrottlePolicyAdmin
 from jobs.admin.lists import BoundedList
 from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
+from jobs.notices import admin as notices
 
 
 class SetUpSite(UnfoldAdminSite):  # type: ignore[misc]
@@ -122,4 +123,6 @@ site.register(Job, JobAdmin)
 site.register(ThrottlePolicy, ThrottlePolicyAdmin)
 site.register(RepositoryConnection, RepositoryConnectionAdmin)
 site.register(OutputConnection, OutputConnectionAdmin)
+for _model, _admin in notices.OF_MODELS.items():
+    site.register(_model, _admin)
 site.register(User, UserAdmin)

@@ -40,13 +40,18 @@ _READS: Final = frozenset(
         "nodes.view_node",
         "nodes.view_nodeevent",
         "nodes.view_settingsversion",
+        "notices.view_notificationchannel",
+        "notices.view_notificationcondition",
+        "notices.view_notificationmessage",
+        "notices.view_notificationrule",
+        "notices.view_reportmailing",
         "tasks.view_archivedtask",
         "tasks.view_task",
         "tasks.view_tasktemplate",
         "tasks.view_taskworker",
     }
 )
-_STARTS_AND_STOPS: Final = _READS | {"jobs.control_job", "jobs.stop_bin", "tasks.run_task"}
+_STARTS_AND_STOPS: Final = _READS | {"jobs.control_job", "jobs.stop_bin", "notices.use_notification", "tasks.run_task"}
 _CHANGES: Final = (
     _STARTS_AND_STOPS
     | {"drill.view_drill", "jobs.limit_everywhere", "nodes.add_settingsversion", "nodes.control_cluster"}
@@ -54,6 +59,11 @@ _CHANGES: Final = (
     | {
         f"jobs.{verb}_{noun}"
         for noun in ("job", "seed", "throttlepolicy", "repositoryconnection", "outputconnection")
+        for verb in ("add", "change", "delete")
+    }
+    | {
+        f"notices.{verb}_{noun}"
+        for noun in ("notificationchannel", "notificationrule", "reportmailing")
         for verb in ("add", "change", "delete")
     }
 )

@@ -57,6 +57,7 @@ NAVIGATION = {
         "docs/api",
         "docs/removals",
         "docs/tasks",
+        "docs/notifications",
         "docs/upgrading",
         "UPGRADING",
         "SECURITY",

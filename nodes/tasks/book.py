@@ -6,7 +6,7 @@ Moments are the database's. Each function is one transaction, which commits befo
 
 import datetime as dt
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from django.db import connection, transaction
@@ -63,6 +63,30 @@ def create(
     record_request(f"{made_by} scheduled task {task.pk} ({task.kind})", made_by=made_by)
     _notify()
     task.refresh_from_db()
+    return task
+
+
+@transaction.atomic
+def schedule(
+    kind: Kind,
+    *,
+    arguments: Mapping[str, Any],
+    made_by: str,
+    retry_policy: Mapping[str, Any] | None = None,
+    group: str = GENERIC,
+    tags: Iterable[str] = (),
+) -> Task:
+    """Schedule a task of crawlctl itself, due now. Its kind may be internal, and the journal has no line about it."""
+    task = Task.objects.create(
+        kind=kind.name,
+        arguments=arguments,
+        group=group,
+        tags=list(tags),
+        retry_policy=dict(kind.retry_policy if retry_policy is None else retry_policy),
+        created_by=made_by,
+        scheduled_at=Now(),
+    )
+    _notify()
     return task
 
 

@@ -123,6 +123,7 @@ def filled(address, world, *, value=None):
         "versions": 1,
         "deleted-jobs": 1,
         "job-chains": 1,
+        **dict.fromkeys(("notification-channels", "notification-rules", "notification-messages", "report-mailings"), 1),
         "tasks": world.task.pk,
         "archived-tasks": world.archived_task.pk,
         "task-templates": world.template.pk,

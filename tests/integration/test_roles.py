@@ -75,6 +75,25 @@ LEAST_ROLE = {
     "nodes_drain": ADMINISTRATOR,
     "nodes_list": VIEWER,
     "nodes_retrieve": VIEWER,
+    **dict.fromkeys(
+        ("notification_channels_list", "notification_channels_retrieve", "notification_rules_list"), VIEWER
+    ),
+    **dict.fromkeys(
+        ("notification_rules_retrieve", "notification_messages_list", "notification_messages_retrieve"), VIEWER
+    ),
+    "notification_channels_create": ADMINISTRATOR,
+    "notification_channels_destroy": ADMINISTRATOR,
+    "notification_channels_mute": OPERATOR,
+    "notification_channels_partial_update": ADMINISTRATOR,
+    "notification_channels_test": OPERATOR,
+    "notification_rules_create": ADMINISTRATOR,
+    "notification_rules_destroy": ADMINISTRATOR,
+    "notification_rules_mute": OPERATOR,
+    "notification_rules_partial_update": ADMINISTRATOR,
+    "report_mailings_create": ADMINISTRATOR,
+    "report_mailings_destroy": ADMINISTRATOR,
+    "report_mailings_list": VIEWER,
+    "report_mailings_retrieve": VIEWER,
     "outputs_clear": ADMINISTRATOR,
     "outputs_create": ADMINISTRATOR,
     "outputs_destroy": ADMINISTRATOR,
@@ -174,6 +193,8 @@ def address(path, world):
         "outputs": world.output.pk,
         "hosts": world.document.lane.bin_id,
         "seeds": world.document.lane.seed_id,
+        # None of these exists, either.
+        **dict.fromkeys(("notification-channels", "notification-rules", "notification-messages", "report-mailings"), 1),
         "tasks": world.task.pk,
         "archived-tasks": world.archived_task.pk,
         "task-templates": world.template.pk,

@@ -10,8 +10,7 @@ from django.db import connections
 from jobs.models import Job, OutputConnection
 from tests.integration.test_every_change import impatient, lines  # noqa: F401 (a fixture)
 from tests.support.api import make_world
-from tests.support.changes_by_api import CHANGES
-from tests.support.tables import each_row
+from tests.support.changes_by_api import CHANGES, HOOK
 from tests.support.task_kinds import NAMED
 
 pytestmark = pytest.mark.django_db
@@ -55,6 +54,16 @@ COMMANDS = {
     "jobs_start": _job("start"),
     "jobs_start_minimal": _job("start-minimal"),
     "nodes_drain": lambda world: ["drain", str(world.node.pk)],
+    "notification_channels_create": lambda world: ["notification", "add-channel", "b", "webhook", str(world.hook)],
+    "notification_channels_destroy": lambda world: ["notification", "delete-channel", "a"],
+    "notification_channels_mute": lambda world: ["notification", "mute-channel", "a", "5"],
+    "notification_channels_partial_update": lambda world: ["notification", "change-channel", "a", str(world.hook)],
+    "notification_channels_test": lambda world: ["notification", "test", "a"],
+    "notification_rules_create": lambda world: ["notification", "add-rule", "b", "--topic", "job_fails"],
+    "notification_rules_destroy": lambda world: ["notification", "delete-rule", "a"],
+    "notification_rules_mute": lambda world: ["notification", "mute-rule", "a", "5"],
+    "notification_rules_partial_update": lambda world: ["notification", "change-rule", "a", "--remind-after", "5"],
+    "report_mailings_destroy": lambda world: ["notification", "remove-mailing", "a"],
     "outputs_clear": lambda world: ["output", world.output.name, "clear"],
     "outputs_reindex": lambda world: ["output", world.output.name, "reindex"],
     "outputs_restore": lambda world: ["restore", world.job.name, "--output", world.output.name],
@@ -77,6 +86,7 @@ CONFIGURATION = {
     "seeds_append_urls",
     "seeds_replace_urls",
     "task_templates_create",
+    "report_mailings_create",
 }
 
 
@@ -105,6 +115,8 @@ def test_a_command_leaves_a_line_with_its_user(name, user, tmp_path):
     world = make_world()
     world.file = tmp_path / "settings.json"
     world.file.write_text(json.dumps(CHANGES["settings_update"].body))
+    world.hook = tmp_path / "hook.json"
+    world.hook.write_text(json.dumps({**HOOK, "url": "http://b.example/"}))
     CHANGES[name].prepare(world)
     before = lines()
 

@@ -13,6 +13,9 @@ from django.utils import timezone
 
 from jobs.lifecycle.job import Guard, Pause, Phase, RunEnd
 from jobs.models import Bin, Outcome, OutputConnection, QueueItem, RepositoryConnection
+from jobs.notices import mailings
+from jobs.notices import verbs as notices
+from jobs.notices.channels.signing import new_secret
 from jobs.queue.removing import tombstones
 from jobs.state.deleted_jobs import store_deleted_job
 from jobs.verbs import chains, deny_list
@@ -68,6 +71,10 @@ NODE = _address("nodes", lambda world: world.node.pk)
 DENY_LIST = _at("deny-list")
 SWITCHES = _at("distributed-jobs")
 SETTINGS = _at("settings")
+MAILING = _address("report-mailings", lambda world: world.mailing)
+CHANNEL = _address("notification-channels", lambda world: world.channel)
+RULE = _address("notification-rules", lambda world: world.rule)
+HOOK = {"url": "http://a.example/", "secret": new_secret()}
 CHAIN = _address("job-chains", lambda world: world.chain)
 TASK = _address("tasks", lambda world: world.task.pk)
 ARCHIVED_TASK = _address("archived-tasks", lambda world: world.archived_task.pk)
@@ -151,6 +158,26 @@ def _chain(world):
     world.chain = chains.add(world.job.pk, world.second.pk, made_by="vera").pk
 
 
+def _notify(world):
+    """Create a channel and a rule of notifications."""
+    channel = notices.create_channel(name="a", kind="webhook", configuration=HOOK, made_by="vera")
+    world.channel = channel.pk
+    world.rule = notices.create_rule(name="a", channels=[channel.pk], made_by="vera").pk
+
+
+def _mail(world):
+    """Create a mail channel and a scheduled report."""
+    configuration = {"host": "a.example", "sender": "a@a.example", "recipients": ["b@a.example"]}
+    channel = notices.create_channel(name="a", kind="email", configuration=configuration, made_by="vera")
+    world.channel = channel.pk
+    world.mailing = mailings.put_mailing(**_mailing(world, None), made_by="vera").pk
+
+
+def _mailing(world, client):
+    facts = {"report": "queue", "channel": world.channel, "schedule": {"cron": "0 7 * * 1"}}
+    return {**facts, "name": "b" if client else "a"}
+
+
 def _elect(world):
     """Elect a main manager that has just beaten, and never answers."""
     main = make_node("manager-1", kind=Node.Kind.MANAGER, heartbeat_at=timezone.now())
@@ -201,6 +228,17 @@ CHANGES: Final = {
     "jobs_start_minimal": Change(thing=JOB),
     "jobs_update": Change(_seen(JOB, name="another"), JOB),
     "nodes_drain": Change({}, NODE, _elect),
+    "notification_channels_create": Change({"name": "b", "kind": "webhook", "configuration": HOOK}),
+    "notification_channels_destroy": Change(thing=CHANNEL, prepare=_notify),
+    "notification_channels_mute": Change({"minutes": 5}, CHANNEL, _notify),
+    "notification_channels_partial_update": Change({"most_an_hour": 5}, CHANNEL, _notify),
+    "notification_channels_test": Change({}, CHANNEL, _notify),
+    "notification_rules_create": Change({"name": "b", "topics": ["job_fails"]}),
+    "notification_rules_destroy": Change(thing=RULE, prepare=_notify),
+    "notification_rules_mute": Change({"minutes": 5}, RULE, _notify),
+    "notification_rules_partial_update": Change({"remind_after": 5}, RULE, _notify),
+    "report_mailings_create": Change(_mailing, prepare=_mail),
+    "report_mailings_destroy": Change(thing=MAILING, prepare=_mail),
     "outputs_clear": Change(thing=OUTPUT),
     "outputs_create": Change(_seen(OUTPUT, name="another")),
     "outputs_destroy": Change(thing=OUTPUT, prepare=make_unused),

@@ -26,6 +26,7 @@ from jobs.duties.housekeep import (
     place_bins,
     raise_low_water_marks,
 )
+from jobs.duties.notices import CHECK_EVERY, NOTICES_TO_CHECK, request_check
 from jobs.duties.pass_on import PASSING_JOBS, pass_on
 from jobs.duties.recruit import (
     DUE_TASKS,
@@ -74,6 +75,7 @@ MAIN_DUTIES: Final = duties(
     (retire_lost_task_workers, 1.0, TASK_WORKERS),
     (make_due_tasks, 1.0, DUE_TEMPLATES),
     (assign_due_tasks, 0.3, DUE_TASKS),
+    (request_check, CHECK_EVERY, NOTICES_TO_CHECK),
     (forget_old_batches, 60.0, ALWAYS),
     (keep_history, 600.0, ALWAYS),
     (keep_tombstones, 600.0, ALWAYS),

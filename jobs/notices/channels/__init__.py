@@ -1,0 +1,1 @@
+"""The kinds of channels: how a message leaves crawlctl."""

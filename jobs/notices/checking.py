@@ -1,0 +1,227 @@
+"""
+One check: the situation is compared with the rules, and the messages are stored with their tasks.
+
+A check is one transaction. It holds the row of the last check, so two checks never write at once, and a check whose
+worker was lost is repeated as a whole.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from django.db import connection, transaction
+from django.db.models import QuerySet
+
+from jobs.notices import texts
+from jobs.notices.decisions import Changes, Open, Seen, compare, room_of
+from jobs.notices.models import (
+    NotificationChannel,
+    NotificationCheck,
+    NotificationCondition,
+    NotificationMessage,
+    NotificationRule,
+)
+from jobs.notices.reading import first_check, read_situation, seen_by
+from nodes.database.clock import read_clock
+from nodes.database.moment import Moment
+from nodes.tasks import book
+from nodes.tasks.context import TaskContext
+from nodes.tasks.kinds import find
+
+About, State = NotificationMessage.About, NotificationMessage.State
+
+# Time for which messages and ended conditions are kept.
+_KEPT: Final = dt.timedelta(days=30)
+_CHUNK: Final = 2_000
+# Ended checks would fill the archive of tasks: successful ones are kept for an hour.
+_FORGET_CHECKS: Final = """
+DELETE FROM tasks_archivedtask
+ WHERE id IN (SELECT id FROM tasks_archivedtask
+               WHERE kind = 'check_notices' AND why = 'done' AND archived_at < clock_timestamp() - interval '1 hour'
+               LIMIT 500)
+"""
+
+
+def check_notices(_context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, int]:
+    """Compare the situation with all rules once; return how many messages were stored."""
+    now = read_clock()
+    with Moment().present(), transaction.atomic():
+        stored = NotificationCheck.objects.select_for_update().filter(pk=1).first()
+        check = stored or first_check(now)
+        situation = read_situation(check, now=now)
+        made = 0
+        for rule in NotificationRule.objects.filter(is_enabled=True).prefetch_related("channels").order_by("pk"):
+            made += _follow(rule, seen_by(rule, situation, check, now=now), full=situation.full, now=now)
+        _end_conditions_of_disabled_rules(now=now)
+        for channel in _channels():
+            made += _sum_up(channel, now=now)
+        check.checked_at = now
+        check.save(force_insert=stored is None)
+    _forget(now=now)
+    return {"messages": made}
+
+
+def post(
+    channel: NotificationChannel,
+    *,
+    about: str,
+    subject: str,
+    text: str,
+    now: dt.datetime,
+    rule: NotificationRule | None = None,
+    seen: Seen | None = None,
+    is_limited: bool = True,
+) -> NotificationMessage:
+    """Store a message and schedule its task; if the channel is muted or at its limit, store it as suppressed."""
+    is_suppressed = is_limited and (_is_muted(channel, now=now) or not _room(channel, now=now))
+    message = NotificationMessage.objects.create(
+        channel=channel,
+        rule=rule,
+        about=about,
+        topic=seen.topic if seen else "",
+        subject=subject,
+        text=text,
+        link=seen.link if seen else "",
+        since=seen.since if seen else None,
+        at=now,
+        state=State.SUPPRESSED if is_suppressed else State.WAITING,
+    )
+    if not is_suppressed:
+        schedule(message, retry_policy=channel.retry_policy)
+    return message
+
+
+def schedule(message: NotificationMessage, *, retry_policy: Mapping[str, Any]) -> None:
+    """Schedule the task that sends a message."""
+    task = book.schedule(
+        find("send_notice"), arguments={"message": message.pk}, retry_policy=retry_policy, made_by="notifications"
+    )
+    message.task = task.pk
+    message.save(update_fields=["task"])
+
+
+def _follow(rule: NotificationRule, seen: list[Seen], *, full: frozenset[str], now: dt.datetime) -> int:
+    """Store the changes of a rule's conditions, and their messages; return how many messages."""
+    conditions = NotificationCondition.objects.filter(rule=rule, ended_at=None).select_for_update()
+    known = {condition.pk: condition for condition in conditions}
+    open_ = [
+        Open(
+            id=condition.pk,
+            topic=condition.topic,
+            key=condition.key,
+            told_at=condition.told_at,
+            missing_since=condition.missing_since,
+        )
+        for condition in known.values()
+    ]
+    remind_after = None if rule.remind_after is None else dt.timedelta(minutes=rule.remind_after)
+    changes = compare(seen, open_, full=full, remind_after=remind_after, now=now)
+    return _store(rule, changes, known, now=now)
+
+
+def _store(
+    rule: NotificationRule, changes: Changes, known: Mapping[int, NotificationCondition], *, now: dt.datetime
+) -> int:
+    is_muted = rule.muted_until is not None and rule.muted_until > now
+    rows = NotificationCondition.objects
+    rows.filter(pk__in=changes.missing).update(missing_since=now)
+    rows.filter(pk__in=changes.present).update(missing_since=None)
+    made = 0
+    for one in changes.new:
+        rows.create(**_facts(rule, one), found_at=now, told_at=None if is_muted else now)
+        made += _tell(rule, About.NEW, one, now=now, is_muted=is_muted)
+    for one in changes.events:
+        rows.create(**_facts(rule, one), found_at=now, told_at=now, ended_at=now)
+        made += _tell(rule, About.EVENT, one, now=now, is_muted=is_muted)
+    if not is_muted:
+        # `told` are conditions that began while the rule was muted.
+        for about, pairs in ((About.NEW, changes.told), (About.REMINDER, changes.reminders)):
+            for condition, one in pairs:
+                rows.filter(pk=condition).update(told_at=now)
+                made += _tell(rule, about, one, now=now)
+    for condition in changes.ended:
+        row = known[condition]
+        rows.filter(pk=condition).update(ended_at=now)
+        # An end without a message about its beginning says nothing to its reader.
+        if rule.tells_end and row.told_at is not None:
+            made += _tell(rule, About.ENDED, _seen(row), now=now, is_muted=is_muted)
+    return made
+
+
+def _tell(rule: NotificationRule, about: str, seen: Seen, *, now: dt.datetime, is_muted: bool = False) -> int:
+    channels = [] if is_muted else [channel for channel in rule.channels.all() if channel.is_enabled]
+    subject = texts.subject_of(about, seen.topic, seen.subject)
+    text = texts.text_of(about, seen, now=now)
+    for channel in channels:
+        post(channel, about=about, subject=subject, text=text, now=now, rule=rule, seen=seen)
+    return len(channels)
+
+
+def _sum_up(channel: NotificationChannel, *, now: dt.datetime) -> int:
+    """Send a summary of suppressed messages once the channel has room for it again."""
+    suppressed = NotificationMessage.objects.filter(channel=channel, state=State.SUPPRESSED)
+    first = list(suppressed.order_by("id")[:_CHUNK])
+    if not first or _is_muted(channel, now=now) or not _room(channel, now=now):
+        return 0
+    subject, text = texts.summary(first, number=suppressed.count())
+    suppressed.update(state=State.SUMMED_UP)
+    post(channel, about=About.SUMMARY, subject=subject, text=text, now=now)
+    return 1
+
+
+def _room(channel: NotificationChannel, *, now: dt.datetime) -> int:
+    sent = NotificationMessage.objects.filter(channel=channel, at__gt=now - dt.timedelta(hours=1)).exclude(
+        state__in=[State.SUPPRESSED, State.SUMMED_UP]
+    )
+    counted = sent.exclude(about__in=[About.TEST, About.REPORT]).values_list("at", flat=True)
+    return room_of(list(counted), most_an_hour=channel.most_an_hour, now=now)
+
+
+def _is_muted(channel: NotificationChannel, *, now: dt.datetime) -> bool:
+    return channel.muted_until is not None and channel.muted_until > now
+
+
+def _channels() -> QuerySet[NotificationChannel]:
+    return NotificationChannel.objects.filter(is_enabled=True)
+
+
+def _end_conditions_of_disabled_rules(*, now: dt.datetime) -> None:
+    NotificationCondition.objects.filter(rule__is_enabled=False, ended_at=None).update(ended_at=now)
+
+
+def _forget(*, now: dt.datetime) -> None:
+    for rows in (
+        NotificationMessage.objects.filter(at__lt=now - _KEPT),
+        NotificationCondition.objects.filter(ended_at__lt=now - _KEPT),
+    ):
+        _delete_some(rows)
+    with connection.cursor() as cursor:
+        cursor.execute(_FORGET_CHECKS)
+
+
+def _delete_some(rows: QuerySet[Any]) -> None:
+    chosen: Iterable[int] = list(rows.order_by("id").values_list("pk", flat=True)[:_CHUNK])
+    rows.filter(pk__in=chosen).delete()
+
+
+def _facts(rule: NotificationRule, seen: Seen) -> dict[str, Any]:
+    return {
+        "rule": rule,
+        "topic": seen.topic,
+        "key": seen.key,
+        "subject": seen.subject,
+        "sentence": seen.sentence,
+        "link": seen.link,
+        "since": seen.since,
+    }
+
+
+def _seen(row: NotificationCondition) -> Seen:
+    return Seen(
+        topic=row.topic,
+        key=row.key,
+        subject=row.subject,
+        sentence=row.sentence,
+        link=row.link,
+        since=row.since,
+    )

@@ -1,0 +1,94 @@
+"""Decisions about conditions and messages: arithmetic only, which takes the present moment."""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+# Absence after which a condition has ended: a condition that flickers has one message.
+_ENDS_AFTER: Final = dt.timedelta(minutes=1)
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A condition that stands now, or an event. `event` names one event of a journal; '' is a condition."""
+
+    topic: str
+    key: str
+    subject: str
+    sentence: str
+    link: str
+    since: dt.datetime | None
+    event: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """A condition that a rule has found and that has not ended. `told_at` is the time of its last message."""
+
+    id: int
+    topic: str
+    key: str
+    told_at: dt.datetime | None
+    missing_since: dt.datetime | None
+
+
+@dataclass(slots=True)
+class Changes:
+    """The changes of one rule: conditions that are new, need a reminder, have ended, are missing, or are present again."""
+
+    new: list[Seen] = field(default_factory=list)
+    told: list[tuple[int, Seen]] = field(default_factory=list)
+    reminders: list[tuple[int, Seen]] = field(default_factory=list)
+    events: list[Seen] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
+    missing: list[int] = field(default_factory=list)
+    present: list[int] = field(default_factory=list)
+
+
+def compare(
+    seen: Sequence[Seen],
+    known: Iterable[Open],
+    *,
+    full: frozenset[str],
+    remind_after: dt.timedelta | None,
+    now: dt.datetime,
+) -> Changes:
+    """
+    Return the changes of a rule since its last check.
+
+    A topic in `full` has more lines than its list shows, so a condition that is missing there may still stand.
+    """
+    changes = Changes()
+    open_: Mapping[Key, Open] = {(one.topic, one.key): one for one in known}
+    standing: dict[Key, Seen] = {}
+    for one in seen:
+        if not one.event:
+            standing.setdefault((one.topic, one.key), one)
+    changes.events = [one for one in seen if one.event and (one.topic, one.key) not in {*standing, *open_}]
+    for key, one in standing.items():
+        found = open_.get(key)
+        if found is None:
+            changes.new.append(one)
+            continue
+        if found.missing_since is not None:
+            changes.present.append(found.id)
+        if found.told_at is None:
+            changes.told.append((found.id, one))
+        elif remind_after is not None and now - found.told_at >= remind_after:
+            changes.reminders.append((found.id, one))
+    for key, missed in open_.items():
+        if key in standing or missed.topic in full:
+            continue
+        if missed.missing_since is None:
+            changes.missing.append(missed.id)
+        elif now - missed.missing_since >= _ENDS_AFTER:
+            changes.ended.append(missed.id)
+    return changes
+
+
+def room_of(sent: Sequence[dt.datetime], *, most_an_hour: int, now: dt.datetime) -> int:
+    """Return how many messages a channel may get now. `sent` are the times of its earlier messages."""
+    return max(0, most_an_hour - sum(now - at < dt.timedelta(hours=1) for at in sent))

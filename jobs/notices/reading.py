@@ -1,0 +1,175 @@
+"""The situation that rules are compared with: the attention list, conditions with a limit, events of journals."""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.models import Max
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from jobs.attention.limits import long_runs, quiet_jobs
+from jobs.attention.lines import SHOWN, AttentionLine
+from jobs.attention.sources import read_attention
+from jobs.models import JobEvent
+from jobs.notices.decisions import Seen
+from jobs.notices.models import NotificationCheck, NotificationRule
+from jobs.notices.topics import ATTENTION, OF_JOBS
+from jobs.queries.jobs.lines import read_first_jobs
+from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.models import NodeEvent
+from nodes.tasks.models import ArchivedTask
+from nodes.tasks.retrying import Why
+
+# Kinds of tasks whose failures make no messages: a message about a message that failed would follow itself.
+SILENT: Final = frozenset({"send_notice", "check_notices"})
+# Events that one check reads of each journal. The next check reads on.
+_MOST: Final = 1_000
+# Time for which an event is looked for again: its transaction may commit after those of later events.
+_LATE: Final = dt.timedelta(minutes=2)
+# Topics of events in the journal of jobs.
+_OF_JOBS: Final = {
+    "fail": "job_fails",
+    "give_up": "job_fails",
+    "hold_removals": "removals_wait",
+    "missed_window": "schedule_missed",
+    "finish": "job_ended",
+    "end_at_its_limit": "job_ended",
+    "end_aborted": "job_stopped",
+    "come_to_rest": "job_stopped",
+    "interrupt": "job_stopped",
+}
+_FAILED: Final = sorted(why.value for why in set(Why) - {Why.DONE, Why.CANCELLED})
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Everything that a check found. Topics in `full` have more lines than their lists show."""
+
+    lines: Sequence[AttentionLine]
+    events: Sequence[Seen]
+    full: frozenset[str]
+
+
+def first_check(now: dt.datetime) -> NotificationCheck:
+    """Return the state before the first check: earlier events make no messages."""
+    newest = JobEvent.objects.aggregate(newest=Max("id"))["newest"] or 0
+    return NotificationCheck(checked_at=now, job_event=newest, read_until=now)
+
+
+def read_situation(check: NotificationCheck, *, now: dt.datetime) -> Situation:
+    """Return the present situation, and store in `check` (without saving it) what was read."""
+    lines = read_attention(now=now)
+    numbers = Counter(line.kind for line in lines)
+    _observe_progress(check, now=now)
+    return Situation(
+        lines=lines,
+        events=_read_events(check, now=now),
+        full=frozenset(kind for kind, number in numbers.items() if number >= SHOWN),
+    )
+
+
+def seen_by(rule: NotificationRule, found: Situation, check: NotificationCheck, *, now: dt.datetime) -> list[Seen]:
+    """Return the conditions and events of a rule."""
+    topics = set(rule.topics) or set(ATTENTION)
+    lines = [line for line in found.lines if line.kind in topics]
+    limit = dt.timedelta(minutes=rule.minutes or 0)
+    if "runs_long" in topics:
+        lines += long_runs(now, limit=limit)
+    if "no_documents" in topics:
+        last = {int(job): dt.datetime.fromisoformat(seen[2]) for job, seen in check.progress.items()}
+        lines += quiet_jobs(now, limit=limit, last=last)
+    seen = [
+        Seen(
+            topic=line.kind,
+            key=line.key,
+            subject=line.subject,
+            sentence=line.sentence,
+            link=line.link,
+            since=line.since,
+        )
+        for line in lines
+    ]
+    seen += [event for event in found.events if event.topic in topics]
+    if rule.job_id is None:
+        return seen
+    return [one for one in seen if one.topic in OF_JOBS and one.key == str(rule.job_id)]
+
+
+def _observe_progress(check: NotificationCheck, *, now: dt.datetime) -> None:
+    """Store for each running job its processed documents, and when they last became more."""
+    progress: dict[str, Any] = {}
+    for job in read_first_jobs(now=now):
+        # Time in which the job may not process documents does not count.
+        if job.state.may_be_stuffed:
+            known = check.progress.get(str(job.id))
+            reading = [job.run_no, job.counts.processed]
+            progress[str(job.id)] = known if known and known[:2] == reading else [*reading, now.isoformat()]
+    check.progress = progress
+
+
+def _read_events(check: NotificationCheck, *, now: dt.datetime) -> list[Seen]:
+    known = set(check.seen)
+    read = [event for event in _all_events(check) if event[1].event not in known]
+    late = now - _LATE
+    jobs = JobEvent.objects.filter(id__gt=check.job_event, at__lt=late).order_by("id")[:_MOST]
+    check.job_event = max([check.job_event, *jobs.values_list("id", flat=True)])
+    check.read_until = max(check.read_until, late)
+    recent = known | {seen.event for _at, seen in read}
+    still = {seen.event for _at, seen in _all_events(check)}
+    check.seen = sorted(recent & still)
+    return [seen for _at, seen in sorted(read, key=lambda one: one[0])]
+
+
+def _all_events(check: NotificationCheck) -> Iterator[tuple[dt.datetime, Seen]]:
+    yield from _of_jobs(JobEvent.objects.filter(id__gt=check.job_event).order_by("id")[:_MOST])
+    lost = NodeEvent.objects.filter(scope=CLUSTER_SCOPE, at__gte=check.read_until, kind="marked_failed")
+    for event in lost.order_by("at", "id")[:_MOST]:
+        yield (
+            event.at,
+            Seen(
+                topic="node_lost",
+                key=str(event.node_id),
+                subject=str(event.detail.get("name", "")) or _("Node"),
+                sentence=f"{event.message}.",
+                link=reverse("nodes"),
+                since=event.at,
+                event=f"node-{event.pk}",
+            ),
+        )
+    tasks = ArchivedTask.objects.filter(archived_at__gte=check.read_until, why__in=_FAILED).exclude(kind__in=SILENT)
+    for task in tasks.order_by("archived_at", "id")[:_MOST]:
+        yield (
+            task.archived_at,
+            Seen(
+                topic="task_failed",
+                key=str(task.pk),
+                subject=_("Task %(id)d (%(kind)s)") % {"id": task.pk, "kind": task.kind},
+                sentence=_("Task %(id)d (%(kind)s) failed for the last time (%(why)s): %(said)s")
+                % {"id": task.pk, "kind": task.kind, "why": task.why, "said": task.last_message or task.last_class},
+                link="",
+                since=task.archived_at,
+                event=f"task-{task.pk}",
+            ),
+        )
+
+
+def _of_jobs(events: Iterable[JobEvent]) -> Iterator[tuple[dt.datetime, Seen]]:
+    for event in events:
+        topic = _OF_JOBS.get(event.kind)
+        if topic is None or event.job_id is None:
+            continue
+        yield (
+            event.at,
+            Seen(
+                topic=topic,
+                key=str(event.job_id),
+                subject=event.job_name,
+                sentence=_("Job %(job)s %(said)s.") % {"job": event.job_name, "said": event.message.rstrip(".")},
+                link=reverse("job", args=[event.job_id]),
+                since=event.at,
+                event=f"job-{event.pk}",
+            ),
+        )

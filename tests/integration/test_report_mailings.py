@@ -1,0 +1,158 @@
+"""Scheduled reports arrive at a real mail server on loopback."""
+
+import datetime as dt
+import json
+
+import pytest
+from django.utils import timezone
+
+from crawlctl.access.roles import ADMINISTRATOR, OPERATOR
+from jobs.models import Activity
+from jobs.notices import mailings, verbs
+from jobs.notices.channels.letter import NotSent
+from jobs.notices.models import NotificationChannel, NotificationMessage, ReportMailing
+from nodes.tasks import book
+from nodes.tasks.context import TaskContext
+from nodes.tasks.models import TaskTemplate
+from tests.support.api import assert_problem, client_of
+from tests.support.factories import make_job
+from tests.support.receivers import mailbox
+
+pytestmark = pytest.mark.django_db
+
+MONDAY = {"cron": "0 7 * * 1", "time_zone": "Europe/Berlin"}
+
+
+@pytest.fixture
+def mails():
+    with mailbox() as box:
+        yield box
+
+
+@pytest.fixture
+def channel(mails):
+    facts = {"host": "127.0.0.1", "port": mails.port, "security": "none", "sender": "crawl@a.example"}
+    configuration = {**facts, "recipients": ["ops@a.example"]}
+    return verbs.create_channel(name="mail", kind="email", configuration=configuration, made_by="vera")
+
+
+def put(channel, **facts):
+    usual = {"name": "weekly", "report": "history", "channel": channel.pk, "schedule": MONDAY}
+    return mailings.put_mailing(**{**usual, **facts}, made_by="vera")
+
+
+def send(name="weekly"):
+    return mailings.mail_report(TaskContext(task=7, group="generic"), {"mailing": name})
+
+
+def fetch(job, address, *, ago):
+    Activity.objects.create(
+        started_at=timezone.now() - ago,
+        job_id=job.pk,
+        repository_id=job.repository_id,
+        activity="fetch",
+        entity=address,
+        result_code="200",
+        result_description="",
+    )
+
+
+def test_a_report_has_the_rows_of_its_hours_as_text_html_and_csv(mails, channel):
+    job = make_job("books")
+    fetch(job, "http://a.example/new", ago=dt.timedelta(minutes=5))
+    fetch(job, "=cmd()", ago=dt.timedelta(minutes=6))
+    fetch(job, "http://a.example/old", ago=dt.timedelta(hours=30))
+    put(channel, recipients=["boss@a.example"])
+
+    send()
+
+    (mail,) = mails.mails
+    assert (mail["Subject"], mails.recipients) == ("[crawlctl] Report weekly", [["boss@a.example"]])
+    text = mail.get_body(("plain",)).get_content()
+    assert "2 rows." in text
+    assert "http://a.example/new" in text
+    assert "http://a.example/old" not in text
+    assert "<td>http://a.example/new</td>" in mail.get_body(("html",)).get_content()
+    (file,) = mail.iter_attachments()
+    assert file.get_filename().endswith(".csv")
+    assert "'=cmd()" in file.get_content()
+    message = NotificationMessage.objects.get()
+    assert (message.about, message.state, message.task) == ("report", "sent", 7)
+
+
+@pytest.mark.parametrize("report", mailings.REPORTS)
+def test_every_report_can_be_mailed(mails, channel, report):
+    make_job("books")
+    put(channel, report=report, as_html=False, attaches_csv=False)
+
+    send()
+
+    (mail,) = mails.mails
+    assert f"Report “{report}”" in mail.get_body(("plain",)).get_content()
+    assert not list(mail.iter_attachments())
+
+
+def test_a_mailing_is_a_template_that_follows_its_changes(channel):
+    put(channel)
+    template = TaskTemplate.objects.get()
+    assert (template.urn, template.kind, template.unique) == ("report-weekly", "mail_report", True)
+    assert template.schedule == MONDAY
+
+    put(channel, schedule={"cron": "0 8 * * 1"})
+    assert TaskTemplate.objects.get().schedule == {"cron": "0 8 * * 1"}
+    mailings.remove_mailing("weekly", made_by="vera")
+    assert not TaskTemplate.objects.exists()
+
+
+def test_a_removed_or_disabled_mailing_fails_by_its_name(channel):
+    with pytest.raises(NotSent, match="there is no report mailing weekly"):
+        send()
+    put(channel)
+    NotificationChannel.objects.update(is_enabled=False)
+    with pytest.raises(NotSent, match="the channel mail is disabled"):
+        send()
+
+
+@pytest.mark.parametrize(
+    ("facts", "field"),
+    [
+        ({"name": "a b"}, "name"),
+        ({"report": "weather"}, "report"),
+        ({"filter": {"colour": "red"}}, "filter.colour"),
+        ({"filter": {"since": "2030-01-01T00:00:00Z"}}, "filter"),
+        ({"filter": []}, "filter"),
+        ({"channel": 10**9}, "channel"),
+        ({"recipients": ["nobody"]}, "recipients"),
+        ({"schedule": {"cron": "hourly"}}, "schedule.cron"),
+        ({"schedule": {"cron": "0 7 * * 1", "time_zone": "Mars"}}, "schedule.time_zone"),
+    ],
+)
+def test_an_invalid_mailing_is_refused_by_field(channel, facts, field):
+    body = {"name": "weekly", "report": "history", "channel": channel.pk, "schedule": MONDAY, **facts}
+
+    answer = client_of(ADMINISTRATOR).post("/api/v1/report-mailings/", body)
+
+    assert_problem(answer, 400, "invalid", fields=[field])
+    assert not ReportMailing.objects.exists()
+    assert not TaskTemplate.objects.exists()
+
+
+def test_a_channel_with_a_mailing_cannot_be_deleted(channel):
+    put(channel)
+
+    answer = client_of(ADMINISTRATOR).delete(f"/api/v1/notification-channels/{channel.pk}/")
+
+    assert answer.status_code == 409
+    assert "weekly" in answer.json()["detail"]
+
+
+def test_an_operator_sends_a_mailing_now_and_changes_none(channel):
+    mailing = put(channel)
+    client = client_of(OPERATOR)
+
+    assert client.get(f"/api/v1/report-mailings/{mailing.pk}/").json()["schedule"] == MONDAY
+    task = client.post("/api/v1/tasks/", {"kind": "mail_report", "arguments": {"mailing": "weekly"}})
+    assert task.status_code == 201, task.content
+    assert client.delete(f"/api/v1/report-mailings/{mailing.pk}/").status_code == 403
+    assert json.dumps(MONDAY["cron"]) in client.get("/notifications/").content.decode().replace("&quot;", '"')
+    assert book.create(kind="mail_report", arguments={"mailing": "weekly"}, made_by="olga").group == "generic"
