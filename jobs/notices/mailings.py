@@ -90,7 +90,7 @@ def put_mailing(
     before = _facts(stored) if stored else {}
     mailing = stored or ReportMailing(name=name, created_by=made_by)
     mailing.report, mailing.filter, mailing.hours = str(report), filter, int(str(hours))
-    mailing.channel, mailing.recipients = found, recipients
+    mailing.channel, mailing.recipients = found, list(map(str, recipients)) if isinstance(recipients, list) else []
     mailing.as_html, mailing.attaches_csv = as_html, attaches_csv
     mailing.save()
     mailing.refresh_from_db()

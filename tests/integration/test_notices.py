@@ -474,10 +474,8 @@ def test_viewers_see_operators_test_and_mute_and_administrators_change(hook):
         "mute": lambda client: client.post(f"/api/v1/notification-rules/{rule.pk}/mute/", {"minutes": 5}),
         "change": lambda client: client.patch(f"/api/v1/notification-rules/{rule.pk}/", {"remind_after": 9}),
     }
-    statuses = {
-        role: [call(client_of(role)).status_code for call in calls.values()]
-        for role in (VIEWER, OPERATOR, ADMINISTRATOR)
-    }
+    clients = {role: client_of(role) for role in (VIEWER, OPERATOR, ADMINISTRATOR)}
+    statuses = {role: [call(client).status_code for call in calls.values()] for role, client in clients.items()}
 
     assert statuses == {
         VIEWER: [200, 403, 403, 403],

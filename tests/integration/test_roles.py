@@ -194,7 +194,10 @@ def address(path, world):
         "hosts": world.document.lane.bin_id,
         "seeds": world.document.lane.seed_id,
         # None of these exists, either.
-        **dict.fromkeys(("notification-channels", "notification-rules", "notification-messages", "report-mailings"), 1),
+        "notification-channels": getattr(world, "channel", 1),
+        "notification-rules": getattr(world, "rule", 1),
+        "notification-messages": 1,
+        "report-mailings": getattr(world, "mailing", 1),
         "tasks": world.task.pk,
         "archived-tasks": world.archived_task.pk,
         "task-templates": world.template.pk,

@@ -13,6 +13,8 @@ from typing import Any
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
+from tests.support.metrics import free_port
+
 
 @dataclass
 class Mailbox:
@@ -46,13 +48,13 @@ def _authenticate(server: Any, session: Any, envelope: Any, mechanism: str, data
 @contextmanager
 def mailbox() -> Iterator[Mailbox]:
     """Run an SMTP server."""
-    box = Mailbox()
+    # The controller connects to its own port once, so it must know the port.
+    box = Mailbox(port=free_port())
     controller = Controller(
-        box, hostname="127.0.0.1", port=0, authenticator=_authenticate, auth_require_tls=False, ready_timeout=30
+        box, hostname="127.0.0.1", port=box.port, authenticator=_authenticate, auth_require_tls=False, ready_timeout=30
     )
     controller.start()
     try:
-        box.port = controller.server.sockets[0].getsockname()[1]
         yield box
     finally:
         controller.stop()
