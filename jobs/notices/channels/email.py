@@ -1,5 +1,6 @@
 """E-mail: Django's SMTP backend."""
 
+import contextlib
 import smtplib
 import ssl
 from collections.abc import Mapping
@@ -95,6 +96,10 @@ def send(values: Mapping[str, Any], letter: Letter) -> str:
         raise NotSent(f"the mail server answered {error.smtp_code}") from None
     except (smtplib.SMTPException, ssl.SSLError, OSError) as error:
         raise NotSent(f"the mail server cannot be used: {type(error).__name__}: {error}") from None
+    finally:
+        # Django leaves a connection open whose log-in failed.
+        with contextlib.suppress(OSError):
+            backend.close()
     return f"accepted for {len(recipients)} recipients" if len(recipients) > 1 else f"accepted for {recipients[0]}"
 
 
