@@ -92,7 +92,7 @@ class RulePartsSerializer(StrictSerializer):
     is_enabled = serializers.BooleanField(default=True)
 
 
-class RuleSerializer(serializers.ModelSerializer[NotificationRule]):
+class NotificationRuleSerializer(serializers.ModelSerializer[NotificationRule]):
     """A rule."""
 
     class Meta:
@@ -224,8 +224,8 @@ class RuleView(mixins.RetrieveModelMixin, ListingView):
         "destroy": "notices.delete_notificationrule",
         "mute": verbs.MAY_USE,
     }
-    serializer_class = RuleSerializer
-    tagged_by = RuleSerializer
+    serializer_class = NotificationRuleSerializer
+    tagged_by = NotificationRuleSerializer
     tagged_fields = ("name", "topics", "job", "channels", "minutes", "remind_after", "tells_end", "is_enabled")
     query_class = NameQuery
     lookup_value_regex = _ID
@@ -236,19 +236,19 @@ class RuleView(mixins.RetrieveModelMixin, ListingView):
     @extend_schema(
         description="Create a rule.",
         request=RulePartsSerializer,
-        responses={201: RuleSerializer},
+        responses={201: NotificationRuleSerializer},
     )
     def create(self, request: Request) -> Response:
         rule = verbs.create_rule(**read_body(RulePartsSerializer, request), made_by=_name(request))
         at = reverse("api:notification-rule-detail", args=[rule.pk])
-        return created(RuleSerializer(rule).data, at=at, request=request)
+        return created(NotificationRuleSerializer(rule).data, at=at, request=request)
 
     @extend_schema(description="Change parts of a rule.", request=RulePartsSerializer(partial=True))
     def partial_update(self, request: Request, pk: str) -> Response:
         wanted = RulePartsSerializer(data=request.data, partial=True)
         wanted.is_valid(raise_exception=True)
         rule = verbs.change_rule(int(pk), **wanted.validated_data, made_by=_name(request))
-        return Response(RuleSerializer(rule).data)
+        return Response(NotificationRuleSerializer(rule).data)
 
     @extend_schema(description="Delete a rule with its conditions.")
     def destroy(self, request: Request, pk: str) -> Response:
@@ -263,7 +263,7 @@ class RuleView(mixins.RetrieveModelMixin, ListingView):
     @action(detail=True, methods=["post"])
     def mute(self, request: Request, pk: str) -> Response:
         rule = verbs.mute_rule(int(pk), **read_body(MuteSerializer, request), made_by=_name(request))
-        return Response(RuleSerializer(rule).data)
+        return Response(NotificationRuleSerializer(rule).data)
 
 
 @extend_schema_view(

@@ -5,6 +5,7 @@ from django.test import Client
 from django.urls import reverse
 
 from jobs.models import OutputConnection, RepositoryConnection, ThrottlePolicy
+from jobs.notices.pages import urls as of_notifications
 from jobs.ui import urls as of_the_crawl
 from jobs.verbs.control import VERBS
 from nodes.distributed.pages import urls as of_distributed_jobs
@@ -14,7 +15,7 @@ from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
-PAGES = [*of_the_crawl.urlpatterns, *of_distributed_jobs.urlpatterns]
+PAGES = [*of_the_crawl.urlpatterns, *of_distributed_jobs.urlpatterns, *of_notifications.urlpatterns]
 # Operations of the API that make the same change as a page, by page.
 CHANGES = {
     "cluster-drain": "nodes_drain",
@@ -27,8 +28,16 @@ CHANGES = {
     "host-release": "hosts_release",
     "host-stop": "hosts_stop",
     "hosts-denied": "deny_list_add",
+    "job-chain-add": "job_chains_create",
+    "job-chain-remove": "job_chains_destroy",
     "job-restore": "jobs_restore",
     "job-send-back": "jobs_send_back",
+    "notification-channel": "notification_channels_partial_update",
+    "notification-channel-act": "notification_channels_mute",
+    "notification-channel-new": "notification_channels_create",
+    "notification-rule": "notification_rules_partial_update",
+    "notification-rule-act": "notification_rules_mute",
+    "notification-rule-new": "notification_rules_create",
     "settings": "settings_update",
 }
 # Pages that viewers may not read. Two of them show a question before a change.
@@ -38,11 +47,16 @@ LEAST_READER = {
     "distributed-rebalance": ADMINISTRATOR,
     "drills": ADMINISTRATOR,
     "host-stop": OPERATOR,
+    "notification-channel": ADMINISTRATOR,
+    "notification-channel-new": ADMINISTRATOR,
+    "notification-rule": ADMINISTRATOR,
+    "notification-rule-new": ADMINISTRATOR,
 }
 # Pages that only make a change: a GET is refused with 405.
 ONLY_CHANGE = {
     *("cluster-rebalance", "deleted-job-restore", "distributed-switch", "host-end-back-off", "host-release"),
-    *("job-restore", "job-send-back", "job-transition"),
+    *("job-restore", "job-send-back", "job-transition", "job-chain-add", "job-chain-remove"),
+    *("notification-channel-act", "notification-rule-act"),
 }
 # Each user may log out.
 FOR_EVERY_USER = {"logout"}
@@ -78,6 +92,9 @@ def address(name, world):
         "node_id": world.node.pk,
         "document_hash": world.document.hash,
         "job": "reports",
+        # None of these exists: users who may use them get a 404.
+        **dict.fromkeys(("chain_id", "channel_id", "rule_id"), 1),
+        "kind": "email",
     }
     (pattern,) = (known for known in PAGES if known.name == name)
     return reverse(name, kwargs={name: values[name] for name in pattern.pattern.converters})
