@@ -73,7 +73,7 @@ INSTALLED_APPS = [
     "crawlctl.demo.apps.DemoConfig",
     "crawlctl.drill.apps.DrillConfig",
     "jobs.apps.JobsConfig",
-    "jobs.notices.apps.NoticesConfig",
+    "jobs.exports.apps.ExportsConfig",
     "nodes.apps.NodesConfig",
     "nodes.distributed.apps.DistributedConfig",
     "nodes.tasks.apps.TasksConfig",

@@ -22,6 +22,7 @@ ADMINISTRATOR: Final = "administrator"
 
 _READS: Final = frozenset(
     {
+        "exports.view_export",
         "jobs.view_activity",
         "jobs.view_bin",
         "jobs.view_indexeddocument",
@@ -51,7 +52,13 @@ _READS: Final = frozenset(
         "tasks.view_taskworker",
     }
 )
-_STARTS_AND_STOPS: Final = _READS | {"jobs.control_job", "jobs.stop_bin", "notices.use_notification", "tasks.run_task"}
+_STARTS_AND_STOPS: Final = _READS | {
+    "exports.add_export",
+    "exports.delete_export",
+    "jobs.control_job",
+    "jobs.stop_bin",
+    "tasks.run_task",
+}
 _CHANGES: Final = (
     _STARTS_AND_STOPS
     | {"drill.view_drill", "jobs.limit_everywhere", "nodes.add_settingsversion", "nodes.control_cluster"}

@@ -34,7 +34,7 @@ from jobs.api.search import SearchView
 from jobs.api.seeds import SeedView
 from jobs.api.settings import SettingsVersionView, SettingsView
 from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView
-from jobs.notices.api import ChannelView, MailingView, MessageView, RuleView
+from jobs.exports.api import ExportView
 from nodes.api.views import NodeEventView, NodeView
 from nodes.distributed.api import DistributedJobsView, DistributedJobView, RebalanceJobsView, SwitchView
 from nodes.tasks.api import (
@@ -78,10 +78,7 @@ _router.register("cluster/requests", ClusterRequestView, basename="cluster-reque
 _router.register("nodes", NodeView, basename="node")
 _router.register("settings/versions", SettingsVersionView, basename="settings-version")
 _router.register("node-events", NodeEventView, basename="node-event")
-_router.register("notification-channels", ChannelView, basename="notification-channel")
-_router.register("notification-rules", RuleView, basename="notification-rule")
-_router.register("notification-messages", MessageView, basename="notification-message")
-_router.register("report-mailings", MailingView, basename="report-mailing")
+_router.register("exports", ExportView, basename="export")
 _router.register("tasks", TaskView, basename="task")
 _router.register("archived-tasks", ArchivedTaskView, basename="archived-task")
 _router.register("task-templates", TaskTemplateView, basename="task-template")

@@ -57,7 +57,7 @@ NAVIGATION = {
         "docs/api",
         "docs/removals",
         "docs/tasks",
-        "docs/notifications",
+        "docs/exports",
         "docs/upgrading",
         "UPGRADING",
         "SECURITY",

@@ -66,7 +66,7 @@ def _as_csv(pages: Iterator[Sequence[Row]]) -> Iterator[str]:
         if page and not has_header:
             writer.writerow(page[0])
             has_header = True
-        writer.writerows([as_cell(value) for value in row.values()] for row in page)
+        writer.writerows([safe_cell(value) for value in row.values()] for row in page)
         yield text.getvalue()
 
 
@@ -79,6 +79,6 @@ def _as_json(pages: Iterator[Sequence[Row]]) -> Iterator[str]:
     yield "[]\n" if before == "[" else "\n]\n"
 
 
-def as_cell(value: object) -> object:
-    """Return a value as a cell of a CSV file, which no spreadsheet reads as a formula."""
+def safe_cell(value: object) -> object:
+    """Return the value of a cell in CSV. An apostrophe precedes a text that a spreadsheet could take for a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value

@@ -165,6 +165,21 @@ KEEP_REMOVED: Final = Setting(
     meaning="Time in which removed documents can be restored, with the text in their outputs. With 0, nothing can be restored.",
     applies=Applies.AT_ONCE,
 )
+EXPORTS: Final = Setting(
+    path="exports.directory",
+    environment="CRAWLCTL_EXPORTS",
+    kind=Text(),
+    default="",
+    meaning="Directory of the files of exports, which all machines with task workers or a web server share. If empty, it is `exports` below `CRAWLCTL_VAR`.",
+)
+KEEP_EXPORTS: Final = Setting(
+    path="exports.keep",
+    environment="CRAWLCTL_KEEP_EXPORTS",
+    kind=WholeNumber(least=1, most=3_650, unit="days"),
+    default=7,
+    meaning="Retention of exports and their files, from the end of the export.",
+    applies=Applies.AT_NEXT_START,
+)
 CONNECTORS: Final = Setting(
     path="crawl.connectors",
     environment="CRAWLCTL_CONNECTORS",
@@ -345,6 +360,8 @@ TABLE: Final = Table(
         ROBOTS_NAME,
         KEEP_HISTORY,
         KEEP_REMOVED,
+        EXPORTS,
+        KEEP_EXPORTS,
         CONNECTORS,
         OUTPUTS,
         DISTRIBUTED_JOBS,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.contrib.auth.decorators import login_required, permission_required
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponseBase
 from django.utils.translation import gettext as _
 
 from nodes.database.moment import Moment
@@ -16,7 +16,7 @@ from nodes.errors import Unknown
 _SAFE: Final = frozenset({"GET", "HEAD"})
 
 
-def page_for(permission: str) -> Callable[[Callable[..., HttpResponse]], Callable[..., HttpResponseBase]]:
+def page_for(permission: str) -> Callable[[Callable[..., HttpResponseBase]], Callable[..., HttpResponseBase]]:
     """
     Return a decorator of views for users with this permission.
 
@@ -24,9 +24,9 @@ def page_for(permission: str) -> Callable[[Callable[..., HttpResponse]], Callabl
     An unknown object is a page that does not exist.
     """
 
-    def page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponseBase]:
+    def page(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
         @wraps(view)
-        def at_one_moment(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        def at_one_moment(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             try:
                 if request.method not in _SAFE:
                     return view(request, *args, **kwargs)

@@ -34,6 +34,12 @@ LEAST_ROLE = {
     "distributed_jobs_switch": ADMINISTRATOR,
     "documents_list": VIEWER,
     "documents_retrieve": VIEWER,
+    "exports_cancel": OPERATOR,
+    "exports_create": OPERATOR,
+    "exports_destroy": OPERATOR,
+    "exports_file": VIEWER,
+    "exports_list": VIEWER,
+    "exports_retrieve": VIEWER,
     "groups_list": VIEWER,
     "groups_move": ADMINISTRATOR,
     "groups_retrieve": VIEWER,
@@ -202,6 +208,7 @@ def address(path, world):
         "archived-tasks": world.archived_task.pk,
         "task-templates": world.template.pk,
         "task-workers": world.task_worker.pk,
+        "exports": world.export.pk,
     }
     return path.replace("{id}", str(ids.get(kind))).replace("{kind}", "csv").replace("{version}", "1")
 

@@ -8,6 +8,7 @@ from django.contrib.auth.models import Group, User
 from knox.models import AuthToken
 from rest_framework.test import APIClient
 
+from jobs.exports.models import Export
 from jobs.lifecycle.document import Stage
 from jobs.models import (
     IndexedDocument,
@@ -122,6 +123,7 @@ def make_world():
         task=Task.objects.create(**task, scheduled_at=NOON),
         archived_task=ended,
         template=TaskTemplate.objects.create(**template, urn="often", created_by="somebody", next_at=NOON),
+        export=Export.objects.create(task=ended.pk, what="documents", format="csv", created_by="somebody"),
         task_worker=TaskWorker.objects.create(pk=uuid.uuid4(), name="tasks-1", host="elsewhere", pid=1),
         job=job,
         policy=policy,

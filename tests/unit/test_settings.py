@@ -119,7 +119,7 @@ def test_invalid_settings_are_named_by_path_and_none_is_applied():
         ],
         "cluster.node_timeout": ["This must be a number of seconds from 0.1 to 86400."],
         "worker": ["This must be an object of settings."],
-        "web": ["Unknown section. Known sections: cluster, crawl, process, tasks, worker."],
+        "web": ["Unknown section. Known sections: cluster, crawl, exports, process, tasks, worker."],
         "crawl.connectors": ["This setting can be set only in the environment, as CRAWLCTL_CONNECTORS."],
         "crawl.keep_history": ["This must be a whole number from 0 to 3650."],
     }

@@ -1,6 +1,8 @@
 """Execution of reports: checked patterns, a timeout, and refusals in sentences."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 from django.core import signing
@@ -11,7 +13,8 @@ from psycopg.rows import namedtuple_row
 from nodes.errors import Invalid, TooSlow
 
 _STATEMENT_TIMEOUT_SECONDS: Final = 15
-_TOO_SLOW: Final = f"The report took more than {_STATEMENT_TIMEOUT_SECONDS} seconds. Choose a shorter time, fewer jobs, or a simpler pattern."
+_patience: ContextVar[int] = ContextVar("patience", default=_STATEMENT_TIMEOUT_SECONDS)
+_TOO_SLOW: Final = "The report took more than {seconds} seconds. Choose a shorter time, fewer jobs, or a simpler pattern, or export it."
 _LONGEST_PATTERN: Final = 1_000
 
 # By its cost estimates the planner would compile a statement that reads many rows; and the sorts of a report should
@@ -37,6 +40,16 @@ class BadPosition(Invalid):
 
     def __init__(self) -> None:
         super().__init__({"cursor": ["Invalid page for this report. Start from the first page."]})
+
+
+@contextmanager
+def patient(seconds: int) -> Iterator[None]:
+    """Let each report of the block take this time instead of the usual one."""
+    before = _patience.set(seconds)
+    try:
+        yield
+    finally:
+        _patience.reset(before)
 
 
 def check_patterns(patterns: Mapping[str, str]) -> None:
@@ -66,19 +79,20 @@ def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> 
     Raises:
         TooSlow: it took too long.
     """
+    seconds = _patience.get()
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
-                cursor.execute(_FOR_THIS_REPORT, [f"{_STATEMENT_TIMEOUT_SECONDS}s"])
+                cursor.execute(_FOR_THIS_REPORT, [f"{seconds}s"])
                 if by_many:
                     cursor.execute(_BY_MANY)
             with connection.connection.cursor(row_factory=namedtuple_row) as cursor:
                 return list(cursor.execute(statement, values).fetchall())
     except QueryCanceled:
-        raise TooSlow(_TOO_SLOW) from None
+        raise TooSlow(_TOO_SLOW.format(seconds=seconds)) from None
     except OperationalError as error:
         if isinstance(error.__cause__, QueryCanceled):
-            raise TooSlow(_TOO_SLOW) from None
+            raise TooSlow(_TOO_SLOW.format(seconds=seconds)) from None
         raise
 
 

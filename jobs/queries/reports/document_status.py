@@ -15,13 +15,16 @@ from jobs.queries.reports.document_states import Facts, State, Status, state_of,
 _ORDER: Final = "documents"
 _AT_ONCE: Final = 2_000
 
-# In the order of the primary key: the next page is a look-up, not a count.
-_LIST: Final = """
-SELECT item.hash, item.job_id, job.name AS job, item.identifier, item.stage, item.indexed_before,
+FACTS: Final = """
+item.hash, item.job_id, job.name AS job, item.identifier, item.stage, item.indexed_before,
        item.run_no = job.run_no AS is_of_this_run, job.scan, job.phase, job.kind, item.action, item.seq IS NOT NULL AS has_number,
        item.check_time, item.failures, item.failing_since, item.most_failures, item.failing_until, item.result_code
+"""
+# In the order of the primary key: the next page is a look-up, not a count.
+_LIST: Final = f"""
+SELECT {FACTS}
   FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
- WHERE {where}
+ WHERE {{where}}
    AND (%(last_hash)s::uuid IS NULL OR (item.hash, item.job_id) > (%(last_hash)s::uuid, %(last_job)s::bigint))
  ORDER BY item.hash, item.job_id LIMIT %(limit)s
 """
@@ -72,7 +75,7 @@ def read_document_status(wanted: DocumentsAsked, *, limit: int, after: str | Non
     last_hash, last_job = _read_key(after) if after else (None, None)
     values = {**wanted.values, "last_hash": last_hash, "last_job": last_job, "limit": limit + 1}
     found = ask(_LIST.format(where=wanted.where), values)
-    lines = [_line(row, now=wanted.now) for row in found[:limit]]
+    lines = [line_of(row, now=wanted.now) for row in found[:limit]]
     end = lines[-1] if len(found) > limit else None
     return DocumentStatusPage(lines, write_position([end.hash.hex, end.job_id], of=_ORDER) if end else None)
 
@@ -101,7 +104,8 @@ def _read_key(after: str) -> tuple[uuid.UUID, int]:
             raise BadPosition
 
 
-def _line(row: Any, *, now: dt.datetime) -> DocumentStatusLine:
+def line_of(row: Any, *, now: dt.datetime) -> DocumentStatusLine:
+    """Return the line of a row that has the columns of `FACTS`."""
     facts = Facts(
         stage=Stage(row.stage),
         indexed_before=row.indexed_before,

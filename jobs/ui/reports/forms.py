@@ -77,6 +77,14 @@ class ReportForm(forms.Form):
         query.update({name: value for name, value in more.items() if value})
         return query.urlencode()
 
+    def as_api_filter(self, *, now: dt.datetime) -> dict[str, Any]:
+        """Return the filter of a valid form with the names and values of the API."""
+        raise NotImplementedError
+
+    def _more(self, *names: str) -> dict[str, Any]:
+        """Return these fields, if they are given."""
+        return {name: self.cleaned_data[name] for name in names if self.cleaned_data.get(name)}
+
 
 class HistoryForm(ReportForm):
     """An interval of the history. Moments are UTC."""
@@ -114,6 +122,16 @@ class HistoryForm(ReportForm):
             entity=asked["entity"],
             code=asked["code"],
         )
+
+    def as_api_filter(self, *, now: dt.datetime) -> dict[str, Any]:
+        wanted = self.as_filter(now=now)
+        named = {"repository": wanted.repository_id, "job": wanted.job_id}
+        return {
+            "since": wanted.since.isoformat(),
+            "until": wanted.until.isoformat(),
+            **{name: number for name, number in named.items() if number is not None},
+            **self._more("activity", "entity", "code", "identifier_class", "interval", "result_class"),
+        }
 
     def clean(self) -> None:
         since, until = self.cleaned_data.get("since"), self.cleaned_data.get("until")
@@ -172,6 +190,15 @@ class DocumentsForm(ReportForm):
             statuses=[Status(status) for status in asked["status"]],
             identifier=asked["identifier"],
         )
+
+    def as_api_filter(self, *, now: dt.datetime) -> dict[str, Any]:
+        wanted = self.as_filter(now=now)
+        return {
+            "now": wanted.now.isoformat(),
+            **({} if wanted.repository_id is None else {"repository": wanted.repository_id}),
+            **({"job": list(wanted.job_ids)} if wanted.job_ids else {}),
+            **self._more("state", "status", "identifier", "identifier_class"),
+        }
 
 
 class QueueForm(DocumentsForm):

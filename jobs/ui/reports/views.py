@@ -10,6 +10,7 @@ from django.contrib.auth.decorators import login_required, permission_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
@@ -225,6 +226,7 @@ def _show(request: HttpRequest, kind: type[_Form], read: Callable[..., Table], *
         "next_query": form.as_query(**table.pinned, after=table.next) if table and table.next else "",
         "first_query": form.as_query() if form.data.get("after") else "",
         "files": _files(files, form) if files and table else [],
+        "export": _export(name or "", form) if form.is_valid() else "",
     }
     return render(request, "ui/report.html", context)
 
@@ -236,6 +238,12 @@ def _labelled(columns: Sequence[Column], row: Sequence[Cell]) -> list[tuple[str,
 
 def _files(name: str, form: ReportForm) -> list[tuple[str, str]]:
     return [(kind.upper(), f"{reverse(name, args=[kind])}?{form.as_query()}") for kind in ("csv", "json")]
+
+
+def _export(name: str, form: ReportForm) -> str:
+    """Return the address of an export of the same report, with its filter as in the API."""
+    what = name.removeprefix("report-")
+    return f"{reverse('export-new')}?{urlencode({'what': what, 'filter': json.dumps(form.as_api_filter(now=read_clock()))})}"
 
 
 def _pin(form: HistoryForm, *, now: dt.datetime) -> dict[str, str]:

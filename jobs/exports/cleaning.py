@@ -1,0 +1,74 @@
+"""The cleaner of exports: it ends lost exports, and deletes expired ones and files without an export."""
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.functions import Now
+
+from jobs.exports import files
+from jobs.exports.models import Export
+from jobs.settings.table import KEEP_EXPORTS
+from nodes.database.clock import read_clock
+from nodes.settings.running import current
+from nodes.tasks.context import TaskContext
+from nodes.tasks.models import ArchivedTask, Task
+from nodes.tasks.retrying import Why
+
+_CHUNK: Final = 500
+CANCELLED: Final = "The export was cancelled."
+
+
+def clean_exports(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, int]:
+    """Delete expired exports, and their files on this machine. Return how many."""
+    end_lost_exports()
+    deleted = 0
+    while not context.is_cancelled():
+        chunk = list(expired().values_list("pk", flat=True)[:_CHUNK])
+        if not chunk:
+            break
+        deleted += Export.objects.filter(pk__in=chunk).delete()[0]
+        context.report({"deleted": deleted})
+    return {"deleted": deleted, "files": remove_lost_files()}
+
+
+def expired() -> QuerySet[Export]:
+    """Return the exports whose retention has passed."""
+    return Export.objects.filter(expires_at__lte=Now()).order_by("expires_at")
+
+
+def why_lost(export: Export) -> str:
+    """Return why the task of an open export wrote no file, in a sentence; '' if it still may."""
+    if export.ended_at is not None or Task.objects.filter(pk=export.task).exists():
+        return ""
+    ended = ArchivedTask.objects.filter(pk=export.task).first()
+    if ended is None:
+        return "The task of the export no longer exists."
+    if ended.why == Why.CANCELLED.value:
+        return CANCELLED
+    return ended.last_message or f"The task of the export ended: {ended.why}."
+
+
+def end_lost_exports() -> int:
+    """End open exports whose tasks have ended, and delete their parts. Return how many."""
+    lost = Export.objects.filter(~Exists(Task.objects.filter(pk=OuterRef("task"))), ended_at=None)
+    expires_at = read_clock() + dt.timedelta(days=current()[KEEP_EXPORTS])
+    ended = 0
+    for export in lost.order_by("pk"):
+        problem = why_lost(export)
+        ended += Export.objects.filter(pk=export.pk, attempt=export.attempt, ended_at=None).update(
+            ended_at=Now(), expires_at=expires_at, problem=problem, parts=[]
+        )
+        files.remove(files.files_of(export.pk))
+    return ended
+
+
+def remove_lost_files() -> int:
+    """Delete the files of this machine whose exports no longer exist. Return how many."""
+    # The row of an export is older than its files: names are read first.
+    found = files.files_by_export()
+    kept = set(Export.objects.filter(pk__in=found).values_list("pk", flat=True))
+    lost = [name for number, names in found.items() if number not in kept for name in names]
+    files.remove(lost)
+    return len(lost)

@@ -1,0 +1,336 @@
+"""The contents of exports: documents, the history, and each report, with typed columns."""
+
+import datetime as dt
+import enum
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from jobs.api.reports.asked import (
+    BusyQuery,
+    DocumentsQuery,
+    HistogramQuery,
+    HistoryQuery,
+    QueueQuery,
+    documents_of,
+    history_of,
+)
+from jobs.lifecycle.document import Action
+from jobs.queries.reports.asking import ask
+from jobs.queries.reports.busiest import BusyLine, Measure, read_busiest
+from jobs.queries.reports.document_states import Status
+from jobs.queries.reports.document_status import DocumentStatusLine
+from jobs.queries.reports.histogram import HistogramLine, read_histogram
+from jobs.queries.reports.queue_status import QueueLine, read_queue_status
+from jobs.queries.reports.simple_history import HistoryLine, read_simple_history
+from jobs.queries.reports.whole_documents import count_documents, read_part, result_of
+from nodes.api.strict import StrictSerializer
+from nodes.errors import Invalid
+
+# A field of a filter, checked.
+Query = Mapping[str, Any]
+Row = tuple[Any, ...]
+
+
+class Type(enum.Enum):
+    """The type of a column."""
+
+    TEXT = "text"
+    WHOLE = "whole number"
+    NUMBER = "number"
+    MOMENT = "moment"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The next rows of an export, and the cursor after them, which is JSON; None at the end."""
+
+    rows: Sequence[Row]
+    next: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """
+    Describe a content of exports.
+
+    `permission` is that of the page with the same content. `form` checks the filter. `read` returns the rows after a
+    cursor. `count` returns how many there are, if that is cheap.
+    """
+
+    name: str
+    title: Promise
+    permission: str
+    form: type[StrictSerializer]
+    columns: Mapping[str, Type]
+    read: Callable[[Query, Any, int], Part]
+    count: Callable[[Query], int] | None = None
+
+
+class _HistoryForm(HistoryQuery):
+    limit = cursor = None  # type: ignore[assignment]
+
+
+class _BusyForm(BusyQuery):
+    limit = cursor = None  # type: ignore[assignment]
+
+
+class _HistogramForm(HistogramQuery):
+    limit = cursor = None  # type: ignore[assignment]
+
+
+def find(name: object) -> Source:
+    """
+    Return the source of this name.
+
+    Raises:
+        Invalid: there is none.
+    """
+    if isinstance(name, str) and name in SOURCES:
+        return SOURCES[name]
+    raise Invalid({"what": [f"Unknown content. Choose one of {', '.join(SOURCES)}."]})
+
+
+def read_filter(source: Source, given: object) -> tuple[dict[str, Any], Query]:
+    """
+    Return a filter as JSON with all moments set, and its checked values.
+
+    Raises:
+        Invalid: a field of the filter is unknown or invalid.
+    """
+    if not isinstance(given, Mapping):
+        raise Invalid({"filter": ["A filter is an object."]})
+    form = source.form(data=given)
+    if not form.is_valid():
+        raise Invalid({_below(str(name)): _sentences(found) for name, found in form.errors.items()})
+    query = dict(form.validated_data)
+    stored = {
+        name: value.isoformat()
+        if isinstance(value, dt.datetime)
+        else [str(one) for one in value]
+        if _has_words(value)
+        else value
+        for name, value in query.items()
+    }
+    if "\0" in str(stored):
+        raise Invalid({"filter": ["NUL characters are not possible."]})
+    return stored, query
+
+
+def _below(name: str) -> str:
+    return "filter" if name == "non_field_errors" else f"filter.{name}"
+
+
+def _has_words(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _sentences(found: Any) -> list[str]:  # noqa: ANN401 (errors of lists are nested)
+    if isinstance(found, Mapping):
+        return [sentence for inner in found.values() for sentence in _sentences(inner)]
+    return [str(sentence) for sentence in found]
+
+
+# --- Documents ---------------------------------------------------------------------------------------
+
+_DOCUMENTS: Final = {
+    "identifier": Type.TEXT,
+    "job": Type.TEXT,
+    "host": Type.TEXT,
+    "state": Type.TEXT,
+    "status": Type.TEXT,
+    "result": Type.TEXT,
+    "result_code": Type.TEXT,
+    "run_no": Type.WHOLE,
+    "depth": Type.WHOLE,
+    "redirects": Type.WHOLE,
+    "version": Type.TEXT,
+    "fetched_at": Type.MOMENT,
+    "changed_at": Type.MOMENT,
+    "scheduled_at": Type.MOMENT,
+    "scheduled_action": Type.TEXT,
+    "retry_count": Type.WHOLE,
+    "failing_since": Type.MOMENT,
+    "hash": Type.TEXT,
+}
+
+
+def _read_documents(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
+    key = (uuid.UUID(hex=after[0]), int(after[1])) if after else None
+    found, then = read_part(documents_of(dict(query)), after=key, limit=limit)
+    return Part([_document(row, line) for row, line in found], [then[0].hex, then[1]] if then else None)
+
+
+def _document(row: Any, line: DocumentStatusLine) -> Row:  # noqa: ANN401 (a row of a query)
+    return (
+        line.identifier,
+        line.job,
+        row.host,
+        line.state.value,
+        line.status.value,
+        result_of(row),
+        line.result_code,
+        row.run_no,
+        row.depth,
+        row.redirects,
+        row.version,
+        row.fetched_at,
+        row.changed_at,
+        line.scheduled_at,
+        None if line.action is None else Action(line.action).name.lower(),
+        line.retry_count,
+        line.failing_since,
+        row.hash.hex,
+    )
+
+
+# --- The history -------------------------------------------------------------------------------------
+
+_HISTORY: Final = {
+    "started_at": Type.MOMENT,
+    "activity": Type.TEXT,
+    "identifier": Type.TEXT,
+    "result_code": Type.TEXT,
+    "bytes": Type.WHOLE,
+    "seconds": Type.NUMBER,
+    "result_description": Type.TEXT,
+    "repository": Type.TEXT,
+    "job": Type.TEXT,
+}
+
+
+def _read_history(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
+    page = read_simple_history(history_of(dict(query)), sort="start", descending=False, limit=limit, after=after)
+    return Part([_activity(line) for line in page.lines], page.next)
+
+
+def _activity(line: HistoryLine) -> Row:
+    return tuple(getattr(line, name) for name in _HISTORY)
+
+
+def _count_history(query: Query) -> int:
+    wanted = history_of(dict(query))
+    wanted.check()
+    statement = f"SELECT count(*) AS rows FROM jobs_activity AS past WHERE {wanted.where}"  # noqa: S608 (our own words)
+    return int(ask(statement, wanted.values)[0].rows)
+
+
+# --- Reports -----------------------------------------------------------------------------------------
+
+_BUSY: Final = {
+    "identifier_class": Type.TEXT,
+    "began_at": Type.MOMENT,
+    "ended_at": Type.MOMENT,
+    "amount": Type.WHOLE,
+    "per_minute": Type.NUMBER,
+}
+_RESULTS: Final = {"identifier_class": Type.TEXT, "result_class": Type.TEXT, "amount": Type.WHOLE}
+_QUEUE: Final = {
+    "identifier_class": Type.TEXT,
+    "documents": Type.WHOLE,
+    **{status.value: Type.WHOLE for status in Status},
+}
+
+
+def _read_busy(query: Query, after: Any, limit: int, *, measure: Measure) -> Part:  # noqa: ANN401 (a cursor is JSON)
+    page = read_busiest(
+        history_of(dict(query)),
+        measure=measure,
+        interval=dt.timedelta(seconds=query["interval"]),
+        identifier_class=query["identifier_class"],
+        limit=limit,
+        after=after,
+    )
+    return Part([_busy(line) for line in page.lines], page.next)
+
+
+def _busy(line: BusyLine) -> Row:
+    return tuple(getattr(line, name) for name in _BUSY)
+
+
+def _read_results(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
+    page = read_histogram(
+        history_of(dict(query)),
+        identifier_class=query["identifier_class"],
+        result_class=query["result_class"],
+        limit=limit,
+        after=after,
+    )
+    return Part([_result(line) for line in page.lines], page.next)
+
+
+def _result(line: HistogramLine) -> Row:
+    return tuple(getattr(line, name) for name in _RESULTS)
+
+
+def _read_queue(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
+    page = read_queue_status(
+        documents_of(dict(query)), identifier_class=query["identifier_class"], limit=limit, after=after
+    )
+    return Part([_queue(line) for line in page.lines], page.next)
+
+
+def _queue(line: QueueLine) -> Row:
+    return (line.identifier_class, line.documents, *(line.counts[status] for status in Status))
+
+
+_OF_HISTORY: Final = "jobs.view_activity"
+_OF_DOCUMENTS: Final = "jobs.view_queueitem"
+_ALL: Final = (
+    Source(
+        name="documents",
+        title=_("Documents"),
+        permission=_OF_DOCUMENTS,
+        form=DocumentsQuery,
+        columns=_DOCUMENTS,
+        read=_read_documents,
+        count=lambda query: count_documents(documents_of(dict(query))),
+    ),
+    Source(
+        name="history",
+        title=_("Simple history"),
+        permission=_OF_HISTORY,
+        form=_HistoryForm,
+        columns=_HISTORY,
+        read=_read_history,
+        count=_count_history,
+    ),
+    Source(
+        name="activity",
+        title=_("Maximum activity"),
+        permission=_OF_HISTORY,
+        form=_BusyForm,
+        columns=_BUSY,
+        read=partial(_read_busy, measure=Measure.EVENTS),
+    ),
+    Source(
+        name="bandwidth",
+        title=_("Maximum bandwidth"),
+        permission=_OF_HISTORY,
+        form=_BusyForm,
+        columns=_BUSY,
+        read=partial(_read_busy, measure=Measure.BYTES),
+    ),
+    Source(
+        name="results",
+        title=_("Result histogram"),
+        permission=_OF_HISTORY,
+        form=_HistogramForm,
+        columns=_RESULTS,
+        read=_read_results,
+    ),
+    Source(
+        name="queue",
+        title=_("Queue status"),
+        permission=_OF_DOCUMENTS,
+        form=QueueQuery,
+        columns=_QUEUE,
+        read=_read_queue,
+    ),
+)
+SOURCES: Final[Mapping[str, Source]] = {source.name: source for source in _ALL}

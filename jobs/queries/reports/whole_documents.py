@@ -1,0 +1,63 @@
+"""All documents of a filter with everything that is known of each, in parts. Used by exports."""
+
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+from jobs.models.document import Outcome
+from jobs.queries.reports.asking import ask
+from jobs.queries.reports.document_filter import DocumentsAsked
+from jobs.queries.reports.document_status import FACTS, DocumentStatusLine, line_of
+
+# In the order of the primary key, which no document changes. So a document that exists all along is in one part only.
+_PART: Final = f"""
+WITH item AS MATERIALIZED (
+    SELECT item.* FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
+     WHERE {{where}} {{behind}} ORDER BY item.hash, item.job_id LIMIT %(limit)s
+)
+SELECT {FACTS}, bin.name AS host, item.run_no, item.outcome, item.depth, item.redirects, item.version, item.fetched_at,
+       item.changed_at
+  FROM item JOIN jobs_job AS job ON job.id = item.job_id
+  LEFT JOIN jobs_lane AS lane ON lane.id = item.lane_id
+  LEFT JOIN jobs_bin AS bin ON bin.id = lane.bin_id
+ ORDER BY item.hash, item.job_id
+"""
+_BEHIND: Final = "AND (item.hash, item.job_id) > (%(last_hash)s::uuid, %(last_job)s::bigint)"
+_COUNT: Final = """
+SELECT count(*) AS documents FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id WHERE {where}
+"""
+# The key of a document: its hash and its job.
+Key = tuple[uuid.UUID, int]
+
+
+def read_part(
+    wanted: DocumentsAsked, *, after: Key | None, limit: int
+) -> tuple[Sequence[tuple[Any, DocumentStatusLine]], Key | None]:
+    """
+    Return the next rows, each with its line in the report, and the key to go on from; None at the end.
+
+    Raises:
+        BadPattern, TooSlow: as for the report.
+    """
+    wanted.check()
+    last_hash, last_job = after or (None, None)
+    values = {**wanted.values, "last_hash": last_hash, "last_job": last_job, "limit": limit}
+    rows = ask(_PART.format(where=wanted.where, behind=_BEHIND if after else ""), values)
+    lines = [(row, line_of(row, now=wanted.now)) for row in rows]
+    return lines, (rows[-1].hash, rows[-1].job_id) if len(rows) == limit else None
+
+
+def count_documents(wanted: DocumentsAsked) -> int:
+    """
+    Return the number of documents of a filter.
+
+    Raises:
+        BadPattern, TooSlow: as for the report.
+    """
+    wanted.check()
+    return int(ask(_COUNT.format(where=wanted.where), wanted.values)[0].documents)
+
+
+def result_of(row: Any) -> str:
+    """Return the result class of a document, '' before its first end."""
+    return "" if row.outcome == Outcome.NONE else str(Outcome(row.outcome).label)

@@ -1,0 +1,59 @@
+"""An export of real processes survives their deaths, and no crawl waits for it."""
+
+import json
+
+import psutil
+import pytest
+
+from jobs.exports import verbs, writing
+from jobs.exports.models import Export
+from nodes.tasks.models import TaskTemplate, TaskWorker
+from tests.support.api import make_documents, make_job
+from tests.support.processes import QUICK_HEARTS, wait_for
+
+# Rows of four parts and a bit.
+DOCUMENTS = 4 * writing.ROWS_OF_A_PART + 17
+
+
+@pytest.fixture(autouse=True)
+def no_templates(machine):
+    """Remove the built-in templates, whose tasks would run among those of a test."""
+    TaskTemplate.objects.all().delete()
+
+
+@pytest.fixture
+def hire(cluster, tmp_path):
+    def start():
+        command = cluster.machine.start("runtasks", **QUICK_HEARTS, CRAWLCTL_EXPORTS=str(tmp_path))
+        wait_for(lambda: TaskWorker.objects.filter(pid=command.pid).exists(), saying="the worker is on the roster")
+        return command
+
+    return start
+
+
+def executing_child(command):
+    """Return the process of a worker that executes tasks: the first of its children."""
+    return min(psutil.Process(command.pid).children(), key=lambda child: child.pid)
+
+
+def wait_for_parts(export, number):
+    wait_for(lambda: len(Export.objects.get(pk=export.pk).parts) >= number, within=60, saying=f"{number} parts")
+
+
+def test_an_export_survives_kills_of_its_process(cluster, hire, tmp_path):
+    documents = make_documents(make_job(), DOCUMENTS)
+    cluster.start("runmanager")
+    worker = hire()
+    export = verbs.request(what="documents", format="jsonl", may=lambda _permission: True, made_by="a test")
+
+    wait_for_parts(export, 1)
+    executing_child(worker).kill()
+    wait_for_parts(export, 2)
+    worker.kill()
+    hire()
+
+    done = wait_for(lambda: Export.objects.exclude(file="").filter(pk=export.pk).first(), within=90, saying="a file")
+    lines = (tmp_path / done.file).read_text().splitlines()
+    assert done.attempt >= 2
+    assert sorted(json.loads(line)["identifier"] for line in lines) == sorted(row.identifier for row in documents)
+    assert {path.name for path in tmp_path.glob("export-*")} == {done.file}
