@@ -74,6 +74,7 @@ INSTALLED_APPS = [
     "crawlctl.drill.apps.DrillConfig",
     "jobs.apps.JobsConfig",
     "jobs.exports.apps.ExportsConfig",
+    "jobs.retention.apps.RetentionConfig",
     "nodes.apps.NodesConfig",
     "nodes.distributed.apps.DistributedConfig",
     "nodes.tasks.apps.TasksConfig",

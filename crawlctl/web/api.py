@@ -35,6 +35,7 @@ from jobs.api.seeds import SeedView
 from jobs.api.settings import SettingsVersionView, SettingsView
 from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView
 from jobs.exports.api import ExportView
+from jobs.retention.api import CleaningView, RetentionView
 from nodes.api.views import NodeEventView, NodeView
 from nodes.distributed.api import DistributedJobsView, DistributedJobView, RebalanceJobsView, SwitchView
 from nodes.tasks.api import (
@@ -105,6 +106,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("reports/documents/<download:kind>/", DocumentDownloadView.as_view(), name="report-documents-download"),
     path("reports/queue/", QueueStatusView.as_view(), name="report-queue"),
     path("reports/queue/<download:kind>/", QueueDownloadView.as_view(), name="report-queue-download"),
+    path("retention/", RetentionView.as_view(), name="retention"),
+    path("retention/<str:subject>/clean/", CleaningView.as_view(), name="retention-clean"),
     path("search/", SearchView.as_view(), name="search"),
     path("settings/", SettingsView.as_view(), name="settings"),
     path("task-kinds/", TaskKindsView.as_view(), name="task-kinds"),

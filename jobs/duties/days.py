@@ -43,33 +43,73 @@ DELETE FROM {rest} WHERE {column} < {end};
 """
 
 
-def keep_days(at: Pass, *, table: str, column: str, days: int) -> None:
-    """Create the partitions of the coming days, and drop partitions that are more than `days` old."""
+def make_days(at: Pass, *, table: str, column: str) -> None:
+    """Create the partitions of the coming days."""
     today = at.now.astimezone(dt.UTC).date()
-    oldest = today - dt.timedelta(days=days)
-    names = at.connection.execute(_DAYS, {"table": table}).fetchall()
-    there = {day for (name,) in names if (day := _day_of(name, table=table))}
     coming = {today + dt.timedelta(days=ahead) for ahead in range(_DAYS_AHEAD + 1)}
-    changes = [(_MAKE, day) for day in sorted(coming - there)]
-    changes += [(_DROP, day) for day in sorted(there) if day < oldest]
-    for statements, day in changes:
-        statement = sql.SQL(statements).format(
-            table=sql.Identifier(table),
-            rest=sql.Identifier(f"{table}_default"),
-            day=sql.Identifier(f"{table}_{day:%Y%m%d}"),
-            column=sql.Identifier(column),
-            begin=_midnight(day),
-            end=_midnight(day + dt.timedelta(days=1)),
-        )
+    for day in sorted(coming - _days(at.connection, table=table)):
+        statement = _filled_in(_MAKE, day, table=table, column=column)
         if not _change(at.connection, statement, table=table, term=at.office):
             break
 
 
-def _change(connection: psycopg.Connection[Any], statement: sql.Composed, *, table: str, term: TermHeld) -> bool:
+def drop_days(
+    connection: psycopg.Connection[Any],
+    *,
+    table: str,
+    column: str,
+    days: int,
+    now: dt.datetime,
+    term: TermHeld | None = None,
+) -> int:
+    """
+    Drop partitions that are more than `days` old. Return how many.
+
+    Raises:
+        FenceRefused: the term of a main manager has ended.
+    """
+    dropped = 0
+    for day in find_old_days(connection, table=table, days=days, now=now):
+        statement = _filled_in(_DROP, day, table=table, column=column)
+        if not _change(connection, statement, table=table, term=term):
+            break
+        dropped += 1
+    return dropped
+
+
+def find_old_days(connection: psycopg.Connection[Any], *, table: str, days: int, now: dt.datetime) -> list[dt.date]:
+    """Return the days of the partitions that are more than `days` old, the oldest first."""
+    oldest = now.astimezone(dt.UTC).date() - dt.timedelta(days=days)
+    return sorted(day for day in _days(connection, table=table) if day < oldest)
+
+
+def name_of_day(table: str, day: dt.date) -> str:
+    """Return the name of the partition of a day."""
+    return f"{table}_{day:%Y%m%d}"
+
+
+def _days(connection: psycopg.Connection[Any], *, table: str) -> set[dt.date]:
+    names = connection.execute(_DAYS, {"table": table}).fetchall()
+    return {day for (name,) in names if (day := _day_of(name, table=table))}
+
+
+def _filled_in(statements: LiteralString, day: dt.date, *, table: str, column: str) -> sql.Composed:
+    return sql.SQL(statements).format(
+        table=sql.Identifier(table),
+        rest=sql.Identifier(f"{table}_default"),
+        day=sql.Identifier(name_of_day(table, day)),
+        column=sql.Identifier(column),
+        begin=_midnight(day),
+        end=_midnight(day + dt.timedelta(days=1)),
+    )
+
+
+def _change(connection: psycopg.Connection[Any], statement: sql.Composed, *, table: str, term: TermHeld | None) -> bool:
     """Execute a statement alone and with a short wait for locks; return False if that was not possible."""
     try:
         with connection.transaction():
-            hold_term(connection, term)
+            if term is not None:
+                hold_term(connection, term)
             connection.execute(_LOCK_SOON)
             row = connection.execute(_ALONE, {"table": table}).fetchone()
             if not row or not row[0]:

@@ -1,12 +1,10 @@
-"""Retention of the history: its days expire, and the history of one source is cleared on request."""
+"""The days of the history, and its clearing for one source on request."""
 
 from typing import Final, LiteralString
 
 from jobs.duties.context import Pass
-from jobs.duties.days import keep_days
-from jobs.settings.table import KEEP_HISTORY
+from jobs.duties.days import make_days
 from nodes.membership.fences import hold_term
-from nodes.settings.running import current
 
 HISTORIES_TO_CLEAR: Final[LiteralString] = (
     "SELECT id, clear_history_before FROM jobs_repositoryconnection WHERE clear_history_before IS NOT NULL"
@@ -44,6 +42,6 @@ def clear_histories(at: Pass) -> int:
 
 
 def keep_history(at: Pass) -> int:
-    """Make the coming days of the history, and drop days that are older than the setting; return 0."""
-    keep_days(at, table="jobs_activity", column="started_at", days=current()[KEEP_HISTORY])
+    """Create the coming days of the history; return 0. Old days are dropped elsewhere (`jobs.duties.cleaning`)."""
+    make_days(at, table="jobs_activity", column="started_at")
     return 0

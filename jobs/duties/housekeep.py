@@ -1,10 +1,9 @@
 """
-Housekeeping of the main manager: folds deltas into counters, deletes ended batches and old nodes, and links bins to
-their addresses.
+Housekeeping of the main manager: folds deltas into counters, deletes ended batches, and links bins to their
+addresses.
 """
 
-import datetime as dt
-from typing import Any, Final, LiteralString
+from typing import Any
 
 import psycopg
 
@@ -13,11 +12,7 @@ from jobs.queue.counting import counters
 from jobs.queue.pace import addresses
 from jobs.queue.release import free_places
 from jobs.queue.sql.low_water import raise_marks
-from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.fences import hold_term
-
-# Time for which an ended node can be looked up.
-_REMEMBERED: Final = dt.timedelta(days=14)
 
 # The oldest have the lowest ids.
 # Locks: the batches that it deletes.
@@ -31,42 +26,6 @@ WITH old AS (
     DELETE FROM jobs_turn WHERE batch_id IN (SELECT id FROM old)
 )
 DELETE FROM jobs_batch WHERE id IN (SELECT id FROM old)
-"""
-
-OLD_NODES: Final[LiteralString] = "SELECT FROM nodes_node WHERE stopped_at < now() - interval '14 days'"
-# The oldest have the lowest ids.
-# Locks: the events that it deletes.
-_FORGET_EVENTS: Final[LiteralString] = """
-DELETE FROM nodes_nodeevent
- WHERE id IN (SELECT id FROM (SELECT id, at FROM nodes_nodeevent ORDER BY id LIMIT 2000) AS oldest WHERE at < %(before)s)
-"""
-# The terms of ended one-shot commands, except for scopes with a waiting job.
-# Locks: MainTerm.
-_FORGET_TERMS: Final[LiteralString] = """
-DELETE FROM nodes_mainterm AS term
- WHERE term.scope NOT IN (%(cluster)s, %(scope)s) AND term.since < %(before)s
-   AND NOT EXISTS (SELECT FROM nodes_node AS node WHERE node.scope = term.scope AND node.stopped_at IS NULL)
-   AND NOT EXISTS (SELECT FROM jobs_job AS job WHERE job.node_scope = term.scope)
-"""
-# Locks: the requests that it deletes.
-_FORGET_REQUESTS: Final[LiteralString] = (
-    "DELETE FROM nodes_clusterrequest WHERE scope = %(scope)s AND ended_at < %(before)s"
-)
-OLD_ANSWERS: Final[LiteralString] = "SELECT FROM nodes_keptanswer WHERE made_at < now() - interval '1 day'"
-# Locks: the answers that it deletes.
-_FORGET_ANSWERS: Final[LiteralString] = """
-DELETE FROM nodes_keptanswer
- WHERE id IN (SELECT id FROM nodes_keptanswer WHERE made_at < now() - interval '1 day' ORDER BY made_at LIMIT 2000)
-"""
-# Locks: Node, skipping what is locked.
-_FORGET_NODES: Final[LiteralString] = """
-DELETE FROM nodes_node
- WHERE id IN (SELECT node.id FROM nodes_node AS node
-               WHERE node.stopped_at < %(before)s
-                 AND NOT EXISTS (SELECT FROM nodes_nodeevent AS event WHERE event.node_id = node.id)
-                 AND NOT EXISTS (SELECT FROM nodes_mainterm AS term WHERE term.main_id = node.id)
-                 AND NOT EXISTS (SELECT FROM jobs_throttlegroup AS held WHERE held.owner_id = node.id)
-               ORDER BY node.id LIMIT 500 FOR UPDATE SKIP LOCKED)
 """
 
 
@@ -92,23 +51,6 @@ def forget_old_batches(at: Pass) -> int:
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         return at.connection.execute(_FORGET_BATCHES, {"scope": at.scope, "now": at.now}).rowcount
-
-
-def forget_old_nodes(at: Pass) -> int:
-    """Delete nodes that ended long ago, with events, requests and terms, unless a group names them; return 0."""
-    facts = {"before": at.now - _REMEMBERED, "cluster": CLUSTER_SCOPE, "scope": at.scope}
-    with at.connection.transaction():
-        hold_term(at.connection, at.office)
-        for statement in (_FORGET_TERMS, _FORGET_EVENTS, _FORGET_REQUESTS, _FORGET_NODES):
-            at.connection.execute(statement, facts)
-    return 0
-
-
-def forget_old_answers(at: Pass) -> int:
-    """Delete answers that were kept for their Idempotency-Key for a day; return how many."""
-    with at.connection.transaction():
-        hold_term(at.connection, at.office)
-        return at.connection.execute(_FORGET_ANSWERS).rowcount
 
 
 def forget_scope(connection: psycopg.Connection[Any], *, scope: str) -> None:

@@ -165,6 +165,22 @@ KEEP_REMOVED: Final = Setting(
     meaning="Time in which removed documents can be restored, with the text in their outputs. With 0, nothing can be restored.",
     applies=Applies.AT_ONCE,
 )
+KEEP_JOURNALS: Final = Setting(
+    path="crawl.keep_journals",
+    environment="CRAWLCTL_KEEP_JOURNALS",
+    kind=WholeNumber(most=36_500, unit="days"),
+    default=0,
+    meaning="Retention of the journals of jobs. With 0, they are never deleted.",
+    applies=Applies.AT_ONCE,
+)
+KEEP_NODES: Final = Setting(
+    path="cluster.keep_nodes",
+    environment="CRAWLCTL_KEEP_NODES",
+    kind=WholeNumber(least=1, most=3_650, unit="days"),
+    default=14,
+    meaning="Retention of ended nodes, with their events, requests and terms.",
+    applies=Applies.AT_ONCE,
+)
 EXPORTS: Final = Setting(
     path="exports.directory",
     environment="CRAWLCTL_EXPORTS",
@@ -360,6 +376,8 @@ TABLE: Final = Table(
         ROBOTS_NAME,
         KEEP_HISTORY,
         KEEP_REMOVED,
+        KEEP_JOURNALS,
+        KEEP_NODES,
         EXPORTS,
         KEEP_EXPORTS,
         CONNECTORS,

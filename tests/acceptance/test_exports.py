@@ -9,7 +9,7 @@ from jobs.exports import verbs, writing
 from jobs.exports.models import Export
 from nodes.tasks.models import TaskTemplate, TaskWorker
 from tests.support.api import make_documents, make_job
-from tests.support.processes import QUICK_HEARTS, wait_for
+from tests.support.processes import QUICK_HEARTS, held_by, wait_for
 
 # Rows of four parts and a bit.
 DOCUMENTS = 4 * writing.ROWS_OF_A_PART + 17
@@ -57,3 +57,17 @@ def test_an_export_survives_kills_of_its_process(cluster, hire, tmp_path):
     assert done.attempt >= 2
     assert sorted(json.loads(line)["identifier"] for line in lines) == sorted(row.identifier for row in documents)
     assert {path.name for path in tmp_path.glob("export-*")} == {done.file}
+
+
+def test_a_crawl_ends_with_all_task_workers_killed(cluster, hire, serve):
+    site = serve(pages=100, hosts=2, traps=2)
+    cluster.start("runmanager", "runworker")
+    worker = hire()
+    verbs.request(what="documents", format="csv", may=lambda _permission: True, made_by="a test")
+    worker.kill()
+
+    job = cluster.make_job(site)
+    cluster.start_job(job)
+
+    assert cluster.wait_for_end(job) == "finished"
+    assert held_by(cluster.output) == site.documents

@@ -7,12 +7,10 @@ import pytest
 from django.db import connections
 
 from crawlctl.access.roles import ADMINISTRATOR
-from jobs.duties.context import Pass
-from jobs.duties.housekeep import OLD_ANSWERS, forget_old_answers
+from jobs.duties.cleaning import SUBJECTS, clean
 from jobs.models import OutputConnection
 from nodes.models import KeptAnswer
 from tests.support.api import assert_problem, client_of, make_user, make_world
-from tests.support.cluster import elect_main, register_node
 
 pytestmark = pytest.mark.django_db
 
@@ -147,14 +145,7 @@ def test_answers_are_forgotten_after_a_day(connection):
     for key, age in (("old", 25), ("young", 23)):
         made_at = dt.datetime.now(tz=dt.UTC) - dt.timedelta(hours=age)
         KeptAnswer.objects.create(user=user, key=key, fingerprint="", made_at=made_at)
-    manager = register_node(connection, "manager", name="main")
-    term = elect_main(connection, manager)
-    at = Pass(
-        connection=connection, me=manager.id, scope=manager.scope, now=dt.datetime.now(tz=dt.UTC), term=term, groups=()
-    )
 
-    assert connection.execute(OLD_ANSWERS).fetchall()
-    assert forget_old_answers(at) == 1
+    assert clean(connection, SUBJECTS["answers"], now=dt.datetime.now(tz=dt.UTC)) == 1
 
     assert list(KeptAnswer.objects.values_list("key", flat=True)) == ["young"]
-    assert not connection.execute(OLD_ANSWERS).fetchall()

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from jobs.connectors.repository.base import Ending, Record
+from jobs.duties.cleaning import SUBJECTS, clean
 from jobs.duties.context import Pass
 from jobs.duties.history import clear_histories, keep_history
 from jobs.lifecycle.activity import OF_TRANSITIONS
@@ -249,7 +250,10 @@ def main(connection):
 
     def keep(now, *, duty=keep_history):
         at = Pass(connection=connection, me=manager.id, scope=manager.scope, now=now, term=term, groups=())
-        return duty(at)
+        done = duty(at)
+        if duty is keep_history:
+            clean(connection, SUBJECTS["history"], now=now, term=term)
+        return done
 
     def go_back_to_the_present():
         connection.execute("TRUNCATE jobs_activity")

@@ -4,8 +4,7 @@ import datetime as dt
 
 import pytest
 
-from jobs.duties.context import Pass
-from jobs.duties.housekeep import forget_old_nodes
+from jobs.duties.cleaning import SUBJECTS, clean
 from jobs.models import Job
 from nodes.membership import members
 from nodes.models import ClusterRequest, MainTerm, Node, NodeEvent
@@ -23,9 +22,7 @@ def main(connection):
 
     def forget(*, later):
         now = dt.datetime.now(tz=dt.UTC) + later
-        at = Pass(connection=connection, me=manager.id, scope=manager.scope, now=now, term=term, groups=())
-        for _turn in range(2):
-            assert forget_old_nodes(at) == 0
+        clean(connection, SUBJECTS["nodes"], now=now, term=term)
 
     return forget
 

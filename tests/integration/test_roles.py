@@ -132,6 +132,8 @@ LEAST_ROLE = {
     "repositories_partial_update": ADMINISTRATOR,
     "repositories_retrieve": VIEWER,
     "repositories_update": ADMINISTRATOR,
+    "retention_clean": OPERATOR,
+    "retention_list": VIEWER,
     "schema_retrieve": VIEWER,
     "attention": VIEWER,
     "search": VIEWER,
@@ -210,7 +212,12 @@ def address(path, world):
         "task-workers": world.task_worker.pk,
         "exports": world.export.pk,
     }
-    return path.replace("{id}", str(ids.get(kind))).replace("{kind}", "csv").replace("{version}", "1")
+    return (
+        path.replace("{id}", str(ids.get(kind)))
+        .replace("{kind}", "csv")
+        .replace("{version}", "1")
+        .replace("{subject}", "nodes")
+    )
 
 
 def test_every_operation_has_a_least_role():

@@ -5,6 +5,7 @@ from typing import Final, LiteralString
 from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups, retire_groups
 from jobs.duties.chains import CHAINED_STARTS, start_successors
 from jobs.duties.check import check_invariants
+from jobs.duties.cleaning import WITHOUT_TASK_WORKERS, clean_without_task_workers
 from jobs.duties.connectors import WATCHED_JOBS, watch_connectors
 from jobs.duties.disks import DISKS_ARE_FULL, report_full_disks
 from jobs.duties.failover import (
@@ -17,12 +18,8 @@ from jobs.duties.finish import JOBS_AT_REST, end_runs
 from jobs.duties.hand_over import GROUPS_TO_HAND_OVER, hand_over_groups
 from jobs.duties.history import HISTORIES_TO_CLEAR, clear_histories, keep_history
 from jobs.duties.housekeep import (
-    OLD_ANSWERS,
-    OLD_NODES,
     fold_counters,
-    forget_old_answers,
     forget_old_batches,
-    forget_old_nodes,
     place_bins,
     raise_low_water_marks,
 )
@@ -81,8 +78,7 @@ MAIN_DUTIES: Final = duties(
     (keep_tombstones, 600.0, ALWAYS),
     (clear_histories, 2.0, f"EXISTS ({HISTORIES_TO_CLEAR})"),
     (check_invariants, 15.0, f"%(scope)s = '{CLUSTER_SCOPE}'"),
-    (forget_old_answers, 60.0, f"EXISTS ({OLD_ANSWERS})"),
-    (forget_old_nodes, 600.0, f"EXISTS ({OLD_NODES})"),
+    (clean_without_task_workers, 600.0, WITHOUT_TASK_WORKERS),
 )
 OWNER_DUTIES: Final = duties(
     (hand_over_groups, 0.3, GROUPS_TO_HAND_OVER),

@@ -1,0 +1,253 @@
+"""
+Retention: each subject has rows that are deleted at some age.
+
+No crawl waits for it, so background tasks do it (`jobs.retention`). A main manager does it only while no task worker
+is on the roster, as in a one-shot crawl. A cleaning is repeated without harm, so it needs no fence besides the term of a
+main manager.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg import sql
+
+from jobs.duties.context import Pass
+from jobs.duties.days import drop_days, find_old_days, name_of_day
+from jobs.settings.table import KEEP_HISTORY, KEEP_JOURNALS, KEEP_NODES, KEEP_REMOVED
+from nodes.database.clock import read_clock
+from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.membership.fences import TermHeld, hold_term
+from nodes.settings.declaration import Setting
+from nodes.settings.running import current
+
+# Runs of a job whose counts are kept.
+KEPT_RUNS: Final = 10
+# Rows that a preview counts at most, for each table.
+COUNTED_AT_MOST: Final = 100_000
+# Days for which ended restorations are listed.
+_RESTORATIONS: Final = 30
+_CHUNK: Final = 2_000
+
+WITHOUT_TASK_WORKERS: Final[LiteralString] = "NOT EXISTS (SELECT FROM tasks_taskworker)"
+
+_OLD_JOURNALS: Final[LiteralString] = (
+    "FROM jobs_jobevent WHERE id IN (SELECT id FROM jobs_jobevent WHERE at < %(before)s ORDER BY id LIMIT %(most)s)"
+)
+# The terms of ended one-shot commands, except for scopes with a waiting job.
+_OLD_TERMS: Final[LiteralString] = f"""
+FROM nodes_mainterm AS term
+ WHERE term.scope <> '{CLUSTER_SCOPE}' AND term.since < %(before)s
+   AND NOT EXISTS (SELECT FROM nodes_node AS node WHERE node.scope = term.scope AND node.stopped_at IS NULL)
+   AND NOT EXISTS (SELECT FROM jobs_job AS job WHERE job.node_scope = term.scope)
+"""
+# The oldest have the lowest ids.
+_OLD_EVENTS: Final[LiteralString] = """
+FROM nodes_nodeevent
+ WHERE id IN (SELECT id FROM (SELECT id, at FROM nodes_nodeevent ORDER BY id LIMIT %(most)s) AS oldest WHERE at < %(before)s)
+"""
+_OLD_REQUESTS: Final[LiteralString] = (
+    "FROM nodes_clusterrequest WHERE id IN (SELECT id FROM nodes_clusterrequest WHERE ended_at < %(before)s LIMIT %(most)s)"
+)
+_OLD_NODES: Final[LiteralString] = """
+FROM nodes_node
+ WHERE id IN (SELECT node.id FROM nodes_node AS node
+               WHERE node.stopped_at < %(before)s
+                 AND NOT EXISTS (SELECT FROM nodes_nodeevent AS event WHERE event.node_id = node.id)
+                 AND NOT EXISTS (SELECT FROM nodes_mainterm AS term WHERE term.main_id = node.id)
+                 AND NOT EXISTS (SELECT FROM jobs_throttlegroup AS held WHERE held.owner_id = node.id)
+               ORDER BY node.id LIMIT %(most)s FOR UPDATE SKIP LOCKED)
+"""
+_OLD_ANSWERS: Final[LiteralString] = """
+FROM nodes_keptanswer
+ WHERE id IN (SELECT id FROM nodes_keptanswer WHERE made_at < %(before)s ORDER BY made_at LIMIT %(most)s)
+"""
+_DELETED_JOBS: Final[LiteralString] = "FROM jobs_deletedjob WHERE deleted_at < %(before)s"
+_ENDED_RESTORATIONS: Final[LiteralString] = "FROM jobs_restoration WHERE ended_at < %(before)s"
+# A count of documents is deleted at 0 only: a delta that is folded meanwhile inserts it again. Counts of events are
+# those of a run that has ended.
+_OLD_COUNTS: Final[tuple[LiteralString, ...]] = tuple(
+    f"""
+FROM {table} WHERE id IN (
+    SELECT counter.id FROM {table} AS counter JOIN jobs_job AS job ON job.id = counter.job_id
+     WHERE counter.run_no <= job.run_no - {KEPT_RUNS} AND (counter.measure <> 'stage' OR counter.amount = 0)
+     LIMIT %(most)s FOR UPDATE OF counter SKIP LOCKED)
+   AND (measure <> 'stage' OR amount = 0)
+"""
+    for table in ("jobs_counter", "jobs_jobcounter")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a table that are deleted at an age, in chunks; 0 days: at once."""
+
+    statement: LiteralString
+    days: Callable[[], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """A table with a partition for each day."""
+
+    table: str
+    column: str
+    days: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A subject of retention, by name. `setting` is its age, if operators may choose it."""
+
+    name: str
+    title: str
+    setting: Setting[int] | None
+    tables: tuple[Rows | Days, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    """The rows that a cleaning would delete now: `rows` is an estimate for partitions, which have `bytes`."""
+
+    rows: int
+    partitions: int
+    bytes: int
+
+
+def _of(setting: Setting[int]) -> Callable[[], int]:
+    return lambda: current()[setting]
+
+
+def _journals() -> int | None:
+    return current()[KEEP_JOURNALS] or None
+
+
+SUBJECTS: Final[Mapping[str, Subject]] = {
+    subject.name: subject
+    for subject in (
+        Subject(
+            name="history",
+            title="history of requests, writes and removals",
+            setting=KEEP_HISTORY,
+            tables=(Days("jobs_activity", "started_at", _of(KEEP_HISTORY)),),
+        ),
+        Subject(
+            name="tombstones",
+            title="removed documents, deleted jobs, and lists of restorations",
+            setting=KEEP_REMOVED,
+            tables=(
+                Days("jobs_tombstone", "removed_at", _of(KEEP_REMOVED)),
+                Rows(_DELETED_JOBS, _of(KEEP_REMOVED)),
+                Rows(_ENDED_RESTORATIONS, lambda: _RESTORATIONS),
+            ),
+        ),
+        Subject(
+            name="journals",
+            title="journals of jobs",
+            setting=KEEP_JOURNALS,
+            tables=(Rows(_OLD_JOURNALS, _journals),),
+        ),
+        Subject(
+            name="nodes",
+            title="ended nodes with their events, requests and terms",
+            setting=KEEP_NODES,
+            tables=tuple(
+                Rows(statement, _of(KEEP_NODES)) for statement in (_OLD_TERMS, _OLD_EVENTS, _OLD_REQUESTS, _OLD_NODES)
+            ),
+        ),
+        Subject(
+            name="answers",
+            title="answers of the API that were kept for a day",
+            setting=None,
+            tables=(Rows(_OLD_ANSWERS, lambda: 1),),
+        ),
+        Subject(
+            name="runs",
+            title=f"counts of runs before the last {KEPT_RUNS}",
+            setting=None,
+            tables=tuple(Rows(statement, lambda: 0) for statement in _OLD_COUNTS),
+        ),
+    )
+}
+
+
+def clean(
+    connection: psycopg.Connection[Any],
+    subject: Subject,
+    *,
+    now: dt.datetime,
+    term: TermHeld | None = None,
+    goes_on: Callable[[int], bool] = lambda _deleted: True,
+) -> int:
+    """
+    Delete the old rows of a subject in chunks, while `goes_on` with the number so far. Return rows and partitions.
+
+    Raises:
+        FenceRefused: the term of a main manager has ended.
+    """
+    deleted = 0
+    for table in subject.tables:
+        days = table.days()
+        if days is None:
+            continue
+        if isinstance(table, Days):
+            deleted += drop_days(connection, table=table.table, column=table.column, days=days, now=now, term=term)
+            continue
+        delete = partial(_delete, connection, table.statement, before=now - dt.timedelta(days=days), term=term)
+        while goes_on(deleted) and (gone := delete()):
+            deleted += gone
+    return deleted
+
+
+def _delete(
+    connection: psycopg.Connection[Any], statement: LiteralString, *, before: dt.datetime, term: TermHeld | None
+) -> int:
+    with connection.transaction():
+        if term is not None:
+            hold_term(connection, term)
+        return connection.execute(f"DELETE {statement}", {"before": before, "most": _CHUNK}).rowcount
+
+
+def look(connection: psycopg.Connection[Any], subject: Subject, *, now: dt.datetime) -> Old:
+    """Return what a cleaning of a subject would delete now. Rows of a table are counted up to a limit."""
+    rows = partitions = size = 0
+    for table in subject.tables:
+        days = table.days()
+        if days is None:
+            continue
+        if isinstance(table, Days):
+            for day in find_old_days(connection, table=table.table, days=days, now=now):
+                found = connection.execute(
+                    sql.SQL("SELECT count(*), pg_total_relation_size({name}::regclass) FROM {day}").format(
+                        name=sql.Literal(name_of_day(table.table, day)),
+                        day=sql.Identifier(name_of_day(table.table, day)),
+                    )
+                ).fetchone()
+                assert found is not None
+                rows, partitions, size = rows + found[0], partitions + 1, size + found[1]
+            continue
+        statement = _without_locks(table.statement)
+        facts = {"before": now - dt.timedelta(days=days), "most": COUNTED_AT_MOST}
+        counted = connection.execute(f"SELECT count(*) {statement}", facts).fetchone()
+        assert counted is not None
+        rows += counted[0]
+    return Old(rows, partitions, size)
+
+
+def _without_locks(statement: LiteralString) -> LiteralString:
+    return statement.replace("FOR UPDATE SKIP LOCKED", "").replace("FOR UPDATE OF counter SKIP LOCKED", "")
+
+
+def clean_without_task_workers(at: Pass) -> int:
+    """Delete the old rows of every subject, since no task worker does it; return 0."""
+    for subject in SUBJECTS.values():
+        clean(at.connection, subject, now=at.now, term=at.office)
+    return 0
+
+
+def clean_by_task(connection: psycopg.Connection[Any], name: str, *, goes_on: Callable[[int], bool]) -> int:
+    """Delete the old rows of the subject with this name, by the database's clock. Return rows and partitions."""
+    return clean(connection, SUBJECTS[name], now=read_clock(), goes_on=goes_on)

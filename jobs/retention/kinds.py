@@ -1,0 +1,33 @@
+"""The kind of tasks that deletes old rows of a subject."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.db import connection
+
+from jobs.duties.cleaning import SUBJECTS, clean_by_task
+from nodes.tasks.context import TaskContext
+from nodes.tasks.kinds import Kind
+
+
+def clean(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, int]:
+    """Delete the old rows of a subject in chunks. Return how many rows, and partitions of a day."""
+
+    def goes_on(deleted: int) -> bool:
+        context.report({"deleted": deleted})
+        return not context.is_cancelled()
+
+    connection.ensure_connection()
+    return {"deleted": clean_by_task(connection.connection, arguments["subject"], goes_on=goes_on)}
+
+
+CLEAN: Final = Kind(
+    name="clean",
+    title="Delete the old rows of a subject",
+    run=clean,
+    properties={"subject": {"enum": list(SUBJECTS)}},
+    required=("subject",),
+    retry_policy={"policy": "times", "times": 3, "seconds": 60},
+)
+
+KINDS: Final = (CLEAN,)
