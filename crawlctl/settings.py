@@ -73,6 +73,7 @@ INSTALLED_APPS = [
     "crawlctl.demo.apps.DemoConfig",
     "crawlctl.drill.apps.DrillConfig",
     "jobs.apps.JobsConfig",
+    "jobs.bulk.apps.BulkConfig",
     "jobs.exports.apps.ExportsConfig",
     "jobs.retention.apps.RetentionConfig",
     "nodes.apps.NodesConfig",

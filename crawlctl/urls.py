@@ -19,6 +19,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("cluster/jobs/", include("nodes.distributed.pages.urls")),
     path("notifications/", include("jobs.notices.pages.urls")),
     path("login/", LoginPage.as_view(), name="login"),
+    path("jobs/<int:job_id>/bulk/", include("jobs.bulk.urls")),
     path("retention/", include("jobs.retention.urls")),
     path("exports/", include("jobs.exports.urls")),
     path("", include("jobs.ui.urls")),

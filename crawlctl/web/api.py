@@ -34,6 +34,7 @@ from jobs.api.search import SearchView
 from jobs.api.seeds import SeedView
 from jobs.api.settings import SettingsVersionView, SettingsView
 from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView
+from jobs.bulk.api import BulkView
 from jobs.exports.api import ExportView
 from jobs.retention.api import CleaningView, RetentionView
 from nodes.api.views import NodeEventView, NodeView
@@ -79,6 +80,7 @@ _router.register("cluster/requests", ClusterRequestView, basename="cluster-reque
 _router.register("nodes", NodeView, basename="node")
 _router.register("settings/versions", SettingsVersionView, basename="settings-version")
 _router.register("node-events", NodeEventView, basename="node-event")
+_router.register("bulk", BulkView, basename="bulk")
 _router.register("exports", ExportView, basename="export")
 _router.register("tasks", TaskView, basename="task")
 _router.register("archived-tasks", ArchivedTaskView, basename="archived-task")

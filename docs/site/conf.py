@@ -58,6 +58,7 @@ NAVIGATION = {
         "docs/removals",
         "docs/tasks",
         "docs/exports",
+        "docs/bulk",
         "docs/upgrading",
         "UPGRADING",
         "SECURITY",

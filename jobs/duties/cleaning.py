@@ -17,7 +17,8 @@ from psycopg import sql
 
 from jobs.duties.context import Pass
 from jobs.duties.days import drop_days, find_old_days, name_of_day
-from jobs.settings.table import KEEP_HISTORY, KEEP_JOURNALS, KEEP_NODES, KEEP_REMOVED
+from jobs.settings.kept import KEEP_JOURNALS, KEEP_NODES
+from jobs.settings.table import KEEP_HISTORY, KEEP_REMOVED
 from nodes.database.clock import read_clock
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.fences import TermHeld, hold_term

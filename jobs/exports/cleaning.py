@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 from jobs.exports import files
 from jobs.exports.models import Export
-from jobs.settings.table import KEEP_EXPORTS
+from jobs.settings.kept import KEEP_EXPORTS
 from nodes.database.clock import read_clock
 from nodes.settings.running import current
 from nodes.tasks.context import TaskContext

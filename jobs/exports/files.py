@@ -14,7 +14,7 @@ from typing import Final
 from django.conf import settings
 
 from jobs.exports.models import Export
-from jobs.settings.table import EXPORTS
+from jobs.settings.kept import EXPORTS
 from nodes.errors import Refused
 from nodes.settings.running import current
 

@@ -18,7 +18,7 @@ from jobs.exports.cleaning import CANCELLED
 from jobs.exports.models import Export
 from jobs.exports.sources import Part, Query, Source, find, read_filter
 from jobs.queries.reports.asking import patient
-from jobs.settings.table import KEEP_EXPORTS
+from jobs.settings.kept import KEEP_EXPORTS
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
 from nodes.settings.running import current

@@ -21,6 +21,11 @@ IN_RISING_ORDER = (ANYBODY, VIEWER, OPERATOR, ADMINISTRATOR)
 
 # The lowest role of each operation. A new operation fails here until it has a role.
 LEAST_ROLE = {
+    "bulk_cancel": OPERATOR,
+    "bulk_create": OPERATOR,
+    "bulk_list": VIEWER,
+    "bulk_preview": OPERATOR,
+    "bulk_retrieve": VIEWER,
     "cluster_rebalance": ADMINISTRATOR,
     "cluster_requests_list": VIEWER,
     "cluster_requests_retrieve": VIEWER,
@@ -211,6 +216,7 @@ def address(path, world):
         "task-templates": world.template.pk,
         "task-workers": world.task_worker.pk,
         "exports": world.export.pk,
+        "bulk": world.bulk.pk,
     }
     return (
         path.replace("{id}", str(ids.get(kind)))

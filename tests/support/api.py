@@ -8,6 +8,7 @@ from django.contrib.auth.models import Group, User
 from knox.models import AuthToken
 from rest_framework.test import APIClient
 
+from jobs.bulk.models import BulkOperation
 from jobs.exports.models import Export
 from jobs.lifecycle.document import Stage
 from jobs.models import (
@@ -124,6 +125,9 @@ def make_world():
         archived_task=ended,
         template=TaskTemplate.objects.create(**template, urn="often", created_by="somebody", next_at=NOON),
         export=Export.objects.create(task=ended.pk, what="documents", format="csv", created_by="somebody"),
+        bulk=BulkOperation.objects.create(
+            task=ended.pk, operation="retry", job_id=job.pk, shown=1, created_by="somebody"
+        ),
         task_worker=TaskWorker.objects.create(pk=uuid.uuid4(), name="tasks-1", host="elsewhere", pid=1),
         job=job,
         policy=policy,

@@ -105,7 +105,9 @@ class JobOutputs(OutputWriter):
     of a connection gives a newer version to each of its jobs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, cause: str = "") -> None:
+        """`cause` is that of tombstones, if an operator ordered the removals."""
+        self._cause = cause
         self._opened: dict[int, Output] = {}
         self._versions: dict[int, int] = {}
         # The run in which the outputs of each job were checked.
@@ -199,7 +201,7 @@ class JobOutputs(OutputWriter):
         tombstones.store(
             cursor,
             [
-                tombstones.Removed(document.job.id, document.job.run_no, key[0], key[1], key in gone)
+                tombstones.Removed(document.job.id, document.job.run_no, key[0], key[1], key in gone, self._cause)
                 for document in leaving
                 for key in document.keys
                 if key in held

@@ -16,6 +16,7 @@ from typing import Any, Final, LiteralString, Protocol
 
 import psycopg
 
+from jobs.connectors.repository.base import Document
 from jobs.lifecycle.document import Action, Stage
 from jobs.queue.flushing import carrying, hop_limits
 from jobs.queue.flushing.history import WRITE_HISTORY, Departure, History, departures_by_lane
@@ -73,14 +74,17 @@ WITH dropped AS (
     DELETE FROM jobs_queueitem AS item
      USING unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS gone(hash, job_id)
      WHERE item.hash = gone.hash AND item.job_id = gone.job_id
-    RETURNING item.job_id, item.lane_id, item.run_no, item.stage
+    RETURNING item.job_id, item.lane_id, item.run_no, item.stage,
+              CASE WHEN item.stage = {Stage.DONE:d} THEN item.outcome ELSE 0 END AS outcome,
+              CASE WHEN item.stage = {Stage.DONE:d} THEN item.result_code ELSE '' END AS code
 ), unlinked AS (
     DELETE FROM jobs_outlinks AS link
      USING unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS gone(hash, job_id)
      WHERE link.hash = gone.hash AND link.job_id = gone.job_id
 ), past AS ({WRITE_HISTORY})
 INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
-SELECT job_id, lane_id, run_no, 'stage', stage, 0, '', -count(*) FROM dropped GROUP BY job_id, lane_id, run_no, stage
+SELECT job_id, lane_id, run_no, 'stage', stage, outcome, code, -count(*) FROM dropped
+ GROUP BY job_id, lane_id, run_no, stage, outcome, code
  UNION ALL
 SELECT job_id, lane_id, run_no, 'deleted', 0, 0, '', amount
   FROM unnest(%(removed_jobs)s::bigint[], %(removed_lanes)s::bigint[], %(removed_runs)s::int[],
@@ -168,18 +172,7 @@ def drop(
                     "claimed": [row.stage for row, _ in kept],
                 },
             )
-        cursor.execute(
-            _DROP,
-            {
-                "hashes": [row.hash for row in gone],
-                "jobs": [row.job_id for row in gone],
-                "removed_jobs": [job for job, _ in removed],
-                "removed_lanes": [lane for _, lane in removed],
-                "removed_runs": [jobs[job].run_no for job, _ in removed],
-                "removed_amounts": list(removed.values()),
-                **history.parameters(),
-            },
-        )
+        _delete(cursor, gone, removed=removed, jobs=jobs, history=history)
         # If a lane had several batches of one removal, a later pass finds the documents that wait for it.
         lanes = {row.lane_id for row, _ in kept}
         being_deleted = {row.job_id for row in gone if row.stage == Stage.BEING_DELETED}
@@ -190,6 +183,124 @@ def drop(
         refused=len(claims) - len(counted),
         removed=sum(removed.values()),
         lanes=frozenset(lanes),
+    )
+
+
+# A sibling is locked too: it cannot be claimed before this transaction ends.
+# Locks: Bin, then QueueItem by (hash, job).
+_LOCK_BINS: Final[LiteralString] = """
+SELECT FROM jobs_binstate
+ WHERE bin_id IN (SELECT lane.bin_id FROM jobs_queueitem AS item JOIN jobs_lane AS lane ON lane.id = item.lane_id
+                   WHERE item.hash = ANY(%(hashes)s::uuid[]) AND item.job_id = %(job)s)
+ ORDER BY bin_id
+   FOR NO KEY UPDATE
+"""
+_LOCK_UNCLAIMED: Final[LiteralString] = f"""
+WITH locked AS MATERIALIZED (
+    SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.stage, item.action, item.rescan, item.identifier,
+           item.indexed_before
+      FROM jobs_queueitem AS item
+     WHERE item.hash = ANY(%(hashes)s::uuid[]) OR (item.job_id = %(job)s AND item.hash = ANY(%(children)s::uuid[]))
+     ORDER BY item.hash, item.job_id
+       FOR NO KEY UPDATE
+)
+SELECT locked.*, lane.seed_id FROM locked JOIN jobs_lane AS lane ON lane.id = locked.lane_id
+ WHERE locked.job_id = %(job)s AND locked.hash = ANY(%(hashes)s::uuid[])
+   AND locked.stage IN ({Stage.PENDING:d}, {Stage.DONE:d}, {Stage.HOPCOUNT_REMOVED:d})
+   AND NOT EXISTS (SELECT FROM locked AS other WHERE other.hash = locked.hash AND other.batch_id IS NOT NULL)
+ ORDER BY locked.hash
+"""
+
+
+def drop_unclaimed(
+    cursor: psycopg.Cursor[Any],
+    *,
+    hashes: Sequence[uuid.UUID],
+    job: JobFacts,
+    carries: bool,
+    outputs: OutputRemover | None,
+    keeps_history: bool,
+    now: dt.datetime,
+) -> Dropped:
+    """
+    Remove documents that no batch has claimed from the outputs, and drop their rows, for an operator.
+
+    The caller has the transaction and holds the job, so its run does not change. Without `outputs`, only documents that
+    were never in an output are dropped. A document that is claimed in any job is kept.
+
+    Raises:
+        OutputError: an output refused the removal: the transaction must be rolled back.
+    """
+    jobs = {job.id: job}
+    limits_hops = hop_limits.hold(cursor, jobs.values())
+    cursor.execute(_LOCK_BINS, {"hashes": list(hashes), "job": job.id})
+    passing = carrying.silence([_claim_of(hash_, job, carries=carries) for hash_ in hashes], jobs=jobs)
+    children = passing.children(cursor)
+    facts = {"hashes": list(hashes), "job": job.id, "children": [key for key, _ in children]}
+    rows: list[Any] = cursor.execute(_LOCK_UNCLAIMED, facts).fetchall()
+    gone = [row for row in rows if outputs is not None or not row.indexed_before]
+    if not gone:
+        return Dropped(kept=len(hashes))
+    claims = [_claim_of(row.hash, job, carries=carries, row=row) for row in gone]
+    departures = outputs.remove(cursor, claims=claims, jobs=jobs, now=now) if outputs is not None else ()
+    removed = departures_by_lane(departures)
+    history = History(now=now, is_kept=keeps_history)
+    history.record_departures(departures, jobs=jobs)
+    silenced = carrying.silence(claims, jobs=jobs)
+    changed = silenced.write(cursor, children)
+    if limits_hops:
+        hop_limits.drop(cursor, gone, jobs=jobs)
+    _delete(cursor, gone, removed=removed, jobs=jobs, history=history)
+    lanes = silenced.requeue(cursor, set(changed))
+    return Dropped(
+        dropped=len(gone), kept=len(hashes) - len(gone), removed=sum(removed.values()), lanes=frozenset(lanes)
+    )
+
+
+def _claim_of(hash_: uuid.UUID, job: JobFacts, *, carries: bool, row: Any = None) -> Claimed:
+    """Return a document as the outputs and the carried data take it. It has no batch."""
+    document = Document(
+        hash=hash_.hex,
+        identifier=row.identifier if row else "",
+        depth=0,
+        redirects=0,
+        version="",
+        validators="",
+        failures=0,
+        failing_for=0.0,
+    )
+    return Claimed(
+        document=document,
+        job_id=job.id,
+        run_no=job.run_no,
+        seed_id=row.seed_id if row else 0,
+        lane_id=row.lane_id if row else 0,
+        batch_id=0,
+        specification_version=job.specification_version,
+        carries=carries,
+    )
+
+
+def _delete(
+    cursor: psycopg.Cursor[Any],
+    gone: Sequence[Any],
+    *,
+    removed: Mapping[tuple[int, int], int],
+    jobs: Mapping[int, JobFacts],
+    history: History,
+) -> None:
+    """Delete locked rows with their links, and count them and the documents that left an output."""
+    cursor.execute(
+        _DROP,
+        {
+            "hashes": [row.hash for row in gone],
+            "jobs": [row.job_id for row in gone],
+            "removed_jobs": [job for job, _ in removed],
+            "removed_lanes": [lane for _, lane in removed],
+            "removed_runs": [jobs[job].run_no for job, _ in removed],
+            "removed_amounts": list(removed.values()),
+            **history.parameters(),
+        },
     )
 
 

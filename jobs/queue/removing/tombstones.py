@@ -19,6 +19,8 @@ from jobs.lifecycle.document import Action, Stage
 NO_RUN: Final = 0
 CLEARED: Final = "output cleared"
 TAKEN_AWAY: Final = "output taken away"
+# The cause of documents that an operator dropped by a filter. They belong to the run of their job.
+DROPPED: Final = "dropped"
 
 
 @dataclass(frozen=True, slots=True)

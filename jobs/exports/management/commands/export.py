@@ -109,7 +109,7 @@ class Command(BaseCommand):
 
 
 def _may(_permission: str) -> bool:
-    """A local user with access to the database may see everything."""
+    """Return True: a local user with access to the database may see everything."""
     return True
 
 

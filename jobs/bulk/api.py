@@ -1,0 +1,144 @@
+"""Operations on many documents in the API."""
+
+from typing import Any
+
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from rest_framework import mixins, serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs.bulk import verbs
+from jobs.bulk.models import BulkOperation
+from jobs.queue.chosen import Operation
+from nodes.api.base import created
+from nodes.api.paging import ListingView
+from nodes.api.strict import NewestQuery, Nothing, StrictSerializer, read_body
+
+_FILTER = "Object with `host`, `codes`, `pattern` (regular expression) and `fetched_before`; without a field: any."
+
+
+class ChoiceSerializer(StrictSerializer):
+    """Operation on the documents of a job that a filter chooses."""
+
+    operation = serializers.ChoiceField([*Operation])
+    job = serializers.IntegerField(min_value=1, max_value=2**63 - 1)
+    filter = serializers.JSONField(default=dict, help_text=_FILTER)
+
+
+class TokenSerializer(StrictSerializer):
+    """Confirmation of a preview."""
+
+    token = serializers.CharField(max_length=20_000, help_text="Token of a preview that is less than an hour old.")
+
+
+class ExampleSerializer(serializers.Serializer[Any]):
+    """Document that an operation would change."""
+
+    identifier = serializers.CharField()
+    result = serializers.CharField()
+    result_code = serializers.CharField()
+    fetched_at = serializers.DateTimeField(allow_null=True)
+
+
+class PreviewSerializer(serializers.Serializer[Any]):
+    """Documents that an operation would change now."""
+
+    operation = serializers.ChoiceField([*Operation])
+    job = serializers.IntegerField(source="job.pk")
+    filter = serializers.JSONField()
+    documents = serializers.IntegerField()
+    examples = ExampleSerializer(many=True, help_text="The first 20 documents.")
+    token = serializers.CharField(help_text="Confirms exactly this operation, filter and number.")
+
+
+class BulkSerializer(serializers.ModelSerializer[BulkOperation]):
+    """Operation on many documents, with its progress."""
+
+    job = serializers.IntegerField(source="job_id")
+    state = serializers.SerializerMethodField(help_text="`waiting`, `running`, `done` or `ended early`.")
+
+    class Meta:
+        model = BulkOperation
+        fields = (
+            "id",
+            "task",
+            "operation",
+            "job",
+            "filter",
+            "shown",
+            "changed",
+            "skipped",
+            "state",
+            "created_at",
+            "created_by",
+            "ended_at",
+            "attempt",
+        )
+        read_only_fields = fields
+
+    @extend_schema_field(serializers.ChoiceField(["waiting", "running", "done", "ended early"]))
+    def get_state(self, operation: BulkOperation) -> str:
+        return verbs.state_of(operation)
+
+
+@extend_schema_view(
+    list=extend_schema(description="List operations on many documents, newest first."),
+    retrieve=extend_schema(description="Return one operation with its progress."),
+)
+class BulkView(mixins.RetrieveModelMixin, ListingView):
+    http_method_names = ["get", "head", "options", "post"]
+    permissions_needed = {
+        "list": "jobs.view_job",
+        "retrieve": "jobs.view_job",
+        "preview": "jobs.control_job",
+        "create": "jobs.control_job",
+        "cancel": "jobs.control_job",
+    }
+    queryset = BulkOperation.objects.all()
+    serializer_class = BulkSerializer
+    query_class = NewestQuery
+    keyset = ("-id",)
+    tagged_by = BulkSerializer
+    tagged_fields = ("state", "attempt")
+    lookup_value_regex = "[0-9]{1,18}"
+
+    def _may(self, permission: str) -> bool:
+        user: Any = self.request.user
+        return bool(user.has_perm(permission))
+
+    @extend_schema(
+        operation_id="bulk_preview",
+        description="Count the documents that an operation would change, and show 20 of them. Nothing is changed.",
+        request=ChoiceSerializer,
+        responses={200: PreviewSerializer},
+    )
+    @action(detail=False, methods=["post"])
+    def preview(self, request: Request) -> Response:
+        wanted = read_body(ChoiceSerializer, request)
+        found = verbs.preview(wanted["operation"], wanted["job"], wanted["filter"], may=self._may)
+        return Response(PreviewSerializer(found).data)
+
+    @extend_schema(
+        description="Schedule the operation of a preview. No more documents than shown are changed.",
+        request=TokenSerializer,
+        responses={201: BulkSerializer},
+    )
+    def create(self, request: Request) -> Response:
+        wanted = read_body(TokenSerializer, request)
+        made = verbs.start(wanted["token"], may=self._may, made_by=request.user.get_username())
+        made.refresh_from_db()
+        return created(BulkSerializer(made).data, at=reverse("api:bulk-detail", args=[made.pk]), request=request)
+
+    @extend_schema(
+        operation_id="bulk_cancel",
+        description="End an operation after its present chunk. Its changes stay.",
+        request=Nothing,
+        responses={200: BulkSerializer},
+    )
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, pk: str) -> Response:
+        read_body(Nothing, request)
+        found = verbs.cancel(int(pk), may=self._may, made_by=request.user.get_username())
+        return Response(BulkSerializer(found).data)

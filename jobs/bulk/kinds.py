@@ -1,0 +1,137 @@
+"""The task that carries out an operation on many documents."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+import psycopg
+from django.db import connection, transaction
+from django.db.models.functions import Now
+
+from jobs.bulk import verbs
+from jobs.bulk.models import BulkOperation
+from jobs.loops.worker.jobs import read_job
+from jobs.loops.worker.outputs import JobOutputs
+from jobs.models import Job
+from jobs.queue.chosen import Chunk, JobMoves, Operation, change_some
+from jobs.queue.flushing.hops import rules_of
+from jobs.queue.flushing.outcomes import JobFacts
+from jobs.queue.removing.tombstones import DROPPED
+from jobs.settings.table import KEEP_HISTORY
+from nodes.database.clock import read_clock
+from nodes.settings.running import current
+from nodes.tasks.context import TaskContext
+from nodes.tasks.kinds import Kind
+
+# Locks: BulkOperation.
+_NOTE: Final = """
+UPDATE bulk_bulkoperation SET cursor = %(after)s, changed = changed + %(changed)s, skipped = skipped + %(skipped)s,
+       ended_at = CASE WHEN %(after)s::uuid IS NULL THEN clock_timestamp() END
+ WHERE id = %(id)s AND attempt = %(attempt)s AND ended_at IS NULL
+"""
+
+
+class AnotherAttempt(Exception):
+    """Another attempt carries out this operation."""
+
+
+def carry_out(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, int] | None:
+    """
+    Change the documents of the operation of this task, from its last chunk on. Return how many.
+
+    Raises:
+        JobMoves: the job is in a transition. The retry policy tries again.
+        OutputError: an output refused a removal.
+        AnotherAttempt: another attempt carries it out.
+    """
+    operation = _begin(context)
+    if operation is None:
+        return None
+    connection.ensure_connection()
+    wanted, choice = Operation(operation.operation), verbs.choice_of(operation.job_id, operation.filter)
+    outputs = JobOutputs(cause=DROPPED)
+    while operation.ended_at is None and not context.is_cancelled():
+        context.report({"operation": operation.pk, "changed": operation.changed, "of": operation.shown})
+        left = operation.shown - operation.changed - operation.skipped
+        if left <= 0:
+            _end(operation)
+            break
+        job, carries = _facts_of(operation.job_id)
+        change_some(
+            connection.connection,
+            wanted,
+            choice,
+            after=operation.cursor,
+            most=left,
+            job=job,
+            carries=carries,
+            outputs=outputs,
+            keeps_history=bool(current()[KEEP_HISTORY]),
+            now=read_clock(),
+            note=lambda cursor, chunk: _note(cursor, operation, chunk),
+        )
+        operation.refresh_from_db()
+    return {"operation": operation.pk, "changed": operation.changed, "skipped": operation.skipped}
+
+
+@transaction.atomic
+def _begin(context: TaskContext) -> BulkOperation | None:
+    """Begin an attempt. Return None if there is no operation of this task: only a preview makes one."""
+    operation = BulkOperation.objects.select_for_update().filter(task=context.task).first()
+    if operation is not None and operation.ended_at is None:
+        operation.attempt += 1
+        operation.save(update_fields=["attempt"])
+    return operation
+
+
+def _end(operation: BulkOperation) -> None:
+    mine = BulkOperation.objects.filter(pk=operation.pk, attempt=operation.attempt, ended_at=None)
+    if not mine.update(ended_at=Now()):
+        raise AnotherAttempt(f"Another attempt carries out operation {operation.pk}.")
+
+
+def _note(cursor: psycopg.Cursor[Any], operation: BulkOperation, chunk: Chunk) -> None:
+    facts: dict[str, int | uuid.UUID | None] = {
+        "id": operation.pk,
+        "attempt": operation.attempt,
+        "after": chunk.after,
+        "changed": chunk.changed,
+        "skipped": chunk.skipped,
+    }
+    if not cursor.execute(_NOTE, facts).rowcount:
+        raise AnotherAttempt(f"Another attempt carries out operation {operation.pk}.")
+
+
+def _facts_of(job_id: int) -> tuple[JobFacts, bool]:
+    """Return the facts of a job that its removals need, and whether its documents carry data."""
+    row = read_job(connection.connection, job_id=job_id)
+    if row is None:
+        raise JobMoves(f"Job {job_id} no longer exists.")
+    facts = JobFacts(
+        id=row.id,
+        run_no=row.run_no,
+        repository=row.repository_id,
+        tracks_depth=False,
+        max_depth=None,
+        has_budget=row.has_budget,
+        outputs=tuple(row.outputs),
+        hops=rules_of(hop_limits=row.hop_limits, hop_mode=row.hop_mode),
+        is_full_scan=row.scan == "full",
+        specification_version=row.specification_version,
+    )
+    return facts, bool(Job.objects.filter(pk=job_id).values_list("carries", flat=True).first())
+
+
+BULK: Final = Kind(
+    name="bulk",
+    title="Retry, re-read, drop or forget the documents of a preview",
+    run=carry_out,
+    properties={
+        "operation": {"enum": list(Operation)},
+        "job": {"type": "integer"},
+        "filter": {"type": "object"},
+    },
+    required=("operation", "job"),
+    retry_policy={"policy": "times", "times": 10, "seconds": 5},
+)
+KINDS: Final = (BULK,)

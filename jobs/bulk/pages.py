@@ -1,0 +1,110 @@
+"""The page of operations on many documents of a job: the filter, the preview, and operations with their progress."""
+
+from typing import Any, Final
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from jobs.bulk import verbs
+from jobs.bulk.models import BulkOperation
+from jobs.models import Job
+from jobs.queue.chosen import Operation
+from nodes.database.clock import read_clock
+from nodes.errors import NotDone, Unknown
+from nodes.web import formats
+from nodes.web.pages import name_of_who_may, page_for
+
+page: Final = page_for("jobs.view_job")
+_SHOWN: Final = 50
+_FIELDS: Final = ("host", "codes", "pattern", "fetched_before")
+
+
+@page
+@require_safe
+def operations(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Show the form, the preview of its filter, and the operations of the job."""
+    job = _job(job_id)
+    asked = {name: request.GET.get(name, "").strip() for name in ("operation", *_FIELDS)}
+    preview, problem = None, ""
+    if asked["operation"]:
+        filter_: dict[str, Any] = {name: asked[name] for name in _FIELDS}
+        filter_["codes"] = [code for code in asked["codes"].replace(",", " ").split() if code]
+        if asked["fetched_before"] and asked["fetched_before"][-1:].isdigit() and "+" not in asked["fetched_before"]:
+            # A browser sends a moment without its zone: times on pages are UTC.
+            filter_["fetched_before"] += "+00:00"
+        try:
+            preview = verbs.preview(asked["operation"], job.pk, filter_, may=_may(request))
+        except NotDone as refused:
+            problem = str(refused)
+    context = {
+        "job": job,
+        "asked": asked,
+        "operations": [(one.value, verbs.EFFECTS[one]) for one in Operation if _may(request)(verbs.PERMISSIONS[one])],
+        "preview": preview,
+        "number": formats.number(preview.documents) if preview else "",
+        "effect": verbs.EFFECTS[preview.operation] if preview else "",
+        "problem": problem,
+        "rows": [_row(one) for one in BulkOperation.objects.filter(job_id=job.pk)[:_SHOWN]],
+    }
+    return render(request, "bulk/operations.html", context)
+
+
+@page
+@require_POST
+def start(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Schedule the operation of a preview."""
+    name = name_of_who_may(request, "jobs.control_job")
+    try:
+        made = verbs.start(request.POST.get("token"), may=_may(request), made_by=name)
+    except NotDone as refused:
+        messages.warning(request, str(refused))
+    else:
+        messages.success(request, _("Task %(id)d is scheduled.") % {"id": made.task})
+    return redirect("job-bulk", job_id)
+
+
+@page
+@require_POST
+def cancel(request: HttpRequest, job_id: int, operation_id: int) -> HttpResponse:
+    """End an operation."""
+    name = name_of_who_may(request, "jobs.control_job")
+    try:
+        verbs.cancel(operation_id, may=_may(request), made_by=name)
+    except NotDone as refused:
+        messages.warning(request, str(refused))
+    return redirect("job-bulk", job_id)
+
+
+def _job(job_id: int) -> Job:
+    job = Job.objects.filter(pk=job_id).first()
+    if job is None:
+        raise Unknown("job", job_id)
+    return job
+
+
+def _may(request: HttpRequest) -> verbs.May:
+    user: Any = request.user
+    return user.has_perm  # type: ignore[no-any-return]
+
+
+def _row(operation: BulkOperation) -> dict[str, object]:
+    state = verbs.state_of(operation)
+    filter_ = operation.filter.items()
+    return {
+        "id": operation.pk,
+        "operation": operation.operation,
+        "filter": "; ".join(
+            f"{name}: {', '.join(value) if isinstance(value, list) else value}" for name, value in filter_
+        ),
+        "state": state,
+        "tone": {"done": "indexed", "running": "active", "waiting": "waiting"}.get(state, "failed"),
+        "changed": formats.number(operation.changed),
+        "shown": formats.number(operation.shown),
+        "skipped": formats.number(operation.skipped),
+        "by": operation.created_by,
+        "at": formats.moment(operation.created_at, now=read_clock()),
+        "is_open": state in {"waiting", "running"},
+    }

@@ -1,0 +1,224 @@
+"""Operations on many documents, once for pages, API and commands: a preview, and its execution."""
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.core import signing
+from django.db import connection, transaction
+from django.utils.dateparse import parse_datetime
+
+from jobs.bulk.models import BulkOperation
+from jobs.models import Job, Outcome
+from jobs.queries.reports.asking import check_patterns
+from jobs.queue.chosen import Choice, Operation, count, read_examples
+from jobs.state import journal
+from jobs.verbs.control import MAY_CONTROL
+from nodes.database.clock import read_clock
+from nodes.errors import Invalid, NotAllowed, Refused, Unknown
+from nodes.tasks import book
+from nodes.tasks.models import Task
+
+May = Callable[[str], bool]
+
+# Operations that remove documents are those of an administrator.
+PERMISSIONS: Final = {
+    Operation.RETRY: MAY_CONTROL,
+    Operation.READ_AGAIN: MAY_CONTROL,
+    Operation.DROP: "jobs.delete_job",
+    Operation.FORGET: "jobs.delete_job",
+}
+EFFECTS: Final = {
+    Operation.RETRY: "Failed documents of the present run are due again.",
+    Operation.READ_AGAIN: "Documents of the present run are due again and written again, also if they are unchanged.",
+    Operation.DROP: "Documents leave the outputs and the queue. They can be restored for some days.",
+    Operation.FORGET: "Documents that no output holds leave the queue.",
+}
+_EXAMPLES: Final = 20
+_SALT: Final = "bulk operation"
+# Time for which a preview can be confirmed.
+_VALID: Final = dt.timedelta(hours=1)
+_LONGEST: Final = 1_000
+_FIELDS: Final = ("host", "codes", "pattern", "fetched_before")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A document that an operation would change."""
+
+    identifier: str
+    result: str
+    result_code: str
+    fetched_at: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The documents that an operation would change now. `token` confirms exactly this operation, filter and number."""
+
+    operation: Operation
+    job: Job
+    filter: dict[str, Any]
+    documents: int
+    examples: Sequence[Example]
+    token: str
+
+
+def preview(operation: object, job: object, filter: object, *, may: May) -> Preview:  # noqa: A002 (the word of the API)
+    """
+    Count the documents of a filter, and return examples.
+
+    Raises:
+        Invalid: a part is invalid.
+        Unknown: the job does not exist.
+        NotAllowed: the user may not do this.
+    """
+    wanted = _operation_of(operation, may=may)
+    found = _job_of(job)
+    stored = _checked(filter)
+    choice = choice_of(found.pk, stored)
+    if wanted in {Operation.DROP, Operation.FORGET} and not stored:
+        raise Invalid({"filter": ["Give at least one field of the filter. To remove all documents, delete the job."]})
+    connection.ensure_connection()
+    number = count(connection.connection, wanted, choice)
+    examples = [
+        Example(
+            row.identifier,
+            "" if row.outcome == Outcome.NONE else str(Outcome(row.outcome).label),
+            row.result_code,
+            row.fetched_at,
+        )
+        for row in read_examples(connection.connection, wanted, choice, most=_EXAMPLES)
+    ]
+    token = signing.dumps([wanted.value, found.pk, stored, number], salt=_SALT, compress=True)
+    return Preview(wanted, found, stored, number, examples, token)
+
+
+@transaction.atomic
+def start(token: object, *, may: May, made_by: str) -> BulkOperation:
+    """
+    Schedule the operation of a preview. The filter is evaluated again: no more documents than shown are changed.
+
+    Raises:
+        Invalid: the token is invalid or too old.
+        NotAllowed: the user may not do this.
+        Refused: no document matches, or more than the preview showed.
+    """
+    if not isinstance(token, str):
+        raise Invalid({"token": ["This must be the token of a preview."]})
+    try:
+        operation, job_id, stored, shown = signing.loads(token, salt=_SALT, max_age=_VALID)
+    except signing.BadSignature:
+        raise Invalid({"token": ["This preview is invalid or older than an hour. Make a new one."]}) from None
+    wanted = _operation_of(operation, may=may)
+    job = _job_of(job_id)
+    connection.ensure_connection()
+    now_there = count(connection.connection, wanted, choice_of(job_id, stored))
+    if not now_there:
+        raise Refused("No document matches any more.")
+    if now_there > shown:
+        raise Refused(f"{now_there:,} documents match now, and the preview showed {shown:,}. Make a new preview.")
+    task = book.create(
+        kind="bulk", arguments={"operation": operation, "job": job_id, "filter": stored}, made_by=made_by
+    )
+    made = BulkOperation.objects.create(
+        task=task.pk, operation=operation, job_id=job_id, filter=stored, shown=shown, created_by=made_by
+    )
+    message = f"{operation} of {now_there:,} documents was requested (operation {made.pk})"
+    journal.record(job, kind="bulk operation", message=message, made_by=made_by, now=read_clock())
+    return made
+
+
+def cancel(operation: int, *, may: May, made_by: str) -> BulkOperation:
+    """
+    End an operation after its present chunk.
+
+    Raises:
+        Unknown: it does not exist.
+        Refused: it has ended.
+    """
+    found = BulkOperation.objects.filter(pk=operation).first()
+    if found is None:
+        raise Unknown("operation", operation)
+    _operation_of(found.operation, may=may)
+    book.cancel(found.task, made_by=made_by)
+    return found
+
+
+def state_of(operation: BulkOperation) -> str:
+    """Return the state of an operation."""
+    if operation.ended_at is not None:
+        return "done"
+    task = Task.objects.filter(pk=operation.task).first()
+    if task is None:
+        return "ended early"
+    return "running" if task.started_at is not None else "waiting"
+
+
+def choice_of(job_id: int, stored: dict[str, Any]) -> Choice:
+    """Return the choice of a stored filter."""
+    before = stored.get("fetched_before")
+    return Choice(
+        job_id=job_id,
+        host=stored.get("host", ""),
+        codes=tuple(stored.get("codes", ())),
+        pattern=stored.get("pattern", ""),
+        fetched_before=parse_datetime(before) if before else None,
+    )
+
+
+def _operation_of(name: object, *, may: May) -> Operation:
+    try:
+        wanted = Operation(name)
+    except ValueError:
+        raise Invalid({"operation": [f"Unknown operation. Choose one of {', '.join(Operation)}."]}) from None
+    if not may(PERMISSIONS[wanted]):
+        raise NotAllowed(f"Your role does not permit this operation: {wanted}.")
+    return wanted
+
+
+def _job_of(job: object) -> Job:
+    if not isinstance(job, int) or isinstance(job, bool):
+        raise Invalid({"job": ["This must be the number of a job."]})
+    found = Job.objects.filter(pk=job).first()
+    if found is None:
+        raise Unknown("job", job)
+    return found
+
+
+def _checked(given: object) -> dict[str, Any]:
+    """Return the fields of a filter that are conditions."""
+    if not isinstance(given, dict):
+        raise Invalid({"filter": ["A filter is an object."]})
+    problems: dict[str, list[str]] = {}
+    for name, value in given.items():
+        if name not in _FIELDS:
+            problems[f"filter.{name}"] = [f"Unknown field; known fields: {', '.join(_FIELDS)}."]
+        elif name == "codes":
+            if not isinstance(value, list) or not all(_is_text(code) for code in value) or len(value) > _LONGEST:
+                problems["filter.codes"] = ["This must be a list of result codes."]
+        elif not _is_text(value):
+            problems[f"filter.{name}"] = [f"This must be a text of at most {_LONGEST} characters."]
+    before = given.get("fetched_before")
+    if before and "filter.fetched_before" not in problems:
+        moment = _moment(before)
+        if moment is None or moment.tzinfo is None:
+            problems["filter.fetched_before"] = ["Write a moment with its time zone, such as 2030-01-31T12:00+00:00."]
+    if problems:
+        raise Invalid(problems)
+    stored = {name: value for name, value in given.items() if value}
+    if "pattern" in stored:
+        check_patterns({"filter.pattern": stored["pattern"]})
+    return stored
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST and "\0" not in value
+
+
+def _moment(text: str) -> dt.datetime | None:
+    try:
+        return parse_datetime(text)
+    except ValueError:
+        return None

@@ -1,0 +1,226 @@
+"""
+Documents of a job that an operator chose by a filter: they are counted, and then read again or removed in chunks.
+
+A chunk continues after a key. Its transaction also writes the progress of the operation (`note`), so a chunk counts
+once, whatever is killed. Documents that are claimed by a batch are left alone.
+"""
+
+import datetime as dt
+import enum
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.lifecycle.document import Action, Stage
+from jobs.models.document import Outcome
+from jobs.queue.flushing.outcomes import JobFacts
+from jobs.queue.removing.drop import OutputRemover, drop_unclaimed
+from jobs.queue.sql.order import AGAIN
+from jobs.queue.sql.retrying import retried
+from jobs.queue.sql.rows import named_rows
+from jobs.queue.wake import wake_job, wake_lanes
+
+# Keys that one chunk examines, and documents that it removes.
+_READ_AT_ONCE: Final = 1_000
+_REMOVED_AT_ONCE: Final = 200
+
+
+class Operation(enum.StrEnum):
+    """The operations on chosen documents."""
+
+    RETRY = "retry"
+    READ_AGAIN = "re-read"
+    DROP = "drop"
+    FORGET = "forget"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """
+    A filter of documents of one job; an empty field is no condition.
+
+    `pattern` is a regular expression of PostgreSQL for identifiers. `fetched_before` chooses documents that were last
+    fetched before it, or never.
+    """
+
+    job_id: int
+    host: str = ""
+    codes: Sequence[str] = ()
+    pattern: str = ""
+    fetched_before: dt.datetime | None = None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return the values of the conditions."""
+        return {
+            "job": self.job_id,
+            "host": self.host,
+            "codes": list(self.codes),
+            "pattern": self.pattern,
+            "fetched_before": self.fetched_before,
+        }
+
+
+_ENDED: Final = f"item.run_no = %(run)s AND item.stage = {Stage.DONE:d}"
+_AT_REST: Final = f"item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d}, {Stage.HOPCOUNT_REMOVED:d})"
+# The documents that each operation changes. A denied document has not failed: it is retried if its code is given.
+_OF: Final = {
+    Operation.RETRY: f"""{_ENDED} AND (item.outcome = {Outcome.FAILED:d}
+        OR item.outcome = {Outcome.EXCLUDED:d} AND item.result_code = 'DENIED' AND 'DENIED' = ANY(%(codes)s))""",
+    Operation.READ_AGAIN: _ENDED,
+    Operation.DROP: _AT_REST,
+    # A document that may be in an output keeps its row.
+    Operation.FORGET: f"{_AT_REST} AND NOT item.indexed_before",
+}
+_CHOSEN: Final = """
+item.job_id = %(job)s AND {of}
+   AND (%(codes)s::text[] = '{{}}' OR item.result_code = ANY(%(codes)s))
+   AND (%(pattern)s = '' OR item.identifier ~ %(pattern)s)
+   AND (%(fetched_before)s::timestamptz IS NULL OR item.fetched_at IS NULL OR item.fetched_at < %(fetched_before)s)
+   AND (%(host)s = '' OR item.lane_id IN (SELECT lane.id FROM jobs_lane AS lane JOIN jobs_bin AS bin ON bin.id = lane.bin_id
+                                           WHERE bin.name = %(host)s))
+"""
+_RUN: Final[LiteralString] = "SELECT run_no FROM jobs_job WHERE id = %(job)s"
+_COUNT: Final = "SELECT count(*) FROM jobs_queueitem AS item WHERE {chosen}"
+_EXAMPLES: Final = """
+SELECT item.hash, item.identifier, item.result_code, item.outcome, item.stage, item.fetched_at
+  FROM jobs_queueitem AS item WHERE {chosen} ORDER BY item.hash LIMIT %(most)s
+"""
+# Locks: Job SHARE, so that its run does not change.
+_HOLD: Final[LiteralString] = (
+    "SELECT run_no FROM jobs_job WHERE id = %(job)s AND phase IN ('active', 'inactive') FOR SHARE"
+)
+_NEXT: Final = """
+SELECT item.hash FROM jobs_queueitem AS item
+ WHERE {chosen} AND (%(after)s::uuid IS NULL OR item.hash > %(after)s::uuid) ORDER BY item.hash LIMIT %(most)s
+"""
+# Locks: QueueItem by (hash, job), skipping what is locked.
+_READ_AGAIN: Final = f"""
+WITH chosen AS (
+    SELECT item.hash, item.job_id, item.lane_id, item.run_no, item.outcome, item.result_code FROM jobs_queueitem AS item
+     WHERE item.hash = ANY(%(hashes)s::uuid[]) AND {{chosen}}
+     ORDER BY item.hash, item.job_id
+       FOR NO KEY UPDATE OF item SKIP LOCKED
+), sent AS (
+    UPDATE jobs_queueitem AS item
+       SET stage = {Stage.PENDING:d}, seq = {AGAIN}, check_time = NULL, action = {Action.PROCESS:d}, outcome = 0,
+           result_code = '', failures = 0, failing_since = NULL, losses = 0,
+           version = CASE WHEN %(forgets)s THEN '' ELSE item.version END,
+           validators = CASE WHEN %(forgets)s THEN '' ELSE item.validators END
+      FROM chosen WHERE item.hash = chosen.hash AND item.job_id = chosen.job_id
+    RETURNING chosen.*
+), counted AS (
+    INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+    SELECT job_id, lane_id, run_no, 'stage', {Stage.DONE:d}, outcome, result_code, -count(*) FROM sent
+     GROUP BY job_id, lane_id, run_no, outcome, result_code
+     UNION ALL
+    SELECT job_id, lane_id, run_no, 'stage', {Stage.PENDING:d}, 0, '', count(*) FROM sent
+     GROUP BY job_id, lane_id, run_no
+)
+SELECT count(*) FROM sent
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """
+    The result of a chunk: `changed` documents, and `skipped` ones, which were claimed or locked. `after` is the key to
+    go on from, None at the end.
+    """
+
+    changed: int
+    skipped: int
+    after: uuid.UUID | None
+
+
+class JobMoves(Exception):
+    """The job starts, ends or is deleted: no document of it may be changed now."""
+
+
+# Writes the progress of an operation in the transaction of a chunk.
+Note = Callable[[psycopg.Cursor[Any], Chunk], None]
+
+
+def count(connection: psycopg.Connection[Any], operation: Operation, choice: Choice) -> int:
+    """Return the number of documents that an operation would change now."""
+    with named_rows(connection) as cursor:
+        row = cursor.execute(_COUNT.format(chosen=_chosen(operation)), _facts(cursor, choice)).fetchone()
+        assert row is not None
+        return int(row.count)
+
+
+def read_examples(
+    connection: psycopg.Connection[Any], operation: Operation, choice: Choice, *, most: int
+) -> Sequence[Any]:
+    """Return the first documents that an operation would change now, in the order of their keys."""
+    with named_rows(connection) as cursor:
+        facts = {**_facts(cursor, choice), "most": most}
+        return cursor.execute(_EXAMPLES.format(chosen=_chosen(operation)), facts).fetchall()
+
+
+@retried
+def change_some(
+    connection: psycopg.Connection[Any],
+    operation: Operation,
+    choice: Choice,
+    *,
+    after: uuid.UUID | None,
+    most: int,
+    job: JobFacts,
+    carries: bool,
+    outputs: OutputRemover,
+    keeps_history: bool,
+    now: dt.datetime,
+    note: Note,
+) -> Chunk:
+    """
+    Change the next documents, at most `most`, and write the progress with `note` in the same transaction.
+
+    Raises:
+        JobMoves: the job is in a transition.
+        OutputError: an output refused: nothing was changed.
+    """
+    reads = operation in {Operation.RETRY, Operation.READ_AGAIN}
+    at_once = min(most, _READ_AT_ONCE if reads else _REMOVED_AT_ONCE)
+    lanes: frozenset[int] = frozenset()
+    with connection.transaction(), named_rows(connection) as cursor:
+        held: Any = cursor.execute(_HOLD, {"job": choice.job_id}).fetchone()
+        if held is None or held.run_no != job.run_no:
+            raise JobMoves(f"Job {choice.job_id} starts, ends or is deleted now.")
+        facts = {**choice.values, "run": held.run_no, "after": after, "most": at_once}
+        hashes = [row.hash for row in cursor.execute(_NEXT.format(chosen=_chosen(operation)), facts)]
+        changed = 0
+        if hashes and reads:
+            facts |= {"hashes": hashes, "forgets": operation is Operation.READ_AGAIN}
+            row: Any = cursor.execute(_READ_AGAIN.format(chosen=_chosen(operation)), facts).fetchone()
+            changed = row.count
+        elif hashes:
+            dropped = drop_unclaimed(
+                cursor,
+                hashes=hashes,
+                job=job,
+                carries=carries,
+                outputs=outputs if operation is Operation.DROP else None,
+                keeps_history=keeps_history,
+                now=now,
+            )
+            changed, lanes = dropped.dropped, dropped.lanes
+        chunk = Chunk(changed, len(hashes) - changed, hashes[-1] if len(hashes) == at_once else None)
+        note(cursor, chunk)
+    if chunk.changed and reads:
+        wake_job(connection, job_id=choice.job_id, now=now)
+    elif lanes:
+        wake_lanes(connection, lanes, now=now)
+    return chunk
+
+
+def _chosen(operation: Operation) -> str:
+    return _CHOSEN.format(of=_OF[operation])
+
+
+def _facts(cursor: psycopg.Cursor[Any], choice: Choice) -> dict[str, Any]:
+    row: Any = cursor.execute(_RUN, {"job": choice.job_id}).fetchone()
+    return {**choice.values, "run": row.run_no if row else 0}

@@ -1,0 +1,40 @@
+"""Settings of exports, and of the retention of journals and nodes."""
+
+from typing import Final
+
+from nodes.settings.declaration import Applies, Setting
+from nodes.settings.kinds import Text, WholeNumber
+
+KEEP_JOURNALS: Final = Setting(
+    path="crawl.keep_journals",
+    environment="CRAWLCTL_KEEP_JOURNALS",
+    kind=WholeNumber(most=36_500, unit="days"),
+    default=0,
+    meaning="Retention of the journals of jobs. With 0, they are never deleted.",
+    applies=Applies.AT_ONCE,
+)
+KEEP_NODES: Final = Setting(
+    path="cluster.keep_nodes",
+    environment="CRAWLCTL_KEEP_NODES",
+    kind=WholeNumber(least=1, most=3_650, unit="days"),
+    default=14,
+    meaning="Retention of ended nodes, with their events, requests and terms.",
+    applies=Applies.AT_ONCE,
+)
+EXPORTS: Final = Setting(
+    path="exports.directory",
+    environment="CRAWLCTL_EXPORTS",
+    kind=Text(),
+    default="",
+    meaning="Directory of the files of exports, which all machines with task workers or a web server share. If empty, it is `exports` below `CRAWLCTL_VAR`.",
+)
+KEEP_EXPORTS: Final = Setting(
+    path="exports.keep",
+    environment="CRAWLCTL_KEEP_EXPORTS",
+    kind=WholeNumber(least=1, most=3_650, unit="days"),
+    default=7,
+    meaning="Retention of exports and their files, from the end of the export.",
+    applies=Applies.AT_NEXT_START,
+)
+
+SETTINGS: Final = (KEEP_JOURNALS, KEEP_NODES, EXPORTS, KEEP_EXPORTS)

@@ -1,0 +1,355 @@
+"""Operations on many documents change what was shown, in chunks, exactly once, and never a claimed document."""
+
+import itertools
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from crawlctl.access.roles import ADMINISTRATOR, OPERATOR
+from jobs.bulk import kinds, verbs
+from jobs.bulk.models import BulkOperation
+from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Phase
+from jobs.loops.restoring import work_off
+from jobs.models import Batch, IndexedDocument, Job, JobEvent, Outcome, QueueItem, SearchDocument
+from jobs.queue import chosen
+from jobs.queue.chosen import JobMoves
+from jobs.verbs import restoring
+from nodes.errors import Invalid, Refused
+from nodes.tasks.context import TaskContext
+from nodes.tasks.models import Task
+from tests.integration.test_against_an_oracle import UNSOUND
+from tests.integration.test_queue_flush import OneWorker
+from tests.support.api import assert_problem, client_of
+from tests.support.cluster import NOON, seconds
+from tests.support.factories import make_documents, make_output
+from tests.support.guarded_site import GuardedSite
+from tests.support.processes import held_by
+
+FAILED = {"stage": Stage.DONE, "outcome": Outcome.FAILED}
+FINE = {"stage": Stage.DONE, "outcome": Outcome.INDEXED, "result_code": "200", "version": "1:a", "validators": "e"}
+
+
+@pytest.fixture
+def crawl(connection):
+    made = OneWorker(connection)
+    make_documents(made.lane, ["broken"], result_code="500", failures=3, fetched_at=NOON, **FAILED)
+    make_documents(made.lane, ["absent"], result_code="404", fetched_at=NOON + seconds(60), **FAILED)
+    make_documents(made.lane, ["fine"], fetched_at=NOON, **FINE)
+    return made
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "out.jsonl"
+
+
+@pytest.fixture
+def site(connection, world, file):
+    site = GuardedSite(connection, world, guard_percent=None, outputs=[make_output(file)])
+    site.run()
+    return site
+
+
+def may(_permission):
+    return True
+
+
+def show(operation, job, **filter_):
+    return verbs.preview(operation, job, filter_, may=may)
+
+
+def begin(operation, job, **filter_):
+    return verbs.start(show(operation, job, **filter_).token, may=may, made_by="a test")
+
+
+def work(operation, *, retry=0, is_cancelled=lambda: False):
+    context = TaskContext(task=operation.task, group="generic", retry_number=retry, is_cancelled=is_cancelled)
+    kinds.carry_out(context, {})
+    operation.refresh_from_db()
+    return operation
+
+
+def names(**facts):
+    return {item.identifier.rpartition("/")[2] for item in QueueItem.objects.filter(**facts)}
+
+
+def assert_is_sound(connection):
+    for about, query in UNSOUND.items():
+        assert connection.execute(query).fetchall() == [], about
+
+
+@pytest.mark.parametrize(
+    ("filter_", "found"),
+    [
+        ({}, {"broken", "absent"}),
+        ({"codes": ["500"]}, {"broken"}),
+        ({"pattern": "absent$"}, {"absent"}),
+        ({"host": "a.example"}, {"broken", "absent"}),
+        ({"host": "b.example"}, set()),
+        ({"fetched_before": (NOON + seconds(30)).isoformat()}, {"broken"}),
+    ],
+)
+def test_a_filter_is_shown_and_then_retried(crawl, filter_, found):
+    shown = show("retry", crawl.job.pk, **filter_)
+
+    assert shown.documents == len(found)
+    assert {example.identifier.rpartition("/")[2] for example in shown.examples} == found
+    if found:
+        done = work(begin("retry", crawl.job.pk, **filter_))
+        assert (done.changed, done.skipped, verbs.state_of(done)) == (len(found), 0, "done")
+    assert names(stage=Stage.PENDING) == found
+
+
+def test_documents_that_are_read_again_are_read_as_new(crawl):
+    work(begin("re-read", crawl.job.pk, codes=["200"]))
+
+    (document,) = QueueItem.objects.filter(stage=Stage.PENDING)
+    assert (document.identifier.rpartition("/")[2], document.version, document.validators) == ("fine", "", "")
+    assert set(crawl.claim()) == {"fine"}
+
+
+def test_counts_of_documents_follow_an_operation(crawl):
+    work(begin("retry", crawl.job.pk))
+
+    rows = crawl.connection.execute("SELECT stage, code, amount FROM jobs_counterdelta WHERE amount <> 0").fetchall()
+    assert sorted(rows) == [(Stage.PENDING, "", 2), (Stage.DONE, "404", -1), (Stage.DONE, "500", -1)]
+
+
+@pytest.mark.parametrize("kill_at", range(1, 5))
+def test_a_killed_operation_changes_each_document_once(crawl, kill_at, monkeypatch):
+    monkeypatch.setattr(chosen, "_READ_AT_ONCE", 3)
+    make_documents(crawl.lane, [f"more{number}" for number in range(8)], result_code="500", **FAILED)
+    operation = begin("retry", crawl.job.pk)
+    calls = itertools.count(1)
+    note = kinds._note
+
+    class Killed(BaseException):
+        pass
+
+    def dying(cursor, operation, chunk):
+        number = next(calls)
+        if number == kill_at:
+            raise Killed
+        note(cursor, operation, chunk)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kinds, "_note", dying)
+        with pytest.raises(Killed):
+            work(operation)
+    operation.refresh_from_db()
+    assert operation.changed == QueueItem.objects.filter(stage=Stage.PENDING).count() == 3 * (kill_at - 1)
+
+    done = work(operation, retry=1)
+
+    assert (done.changed, done.attempt, len(names(stage=Stage.PENDING))) == (10, 2, 10)
+    amounts = crawl.connection.execute("SELECT sum(amount) FROM jobs_counterdelta WHERE stage = 0").fetchone()
+    assert amounts == (10,)
+
+
+def test_an_attempt_that_was_given_up_changes_nothing(crawl):
+    operation = begin("retry", crawl.job.pk)
+    context = TaskContext(task=operation.task, group="generic")
+    old = kinds._begin(context)
+    BulkOperation.objects.update(attempt=2)
+
+    with pytest.raises(kinds.AnotherAttempt):
+        chosen.change_some(
+            crawl.connection,
+            chosen.Operation.RETRY,
+            verbs.choice_of(crawl.job.pk, {}),
+            after=None,
+            most=10,
+            job=kinds._facts_of(crawl.job.pk)[0],
+            carries=False,
+            outputs=None,
+            keeps_history=True,
+            now=NOON,
+            note=lambda cursor, chunk: kinds._note(cursor, old, chunk),
+        )
+
+    assert names(stage=Stage.PENDING) == set()
+
+
+def test_no_more_documents_than_shown_are_changed(crawl):
+    operation = begin("retry", crawl.job.pk)
+    make_documents(crawl.lane, [f"later{number}" for number in range(20)], result_code="500", **FAILED)
+
+    assert work(operation).changed == 2
+    assert len(names(stage=Stage.PENDING)) == 2
+
+
+def test_a_preview_with_fewer_documents_than_there_are_now_is_refused(crawl):
+    shown = show("retry", crawl.job.pk)
+    make_documents(crawl.lane, ["later"], result_code="500", **FAILED)
+
+    with pytest.raises(Refused, match="3 documents match now, and the preview showed 2"):
+        verbs.start(shown.token, may=may, made_by="a test")
+    assert not Task.objects.exists()
+
+
+def test_a_forged_preview_is_refused(crawl):
+    with pytest.raises(Invalid):
+        verbs.start(show("retry", crawl.job.pk).token + "x", may=may, made_by="a test")
+
+
+def test_a_job_in_a_transition_is_left_for_a_later_attempt(crawl):
+    operation = begin("retry", crawl.job.pk)
+    Job.objects.update(phase=Phase.SHUTTING_DOWN)
+
+    with pytest.raises(JobMoves):
+        work(operation)
+
+    Job.objects.update(phase=Phase.INACTIVE)
+    assert work(operation, retry=1).changed == 2
+
+
+def test_a_cancelled_operation_stops(crawl):
+    operation = begin("retry", crawl.job.pk)
+
+    work(operation, is_cancelled=lambda: True)
+
+    assert names(stage=Stage.PENDING) == set()
+    assert operation.ended_at is None
+
+
+def test_dropped_documents_leave_outputs_and_come_back(site, file):
+    connection = site.cluster.connection
+    everything = site.held
+    texts = SearchDocument.objects.count()
+
+    done = work(begin("drop", site.job_id, pattern="page"))
+
+    dropped = {name for name in everything if "page" in name}
+    assert (done.changed, done.skipped) == (len(dropped), 0)
+    assert dropped
+    assert site.held == everything - dropped
+    assert held_by(file) == {f"scripted://here/{name}" for name in everything - dropped}
+    assert not QueueItem.objects.filter(identifier__contains="page").exists()
+    assert_is_sound(connection)
+
+    back = work_off(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
+
+    assert (back.restored, back.unread) == (len(dropped), 0)
+    assert site.held == everything
+    assert SearchDocument.objects.count() == texts
+    assert_is_sound(connection)
+    causes = connection.execute("SELECT DISTINCT cause FROM jobs_tombstone").fetchall()
+    assert causes == []
+
+
+def test_tombstones_name_the_order_of_an_operator(site):
+    work(begin("drop", site.job_id, pattern="page"))
+
+    causes = site.cluster.connection.execute("SELECT DISTINCT cause FROM jobs_tombstone").fetchall()
+    assert causes == [("dropped",)]
+
+
+def test_a_claimed_document_is_skipped_by_a_drop(crawl):
+    make_documents(crawl.lane, ["due"], stage=Stage.PENDING, seq=1)
+    (claimed,) = crawl.claim().values()
+    assert Batch.objects.exists()
+
+    operation = begin("drop", crawl.job.pk, pattern="example")
+    work(operation)
+
+    assert names() == {"due"}
+    assert QueueItem.objects.get().batch_id == claimed.batch_id
+    # The fixture counted none of its three documents.
+    left = crawl.connection.execute("SELECT sum(amount) FROM jobs_counterdelta WHERE stage = 2").fetchone()
+    assert left == (-3,)
+
+
+def test_a_document_that_another_job_has_claimed_is_skipped(crawl):
+    document = QueueItem.objects.get(identifier__endswith="fine")
+    make_documents(crawl.lane, ["due"], stage=Stage.PENDING, seq=1)
+    crawl.claim()
+    QueueItem.objects.create(
+        hash=document.hash,
+        job_id=document.job_id + 1_000,
+        lane=crawl.lane,
+        identifier=document.identifier,
+        stage=Stage.ACTIVE,
+        batch=Batch.objects.get(),
+        run_no=1,
+    )
+
+    work(begin("drop", crawl.job.pk, pattern="fine"))
+
+    assert QueueItem.objects.filter(hash=document.hash, job=crawl.job).exists()
+
+
+def test_forget_leaves_documents_of_outputs(site):
+    never = QueueItem.objects.filter(identifier__contains="page").order_by("hash").first()
+    QueueItem.objects.filter(hash=never.hash).update(indexed_before=False)
+    IndexedDocument.objects.filter(hash=never.hash).delete()
+    held = IndexedDocument.objects.count()
+
+    done = work(begin("forget", site.job_id, pattern="page"))
+
+    assert done.changed == 1
+    assert not QueueItem.objects.filter(hash=never.hash).exists()
+    assert IndexedDocument.objects.count() == held
+
+
+def test_removals_need_a_filter_and_an_administrator(crawl):
+    with pytest.raises(Invalid):
+        show("drop", crawl.job.pk)
+    wanted = {"operation": "drop", "job": crawl.job.pk, "filter": {"pattern": "x"}}
+
+    assert_problem(client_of(OPERATOR).post("/api/v1/bulk/preview/", wanted, format="json"), 403, "permission_denied")
+    assert client_of(ADMINISTRATOR).post("/api/v1/bulk/preview/", wanted, format="json").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("filter_", "field"),
+    [
+        ({"pattern": "("}, "filter.pattern"),
+        ({"age": 3}, "filter.age"),
+        ({"codes": "500"}, "filter.codes"),
+        ({"fetched_before": "yesterday"}, "filter.fetched_before"),
+    ],
+)
+def test_an_invalid_filter_is_named(crawl, filter_, field):
+    wanted = {"operation": "retry", "job": crawl.job.pk, "filter": filter_}
+
+    answer = client_of(OPERATOR).post("/api/v1/bulk/preview/", wanted, format="json")
+
+    assert_problem(answer, 400, "invalid", fields={field})
+
+
+def test_an_operation_is_shown_confirmed_and_cancelled_by_api(crawl):
+    operator = client_of(OPERATOR)
+    wanted = {"operation": "retry", "job": crawl.job.pk, "filter": {"codes": ["500"]}}
+
+    shown = operator.post("/api/v1/bulk/preview/", wanted, format="json").json()
+    made = operator.post("/api/v1/bulk/", {"token": shown["token"]}, format="json")
+
+    assert (shown["documents"], shown["examples"][0]["result_code"]) == (1, "500")
+    assert (made.status_code, made.json()["state"]) == (201, "waiting")
+    assert JobEvent.objects.filter(kind="bulk operation").exists()
+    assert operator.post(f"/api/v1/bulk/{made.json()['id']}/cancel/").json()["state"] == "ended early"
+
+
+def test_a_command_shows_documents_and_changes_nothing(crawl, capsys):
+    call_command("bulk", "retry", crawl.job.name, "--code", "500")
+
+    assert "retry: 1 documents" in capsys.readouterr().out
+    assert not BulkOperation.objects.exists()
+    with pytest.raises(CommandError):
+        call_command("bulk", "retry", "no such job")
+
+
+def test_an_operation_is_shown_and_confirmed_on_pages(crawl):
+    operator = client_of(OPERATOR)
+    asked = f"/jobs/{crawl.job.pk}/bulk/?operation=retry&codes=500"
+
+    page = operator.get(asked)
+    token = page.context["preview"].token
+    answer = operator.post(f"/jobs/{crawl.job.pk}/bulk/start/", {"token": token}, format="multipart")
+
+    assert "broken" in page.content.decode()
+    assert answer.status_code == 302
+    assert work(BulkOperation.objects.get()).changed == 1
+    assert "done" in operator.get(f"/jobs/{crawl.job.pk}/bulk/").content.decode()
+    assert operator.get(f"/jobs/{crawl.job.pk}/bulk/?operation=drop&pattern=x").context["preview"] is None
