@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import psycopg
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models.functions import Now
 
 from jobs.bulk import verbs
@@ -18,6 +18,7 @@ from jobs.queue.flushing.hops import rules_of
 from jobs.queue.flushing.outcomes import JobFacts
 from jobs.queue.removing.tombstones import DROPPED
 from jobs.settings.table import KEEP_HISTORY
+from nodes.database.address import database_dsn
 from nodes.database.clock import read_clock
 from nodes.settings.running import current
 from nodes.tasks.context import TaskContext
@@ -47,7 +48,13 @@ def carry_out(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, 
     operation = _begin(context)
     if operation is None:
         return None
-    connection.ensure_connection()
+    # Not Django's connection, whose JSON is text.
+    with psycopg.connect(database_dsn(), autocommit=True) as connection:
+        _change_all(context, operation, connection)
+    return {"operation": operation.pk, "changed": operation.changed, "skipped": operation.skipped}
+
+
+def _change_all(context: TaskContext, operation: BulkOperation, connection: psycopg.Connection[Any]) -> None:
     wanted, choice = Operation(operation.operation), verbs.choice_of(operation.job_id, operation.filter)
     outputs = JobOutputs(cause=DROPPED)
     while operation.ended_at is None and not context.is_cancelled():
@@ -56,9 +63,9 @@ def carry_out(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, 
         if left <= 0:
             _end(operation)
             break
-        job, carries = _facts_of(operation.job_id)
+        job, carries = _facts_of(connection, operation.job_id)
         change_some(
-            connection.connection,
+            connection,
             wanted,
             choice,
             after=operation.cursor,
@@ -71,7 +78,6 @@ def carry_out(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, 
             note=lambda cursor, chunk: _note(cursor, operation, chunk),
         )
         operation.refresh_from_db()
-    return {"operation": operation.pk, "changed": operation.changed, "skipped": operation.skipped}
 
 
 @transaction.atomic
@@ -102,9 +108,9 @@ def _note(cursor: psycopg.Cursor[Any], operation: BulkOperation, chunk: Chunk) -
         raise AnotherAttempt(f"Another attempt carries out operation {operation.pk}.")
 
 
-def _facts_of(job_id: int) -> tuple[JobFacts, bool]:
+def _facts_of(connection: psycopg.Connection[Any], job_id: int) -> tuple[JobFacts, bool]:
     """Return the facts of a job that its removals need, and whether its documents carry data."""
-    row = read_job(connection.connection, job_id=job_id)
+    row = read_job(connection, job_id=job_id)
     if row is None:
         raise JobMoves(f"Job {job_id} no longer exists.")
     facts = JobFacts(

@@ -170,7 +170,7 @@ def choice_of(job_id: int, stored: dict[str, Any]) -> Choice:
 
 def _operation_of(name: object, *, may: May) -> Operation:
     try:
-        wanted = Operation(name)
+        wanted = Operation(str(name))
     except ValueError:
         raise Invalid({"operation": [f"Unknown operation. Choose one of {', '.join(Operation)}."]}) from None
     if not may(PERMISSIONS[wanted]):

@@ -160,7 +160,7 @@ def test_an_attempt_that_was_given_up_changes_nothing(crawl):
             verbs.choice_of(crawl.job.pk, {}),
             after=None,
             most=10,
-            job=kinds._facts_of(crawl.job.pk)[0],
+            job=kinds._facts_of(crawl.connection, crawl.job.pk)[0],
             carries=False,
             outputs=None,
             keeps_history=True,

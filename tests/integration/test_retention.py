@@ -87,6 +87,7 @@ def test_each_subject_has_a_built_in_template():
     assert sorted(template.arguments["subject"] for template in templates) == sorted(SUBJECTS)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_page_api_and_command_show_and_schedule_a_cleaning(settings, capsys):
     keep(settings, keep_journals=30)
     write_journal(90)
