@@ -77,7 +77,8 @@ def _change_all(context: TaskContext, operation: BulkOperation, connection: psyc
             now=read_clock(),
             note=lambda cursor, chunk: _note(cursor, operation, chunk),
         )
-        operation.refresh_from_db()
+        # Without the number of the attempt: it is the fence of this one.
+        operation.refresh_from_db(fields=["cursor", "changed", "skipped", "ended_at"])
 
 
 @transaction.atomic
