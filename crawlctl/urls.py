@@ -17,7 +17,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("metrics", MetricsView.as_view(), name="metrics"),
     path("cluster/drills/", drills, name="drills"),
     path("cluster/jobs/", include("nodes.distributed.pages.urls")),
-    path("notifications/", include("jobs.notices.pages.urls")),
+    path("tasks/", include("nodes.tasks.pages.urls")),
     path("login/", LoginPage.as_view(), name="login"),
     path("jobs/<int:job_id>/bulk/", include("jobs.bulk.urls")),
     path("retention/", include("jobs.retention.urls")),

@@ -5,6 +5,7 @@ from typing import Final
 
 from jobs.ui import topics as of_the_crawl
 from nodes.distributed.pages import topics as of_distributed_jobs
+from nodes.tasks.pages import topics as of_tasks
 from nodes.web.screens import Record
 from nodes.web.topics import TopicUnknown
 
@@ -12,6 +13,7 @@ from nodes.web.topics import TopicUnknown
 _APPLICATIONS: Final[tuple[tuple[Callable[[str], bool], Callable[[str], Record]], ...]] = (
     (of_the_crawl.is_topic, of_the_crawl.read_screen),
     (of_distributed_jobs.is_topic, of_distributed_jobs.read_screen),
+    (of_tasks.is_topic, of_tasks.read_screen),
 )
 
 

@@ -18,6 +18,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import Invalid
 from nodes.tasks import book, kinds
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
+from nodes.tasks.queries import STATES
 from nodes.tasks.retrying import Why
 from nodes.tasks.schedules import next_moments, read_schedule
 from nodes.tasks.statistics import read_statistics
@@ -151,19 +152,36 @@ class WhenSerializer(StrictSerializer):
     at = serializers.DateTimeField(required=False, allow_null=True, help_text="Without one, the task is due now.")
 
 
-class ManySerializer(StrictSerializer):
-    """Choice of archived tasks. At least one filter is needed."""
+class SomeTasksSerializer(StrictSerializer):
+    """Choice of tasks. At least one filter is needed."""
 
     kind = serializers.CharField(required=False, max_length=200)
     group = serializers.CharField(required=False, max_length=64)
     tag = serializers.CharField(required=False, max_length=64)
-    why = serializers.ChoiceField([why.value for why in Why], required=False)
-    since = serializers.DateTimeField(required=False, help_text="Tasks that ended at this moment or later.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if not attrs:
-            raise serializers.ValidationError("Give at least one filter: kind, group, tag, why or since.")
+            raise serializers.ValidationError(f"Give at least one filter: {', '.join(self.fields)}.")
         return attrs
+
+
+class ManyScheduledSerializer(SomeTasksSerializer):
+    """Choice of scheduled tasks. At least one filter is needed."""
+
+    state = serializers.ChoiceField(list(STATES), required=False)
+
+
+class ManySerializer(SomeTasksSerializer):
+    """Choice of archived tasks. At least one filter is needed."""
+
+    why = serializers.ChoiceField([why.value for why in Why], required=False)
+    since = serializers.DateTimeField(required=False, help_text="Tasks that ended at this moment or later.")
+
+
+class NumberOfCancelledSerializer(serializers.Serializer[Any]):
+    """Number of cancelled tasks."""
+
+    cancelled = serializers.IntegerField(help_text="Waiting tasks that were archived, and running ones asked to end.")
 
 
 class NumberSerializer(serializers.Serializer[Any]):
@@ -269,13 +287,6 @@ class StatisticsQuery(StrictSerializer):
     at = serializers.DateTimeField(required=False)
 
 
-_STATES: Final[dict[str, dict[str, Any]]] = {
-    "waiting": {"worker": None},
-    "assigned": {"worker__isnull": False, "started_at": None},
-    "running": {"started_at__isnull": False},
-}
-
-
 @extend_schema_view(
     list=extend_schema(description="List scheduled tasks, oldest first."),
     retrieve=extend_schema(description="Return one scheduled task. An ended one is in `/api/v1/archived-tasks/`."),
@@ -287,6 +298,7 @@ class TaskView(mixins.RetrieveModelMixin, ListingView):
         "retrieve": "tasks.view_task",
         "create": "tasks.run_task",
         "cancel": "tasks.run_task",
+        "cancel_many": "tasks.run_task",
     }
     queryset = Task.objects.all()
     serializer_class = TaskSerializer
@@ -296,7 +308,7 @@ class TaskView(mixins.RetrieveModelMixin, ListingView):
     lookup_value_regex = _ID
 
     def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
-        queryset = queryset.filter(**_STATES.get(query.pop("state", ""), {}))
+        queryset = queryset.filter(**STATES.get(query.pop("state", ""), {}))
         return super().narrowed(_tagged(queryset, query), query)
 
     @extend_schema(description="Schedule a task.", request=NewTaskSerializer, responses={201: TaskSerializer})
@@ -314,6 +326,18 @@ class TaskView(mixins.RetrieveModelMixin, ListingView):
     def cancel(self, request: Request, pk: str) -> Response:
         is_archived = book.cancel(int(pk), made_by=_name(request))
         return Response({"task": int(pk), "is_archived": is_archived})
+
+    @extend_schema(
+        operation_id="tasks_cancel_many",
+        description=f"Cancel scheduled tasks, the oldest first, at most {book.MOST_CANCELLED}.",
+        request=ManyScheduledSerializer,
+        responses={200: NumberOfCancelledSerializer},
+    )
+    @action(detail=False, methods=["post"], url_path="cancel", url_name="cancel-many")
+    def cancel_many(self, request: Request) -> Response:
+        wanted = read_body(ManyScheduledSerializer, request)
+        chosen = _tagged(Task.objects.filter(**STATES.get(wanted.pop("state", ""), {})), wanted)
+        return Response({"cancelled": book.cancel_all(chosen.filter(**wanted), made_by=_name(request))})
 
 
 @extend_schema_view(

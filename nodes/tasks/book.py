@@ -26,8 +26,9 @@ from nodes.tasks.schedules import Schedule, next_moment, read_schedule
 ARCHIVED: Final = "archived-task"
 _MOST_TAGS: Final = 50
 _LONGEST_URN: Final = 200
-# Archived tasks that one request reschedules at most.
+# Archived tasks that one request reschedules at most, and scheduled tasks that one request cancels at most.
 MOST_RESCHEDULED: Final = 10_000
+MOST_CANCELLED: Final = 10_000
 _CHUNK: Final = 500
 
 
@@ -111,6 +112,36 @@ def cancel(task: int, *, made_by: str) -> bool:
     record_request(f"{made_by} cancelled task {task} ({found.kind})", made_by=made_by)
     _notify()
     return True
+
+
+def cancel_all(tasks: QuerySet[Task], *, made_by: str) -> int:
+    """Cancel these scheduled tasks, the oldest first, up to a limit. Return how many were archived or asked to end."""
+    number = 0
+    chosen = list(tasks.order_by("id").values_list("pk", flat=True)[:MOST_CANCELLED])
+    for start in range(0, len(chosen), _CHUNK):
+        number += _cancel_some(chosen[start : start + _CHUNK], made_by=made_by)
+    return number
+
+
+@transaction.atomic
+def _cancel_some(chosen: list[int], *, made_by: str) -> int:
+    # A task that ended meanwhile is no longer found, and stays as it ended.
+    found = list(Task.objects.filter(pk__in=chosen).order_by("id").select_for_update())
+    if not found:
+        return 0
+    running = [task.pk for task in found if task.started_at is not None]
+    Task.objects.filter(pk__in=running).update(cancelled_by=made_by)
+    with connection.cursor() as cursor:
+        for task in found:
+            if task.started_at is None:
+                cursor.execute(endings.ARCHIVE, {"task": task.pk, "why": Why.CANCELLED.value, "result": None})
+    record_request(
+        f"{made_by} cancelled {len(found)} {'task' if len(found) == 1 else 'tasks'}",
+        made_by=made_by,
+        tasks=[task.pk for task in found],
+    )
+    _notify()
+    return len(found)
 
 
 def reschedule(task: int, *, at: dt.datetime | None = None, made_by: str) -> Task:

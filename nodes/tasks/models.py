@@ -1,10 +1,13 @@
 """The tables of background tasks: scheduled and archived tasks, templates, the roster of workers, and events."""
 
+import datetime as dt
+
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import DurationField, ExpressionWrapper, F, Q
 from django.db.models.functions import Now
+from django.db.models.lookups import GreaterThan
 from django.utils.translation import gettext_lazy as _
 
 from nodes.tasks.decisions import ANY
@@ -13,6 +16,9 @@ from nodes.tasks.retrying import Why
 GENERIC = "generic"
 # Plain strings, so that a migration keeps its values and imports none of today's code.
 _WHYS = sorted(why.value for why in Why)
+# Duration of the last attempt, and the condition of slow tasks.
+EXECUTION = ExpressionWrapper(F("last_ended_at") - F("last_started_at"), output_field=DurationField())
+IS_SLOW = Q(GreaterThan(EXECUTION, dt.timedelta(seconds=5)))
 
 
 class TaskWorker(models.Model):
@@ -130,6 +136,8 @@ class ArchivedTask(TaskFacts):
         constraints = (models.CheckConstraint(condition=Q(why__in=_WHYS), name="archived_task_why_is_known"),)
         indexes = (
             models.Index(fields=["archived_at"], name="archived_task_oldest"),
+            models.Index(fields=["archived_at"], condition=IS_SLOW, name="archived_task_slow"),
+            models.Index(fields=["archived_at"], condition=Q(attempts__gt=1), name="archived_task_often_tried"),
             models.Index(fields=["group", "-id"], name="archived_task_of_group"),
             models.Index(fields=["kind", "-id"], name="archived_task_of_kind"),
             models.Index(fields=["why", "-id"], name="archived_task_why"),

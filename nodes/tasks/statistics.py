@@ -7,17 +7,15 @@ from typing import Any, Final
 from django.db.models import Avg, Case, Count, DurationField, ExpressionWrapper, F, Q, QuerySet, Value, When
 
 from nodes.database.clock import read_clock
-from nodes.tasks.models import ArchivedTask, Task, TaskWorker
+from nodes.tasks.models import EXECUTION, IS_SLOW, ArchivedTask, Task, TaskWorker
 
 # Age from which a due task counts as a zombie: no worker takes its group.
 ZOMBIE_AFTER: Final = dt.timedelta(days=1)
 _THROUGHPUT: Final = dt.timedelta(minutes=1)
 _AVERAGES: Final = dt.timedelta(hours=1)
 _RECENT: Final = dt.timedelta(days=1)
-_SLOW: Final = dt.timedelta(seconds=5)
 
 _LATENCY: Final = ExpressionWrapper(F("last_started_at") - F("last_due_at"), output_field=DurationField())
-_EXECUTION: Final = ExpressionWrapper(F("last_ended_at") - F("last_started_at"), output_field=DurationField())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +55,7 @@ def read_statistics(*, group: str = "", at: dt.datetime | None = None) -> Statis
     ended = archived.filter(archived_at__gt=moment - _THROUGHPUT, archived_at__lte=moment).count()
     averages = archived.filter(
         archived_at__gt=moment - _AVERAGES, archived_at__lte=moment, last_started_at__isnull=False
-    ).aggregate(latency=Avg(_LATENCY), execution_time=Avg(_EXECUTION))
+    ).aggregate(latency=Avg(_LATENCY), execution_time=Avg(EXECUTION))
     return Statistics(
         at=moment,
         group=group,
@@ -69,16 +67,19 @@ def read_statistics(*, group: str = "", at: dt.datetime | None = None) -> Statis
     )
 
 
-def slow_tasks(*, limit: int = 20) -> QuerySet[ArchivedTask]:
-    """Return tasks of the last day that ran for more than five seconds, the newest first."""
-    recent = ArchivedTask.objects.filter(archived_at__gt=read_clock() - _RECENT).annotate(execution_time=_EXECUTION)
-    return recent.filter(execution_time__gt=_SLOW).order_by("-id")[:limit]
+def slow_tasks(*, limit: int = 20, group: str = "") -> QuerySet[ArchivedTask]:
+    """Return tasks of the last day that ran for more than five seconds, the last ended first."""
+    return _recent(group).filter(IS_SLOW).order_by("-archived_at")[:limit]
 
 
-def tasks_often_tried(*, limit: int = 20) -> QuerySet[ArchivedTask]:
-    """Return tasks of the last day that needed several attempts, the newest first."""
-    recent = ArchivedTask.objects.filter(archived_at__gt=read_clock() - _RECENT, attempts__gt=1)
-    return recent.order_by("-id")[:limit]
+def tasks_often_tried(*, limit: int = 20, group: str = "") -> QuerySet[ArchivedTask]:
+    """Return tasks of the last day that needed several attempts, the last ended first."""
+    return _recent(group).filter(attempts__gt=1).order_by("-archived_at")[:limit]
+
+
+def _recent(group: str) -> QuerySet[ArchivedTask]:
+    recent = ArchivedTask.objects.filter(archived_at__gt=read_clock() - _RECENT)
+    return recent.filter(group=group) if group else recent
 
 
 def count_scheduled() -> dict[tuple[str, ...], int]:

@@ -1,8 +1,8 @@
 """
 Measures background tasks beside a large archive: `python -m tests.benchmarks.tasks`.
 
-The archive has a million tasks. The report shows the time of each list of the API, with and without filters, of the
-statistics, and of one cycle that assigns 1,000 tasks to 1,000 workers. The exit code is non-zero above the limits.
+The archive has a million tasks. The report shows the time of each list of the API and each page, with and without
+filters, of the statistics, and of one cycle that assigns 1,000 tasks to 1,000 workers. The exit code is non-zero above the limits.
 """
 
 import argparse
@@ -56,6 +56,24 @@ _ADDRESSES: Final = (
     "/api/v1/task-workers/",
     "/api/v1/task-statistics/",
     "/api/v1/task-statistics/?group=group-7",
+    "/tasks/",
+    "/tasks/?group=group-7",
+    "/tasks/scheduled/",
+    "/tasks/scheduled/?group=group-7&kind=sleep",
+    "/tasks/archived/",
+    "/tasks/archived/?group=group-7",
+    "/tasks/archived/?kind=kind-3",
+    "/tasks/archived/?why=tried-too-many-times",
+    "/tasks/archived/?tag=tag-7",
+    "/tasks/archived/?group=group-7&why=tried-too-many-times",
+    "/tasks/archived/?group=nothing",
+    "/tasks/archived/?why=cancelled",
+    "/tasks/archived/reschedule/?group=group-7",
+    "/tasks/500000/",
+    "/tasks/templates/",
+    "/tasks/workers/",
+    "/admin/tasks/archivedtask/",
+    "/admin/tasks/archivedtask/?q=group-7",
 )
 
 
@@ -101,11 +119,11 @@ def _measure_assignment(connection: psycopg.Connection) -> float:
 def _measure_lists() -> float:
     from rest_framework.test import APIClient
 
-    from crawlctl.access.roles import VIEWER
+    from crawlctl.access.roles import ADMINISTRATOR
     from tests.support.api import make_user
 
     client = APIClient()
-    client.force_login(make_user(VIEWER))
+    client.force_login(make_user(ADMINISTRATOR))
 
     def read(address: str) -> None:
         answer = client.get(address, SERVER_NAME="localhost")

@@ -39,7 +39,10 @@ from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
-PAGES = ("/", "/documents/", "/hosts/", "/hosts/denied/", "/cluster/", "/nodes/", "/settings/", "/search/")
+PAGES = (
+    *("/", "/documents/", "/hosts/", "/hosts/denied/", "/cluster/", "/nodes/", "/settings/", "/search/"),
+    *("/tasks/", "/tasks/scheduled/", "/tasks/archived/", "/tasks/templates/", "/tasks/workers/"),
+)
 
 
 def page_client(*roles):

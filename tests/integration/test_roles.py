@@ -164,6 +164,7 @@ LEAST_ROLE = {
     "task_workers_list": VIEWER,
     "task_workers_retrieve": VIEWER,
     "tasks_cancel": OPERATOR,
+    "tasks_cancel_many": OPERATOR,
     "tasks_create": OPERATOR,
     "tasks_list": VIEWER,
     "tasks_retrieve": VIEWER,

@@ -9,13 +9,14 @@ from jobs.notices.pages import urls as of_notifications
 from jobs.ui import urls as of_the_crawl
 from jobs.verbs.control import VERBS
 from nodes.distributed.pages import urls as of_distributed_jobs
+from nodes.tasks.pages import urls as of_tasks
 from tests.integration.test_roles import ADMINISTRATOR, ANYBODY, IN_RISING_ORDER, LEAST_ROLE, OPERATOR, VIEWER
 from tests.support.api import make_user, make_world
 from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
-PAGES = [*of_the_crawl.urlpatterns, *of_distributed_jobs.urlpatterns, *of_notifications.urlpatterns]
+PAGES = [*of_the_crawl.urlpatterns, *of_distributed_jobs.urlpatterns, *of_tasks.urlpatterns]
 # Operations of the API that make the same change as a page, by page.
 CHANGES = {
     "cluster-drain": "nodes_drain",
@@ -39,24 +40,33 @@ CHANGES = {
     "notification-rule-act": "notification_rules_mute",
     "notification-rule-new": "notification_rules_create",
     "settings": "settings_update",
+    "task-cancel": "tasks_cancel",
+    "task-reschedule": "archived_tasks_reschedule",
+    "task-run": "tasks_create",
+    "task-template": "task_templates_create",
+    "task-template-new": "task_templates_create",
+    "task-template-remove": "task_templates_destroy",
+    "tasks-cancel": "tasks_cancel_many",
+    "tasks-reschedule": "archived_tasks_reschedule_many",
 }
-# Pages that viewers may not read. Two of them show a question before a change.
+# Pages that viewers may not read. Some of them show a question or a form before a change.
 LEAST_READER = {
     "coordination": ADMINISTRATOR,
     "coordination-tree": ADMINISTRATOR,
     "distributed-rebalance": ADMINISTRATOR,
     "drills": ADMINISTRATOR,
     "host-stop": OPERATOR,
-    "notification-channel": ADMINISTRATOR,
-    "notification-channel-new": ADMINISTRATOR,
-    "notification-rule": ADMINISTRATOR,
-    "notification-rule-new": ADMINISTRATOR,
+    "task-run": OPERATOR,
+    "task-template": ADMINISTRATOR,
+    "task-template-new": ADMINISTRATOR,
+    "tasks-cancel": OPERATOR,
+    "tasks-reschedule": OPERATOR,
 }
 # Pages that only make a change: a GET is refused with 405.
 ONLY_CHANGE = {
     *("cluster-rebalance", "deleted-job-restore", "distributed-switch", "host-end-back-off", "host-release"),
-    *("job-restore", "job-send-back", "job-transition", "job-chain-add", "job-chain-remove"),
-    *("notification-channel-act", "notification-rule-act"),
+    *("job-restore", "job-send-back", "job-transition"),
+    *("task-cancel", "task-reschedule", "task-template-remove"),
 }
 # Each user may log out.
 FOR_EVERY_USER = {"logout"}
@@ -92,9 +102,8 @@ def address(name, world):
         "node_id": world.node.pk,
         "document_hash": world.document.hash,
         "job": "reports",
-        # None of these exists: users who may use them get a 404.
-        **dict.fromkeys(("chain_id", "channel_id", "rule_id"), 1),
-        "kind": "email",
+        "task_id": world.task.pk,
+        "template_id": world.template.pk,
     }
     (pattern,) = (known for known in PAGES if known.name == name)
     return reverse(name, kwargs={name: values[name] for name in pattern.pattern.converters})

@@ -53,6 +53,39 @@ def test_an_operator_schedules_a_task(operator):
     assert operator.get(answer["Location"]).json() == made
 
 
+def test_many_scheduled_tasks_are_cancelled_by_a_filter(operator):
+    for facts in ({"group": "mail"}, {"group": "mail"}, {"group": "other"}):
+        operator.post(TASKS, {**TASK, **facts})
+
+    answer = operator.post(f"{TASKS}cancel/", {"group": "mail", "state": "waiting", "tag": "a"})
+
+    assert (answer.status_code, answer.json()) == (200, {"cancelled": 2})
+    assert [task.group for task in Task.objects.all()] == ["other"]
+    assert set(ArchivedTask.objects.values_list("why", flat=True)) == {"cancelled"}
+
+
+@pytest.mark.parametrize(("body", "field"), [({}, "request"), ({"state": "asleep"}, "state"), ({"why": "done"}, "why")])
+def test_a_bad_filter_cancels_nothing(operator, body, field):
+    operator.post(TASKS, TASK)
+
+    assert_problem(operator.post(f"{TASKS}cancel/", body), 400, "invalid", fields=[field])
+    assert Task.objects.count() == 1
+
+
+def test_the_command_cancels_many_tasks_by_a_filter(operator):
+    operator.post(TASKS, TASK)
+    operator.post(TASKS, {**TASK, "group": "other"})
+    said = io.StringIO()
+
+    with pytest.raises(CommandError) as refused:
+        call_command("task", "cancel-all")
+    call_command("task", "cancel-all", "--group", "mail", stdout=said)
+
+    assert refused.value.returncode == 2
+    assert said.getvalue() == "Tasks cancelled: 1.\n"
+    assert Task.objects.get().group == "other"
+
+
 @pytest.mark.parametrize("group", [None, ""])
 def test_a_task_without_a_group_is_generic(operator, group):
     assert operator.post(TASKS, {"kind": "count", "group": group}).json()["group"] == "generic"

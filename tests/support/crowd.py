@@ -78,6 +78,28 @@ _STATEMENTS: Final = [
     INSERT INTO nodes_distributedjobonnode (cluster, job, node, items, in_progress, runs, failures, failures_in_a_row, seen_at)
     SELECT 'jobs', 'job-' || n, 'node', '{}', 0, 7, 0, 0, now() FROM generate_series(1, 300) AS n
     """,
+    # Background tasks: many ended ones, some waiting ones, their workers and templates.
+    """
+    INSERT INTO tasks_archivedtask (id, kind, arguments, "group", retry_policy, created_by, attempts, why, archived_at,
+                                    last_started_at, last_ended_at)
+    SELECT 1000000 + n, 'sleep', '{"seconds": 1}', 'group-' || n %% 20, '{"policy": "never"}', 'a test', 1 + n %% 3,
+           CASE WHEN n %% 50 = 0 THEN 'tried-too-many-times' ELSE 'done' END, at, at - n %% 7 * interval '1 s', at
+      FROM generate_series(1, 2 * %(many)s) AS n, LATERAL (SELECT now() - n * interval '10 s' AS at) AS moment
+    """,
+    """
+    INSERT INTO tasks_task (kind, arguments, "group", retry_policy, created_by, scheduled_at)
+    SELECT 'sleep', '{"seconds": 1}', 'group-' || n %% 20, '{"policy": "never"}', 'a test', now() + n * interval '1 min'
+      FROM generate_series(1, %(many)s / 10) AS n
+    """,
+    """
+    INSERT INTO tasks_taskworker (id, name, work_on, host, pid)
+    SELECT gen_random_uuid(), 'tasks-' || n, 'group-' || n %% 20, 'there', n FROM generate_series(1, %(many)s / 20) AS n
+    """,
+    """
+    INSERT INTO tasks_tasktemplate (urn, kind, arguments, "group", retry_policy, schedule, created_by, next_at)
+    SELECT 'template ' || n, 'sleep', '{"seconds": 1}', 'generic', '{"policy": "never"}', '{"cron": "14 2 * * *"}', 'a test',
+           now() + interval '1 day' FROM generate_series(1, %(many)s / 20) AS n
+    """,
     # Parent bins of hosts. Their names sort before those of all hosts.
     """
     WITH made AS (

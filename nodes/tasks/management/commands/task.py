@@ -17,6 +17,7 @@ from nodes.errors import Invalid, Refused, Unknown
 from nodes.management.database import check_database
 from nodes.tasks import book, kinds, statistics
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
+from nodes.tasks.queries import STATES, TaskFilter, scheduled
 from nodes.tasks.schedules import next_moments, read_schedule
 
 _LOOK: Final = 0.2
@@ -64,6 +65,11 @@ class Command(BaseCommand):
         several.add_argument("--kind", help="only of this kind")
         several.add_argument("--tag", help="only with this tag")
         several.add_argument("--why", help="only with this reason of the end, such as tried-too-many-times")
+        cancelled = verbs.add_parser("cancel-all", help="cancel scheduled tasks, the oldest first")
+        cancelled.add_argument("--group", help="only of this group")
+        cancelled.add_argument("--kind", help="only of this kind")
+        cancelled.add_argument("--tag", help="only with this tag")
+        cancelled.add_argument("--state", choices=sorted(STATES), help="only in this state")
         verbs.add_parser("kinds", help="list the kinds of tasks and their arguments")
         verbs.add_parser("templates", help="list templates with their next runs")
         verbs.add_parser("remove-template", help="remove a template").add_argument("urn", help="name of the template")
@@ -142,6 +148,13 @@ class Command(BaseCommand):
     def _reschedule_all(given: dict[str, Any]) -> Iterator[str]:
         number = book.reschedule_all(ArchivedTask.objects.filter(_filters(given)), made_by=getpass.getuser())
         yield f"Tasks scheduled: {number}."
+
+    @staticmethod
+    def _cancel_all(given: dict[str, Any]) -> Iterator[str]:
+        wanted = TaskFilter(**{name: given[name] or "" for name in ("group", "kind", "tag", "state")})
+        if wanted == TaskFilter():
+            raise Invalid({"filters": ["Give at least one of --group, --kind, --tag and --state."]})
+        yield f"Tasks cancelled: {book.cancel_all(scheduled(wanted), made_by=getpass.getuser())}."
 
     @staticmethod
     def _kinds(_given: dict[str, Any]) -> Iterator[str]:
