@@ -151,6 +151,8 @@ TIME_ZONE = "UTC"
 # The pages have no translations yet, and looking up each word took half of the time of a screen.
 USE_I18N = False
 USE_TZ = True
+# Moments on the set-up pages, which are UTC.
+DATETIME_FORMAT = "Y-m-d H:i:s"
 
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [places.STATIC]
@@ -199,6 +201,7 @@ UNFOLD = {
                     {"title": "Reports", "icon": "bar_chart", "link": reverse_lazy("reports")},
                     {"title": "Cluster", "icon": "lan", "link": reverse_lazy("cluster")},
                     {"title": "Nodes", "icon": "dns", "link": reverse_lazy("nodes")},
+                    {"title": "Tasks", "icon": "checklist", "link": reverse_lazy("tasks")},
                     {"title": "Search", "icon": "search", "link": reverse_lazy("search")},
                 ],
             },
@@ -234,6 +237,25 @@ UNFOLD = {
                         "link": reverse_lazy("admin:auth_user_changelist"),
                         "permission": "crawlctl.access.adminsite.may_see_users",
                     },
+                ],
+            },
+            {
+                "title": "Records",
+                "items": [
+                    {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{table}_changelist")}
+                    for title, icon, table in (
+                        ("Seeds", "grass", "jobs_seed"),
+                        ("Queue", "list_alt", "jobs_queueitem"),
+                        ("Groups", "workspaces", "jobs_throttlegroup"),
+                        ("Nodes", "dns", "nodes_node"),
+                        ("Cluster requests", "swap_horiz", "nodes_clusterrequest"),
+                        ("Journal of jobs", "history", "jobs_jobevent"),
+                        ("Journal of nodes", "history", "nodes_nodeevent"),
+                        ("Tasks", "checklist", "tasks_task"),
+                        ("Ended tasks", "inventory_2", "tasks_archivedtask"),
+                        ("Task templates", "event_repeat", "tasks_tasktemplate"),
+                        ("Task workers", "engineering", "tasks_taskworker"),
+                    )
                 ],
             },
         ],

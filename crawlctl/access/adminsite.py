@@ -20,10 +20,33 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from unfold.sites import UnfoldAdminSite
 
 from crawlctl.access.accounts import journal_user, user_facts
-from jobs.admin import JobAdmin, OutputConnectionAdmin, RepositoryConnectionAdmin, ThrottlePolicyAdmin
-from jobs.admin.lists import BoundedList
-from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
-from jobs.notices import admin as notices
+from jobs.admin import (
+    ClusterRequestAdmin,
+    DocumentAdmin,
+    JobAdmin,
+    JobEventAdmin,
+    NodeAdmin,
+    NodeEventAdmin,
+    OutputConnectionAdmin,
+    RepositoryConnectionAdmin,
+    SeedAdmin,
+    ThrottleGroupAdmin,
+    ThrottlePolicyAdmin,
+)
+from jobs.models import (
+    Job,
+    JobEvent,
+    OutputConnection,
+    QueueItem,
+    RepositoryConnection,
+    Seed,
+    ThrottleGroup,
+    ThrottlePolicy,
+)
+from nodes.admin.lists import BoundedList
+from nodes.models import ClusterRequest, Node, NodeEvent
+from nodes.tasks.admin import ArchivedTaskAdmin, TaskAdmin, TaskTemplateAdmin, TaskWorkerAdmin
+from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 
 
 class SetUpSite(UnfoldAdminSite):  # type: ignore[misc]
@@ -35,6 +58,10 @@ class SetUpSite(UnfoldAdminSite):  # type: ignore[misc]
     def has_permission(self, request: HttpRequest) -> bool:
         """True for users who may view jobs. The permissions of each model decide the rest."""
         return request.user.is_active and request.user.has_perm("jobs.view_job")
+
+    def register_documents(self) -> None:
+        """Register the queue. Its primary key has two columns, which `register` refuses and `DocumentAdmin` handles."""
+        self._registry[QueueItem] = DocumentAdmin(QueueItem, self)
 
     def index(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
         """Redirect to the jobs. The side bar has the rest."""
@@ -126,3 +153,14 @@ site.register(OutputConnection, OutputConnectionAdmin)
 for _model, _admin in notices.OF_MODELS.items():
     site.register(_model, _admin)
 site.register(User, UserAdmin)
+site.register_documents()
+site.register(Seed, SeedAdmin)
+site.register(ThrottleGroup, ThrottleGroupAdmin)
+site.register(Node, NodeAdmin)
+site.register(ClusterRequest, ClusterRequestAdmin)
+site.register(JobEvent, JobEventAdmin)
+site.register(NodeEvent, NodeEventAdmin)
+site.register(Task, TaskAdmin)
+site.register(ArchivedTask, ArchivedTaskAdmin)
+site.register(TaskTemplate, TaskTemplateAdmin)
+site.register(TaskWorker, TaskWorkerAdmin)

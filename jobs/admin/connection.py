@@ -19,7 +19,6 @@ from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from jobs.admin.connector_form import BUILT_FOR, ConnectorForm, fieldset_for, form_for
-from jobs.admin.lists import BoundedList
 from jobs.admin.rehearsal import rehearsal
 from jobs.attention.outputs import sentence_of_lost_lines
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, installed
@@ -27,6 +26,7 @@ from jobs.connectors.repository import registry
 from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection
 from jobs.verbs import connections, restoring
 from jobs.verbs.connections import Kind
+from nodes.admin.lists import BoundedList
 from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid, Refused
 

@@ -1,18 +1,19 @@
 """The set-up pages of jobs: creating, changing and controlling them."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin, messages
 from django.db.models import ForeignKey, QuerySet
 from django.forms import ModelChoiceField
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect
+from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import StackedInline
+from unfold.decorators import action as detail_action
 
 from jobs.admin.connector_form import BUILT_FOR, fieldset_for, form_for
 from jobs.admin.job_form import JobForm, SeedForm, SeedFormSet, keeps_its_seeds
@@ -21,10 +22,11 @@ from jobs.admin.plain_select import PlainSelect
 from jobs.checks.job_options import GUARD, INTERVALS
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import RepositoryKind
-from jobs.lifecycle.job import Phase
+from jobs.lifecycle.job import Phase, is_possible
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.queries.few_choices import offer_few
 from jobs.verbs import control, editing
+from nodes.admin.asking import ask_about_one, number_of
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 
@@ -79,6 +81,56 @@ def _action(verb: control.Verb) -> Callable[..., None]:
     return perform
 
 
+def _detail_action(verb: control.Verb) -> Callable[..., HttpResponseBase]:
+    """Return the action of a job's page that asks, and then performs a verb."""
+
+    def perform(admin_: "JobAdmin", request: HttpRequest, object_id: str) -> HttpResponseBase:
+        job_id = number_of(object_id)
+        job = get_object_or_404(Job, pk=job_id)
+
+        def make() -> str:
+            change = verb.perform(job_id, made_by=request.user.get_username(), now=read_clock())
+            return f"{change.job.name}: {change.job.status}."
+
+        return ask_about_one(
+            request,
+            admin_.admin_site,
+            title=f"{verb.label}: {job.name}",
+            question=verb.effect,
+            back=reverse("admin:jobs_job_changelist"),
+            act=make,
+        )
+
+    # unfold finds an action, and the permission for it, by name.
+    perform.__name__ = _name_of(verb)
+    decorate = detail_action(description=verb.label, url_path=f"do-{verb.name}", permissions=(_name_of(verb),))
+    return cast(Callable[..., HttpResponseBase], decorate(perform))
+
+
+def _is_legal(verb: control.Verb) -> Callable[..., bool]:
+    """Return the check that a user may perform a verb, and that the state of the job permits it."""
+
+    def has_permission(_admin: "JobAdmin", request: HttpRequest, object_id: str | None = None) -> bool:
+        if object_id is None or not request.user.has_perm(verb.permission):
+            return False
+        job = _asked_about(request, number_of(object_id))
+        return job is not None and is_possible(verb.transition, job.state)
+
+    return has_permission
+
+
+def _asked_about(request: HttpRequest, job_id: int) -> Job | None:
+    """Return the job of a page, which is read once for all its verbs."""
+    if not hasattr(request, "job_asked_about"):
+        request.job_asked_about = Job.objects.filter(pk=job_id).first()  # type: ignore[attr-defined]
+    found: Job | None = request.job_asked_about  # type: ignore[attr-defined]
+    return found
+
+
+def _name_of(verb: control.Verb) -> str:
+    return f"do_{verb.name.replace('-', '_')}"
+
+
 class JobAdmin(JournaledList):
     """
     A job is changed as far as its state permits (the form knows). An action deletes it, together with its documents in
@@ -93,6 +145,7 @@ class JobAdmin(JournaledList):
     list_filter = ("phase",)
     search_fields = ("name", "repository__name")
     actions = tuple(_action(verb) for verb in control.VERBS.values())
+    actions_detail = tuple(_name_of(verb) for verb in control.VERBS.values())
     filter_horizontal = ()
     fieldsets = (
         (None, {"fields": ("name", "repository", "outputs", BUILT_FOR)}),
@@ -186,6 +239,11 @@ class JobAdmin(JournaledList):
     @admin.display(description=_("page"))
     def page(self, job: Job) -> str:
         return format_html('<a href="{}">{}</a>', reverse("job", args=[job.pk]), _("watch"))
+
+
+for _verb in control.VERBS.values():
+    setattr(JobAdmin, _name_of(_verb), _detail_action(_verb))
+    setattr(JobAdmin, f"has_{_name_of(_verb)}_permission", _is_legal(_verb))
 
 
 def _chosen(request: HttpRequest) -> list[RepositoryConnection]:

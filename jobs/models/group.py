@@ -52,3 +52,6 @@ class ThrottleGroup(models.Model):
             models.Index(fields=["node_scope"], name="group_under_way", condition=~models.Q(state=_OWNED)),
             models.Index(fields=["id"], name="group_failing", condition=models.Q(failing_since__isnull=False)),
         )
+
+    def __str__(self) -> str:
+        return f"group {self.pk}"

@@ -19,3 +19,6 @@ class JobEvent(models.Model):
     class Meta:
         ordering = ("-id",)
         indexes = (models.Index(fields=["job", "-id"], name="job_event_newest"),)
+
+    def __str__(self) -> str:
+        return self.message

@@ -11,6 +11,7 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
+from uuid import UUID
 
 import psycopg
 
@@ -30,11 +31,13 @@ _HOLD: Final[LiteralString] = (
     "SELECT run_no FROM jobs_job WHERE id = %(job)s AND phase IN ('active', 'inactive') FOR SHARE"
 )
 # Locks: QueueItem by (hash, job), skipping what is locked.
-_SEND_BACK: Final[LiteralString] = f"""
-WITH failed AS (
-    SELECT hash, job_id, lane_id, run_no, outcome, result_code FROM jobs_queueitem
-     WHERE lane_id IN (SELECT lane.id FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id
-                        WHERE seed.job_id = %(job)s)
+_OF_THE_JOB: Final[LiteralString] = """
+lane_id IN (SELECT lane.id FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+             WHERE seed.job_id = %(job)s)
+"""
+_CHOSEN: Final[LiteralString] = "job_id = %(job)s AND hash = ANY(%(documents)s::uuid[])"
+_FAILED: Final[LiteralString] = "SELECT hash, job_id, lane_id, run_no, outcome, result_code FROM jobs_queueitem WHERE"
+_SEND: Final[LiteralString] = f"""
        AND run_no = %(run)s AND stage = {Stage.DONE:d}
        AND (outcome = {Outcome.FAILED:d} AND (%(every)s OR result_code = ANY(%(codes)s))
             OR outcome = {Outcome.EXCLUDED:d} AND result_code = 'DENIED' AND 'DENIED' = ANY(%(codes)s))
@@ -56,6 +59,8 @@ WITH failed AS (
 )
 SELECT count(*) FROM sent
 """
+_SEND_BACK: Final[LiteralString] = f"WITH failed AS ({_FAILED} {_OF_THE_JOB} {_SEND}"
+_SEND_CHOSEN_BACK: Final[LiteralString] = f"WITH failed AS ({_FAILED} {_CHOSEN} {_SEND}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,28 +72,41 @@ class SentBack:
 
 
 def send_back(
-    connection: psycopg.Connection[Any], *, job_id: int, codes: Sequence[str], now: dt.datetime
+    connection: psycopg.Connection[Any],
+    *,
+    job_id: int,
+    codes: Sequence[str],
+    documents: Sequence[UUID] | None = None,
+    now: dt.datetime,
 ) -> SentBack | None:
-    """Make documents due again that failed with one of `codes`, or with any; None if the job is in a transition."""
-    documents, found = 0, _AT_ONCE
-    while found == _AT_ONCE and documents < MOST:
-        chunk = _send_some_back(connection, job_id=job_id, codes=codes)
+    """
+    Make documents due again that failed with one of `codes`, or with any; None if the job is in a transition.
+
+    `documents` are the keys of the only documents that may be sent back; all of the job without them.
+    """
+    sent, found = 0, _AT_ONCE
+    while found == _AT_ONCE and sent < MOST:
+        chunk = _send_some_back(connection, job_id=job_id, codes=codes, documents=documents)
         if chunk is None:
             return None
         found = chunk
-        documents += found
-    if documents:
+        sent += found
+    if sent:
         wake_job(connection, job_id=job_id, now=now)
-    return SentBack(documents, has_more=found == _AT_ONCE)
+    return SentBack(sent, has_more=found == _AT_ONCE)
 
 
 @retried
-def _send_some_back(connection: psycopg.Connection[Any], *, job_id: int, codes: Sequence[str]) -> int | None:
+def _send_some_back(
+    connection: psycopg.Connection[Any], *, job_id: int, codes: Sequence[str], documents: Sequence[UUID] | None
+) -> int | None:
     with connection.transaction(), named_rows(connection) as cursor:
         held = cursor.execute(_HOLD, {"job": job_id}).fetchone()
         if held is None:
             return None
         facts = {"job": job_id, "run": held.run_no, "every": not codes, "codes": list(codes), "most": _AT_ONCE}
-        row = cursor.execute(_SEND_BACK, facts).fetchone()
+        if documents is not None:
+            facts["documents"] = list(documents)
+        row = cursor.execute(_SEND_BACK if documents is None else _SEND_CHOSEN_BACK, facts).fetchone()
         assert row is not None
         return int(row.count)

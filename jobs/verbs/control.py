@@ -11,6 +11,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from django.db import connection
 
@@ -89,9 +90,18 @@ def refuse_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChan
     return make_transition(job_id, "refuse removals", made_by=made_by, now=now)
 
 
-def send_back_failed(job_id: int, *, codes: Sequence[str] = (), made_by: str, now: dt.datetime) -> SentBack:
+def send_back_failed(
+    job_id: int,
+    *,
+    codes: Sequence[str] = (),
+    documents: Sequence[UUID] | None = None,
+    made_by: str,
+    now: dt.datetime,
+) -> SentBack:
     """
     Make documents due again that failed in the job's run with one of these codes, or with any.
+
+    `documents` are the keys of the only documents that may be sent back; all of the job without them.
 
     In an active job they are due at once. An inactive job reads them in its next run, unless that is a full one,
     which reads all documents that it reaches anyway.
@@ -101,7 +111,7 @@ def send_back_failed(job_id: int, *, codes: Sequence[str] = (), made_by: str, no
         TransitionRefused: the job is neither active nor inactive.
     """
     connection.ensure_connection()
-    sent = send_back(connection.connection, job_id=job_id, codes=codes, now=now)
+    sent = send_back(connection.connection, job_id=job_id, codes=codes, documents=documents, now=now)
     job = Job.objects.filter(pk=job_id).first()
     if job is None:
         raise Unknown("job", job_id)

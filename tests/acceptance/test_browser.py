@@ -18,6 +18,10 @@ pytestmark = pytest.mark.debian("chromium")
 PASSWORD = "a long phrase of the administrator"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>javascript:alert(4)"
 
+TASKS = (
+    *("/tasks/", "/tasks/scheduled/", "/tasks/archived/?why=done", "/tasks/templates/", "/tasks/workers/"),
+    *("/tasks/run/", "/tasks/run/?kind=sleep", "/tasks/templates/new/?kind=clean_archive"),
+)
 REPORTS = ("/reports/history/", "/reports/activity/", "/reports/results/", "/reports/documents/", "/reports/queue/")
 
 _QUIET = (
@@ -169,6 +173,7 @@ def test_every_page_is_whole_on_a_phone_in_the_dark_and_without_scripts(browser,
             "/nodes/",
             "/settings/",
             "/search/?q=hostile",
+            *TASKS,
             *REPORTS,
         ):
             page.goto(address)
@@ -288,7 +293,9 @@ def test_every_control_is_reached_by_keys_and_shows_its_focus(browser, web, mach
             "/documents/",
             "/cluster/",
             "/reports/history/",
+            *TASKS,
             "/admin/",
+            "/admin/jobs/queueitem/",
             "/admin/jobs/job/",
             "/admin/jobs/job/add/",
             "/admin/jobs/throttlepolicy/add/",
@@ -493,6 +500,40 @@ def test_distributed_jobs_are_watched_and_disabled_in_the_browser(browser, web, 
         expect(row.locator("[data-cell=shared]")).to_have_text("0 of 6 assigned", timeout=60_000)
         row.get_by_role("button", name="Remove switch").click()
         expect(row.locator("[data-cell=shared]")).to_have_text("6 of 6 assigned", timeout=60_000)
+
+
+def test_a_task_is_run_watched_and_cancelled_in_the_browser(browser, machine):
+    kinds = "tests.support.task_kinds:KINDS"
+    web = _address(
+        machine.start("run", "--workers", 1, "--port", 8310, CRAWLCTL_ADMIN_PASSWORD=PASSWORD, CRAWLCTL_TASKS=kinds)
+    )
+    with visitor(browser, web) as page, visitor(browser, web) as elsewhere:
+        page.goto("/tasks/run/")
+        page.get_by_role("link", name="count", exact=True).click()
+        page.get_by_label("Tags").fill("nightly")
+        page.get_by_role("button", name="Run").click()
+        expect(cell(page, "status")).to_have_text("running", timeout=30_000)
+        first = cell(page, "progress").text_content()
+        expect(cell(page, "progress")).to_have_text(re.compile("counted: [0-9]+"), timeout=30_000)
+        expect(cell(page, "progress")).not_to_have_text(first, timeout=30_000)
+
+        elsewhere.goto("/tasks/")
+        running = elsewhere.locator("[data-list=running] > [data-key]")
+        expect(running).to_have_count(1)
+        page.get_by_role("button", name="Cancel task").click()
+        expect(cell(page, "cancelling")).to_have_text("asked to end by admin", timeout=30_000)
+
+        # Without a reload, the task arrives in the archive.
+        expect(cell(page, "status")).to_have_text("cancelled", timeout=30_000)
+        expect(page.get_by_role("button", name="Run again")).to_have_count(1)
+        expect(running).to_have_count(0, timeout=30_000)
+        expect(elsewhere.locator("[data-list=ended] [data-cell=why]").first).to_have_text("cancelled")
+
+        elsewhere.goto("/tasks/archived/?tag=nightly")
+        elsewhere.get_by_role("link", name="Run all of these again …").click()
+        expect(elsewhere.locator("main")).to_contain_text("1 task matches.")
+        elsewhere.get_by_role("button", name="Run these tasks again").click()
+        expect(elsewhere.locator(".message")).to_have_text("1 task is scheduled again.")
 
 
 def test_the_effects_of_a_policy_are_shown_before_it_is_saved(browser, web):

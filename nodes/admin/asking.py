@@ -1,0 +1,84 @@
+"""The question before a change that an administrator's page makes: a GET asks, and a POST makes it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from django.contrib import messages
+from django.contrib.admin import AdminSite, helpers
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+
+from nodes.errors import NotDone
+from nodes.web import formats
+
+# Rows that a question names.
+_EXAMPLES: Final = 20
+_SURE: Final = "sure"
+_DIGITS: Final = 18
+
+
+def number_of(object_id: str | None) -> int:
+    """
+    Return the number of a row from an address.
+
+    Raises:
+        Http404: this is no number.
+    """
+    if object_id is None or not object_id.isdecimal() or len(object_id) > _DIGITS:
+        raise Http404(_("This does not exist."))
+    return int(object_id)
+
+
+def ask_about_one(
+    request: HttpRequest,
+    site: AdminSite,
+    *,
+    title: str,
+    question: str,
+    back: str,
+    act: Callable[[], str],
+) -> HttpResponseBase:
+    """Show a question about one row; on POST, make the change, and show the sentence that `act` returns."""
+    if request.method != "POST":
+        context = {**site.each_context(request), "title": title, "question": question, "back": back}
+        return render(request, "admin/jobs/ask_first.html", context)
+    _make(request, act)
+    return redirect(back)
+
+
+def ask_about_selected(
+    request: HttpRequest,
+    site: AdminSite,
+    rows: Sequence[Any],
+    *,
+    title: str,
+    question: str,
+    act: Callable[[], str],
+) -> HttpResponseBase:
+    """Show a question about the selected rows of a list; with its answer, make the change."""
+    if _SURE in request.POST:
+        _make(request, act)
+        return redirect(request.get_full_path())
+    context = {
+        **site.each_context(request),
+        "title": title,
+        "question": question,
+        "names": [str(row) for row in rows[:_EXAMPLES]],
+        "more": formats.more(len(rows) - _EXAMPLES),
+        "action": request.POST["action"],
+        "selected": request.POST.getlist(helpers.ACTION_CHECKBOX_NAME),
+        "checkbox": helpers.ACTION_CHECKBOX_NAME,
+        "back": request.get_full_path(),
+    }
+    return render(request, "admin/ask_about_selected.html", context)
+
+
+def _make(request: HttpRequest, act: Callable[[], str]) -> None:
+    try:
+        said = act()
+    except NotDone as refused:
+        messages.warning(request, str(refused) or _("Nothing was changed."))
+    else:
+        messages.success(request, said)

@@ -1,0 +1,79 @@
+"""Lists of the set-up whose cost is bounded, however many rows there are."""
+
+from functools import cached_property
+from typing import Any, Final
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from unfold.admin import ModelAdmin
+
+_MOST: Final = 1_000
+
+
+class FirstPages(Paginator):  # type: ignore[type-arg]
+    """Pages of the first rows: no count of all rows, and no page far away."""
+
+    @cached_property
+    def count(self) -> int:
+        rows: Any = self.object_list
+        found: int = rows.order_by().values("pk")[:_MOST].count()
+        return found
+
+
+class BoundedList(ModelAdmin):  # type: ignore[misc]
+    """The first thousand rows in the order of their names. Others are found by searching."""
+
+    paginator = FirstPages
+    counts_rows = True
+    show_full_result_count = False
+    list_per_page = 50
+    list_max_show_all = 50
+    # Sortable only in the order of an index.
+    sortable_by: tuple[str, ...] = ("name",)
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:  # noqa: ANN401 (Django's)
+        shown = super().get_changelist_instance(request)
+        if not self.counts_rows:
+            return shown
+        # The page shows the number of results beside the number of all rows, up to the limit.
+        shown.full_result_count = FirstPages(shown.root_queryset, self.list_per_page).count
+        shown.show_full_result_count = True
+        if shown.result_count >= _MOST and request.method == "GET":
+            messages.info(
+                request, _("This list shows the first %(most)d rows. Search for the others.") % {"most": _MOST}
+            )
+        return shown
+
+
+class OwnedList(BoundedList):
+    """Rows that the system owns: users see them, and change them by actions only."""
+
+    sortable_by: tuple[str, ...] = ()
+    list_disable_select_all = True
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False
+
+    def response_action(self, request: HttpRequest, queryset: Any) -> Any:  # noqa: ANN401 (Django's)
+        """Perform an action on the selected rows only: a page shows a few of very many."""
+        if request.POST.get("select_across", "0") != "0":
+            raise PermissionDenied(_("Select rows of this page."))
+        return super().response_action(request, queryset)
+
+
+def one_selected(request: HttpRequest, selected: Any) -> Any:  # noqa: ANN401 (a queryset of any model)
+    """Return the selected row of an action for one row; None with a message if there are several."""
+    rows = list(selected[:2])
+    if len(rows) == 1:
+        return rows[0]
+    messages.warning(request, _("Select exactly one row for this action."))
+    return None
