@@ -151,8 +151,8 @@ TIME_ZONE = "UTC"
 # The pages have no translations yet, and looking up each word took half of the time of a screen.
 USE_I18N = False
 USE_TZ = True
-# Moments on the set-up pages, which are UTC.
-DATETIME_FORMAT = "Y-m-d H:i:s"
+# Moments on the set-up pages, to the second.
+FORMAT_MODULE_PATH = ["crawlctl.web.formats"]
 
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [places.STATIC]

@@ -44,7 +44,7 @@ class DocumentSet(QuerySet[QueueItem]):
         found: DocumentSet = super().filter(*conditions, **facts)
         if chosen is None:
             return found
-        keys = [Q(hash=hash_, job_id=job) for hash_, job in map(_parsed, chosen)]
+        keys = [Q(hash=key[0], job_id=key[1]) for key in map(_parsed_or_none, chosen) if key is not None]
         return super(DocumentSet, found).filter(reduce(or_, keys)) if keys else found.none()
 
 
@@ -179,6 +179,13 @@ def _parsed(said: str) -> tuple[uuid.UUID, int]:
     if not job.isdecimal() or len(job) > 18:
         raise ValueError(said)
     return uuid.UUID(hex=digest), int(job)
+
+
+def _parsed_or_none(said: str) -> tuple[uuid.UUID, int] | None:
+    try:
+        return _parsed(said)
+    except ValueError:
+        return None
 
 
 def _has_failed(item: QueueItem) -> bool:

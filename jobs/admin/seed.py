@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import Any, Final
 
 from django.contrib import admin
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -51,10 +51,12 @@ class SeedAdmin(ListByKey):
             return queryset.filter(pk=int(said)), False
         if not said:
             return queryset, False
+        job = Job.objects.filter(name=said).first()
+        if job is not None:
+            return queryset.filter(job=job), False
         # The queue knows the addresses by their hashes. The seeds' own lists have no index.
         lanes = QueueItem.objects.filter(hash__in=hashes_of(said)).values("lane")
-        of_address = Lane.objects.filter(pk__in=lanes).values("seed")
-        return queryset.filter(Q(job__name=said) | Q(pk__in=of_address)), False
+        return queryset.filter(pk__in=list(Lane.objects.filter(pk__in=lanes).values_list("seed", flat=True))), False
 
     def rows_after(self, found: QuerySet[Any], after: str) -> QuerySet[Any]:
         return found.filter(pk__gt=int(after))

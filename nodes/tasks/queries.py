@@ -4,10 +4,10 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from django.db import connection, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.db.utils import OperationalError
 from psycopg.errors import QueryCanceled
 
@@ -18,11 +18,15 @@ from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from nodes.tasks.schedules import InvalidSchedule, next_moments, read_schedule
 from nodes.tasks.statistics import Statistics, read_statistics, slow_tasks, tasks_often_tried
 
+_T = TypeVar("_T", bound=Model)
+
 A_PAGE: Final = 50
+# Tasks that a rare tag has at most.
+_RARE: Final = 2_000
 # Tasks with a worker, templates and workers that a page shows.
-MOST_BUSY: Final = 200
-MOST_TEMPLATES: Final = 200
-MOST_WORKERS: Final = 200
+MOST_BUSY: Final = 100
+MOST_TEMPLATES: Final = 100
+MOST_WORKERS: Final = 100
 # Lines of the lists on the first page of tasks.
 _A_LIST: Final = 10
 _A_SHORT_LIST: Final = 5
@@ -135,7 +139,8 @@ def list_scheduled(wanted: TaskFilter, *, after: Key | None = None) -> Listed:
     Raises:
         TooSlow: it would take too long.
     """
-    found = scheduled(wanted)
+    with _patience():
+        found = _narrowed(scheduled(wanted), wanted)
     waiting = found.filter(worker=None).order_by("scheduled_at", "id")
     with _patience():
         first = list(_busy(found)[: MOST_BUSY + 1]) if after is None else []
@@ -154,7 +159,8 @@ def list_archived(wanted: TaskFilter, *, after: Key | None = None) -> Listed:
     Raises:
         TooSlow: it would take too long.
     """
-    found = archived(wanted).order_by("-archived_at", "-id")
+    with _patience():
+        found = _narrowed(archived(wanted), wanted).order_by("-archived_at", "-id")
     if after is not None:
         found = found.filter(archived_at__lte=after[0])
         found = found.extra(
@@ -196,10 +202,11 @@ def read_task(number: int) -> TaskSeen | None:
     return TaskSeen(task=task, copies=sorted(copies))
 
 
-def read_templates() -> Sequence[TemplateSeen]:
-    """Return the templates with their next runs, by name."""
+def read_templates() -> tuple[Sequence[TemplateSeen], int]:
+    """Return the first templates by name, with their next runs, and how many templates there are."""
     now = read_clock()
-    return [see_template(template, now=now) for template in TaskTemplate.objects.all()[:MOST_TEMPLATES]]
+    seen = [see_template(template, now=now) for template in TaskTemplate.objects.all()[:MOST_TEMPLATES]]
+    return seen, len(seen) if len(seen) < MOST_TEMPLATES else TaskTemplate.objects.count()
 
 
 def see_template(template: TaskTemplate, *, now: dt.datetime) -> TemplateSeen:
@@ -214,6 +221,21 @@ def read_roster() -> tuple[Sequence[TaskWorker], int]:
     """Return the workers with their tasks, the oldest first, and how many workers there are."""
     workers = list(TaskWorker.objects.select_related("task")[:MOST_WORKERS])
     return workers, len(workers) if len(workers) < MOST_WORKERS else TaskWorker.objects.count()
+
+
+def _narrowed(found: QuerySet[_T], wanted: TaskFilter) -> QuerySet[_T]:
+    """
+    Return the tasks of a list with a rare tag by their numbers.
+
+    The planner does not know how rare a tag is, and would look for it in the order of the list, through all tasks.
+    """
+    if not wanted.tag:
+        return found
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        rare = list(found.order_by().values_list("pk", flat=True)[: _RARE + 1])
+        cursor.execute("SET LOCAL enable_seqscan = on")
+    return found.filter(pk__in=rare) if len(rare) <= _RARE else found
 
 
 def _busy(found: QuerySet[Task]) -> QuerySet[Task]:

@@ -73,6 +73,7 @@ COMMANDS = {
     "archived_tasks_reschedule_many": lambda world: ["task", "reschedule-all", "--kind", "count"],
     "task_templates_destroy": lambda world: ["task", "remove-template", world.template.urn],
     "tasks_cancel": lambda world: ["task", "cancel", str(world.task.pk)],
+    "tasks_cancel_many": lambda world: ["task", "cancel-all", "--kind", "count"],
     "tasks_create": lambda world: ["task", "run", "count"],
 }
 # Configuration is written on pages and by the API, where each field has its help and its errors.

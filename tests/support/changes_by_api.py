@@ -260,6 +260,7 @@ CHANGES: Final = {
     "task_templates_create": Change({"urn": "nightly", "kind": "count", "schedule": {"cron": "0 3 * * *"}}),
     "task_templates_destroy": Change(thing=TEMPLATE),
     "tasks_cancel": Change(thing=TASK),
+    "tasks_cancel_many": Change({"kind": "count"}),
     "tasks_create": Change({"kind": "count"}),
     "settings_update": Change({"cluster": {"heartbeat_interval": 1}}, SETTINGS),
 }

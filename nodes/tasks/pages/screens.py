@@ -80,8 +80,11 @@ def roster_screen(workers: Sequence[TaskWorker], in_all: int, *, now: dt.datetim
     }
 
 
-def templates_screen(seen: Sequence[TemplateSeen], *, now: dt.datetime) -> Record:
-    return {"templates": [_template(one, now=now) for one in seen]}
+def templates_screen(seen: Sequence[TemplateSeen], in_all: int, *, now: dt.datetime) -> Record:
+    return {
+        "templates": [_template(one, now=now) for one in seen],
+        "more": formats.more(in_all - len(seen)),
+    }
 
 
 # --- Rows --------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from nodes.web.pages import name_of_who_may
 @require_safe
 def templates(request: HttpRequest) -> HttpResponse:
     context = {
-        "screen": templates_screen(read_templates(), now=read_clock()),
+        "screen": templates_screen(*read_templates(), now=read_clock()),
         "tabs": tabs("tasks-templates"),
         "topic": tasks_topic("tasks-templates"),
     }

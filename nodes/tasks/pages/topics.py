@@ -68,7 +68,7 @@ def read_screen(name: str) -> Record:
         raise TopicUnknown(name)
     page, query = topic.groups()
     if page == "tasks-templates":
-        return templates_screen(read_templates(), now=now)
+        return templates_screen(*read_templates(), now=now)
     if page == "tasks-workers":
         return roster_screen(*read_roster(), now=now)
     form = _FORMS[page](QueryDict(query or ""))

@@ -1,0 +1,1 @@
+"""The forms of moments on the set-up pages, where Django chooses a form by the language."""
