@@ -280,9 +280,10 @@ def test_a_viewer_retries_nothing():
 
 
 def test_a_forged_selection_of_all_rows_is_refused(operator):
-    make_documents(make_job(), 3, outcome=Outcome.FAILED, result_code="500")
+    first, *_others = make_documents(make_job(), 3, outcome=Outcome.FAILED, result_code="500")
+    forged = {"action": "retry_selected", ACTION_CHECKBOX_NAME: key_of(first), "select_across": "1", "sure": "1"}
 
-    answer = operator.post(QUEUE, {"action": "retry_selected", "index": "0", "select_across": "1", "sure": "1"})
+    answer = operator.post(QUEUE, forged)
 
     assert answer.status_code == 403
     assert not QueueItem.objects.filter(stage=Stage.PENDING).exists()
