@@ -220,9 +220,12 @@ class TemplateSerializer(serializers.ModelSerializer[TaskTemplate]):
 
     @extend_schema_field(serializers.ListField(child=serializers.DateTimeField()))
     def get_next_runs(self, template: TaskTemplate) -> list[Any]:
+        # Read once for all templates of a list.
+        if "now" not in self.context:
+            self.context["now"] = read_clock()
         try:
-            return list(next_moments(read_schedule(template.schedule), after=read_clock()))
-        except Invalid:
+            return list(next_moments(read_schedule(template.schedule), after=self.context["now"]))
+        except InvalidSchedule:
             return []
 
 

@@ -151,7 +151,8 @@ class Command(BaseCommand):
 
     @staticmethod
     def _cancel_all(given: dict[str, Any]) -> Iterator[str]:
-        wanted = TaskFilter(**{name: given[name] or "" for name in ("group", "kind", "tag", "state")})
+        group, kind, tag, state = (str(given[name] or "") for name in ("group", "kind", "tag", "state"))
+        wanted = TaskFilter(group=group, kind=kind, tag=tag, state=state)
         if wanted == TaskFilter():
             raise Invalid({"filters": ["Give at least one of --group, --kind, --tag and --state."]})
         yield f"Tasks cancelled: {book.cancel_all(scheduled(wanted), made_by=getpass.getuser())}."
