@@ -1,5 +1,6 @@
 """Background tasks: scheduled and archived ones, templates, the roster, kinds and statistics."""
 
+import datetime as dt
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -193,6 +194,7 @@ class NumberSerializer(serializers.Serializer[Any]):
 class TemplateSerializer(serializers.ModelSerializer[TaskTemplate]):
     """Template of repeated tasks."""
 
+    _now: dt.datetime | None = None
     next_runs = serializers.SerializerMethodField(help_text="The next five moments.")
 
     class Meta:
@@ -220,11 +222,10 @@ class TemplateSerializer(serializers.ModelSerializer[TaskTemplate]):
 
     @extend_schema_field(serializers.ListField(child=serializers.DateTimeField()))
     def get_next_runs(self, template: TaskTemplate) -> list[Any]:
-        # Read once for all templates of a list.
-        if "now" not in self.context:
-            self.context["now"] = read_clock()
+        # Read once for all templates of a list, which share this serializer.
+        self._now = self._now or read_clock()
         try:
-            return list(next_moments(read_schedule(template.schedule), after=self.context["now"]))
+            return list(next_moments(read_schedule(template.schedule), after=self._now))
         except InvalidSchedule:
             return []
 
