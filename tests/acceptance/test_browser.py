@@ -533,7 +533,7 @@ def test_a_task_is_run_watched_and_cancelled_in_the_browser(browser, machine):
         elsewhere.get_by_role("link", name="Run all of these again …").click()
         expect(elsewhere.locator("main")).to_contain_text("1 task matches.")
         elsewhere.get_by_role("button", name="Run these tasks again").click()
-        expect(elsewhere.locator(".message")).to_have_text("1 task is scheduled again.")
+        expect(elsewhere.locator(".message.success")).to_have_text("1 task is scheduled again.")
 
 
 def test_the_effects_of_a_policy_are_shown_before_it_is_saved(browser, web):
