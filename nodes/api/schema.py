@@ -35,14 +35,17 @@ class Schema(AutoSchema):
 
     def _map_serializer_field(self, field: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (as in its base)
         described = super()._map_serializer_field(field, *args, **kwargs)  # type: ignore[no-untyped-call]
-        if described and described.get("oneOf", [None])[-1] == {"type": "string", "maxLength": 0}:
-            # The base puts the empty text beside a pattern that may match it as well.
-            described["anyOf"] = described.pop("oneOf")
         if isinstance(field, serializers.ListSerializer) and described:
             # Adds the bounds of a list of objects: the base describes them for lists of values only.
             bounds = {"minItems": getattr(field, "min_length", None), "maxItems": getattr(field, "max_length", None)}
             described = described | {name: bound for name, bound in bounds.items() if bound is not None}
         return described
+
+    def _insert_field_validators(self, field: Any, schema: dict[str, Any]) -> None:  # noqa: ANN401 (as in its base)
+        super()._insert_field_validators(field, schema)  # type: ignore[no-untyped-call]
+        if schema.get("oneOf", [None])[-1] == {"type": "string", "maxLength": 0}:
+            # The base puts the empty text beside a pattern, which may match it as well.
+            schema["anyOf"] = schema.pop("oneOf")
 
     def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
