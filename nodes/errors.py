@@ -55,6 +55,12 @@ class Refused(NotDone):
     code = "refused"
 
 
+class ChangedMeanwhile(Refused):
+    """The object is no longer in the state that the request names."""
+
+    code = "precondition_failed"
+
+
 class InUse(Refused):
     """Other objects need the object, so it cannot be deleted."""
 

@@ -192,8 +192,16 @@ class GroupView(mixins.RetrieveModelMixin, ListingView):
         wanted = read_body(MoveSerializer, request)
         return _answer(
             request,
-            cluster.move_group(int(pk), **wanted, made_by=_name(request), now=read_clock()),
+            cluster.move_group(int(pk), **wanted, expected=self.expected, made_by=_name(request), now=read_clock()),
         )
+
+    def lock_and_read_tag(self) -> str | None:
+        group = get_object_or_404(ThrottleGroup.objects.select_for_update(no_key=True), pk=self.kwargs["pk"])
+        self.expected = {
+            "owner": group.owner_id and str(group.owner_id),
+            "destination": group.destination_id and str(group.destination_id),
+        }
+        return self.tag_of_shown(self.expected)
 
 
 @extend_schema_view(
@@ -252,11 +260,13 @@ class DrainView(ContractView):
     )
     def post(self, request: Request, pk: uuid.UUID) -> Response:
         wanted = read_body(DryRunSerializer, request)
-        return _answer(request, cluster.drain_node(pk, **wanted, made_by=_name(request), now=read_clock()))
+        asked = cluster.drain_node(pk, **wanted, expected=self.expected, made_by=_name(request), now=read_clock())
+        return _answer(request, asked)
 
     def lock_and_read_tag(self) -> str | None:
         node = get_object_or_404(Node.objects.select_for_update(no_key=True), pk=self.kwargs["pk"])
-        return self.tag_of_shown({"status": node.status})
+        self.expected = {"status": node.status}
+        return self.tag_of_shown(self.expected)
 
 
 def _name(request: Request) -> str:

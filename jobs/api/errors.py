@@ -35,6 +35,7 @@ MEDIA_TYPE: Final = "application/problem+json"
 _STATUS: Final = {
     "not_found": status.HTTP_404_NOT_FOUND,
     "permission_denied": status.HTTP_403_FORBIDDEN,
+    "precondition_failed": status.HTTP_412_PRECONDITION_FAILED,
     "no_main": status.HTTP_503_SERVICE_UNAVAILABLE,
     "too_slow": status.HTTP_503_SERVICE_UNAVAILABLE,
 }

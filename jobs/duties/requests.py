@@ -28,7 +28,7 @@ SELECT FROM nodes_clusterrequest WHERE scope = %(scope)s AND state IN ('waiting'
 """
 # Locks: ClusterRequest by id.
 _WAITING: Final[LiteralString] = """
-SELECT id, kind, item, node, dry_run, asked_by FROM nodes_clusterrequest
+SELECT id, kind, item, node, dry_run, expected, asked_by FROM nodes_clusterrequest
  WHERE scope = %(scope)s AND state = 'waiting'
  ORDER BY id LIMIT 1
    FOR NO KEY UPDATE
@@ -51,6 +51,8 @@ UPDATE nodes_clusterrequest AS request SET state = 'done', ended_at = clock_time
                                  ON held.id = move."group" AND held.epoch = move.epoch AND held.state = 'releasing') END
 """
 _NODE: Final[LiteralString] = "SELECT id, kind, name, status FROM nodes_node WHERE id = %s"
+# Locks: Node.
+_LOCKED_NODE: Final[LiteralString] = "SELECT id, kind, name, status FROM nodes_node WHERE id = %s FOR NO KEY UPDATE"
 _NAMES: Final[LiteralString] = """
 SELECT held.id, coalesce(policy.name, seed.urls[1], '') AS name
   FROM jobs_throttlegroup AS held
@@ -62,6 +64,14 @@ SELECT held.id, coalesce(policy.name, seed.urls[1], '') AS name
 
 class _Refused(Exception):
     """The request cannot be met; its message is the reason."""
+
+    state = "refused"
+
+
+class _Changed(_Refused):
+    """The object is no longer in the state that the request names."""
+
+    state = "changed"
 
 
 def answer_requests(at: Pass) -> int:
@@ -83,12 +93,12 @@ def _answer_one(at: Pass) -> bool:
         request = cursor.execute(_WAITING, {"scope": at.scope}).fetchone()
         if request is None:
             return False
-        reason, answer, is_under_way = "", None, False
+        reason, answer = "", None
         try:
             answer, is_under_way = _MEETING[request.kind](at, request)
+            state = "under way" if is_under_way else "done"
         except _Refused as refused:
-            reason = str(refused)
-        state = "refused" if reason else "under way" if is_under_way else "done"
+            reason, state = str(refused), refused.state
         cursor.execute(_ANSWER, {"id": request.id, "state": state, "reason": reason, "answer": Jsonb(answer)})
         came_to = f"refused: {reason}" if reason else f"{len(answer['moves'])} moves" if answer else state
         record(
@@ -115,6 +125,8 @@ def _move(at: Pass, request: Any) -> tuple[dict[str, Any], bool]:
     item = next((item for item in cluster_view.items if item.id == request.item), None)
     if item is None:
         raise _Refused(f"Group {request.item} no longer exists.")
+    # The move itself begins only at the epoch of this sight, so another owner cannot come in between.
+    _compare(request, {"owner": item.owner, "destination": item.destination})
     to = next((manager for manager in cluster_view.managers if manager.id == request.node), None)
     if to is None:
         raise _Refused(_why_no_manager(at, request.node))
@@ -129,9 +141,10 @@ def _move(at: Pass, request: Any) -> tuple[dict[str, Any], bool]:
 
 def _drain(at: Pass, request: Any) -> tuple[dict[str, Any] | None, bool]:
     with named_rows(at.connection) as cursor:
-        node = cursor.execute(_NODE, (request.node,)).fetchone()
+        node = cursor.execute(_LOCKED_NODE, (request.node,)).fetchone()
     if node is None:
         raise _Refused(f"Node {request.node} does not exist.")
+    _compare(request, {"status": node.status})
     if node.status in {"stopped", "failed"}:
         raise _Refused(f"The {node.kind} {node.name} ({node.id}) is {node.status}: it has already ended.")
     cluster_view = look(at.connection, scope=at.scope, now=at.now)
@@ -148,6 +161,13 @@ def _drain(at: Pass, request: Any) -> tuple[dict[str, Any] | None, bool]:
 
 
 _MEETING: Final = {"rebalance": _rebalance, "move": _move, "drain": _drain}
+
+
+def _compare(request: Any, found: Mapping[str, object]) -> None:
+    shown = {name: value if value is None else str(value) for name, value in found.items()}
+    if request.expected is not None and request.expected != shown:
+        now = ", ".join(f"{name} {value or 'none'}" for name, value in shown.items())
+        raise _Changed(f"It was changed since you read it (now {now}). Read it again, and repeat your change.")
 
 
 def _why_no_manager(at: Pass, node_id: uuid.UUID) -> str:

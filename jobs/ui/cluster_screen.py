@@ -173,7 +173,7 @@ def _request(request: RequestLine, *, now: dt.datetime) -> Record:
         "kind": kind,
         "who": request.asked_by,
         "state": _("in progress") if request.state == "under way" else request.state,
-        "tone": {"done": "indexed", "refused": "failed"}.get(request.state, "working"),
+        "tone": {"done": "indexed", "refused": "failed", "changed": "failed"}.get(request.state, "working"),
         "reason": request.reason or (moved if request.moves else ""),
         "arrived_amount": str(request.arrived),
         "moves_amount": str(max(1, request.moves)),

@@ -6,6 +6,8 @@ Functions take keywords, the author (`made_by`) and `now`. Their errors have mes
 
 import datetime as dt
 import uuid
+from collections.abc import Mapping
+from typing import Any
 
 from jobs.models import ThrottleGroup
 from jobs.state import channels
@@ -25,12 +27,22 @@ def rebalance(*, dry_run: bool = False, made_by: str, now: dt.datetime) -> Clust
     return ask(ClusterRequest.Kind.REBALANCE, channel=channels.GROUPS, dry_run=dry_run, asked_by=made_by, now=now)
 
 
-def move_group(group_id: int, *, to: uuid.UUID, made_by: str, now: dt.datetime) -> ClusterRequest:
+def move_group(
+    group_id: int,
+    *,
+    to: uuid.UUID,
+    expected: Mapping[str, Any] | None = None,
+    made_by: str,
+    now: dt.datetime,
+) -> ClusterRequest:
     """
     Request the move of one group of seeds to another manager.
 
+    `expected` names the owner and the destination that the author has seen; with None, the group moves from any.
+
     Raises:
         Unknown: the group, or the node, does not exist.
+        ChangedMeanwhile: the group has another owner or destination by then.
         Refused: the group cannot move there now.
         NoMain: the cluster has no main manager.
     """
@@ -38,21 +50,45 @@ def move_group(group_id: int, *, to: uuid.UUID, made_by: str, now: dt.datetime) 
         sentence = f"Group {group_id} does not exist. A group exists while one of its seeds is running."
         raise Unknown("group", group_id, sentence)
     _check_node(to)
-    return ask(ClusterRequest.Kind.MOVE, channel=channels.GROUPS, item=group_id, node=to, asked_by=made_by, now=now)
+    return ask(
+        ClusterRequest.Kind.MOVE,
+        channel=channels.GROUPS,
+        item=group_id,
+        node=to,
+        expected=expected,
+        asked_by=made_by,
+        now=now,
+    )
 
 
-def drain_node(node_id: uuid.UUID, *, dry_run: bool = False, made_by: str, now: dt.datetime) -> ClusterRequest:
+def drain_node(
+    node_id: uuid.UUID,
+    *,
+    dry_run: bool = False,
+    expected: Mapping[str, Any] | None = None,
+    made_by: str,
+    now: dt.datetime,
+) -> ClusterRequest:
     """
     Request a node to finish or hand over its work, and to stop; with `dry_run` only the plan of the moves.
 
+    `expected` names the status that the author has seen; with None, the node drains from any.
+
     Raises:
         Unknown: the node does not exist.
+        ChangedMeanwhile: the node has another status by then.
         Refused: it has ended, or no other node could take over.
         NoMain: the cluster has no main manager.
     """
     _check_node(node_id)
     return ask(
-        ClusterRequest.Kind.DRAIN, channel=channels.GROUPS, node=node_id, dry_run=dry_run, asked_by=made_by, now=now
+        ClusterRequest.Kind.DRAIN,
+        channel=channels.GROUPS,
+        node=node_id,
+        dry_run=dry_run,
+        expected=expected,
+        asked_by=made_by,
+        now=now,
     )
 
 

@@ -4,7 +4,8 @@ The base of all views: ETags, preconditions and idempotency keys.
 A resource that can be changed has an `ETag`. A request with `If-Match` succeeds only if it names the current ETag. The
 row stays locked from the comparison to the change. If two clients read the same resource and both change it, the second
 gets 412.
-Requests that other processes carry out (`asks_others`) are compared when they arrive.
+Other processes carry out the requests of some views (`asks_others`). These requests are compared when they arrive, and
+the process that makes the change compares the resource with `expected` again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from nodes.api import idempotency
-from nodes.api.etags import changeable_part, check_if_match, part_of, tag_of
+from nodes.api.etags import changeable_part, check_if_match, names_any, part_of, tag_of
 from nodes.models import KeptAnswer
 
 _IF_MATCH: Final = "If-Match"
@@ -39,6 +40,8 @@ class ContractView(APIView):
     # True if other processes must see the change before the answer is made, so that one transaction is not enough.
     # The ETag is then compared in a transaction of its own, before the others are asked.
     asks_others = False
+    # Tagged fields of the resource in the state that If-Match names. None if any state will do.
+    expected: Mapping[str, Any] | None = None
     _claimed: KeptAnswer | None = None
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -62,6 +65,8 @@ class ContractView(APIView):
         if header is not None:
             with transaction.atomic():
                 check_if_match(header, self.lock_and_read_tag())
+            if names_any(header):
+                self.expected = None
 
     def handle_exception(self, exc: Exception) -> Response:
         return exc.response if isinstance(exc, idempotency.AnsweredBefore) else super().handle_exception(exc)
@@ -91,6 +96,8 @@ class ContractView(APIView):
     def lock_and_read_tag(self) -> str | None:
         """
         Return the current ETag of the resource that the request names. Its row stays locked until the answer is made.
+
+        A view that asks others also sets `expected`.
         """
         if self.tagged_by is None or not isinstance(self, GenericAPIView) or "pk" not in self.kwargs:
             return None

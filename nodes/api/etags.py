@@ -47,6 +47,11 @@ def tag_of(representation: object) -> str:
     return f'"{hashlib.sha256(written.encode()).hexdigest()[:32]}"'
 
 
+def names_any(header: str) -> bool:
+    """True if this If-Match accepts every state of the resource."""
+    return parse_etags(header) == [_ANY]
+
+
 def check_if_match(header: str, tag: str | None) -> None:
     """
     Accept a request whose If-Match names the current ETag or `*`.
@@ -54,6 +59,5 @@ def check_if_match(header: str, tag: str | None) -> None:
     Raises:
         PreconditionFailed: it names other ETags.
     """
-    wanted = parse_etags(header)
-    if wanted != [_ANY] and tag not in wanted:
+    if not names_any(header) and tag not in parse_etags(header):
         raise PreconditionFailed(tag)

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from django.db import IntegrityError, connection, transaction
+from django.db.models import Q
 
-from nodes.errors import Refused
+from nodes.errors import ChangedMeanwhile, Refused
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import ClusterRequest
 
@@ -44,16 +45,19 @@ def ask(
     item: int | None = None,
     node: uuid.UUID | None = None,
     dry_run: bool = False,
+    expected: Mapping[str, Any] | None = None,
     asked_by: str,
     now: dt.datetime,
 ) -> ClusterRequest:
     """
     Ask the main manager of the cluster, which listens on `channel`. Return the request, answered or still open.
 
-    If an equal request is open, return that one.
+    If an equal request is open, return that one. The main manager compares the state of the object with `expected` in
+    the transaction of its change.
 
     Raises:
         NoMain: no main manager could answer.
+        ChangedMeanwhile: the object is not in the state `expected`.
         Refused: the main manager refused, with the reason.
     """
     with connection.cursor() as cursor:
@@ -61,26 +65,32 @@ def ask(
         if not cursor.fetchone()[0]:
             raise NoMain
     wanted = {"kind": kind, "scope": CLUSTER_SCOPE, "item": item, "node": node, "dry_run": dry_run}
-    request = _find_or_make(wanted, asked_by=asked_by, now=now)
+    request = _find_or_make(wanted, expected=expected, asked_by=asked_by, now=now)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", (channel, CLUSTER_SCOPE))
     deadline = time.monotonic() + _PATIENCE
     while request.state == ClusterRequest.State.WAITING and time.monotonic() < deadline:
         time.sleep(_LOOK)
         request.refresh_from_db()
+    if request.state == ClusterRequest.State.CHANGED:
+        raise ChangedMeanwhile(request.reason)
     if request.state == ClusterRequest.State.REFUSED:
         raise Refused(request.reason)
     return request
 
 
-def _find_or_make(wanted: Mapping[str, Any], *, asked_by: str, now: dt.datetime) -> ClusterRequest:
+def _find_or_make(
+    wanted: Mapping[str, Any], *, expected: Mapping[str, Any] | None, asked_by: str, now: dt.datetime
+) -> ClusterRequest:
+    # A comparison with None would look for the JSON value null.
+    is_equal = Q(expected=expected) if expected is not None else Q(expected__isnull=True)
     while True:
         try:
             with transaction.atomic():
-                return ClusterRequest.objects.create(**wanted, asked_by=asked_by, asked_at=now)
+                return ClusterRequest.objects.create(**wanted, expected=expected, asked_by=asked_by, asked_at=now)
         except IntegrityError:
             open_one = ClusterRequest.objects.filter(
-                **wanted, state__in=(ClusterRequest.State.WAITING, ClusterRequest.State.UNDER_WAY)
+                is_equal, **wanted, state__in=(ClusterRequest.State.WAITING, ClusterRequest.State.UNDER_WAY)
             ).first()
             # Otherwise the open request ended between the two statements, and a new one can be made.
             if open_one is not None:

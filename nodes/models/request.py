@@ -29,12 +29,16 @@ class ClusterRequest(models.Model):
         DONE = "done", _("done")
         # The main manager could not do it, and gives the reason in `reason`. Nothing was changed.
         REFUSED = "refused", _("refused")
+        # The object was no longer in the state `expected`. Nothing was changed.
+        CHANGED = "changed", _("changed meanwhile")
 
     kind = models.TextField(choices=Kind)
     scope = models.TextField(default=CLUSTER_SCOPE)
     item = models.BigIntegerField(_("the item to move"), null=True)
     node = models.UUIDField(_("the node to drain, or to move to"), null=True)
     dry_run = models.BooleanField(default=False)
+    # State of the object that the author has seen. The main manager acts only in this state. Null: in any.
+    expected = models.JSONField(null=True)
     asked_by = models.TextField()
     asked_at = models.DateTimeField()
     state = models.TextField(choices=State, default=State.WAITING)
@@ -50,7 +54,7 @@ class ClusterRequest(models.Model):
         constraints = (
             models.UniqueConstraint(
                 name="one_open_request_of_its_kind",
-                fields=["scope", "kind", "item", "node", "dry_run"],
+                fields=["scope", "kind", "item", "node", "dry_run", "expected"],
                 condition=Q(state__in=_OPEN),
                 nulls_distinct=False,
             ),

@@ -21,6 +21,7 @@ from nodes.models import ClusterRequest, Node
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON, events_of, register_node, status_of
 from tests.support.factories import make_job
+from tests.support.processes import wait_for
 from tests.support.stepping import Main, Manager
 
 REBALANCE = "/api/v1/cluster/rebalance/"
@@ -340,6 +341,75 @@ def test_a_node_that_has_ended_is_not_drained(cluster, administrator):
     cluster.answer()
 
     assert_problem(administrator.post(f"/api/v1/nodes/{cluster.other.id}/drain/"), 409, "refused")
+
+
+# --- If-Match --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_at_once(cluster, administrator, monkeypatch):
+    """Return a function that makes two requests with one ETag, before the main manager answers the first."""
+
+    def make(address, seen_at, first, second):
+        seen = {"If-Match": administrator.get(seen_at)["ETag"]}
+        with monkeypatch.context() as patched:
+            patched.setattr("nodes.membership.requests._PATIENCE", 0.0)
+            assert administrator.post(address, first, format="json", headers=seen).status_code == 202
+
+        def post():
+            try:
+                return administrator.post(address, second, format="json", headers=seen)
+            finally:
+                django_connection.close()
+
+        with ThreadPoolExecutor(1) as pool:
+            answered = pool.submit(post)
+            wait_for(lambda: ClusterRequest.objects.count() == 2, saying="the second request")
+            cluster.answer()
+            return answered.result()
+
+    return make
+
+
+def test_a_group_moves_only_from_the_owner_that_its_author_saw(cluster, two_at_once):
+    third = Manager(cluster.connection)
+    group = f"/api/v1/groups/{some_group()}/"
+
+    refused = two_at_once(f"{group}move/", group, {"to": str(cluster.other.id)}, {"to": str(third.id)})
+
+    problem = assert_problem(refused, 412, "precondition_failed")
+    assert f"destination {cluster.other.id}" in problem["detail"]
+    assert ThrottleGroup.objects.get(pk=some_group()).destination_id == cluster.other.id
+    assert ClusterRequest.objects.first().state == "changed"
+
+
+def test_a_node_is_drained_only_in_the_state_that_its_author_saw(cluster, two_at_once):
+    node = f"/api/v1/nodes/{cluster.other.id}/"
+
+    refused = two_at_once(f"{node}drain/", node, {}, {"dry_run": True})
+
+    assert_problem(refused, 412, "precondition_failed")
+    assert ClusterRequest.objects.first().state == "changed"
+
+
+def test_an_if_match_of_any_state_is_compared_with_none(cluster, administrator):
+    cluster.answer()
+    address = f"/api/v1/groups/{some_group()}/move/"
+
+    answered = administrator.post(address, {"to": str(cluster.other.id)}, format="json", headers={"If-Match": "*"})
+
+    assert answered.status_code == 200
+    assert ClusterRequest.objects.get().expected is None
+
+
+def test_a_request_with_the_present_etag_is_carried_out(cluster, administrator):
+    group = f"/api/v1/groups/{some_group()}/"
+    seen = {"If-Match": administrator.get(group)["ETag"]}
+    cluster.answer()
+
+    answered = administrator.post(f"{group}move/", {"to": str(cluster.other.id)}, format="json", headers=seen)
+
+    assert (answered.status_code, moving()) == (200, 1)
 
 
 # --- Commands --------------------------------------------------------------------------------------
