@@ -193,7 +193,7 @@ class _Room:
         room = cls(seen, seen.limits.requests - seen.open_requests, DOCUMENTS_A_TURN * seen.limits.requests)
         if is_limited(seen.limits):
             room.requests = seen.limits.requests
-            room.documents = 2 * _documents_of_a_parent(seen.limits) - seen.open_documents
+            room.documents = documents_below(seen.limits) - seen.open_documents
             room.holder = next(iter(seen.workers), None)
             room.is_taken = None in seen.workers or len(seen.workers) > 1
             if not seen.workers:
@@ -381,9 +381,10 @@ def _rival_goes_first(seen: BinSeen, mine: LaneSeen, *, now: dt.datetime) -> boo
     return theirs < _rank(mine)[:2]
 
 
-def _documents_of_a_parent(limits: Limits) -> int:
-    """Return how many documents a parent under these limits can start in half of the longest plan."""
-    return max(1, min(DOCUMENTS_A_TURN, int(_LONGEST_TURN * _starts_a_second(limits, page_bytes=EXPECTED_BYTES))))
+def documents_below(limits: Limits) -> int:
+    """Return how many documents the open turns below a limited parent have at most: it starts half in half of a plan."""
+    half = int(_LONGEST_TURN * _starts_a_second(limits, page_bytes=EXPECTED_BYTES))
+    return 2 * max(1, min(DOCUMENTS_A_TURN, half))
 
 
 def _starts_a_second(limits: Limits, *, page_bytes: float) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from jobs.throttling.bins import documents_below, is_limited
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
 from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.requests import Requests
@@ -23,17 +24,29 @@ _RAMP: Final = dt.timedelta(seconds=20)
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """A parent that may keep a host waiting. Its rate is the latest, None if unknown."""
+    """
+    A parent that may keep a host waiting. Its rate is the latest, None if unknown.
+
+    `open_documents` are those of the open turns below it.
+    """
 
     id: int
     limits: Limits
     open_requests: int
     opens_at: dt.datetime | None
     starts_per_second: float | None = None
+    open_documents: int = 0
 
     @property
     def is_full(self) -> bool:
         return self.open_requests >= self.limits.requests
+
+    @property
+    def has_no_place(self) -> bool:
+        """True if no other turn can begin below it. Turns below a limited parent may share its requests."""
+        if is_limited(self.limits):
+            return self.open_documents >= documents_below(self.limits)
+        return self.is_full
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +134,16 @@ def _of_a_host_without_a_turn(known: Known, *, now: dt.datetime) -> Verdict:
     parent = _narrow_parent(known, now=now)
     if parent is not None and (own == now or (parent.opens_at or now) > own):
         return Verdict(Cause.PARENT, until=parent.opens_at, parent=parent.id)
-    if known.ready_at is None or known.ready_at > max(own, now):
-        return Verdict(Cause.NOT_DUE, until=known.ready_at)
+    if known.ready_at is None:
+        return Verdict(Cause.NOT_DUE)
+    if known.ready_at > own:
+        # A lane that stands in line for a place below its parent sleeps, too.
+        in_use = next((above for above in known.above if above.is_full), None)
+        return Verdict(Cause.PARENT, parent=in_use.id) if in_use else Verdict(Cause.NOT_DUE, until=known.ready_at)
     if own > now:
-        return Verdict(_pace(known), until=own)
+        # A delay longer than the gap is that of the bytes that were read.
+        is_of_bytes = known.limits.bytes_per_second is not None and own - now > dt.timedelta(seconds=known.limits.gap)
+        return Verdict(Cause.BYTES if is_of_bytes else _pace(known), until=own)
     return Verdict(Cause.WORKERS if known.workers_are_full else Cause.NEXT)
 
 
@@ -180,15 +199,12 @@ def _is_below(rate: float | None, allowed: float | None) -> bool:
 
 def _narrow_parent(known: Known, *, now: dt.datetime) -> Above | None:
     """The parent that gives the host less than it may have itself, the slowest first; None if none does."""
-    has_room = not known.open_turns or (known.lent < known.limits.requests and not _is_at_its_pace(known))
+    has_room = known.lent < known.limits.requests and not _is_at_its_pace(known)
     for above in sorted(known.above, key=lambda one: one.limits.gap, reverse=True):
-        is_closed = above.opens_at is not None and above.opens_at > now
-        is_slower = above.limits.gap > known.limits.gap
-        if (
-            (above.is_full and has_room)
-            or (is_slower and (is_closed or known.open_turns))
-            or (is_closed and not known.open_turns)
-        ):
+        if not known.open_turns:
+            if above.has_no_place or (above.opens_at is not None and above.opens_at > now):
+                return above
+        elif (above.is_full and has_room) or above.limits.gap > known.limits.gap:
             return above
     return None
 

@@ -101,6 +101,14 @@ def refusing(failed=60, ended=60):
         (Cause.GAP, make_host(above=[parent(limits=Limits(2, 0.0))])),
         (Cause.PARENT, make_host(served=False, above=[parent(limits=Limits(2, 0.0))])),
         (Cause.PARENT, make_host(served=False, above=[parent(opens_at=SOON)])),
+        # Turns below a parent with a gap share its requests. Only its documents can be used up.
+        (Cause.NEXT, make_host(served=False, above=[parent(limits=Limits(2, 0.5), open_documents=3)])),
+        (Cause.PARENT, make_host(served=False, above=[parent(limits=Limits(2, 0.5), open_documents=20)])),
+        (Cause.PARENT, make_host(served=False, ready_at=SOON, above=[parent(limits=Limits(2, 0.5))])),
+        (Cause.NOT_DUE, make_host(served=False, ready_at=SOON, above=[parent(open_requests=0)])),
+        # A pause longer than the gap comes from the bytes that were read.
+        (Cause.BYTES, make_host(served=False, limits=Limits(2, 1.0, 1_000.0), not_before=SOON)),
+        (Cause.GAP, make_host(served=False, limits=Limits(2, 60.0, 1_000.0), not_before=SOON)),
         (Cause.GAP, make_host(served=False, not_before=LATER, ready_at=LATER, above=[parent(opens_at=SOON)])),
         (Cause.GAP, make_host(served=False, not_before=SOON, above=[parent(limits=Limits(2, 0.0))])),
         (Cause.PARENT, make_host(served=False, not_before=SOON, above=[parent(opens_at=LATER)])),

@@ -7,8 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from jobs.lifecycle.job import Guard, JobState, Pause, Phase, StopRequest, Window, situation_of
-from jobs.throttling.bins import BinSeen, LaneSeen, OpenTurn, plan_turns
+from jobs.throttling.bins import BinSeen, LaneSeen, OpenTurn, ParentSeen, plan_turns
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
+from jobs.throttling.opening import opens_at
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.jobs import ClusterSeen, DocumentSeen, HostOfJob, JobSeen, judge_document, judge_job
@@ -33,6 +34,7 @@ parents = st.builds(
     open_requests=st.integers(0, 20),
     opens_at=moments,
     starts_per_second=rates,
+    open_documents=st.integers(0, 200),
 )
 latest = st.builds(
     lambda ended, failed, seconds: Requests(ended, min(ended, failed), {"REFUSED": failed}, seconds, NOON),
@@ -112,17 +114,50 @@ TRUE_OF_HOSTS = {
     Cause.NOT_DUE: lambda host: not host.open_turns and (host.ready_at is None or is_later(host.ready_at)),
     Cause.NEXT: lambda host: not host.open_turns and not is_later(host.not_before) and not is_later(host.ready_at),
     Cause.TRIAL: lambda host: host.open_turns and host.back_off_level,
-    Cause.RAMPING: lambda host: host.open_turns and (not host.is_known or host.limits.gap > 0),
-    Cause.PARENT: lambda host: any(
-        above.open_requests >= above.limits.requests or above.limits.gap > host.limits.gap or is_later(above.opens_at)
-        for above in host.above
+    Cause.RAMPING: lambda host: host.open_turns and (not host.is_known or host.changed_at is not None),
+    Cause.GAP: lambda host: is_paced(host) and not host.asks_for_delay,
+    Cause.CRAWL_DELAY: lambda host: is_paced(host) and host.asks_for_delay,
+    Cause.BYTES: lambda host: (
+        host.limits.bytes_per_second is not None and (host.open_turns or is_later(host.not_before))
     ),
-    Cause.GAP: lambda host: host.limits.gap > 0 and not host.asks_for_delay,
-    Cause.CRAWL_DELAY: lambda host: host.limits.gap > 0 and host.asks_for_delay,
-    Cause.BYTES: lambda host: host.limits.bytes_per_second is not None or is_later(host.not_before),
-    Cause.REQUESTS: lambda host: host.open_turns and host.limits.requests < UNLIMITED_REQUESTS,
-    Cause.WORKERS: lambda host: host.workers_are_full or host.open_turns,
+    Cause.REQUESTS: lambda host: host.open_turns and not has_unused_connections(host),
+    Cause.WORKERS: lambda host: (
+        host.workers_are_full or (host.open_turns and not host.limits.gap and has_unused_connections(host))
+    ),
 }
+
+
+def is_paced(host):
+    """True if the host is served with a gap, or waits for the end of one."""
+    if host.open_turns:
+        return host.limits.gap > 0
+    return is_later(host.not_before) and host.not_before <= NOON + dt.timedelta(seconds=host.limits.gap)
+
+
+def has_unused_connections(host):
+    limit, rate, seconds = host.limits.requests, host.starts_per_second, host.latest.seconds
+    if limit >= UNLIMITED_REQUESTS:
+        return True
+    in_use = host.open_now if host.open_now is not None else rate * seconds if rate and seconds else limit
+    return in_use < limit / 2
+
+
+def blocks(above, host):
+    """True if this parent can keep the host waiting."""
+    if above.open_requests >= above.limits.requests or above.limits.gap > host.limits.gap:
+        return True
+    below = above.limits.gap or above.limits.bytes_per_second is not None
+    return not host.open_turns and (is_later(above.opens_at) or (below and above.open_documents > 1))
+
+
+def is_true_of_host(verdict, host):
+    if verdict.until is not None and verdict.until <= NOON:
+        return False
+    if verdict.cause == Cause.PARENT:
+        return blocks(next(above for above in host.above if above.id == verdict.parent), host)
+    return TRUE_OF_HOSTS[verdict.cause](host)
+
+
 TRUE_OF_JOBS = {
     Cause.DISK: lambda job, cluster: cluster.disk_shortage,
     Cause.NOT_RUNNING: lambda job, _: job.state.phase == Phase.INACTIVE,
@@ -151,9 +186,9 @@ TRUE_OF_DOCUMENTS = {
 def test_a_host_with_a_queue_is_held_by_a_cause_that_is_true(host):
     assume(host.queued)
 
-    cause = judge_host(host, now=NOON).cause
+    verdict = judge_host(host, now=NOON)
 
-    assert TRUE_OF_HOSTS[cause](host), cause
+    assert is_true_of_host(verdict, host), verdict
 
 
 @given(host=hosts, gap=st.sampled_from([0.01, 0.5, 1.0]))
@@ -167,13 +202,14 @@ def test_a_host_at_its_own_pace_is_held_by_no_parent_that_is_as_fast(host, gap):
 
 @given(document=documents, job=jobs, cluster=clusters, host=hosts)
 def test_a_waiting_document_is_held_by_a_cause_that_is_true(document, job, cluster, host):
-    cause = judge_document(document, job, cluster, host, now=NOON).cause
+    verdict = judge_document(document, job, cluster, host, now=NOON)
+    cause = verdict.cause
 
     assert (
         (cause in TRUE_OF_DOCUMENTS and TRUE_OF_DOCUMENTS[cause](document))
         or (cause in TRUE_OF_JOBS and TRUE_OF_JOBS[cause](job, cluster))
-        or (cause in TRUE_OF_HOSTS and TRUE_OF_HOSTS[cause](host))
-    ), cause
+        or (cause not in TRUE_OF_DOCUMENTS and cause not in TRUE_OF_JOBS and is_true_of_host(verdict, host))
+    ), verdict
     assert cause not in {Cause.NOTHING_WAITS, Cause.JOBS_HELD}
 
 
@@ -189,6 +225,25 @@ def test_a_job_with_a_queue_always_has_a_verdict(job, cluster, host, waiting, in
         assert verdict.cause in {judge_host(host, now=NOON).cause, Cause.NEXT}
 
 
+parents_seen = st.builds(
+    ParentSeen,
+    id=st.integers(1, 3),
+    limits=limits.map(lambda bounds: replace(bounds, denied=False)),
+    not_before=moments,
+    back_off_until=moments,
+    open_requests=st.integers(0, 20),
+    open_documents=st.integers(0, 200),
+    workers=st.sampled_from([frozenset(), frozenset({WORKER})]),
+    whole_group=st.just(True),
+)
+
+
+def above_of(seen):
+    """Return a parent as pages see it."""
+    opens = opens_at(seen.not_before, back_off_until=seen.back_off_until, closed_until=seen.limits.closed_until)
+    return Above(seen.id, seen.limits, seen.open_requests, opens, open_documents=seen.open_documents)
+
+
 @given(
     bounds=limits,
     not_before=moments,
@@ -197,9 +252,10 @@ def test_a_job_with_a_queue_always_has_a_verdict(job, cluster, host, waiting, in
     turns=st.integers(0, 2),
     lent=st.integers(0, 20),
     is_known=st.booleans(),
+    parents=st.lists(parents_seen, max_size=2, unique_by=lambda parent: parent.id),
 )
 def test_hosts_without_a_turn_from_stuffing_are_held_by_a_limit(
-    bounds, not_before, back_off_until, back_off_level, turns, lent, is_known
+    bounds, not_before, back_off_until, back_off_level, turns, lent, is_known, parents
 ):
     """For a ready lane without a turn, the verdict names a limit. For one with a turn, it names no closed limit."""
     seen = BinSeen(
@@ -229,12 +285,16 @@ def test_hosts_without_a_turn_from_stuffing_are_held_by_a_limit(
         is_known=is_known,
         starts_per_second=None,
         bytes_per_second=None,
+        above=[above_of(parent) for parent in parents],
     )
 
-    given_turns, _ = plan_turns(bins=[seen], lanes=[lane], workers=1, now=NOON)
+    given_turns, _ = plan_turns(bins=[seen], parents=parents, lanes=[lane], workers=1, now=NOON)
 
-    cause = judge_host(host, now=NOON).cause
+    verdict = judge_host(host, now=NOON)
     if not given_turns:
-        assert cause not in {Cause.NEXT, Cause.NOTHING_WAITS}
+        assert verdict.cause not in {Cause.NEXT, Cause.NOTHING_WAITS}
     elif not bounds.denied:
-        assert cause not in {Cause.CLOSED, Cause.BACK_OFF, Cause.STOPPED, Cause.DENIED}
+        assert verdict.cause not in {Cause.CLOSED, Cause.BACK_OFF, Cause.STOPPED, Cause.DENIED}
+        # A turn may leave a second before it may begin.
+        is_near = verdict.until is not None and verdict.until <= NOON + dt.timedelta(seconds=1)
+        assert turns or verdict.cause != Cause.PARENT or is_near

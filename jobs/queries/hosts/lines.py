@@ -35,13 +35,24 @@ from nodes.database.moment import kept
 
 # Least number of gaps in the period of a host's rate: one start more or less must not show.
 _GAPS: Final = 10
-_HOSTS: Final[LiteralString] = f"""
-SELECT {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
+_COLUMNS: Final[LiteralString] = f"""
+       {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
        bin.stopped_why, state.closed_at, state.starts, state.bytes_read, state.open_turns, state.open_requests, bin.is_known,
        bin.parent_id
+"""
+_FROM: Final[LiteralString] = f"""
   FROM jobs_bin AS bin
  CROSS JOIN LATERAL {read_states("*", of="bin", number="bin.id")} AS state {BOUND}
  WHERE bin.id = ANY(%(hosts)s)
+"""
+_HOSTS: Final[LiteralString] = f"SELECT {_COLUMNS} {_FROM}"
+# Parents, with the documents of the open turns below each.
+_ABOVE: Final[LiteralString] = f"""
+SELECT {_COLUMNS}, (SELECT coalesce(sum(turn.documents), 0)
+                      FROM jobs_turn AS turn
+                     WHERE turn.closed_at IS NULL AND turn.parents IS NOT NULL AND turn.parents ? bin.id::text)
+                   AS open_documents
+  {_FROM}
 """
 _TOTALS: Final[LiteralString] = """
 SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(policies)s)
@@ -62,6 +73,7 @@ class ParentLine:
     is_everywhere: bool
     starts_per_second: float | None
     bytes_per_second: float | None
+    open_documents: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +180,7 @@ def _read_above(cursor: Any, rows: Iterable[Any], applied: AppliedPolicies) -> d
         ids |= {row.id for row in cursor.execute(_TOTALS, {"policies": [str(policy) for policy in policies]})}
     if not ids:
         return {}
-    return {row.id: row for row in cursor.execute(_HOSTS, {"hosts": sorted(ids), "policy": None})}
+    return {row.id: row for row in cursor.execute(_ABOVE, {"hosts": sorted(ids), "policy": None})}
 
 
 def _parents_of(
@@ -206,6 +218,7 @@ def _parent_line(row: Any, applied: AppliedPolicies, policies: PolicyNames) -> P
         is_everywhere=bool(known and known[2]),
         starts_per_second=STARTS.rate(row.id),
         bytes_per_second=BYTES.rate(row.id),
+        open_documents=row.open_documents,
     )
 
 
@@ -234,7 +247,10 @@ def _line(
         back_off_level=row.back_off_level,
         starts_per_second=starts,
         bytes_per_second=read,
-        above=[Above(one.id, one.limits, one.open_requests, one.opens_at, one.starts_per_second) for one in parents],
+        above=[
+            Above(one.id, one.limits, one.open_requests, one.opens_at, one.starts_per_second, one.open_documents)
+            for one in parents
+        ],
         is_known=row.is_known,
         workers_are_full=open_.are_full,
         asks_for_delay=set_by.gap is not None and set_by.gap.source.origin == Origin.ROBOTS,
