@@ -71,20 +71,3 @@ def add_up(counted: Iterable[Counted]) -> Requests:
         seconds=sum(one.seconds for one in known) / ended if ended else None,
         failing_since=min((one.first_at for one in failed), default=None),
     )
-
-
-def merge(several: Iterable[Requests]) -> Requests:
-    """Return the sum of several counts of different requests."""
-    known = [one for one in several if one.ended]
-    ended = sum(one.ended for one in known)
-    codes: dict[str, int] = {}
-    for one in known:
-        for code, amount in (one.codes or {}).items():
-            codes[code] = codes.get(code, 0) + amount
-    return Requests(
-        ended=ended,
-        failed=sum(one.failed for one in known),
-        codes=codes,
-        seconds=sum((one.seconds or 0.0) * one.ended for one in known) / ended if ended else None,
-        failing_since=min((one.failing_since for one in known if one.failing_since), default=None),
-    )

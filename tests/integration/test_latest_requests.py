@@ -60,6 +60,17 @@ def test_a_job_is_judged_by_all_its_requests_of_the_minute(running):
     assert (latest.failed, latest.ended, latest.is_failing) == (100, 1_100, False)
 
 
+def test_jobs_together_are_judged_by_requests_of_one_span(running):
+    failing = make_running_job(running.manager, name="failing")
+    Job.objects.update(started_at=NOON - dt.timedelta(hours=1))
+    Activity.objects.bulk_create(request(running, "slow.example", "200", ago=ago) for ago in spread(100, over=500)[20:])
+    Activity.objects.bulk_create(request(failing, "dead.example", "500", ago=ago) for ago in spread(50, over=50))
+
+    latest = read_latest_requests(now=NOON).of_all([running.job.pk, failing.job.pk])
+
+    assert (latest.failed, latest.ended, latest.is_failing) == (50, 50, True)
+
+
 def test_the_start_of_failures_beyond_the_reading_is_unknown(running):
     Activity.objects.bulk_create(request(running, "dead.example", "REFUSED", ago=ago) for ago in spread(50, over=590))
 

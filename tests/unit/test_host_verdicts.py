@@ -9,8 +9,7 @@ import pytest
 from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_GO_ON, Limits
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.hosts import Above, Known, judge_host
-from jobs.verdicts.requests import Counted, Requests, add_up, merge
-from tests.support.tables import each_row
+from jobs.verdicts.requests import Counted, Requests, add_up
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
 SOON = NOON + dt.timedelta(seconds=30)
@@ -163,10 +162,3 @@ def test_requests_of_several_codes_show_their_share_and_the_main_code():
     assert (requests.ended, requests.failed, requests.share, requests.code) == (40, 20, 0.5, "REFUSED")
     assert requests.seconds == pytest.approx(0.2)
     assert requests.failing_since == NOON
-
-
-def test_requests_of_several_jobs_are_merged():
-    both = merge([refusing(), Requests(ended=60, seconds=0.03), Requests()])
-
-    assert (both.ended, both.failed, both.code) == (120, 60, "REFUSED")
-    assert both.seconds == pytest.approx(0.02)

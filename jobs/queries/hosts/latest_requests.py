@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from django.db import connection
 
-from jobs.verdicts.requests import Counted, Requests, add_up, merge
+from jobs.verdicts.requests import Counted, Requests, add_up
 from jobs.verdicts.results import is_failure
 
 # Span of a verdict, and the longer one that replaces it if too few requests ended in it.
@@ -81,15 +81,17 @@ class LatestRequests:
 
     def of(self, key: str | int) -> Requests:
         """Return the requests of the last minute; those of a longer span if these are too few to judge by."""
-        parts = self._parts.get(key, ())
+        return self._judged_by(self._parts.get(key, ()))
+
+    def of_all(self, job_ids: Iterable[int]) -> Requests:
+        """Return the latest requests of these jobs together, all of one span."""
+        return self._judged_by([part for job_id in job_ids for part in self._parts.get(job_id, ())])
+
+    def _judged_by(self, parts: Sequence[_Part]) -> Requests:
         longer = add_up(part.counted for part in parts)
         minute = add_up(part.counted for part in parts if part.is_of_the_minute)
         found = minute if minute.can_be_judged or not longer.can_be_judged else longer
         return replace(found, failing_since=self._failing_since(longer))
-
-    def of_all(self, job_ids: Iterable[int]) -> Requests:
-        """Return the latest requests of these jobs together."""
-        return merge(self.of(job_id) for job_id in job_ids)
 
     @cached_property
     def failing_hosts(self) -> Sequence[tuple[str, Requests]]:
