@@ -170,7 +170,7 @@ def cause(facts: Facts) -> str:
 
 _BECAME = {
     ParentState.GONE: "is gone ({code})",
-    ParentState.EMPTY: "came without links ({code})",
+    ParentState.EMPTY: "came without links in scope ({code})",
     ParentState.REDIRECTS: "redirects elsewhere",
     ParentState.REPLACED: "links to none of its earlier documents",
     ParentState.CHANGED: "no longer names them",

@@ -27,7 +27,7 @@ _SHOWN: Final = 200
 
 _STATES: Final = {
     "gone": gettext_lazy("no longer exists"),
-    "empty": gettext_lazy("has no links"),
+    "empty": gettext_lazy("has no links in scope"),
     "redirects": gettext_lazy("redirects elsewhere"),
     "replaced": gettext_lazy("links to none of its earlier documents"),
     "changed": gettext_lazy("links to other documents"),

@@ -11,7 +11,7 @@ from django.db.models import F
 
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.connectors.output.registry import open_output
-from jobs.lifecycle.job import Guard, Kind, Phase, RunEnd
+from jobs.lifecycle.job import Kind, Phase, RunEnd
 from jobs.loops.restoring import work_off
 from jobs.models import IndexedDocument, Job, OutLinks, OutputConnection, QueueItem, Restoration, SearchDocument
 from jobs.queue.removing.clear_output import clear_some
@@ -259,18 +259,6 @@ def test_expired_documents_return_and_are_checked_again(connection, world):
     assert site.held == site.everything
     assert not QueueItem.objects.filter(check_time=None).exists()
     assert_is_sound(site)
-
-
-def test_a_wrong_exclude_pattern_loses_nothing_once_it_is_taken_back(site):
-    editing.change_job(site.job_id, guard_percent=5, made_by="operator", now=NOON)
-    site.put_root(links=[])
-    job = site.run()
-    assert job.guard == Guard.WAITING
-
-    site.put_root()
-
-    assert site.run().guard == Guard.NO
-    assert site.held == site.everything
 
 
 def clear(site, output):
