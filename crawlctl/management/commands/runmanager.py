@@ -24,6 +24,7 @@ from nodes.distributed.engine.metrics import figures_of_jobs
 from nodes.distributed.management.refusals import refusals_of_jobs
 from nodes.distributed.process import JobsOfThisProcess, name_of_this_process
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.management.attached_option import add_attached_option
 from nodes.management.database import check_database, check_room_for_sessions
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
 from nodes.management.settings_option import add_settings_option
@@ -47,11 +48,7 @@ class Command(BaseCommand):
             metavar="HOST:PORT",
             help="address at which the manager also serves pages, API and live views",
         )
-        parser.add_argument(
-            "--attached",
-            action="store_true",
-            help="stop when standard input closes, for example when the parent process ends",
-        )
+        add_attached_option(parser)
         parser.add_argument(
             "--jobs", action="store_true", help="also run distributed jobs, as runjobs does (docs/distributed-jobs.md)"
         )

@@ -11,6 +11,7 @@ from crawlctl.web import server, sockets
 from jobs.api.cluster_figures import refresh_cluster_figures
 from jobs.metrics.table import shown_by
 from jobs.settings.table import PORT
+from nodes.management.attached_option import add_attached_option
 from nodes.management.database import check_database
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
 from nodes.metrics.figures import Process
@@ -30,11 +31,7 @@ class Command(BaseCommand):
             help=f"port to listen on; without it, the first free one from CRAWLCTL_PORT ({current()[PORT]}) on",
         )
         parser.add_argument("--fd", type=int, help=argparse.SUPPRESS)
-        parser.add_argument(
-            "--attached",
-            action="store_true",
-            help="stop when standard input closes, for example when the parent process ends",
-        )
+        add_attached_option(parser)
         add_metrics_options(parser, of="the cluster")
 
     def handle(

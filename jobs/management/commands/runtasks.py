@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.loops.task_worker import TaskWorkerFailed, run_task_worker
+from nodes.management.attached_option import add_attached_option
 from nodes.management.database import check_database, check_room_for_sessions
 from nodes.management.settings_option import add_settings_option
 from nodes.tasks.decisions import ANY
@@ -32,11 +33,7 @@ class Command(BaseCommand):
             metavar="MB",
             help="memory of the executing process, which ends after a task that used more",
         )
-        parser.add_argument(
-            "--attached",
-            action="store_true",
-            help="stop when standard input closes, for example when the parent process ends",
-        )
+        add_attached_option(parser)
         add_settings_option(parser)
 
     def handle(

@@ -11,6 +11,7 @@ from jobs.loops.worker import WorkerFailed
 from jobs.metrics.table import shown_by
 from nodes.life.identity import TAG
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.management.attached_option import add_attached_option
 from nodes.management.database import check_database, check_room_for_sessions
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
 from nodes.management.settings_option import add_settings_option
@@ -33,11 +34,7 @@ class Command(BaseCommand):
             help="tag of the worker, which lets it read seeds with this tag; repeatable",
         )
         parser.add_argument("--scope", default=CLUSTER_SCOPE, help=argparse.SUPPRESS)
-        parser.add_argument(
-            "--attached",
-            action="store_true",
-            help="stop when standard input closes, for example when the parent process ends",
-        )
+        add_attached_option(parser)
         add_metrics_options(parser)
         add_settings_option(parser)
 

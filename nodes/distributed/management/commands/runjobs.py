@@ -15,6 +15,7 @@ from nodes.distributed.engine.discovery import jobs_added
 from nodes.distributed.engine.metrics import FIGURES, figures_of_jobs
 from nodes.distributed.management.refusals import refusals_of_jobs
 from nodes.distributed.process import JobsOfThisProcess, name_of_this_process, run_jobs
+from nodes.management.attached_option import add_attached_option
 from nodes.management.database import check_database
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
 from nodes.management.settings_option import add_settings_option
@@ -45,11 +46,7 @@ class Command(BaseCommand):
             metavar="SECONDS",
             help="time to retry the coordination store at the start (default: %(default)g)",
         )
-        parser.add_argument(
-            "--attached",
-            action="store_true",
-            help="stop when standard input closes, for example when the parent process ends",
-        )
+        add_attached_option(parser)
         add_metrics_options(parser)
         add_settings_option(parser)
 
