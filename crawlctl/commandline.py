@@ -76,8 +76,9 @@ def unknown_variables(names: Iterable[str]) -> list[str]:
     for name in sorted(names):
         word = name.removeprefix(_OURS)
         if word != name and word not in known and not name.startswith(_OF_TESTS):
-            (near,) = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.0)
-            sentences.append(f"Warning: {name} is an unknown setting and has no effect. Did you mean {_OURS}{near}?")
+            near = difflib.get_close_matches(word, sorted(known), n=1)
+            hint = f"Did you mean {_OURS}{near[0]}?" if near else "crawlctl settings lists all settings."
+            sentences.append(f"Warning: {name} is an unknown setting and has no effect. {hint}")
     return sentences
 
 

@@ -1,7 +1,7 @@
 """Messages of `manage.py crawl` about seeds that could not be read, and about seeds that redirect elsewhere."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -16,9 +16,16 @@ _NAMED: Final = 3
 def print_unread(endings: Sequence[SeedEnding], refused: Sequence[SeedRedirect]) -> str:
     """Return the line for seeds of which none could be read; `refused` are redirects that led out of the scope."""
     targets = {redirect.source: redirect.target for redirect in refused}
-    named = "; ".join(_of_ending(ending, targets.get(ending.seed)) for ending in endings[:_NAMED])
-    rest = f"; and {len(endings) - _NAMED:,} more" if len(endings) > _NAMED else ""
-    return f"No seed could be read: {named}{rest}."
+    return f"No seed could be read: {_named(endings, targets)}."
+
+
+def say_unread_some(endings: Sequence[SeedEnding], refused: Sequence[SeedRedirect]) -> list[str]:
+    """Return a line for the seeds that could not be read beside others. Redirects have lines of their own."""
+    targets = {redirect.source for redirect in refused}
+    unread = [ending for ending in endings if not ending.is_read and ending.seed not in targets]
+    if not unread:
+        return []
+    return [f"{len(unread):,} of {len(endings):,} seeds could not be read: {_named(unread, {})}."]
 
 
 def print_redirects(followed: Sequence[SeedRedirect], refused: Sequence[SeedRedirect]) -> list[str]:
@@ -37,6 +44,11 @@ def print_redirects(followed: Sequence[SeedRedirect], refused: Sequence[SeedRedi
     if len(refused) > _NAMED:
         lines.append(f"{len(refused) - _NAMED:,} more seeds redirect out of scope.")
     return lines
+
+
+def _named(endings: Sequence[SeedEnding], targets: Mapping[str, str]) -> str:
+    named = "; ".join(_of_ending(ending, targets.get(ending.seed)) for ending in endings[:_NAMED])
+    return f"{named}; and {len(endings) - _NAMED:,} more" if len(endings) > _NAMED else named
 
 
 def _of_ending(ending: SeedEnding, target: str | None) -> str:

@@ -29,11 +29,19 @@ def test_a_command_collects_garbage_among_its_own_objects():
     assert asked.stdout.splitlines()[-1] == "True True"
 
 
-def test_a_variable_that_is_no_setting_is_named_with_the_nearest():
-    given = ["CRAWLCTL_USERAGENT", "CRAWLCTL_PORT", "CRAWLCTL_WORTH", "CRAWLCTL_TEST_DOCUMENTS", "HOME"]
+def test_an_unknown_setting_is_named_with_a_similar_one():
+    given = [
+        "CRAWLCTL_USERAGENT",
+        "CRAWLCTL_PORT",
+        "CRAWLCTL_WORTH",
+        "CRAWLCTL_WORKERS",
+        "CRAWLCTL_TEST_DOCUMENTS",
+        "HOME",
+    ]
 
     assert unknown_variables(given) == [
         "Warning: CRAWLCTL_USERAGENT is an unknown setting and has no effect. Did you mean CRAWLCTL_USER_AGENT?",
+        "Warning: CRAWLCTL_WORKERS is an unknown setting and has no effect. crawlctl settings lists all settings.",
         "Warning: CRAWLCTL_WORTH is an unknown setting and has no effect. Did you mean CRAWLCTL_PORT?",
     ]
 

@@ -69,9 +69,9 @@ def test_an_address_has_one_form(typed, form):
 @each_row(
     ("typed", "reason"),
     [
-        ("", "not an address"),
-        ("example.com", "not an address"),
-        ("/a", "not an address"),
+        ("", "not an address that starts with http:// or https://"),
+        ("example.com", "not an address that starts with http:// or https://"),
+        ("/a", "not an address that starts with http:// or https://"),
         ("http://", "not an address"),
         ("http://example.com:99999/", "not an address"),
         ("http://example.com:0/", "port 0"),

@@ -74,7 +74,7 @@ def canonical(url: str, base: str | None = None, *, limits: Limits = DEFAULT_LIM
     try:
         read = normalize_url(url) if base is None else join_url(base, url)
     except ValueError:
-        raise BadUrl(url, "not an address" if _is_unicode(url) else "not valid Unicode") from None
+        raise BadUrl(url, _why_no_address(url)) from None
 
     scheme, _, rest = read.partition("://")
     if scheme not in {"http", "https"}:
@@ -159,6 +159,12 @@ def _joined_plainly(url: str, base: str) -> str:
     except ValueError:
         return ""
     return directory + read["path"]
+
+
+def _why_no_address(typed: str) -> str:
+    if not _is_unicode(typed):
+        return "not valid Unicode"
+    return "not an address" if "://" in typed else "not an address that starts with http:// or https://"
 
 
 def _is_unicode(text: str) -> bool:
