@@ -169,7 +169,7 @@ class PaceTaken:
     The pace of a bin: `wait` is the seconds until the first request may start, `gap` those between two starts.
 
     `bytes_per_second` is None if bytes are not limited. A parent also has the number of `requests` that may be open
-    in all its turns together.
+    in all its turns together. `used_before` is the age of the last stored start, at any worker, in seconds.
     """
 
     bin_id: int
@@ -177,6 +177,7 @@ class PaceTaken:
     bytes_per_second: float | None
     wait: float
     requests: int | None = None
+    used_before: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +320,15 @@ def _pace(
     use = LastUse(_moment(last_start_at), _moment(not_before), paid_rate)
     next_start = next_start_at(use, gap=gap, bytes_per_second=bytes_per_second)
     opening = opens_at(next_start, back_off_until=_moment(back_off_until)) or taken_at
-    return PaceTaken(bin_id, gap, bytes_per_second, max(0.0, (opening - taken_at).total_seconds()), requests)
+    used_before = None if use.last_start_at is None else (taken_at - use.last_start_at).total_seconds()
+    return PaceTaken(
+        bin_id,
+        gap,
+        bytes_per_second,
+        max(0.0, (opening - taken_at).total_seconds()),
+        requests,
+        used_before,
+    )
 
 
 def _moment(stored: str | None) -> dt.datetime | None:

@@ -1,13 +1,27 @@
 """
-Pace: the earliest start of the next request to a bin, as one moment that only moves forward. Arithmetic, no I/O.
+Pace: the earliest start of the next request to a bin, as one moment. Arithmetic, no I/O.
 
-Two things move it: the gap after each start, and the bytes that were read. A page of `b` bytes from a bin that allows
-`r` bytes a second takes `b / r` seconds. Its size is known only after it was read. So a start pays for the largest of
-the last pages, and the difference is settled when the page has arrived.
+Three things move it: the gap after each start, the bytes that were read, and the bytes of the last window. A page of
+`b` bytes from a bin that allows `r` bytes a second takes `b / r` seconds. Its size is known only after it was read. So
+a start pays for a usual page, and the difference is settled when the page has arrived. A start may come one usual page
+early, to make up for a wait for the window.
+
+The promise for bytes, while one worker reads from the bin: on average the limit is never exceeded, and pages that
+arrive within any `BYTES_WINDOW` have at most `r * BYTES_WINDOW` bytes. The size of a page is not known before it is
+read, so these cases exceed the window, and later starts pay for them:
+
+- A page that is larger than usual by more than a fiftieth of the window: the window holds as many bytes more.
+- A limit of less than `_FEW_PAGES` pages a window: whole pages cannot fill a window exactly, and to stay below it would
+  leave much of the limit unused. The last page starts if at least half of a usual page has room.
+- A page that is larger than a window arrives alone.
+
+A worker that takes over a bin does not know its window. It waits for two usual pages before its first start: the one
+that may be early, and the last of the window.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from jobs.throttling.opening import seconds_owed
 
@@ -15,9 +29,22 @@ from jobs.throttling.opening import seconds_owed
 BYTES_WINDOW: Final = 10.0
 # Size that is assumed for a page before one was read (bytes).
 EXPECTED_BYTES: Final = 64 * 1024
-# Shortest time for which the size of a page is remembered (seconds); the longest is twice that. It is two windows,
-# because a page before a window must be remembered until the window ends.
-_REMEMBERED: Final = 2 * BYTES_WINDOW
+# Pages from which the usual and the largest size are computed.
+_PAGES_REMEMBERED: Final = 32
+# Possible lateness of a stored start (seconds): a worker stores it when the turn closes.
+_LATE_NOTE: Final = 1.0
+# Share of a window that may stay free for a page of the largest size. A larger page is expected to have the usual
+# size: to keep room for it would leave more of the limit unused.
+_SPARE_SHARE: Final = 0.02
+# Usual pages of a window below which whole pages would leave more than a twentieth of the limit unused.
+_FEW_PAGES: Final = 25
+
+
+class _Read(NamedTuple):
+    """A page of the last window: when it was read, and its bytes."""
+
+    at: float
+    size: float
 
 
 @dataclass(slots=True)
@@ -32,16 +59,19 @@ class Cadence:
     opens_at: float = float("-inf")
     last_start: float | None = None
     _paid_until: float = float("-inf")
-    # The largest pages of the period before, and of the one from `_remembered_from` on.
-    _largest_before: float = 0.0
-    _largest: float = EXPECTED_BYTES
-    _remembered_from: float = float("-inf")
+    # The sizes of the last pages, the pages of the last window, and the bytes kept for requests that are still open.
+    _sizes: deque[float] = field(default_factory=lambda: deque(maxlen=_PAGES_REMEMBERED))
+    _window: deque[_Read] = field(default_factory=deque)
+    _in_window: float = 0.0
+    _kept: deque[float] = field(default_factory=deque)
 
     @property
     def next_start(self) -> float:
         """Return the earliest moment of the next start."""
         after_last = float("-inf") if self.last_start is None else self.last_start + self.gap
-        return max(self.opens_at, after_last, self._paid_until)
+        if self.bytes_per_second is None:
+            return max(self.opens_at, after_last)
+        return max(self.opens_at, after_last, self._paid_until, self._window_opens_at)
 
     @property
     def paid_until(self) -> float | None:
@@ -50,25 +80,37 @@ class Cadence:
             return None
         return max(self._paid_until, self.last_start)
 
-    def hold_until(self, moment: float) -> None:
-        """Start nothing before this moment, because other turns have used the bin."""
-        self.opens_at = moment
+    def take_over(self, *, opens_at: float, used_at: float | None) -> None:
+        """
+        Start nothing before `opens_at`. The last request at any worker started at `used_at`; None is no request.
+
+        If that was another worker, its pages may still be in the window, so two usual pages are waited for.
+        """
+        self.opens_at = opens_at
+        if self.bytes_per_second is None or used_at is None:
+            return
+        is_own = self.last_start is not None and used_at <= self.last_start + _LATE_NOTE
+        if not is_own:
+            two_pages = 2 * self._usual / self.bytes_per_second
+            self.opens_at = max(opens_at, min(opens_at + two_pages, used_at + BYTES_WINDOW))
 
     @property
     def price(self) -> float:
         """Return the bytes for which a request that starts now pays. `read` settles the difference."""
-        rate = self.bytes_per_second
-        return 0.0 if rate is None else self._expected / self._spread * rate
+        return 0.0 if self.bytes_per_second is None else self._usual
 
     def change(self, *, gap: float, bytes_per_second: float | None) -> None:
         """Apply other limits from now on. They count from the last start, even for an unpaid debt."""
         self.gap = gap
         before, self.bytes_per_second = self.bytes_per_second, bytes_per_second
-        if before == bytes_per_second or self.last_start is None:
+        if before == bytes_per_second:
             return
         if before is None or bytes_per_second is None:
             self._paid_until = float("-inf")
-        else:
+            self._window.clear()
+            self._kept.clear()
+            self._in_window = 0.0
+        elif self.last_start is not None:
             owed = seconds_owed(self._paid_until - self.last_start, before=before, rate=bytes_per_second)
             self._paid_until = self.last_start + owed
 
@@ -80,35 +122,64 @@ class Cadence:
         """Note that a request starts, and pay its `price`."""
         self.last_start = now
         if self.bytes_per_second is not None:
-            self._paid_until = max(self._paid_until, now) + self.price / self.bytes_per_second
+            seconds = self.price / self.bytes_per_second
+            early = seconds if self._sizes else 0.0
+            self._paid_until = max(self._paid_until, now - early) + seconds
+            self._kept.append(self._kept_for_next)
 
     def restart(self, *, now: float) -> None:
         """Note that the request that started last leaves only now: the gap counts from here."""
         self.last_start = now
 
     def read(self, size: float, *, paid: float, now: float) -> None:
-        """Note that a request that `paid` its price has read `size` bytes."""
+        """Note that a request that `paid` its price has ended and read `size` bytes."""
         if self.bytes_per_second is None:
             return
-        if now - self._remembered_from > _REMEMBERED:
-            # The initial assumption is not a page, and is forgotten with the first one.
-            self._largest_before = self._largest if self._remembered_from > float("-inf") else 0.0
-            self._remembered_from, self._largest = now, 0.0
-        self._largest = max(self._largest, size, 1.0)
-        self._paid_until += size / self._spread - paid / self.bytes_per_second
+        if self._kept:
+            self._kept.popleft()
+        while self._window and self._window[0].at <= now - BYTES_WINDOW:
+            self._in_window -= self._window.popleft().size
+        if size:
+            self._sizes.append(size)
+            self._window.append(_Read(now, size))
+            self._in_window += size
+        self._paid_until += (size - paid) / self.bytes_per_second
 
     @property
-    def _expected(self) -> float:
-        return max(self._largest_before, self._largest)
+    def _usual(self) -> float:
+        """Return the mean size of the last pages."""
+        return sum(self._sizes) / len(self._sizes) if self._sizes else EXPECTED_BYTES
 
     @property
-    def _spread(self) -> float:
+    def _kept_for_next(self) -> float:
         """
-        Return the bytes a second that are paid for: the limit minus the part of one page beyond a window's end.
+        Return the bytes of a window that the next request needs.
 
-        Between starts, at least the bytes of all their pages except the last are paid for. So a window holds at most
-        `BYTES_WINDOW * spread` and one page. That is within the limit while no page is larger than those of the time
-        before it, or than half of a window. Otherwise a window holds as many bytes more as the page is larger.
+        Beside open requests it is the largest size, so that only one page can be larger than expected.
         """
         assert self.bytes_per_second is not None
-        return max(self.bytes_per_second / 2, self.bytes_per_second - self._expected / BYTES_WINDOW)
+        usual, largest = self._usual, max(self._sizes, default=EXPECTED_BYTES)
+        if self._kept:
+            return largest
+        window = BYTES_WINDOW * self.bytes_per_second
+        if window < _FEW_PAGES * usual:
+            return usual / 2
+        return min(largest, usual + _SPARE_SHARE * window)
+
+    @property
+    def _window_opens_at(self) -> float:
+        """Return when enough pages have left the window for one more."""
+        assert self.bytes_per_second is not None
+        over = self._in_window + sum(self._kept) + self._kept_for_next - BYTES_WINDOW * self.bytes_per_second
+        if over <= 0 or not (self._window or self._kept):
+            return float("-inf")
+        for page in self._window:
+            over -= page.size
+            if over <= 0:
+                return page.at + BYTES_WINDOW
+        if not self._kept:
+            # A page that is larger than a window arrives alone.
+            return self._window[-1].at + BYTES_WINDOW
+        # An open request ends first, and the moment is computed again then.
+        assert self.last_start is not None
+        return self.last_start + BYTES_WINDOW

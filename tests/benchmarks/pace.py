@@ -8,7 +8,8 @@ minute while documents wait, by the site's log. It also shows how often the mini
 With `--address GAP` it measures hosts at one address instead. Their policy allows one request at a time and one start
 every GAP seconds, for all hosts together. With `--total GAP` it measures many hosts of one page, with that policy for
 all of them. With `--bytes RATE` it crawls a host that allows RATE bytes a second: once alone, and once under a policy
-whose limit of six open requests is never reached.
+whose limit of six open requests is never reached. Then the exit code is 1 if a share is below its goal, or if ten
+seconds hold more bytes than allowed.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from tests.benchmarks import databases, many_hosts
 from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT
 from tests.chaos.checkers import Fetch, fetches
-from tests.support.pace.rules import LeastGap, MostOpen, broken, share_of_rate
+from tests.support.pace.rules import LeastGap, MostBytes, MostOpen, broken, share_of_rate
 from tests.support.waiting import wait_until
 
 _GAPS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
@@ -38,6 +39,8 @@ _GAPS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 _WARM_UP = 15.0
 _ENOUGH = 1.3
 _HOSTS_AT_ONE = 8
+# Percent of a limit of bytes that a host must get.
+_SHARE_OF_BYTES = 95.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,10 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.total:
             _measure_a_total(Path(name), gap=options.total, **facts)
         elif options.bytes:
+            kept: list[bool] = []
             for total in (None, 6):
                 directory = Path(name) / str(total)
                 directory.mkdir()
-                _measure_bytes(directory, rate=options.bytes, total=total, **facts)
+                kept.append(_measure_bytes(directory, rate=options.bytes, total=total, **facts))
+            return 0 if all(kept) else 1
         else:
             _measure(Path(name), **facts)
     return 0
@@ -193,7 +198,8 @@ def _measure_a_total(directory: Path, *, gap: float, environment: Mapping[str, s
 
 def _measure_bytes(
     directory: Path, *, rate: int, total: int | None, environment: Mapping[str, str], seconds: int
-) -> None:
+) -> bool:
+    """Return True if the goals are met."""
     from django.db import connection
     from django.utils import timezone
 
@@ -223,9 +229,16 @@ def _measure_bytes(
             until = time.monotonic_ns()
             time.sleep(1)
             read = sum(line.size for line in read_log(ends) if since <= line.time < until)
-            share = read / (rate * (until - since) / 1e9)
+            share = 100 * read / (rate * (until - since) / 1e9)
             beside = "alone" if total is None else f"beside a total of {total} open requests"
-            sys.stdout.write(f"a host at {rate:,} bytes a second, {beside}: {100 * share:.1f} % of its rate\n")
+            _ = site.lines
+            too_many = len(broken(fetches(read_log(starts), read_log(ends)), [MostBytes(per_second=rate)]))
+            sys.stdout.write(
+                f"a host at {rate:,} bytes a second, {beside}: {share:.1f} % of its rate"
+                f" (goal: {_SHARE_OF_BYTES:.0f} %), {too_many} windows with more\n"
+            )
+            sys.stdout.flush()
+            return share >= _SHARE_OF_BYTES and not too_many
         finally:
             connection.close()
 

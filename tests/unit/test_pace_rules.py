@@ -10,6 +10,7 @@ from tests.chaos.checkers import TOLERANCE, Fetch, Freeze
 from tests.support.pace.rules import (
     BYTES_WINDOW,
     EDIT_GRACE,
+    FEW_PAGES,
     LeastGap,
     Limits,
     MostBytes,
@@ -135,7 +136,21 @@ def test_bytes_are_counted_over_any_ten_seconds():
 def test_bytes_count_when_they_were_sent_and_not_when_they_were_requested():
     asked_evenly = [fetch(place * 6.0, 20.0, size=600) for place in range(3)]
 
-    assert len(broken(asked_evenly, [MostBytes(per_second=100.0)])) == 2
+    assert len(broken(asked_evenly, [MostBytes(per_second=100.0)])) == 1
+
+
+def test_a_window_of_few_pages_may_hold_a_part_of_a_page_more():
+    rule = MostBytes(per_second=100.0)
+
+    assert broken([fetch(1.0, size=900), fetch(2.0, size=150)], [rule]) == []
+    assert len(broken([fetch(1.0, size=1000), fetch(2.0, size=150)], [rule])) == 1
+
+
+def test_a_window_of_many_pages_may_hold_no_byte_more():
+    full = [fetch(place / 10, size=20) for place in range(50)]
+
+    assert broken(full, [MostBytes(per_second=100.0)]) == []
+    assert len(broken([*full, fetch(6.0, size=1)], [MostBytes(per_second=100.0)])) == 1
 
 
 def test_one_page_alone_may_be_larger_than_a_window():
@@ -150,11 +165,14 @@ def test_one_page_alone_may_be_larger_than_a_window():
 def test_bytes_are_judged_as_if_each_window_were_summed(answers, per_second):
     made = [fetch(tick / 10, tick / 10, size=size) for tick, size in sorted(answers)]
 
-    def is_too_much(begin):
-        window = [one.size for one in made[begin:] if one.end < made[begin].end + BYTES_WINDOW - TOLERANCE]
-        return len(window) > 1 and sum(window) > per_second * BYTES_WINDOW
+    def is_too_much(begin, last):
+        window = [one.size for one in made[begin : last + 1]]
+        most = per_second * BYTES_WINDOW
+        more = window[-1] - 1 if most < FEW_PAGES * max(window) else 0
+        return made[last].end - made[begin].end < BYTES_WINDOW - TOLERANCE and sum(window) > most + more
 
-    assert bool(broken(made, [MostBytes(per_second=per_second)])) == any(map(is_too_much, range(len(made))))
+    windows = [(begin, last) for last in range(len(made)) for begin in range(last)]
+    assert bool(broken(made, [MostBytes(per_second=per_second)])) == any(is_too_much(*window) for window in windows)
 
 
 # --- Silence -------------------------------------------------------------------------------------

@@ -38,6 +38,8 @@ class DocumentPace:
         self._may_begin = may_begin
         self._is_first = True
         self._is_leaving = False
+        # True from a counted start until its bytes are counted.
+        self._is_owing = True
         self._paid = [paced.cadence.price for paced in paces]
 
     async def before_request(self) -> None:
@@ -52,6 +54,7 @@ class DocumentPace:
         now = time.monotonic()
         if not self._is_first:
             self._paid = [paced.cadence.price for paced in self._paces]
+        self._is_owing = True
         for paced in self._paces:
             paced.count_request(now=now, has_turn=self._is_first)
         self._is_first = False
@@ -93,6 +96,13 @@ class DocumentPace:
 
     def bytes_read(self, count: int) -> None:
         """Count bytes of the answer against the bytes limits."""
+        if not self._is_owing:
+            return
+        self._is_owing = False
         now = time.monotonic()
         for paced, paid in zip(self._paces, self._paid, strict=True):
             paced.count_bytes(count, paid=paid, now=now)
+
+    def end(self) -> None:
+        """Settle the last start if its request was not sent, or failed: it has read nothing."""
+        self.bytes_read(0)

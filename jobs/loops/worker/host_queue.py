@@ -49,7 +49,8 @@ class PacedBin:
         self.asked_gap = 0.0
         self.most_open = pace.requests or math.inf
         self.cadence.change(gap=pace.gap, bytes_per_second=pace.bytes_per_second)
-        self.cadence.hold_until(now + pace.wait)
+        used_at = None if pace.used_before is None else now - pace.used_before
+        self.cadence.take_over(opens_at=now + pace.wait, used_at=used_at)
 
     def apply_limits(self, limits: Limits) -> bool:
         """Apply these limits, and the request of the source; return True if they are stricter than before."""
@@ -93,7 +94,7 @@ class PacedBin:
             self.cadence.start(now=now)
 
     def count_bytes(self, size: int, *, paid: float, now: float) -> None:
-        """Count `size` bytes that a request read which had `paid` for some in advance."""
+        """Count `size` bytes of a request that has ended and had `paid` for some in advance."""
         self.bytes_read += size
         self.cadence.read(size, paid=paid, now=now)
 

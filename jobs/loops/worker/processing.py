@@ -43,17 +43,20 @@ class Processing:
         try:
             if turn.wants_address and await self._keep_address(queue.bin_id, claimed, job):
                 # It is offered again, below that address.
+                pace.end()
                 serving.give_back_started(queue, turn, claimed)
                 return
             await job.connector.process(claimed.document, activity, pace)
         except asyncio.CancelledError:
             # The worker stops, or can no longer trust its membership: another worker reads the document.
+            pace.end()
             serving.give_back_started(queue, turn, claimed)
             return
         except Exception:
             logger.exception("defect of the connector while processing %s", claimed.document.identifier)
             activity.outcome = None
             activity.failed(code="PROTOCOL")
+        pace.end()
         queue.end(turn, after=time.monotonic() - began_at)
         assert activity.outcome is not None
         self._pass_on(Ended(claimed, job, activity.outcome, is_trial=turn.is_trial), serving, queue)

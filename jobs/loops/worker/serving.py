@@ -91,10 +91,8 @@ class Serving:
             if len(self.tasks) >= self._state.settings.open_documents:
                 self._crowded[queue.bin_id] = queue
                 break
-            if queue.next_start > now:
-                if queue.bin_id not in self._timers:
-                    crawl.WAITS.observe(queue.next_start - now)
-                    self._timers[queue.bin_id] = self._loop.call_at(queue.next_start, self._on_time, queue.bin_id)
+            if (next_start := queue.next_start) > now:
+                self._wait_until(next_start, queue.bin_id, now=now)
                 break
             turn, claimed = queue.begin(now=now)
             job = self._state.job_of(claimed)
@@ -107,6 +105,17 @@ class Serving:
             self.tasks[task] = queue
             task.add_done_callback(self._task_ended)
         self.close_turns(queue)
+
+    def _wait_until(self, next_start: float, bin_id: int, *, now: float) -> None:
+        """Come back to a bin at its next start, which may have moved to an earlier moment since the last wait."""
+        timer = self._timers.get(bin_id)
+        if timer is not None:
+            if timer.when() <= next_start:
+                return
+            timer.cancel()
+        else:
+            crawl.WAITS.observe(next_start - now)
+        self._timers[bin_id] = self._loop.call_at(next_start, self._on_time, bin_id)
 
     def dispatch_all(self) -> None:
         """Start documents in all bins."""

@@ -20,6 +20,8 @@ from tests.chaos.checkers import TOLERANCE, Fetch, Freeze, is_frozen
 
 # Seconds of the window in which bytes are counted.
 BYTES_WINDOW = 10.0
+# Pages of the largest size below which whole pages do not fill a window.
+FEW_PAGES = 25
 # Seconds after an edit from which only the new limits hold.
 EDIT_GRACE = 10.0
 # Seconds after a denial from which a host gets no request.
@@ -117,7 +119,8 @@ class MostBytes(Rule):
     """
     At most this many bytes a second are sent, over any window of ten seconds.
 
-    A page counts at its answer. A single page may exceed a window, because it cannot be requested in parts.
+    A page counts at its answer. A single page may exceed a window, because it cannot be requested in parts. If fewer
+    than `FEW_PAGES` of its largest pages fill a window, the last page of a window may exceed it by a part.
     """
 
     per_second: float
@@ -130,9 +133,12 @@ class MostBytes(Rule):
             while fetch.end - answered[first].end >= BYTES_WINDOW - TOLERANCE:
                 sent -= answered[first].size
                 first += 1
-            if first < last and sent > self.per_second * BYTES_WINDOW:
+            within, most = answered[first : last + 1], self.per_second * BYTES_WINDOW
+            largest = max((one.size for one in within), default=0) if sent > most else 0
+            allowed_more = fetch.size - 1 if most < FEW_PAGES * largest else 0
+            if first < last and sent > most + allowed_more:
                 words = f"{sent} bytes within {BYTES_WINDOW:g} s where {self.per_second:g} a second may be"
-                yield Broken(self, tuple(answered[first : last + 1]), words)
+                yield Broken(self, tuple(within), words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
