@@ -135,5 +135,5 @@ def test_no_document_begins_while_a_request_of_a_bin_with_a_gap_is_leaving(gap, 
 def test_results_wait_longer_for_each_other_if_many_are_expected():
     set_for_it = dt.timedelta(seconds=0.2)
 
-    assert results_wait(set_for_it, waiting=0) == 0.2
-    assert results_wait(set_for_it, waiting=200) == 0.4
+    assert results_wait(set_for_it, many_wait=False) == 0.2
+    assert results_wait(set_for_it, many_wait=True) == 0.4

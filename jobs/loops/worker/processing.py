@@ -9,7 +9,7 @@ from jobs.connectors.repository.activity import Activity
 from jobs.loops.worker.document_pace import DocumentPace
 from jobs.loops.worker.host_queue import BinQueue, OpenTurn
 from jobs.loops.worker.jobs import JobAtWork
-from jobs.loops.worker.results import results_wait
+from jobs.loops.worker.results import MANY_WAITING, results_wait
 from jobs.loops.worker.serving import Serving
 from jobs.loops.worker.sharing import SharedByWorkers
 from jobs.loops.worker.state import WorkerState
@@ -72,7 +72,7 @@ class Processing:
         state.results.add(
             ended,
             is_last=not serving.is_busy,
-            within=results_wait(state.settings.flush_after, waiting=state.bins.waiting),
+            within=results_wait(state.settings.flush_after, many_wait=state.bins.has_waiting(MANY_WAITING)),
         )
 
     def _shared_in(self, job: JobAtWork) -> SharedByWorkers:

@@ -14,7 +14,7 @@ from jobs.queue.take import Claimed
 _RESULTS_A_FLUSH: Final = 150
 # Number of waiting documents above which results wait longer, and the factor on that time. If several workers share a
 # machine, each has few results, and a small flush costs nearly as much as a large one.
-_MANY_WAITING: Final = 64
+MANY_WAITING: Final = 64
 _WAIT_LONGER: Final = 2
 # Seconds until closed turns are written: of a bin with a successor here, and of a bin without one.
 _CLOSING_WAITS: Final = 0.15
@@ -95,6 +95,6 @@ class Results:
         return given
 
 
-def results_wait(flush_after: dt.timedelta, *, waiting: int) -> float:
+def results_wait(flush_after: dt.timedelta, *, many_wait: bool) -> float:
     """Return the seconds that results wait for others: longer if many documents wait to start here."""
-    return flush_after.total_seconds() * (_WAIT_LONGER if waiting >= _MANY_WAITING else 1)
+    return flush_after.total_seconds() * (_WAIT_LONGER if many_wait else 1)

@@ -23,10 +23,18 @@ class ServedBins:
         """Return a copy of the list of bins with turns or open requests: a change may let a bin rest."""
         return list(self._at_work.values())
 
-    @property
-    def waiting(self) -> int:
-        """Return how many documents wait in all bins."""
-        return sum(len(queue.waiting) for queue in self._at_work.values())
+    def has_waiting(self, least: int) -> bool:
+        """
+        True if at least this many documents wait in all bins together.
+
+        It is asked for each result, so it counts no further.
+        """
+        waiting = 0
+        for queue in self._at_work.values():
+            waiting += len(queue.waiting)
+            if waiting >= least:
+                return True
+        return False
 
     @property
     def open_documents(self) -> dict[str, int]:

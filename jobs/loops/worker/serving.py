@@ -35,6 +35,8 @@ class Serving:
         self._process = process
         self._loop = asyncio.get_running_loop()
         self.tasks: dict[asyncio.Task[None], BinQueue] = {}
+        # True if a bin could not start a document because the worker may begin no request.
+        self.was_held = False
         # Bins that wait only because the worker has reached its limit of documents in progress.
         self._crowded: dict[int, BinQueue] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
@@ -87,6 +89,7 @@ class Serving:
             # The loop's time stands still while the loop is busy: the last start would seem to be in the future.
             now = time.monotonic()
             if not self._state.node.may_begin():
+                self.was_held = True
                 return
             if len(self.tasks) >= self._state.settings.open_documents:
                 self._crowded[queue.bin_id] = queue
@@ -119,6 +122,7 @@ class Serving:
 
     def dispatch_all(self) -> None:
         """Start documents in all bins."""
+        self.was_held = False
         for queue in self._state.bins.at_work:
             self.dispatch(queue)
 
