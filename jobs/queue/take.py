@@ -32,6 +32,9 @@ _COURTESY: Final = dt.timedelta(milliseconds=250)
 # workers before this one's regular check.
 _TRUSTED: Final = LONGEST_PLAN / 2
 
+_LAST_USE: Final[LiteralString] = f"{OPENING}, starts, bytes_read"
+_PAGE_BYTES: Final[LiteralString] = "state.bytes_read::float / nullif(state.starts, 0)"
+
 # The oldest batches that fit into the room: first successors of its turns, then batches of bins that it keeps,
 # then its share of the others. A worker without documents always gets one. A bin stays with the worker that got its
 # first turns, so the first worker that wakes must not get them all.
@@ -128,18 +131,18 @@ SELECT (SELECT count(*) FROM node) AS nodes, clock_timestamp() AS taken_at,
                    'is_old', (SELECT created_at < %(now)s - %(trusted)s FROM taken WHERE taken.id = turn.batch_id),
                    'wants_address', CASE WHEN NOT bin.is_known AND bin.address = '' AND NOT turn.is_denied
                                          THEN {HOLDS_FOR_ADDRESSES} ELSE false END,
-                   'last_use', json_build_array(state.last_start_at, state.not_before, state.paid_rate),
+                   'last_use', json_build_array(state.last_start_at, state.not_before, state.paid_rate, {_PAGE_BYTES}),
                    'back_off_until', bin.back_off_until,
                    'parents', (SELECT json_agg(json_build_array(
                                       above.id, pace -> 0, pace -> 1,
-                                      json_build_array(state.last_start_at, state.not_before, state.paid_rate),
+                                      json_build_array(state.last_start_at, state.not_before, state.paid_rate, {_PAGE_BYTES}),
                                       above.back_off_until, pace -> 2))
                                  FROM jsonb_each(turn.parents) AS given(id, pace)
                                  JOIN jobs_bin AS above ON above.id = given.id::bigint
-                                CROSS JOIN LATERAL {read_states(OPENING, of="bin", number="above.id")} AS state)
+                                CROSS JOIN LATERAL {newest(_LAST_USE, of="bin", number="above.id")} AS state)
                ) ORDER BY turn.id), '[]')
           FROM jobs_turn AS turn JOIN jobs_bin AS bin ON bin.id = turn.bin_id
-         CROSS JOIN LATERAL {read_states(OPENING, of="bin", number="bin.id")} AS state
+         CROSS JOIN LATERAL {newest(_LAST_USE, of="bin", number="bin.id")} AS state
          WHERE turn.batch_id IN (SELECT id FROM taken)) END AS turns,
        document.*
   FROM (SELECT 1) AS always LEFT JOIN document ON true
@@ -169,7 +172,8 @@ class PaceTaken:
     The pace of a bin: `wait` is the seconds until the first request may start, `gap` those between two starts.
 
     `bytes_per_second` is None if bytes are not limited. A parent also has the number of `requests` that may be open
-    in all its turns together. `used_before` is the age of the last stored start, at any worker, in seconds.
+    in all its turns together. `used_before` is the age of the last stored start, at any worker, in seconds, and
+    `page_bytes` the mean size of a page so far.
     """
 
     bin_id: int
@@ -178,6 +182,7 @@ class PaceTaken:
     wait: float
     requests: int | None = None
     used_before: float | None = None
+    page_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,13 +315,13 @@ def _pace(
     bin_id: int,
     gap: float,
     bytes_per_second: float | None,
-    last_use: tuple[str | None, str | None, float | None],
+    last_use: tuple[str | None, str | None, float | None, float | None],
     back_off_until: str | None,
     requests: int | None = None,
     *,
     taken_at: dt.datetime,
 ) -> PaceTaken:
-    last_start_at, not_before, paid_rate = last_use
+    last_start_at, not_before, paid_rate, page_bytes = last_use
     use = LastUse(_moment(last_start_at), _moment(not_before), paid_rate)
     next_start = next_start_at(use, gap=gap, bytes_per_second=bytes_per_second)
     opening = opens_at(next_start, back_off_until=_moment(back_off_until)) or taken_at
@@ -328,6 +333,7 @@ def _pace(
         max(0.0, (opening - taken_at).total_seconds()),
         requests,
         used_before,
+        page_bytes,
     )
 
 

@@ -295,7 +295,7 @@ def _plan_bin(plan: _Plan, seen: BinSeen, queue: list[LaneSeen], above: list[_Ro
         plan.waiting.extend(NoPlace(lane, plan.now + COURTESY) for lane in queue)
         return
     one_worker = any(is_limited(room.seen.limits) for room in above)
-    places = _places(seen, workers=1 if one_worker else plan.workers, largest=plan.largest)
+    places = _places(seen, workers=1 if one_worker else plan.workers, largest=plan.largest, has_parents=bool(above))
     if above:
         _plan_under_parents(plan, seen, queue, [place for place in places if place.follows is None], above)
         return
@@ -394,9 +394,9 @@ def _starts_a_second(limits: Limits, *, page_bytes: float) -> float:
     return min(by_gap, by_bytes, float(MOST_A_TURN))
 
 
-def _documents_a_turn(seen: BinSeen, *, requests: int, largest: int) -> int:
+def _documents_a_turn(seen: BinSeen, *, requests: int, largest: int, seconds: float = TURN_SECONDS) -> int:
     """
-    Return how many documents `requests` open requests read in `TURN_SECONDS`.
+    Return how many documents `requests` open requests read in these seconds.
 
     By Little's law, open requests divided by the time of one answer are answers a second. A turn has a document for
     each of its requests, unless the pace allows fewer.
@@ -404,15 +404,15 @@ def _documents_a_turn(seen: BinSeen, *, requests: int, largest: int) -> int:
     if seen.limits.denied:
         return min(DOCUMENTS_A_TURN, largest)
     page_bytes = EXPECTED_BYTES if seen.page_bytes is None else max(1.0, seen.page_bytes)
-    by_pace = int(TURN_SECONDS * _starts_a_second(seen.limits, page_bytes=page_bytes))
+    by_pace = int(seconds * _starts_a_second(seen.limits, page_bytes=page_bytes))
     if seen.answer_seconds is None:
         by_answers = DOCUMENTS_A_TURN
     else:
-        by_answers = max(requests, math.ceil(TURN_SECONDS * requests / max(seen.answer_seconds, 1e-3)))
+        by_answers = max(requests, math.ceil(seconds * requests / max(seen.answer_seconds, 1e-3)))
     return max(1, min(by_pace, by_answers, largest))
 
 
-def _places(seen: BinSeen, *, workers: int, largest: int) -> list[_Place]:
+def _places(seen: BinSeen, *, workers: int, largest: int, has_parents: bool) -> list[_Place]:
     limits = seen.limits
     most = _DENIED_REQUESTS if limits.denied else limits.requests
     if not limits.denied and (not seen.is_known or seen.back_off_level > 0):
@@ -424,7 +424,9 @@ def _places(seen: BinSeen, *, workers: int, largest: int) -> list[_Place]:
     followed = [turn for turn in seen.turns if may_be_followed and turn.worker is not None and not turn.has_follower]
     share = max(min(most, _LEAST_SHARE), most // max(1, workers))
     if is_limited(limits):
-        documents = _documents_a_turn(seen, requests=most, largest=largest)
+        # Below a parent a turn has no successor. A longer one leaves less of the pace unused between two turns.
+        seconds = _LONGEST_TURN if has_parents else TURN_SECONDS
+        documents = _documents_a_turn(seen, requests=most, largest=largest, seconds=seconds)
         if not seen.turns:
             return [_Place(documents, most)]
         # A turn that would begin after the longest plan is planned later.

@@ -80,15 +80,19 @@ class Cadence:
             return None
         return max(self._paid_until, self.last_start)
 
-    def take_over(self, *, opens_at: float, used_at: float | None) -> None:
+    def take_over(self, *, opens_at: float, used_at: float | None, page_bytes: float | None = None) -> None:
         """
         Start nothing before `opens_at`. The last request at any worker started at `used_at`; None is no request.
+
+        `page_bytes` is the usual size of a page as far as other workers know it.
 
         If that was another worker, its pages may still be in the window, so two usual pages are waited for.
         """
         self.opens_at = opens_at
         if self.bytes_per_second is None or used_at is None:
             return
+        if page_bytes and not self._sizes:
+            self._sizes.append(page_bytes)
         is_own = self.last_start is not None and used_at <= self.last_start + _LATE_NOTE
         if not is_own:
             two_pages = 2 * self._usual / self.bytes_per_second

@@ -410,7 +410,11 @@ MUTANTS = (
     Mutant(
         "bytes",
         "the count of bytes",
-        ((r"self\._paid_until = max\(self\._paid_until, now\) \+ .*", "self._paid_until = now"), (r"self\._paid_until \+= .*", "pass")),
+        (
+            (r"self\._paid_until = max\(self\._paid_until, now - early\) \+ .*", "self._paid_until = now"),
+            (r"self\._paid_until \+= .*", "pass"),
+            (r"self\._in_window \+= size", "pass"),
+        ),
         "pace",
         _pages_are_large,
     ),

@@ -122,6 +122,13 @@ def test_a_worker_that_takes_a_bin_over_waits_for_two_usual_pages():
     assert cadence.next_start == pytest.approx(100.0 + 2 * EXPECTED_BYTES / (10 * RATE))
 
 
+def test_a_worker_that_takes_a_bin_over_expects_pages_of_the_usual_size():
+    cadence = Cadence(bytes_per_second=RATE)
+    cadence.take_over(opens_at=100.0, used_at=99.0, page_bytes=5_000)
+
+    assert cadence.next_start == pytest.approx(100.0 + 2 * 5_000 / RATE)
+
+
 def test_a_worker_that_takes_a_bin_over_waits_no_longer_than_a_window():
     cadence = Cadence(bytes_per_second=RATE)
     cadence.take_over(opens_at=100.0, used_at=99.0)

@@ -405,6 +405,13 @@ def test_lanes_that_wait_for_a_limit_of_the_whole_group_stay_in_line():
     assert plan_under(seen_parent(POLICY, requests=2, open_requests=2), *below(1, 2, parent=POLICY)) == ([], [])
 
 
+def test_a_turn_with_a_pace_below_a_parent_is_longer_because_it_has_no_successor():
+    alone, _ = plan(seen_bin(gap=0.5))
+    turns, _ = plan_under(seen_parent(), *below(1, gap=0.5))
+
+    assert (shapes(alone), shapes(turns)) == ([(4, 4)], [(10, 4)])
+
+
 def test_a_parent_that_backs_off_keeps_all_its_bins_back():
     assert plan_under(seen_parent(back_off_until=NOON + seconds(30)), *below(1, 2))[0] == []
 

@@ -50,7 +50,7 @@ class PacedBin:
         self.most_open = pace.requests or math.inf
         self.cadence.change(gap=pace.gap, bytes_per_second=pace.bytes_per_second)
         used_at = None if pace.used_before is None else now - pace.used_before
-        self.cadence.take_over(opens_at=now + pace.wait, used_at=used_at)
+        self.cadence.take_over(opens_at=now + pace.wait, used_at=used_at, page_bytes=pace.page_bytes)
 
     def apply_limits(self, limits: Limits) -> bool:
         """Apply these limits, and the request of the source; return True if they are stricter than before."""
