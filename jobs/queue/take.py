@@ -98,7 +98,11 @@ WITH node AS MATERIALIZED (
     -- A sent turn can have a successor, so its lane becomes ready.
     {write_states("ready_at = least(state.ready_at, %(now)s)", of="lane", held="sleeping")}
 ), job AS MATERIALIZED (
-    SELECT id, run_no, specification_version, seeds_version, carries FROM jobs_job WHERE id = ANY(ARRAY(SELECT DISTINCT job_id FROM item))
+    SELECT id, run_no, specification_version, seeds_version, carries,
+           -- Without such an output, no document needs the look-ups of its version.
+           EXISTS (SELECT FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
+                    WHERE link.job_id = jobs_job.id AND output.connector <> 'null') AS holds
+      FROM jobs_job WHERE id = ANY(ARRAY(SELECT DISTINCT job_id FROM item))
 ), document AS (
     SELECT item.kind, item.hash, item.job_id, item.lane_id, item.batch_id, item.identifier, item.depth, item.redirects,
            item.failures, coalesce(extract(epoch FROM clock_timestamp() - item.failing_since), 0)::float AS failing_for,
@@ -107,7 +111,7 @@ WITH node AS MATERIALIZED (
                 THEN (SELECT json_agg(passed.carried) FROM jobs_carrydown AS passed
                        WHERE passed.job_id = item.job_id AND passed.child = item.hash) END AS carried,
            -- A version is valid only if every output that holds documents has exactly this one, and is trusted.
-           CASE WHEN item.version = '' THEN ''
+           CASE WHEN item.version = '' OR NOT job.holds THEN item.version
                 WHEN (SELECT count(*) FROM jobs_indexeddocument AS held JOIN jobs_job_outputs AS link
                           ON link.outputconnection_id = held.output_id AND link.job_id = item.job_id
                         JOIN jobs_outputconnection AS holder ON holder.id = held.output_id

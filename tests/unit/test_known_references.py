@@ -111,3 +111,12 @@ def test_it_never_holds_unwritten_data(added, asked, of_a_half):
         assert is_written or not known.holds(job, hash_of(number), depth)
         if len(nearest) <= of_a_half:
             assert known.holds(job, hash_of(number), depth) == is_written
+
+
+@given(added=_NAMED, asked=st.lists(st.integers(0, 30)), job=st.sampled_from([JOB, NEXT_RUN, WITHOUT_DEPTH]))
+def test_of_many_references_the_unknown_are_found_in_their_order(added, asked, job):
+    known = KnownReferences(of_a_half=20)
+    known.add((job, hash_of(number), depth) for job, number, depth in added)
+    hashes = [hash_of(number) for number in asked]
+
+    assert known.unknown(job, hashes, 2) == [one for one in hashes if not known.holds(job, one, 2)]

@@ -9,7 +9,7 @@ memory; the most frequent ones are also in a dictionary. When the young half of 
 one. Only references of the old half that are requested again are kept: frequent link targets stay for the whole run.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from jobs.queue.flushing.outcomes import JobFacts
@@ -48,6 +48,14 @@ class KnownReferences:
         if written is None:
             written = self._recall(run, hash_)
         return written is not None and (not job.tracks_depth or written <= depth)
+
+    def unknown(self, job: JobFacts, hashes: Sequence[str], depth: int) -> Sequence[str]:
+        """Return the hashes that `holds` does not have. Most are at hand, so they are checked without a call each."""
+        if job.hops is None and not job.loses_documents and not job.tracks_depth:
+            at_hand = self._at_hand.get((job.id, job.run_no))
+            if at_hand:
+                hashes = [hash_ for hash_ in hashes if hash_ not in at_hand]
+        return [hash_ for hash_ in hashes if not self.holds(job, hash_, depth)]
 
     def add(self, named: Iterable[tuple[JobFacts, str, int]]) -> None:
         """Add the references of a committed flush: (job, hash, depth)."""

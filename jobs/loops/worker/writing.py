@@ -191,7 +191,7 @@ class Writer:
             worker=self.me.id,
             results=[Result(one.claimed, one.job.facts, one.outcome, lanes) for one in ended],
             outputs=self._outputs,
-            is_known=self._known.holds,
+            unknown=self._known.unknown,
             keeps_history=self.keeps_history,
             now=now,
         )

@@ -16,7 +16,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.connectors.repository.base import Ending
+from jobs.connectors.repository.base import Ending, Reference
 from jobs.lifecycle.document import Stage
 from jobs.queue.discover import COUNT_INSERTED, INSERT_OR_REVIVE, New
 from jobs.queue.flushing import carrying, gates, hop_limits
@@ -193,6 +193,14 @@ class OutputWriter:
         raise NotImplementedError
 
 
+# Returns the hashes of a job, among these at a depth, that may have to be written.
+Unknown = Callable[[JobFacts, Sequence[str], int], Sequence[str]]
+
+
+def _all_of(_job: JobFacts, hashes: Sequence[str], _depth: int) -> Sequence[str]:
+    return hashes
+
+
 @retried
 def flush(
     connection: psycopg.Connection[Any],
@@ -200,14 +208,14 @@ def flush(
     worker: uuid.UUID,
     results: Sequence[Result],
     outputs: OutputWriter | None = None,
-    is_known: Callable[[JobFacts, str, int], bool] = lambda _job, _hash, _depth: False,
+    unknown: Unknown = _all_of,
     keeps_history: bool = True,
     now: dt.datetime,
 ) -> Flushed:
     """
     Write the outcomes of claimed documents, and their references, in one transaction.
 
-    `is_known` is true for a (job, hash, depth) that this worker has already written: the flush skips it.
+    `unknown` returns the references that this worker has not written before: the flush skips the others.
 
     Raises:
         FenceRefused: the worker was marked failed, or the database was restored to an older state: nothing was written.
@@ -226,7 +234,7 @@ def flush(
         if refunds:
             hold_node(connection, worker)
             cursor.execute(_HOLD_BUDGETS, {"jobs": refunds})
-        references = _references(cursor, results, is_known)
+        references = _references(cursor, results, unknown)
         own = {(r.claimed.document.hash, r.job.id) for r in results}
         whatever_their_run = dict.fromkeys(own | children, _ANY_RUN)
         found = _lock(cursor, {**_changing(references), **whatever_their_run}, worker=worker)
@@ -237,7 +245,7 @@ def flush(
         counted = [r for r in results if _claim_holds(r, rows)]
         if len(counted) < len(results):
             # The references of a lost claim are discarded with it.
-            references = _references(cursor, counted, is_known)
+            references = _references(cursor, counted, unknown)
             passing = carrying.of_results(counted, left=reach.left)
         changed = passing.write(cursor, children)
         plan = FlushPlan(now=now, closed_gates=shut)
@@ -338,9 +346,7 @@ def _claim_holds(result: Result, rows: dict[Key, Any]) -> bool:
     return row is not None and row.batch_id == result.claimed.batch_id
 
 
-def _references(
-    cursor: psycopg.Cursor[Any], results: Sequence[Result], is_known: Callable[[JobFacts, str, int], bool]
-) -> dict[Key, Named]:
+def _references(cursor: psycopg.Cursor[Any], results: Sequence[Result], unknown: Unknown) -> dict[Key, Named]:
     """Return all references of the results, given or stored, each with its smallest depth."""
     references: dict[Key, Named] = {}
 
@@ -365,11 +371,16 @@ def _references(
             unread[result.claimed.document.hash, result.job.id] = result
             continue
         document, is_target = outcome.document, outcome.code == "REDIRECT"
-        for named in outcome.references:
-            depth = document.depth + (not named.is_redirect)
+        given: Sequence[Reference] = outcome.references
+        if not is_target:
             # Nearly all references end here. The path through `add` would take most of the time of a flush.
-            if not is_target and is_known(result.job, named.hash, depth):
+            links = [named.hash for named in given if not named.is_redirect]
+            left = set(unknown(result.job, links, document.depth + 1))
+            if not left and len(links) == len(given):
                 continue
+            given = [named for named in given if named.is_redirect or named.hash in left]
+        for named in given:
+            depth = document.depth + (not named.is_redirect)
             lane = result.lanes.get((result.claimed.seed_id, named.bin))
             add(
                 result.job,
@@ -384,9 +395,7 @@ def _references(
         job, document = stored.result.job, stored.result.claimed.document
         depth = document.depth + (not stored.is_redirect)
         redirects = document.redirects + 1 if stored.is_redirect else 0
-        for target in stored.targets:
-            if not stored.is_redirect and is_known(job, target, depth):
-                continue
+        for target in stored.targets if stored.is_redirect else unknown(job, stored.targets, depth):
             add(
                 job,
                 target,

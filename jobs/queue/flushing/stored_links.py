@@ -6,7 +6,7 @@ A refused link is not followed: a full run removes its document like any other t
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -15,8 +15,9 @@ from jobs.connectors.repository.base import configuration_of
 from jobs.queue.flushing.outcomes import JobFacts, Key, Result
 from jobs.queue.sql.arrays import Hashes
 
+# A page has dozens of targets, so they come as one value, in the form in which an array of uuids is sent.
 _LINKS: Final[LiteralString] = """
-SELECT link.hash, link.job_id, link.is_redirect, link.targets
+SELECT link.hash, link.job_id, link.is_redirect, array_send(link.targets) AS targets
   FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS source(hash, job_id)
   JOIN jobs_outlinks AS link ON link.hash = source.hash AND link.job_id = source.job_id
 """
@@ -25,6 +26,10 @@ SELECT item.hash, item.job_id, item.identifier
   FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS wanted(hash, job_id)
   JOIN jobs_queueitem AS item ON item.hash = wanted.hash AND item.job_id = wanted.job_id
 """
+
+
+# Hexadecimal digits of a sent array: before its first element, of the length before each element, and of a hash.
+_HEAD, _LENGTH, _HASH = 40, 8, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +43,25 @@ class StoredLinks:
 
 def read_stored_links(cursor: psycopg.Cursor[Any], unread: Mapping[Key, Result]) -> Iterator[StoredLinks]:
     """Yield the links that are stored for these documents."""
-    rows = cursor.execute(_LINKS, _columns(unread)).fetchall()
-    refused = _refused_today(cursor, [(row, unread[row.hash.hex, row.job_id]) for row in rows])
-    for row in rows:
-        targets = [target.hex for target in row.targets]
+    stored = [
+        StoredLinks(unread[row.hash.hex, row.job_id], row.is_redirect, _hashes_in(row.targets))
+        for row in cursor.execute(_LINKS, _columns(unread))
+    ]
+    refused = _refused_today(cursor, stored)
+    for links in stored:
+        job_id, targets = links.result.job.id, links.targets
         if refused:
-            targets = [target for target in targets if (target, row.job_id) not in refused]
-        yield StoredLinks(unread[row.hash.hex, row.job_id], row.is_redirect, targets)
+            targets = [target for target in targets if (target, job_id) not in refused]
+        yield replace(links, targets=targets)
 
 
-def _refused_today(cursor: psycopg.Cursor[Any], stored: Sequence[tuple[Any, Result]]) -> set[Key]:
+def _hashes_in(sent: bytes) -> list[str]:
+    """Return the hashes in an array of uuids as PostgreSQL sends it. An empty array has a shorter head."""
+    digits = sent.hex()
+    return [digits[at : at + _HASH] for at in range(_HEAD + _LENGTH, len(digits), _LENGTH + _HASH)]
+
+
+def _refused_today(cursor: psycopg.Cursor[Any], stored: Sequence[StoredLinks]) -> set[Key]:
     """
     Return the stored targets that the present rules of their job refuse.
 
@@ -55,10 +69,10 @@ def _refused_today(cursor: psycopg.Cursor[Any], stored: Sequence[tuple[Any, Resu
     without changes of rules looks up no identifier here.
     """
     doubtful: dict[Key, JobFacts] = {}
-    for row, result in stored:
-        job = result.job
-        if job.admits is not None and configuration_of(result.outcome.version) != job.configuration:
-            doubtful.update(((target.hex, job.id), job) for target in row.targets)
+    for links in stored:
+        job = links.result.job
+        if job.admits is not None and configuration_of(links.result.outcome.version) != job.configuration:
+            doubtful.update(((target, job.id), job) for target in links.targets)
     if not doubtful:
         return set()
     refused = set()
