@@ -86,6 +86,20 @@ def test_that_it_has_left_counts_once():
     assert heard == [0]
 
 
+def test_the_time_of_an_answer_counts_from_the_last_request():
+    pace = pace_of(queue_with(gap=0.0))
+
+    async def request():
+        await pace.before_request()
+        be_busy()
+        await pace.before_request()
+
+    began_at = time.monotonic()
+    uvloop.run(request())
+
+    assert pace.asked_at >= began_at + BUSY
+
+
 def test_requests_without_a_gap_wait_for_no_report():
     queue = queue_with(gap=0.0)
     heard = []

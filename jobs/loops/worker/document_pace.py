@@ -38,6 +38,8 @@ class DocumentPace:
         self._may_begin = may_begin
         self._is_first = True
         self._is_leaving = False
+        # When the last request was admitted.
+        self.asked_at = time.monotonic()
         # True from a counted start until its bytes are counted.
         self._is_owing = True
         self._paid = [paced.cadence.price for paced in paces]
@@ -55,6 +57,7 @@ class DocumentPace:
         if not self._is_first:
             self._paid = [paced.cadence.price for paced in self._paces]
         self._is_owing = True
+        self.asked_at = now
         for paced in self._paces:
             paced.count_request(now=now, has_turn=self._is_first)
         self._is_first = False

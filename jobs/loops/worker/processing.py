@@ -31,7 +31,6 @@ class Processing:
         self, serving: Serving, queue: BinQueue, turn: OpenTurn, claimed: Claimed, job: JobAtWork
     ) -> None:
         """Process a document of a turn. A defect of the connector ends it with the result code PROTOCOL."""
-        began_at = time.monotonic()
         set_document(job=claimed.job_id, identifier=claimed.document.identifier)
         activity = Activity(claimed.document, configuration=job.configuration, shared=self._shared_in(job))
         pace = DocumentPace(
@@ -57,7 +56,8 @@ class Processing:
             activity.outcome = None
             activity.failed(code="PROTOCOL")
         pace.end()
-        queue.end(turn, after=time.monotonic() - began_at)
+        # Without the time for robots.txt, which a host is asked for once.
+        queue.end(turn, after=time.monotonic() - pace.asked_at)
         assert activity.outcome is not None
         self._pass_on(Ended(claimed, job, activity.outcome, is_trial=turn.is_trial), serving, queue)
         serving.dispatch_others(queue, turn.parents)
