@@ -28,6 +28,7 @@ from aiohttp.http import HttpProcessingError
 
 from jobs.connectors.repository.web import decoding
 from jobs.connectors.repository.web.addresses import is_public
+from jobs.connectors.repository.web.deadlines import Deadline, Deadlines
 from jobs.connectors.repository.web.exchange import Answer, Exchange
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.names import ThreadedNames
@@ -123,6 +124,7 @@ class Fetcher:
             socket_factory=_socket if allow_private_networks else _public_socket,
         )
         self._exchange = Exchange(connector, limits=limits)
+        self._deadlines = Deadlines()
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -176,7 +178,7 @@ class Fetcher:
         """
         seconds = min(self._limits.request_seconds, most_seconds or self._limits.request_seconds)
         deadline = asyncio.get_running_loop().time() + seconds
-        timer = asyncio.timeout_at(deadline)
+        timer = self._deadlines.at(deadline)
         begun = asyncio.Event()
         try:
             async with timer:
@@ -196,7 +198,7 @@ class Fetcher:
                     if on_read is not None:
                         on_read(body.wire)
         except TimeoutError as error:
-            if timer.expired() and _is_before(timer.when(), deadline):
+            if timer.has_expired and _is_before(timer.when, deadline):
                 raise FetchFailed("TOO_SLOW", f"under {self._limits.least_rate} bytes a second") from error
             if begun.is_set():
                 # A retry would take as long, and end in the same way.
@@ -217,7 +219,7 @@ class Fetcher:
 class _Body:
     """Reads one body under its limits."""
 
-    def __init__(self, answer: Answer, *, limits: Limits, timer: asyncio.Timeout, deadline: float) -> None:
+    def __init__(self, answer: Answer, *, limits: Limits, timer: Deadline, deadline: float) -> None:
         self._answer = answer
         self._limits = limits
         self._timer = timer
@@ -288,7 +290,7 @@ class _Body:
         """Let the timer end the request when the average rate since the headers falls below the minimum."""
         limits = self._limits
         too_slow_at = self._begun + max(limits.least_rate_after, self.wire / limits.least_rate)
-        self._timer.reschedule(min(self._deadline, too_slow_at))
+        self._timer.when = min(self._deadline, too_slow_at)
 
     async def _discard(self) -> None:
         """Read the short rest of a body, so that the connection can be used again. Errors there do not count."""
@@ -296,7 +298,7 @@ class _Body:
             return
         left = _DISCARDED_BYTES
         # This reading has its own deadline.
-        self._timer.reschedule(None)
+        self._timer.when = None
         with contextlib.suppress(TimeoutError, aiohttp.ClientError, HttpProcessingError, OSError):
             async with asyncio.timeout(_DISCARDED_SECONDS):
                 while left > 0 and (raw := await self._answer.content.readany()):
