@@ -7,9 +7,10 @@ Each shape is one `crawlctl crawl` with its defaults against hosts on loopback; 
     delays      3,000 hosts with a delay of 4 s: the same
     slow        500 hosts that answer after 0.2 to 2 s, two requests each: how many requests are open
     fast        one host without a delay: pages a second, and those of a second run that gets 304 for each
-    tls         1,000 TLS hosts with a median latency of 80 ms: pages a second, and the last 5 % of the pages
+    tls         1,000 TLS hosts with a median latency of 80 ms: pages a second, and the last 5 % of the pages, both
+                compared with Scrapy on the same site (`make set-up-bench` installs it)
 
-The exit code is 1 if a figure misses its goal.
+Each shape also measures the memory of the largest process. The exit code is 1 if a figure misses its goal.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,7 @@ from crawlctl.demo.log import LoggedRequest, read_log
 from tests.benchmarks import databases
 from tests.benchmarks.databases import ROOT, Database
 from tests.benchmarks.many_hosts import host
+from tests.benchmarks.runs import SCRAPY_PYTHON
 from tests.benchmarks.web_of_hosts import latencies, skewed_latencies
 
 # Seconds until a new crawl has an even rate.
@@ -135,6 +137,7 @@ def _measure_slow(directory: Path, database: Database, report: _Report) -> None:
 def _measure_fast(directory: Path, database: Database, report: _Report) -> None:
     pages = 20_000
     rates: list[float] = []
+    peak_mib = 0.0
     with _running_site(directory, hosts=1, pages=pages, latency=(0.0, 0.0)) as site:
         for run in ("first", "second"):
             before = len(site.pages())
@@ -147,6 +150,7 @@ def _measure_fast(directory: Path, database: Database, report: _Report) -> None:
             )
             with _Crawling(crawl) as crawling:
                 crawling.wait()
+            peak_mib = max(peak_mib, crawling.peak_mib)
             lines = site.pages()[before:]
             seconds = (lines[-1].time - lines[0].time) / 1e9
             rates.append(len(lines) / seconds)
@@ -156,6 +160,7 @@ def _measure_fast(directory: Path, database: Database, report: _Report) -> None:
             )
     report.tell("pages a second", rates[0], goal=1_500)
     report.tell("second run to first", rates[1] / rates[0], goal=2)
+    report.tell("memory of a worker", peak_mib, goal=_MEMORY, at_most=True, unit=" MiB")
 
 
 def _measure_tls(directory: Path, database: Database, report: _Report) -> None:
@@ -164,19 +169,52 @@ def _measure_tls(directory: Path, database: Database, report: _Report) -> None:
     slowest = max(skewed_latencies(hosts=hosts, median=median))
     sys.stdout.write(f"{hosts:,} TLS hosts with a median latency of {1000 * median:g} ms, {pages} pages each\n")
     with _running_site(directory, *own, hosts=hosts, pages=pages, scheme="https") as site:
-        for run in ("first", "second"):
+        scrapy = _run_scrapy(site, directory)
+        sys.stdout.write(f"  Scrapy: {scrapy}\n")
+        trust = {"SSL_CERT_FILE": str(directory / "ca.pem")}
+        options = ("--connections-per-host=2", "--delay=0", "--job=tls")
+        runs: list[_Run] = []
+        peak_mib = 0.0
+        for name in ("first", "second"):
             before = len(site.pages())
-            trust = {"SSL_CERT_FILE": str(directory / "ca.pem")}
-            options = ("--connections-per-host=2", "--delay=0", "--job=tls")
             with _Crawling(_crawl(database, site, *options, **trust)) as crawling:
                 crawling.wait()
-            times = [line.time / 1e9 for line in site.pages()[before:]]
-            tail = times[-1] - times[len(times) * 95 // 100]
-            rate = len(times) / (times[-1] - times[0])
-            sys.stdout.write(f"  {run} run: {len(times):,} pages, the last 5 % in {tail:.1f} s\n")
-            report.tell(f"pages a second, {run} run", rate, goal=1_400)
+            peak_mib = max(peak_mib, crawling.peak_mib)
+            runs.append(_Run.of(site.pages()[before:]))
+            sys.stdout.write(f"  {name} run: {runs[-1]}\n")
+        report.tell("pages a second", runs[0].rate, goal=1_400)
+        report.tell("pages a second, by those of Scrapy", runs[0].rate / scrapy.rate, goal=7)
+        report.tell("time of the last 5 %", runs[0].tail, goal=scrapy.tail, at_most=True, unit=" s")
+        report.tell("memory of a worker", peak_mib, goal=_MEMORY, at_most=True, unit=" MiB")
     # robots.txt and the first page alone, then two pages at a time.
     sys.stdout.write(f"  the slowest host alone takes {slowest * (2 + (pages - 1) / 2):.1f} s\n")
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A crawl by the site's log: pages, pages a second, and the seconds of the last 5 % of the pages."""
+
+    pages: int
+    rate: float
+    tail: float
+
+    @classmethod
+    def of(cls, lines: Sequence[LoggedRequest]) -> "_Run":
+        times = [line.time / 1e9 for line in lines]
+        return cls(len(times), len(times) / (times[-1] - times[0]), times[-1] - times[len(times) * 95 // 100])
+
+    def __str__(self) -> str:
+        return f"{self.pages:,} pages, {self.rate:,.0f} a second, the last 5 % in {self.tail:.1f} s"
+
+
+def _run_scrapy(site: _Site, directory: Path) -> _Run:
+    if not SCRAPY_PYTHON.exists():
+        raise RuntimeError("Scrapy is not installed: make set-up-bench")
+    seeds = directory / "seeds"
+    seeds.write_text("\n".join(site.seeds))
+    before = len(site.pages())
+    subprocess.run([SCRAPY_PYTHON, ROOT / "tests" / "benchmarks" / "scrapy_hosts.py", seeds], check=True)
+    return _Run.of(site.pages()[before:])
 
 
 _SHAPES: Final[dict[str, Callable[[Path, Database, _Report], None]]] = {
@@ -240,14 +278,22 @@ class _Crawling:
         """Record the memory of the largest worker. Raise RuntimeError if the crawl has ended."""
         if self._process.poll() is not None:
             raise RuntimeError(f"the crawl ended with {self._process.returncode} before it was measured")
+        self._record_memory()
+
+    def _record_memory(self) -> None:
         for child in self._root.children(recursive=True):
             try:
                 self.peak_mib = max(self.peak_mib, child.memory_full_info().pss / (1 << 20))
-            except psutil.NoSuchProcess:
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue
 
     def wait(self) -> None:
-        if self._process.wait():
+        """Record the memory of the largest worker until the crawl has ended."""
+        while self._process.poll() is None:
+            with suppress(psutil.NoSuchProcess):
+                self._record_memory()
+            time.sleep(0.5)
+        if self._process.returncode:
             raise RuntimeError(f"the crawl ended with {self._process.returncode}")
 
 
