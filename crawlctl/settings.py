@@ -75,6 +75,7 @@ INSTALLED_APPS = [
     "jobs.apps.JobsConfig",
     "jobs.bulk.apps.BulkConfig",
     "jobs.exports.apps.ExportsConfig",
+    "jobs.notices.apps.NoticesConfig",
     "jobs.retention.apps.RetentionConfig",
     "nodes.apps.NodesConfig",
     "nodes.distributed.apps.DistributedConfig",

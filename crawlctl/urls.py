@@ -22,6 +22,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/<int:job_id>/bulk/", include("jobs.bulk.urls")),
     path("retention/", include("jobs.retention.urls")),
     path("exports/", include("jobs.exports.urls")),
+    path("notifications/", include("jobs.notices.pages.urls")),
     path("", include("jobs.ui.urls")),
 ]
 

@@ -43,6 +43,7 @@ from jobs.models import (
     ThrottleGroup,
     ThrottlePolicy,
 )
+from jobs.notices import admin as notices
 from nodes.admin.lists import BoundedList
 from nodes.models import ClusterRequest, Node, NodeEvent
 from nodes.tasks.admin import ArchivedTaskAdmin, TaskAdmin, TaskTemplateAdmin, TaskWorkerAdmin

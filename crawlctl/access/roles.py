@@ -56,6 +56,7 @@ _STARTS_AND_STOPS: Final = _READS | {
     "exports.add_export",
     "exports.delete_export",
     "jobs.control_job",
+    "notices.use_notification",
     "jobs.stop_bin",
     "tasks.run_task",
 }

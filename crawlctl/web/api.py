@@ -36,6 +36,7 @@ from jobs.api.settings import SettingsVersionView, SettingsView
 from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView
 from jobs.bulk.api import BulkView
 from jobs.exports.api import ExportView
+from jobs.notices.api import ChannelView, MailingView, MessageView, RuleView
 from jobs.retention.api import CleaningView, RetentionView
 from nodes.api.views import NodeEventView, NodeView
 from nodes.distributed.api import DistributedJobsView, DistributedJobView, RebalanceJobsView, SwitchView
@@ -82,6 +83,10 @@ _router.register("settings/versions", SettingsVersionView, basename="settings-ve
 _router.register("node-events", NodeEventView, basename="node-event")
 _router.register("bulk", BulkView, basename="bulk")
 _router.register("exports", ExportView, basename="export")
+_router.register("notification-channels", ChannelView, basename="notification-channel")
+_router.register("notification-rules", RuleView, basename="notification-rule")
+_router.register("notification-messages", MessageView, basename="notification-message")
+_router.register("report-mailings", MailingView, basename="report-mailing")
 _router.register("tasks", TaskView, basename="task")
 _router.register("archived-tasks", ArchivedTaskView, basename="archived-task")
 _router.register("task-templates", TaskTemplateView, basename="task-template")

@@ -59,6 +59,7 @@ NAVIGATION = {
         "docs/tasks",
         "docs/exports",
         "docs/bulk",
+        "docs/notifications",
         "docs/upgrading",
         "UPGRADING",
         "SECURITY",

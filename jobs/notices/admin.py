@@ -7,9 +7,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from jobs.admin.lists import BoundedList
 from jobs.notices import verbs
 from jobs.notices.models import NotificationChannel, NotificationMessage, NotificationRule
+from nodes.admin.lists import BoundedList
 
 _HOUR = 60
 

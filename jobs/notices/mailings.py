@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.db import transaction
 from rest_framework import serializers
 
-from jobs.api.downloads import as_cell
+from jobs.api.downloads import safe_cell
 from jobs.api.reports import views as reports
 from jobs.notices.channels.email import problems_of_addresses
 from jobs.notices.channels.letter import Attachment, Letter, NotSent
@@ -220,7 +220,7 @@ def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     writer = csv.writer(text)
     if rows:
         writer.writerow(rows[0])
-    writer.writerows([as_cell(value) for value in row.values()] for row in rows)
+    writer.writerows([safe_cell(value) for value in row.values()] for row in rows)
     return text.getvalue()
 
 

@@ -19,7 +19,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid, NameTaken, Unknown
 from nodes.membership.changes import MASK, record_change, record_request
 from nodes.tasks.kinds import find
-from nodes.tasks.retrying import InvalidPolicy, read_policy
+from nodes.tasks.retrying import read_policy
 
 MAY_USE: Final = "notices.use_notification"
 # Longest time for which a channel or a rule is muted, and longest limits of a rule (minutes).
@@ -242,8 +242,9 @@ def _fill_channel(
         problems.setdefault(f"configuration.{field}" if field else "configuration", said)
     try:
         read_policy(retry_policy)
-    except InvalidPolicy as invalid:
-        problems[f"retry_policy.{invalid.path}" if invalid.path else "retry_policy"] = [invalid.problem]
+    except Invalid as invalid:
+        for path, sentences in invalid.problems.items():
+            problems[f"retry_policy.{path}" if path else "retry_policy"] = sentences
     if not _is_whole(most_an_hour, least=1, most=1000):
         problems["most_an_hour"] = ["Write a whole number from 1 to 1000."]
     if problems:

@@ -143,10 +143,10 @@ SELECT (SELECT count(*) FROM node) AS nodes, clock_timestamp() AS taken_at,
                                       above.back_off_until, pace -> 2))
                                  FROM jsonb_each(turn.parents) AS given(id, pace)
                                  JOIN jobs_bin AS above ON above.id = given.id::bigint
-                                CROSS JOIN LATERAL {newest(_LAST_USE, of="bin", number="above.id")} AS state)
+                                CROSS JOIN LATERAL {read_states(_LAST_USE, of="bin", number="above.id")} AS state)
                ) ORDER BY turn.id), '[]')
           FROM jobs_turn AS turn JOIN jobs_bin AS bin ON bin.id = turn.bin_id
-         CROSS JOIN LATERAL {newest(_LAST_USE, of="bin", number="bin.id")} AS state
+         CROSS JOIN LATERAL {read_states(_LAST_USE, of="bin", number="bin.id")} AS state
          WHERE turn.batch_id IN (SELECT id FROM taken)) END AS turns,
        document.*
   FROM (SELECT 1) AS always LEFT JOIN document ON true

@@ -226,7 +226,7 @@ class TemplateSerializer(serializers.ModelSerializer[TaskTemplate]):
         self._now = self._now or read_clock()
         try:
             return list(next_moments(read_schedule(template.schedule), after=self._now))
-        except InvalidSchedule:
+        except Invalid:
             return []
 
 

@@ -12,10 +12,10 @@ from django.db.utils import OperationalError
 from psycopg.errors import QueryCanceled
 
 from nodes.database.clock import read_clock
-from nodes.errors import TooSlow
+from nodes.errors import Invalid, TooSlow
 from nodes.tasks import book
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
-from nodes.tasks.schedules import InvalidSchedule, next_moments, read_schedule
+from nodes.tasks.schedules import next_moments, read_schedule
 from nodes.tasks.statistics import Statistics, read_statistics, slow_tasks, tasks_often_tried
 
 _T = TypeVar("_T", bound=Model)
@@ -213,7 +213,7 @@ def see_template(template: TaskTemplate, *, now: dt.datetime) -> TemplateSeen:
     """Return a template with its next five runs."""
     try:
         return TemplateSeen(template, next_moments(read_schedule(template.schedule), after=now))
-    except InvalidSchedule:
+    except Invalid:
         return TemplateSeen(template)
 
 

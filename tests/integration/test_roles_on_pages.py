@@ -16,7 +16,12 @@ from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
-PAGES = [*of_the_crawl.urlpatterns, *of_distributed_jobs.urlpatterns, *of_tasks.urlpatterns]
+PAGES = [
+    *of_the_crawl.urlpatterns,
+    *of_distributed_jobs.urlpatterns,
+    *of_tasks.urlpatterns,
+    *of_notifications.urlpatterns,
+]
 # Operations of the API that make the same change as a page, by page.
 CHANGES = {
     "cluster-drain": "nodes_drain",
@@ -56,6 +61,10 @@ LEAST_READER = {
     "distributed-rebalance": ADMINISTRATOR,
     "drills": ADMINISTRATOR,
     "host-stop": OPERATOR,
+    "notification-channel": ADMINISTRATOR,
+    "notification-channel-new": ADMINISTRATOR,
+    "notification-rule": ADMINISTRATOR,
+    "notification-rule-new": ADMINISTRATOR,
     "task-run": OPERATOR,
     "task-template": ADMINISTRATOR,
     "task-template-new": ADMINISTRATOR,
@@ -65,7 +74,8 @@ LEAST_READER = {
 # Pages that only make a change: a GET is refused with 405.
 ONLY_CHANGE = {
     *("cluster-rebalance", "deleted-job-restore", "distributed-switch", "host-end-back-off", "host-release"),
-    *("job-restore", "job-send-back", "job-transition"),
+    *("job-restore", "job-send-back", "job-transition", "job-chain-add", "job-chain-remove"),
+    *("notification-channel-act", "notification-rule-act"),
     *("task-cancel", "task-reschedule", "task-template-remove"),
 }
 # Each user may log out.
@@ -104,6 +114,9 @@ def address(name, world):
         "job": "reports",
         "task_id": world.task.pk,
         "template_id": world.template.pk,
+        # None of these exists: users who may use them get a 404.
+        **dict.fromkeys(("chain_id", "channel_id", "rule_id"), 1),
+        "kind": "email",
     }
     (pattern,) = (known for known in PAGES if known.name == name)
     return reverse(name, kwargs={name: values[name] for name in pattern.pattern.converters})

@@ -11,6 +11,7 @@ from jobs.models import Job, OutputConnection
 from tests.integration.test_every_change import impatient, lines  # noqa: F401 (a fixture)
 from tests.support.api import make_world
 from tests.support.changes_by_api import CHANGES, HOOK
+from tests.support.tables import each_row
 from tests.support.task_kinds import NAMED
 
 pytestmark = pytest.mark.django_db

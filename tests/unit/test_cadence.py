@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from jobs.throttling.back_off import CURVE
 from jobs.throttling.pace import BYTES_WINDOW, EXPECTED_BYTES, Cadence
+from tests.support.tables import each_row
 
 RATE = 10_000.0
 A_WINDOW = int(RATE * BYTES_WINDOW)

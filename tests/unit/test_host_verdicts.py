@@ -10,6 +10,7 @@ from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_GO_ON, Limits
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.requests import Counted, Requests, add_up
+from tests.support.tables import each_row
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
 SOON = NOON + dt.timedelta(seconds=30)

@@ -4,7 +4,8 @@ import datetime as dt
 
 import pytest
 
-from nodes.tasks.schedules import InvalidSchedule, due_moment, next_moment, next_moments, read_schedule
+from nodes.errors import Invalid
+from nodes.tasks.schedules import due_moment, next_moment, next_moments, read_schedule
 from tests.support.tables import each_row
 
 

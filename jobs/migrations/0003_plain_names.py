@@ -4,7 +4,7 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    dependencies = (("jobs", "0001_release_0_1"),)
+    dependencies = (("jobs", "0002_job_chains"),)
 
     operations = (
         migrations.RenameModel("Floor", "LowWaterMark"),
