@@ -31,7 +31,7 @@ MOST_WORKERS: Final = 100
 _A_LIST: Final = 10
 _A_SHORT_LIST: Final = 5
 # Time (milliseconds) after which a list is given up: few of very many tasks may pass a filter.
-_RETRY_FOR: Final = 5_000
+_STATEMENT_TIMEOUT: Final = 5_000
 # Numbers of tasks are below it.
 _NUMBERS: Final = 2**63
 MADE_OF_TEMPLATE: Final = "template"
@@ -254,10 +254,10 @@ def _patience() -> Iterator[None]:
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
-                cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_RETRY_FOR)])
+                cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_STATEMENT_TIMEOUT)])
             yield
     except OperationalError as error:
         if isinstance(error.__cause__, QueryCanceled):
-            sentence = f"Too many tasks to look through in {_RETRY_FOR // 1000} seconds. Choose a group as well."
+            sentence = f"Too many tasks to look through in {_STATEMENT_TIMEOUT // 1000} seconds. Choose a group as well."
             raise TooSlow(sentence) from None
         raise

@@ -128,6 +128,9 @@ def filled(address, world, *, value=None):
         "archived-tasks": world.archived_task.pk,
         "task-templates": world.template.pk,
         "task-workers": world.task_worker.pk,
+        "exports": world.export.pk,
+        "bulk": world.bulk.pk,
+        "retention": "nodes",
     }
     return re.sub(r"([a-z-]+)/\{[^}]+\}", lambda one: f"{one[1]}/{here[one[1]] if value is None else value}", address)
 

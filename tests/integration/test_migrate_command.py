@@ -2,14 +2,18 @@
 
 import io
 from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db.migrations.recorder import MigrationRecorder
 
+from nodes import migrations
 from tests.support.cluster import fall_silent, register_node
 
 Migration = import_module("nodes.migrations.0001_release_0_1").Migration
+# The migrations of later versions.
+LATER = sorted(name for _, name, _ in iter_modules(migrations.__path__) if name > "0001_release_0_1")
 
 
 @pytest.fixture
@@ -71,7 +75,8 @@ def before_the_release(connection):
 
 
 def test_tables_of_the_last_version_before_the_release_are_current(before_the_release):
-    before_the_release([name for _, name in Migration.replaces])
+    # The tables already are as the later migrations leave them.
+    before_the_release([*(name for _, name in Migration.replaces), *LATER])
 
     migrate()
 

@@ -107,7 +107,7 @@ def client_of(role):
 def address(name, world):
     values = {
         "job_id": world.job.pk,
-        "bin_id": world.document.lane.bin_id,
+        "host_id": world.document.lane.bin_id,
         "group_id": world.group.pk,
         "node_id": world.node.pk,
         "document_hash": world.document.hash,

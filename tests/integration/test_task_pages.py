@@ -150,9 +150,9 @@ def test_an_invalid_filter_is_named_and_shows_no_tasks(operator, query):
 
 def test_a_list_that_takes_too_long_says_so(operator, monkeypatch):
     archive(50)
-    monkeypatch.setattr(queries, "_PATIENCE", 1)
+    monkeypatch.setattr(queries, "_STATEMENT_TIMEOUT", 50)
     slow = queries.archived
-    monkeypatch.setattr(queries, "archived", lambda wanted: slow(wanted).extra(where=["pg_sleep(0.05) IS NOT NULL"]))
+    monkeypatch.setattr(queries, "archived", lambda wanted: slow(wanted).extra(where=["pg_sleep(0.2) IS NOT NULL"]))
 
     response = operator.get("/tasks/archived/")
 

@@ -11,6 +11,8 @@ from typing import Any, Final
 from django.db import connection
 from django.utils import timezone
 
+from jobs.bulk import verbs as bulk
+from jobs.exports import verbs as exports
 from jobs.lifecycle.job import Guard, Pause, Phase, RunEnd
 from jobs.models import Bin, Outcome, OutputConnection, QueueItem, RepositoryConnection
 from jobs.notices import mailings
@@ -25,7 +27,7 @@ from tests.support.api import NOON, make_job, make_node, set_phase
 from tests.support.factories import make_policy
 
 # Operations that change nothing stored.
-PREVIEWS: Final = frozenset({"policies_preview", "policies_preview_change"})
+PREVIEWS: Final = frozenset({"bulk_preview", "policies_preview", "policies_preview_change"})
 # A token is a secret of its user, and cannot be read. It has no ETag, and a log-in is no change of the crawl.
 OF_LOG_INS: Final = frozenset({"token_create", "token_destroy"})
 
@@ -76,6 +78,8 @@ CHANNEL = _address("notification-channels", lambda world: world.channel)
 RULE = _address("notification-rules", lambda world: world.rule)
 HOOK = {"url": "http://a.example/", "secret": new_secret()}
 CHAIN = _address("job-chains", lambda world: world.chain)
+EXPORT = _address("exports", lambda world: world.export.pk)
+BULK = _address("bulk", lambda world: world.bulk.pk)
 TASK = _address("tasks", lambda world: world.task.pk)
 ARCHIVED_TASK = _address("archived-tasks", lambda world: world.archived_task.pk)
 TEMPLATE = _address("task-templates", lambda world: world.template.pk)
@@ -178,6 +182,33 @@ def _mailing(world, client):
     return {**facts, "name": "b" if client else "a"}
 
 
+def _export(world):
+    """Schedule an export."""
+    world.export = exports.request(what="documents", format="csv", filter={}, may=_may, made_by="vera")
+
+
+def _ended_export(world):
+    """Schedule an export, and cancel it before it starts."""
+    _export(world)
+    exports.cancel(world.export.pk, may=_may, made_by="vera")
+
+
+def _bulk(world):
+    """Schedule an operation on documents."""
+    _fail(world)
+    shown = bulk.preview("retry", world.job.pk, {}, may=_may)
+    world.bulk = bulk.start(shown.token, may=_may, made_by="vera")
+
+
+def _token(world, client):
+    asked = {"operation": "retry", "job": world.job.pk, "filter": {}}
+    return {"token": client.post("/api/v1/bulk/preview/", asked).json()["token"]}
+
+
+def _may(_permission):
+    return True
+
+
 def _elect(world):
     """Elect a main manager that has just beaten, and never answers."""
     main = make_node("manager-1", kind=Node.Kind.MANAGER, heartbeat_at=timezone.now())
@@ -219,6 +250,12 @@ CHANGES: Final = {
     "jobs_reset_seeding": Change(thing=JOB),
     "jobs_restart": Change(thing=JOB, prepare=_ACTIVE),
     "jobs_restart_minimal": Change(thing=JOB, prepare=_ACTIVE),
+    "bulk_cancel": Change(thing=BULK, prepare=_bulk),
+    "bulk_create": Change(_token, prepare=_fail),
+    "exports_cancel": Change(thing=EXPORT, prepare=_export),
+    "exports_create": Change({"what": "documents", "format": "csv"}),
+    "exports_destroy": Change(thing=EXPORT, prepare=_ended_export),
+    "retention_clean": Change(),
     "job_chains_create": Change(_successor, prepare=_add_job),
     "job_chains_destroy": Change(thing=CHAIN, prepare=_chain),
     "jobs_restore": Change({}, JOB, _remove),

@@ -13,7 +13,7 @@ from psycopg.rows import namedtuple_row
 from nodes.errors import Invalid, TooSlow
 
 _STATEMENT_TIMEOUT_SECONDS: Final = 15
-_patience: ContextVar[int] = ContextVar("patience", default=_STATEMENT_TIMEOUT_SECONDS)
+_patience: ContextVar[int | None] = ContextVar("patience", default=None)
 _TOO_SLOW: Final = "The report took more than {seconds} seconds. Choose a shorter time, fewer jobs, or a simpler pattern, or export it."
 _LONGEST_PATTERN: Final = 1_000
 
@@ -79,7 +79,7 @@ def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> 
     Raises:
         TooSlow: it took too long.
     """
-    seconds = _patience.get()
+    seconds = _patience.get() or _STATEMENT_TIMEOUT_SECONDS
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
