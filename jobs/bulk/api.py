@@ -27,13 +27,13 @@ class ChoiceSerializer(StrictSerializer):
     filter = serializers.JSONField(default=dict, help_text=_FILTER)
 
 
-class TokenSerializer(StrictSerializer):
+class BulkTokenSerializer(StrictSerializer):
     """Confirmation of a preview."""
 
     token = serializers.CharField(max_length=20_000, help_text="Token of a preview that is less than an hour old.")
 
 
-class ExampleSerializer(serializers.Serializer[Any]):
+class BulkExampleSerializer(serializers.Serializer[Any]):
     """Document that an operation would change."""
 
     identifier = serializers.CharField()
@@ -42,14 +42,14 @@ class ExampleSerializer(serializers.Serializer[Any]):
     fetched_at = serializers.DateTimeField(allow_null=True)
 
 
-class PreviewSerializer(serializers.Serializer[Any]):
+class BulkPreviewSerializer(serializers.Serializer[Any]):
     """Documents that an operation would change now."""
 
     operation = serializers.ChoiceField([*Operation])
     job = serializers.IntegerField(source="job.pk")
     filter = serializers.JSONField()
     documents = serializers.IntegerField()
-    examples = ExampleSerializer(many=True, help_text="The first 20 documents.")
+    examples = BulkExampleSerializer(many=True, help_text="The first 20 documents.")
     token = serializers.CharField(help_text="Confirms exactly this operation, filter and number.")
 
 
@@ -112,21 +112,21 @@ class BulkView(mixins.RetrieveModelMixin, ListingView):
         operation_id="bulk_preview",
         description="Count the documents that an operation would change, and show 20 of them. Nothing is changed.",
         request=ChoiceSerializer,
-        responses={200: PreviewSerializer},
+        responses={200: BulkPreviewSerializer},
     )
     @action(detail=False, methods=["post"])
     def preview(self, request: Request) -> Response:
         wanted = read_body(ChoiceSerializer, request)
         found = verbs.preview(wanted["operation"], wanted["job"], wanted["filter"], may=self._may)
-        return Response(PreviewSerializer(found).data)
+        return Response(BulkPreviewSerializer(found).data)
 
     @extend_schema(
         description="Schedule the operation of a preview. No more documents than shown are changed.",
-        request=TokenSerializer,
+        request=BulkTokenSerializer,
         responses={201: BulkSerializer},
     )
     def create(self, request: Request) -> Response:
-        wanted = read_body(TokenSerializer, request)
+        wanted = read_body(BulkTokenSerializer, request)
         made = verbs.start(wanted["token"], may=self._may, made_by=request.user.get_username())
         made.refresh_from_db()
         return created(BulkSerializer(made).data, at=reverse("api:bulk-detail", args=[made.pk]), request=request)
