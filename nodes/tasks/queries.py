@@ -258,6 +258,8 @@ def _patience() -> Iterator[None]:
             yield
     except OperationalError as error:
         if isinstance(error.__cause__, QueryCanceled):
-            sentence = f"Too many tasks to look through in {_STATEMENT_TIMEOUT // 1000} seconds. Choose a group as well."
+            sentence = (
+                f"Too many tasks to look through in {_STATEMENT_TIMEOUT // 1000} seconds. Choose a group as well."
+            )
             raise TooSlow(sentence) from None
         raise
