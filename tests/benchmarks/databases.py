@@ -114,6 +114,8 @@ def read_statements(address: str) -> list[tuple[int, float, str]]:
             SELECT calls, total_exec_time, query FROM pg_stat_statements
              WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
                AND query NOT LIKE '%pg_stat_statements%'
+               -- The server checks deferred constraints at the commit: these statements were not sent by a client.
+               AND query NOT LIKE '%FROM ONLY "public".%' AND query NOT LIKE '%NEW.%'
              ORDER BY calls DESC
             """
         ).fetchall()

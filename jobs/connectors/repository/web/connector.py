@@ -26,7 +26,6 @@ which only a counter in a script has changed is unchanged.
 """
 
 import logging
-import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Final
@@ -40,7 +39,6 @@ from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.links import LinkTable
 from jobs.connectors.repository.web.login import Login
 from jobs.connectors.repository.web.reading import PageReader
-from jobs.connectors.repository.web.reading_queue import ReadingQueue
 from jobs.connectors.repository.web.recording import RecordedFetches
 from jobs.connectors.repository.web.retry import back_off, retry_or_fail
 from jobs.connectors.repository.web.robots import RobotsTable
@@ -66,8 +64,7 @@ class WebConnector:
     """
     The web as one job requests it, in one worker process.
 
-    `fetcher` must allow private networks exactly if the specification does. The jobs of the process share `robots` and
-    `readings`.
+    `fetcher` must allow private networks exactly if the specification does. The jobs of the process share `robots`.
     """
 
     def __init__(
@@ -76,13 +73,11 @@ class WebConnector:
         *,
         fetcher: Fetcher,
         robots: RobotsTable,
-        readings: ReadingQueue | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._specification = specification
         self._fetcher = fetcher
         self._robots = robots
-        self._readings = ReadingQueue() if readings is None else readings
         self._limits = limits
         self._scope = specification.scope_around_seeds()
         self._index_rules = specification.index_rules()
@@ -118,13 +113,10 @@ class WebConnector:
             fetcher = RecordedFetches(self._fetcher, activity, pace, seconds=self._limits.document_seconds)
             if not await self._robots_check.allows(document, activity, pace, fetcher):
                 return
-            asked_at = time.monotonic()
             asked = await self._ask_logged_in(document, activity, pace, fetcher)
             if asked is None:
                 return
             response, conditional = asked
-            if response.body:
-                await self._readings.turn(seconds=time.monotonic() - asked_at)
         except FetchFailed as failure:
             logger.info("fetch of %s failed: %s", document.identifier, failure)
             self._end_without_response(failure.code, document, activity)

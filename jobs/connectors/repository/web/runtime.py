@@ -12,7 +12,6 @@ import psycopg
 from jobs.connectors.repository.kind import Asked, Database, Runtime
 from jobs.connectors.repository.web.connector import WebConnector
 from jobs.connectors.repository.web.fetch import Fetcher
-from jobs.connectors.repository.web.reading_queue import ReadingQueue
 from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable
 from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.connectors.repository.web.stored_robots import read_robots, write_robots
@@ -31,17 +30,13 @@ class WebRuntime(Runtime):
         self._connector = connector
         self.robots = RobotsTable()
         self._fetchers: dict[bool, Fetcher] = {}
-        # Created inside the running loop.
-        self._readings: ReadingQueue | None = None
         # Fetched here, and perhaps not yet stored: a write may have to be repeated.
         self._to_store: dict[str, RobotsAnswer] = {}
 
     def open(self, asked: Asked) -> WebConnector:
         specification = self._reads(asked)
         fetcher = self.fetcher(allow_private_networks=specification.allow_private_networks)
-        if self._readings is None:
-            self._readings = ReadingQueue()
-        return self._connector(specification, fetcher=fetcher, robots=self.robots, readings=self._readings)
+        return self._connector(specification, fetcher=fetcher, robots=self.robots)
 
     def fetcher(self, *, allow_private_networks: bool) -> Fetcher:
         """Return the connections with or without access to private networks; opened at first use."""
