@@ -1,9 +1,11 @@
 """
 A web of many hosts on loopback, each with a latency of its own: `python -m tests.benchmarks.web_of_hosts LOG ...`.
 
-The hosts have the addresses from 127.1.0.0 on, behind one socket. Page 0 of a host links to all its pages.
+The hosts have the addresses from 127.1.0.0 on, behind one port. Page 0 of a host links to all its pages.
 Pages have an ETag and answer 304. With `--tls DIRECTORY` the hosts speak TLS, and the directory receives `ca.pem`.
-The process prints its port when it listens, and logs each request as the synthetic site does.
+Then each 50 hosts share a port and a certificate: a client keeps the decoded certificate of each connection in memory,
+and one with a thousand names would take 400 KB. The process prints its ports when it listens, in the order of the
+hosts, and logs each request as the synthetic site does.
 """
 
 import argparse
@@ -34,6 +36,8 @@ _FLUSH_INTERVAL = 0.1
 # A page has about 14 KB and 35 links to others of its host, as those of the synthetic site.
 _TEXT = "".join(f"<p>{' '.join(f'word{number % 97}' for number in range(80))}</p>" for _ in range(24))
 _LINKS_A_PAGE = 35
+# Hosts that share a certificate, and so a port.
+HOSTS_A_CERTIFICATE = 50
 _MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -110,11 +114,12 @@ class _Answering(asyncio.Protocol):
             self._transport.write(answer)
 
 
-def _certify(directory: Path, *, hosts: int) -> ssl.SSLContext:
-    """Make an authority and a certificate for all hosts. Write the authority's certificate to `ca.pem`."""
+def _certify(directory: Path, *, hosts: int) -> list[ssl.SSLContext]:
+    """Make an authority and certificates for all hosts. Write the authority's certificate to `ca.pem`."""
     now = dt.datetime.now(dt.UTC)
     issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority of a benchmark")])
     keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    pem = serialization.Encoding.PEM
 
     def begin(subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
         certificate = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
@@ -124,31 +129,38 @@ def _certify(directory: Path, *, hosts: int) -> ssl.SSLContext:
     signer = x509.SubjectKeyIdentifier.from_public_key(keys[0].public_key())
     authority = begin(issuer, keys[0]).add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     authority = authority.add_extension(signer, critical=False)
-    addresses = [x509.IPAddress(ip_address(host(number))) for number in range(hosts)]
-    leaf = begin(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hosts")]), keys[1])
-    leaf = leaf.add_extension(x509.SubjectAlternativeName(addresses), critical=False)
-    leaf = leaf.add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(signer), critical=False)
-    pem = serialization.Encoding.PEM
     (directory / "ca.pem").write_bytes(authority.sign(keys[0], hashes.SHA256()).public_bytes(pem))
-    (directory / "leaf.pem").write_bytes(leaf.sign(keys[0], hashes.SHA256()).public_bytes(pem))
     plain = keys[1].private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     (directory / "leaf.key").write_bytes(plain)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(directory / "leaf.pem", directory / "leaf.key")
-    return context
+    contexts = []
+    for first in range(0, hosts, HOSTS_A_CERTIFICATE):
+        numbers = range(first, min(first + HOSTS_A_CERTIFICATE, hosts))
+        addresses = [x509.IPAddress(ip_address(host(number))) for number in numbers]
+        leaf = begin(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"hosts from {first}")]), keys[1])
+        leaf = leaf.add_extension(x509.SubjectAlternativeName(addresses), critical=False)
+        named = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(signer)
+        leaf = leaf.add_extension(named, critical=False)
+        (directory / "leaf.pem").write_bytes(leaf.sign(keys[0], hashes.SHA256()).public_bytes(pem))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(directory / "leaf.pem", directory / "leaf.key")
+        contexts.append(context)
+    return contexts
 
 
-async def _serve(web: _Web, *, tls: ssl.SSLContext | None) -> None:
+async def _serve(web: _Web, *, tls: Sequence[ssl.SSLContext | None]) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    listener = socket.socket()
-    # Listen on all addresses, but only those of loopback.
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
-    listener.bind(("0.0.0.0", 0))
-    listener.listen(4096)
-    await loop.create_server(lambda: _Answering(web), sock=listener, ssl=tls)
-    sys.stdout.write(f"{listener.getsockname()[1]}\n")
+    ports = []
+    for context in tls:
+        listener = socket.socket()
+        # Listen on all addresses, but only those of loopback.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
+        listener.bind(("0.0.0.0", 0))
+        listener.listen(4096)
+        await loop.create_server(lambda: _Answering(web), sock=listener, ssl=context)
+        ports.append(str(listener.getsockname()[1]))
+    sys.stdout.write(f"{' '.join(ports)}\n")
     sys.stdout.flush()
     while not stop.is_set():
         with suppress(TimeoutError):
@@ -171,7 +183,7 @@ def main() -> None:
         seconds = latencies(hosts=options.hosts, least=least, most=most)
     else:
         seconds = skewed_latencies(hosts=options.hosts, median=options.median)
-    tls = None if options.tls is None else _certify(options.tls, hosts=options.hosts)
+    tls = [None] if options.tls is None else _certify(options.tls, hosts=options.hosts)
     with (
         closing(RequestLog(options.log)) as log,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,

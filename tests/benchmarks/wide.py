@@ -33,7 +33,7 @@ from tests.benchmarks import databases
 from tests.benchmarks.databases import ROOT, Database
 from tests.benchmarks.many_hosts import host
 from tests.benchmarks.runs import SCRAPY_PYTHON
-from tests.benchmarks.web_of_hosts import latencies, skewed_latencies
+from tests.benchmarks.web_of_hosts import HOSTS_A_CERTIFICATE, latencies, skewed_latencies
 
 # Seconds until a new crawl has an even rate.
 _WARM_UP: Final = 20.0
@@ -43,14 +43,17 @@ _MEMORY: Final = 400.0
 
 @dataclass(frozen=True)
 class _Site:
-    port: int
+    ports: Sequence[int]
     log: Path
     hosts: int
     scheme: str = "http"
 
     @property
     def seeds(self) -> list[str]:
-        return [f"{self.scheme}://{host(number)}:{self.port}/" for number in range(self.hosts)]
+        return [f"{self.scheme}://{host(number)}:{self._port(number)}/" for number in range(self.hosts)]
+
+    def _port(self, number: int) -> int:
+        return self.ports[0 if len(self.ports) == 1 else number // HOSTS_A_CERTIFICATE]
 
     def pages(self) -> list[LoggedRequest]:
         # The site flushes its log ten times a second.
@@ -104,7 +107,7 @@ def _measure_delay(
                 crawling.check()
                 time.sleep(0.2)
         starts = Counter(line.host for line in site.pages() if since <= line.time < until)
-        shares = sorted(100 * starts[f"{host(number)}:{site.port}"] * gap / _MEASURED for number in range(hosts))
+        shares = sorted(100 * starts[f"{host(number)}:{site.ports[0]}"] * gap / _MEASURED for number in range(hosts))
         sys.stdout.write(f"{hosts} hosts with a delay of {gap:g} s\n")
         report.tell("mean share of the rate", sum(shares) / hosts, goal=goal, unit=" %")
         report.tell("least share of the rate", shares[0], goal=goal - 7, unit=" %")
@@ -122,7 +125,7 @@ def _measure_slow(directory: Path, database: Database, report: _Report) -> None:
                 crawling.check()
                 time.sleep(0.2)
         latency = {
-            f"{host(n)}:{site.port}": seconds
+            f"{host(n)}:{site.ports[0]}": seconds
             for n, seconds in enumerate(latencies(hosts=hosts, least=least, most=most))
         }
         within = [line for line in site.pages() if since <= line.time < until]
@@ -245,7 +248,7 @@ def _running_site(
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            yield _Site(int(process.stdout.readline()), log, hosts, scheme)
+            yield _Site([int(port) for port in process.stdout.readline().split()], log, hosts, scheme)
         finally:
             process.terminate()
 
