@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import psycopg
 import pytest
 
@@ -31,6 +32,11 @@ _DEBIAN = {
     "prometheus": ("/usr/bin/promtool",),
     "postgresql-doc": ("/usr/share/doc/postgresql-doc-*/html/index.html",),
 }
+
+
+# An example may take long on a busy machine, so its duration shows nothing.
+hypothesis.settings.register_profile("any duration", deadline=None)
+hypothesis.settings.load_profile("any duration")
 
 
 def _is_installed(package: str) -> bool:

@@ -534,7 +534,6 @@ def test_random_histories_end_as_the_oracle_predicts(connection, world, tmp_path
             max_examples=HISTORIES or 30,
             stateful_step_count=12,
             derandomize=not HISTORIES,
-            deadline=None,
             database=None,
             # A history of a dozen steps is readable as it is. A search for a shorter one takes many minutes.
             phases=[Phase.generate],

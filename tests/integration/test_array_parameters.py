@@ -22,13 +22,13 @@ def test_a_text_arrives_as_it_is(connection, text):
     assert came(connection, [text, "x", text], "text") == [text, "x", text]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(TEXTS))
 def test_texts_arrive_as_they_are(connection, texts):
     assert came(connection, texts, "text") == texts
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(numbers=st.lists(st.integers(min_value=-(2**63), max_value=2**63 - 1)))
 def test_numbers_arrive_as_they_are(connection, numbers):
     assert came(connection, numbers, "bigint") == numbers
@@ -61,7 +61,7 @@ def test_hashes_may_be_given_as_texts(connection):
     assert [one.hex for one in found] == ["0" * 31 + "1"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(hashes=st.lists(st.uuids().map(lambda one: one.hex)))
 def test_hashes_arrive_as_they_are(connection, hashes):
     assert [one.hex for one in came(connection, Hashes(hashes), "uuid")] == hashes

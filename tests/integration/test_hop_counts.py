@@ -21,7 +21,6 @@ _jobs = itertools.count(1)
 
 with_database = settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 LINK_TYPES = st.sampled_from(["link", "redirect"])

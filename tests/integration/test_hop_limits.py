@@ -449,7 +449,6 @@ LIMITS = st.fixed_dictionaries({"link": st.integers(0, 3)}, optional={"redirect"
 
 with_database = settings(
     max_examples=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

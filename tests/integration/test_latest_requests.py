@@ -100,7 +100,7 @@ HISTORIES = st.lists(
 
 @example(history=[("a", "200", 1), ("a", "503", 1)], older=0, most=1)
 @given(history=HISTORIES, older=st.integers(0, 40), most=st.integers(1, 60))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_newest_requests_without_a_gap_are_counted(running, monkeypatch, history, older, most):
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._ROWS", older)
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._MOST_ROWS", most)

@@ -79,7 +79,7 @@ def both(connection):
     return write
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(title=TEXTS, about=TEXTS, text=TEXTS)
 def test_any_ascii_text_has_the_vector_that_postgresql_gives_it(both, title, about, text):
     theirs, ours = both(title, about, text)

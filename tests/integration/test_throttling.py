@@ -166,7 +166,7 @@ moments = st.none() | st.floats(-1e4, 1e4).map(lambda offset: NOON + seconds(rou
 bytes_a_second = st.none() | st.floats(1.0, 1e12)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(last_start_at=moments, not_before=moments, paid_rate=bytes_a_second, rate=st.floats(1.0, 1e12))
 def test_the_database_and_python_convert_a_debt_of_bytes_alike(connection, last_start_at, not_before, paid_rate, rate):
     use = LastUse(last_start_at, not_before, paid_rate)
@@ -577,9 +577,7 @@ answers = st.tuples(
 )
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(answers, max_size=20))
 def test_a_back_off_follows_its_curve_and_each_good_answer_is_a_step_back(connection, manager, several):
     lane = Lane.objects.first() or crawl(manager, "a.example").seed.lanes.get()

@@ -346,4 +346,4 @@ class BinAtWork(RuleBasedStateMachine):
 
 
 TestBinAtWork = BinAtWork.TestCase
-TestBinAtWork.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestBinAtWork.settings = settings(max_examples=60, stateful_step_count=30)

@@ -4,7 +4,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.throttling.back_off import CURVE
@@ -43,14 +43,12 @@ def test_no_two_starts_are_closer_than_the_gap(gap, waits):
     assert all(later - earlier >= gap * 0.999_999 for earlier, later in pairwise(moments))
 
 
-@settings(deadline=None)
 @given(sizes=st.lists(st.integers(1, 80_000) | st.integers(1, 100), min_size=1, max_size=60))
 def test_a_window_exceeds_the_limit_only_by_its_last_page(sizes):
     for within in windows(crawl(Cadence(bytes_per_second=RATE), sizes)):
         assert sum(within[:-1]) <= A_WINDOW or len(within) == 1
 
 
-@settings(deadline=None)
 @given(rhythm=st.lists(st.integers(100, 2_000), min_size=1, max_size=8))
 def test_no_window_exceeds_the_limit_if_pages_are_small_beside_it(rhythm):
     sizes = ([2_000, *rhythm] * 100)[:300]
@@ -58,7 +56,6 @@ def test_no_window_exceeds_the_limit_if_pages_are_small_beside_it(rhythm):
     assert all(sum(within) <= A_WINDOW for within in windows(crawl(Cadence(bytes_per_second=RATE), sizes)))
 
 
-@settings(deadline=None)
 @given(size=st.integers(1_000, A_WINDOW // 25))
 def test_pages_of_one_size_fill_each_window_without_exceeding_it(size):
     made = list(windows(crawl(Cadence(bytes_per_second=RATE), [size] * 400)))
@@ -68,7 +65,6 @@ def test_pages_of_one_size_fill_each_window_without_exceeding_it(size):
     assert all(sum(within) > A_WINDOW - 2.001 * size for within in made[100:150])
 
 
-@settings(deadline=None)
 @given(size=st.integers(A_WINDOW // 24, A_WINDOW // 2))
 def test_few_pages_of_one_size_exceed_a_window_by_at_most_half_a_page(size):
     made = list(windows(crawl(Cadence(bytes_per_second=RATE), [size] * 100)))

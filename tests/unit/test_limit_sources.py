@@ -3,7 +3,7 @@
 import datetime as dt
 from types import SimpleNamespace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.queue.pace.limits import AppliedPolicies
@@ -77,7 +77,6 @@ def terms(draw):
     }
 
 
-@settings(deadline=None)
 @given(
     terms(), st.sampled_from(["web", "address"]), st.booleans(), st.sampled_from([0.0, 2.5]), st.booleans(), st.data()
 )

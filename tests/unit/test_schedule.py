@@ -109,7 +109,7 @@ MOMENTS = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(window=WINDOWS, after=MOMENTS)
 @example(window=Window(hours=(2,), minutes=(30,), time_zone="Europe/Berlin"), after=SPRING)
 @example(window=Window(hours=(2,), minutes=(30,), time_zone="Europe/Berlin"), after=AUTUMN)
@@ -191,7 +191,7 @@ def test_the_open_window_that_closes_last_sets_the_kind_of_run():
     assert opening_of(NIGHTLY, endless, long) == Opening(TEN - 2 * HOUR, None, minimal=False)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     windows=FEW_WINDOWS,
     method=st.sampled_from(StartMethod),
@@ -216,7 +216,7 @@ def test_openings_match_a_check_at_every_minute(windows, method, since, now):
         assert opening.ends_at == (None if None in ends else max(ends))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     windows=FEW_WINDOWS,
     since=st.integers(0, 1500),

@@ -48,7 +48,7 @@ def shows(window, at):
 
 
 @given(st.sampled_from(WEEKS), days, spans, st.integers(0, 7 * 24 * 60))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 def test_it_is_open_while_its_clock_shows_so(week, some_days, span, minutes):
     zone, begin = week
     window = make(zone, some_days, span)
@@ -57,7 +57,7 @@ def test_it_is_open_while_its_clock_shows_so(week, some_days, span, minutes):
 
 
 @given(st.sampled_from(WEEKS), days, spans, st.integers(0, 7 * 24 * 60))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 def test_it_stays_as_it_is_until_its_next_change(week, some_days, span, minutes):
     zone, begin = week
     window = make(zone, some_days, span)
@@ -116,7 +116,6 @@ def test_an_always_open_window_never_changes(at):
     assert ALWAYS.next_change(at) is None
 
 
-@settings(deadline=None)
 @given(st.sampled_from(WEEKS), days, spans, st.integers(0, 7 * 24 * 60))
 def test_the_last_change_is_the_one_from_which_the_next_was_looked_for(week, days, span, minute):
     zone, begin = week
@@ -145,7 +144,7 @@ def covered_by(window, others):
     return covering(own, theirs)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(some_windows, st.lists(some_windows, max_size=4))
 def test_a_window_is_covered_where_another_one_is_open_whenever_it_is(window, others):
     monday = dt.datetime(2030, 1, 7, tzinfo=dt.UTC)
