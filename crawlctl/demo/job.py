@@ -88,7 +88,7 @@ def create_job_of_site(
     Its limits, which also apply on this machine, are a policy that is named after `made_by`.
     """
     policy, _ = ThrottlePolicy.objects.update_or_create(
-        name=made_by, defaults={"open_requests": open_requests, "min_gap": gap, "spares_loopback": False}
+        name=made_by, defaults={"open_requests": open_requests, "min_gap": gap, "skips_loopback": False}
     )
     repository, _ = RepositoryConnection.objects.get_or_create(name="web", defaults={"connector": "web"})
     wanted = parse_output(output)

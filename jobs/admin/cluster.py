@@ -122,7 +122,7 @@ class ThrottleGroupAdmin(Rebalancing):
         return str(getattr(group, "seeds_now", ""))
 
     def has_move_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        """True for a group of the cluster that no move is under way for."""
+        """True for a group of the cluster that does not move."""
         if not self.has_control_permission(request):
             return False
         return object_id is None or _groups_at_rest().filter(pk=number_of(object_id)).exists()

@@ -155,7 +155,7 @@ class ThrottlePolicyAdmin(JournaledList):
 
     @admin.display(description=_("scope"))
     def reach(self, policy: ThrottlePolicy) -> str:
-        return str(_("every host") if policy.holds_everywhere else _("hosts of its seeds"))
+        return str(_("every host") if policy.applies_everywhere else _("hosts of its seeds"))
 
 
 def _gap(starts: int | None, period: str) -> float:

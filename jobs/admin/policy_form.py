@@ -31,7 +31,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotAllowed
 
 PREVIEW: Final = "_preview"
-WHERE: Final = ("holds_everywhere", "per_address", "spares_loopback", "time_zone")
+WHERE: Final = ("applies_everywhere", "per_address", "skips_loopback", "time_zone")
 _RULE: Final = ("pattern", "days", "from_time", "to_time", *LIMITS, "denies")
 _DAYS: Final = (
     (1, _("Monday")),
@@ -103,12 +103,12 @@ class PolicyForm(_DecidedElsewhere):
             "starts": _(
                 "Request starts are spread evenly: 30 per minute means one every 2 s. The longer of this delay and the gap applies."
             ),
-            "holds_everywhere": _(
+            "applies_everywhere": _(
                 "Applies to every host of the cluster, beside the policies of the seeds. To limit only the total, set 1000 open requests, a "
                 "gap of 0 and no rate limit above. Administrators only."
             ),
             "per_address": _("The limits per host also apply to all hosts at one IP address together."),
-            "spares_loopback": _("Skip the delay for loopback addresses."),
+            "skips_loopback": _("Skip the delay for loopback addresses."),
             "time_zone": _("Time zone of the rules, such as Europe/Berlin."),
         }
 

@@ -73,7 +73,7 @@ class ParentSerializer(serializers.Serializer[ParentLine]):
 
     kind = serializers.CharField(source="namespace", help_text="`address` or `policy`.")
     name = serializers.CharField()
-    holds_everywhere = serializers.BooleanField(source="is_everywhere")
+    applies_everywhere = serializers.BooleanField(source="is_everywhere")
     limits = LimitsSerializer()
     set_by = SetBySerializer()
     open_requests = serializers.IntegerField(help_text="Open requests of all these hosts together.")

@@ -32,9 +32,9 @@ _RULES_SHOWN: Final = 10
 _FACTS: Final = (
     "name",
     *LIMITS,
-    "holds_everywhere",
+    "applies_everywhere",
     "per_address",
-    "spares_loopback",
+    "skips_loopback",
     "time_zone",
 )
 
@@ -121,16 +121,14 @@ class PolicySerializer(LimitFields, StrictModelSerializer):
             "with `starts` or `unlimited`, otherwise 1."
         ),
     )
-    holds_everywhere = serializers.BooleanField(
+    applies_everywhere = serializers.BooleanField(
         default=False,
         help_text="True to apply the policy to every host of the cluster, and its totals to the cluster. Administrators only.",
     )
     per_address = serializers.BooleanField(
         default=False, help_text="True to apply the limits per host also to all hosts at one IP address together."
     )
-    spares_loopback = serializers.BooleanField(
-        default=False, help_text="True to skip the delay for loopback addresses."
-    )
+    skips_loopback = serializers.BooleanField(default=False, help_text="True to skip the delay for loopback addresses.")
     time_zone = serializers.CharField(default="UTC", help_text="Time zone of the rules, such as Europe/Berlin.")
     rules: serializers.ListSerializer[Any] = serializers.ListSerializer(child=RuleSerializer(), default=list)
     unlimited = UnlimitedField(

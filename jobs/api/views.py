@@ -335,8 +335,8 @@ class OutputView(ConnectionView):
         return Response(RestorationSerializer(asked, many=True).data, status=status.HTTP_202_ACCEPTED)
 
     def _mark(
-        self, request: Request, wish: Callable[..., OutputConnection], *, status: int = status.HTTP_200_OK
+        self, request: Request, action: Callable[..., OutputConnection], *, status: int = status.HTTP_200_OK
     ) -> Response:
         read_body(Nothing, request)
-        marked = wish(int(self.kwargs["pk"]), made_by=request.user.get_username(), now=read_clock())
+        marked = action(int(self.kwargs["pk"]), made_by=request.user.get_username(), now=read_clock())
         return Response(self.get_serializer(marked).data, status=status)

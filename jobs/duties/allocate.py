@@ -26,24 +26,24 @@ from nodes.settings.running import current
 _AT_ONCE: Final = 1000
 # Running jobs that may have a seed in the wrong group, after a change that no pass has examined yet.
 _MARKED: Final[LiteralString] = f"""
-SELECT id, strays FROM jobs_job
- WHERE strays > 0 AND node_scope = %(scope)s AND phase IN {RUNNING}
+SELECT id, ungrouped FROM jobs_job
+ WHERE ungrouped > 0 AND node_scope = %(scope)s AND phase IN {RUNNING}
  ORDER BY id LIMIT {_AT_ONCE}
 """
 # Locks: Job by id. A job that changed since then is examined again.
 _UNMARK: Final[LiteralString] = """
-WITH looked AS MATERIALIZED (
+WITH examined AS MATERIALIZED (
     SELECT job.id
       FROM jobs_job AS job JOIN unnest(%(jobs)s::bigint[], %(seen)s::int[]) AS marked(id, seen) ON job.id = marked.id
-     WHERE job.strays = marked.seen
+     WHERE job.ungrouped = marked.seen
      ORDER BY job.id
        FOR NO KEY UPDATE OF job
 )
-UPDATE jobs_job AS job SET strays = 0 FROM looked WHERE job.id = looked.id
+UPDATE jobs_job AS job SET ungrouped = 0 FROM examined WHERE job.id = examined.id
 """
 # Running seeds that are not in the group of their policy, or not in one of this scope: they start, or their policy
 # was changed.
-_STRAYS: Final[LiteralString] = f"""
+_MISPLACED: Final[LiteralString] = f"""
 SELECT seed.id, seed.policy_id, seed.group_id
   FROM jobs_job AS job JOIN jobs_seed AS seed ON seed.job_id = job.id
   LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
@@ -55,7 +55,7 @@ SELECT seed.id, seed.policy_id, seed.group_id
 _OPEN_GROUPS: Final[LiteralString] = """
 INSERT INTO jobs_throttlegroup (policy_id, seed_id, node_scope, epoch, state, weight)
 SELECT DISTINCT policy_id, CASE WHEN policy_id IS NULL THEN seed_id END, %(scope)s, 0, 'free', 1.0
-  FROM unnest(%(seeds)s::bigint[], %(policies)s::bigint[]) AS stray(seed_id, policy_id)
+  FROM unnest(%(seeds)s::bigint[], %(policies)s::bigint[]) AS misplaced(seed_id, policy_id)
 ON CONFLICT DO NOTHING
 """
 # The groups that these seeds leave. Stuffing holds the lock of its group, so after this statement no process stuffs
@@ -66,11 +66,11 @@ SELECT id FROM jobs_throttlegroup WHERE id = ANY(%(left)s) ORDER BY id FOR NO KE
 """
 _JOIN_GROUPS: Final[LiteralString] = """
 UPDATE jobs_seed SET group_id = held.id
-  FROM unnest(%(seeds)s::bigint[], %(policies)s::bigint[]) AS stray(seed_id, policy_id)
+  FROM unnest(%(seeds)s::bigint[], %(policies)s::bigint[]) AS misplaced(seed_id, policy_id)
   JOIN jobs_throttlegroup AS held
     ON held.node_scope = %(scope)s
-   AND (held.policy_id = stray.policy_id OR stray.policy_id IS NULL AND held.seed_id = stray.seed_id)
- WHERE jobs_seed.id = stray.seed_id
+   AND (held.policy_id = misplaced.policy_id OR misplaced.policy_id IS NULL AND held.seed_id = misplaced.seed_id)
+ WHERE jobs_seed.id = misplaced.seed_id
 """
 # Offers of seeds that are now in another group: they have the pace of the previous policy.
 _OFFERED_BEFORE: Final[LiteralString] = """
@@ -124,7 +124,7 @@ SELECT held.id FROM jobs_throttlegroup AS held
  ORDER BY held.id
    FOR UPDATE OF held
 """
-# Jobs with seeds in these groups: a trigger marks their seeds as strays.
+# Jobs with seeds in these groups: a trigger marks these jobs.
 # Locks: Job by id.
 _LOCK_JOBS: Final[LiteralString] = """
 SELECT FROM jobs_job WHERE id IN (SELECT job_id FROM jobs_seed WHERE group_id = ANY(%s)) ORDER BY id FOR NO KEY UPDATE
@@ -187,20 +187,20 @@ def join_groups(at: Pass) -> int:
         # Apart from the transaction that assigns seeds: a change of a seed locks its job first.
         with at.connection.transaction():
             hold_term(at.connection, at.office)
-            at.connection.execute(_UNMARK, {"jobs": jobs, "seen": [job.strays for job in marked]})
+            at.connection.execute(_UNMARK, {"jobs": jobs, "seen": [job.ungrouped for job in marked]})
     return joined
 
 
 def _join(at: Pass, jobs: list[int]) -> int:
     with at.connection.transaction(), named_rows(at.connection) as cursor:
         hold_term(at.connection, at.office)
-        strays = cursor.execute(_STRAYS, {"jobs": jobs, "scope": at.scope}).fetchall()
-        if not strays:
+        misplaced = cursor.execute(_MISPLACED, {"jobs": jobs, "scope": at.scope}).fetchall()
+        if not misplaced:
             return 0
         facts: dict[str, Any] = {
-            "seeds": [seed.id for seed in strays],
-            "policies": [seed.policy_id for seed in strays],
-            "left": sorted({seed.group_id for seed in strays if seed.group_id is not None}),
+            "seeds": [seed.id for seed in misplaced],
+            "policies": [seed.policy_id for seed in misplaced],
+            "left": sorted({seed.group_id for seed in misplaced if seed.group_id is not None}),
             "scope": at.scope,
         }
         cursor.execute(_LOCK_LEFT, facts)
@@ -208,7 +208,7 @@ def _join(at: Pass, jobs: list[int]) -> int:
         cursor.execute(_JOIN_GROUPS, facts)
         offered = [row.id for row in cursor.execute(_OFFERED_BEFORE, facts)]
     _withdraw(at, offered)
-    return len(strays)
+    return len(misplaced)
 
 
 def _withdraw(at: Pass, batches: list[int]) -> None:

@@ -64,7 +64,7 @@ def owe_starts(at: Pass, job_id: int) -> bool:
 
 
 def start_successors(at: Pass) -> int:
-    """Make the starts that jobs owe to their predecessors; return how many jobs were looked at."""
+    """Make the starts that jobs owe to their predecessors; return how many jobs were checked."""
     with named_rows(at.connection) as cursor:
         found = sorted({row.successor_id for row in cursor.execute(CHAINED_STARTS, {"scope": at.scope})})
     for successor in found:

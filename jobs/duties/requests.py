@@ -24,7 +24,7 @@ from nodes.membership.fences import hold_term
 from nodes.membership.journal import record
 
 OPEN_REQUESTS: Final[LiteralString] = """
-SELECT FROM nodes_clusterrequest WHERE scope = %(scope)s AND state IN ('waiting', 'under way')
+SELECT FROM nodes_clusterrequest WHERE scope = %(scope)s AND state IN ('waiting', 'in_progress')
 """
 # Locks: ClusterRequest by id.
 _WAITING: Final[LiteralString] = """
@@ -36,13 +36,13 @@ SELECT id, kind, item, node, dry_run, expected, asked_by FROM nodes_clusterreque
 _ANSWER: Final[LiteralString] = """
 UPDATE nodes_clusterrequest
    SET state = %(state)s, reason = %(reason)s, answer = %(answer)s, answered_at = clock_timestamp(),
-       ended_at = CASE WHEN %(state)s <> 'under way' THEN clock_timestamp() END
+       ended_at = CASE WHEN %(state)s <> 'in_progress' THEN clock_timestamp() END
  WHERE id = %(id)s
 """
 # Requests whose last group has left its old owner, and requests whose node has ended.
 _END_ARRIVED: Final[LiteralString] = """
 UPDATE nodes_clusterrequest AS request SET state = 'done', ended_at = clock_timestamp()
- WHERE scope = %(scope)s AND state = 'under way'
+ WHERE scope = %(scope)s AND state = 'in_progress'
    AND CASE WHEN kind = 'drain'
             THEN NOT EXISTS (SELECT FROM nodes_node AS node
                               WHERE node.id = request.node AND node.status IN ('starting', 'running', 'draining'))
@@ -95,8 +95,8 @@ def _answer_one(at: Pass) -> bool:
             return False
         reason, answer = "", None
         try:
-            answer, is_under_way = _MEETING[request.kind](at, request)
-            state = "under way" if is_under_way else "done"
+            answer, is_in_progress = _MEETING[request.kind](at, request)
+            state = "in_progress" if is_in_progress else "done"
         except _Refused as refused:
             reason, state = str(refused), refused.state
         cursor.execute(_ANSWER, {"id": request.id, "state": state, "reason": reason, "answer": Jsonb(answer)})

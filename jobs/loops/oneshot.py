@@ -264,11 +264,11 @@ def _judge_scope(connection: psycopg.Connection[Any], *, scope: str, me: NodeIde
         return waited >= duration
 
     cluster = snapshot.look(connection, scope=scope, me=me)
-    wish = take_over(cluster, is_steady=is_steady)
-    if wish is None:
+    candidacy = take_over(cluster, is_steady=is_steady)
+    if candidacy is None:
         return
     term = leadership.elect(
-        connection, node_id=me.id, scope=wish.scope, seen_term=wish.seen_term, replaces=wish.replaces
+        connection, node_id=me.id, scope=candidacy.scope, seen_term=candidacy.seen_term, replaces=candidacy.replaces
     )
     if term is None:
         return

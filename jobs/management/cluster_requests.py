@@ -9,7 +9,7 @@ from nodes.errors import Refused, Unknown
 from nodes.models import ClusterRequest
 
 
-def ask(wish: Callable[[], ClusterRequest]) -> ClusterRequest:
+def ask(order: Callable[[], ClusterRequest]) -> ClusterRequest:
     """
     Make a request.
 
@@ -17,7 +17,7 @@ def ask(wish: Callable[[], ClusterRequest]) -> ClusterRequest:
         CommandError: with code 2 if an object does not exist, with code 1 if the request is impossible now.
     """
     try:
-        return wish()
+        return order()
     except Unknown as unknown:
         raise CommandError(str(unknown), returncode=2) from unknown
     except Refused as refused:

@@ -280,13 +280,13 @@ def _set_policy(job: Job, options: CrawlOptions) -> None:
     if policy is None:
         if job.seeds.filter(policy__isnull=False).exists():
             return
-        policy = ThrottlePolicy(name=f"of job {job.pk}", private_to=job, spares_loopback=True)
+        policy = ThrottlePolicy(name=f"of job {job.pk}", private_to=job, skips_loopback=True)
     if options.connections_per_host is not None:
         policy.open_requests = options.connections_per_host
     if options.delay is not None:
-        policy.min_gap, policy.spares_loopback = options.delay, False
+        policy.min_gap, policy.skips_loopback = options.delay, False
     if options.rate is not None:
-        (policy.starts, policy.period), policy.spares_loopback = options.rate, False
+        (policy.starts, policy.period), policy.skips_loopback = options.rate, False
         # A rate alone means this rate, even if the usual gap would be longer.
         policy.min_gap = options.delay or 0.0
     if options.bytes_per_second is not None:

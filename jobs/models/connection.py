@@ -23,7 +23,9 @@ class RepositoryConnection(models.Model):
     class Meta:
         ordering = ("name",)
         indexes = (
-            models.Index(fields=["id"], name="source_forgets", condition=models.Q(clear_history_before__isnull=False)),
+            models.Index(
+                fields=["id"], name="source_clears_history", condition=models.Q(clear_history_before__isnull=False)
+            ),
             GinIndex(Words("name"), name="source_words"),
         )
 

@@ -89,7 +89,7 @@ class QueueItem(models.Model):
             # The documents that operators search for, and mostly the smallest part: listed in the order of keys.
             models.Index(
                 fields=["hash", "job"],
-                name="document_amiss",
+                name="document_failed_or_excluded",
                 condition=Q(outcome__in=[Outcome.FAILED, Outcome.EXCLUDED]),
             ),
         )

@@ -13,7 +13,7 @@ class Gate(models.Model):
     name = models.TextField(primary_key=True)
     key = models.UUIDField()
     node = models.ForeignKey("nodes.Node", on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
-    shut_at = models.DateTimeField()
+    closed_at = models.DateTimeField()
 
     def __str__(self) -> str:
         return self.name

@@ -42,14 +42,14 @@ class ThrottleGroup(models.Model):
                 | models.Q(policy__isnull=True, seed__isnull=False),
             ),
             models.CheckConstraint(
-                name="group_is_bound_for_somewhere_while_it_is_released",
+                name="group_has_a_destination_only_while_it_moves",
                 condition=models.Q(state=_RELEASING, releasing_since__isnull=False)
                 | models.Q(~models.Q(state=_RELEASING), destination__isnull=True, releasing_since__isnull=True),
             ),
         )
         # The few groups that the main manager has to check.
         indexes = (
-            models.Index(fields=["node_scope"], name="group_under_way", condition=~models.Q(state=_OWNED)),
+            models.Index(fields=["node_scope"], name="group_not_owned", condition=~models.Q(state=_OWNED)),
             models.Index(fields=["id"], name="group_failing", condition=models.Q(failing_since__isnull=False)),
         )
 

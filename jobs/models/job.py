@@ -110,7 +110,7 @@ class Job(models.Model):
     reseed_at = models.DateTimeField(null=True, blank=True)
     # Triggers increment these with each change after which a seed may not be in the group of its policy, or is not yet
     # read. 0 means that the main manager has checked since.
-    strays = models.PositiveIntegerField(default=1, db_default=1, editable=False)
+    ungrouped = models.PositiveIntegerField(default=1, db_default=1, editable=False)
     unread = models.PositiveIntegerField(default=1, db_default=1, editable=False)
     # The end of the window in which it runs; null: it was started by hand, or the window has no end.
     window_ends_at = models.DateTimeField(null=True, blank=True)
@@ -165,7 +165,9 @@ class Job(models.Model):
             models.Index(fields=["id"], name="job_waits_for_approval", condition=models.Q(guard=Guard.WAITING)),
             models.Index(fields=["id"], name="job_lacks_connector", condition=models.Q(connectors_ready=False)),
             models.Index(
-                fields=["id"], name="job_has_strays", condition=~models.Q(phase=Phase.INACTIVE) & models.Q(strays__gt=0)
+                fields=["id"],
+                name="job_has_ungrouped",
+                condition=~models.Q(phase=Phase.INACTIVE) & models.Q(ungrouped__gt=0),
             ),
             models.Index(fields=["id"], name="job_has_unread", condition=_MAY_RESEED & models.Q(unread__gt=0)),
             models.Index(

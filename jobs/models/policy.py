@@ -74,10 +74,10 @@ class ThrottlePolicy(_Limits):
     )
     min_gap = _gap(default=1.0, help_text="Seconds between the starts of two requests to one host.")
     # It limits every bin of the cluster, whatever its seeds' policies are. Its totals are those of the cluster.
-    holds_everywhere = models.BooleanField(default=False, db_default=False)
+    applies_everywhere = models.BooleanField(default=False, db_default=False)
     # Its limits for one bin also apply to all bins at one address together.
     per_address = models.BooleanField(default=False, db_default=False)
-    spares_loopback = models.BooleanField(default=False, help_text="Skip the gap for hosts of loopback addresses.")
+    skips_loopback = models.BooleanField(default=False, help_text="Skip the gap for hosts of loopback addresses.")
     # Time zone of its rules' times and days.
     time_zone = models.CharField(max_length=60, default="UTC", db_default="UTC")
     # A policy that a one-shot created for itself is shown with its job, not in lists of choices.
@@ -93,7 +93,7 @@ class ThrottlePolicy(_Limits):
             models.CheckConstraint(condition=_is_whole("starts", "period"), name="policy_rate_is_whole"),
             models.CheckConstraint(condition=_is_whole("total_starts", "total_period"), name="policy_total_is_whole"),
             models.CheckConstraint(
-                name="policy_limits_are_none_or_more_than_none",
+                name="policy_limits_are_null_or_positive",
                 condition=~models.Q(bytes_per_second=0)
                 & ~models.Q(total_open_requests=0)
                 & ~models.Q(total_bytes_per_second=0),
@@ -101,7 +101,7 @@ class ThrottlePolicy(_Limits):
         )
         indexes = (
             # The few that each pass of stuffing searches for.
-            models.Index(fields=["id"], name="policy_everywhere", condition=models.Q(holds_everywhere=True)),
+            models.Index(fields=["id"], name="policy_everywhere", condition=models.Q(applies_everywhere=True)),
             GinIndex(Words("name"), name="policy_words"),
         )
 
@@ -150,7 +150,7 @@ class ThrottleRule(_Limits):
             models.CheckConstraint(condition=_is_whole("starts", "period"), name="rule_rate_is_whole"),
             models.CheckConstraint(condition=_is_whole("total_starts", "total_period"), name="rule_total_is_whole"),
             models.CheckConstraint(
-                name="rule_limits_are_none_or_more_than_none",
+                name="rule_limits_are_null_or_positive",
                 condition=~models.Q(open_requests=0)
                 & ~models.Q(bytes_per_second=0)
                 & ~models.Q(total_open_requests=0)

@@ -109,7 +109,7 @@ def read_preview(
     before: PolicyValues | None, after: PolicyValues, *, warnings: Sequence[str], now: dt.datetime
 ) -> Preview:
     """Return the effects of a policy that becomes `after`; `before` is None for a new one, which no seed has yet."""
-    everywhere = after.holds_everywhere or (before is not None and before.holds_everywhere)
+    everywhere = after.applies_everywhere or (before is not None and before.applies_everywhere)
     own = {} if before is None else _names(BinLimit.objects.filter(policy=before.id).values_list("bin_id"))
     is_of_all_hosts = everywhere or not own
     looked_at = _names(Bin.objects.values_list("pk")) if is_of_all_hosts else own
@@ -171,7 +171,7 @@ class _Limited:
         return self._policy.for_bin(name, at) if self._policy and self._holds_for(name) else None
 
     def _holds_for(self, name: str) -> bool:
-        return self._policy is not None and (self._policy.holds_everywhere or name in self._own)
+        return self._policy is not None and (self._policy.applies_everywhere or name in self._own)
 
 
 def _names(hosts: "QuerySet[Any, Any]") -> dict[str, int]:

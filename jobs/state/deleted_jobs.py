@@ -33,7 +33,7 @@ _AT_REST: Final[dict[str, Any]] = {
     "missed_window_at": None,
     # The deletion also removed the facts about its source.
     "from_the_beginning": True,
-    "strays": 1,
+    "ungrouped": 1,
     "unread": 1,
 }
 

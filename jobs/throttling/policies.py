@@ -74,7 +74,7 @@ class PolicyValues:
     """
     A policy as a value. `version` grows with each change of it, so results may be cached by version.
 
-    A policy that `holds_everywhere` limits every bin, whatever its seeds' policies are. With `per_address` its limits
+    A policy that `applies_everywhere` limits every bin, whatever its seeds' policies are. With `per_address` its limits
     for one bin also apply to all bins at one address together.
     """
 
@@ -83,9 +83,9 @@ class PolicyValues:
     numbers: Numbers
     rules: tuple[RuleValues, ...] = ()
     total: Numbers = _NOTHING
-    holds_everywhere: bool = False
+    applies_everywhere: bool = False
     per_address: bool = False
-    spares_loopback: bool = False
+    skips_loopback: bool = False
     _patterns: Patterns = field(init=False, repr=False, compare=False)
     # By the indices of the rules that match a name: the moment of the computation, and the end of their denial.
     _ends: dict[tuple[int, ...], tuple[dt.datetime, dt.datetime | None]] = field(
@@ -108,7 +108,7 @@ class PolicyValues:
 
     def spares(self, name: str) -> bool:
         """True if the policy requires no gap for this bin."""
-        return self.spares_loopback and name.startswith(_LOOPBACK)
+        return self.skips_loopback and name.startswith(_LOOPBACK)
 
     def place_for(self, name: str, at: dt.datetime) -> int | None:
         """Return the index of the rule for a name at a moment; None if the policy's own limits apply."""

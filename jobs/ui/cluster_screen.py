@@ -172,7 +172,7 @@ def _request(request: RequestLine, *, now: dt.datetime) -> Record:
         "at": formats.moment(request.asked_at, now=now),
         "kind": kind,
         "who": request.asked_by,
-        "state": _("in progress") if request.state == "under way" else request.state,
+        "state": _("in progress") if request.state == "in_progress" else request.state,
         "tone": {"done": "indexed", "refused": "failed", "changed": "failed"}.get(request.state, "working"),
         "reason": request.reason or (moved if request.moves else ""),
         "arrived_amount": str(request.arrived),

@@ -83,10 +83,10 @@ def drain(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
     return render(request, "ui/cluster_drain.html", {**shown, "plan": _plan(answer.answer)})
 
 
-def _ask(request: HttpRequest, wish: Callable[[], ClusterRequest]) -> ClusterRequest | None:
+def _ask(request: HttpRequest, order: Callable[[], ClusterRequest]) -> ClusterRequest | None:
     """Make a request to the cluster, and report its result to the visitor. Return None if it was refused."""
     try:
-        asked = wish()
+        asked = order()
     except NotDone as refused:
         messages.warning(request, str(refused))
         return None

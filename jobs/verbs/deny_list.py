@@ -1,7 +1,7 @@
 """
 The deny list: hosts from which no document is fetched, for any job. Pages, API and commands call these operations.
 
-A denial is a rule of a policy that holds everywhere. A host that is named without a port gets a second rule for its
+A denial is a rule of a policy that applies everywhere. A host that is named without a port gets a second rule for its
 ports, and both are one entry of the list.
 """
 
@@ -22,13 +22,13 @@ from jobs.verbs.hosts import HostsUnknown, check_reason
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.membership.changes import record_request
 
-# The policy that gets the rules for denied patterns. Other policies that hold everywhere may deny too.
+# The policy that gets the rules for denied patterns. Other policies that apply everywhere may deny too.
 DENY_LIST: Final = "Deny list"
 
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """A rule that denies the hosts of a pattern, in a policy that holds everywhere."""
+    """A rule that denies the hosts of a pattern, in a policy that applies everywhere."""
 
     policy_id: int
     policy: str
@@ -42,15 +42,15 @@ class Denial:
 
 def denials(*, lock: bool = False) -> list[Denial]:
     """
-    Return all rules that deny in policies that hold everywhere, by policy and place; a host and its ports are one.
+    Return all rules that deny in policies that apply everywhere, by policy and place; a host and its ports are one.
 
     With `lock`, no other transaction changes the list before this one ends.
     """
     if lock:
         # Two concurrent first denials conflict on the name of the policy.
-        list(ThrottlePolicy.objects.select_for_update().filter(holds_everywhere=True).order_by("pk"))
+        list(ThrottlePolicy.objects.select_for_update().filter(applies_everywhere=True).order_by("pk"))
     rules = (
-        ThrottleRule.objects.filter(denies=True, policy__holds_everywhere=True)
+        ThrottleRule.objects.filter(denies=True, policy__applies_everywhere=True)
         .select_related("policy")
         .order_by("policy__name", "position")
     )
@@ -74,7 +74,7 @@ def deny(pattern: str, *, reason: str, confirm: bool = False, made_by: str, now:
         raise HostsUnknown(pattern)
     with transaction.atomic():
         # The full lock: two concurrent denials must not each write a list without the other.
-        listed = ThrottlePolicy.objects.select_for_update().filter(name=DENY_LIST, holds_everywhere=True).first()
+        listed = ThrottlePolicy.objects.select_for_update().filter(name=DENY_LIST, applies_everywhere=True).first()
         wanted = [RuleWanted(pattern=each, denies=True) for each in patterns_of(pattern)]
         if listed is None and ThrottlePolicy.objects.filter(name=DENY_LIST).exists():
             raise Refused(
@@ -83,7 +83,7 @@ def deny(pattern: str, *, reason: str, confirm: bool = False, made_by: str, now:
         if listed is None:
             facts: policies.PolicyFacts = {
                 "name": DENY_LIST,
-                "holds_everywhere": True,
+                "applies_everywhere": True,
                 "open_requests": MOST_REQUESTS,
                 "min_gap": 0.0,
             }
@@ -139,7 +139,7 @@ def allow(policy_id: int, *, pattern: str, made_by: str, everywhere: bool) -> No
         Refused: it has no such rule.
     """
     with transaction.atomic():
-        policy = ThrottlePolicy.objects.select_for_update().filter(pk=policy_id, holds_everywhere=True).first()
+        policy = ThrottlePolicy.objects.select_for_update().filter(pk=policy_id, applies_everywhere=True).first()
         if policy is None:
             raise Unknown("policy", policy_id)
         rules = policies.rules_of(policy)
@@ -156,7 +156,7 @@ def allow(policy_id: int, *, pattern: str, made_by: str, everywhere: bool) -> No
 
 def allow_everywhere(pattern: str, *, made_by: str) -> None:
     """
-    Remove the rules that deny a pattern from all policies that hold everywhere.
+    Remove the rules that deny a pattern from all policies that apply everywhere.
 
     Raises:
         Refused: none has such a rule.

@@ -39,9 +39,9 @@ class PolicyFacts(LimitFacts, total=False):
     """Columns of a policy, by their names; missing ones keep their values."""
 
     name: str
-    holds_everywhere: bool
+    applies_everywhere: bool
     per_address: bool
-    spares_loopback: bool
+    skips_loopback: bool
     time_zone: str
 
 
@@ -184,7 +184,7 @@ def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
         policy = ThrottlePolicy.objects.select_for_update().filter(pk=policy_id).first()
         if policy is None:
             raise Unknown("policy", policy_id)
-        if not everywhere and (policy.holds_everywhere or _denied(rules_of(policy), policy.time_zone)):
+        if not everywhere and (policy.applies_everywhere or _denied(rules_of(policy), policy.time_zone)):
             raise NotAllowed(_NOT_ALLOWED)
         if why := why_in_use(policy):
             raise InUse(why)
@@ -245,7 +245,7 @@ class _Before:
     """The properties of a stored policy that checks of a change need."""
 
     rules: Sequence[RuleWanted]
-    holds_everywhere: bool
+    applies_everywhere: bool
     time_zone: str
     is_unlimited: bool
 
@@ -259,7 +259,7 @@ def _write(
     facts: PolicyFacts,
 ) -> PolicySaved:
     """Check and write a new policy or this one, under its lock."""
-    policy, before = ThrottlePolicy(), _Before(rules=(), holds_everywhere=False, time_zone="", is_unlimited=False)
+    policy, before = ThrottlePolicy(), _Before(rules=(), applies_everywhere=False, time_zone="", is_unlimited=False)
     if policy_id is not None:
         policy, before = _lock(policy_id)
     else:
@@ -274,7 +274,7 @@ def _write(
     if ThrottlePolicy.objects.filter(name=policy.name).exclude(pk=policy.pk).exists():
         raise NameTaken("policy", policy.name)
     denial_changes = _denied(before.rules, before.time_zone) != _denied(after, policy.time_zone)
-    if (before.holds_everywhere or policy.holds_everywhere or denial_changes) and not everywhere:
+    if (before.applies_everywhere or policy.applies_everywhere or denial_changes) and not everywhere:
         raise NotAllowed(_NOT_ALLOWED)
     policy.save()
     if after != before.rules:
@@ -292,7 +292,7 @@ def _lock(policy_id: int) -> tuple[ThrottlePolicy, _Before]:
     if policy is None:
         raise Unknown("policy", policy_id)
     rules = rules_of(policy)
-    return policy, _Before(rules, policy.holds_everywhere, policy.time_zone, _has_no_pace(policy, rules))
+    return policy, _Before(rules, policy.applies_everywhere, policy.time_zone, _has_no_pace(policy, rules))
 
 
 def _put_in_force(policy: ThrottlePolicy) -> None:

@@ -69,19 +69,19 @@ UPDATE nodes_coordinationcluster SET term = %(term)s, main = %(node)s, main_inst
 
 # Locks: the member's row NO KEY UPDATE.
 _JOIN = """
-INSERT INTO nodes_coordinationmember (cluster, node, instance, jobs, beaten_at, steady_since, timeout_seconds)
+INSERT INTO nodes_coordinationmember (cluster, node, instance, jobs, heartbeat_at, steady_since, timeout_seconds)
 VALUES (%(cluster)s, %(node)s, %(instance)s, %(jobs)s, clock_timestamp(), clock_timestamp(), %(timeout)s)
 ON CONFLICT (cluster, node) DO UPDATE
-   SET instance = EXCLUDED.instance, jobs = EXCLUDED.jobs, beaten_at = EXCLUDED.beaten_at,
+   SET instance = EXCLUDED.instance, jobs = EXCLUDED.jobs, heartbeat_at = EXCLUDED.heartbeat_at,
        steady_since = EXCLUDED.steady_since, timeout_seconds = EXCLUDED.timeout_seconds
 """
 
 # Locks: the member's row NO KEY UPDATE, in a transaction of its own.
 _BEAT = """
 UPDATE nodes_coordinationmember
-   SET steady_since = CASE WHEN clock_timestamp() - beaten_at > make_interval(secs => timeout_seconds)
+   SET steady_since = CASE WHEN clock_timestamp() - heartbeat_at > make_interval(secs => timeout_seconds)
                            THEN clock_timestamp() ELSE steady_since END,
-       beaten_at = clock_timestamp()
+       heartbeat_at = clock_timestamp()
  WHERE cluster = %(cluster)s AND node = %(node)s AND instance = %(instance)s
 """
 
@@ -109,7 +109,7 @@ _POOL = "SELECT items FROM nodes_workpool WHERE cluster = %(cluster)s AND job = 
 # A member is lost if it is silent and the reader would have heard it (see the module). To a reader that is no member,
 # silence is enough.
 _IS_GONE = """
-clock_timestamp() - member.beaten_at > make_interval(secs => member.timeout_seconds)
+clock_timestamp() - member.heartbeat_at > make_interval(secs => member.timeout_seconds)
 AND coalesce((SELECT clock_timestamp() - me.steady_since >= make_interval(secs => member.timeout_seconds)
                 FROM nodes_coordinationmember AS me
                WHERE me.cluster = %(cluster)s AND me.node = %(node)s AND me.instance = %(instance)s), true)

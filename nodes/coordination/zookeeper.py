@@ -129,7 +129,7 @@ class ZooKeeperCoordination(Participant):
         self._tree = Tree(f"{address.root}/{cluster}")
         self._locks = ZooKeeperLocks(self._tree, node=node, clock=clock, only_looks=only_looks)
         self._term_bound = term_bound
-        self._beaten_at = clock()
+        self._last_beat_at = clock()
         # The cluster's identity in the database, once it was read.
         self._identity: bytes | None = None
         # The highest term that this process ever saw, even if ZooKeeper has lost it since.
@@ -164,7 +164,7 @@ class ZooKeeperCoordination(Participant):
                 self._again(lambda: self._join(session, wanted))
             self._joined = session
             self._office = None
-            self._beaten_at = began_at
+            self._last_beat_at = began_at
             self._trust.renew(began_at=began_at)
 
     def _join(self, session: Session, pools: Mapping[str, frozenset[str]]) -> None:
@@ -192,7 +192,7 @@ class ZooKeeperCoordination(Participant):
         with self._asking() as session:
             session.sync(self._tree.root)
             self._must_be_member(session)
-            self._beaten_at = began_at
+            self._last_beat_at = began_at
             self._trust.renew(began_at=began_at)
 
     def leave(self) -> None:
@@ -592,7 +592,7 @@ class ZooKeeperCoordination(Participant):
             session = self._session
             if session is None:
                 continue
-            is_silent = session is self._joined and self._clock() - self._beaten_at > longest
+            is_silent = session is self._joined and self._clock() - self._last_beat_at > longest
             if is_silent or session.away_for > longest:
                 logger.warning(
                     "node %s ends its session with ZooKeeper: %s",

@@ -21,7 +21,7 @@ from nodes.lifecycle import NodeStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Give:
-    """The main manager's wish to give an item without a live owner to `to`."""
+    """The main manager's decision to give an item without a live owner to `to`."""
 
     item: int
     owner: UUID | None

@@ -24,7 +24,7 @@ from nodes.lifecycle import NodeStatus
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elect:
     """
-    The wish to become main manager of a scope after `seen_term`. `replaces` is the one to be marked failed with it.
+    The decision to become main manager of a scope after `seen_term`. `replaces` is the one to be marked failed with it.
     """
 
     scope: str
@@ -34,7 +34,7 @@ class Elect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resign:
-    """The wish to give up the leadership."""
+    """The decision to give up the leadership."""
 
     scope: str
     term: int
@@ -82,7 +82,7 @@ def elect(
 
 def take_over(cluster: ClusterSeen, *, is_steady: Steadiness) -> Elect | None:
     """
-    Return the wish to lead another scope, that of a one-shot, once no manager lives there.
+    Return the decision to lead another scope, that of a one-shot, once no manager lives there.
 
     A process that resumes a dead one-shot judges its nodes as the main manager of their scope. It is so subject to the
     same order of terms as any other candidate: of two that resume, one is refused.

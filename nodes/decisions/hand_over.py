@@ -17,7 +17,7 @@ from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen, available_ma
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """The main manager's wish to begin a move: the item's owner must let it go to `to`."""
+    """The main manager's decision to begin a move: the item's owner must let it go to `to`."""
 
     item: int
     owner: UUID
@@ -37,7 +37,7 @@ class LetGo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeBack:
-    """The main manager's wish to end a move that its owner does not end: the item goes to `to`."""
+    """The main manager's decision to end a move that its owner does not end: the item goes to `to`."""
 
     item: int
     epoch: int

@@ -43,7 +43,7 @@ PATIENCE: Final[Mapping[FailureCause, float]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkFailed:
-    """The wish to mark a node failed. `reason` is the sentence on its page and in the journal."""
+    """The decision to mark a node failed. `reason` is the sentence on its page and in the journal."""
 
     node_id: UUID
     scope: str

@@ -48,7 +48,7 @@ _SWITCHES = "SELECT job, is_disabled FROM nodes_distributedjobswitch WHERE clust
 
 _INCARNATION = "SELECT nodes_incarnation()"
 
-_WISH = "SELECT asked_at FROM nodes_distributedjobwish WHERE cluster = %(cluster)s"
+_REQUEST = "SELECT asked_at FROM nodes_redistributionrequest WHERE cluster = %(cluster)s"
 
 # Locks: the rows of nodes that ended. Idempotent: any node may do it at any time.
 _FORGET = "DELETE FROM nodes_distributedjobonnode WHERE seen_at < clock_timestamp() - %(remembered)s"
@@ -74,10 +74,10 @@ class JobBook:
             rows = connection.execute(_SWITCHES, self._who).fetchall()
         return switches_of({row.job: row.is_disabled for row in rows})
 
-    def read_wish(self) -> dt.datetime | None:
+    def read_redistribution_request(self) -> dt.datetime | None:
         """Return when an operator last requested to redistribute all items; None: never."""
         with self._asking() as connection:
-            row = connection.execute(_WISH, self._who).fetchone()
+            row = connection.execute(_REQUEST, self._who).fetchone()
         return None if row is None else row.asked_at
 
     def read_incarnation(self) -> str | None:

@@ -67,7 +67,7 @@ class DistributedJobSwitch(models.Model):
         return f"{self.job or 'others'}: {'disabled' if self.is_disabled else 'enabled'}"
 
 
-class DistributedJobWish(models.Model):
+class RedistributionRequest(models.Model):
     """The latest request that the main node of a cluster redistributes all items."""
 
     cluster = models.TextField(primary_key=True)
@@ -75,7 +75,7 @@ class DistributedJobWish(models.Model):
     asked_by = models.TextField()
 
     class Meta:
-        db_table = "nodes_distributedjobwish"
+        db_table = "nodes_redistributionrequest"
         ordering = ("cluster",)
 
     def __str__(self) -> str:

@@ -54,13 +54,13 @@ class _Bookkeeping:
         self._incarnation: str | None = None
         self._ending = threading.Event()
         self._fails = False
-        self._wished_at: dt.datetime | None = None
+        self._asked_at: dt.datetime | None = None
         self._thread = threading.Thread(target=self._run, name="book of jobs", daemon=True)
 
     def __enter__(self) -> Self:
         self._do(self._check_incarnation)
         # A disabled job must not start before its switch was read.
-        self._do(self._take_up_switches)
+        self._do(self._apply_switches)
         self._thread.start()
         return self
 
@@ -73,8 +73,8 @@ class _Bookkeeping:
     def _run(self) -> None:
         while not self._ending.wait(_NOTED_EVERY):
             self._do(self._check_incarnation)
-            self._do(self._take_up_switches)
-            self._do(self._take_up_wish)
+            self._do(self._apply_switches)
+            self._do(self._apply_request)
             self._do(lambda: self._book.note(self._manager.status()))
 
     def _check_incarnation(self) -> None:
@@ -85,13 +85,13 @@ class _Bookkeeping:
             self._incarnation = incarnation
             self._replaced()
 
-    def _take_up_switches(self) -> None:
+    def _apply_switches(self) -> None:
         self._manager.switches = self._book.read_switches()
 
-    def _take_up_wish(self) -> None:
-        wished_at = self._book.read_wish()
-        if wished_at != self._wished_at:
-            self._wished_at = wished_at
+    def _apply_request(self) -> None:
+        asked_at = self._book.read_redistribution_request()
+        if asked_at != self._asked_at:
+            self._asked_at = asked_at
             self._manager.rebalance()
 
     def _do(self, what: Callable[[], None]) -> None:

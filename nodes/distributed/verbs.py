@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from nodes.coordination.names import checked
 from nodes.distributed.book import ALL, OTHERS
-from nodes.distributed.models import DistributedJobSwitch, DistributedJobWish
+from nodes.distributed.models import DistributedJobSwitch, RedistributionRequest
 from nodes.membership.changes import record_request
 
 
@@ -67,6 +67,6 @@ def request_rebalance(*, cluster: str, made_by: str, now: dt.datetime) -> None:
     """
     checked("cluster", cluster)
     with transaction.atomic():
-        DistributedJobWish.objects.update_or_create(cluster=cluster, defaults={"asked_at": now, "asked_by": made_by})
+        RedistributionRequest.objects.update_or_create(cluster=cluster, defaults={"asked_at": now, "asked_by": made_by})
         message = f"{made_by} asked for a rebalance of the cluster {cluster}"
         record_request(message, made_by=made_by, cluster=cluster)

@@ -41,7 +41,7 @@ class Pulse:
         # The pauses between beats since then, as (seconds, moment of the end). Each is shorter than the one before: an
         # earlier shorter pause says nothing that a later longer one does not.
         self._pauses: list[tuple[float, float]] = []
-        self._beaten_at: float | None = None
+        self._last_beat_at: float | None = None
         self.trust = TrustWindow(timeout=timeout, clock=clock)
 
     def adjust(self, *, interval: dt.timedelta, give_up: dt.timedelta) -> None:
@@ -59,14 +59,14 @@ class Pulse:
         self.trust.renew(began_at=began_at)
         self._retry = min(_FIRST_RETRY, self._interval)
         with self._lock:
-            if self._steady_since is None or self._beaten_at is None:
+            if self._steady_since is None or self._last_beat_at is None:
                 self._steady_since, self._pauses = began_at, []
             else:
-                pause = began_at - self._beaten_at
+                pause = began_at - self._last_beat_at
                 while self._pauses and self._pauses[-1][0] <= pause:
                     self._pauses.pop()
                 self._pauses.append((pause, began_at))
-            self._beaten_at = began_at
+            self._last_beat_at = began_at
         return max(0.0, began_at + self._interval - self._clock())
 
     def missed(self) -> float:
@@ -96,15 +96,15 @@ class Pulse:
         wanted = duration.total_seconds()
         gap = max(wanted / 2, _LATE * self._interval)
         with self._lock:
-            if self._steady_since is None or self._beaten_at is None or self._clock() - self._beaten_at > gap:
+            if self._steady_since is None or self._last_beat_at is None or self._clock() - self._last_beat_at > gap:
                 return False
             gap_ends = (ended_at for pause, ended_at in reversed(self._pauses) if pause > gap)
-            return self._beaten_at - next(gap_ends, self._steady_since) >= wanted
+            return self._last_beat_at - next(gap_ends, self._steady_since) >= wanted
 
     @property
     def has_given_up(self) -> bool:
         """True if the database was away for so long that the process should exit."""
-        last_heard_at = self._born_at if self._beaten_at is None else self._beaten_at
+        last_heard_at = self._born_at if self._last_beat_at is None else self._last_beat_at
         return self._clock() - last_heard_at > self._give_up
 
     @property

@@ -34,17 +34,17 @@ class TrustWindow:
         self._timeout = timeout.total_seconds()
         self._clock = clock
         self._lock = threading.Lock()
-        self._beaten_at = float("-inf")
+        self._last_beat_at = float("-inf")
 
     def renew(self, *, began_at: float) -> None:
         """Note a counted beat that began at this moment of the window's clock."""
         with self._lock:
-            self._beaten_at = max(self._beaten_at, began_at)
+            self._last_beat_at = max(self._last_beat_at, began_at)
 
     def revoke(self) -> None:
         """Close the window: the node has learned that it is no longer a member."""
         with self._lock:
-            self._beaten_at = float("-inf")
+            self._last_beat_at = float("-inf")
 
     @property
     def may_begin(self) -> bool:
@@ -59,4 +59,4 @@ class TrustWindow:
     def age(self) -> float:
         """Return the seconds since the last counted beat; infinite before the first."""
         with self._lock:
-            return self._clock() - self._beaten_at
+            return self._clock() - self._last_beat_at

@@ -90,7 +90,7 @@ def _find_or_make(
                 return ClusterRequest.objects.create(**wanted, expected=expected, asked_by=asked_by, asked_at=now)
         except IntegrityError:
             open_one = ClusterRequest.objects.filter(
-                is_equal, **wanted, state__in=(ClusterRequest.State.WAITING, ClusterRequest.State.UNDER_WAY)
+                is_equal, **wanted, state__in=(ClusterRequest.State.WAITING, ClusterRequest.State.IN_PROGRESS)
             ).first()
             # Otherwise the open request ended between the two statements, and a new one can be made.
             if open_one is not None:

@@ -50,7 +50,7 @@ class CoordinationMember(models.Model):
     node = models.TextField()
     instance = models.UUIDField()
     jobs = ArrayField(models.TextField(), verbose_name=_("jobs it can run"))
-    beaten_at = models.DateTimeField()
+    heartbeat_at = models.DateTimeField()
     steady_since = models.DateTimeField(_("start of its heartbeats without a gap"))
     timeout_seconds = models.FloatField(_("silence after which it is lost (seconds)"))
 

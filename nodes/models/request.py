@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 from nodes.lifecycle import CLUSTER_SCOPE
 
-_OPEN = ("waiting", "under way")
+_OPEN = ("waiting", "in_progress")
 
 
 class ClusterRequest(models.Model):
@@ -23,9 +23,9 @@ class ClusterRequest(models.Model):
 
     class State(models.TextChoices):
         # Without an answer: the main manager has to give it.
-        WAITING = "waiting", _("waiting for the main")
+        WAITING = "waiting", _("waiting for the main manager")
         # Answered, but not yet completed. The main manager watches it.
-        UNDER_WAY = "under way", _("in progress")
+        IN_PROGRESS = "in_progress", _("in progress")
         DONE = "done", _("done")
         # The main manager could not do it, and gives the reason in `reason`. Nothing was changed.
         REFUSED = "refused", _("refused")

@@ -199,8 +199,8 @@ def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serv
     verb("pause")
     assert wait_for_pause(cluster.database, job) < 2 + 0.1
     asked = site.lines
-    beaten_at = cluster.node_of(worker).heartbeat_at
-    wait_for(lambda: (cluster.node_of(worker).heartbeat_at - beaten_at).total_seconds() > 1, saying="time goes by")
+    last_beat_at = cluster.node_of(worker).heartbeat_at
+    wait_for(lambda: (cluster.node_of(worker).heartbeat_at - last_beat_at).total_seconds() > 1, saying="time goes by")
     assert site.lines == asked < 200
 
     # Resume: the run reaches its exact end.

@@ -46,7 +46,7 @@ def assert_kept(sites, *rules):
 
 def everywhere(**limits):
     """Create an administrator's policy for all bins of the cluster."""
-    return make_policy("everywhere", holds_everywhere=True, **{"open_requests": 100, "min_gap": 0.0, **limits})
+    return make_policy("everywhere", applies_everywhere=True, **{"open_requests": 100, "min_gap": 0.0, **limits})
 
 
 def test_a_rate_of_the_whole_cluster_holds_for_two_crawls_on_many_hosts(machine, serve_logged):

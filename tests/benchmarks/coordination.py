@@ -239,7 +239,7 @@ class _Beats:
     """Heartbeats of a node, ten times in its timeout."""
 
     def __init__(self, node: Coordination) -> None:
-        self._node, self._stopping, self._beaten_at = node, threading.Event(), time.monotonic()
+        self._node, self._stopping, self._last_beat_at = node, threading.Event(), time.monotonic()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -247,11 +247,11 @@ class _Beats:
         """Stop the heartbeats, and return the moment of the last one."""
         self._stopping.set()
         self._thread.join()
-        return self._beaten_at
+        return self._last_beat_at
 
     def _run(self) -> None:
         while not self._stopping.wait(_SHORT_TIMEOUT.total_seconds() / 10):
-            self._beaten_at = time.monotonic()
+            self._last_beat_at = time.monotonic()
             self._node.beat()
 
 

@@ -42,7 +42,7 @@ _PAGES, _HOSTS = 6_000, 4
 
 _FILL = """
 WITH policy AS (
-    INSERT INTO jobs_throttlepolicy (name, open_requests, min_gap, spares_loopback)
+    INSERT INTO jobs_throttlepolicy (name, open_requests, min_gap, skips_loopback)
     SELECT 'policy ' || n, 1, 1, false FROM generate_series(1, %(groups)s) AS n RETURNING id
 ), opened AS (
     INSERT INTO jobs_throttlegroup (policy_id, node_scope, owner_id, epoch, state, weight)

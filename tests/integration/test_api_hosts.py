@@ -44,7 +44,7 @@ def test_a_host_shows_its_limit_and_the_source_of_it(busy):
 
 
 def test_the_cause_names_its_source_and_the_shared_limit(connection, busy):
-    make_policy("for all", holds_everywhere=True, open_requests=500, min_gap=9.0)
+    make_policy("for all", applies_everywhere=True, open_requests=500, min_gap=9.0)
     BinState.objects.filter(bin=busy).update(last_start_at="2100-01-01T00:00Z")
 
     limited_by = client_of("viewer").get(f"/api/v1/hosts/{busy.pk}/").json()["limited_by"]
@@ -109,16 +109,16 @@ def test_a_back_off_is_ended_whatever_its_host_requested(busy):
 
 def test_a_host_that_no_crawl_has_reached_is_stopped_by_its_name(db):
     client = client_of("operator")
-    wish = {"name": "New.example", "reason": "never"}
-    assert_problem(client.post("/api/v1/hosts/stop/", wish, format="json"), 409, "unknown_hosts")
+    body = {"name": "New.example", "reason": "never"}
+    assert_problem(client.post("/api/v1/hosts/stop/", body, format="json"), 409, "unknown_hosts")
     assert not Bin.objects.exists()
 
-    stopped = client.post("/api/v1/hosts/stop/", {**wish, "confirm": True}, format="json").json()
+    stopped = client.post("/api/v1/hosts/stop/", {**body, "confirm": True}, format="json").json()
 
     assert (stopped["name"], stopped["stopped"]["reason"]) == ("new.example", "never")
 
 
-def test_bad_wishes_about_hosts_change_nothing(busy):
+def test_invalid_requests_about_hosts_change_nothing(busy):
     client = client_of("administrator")
     address = make_bin("192.0.2.1", namespace=Bin.ADDRESS)
 
@@ -150,8 +150,8 @@ def test_the_deny_list_is_read_lengthened_and_shortened(busy):
     unknown = {"pattern": "*.exmaple", "reason": "they called"}
     assert_problem(client.post("/api/v1/deny-list/", unknown, format="json"), 409, "unknown_hosts")
 
-    wish = {"pattern": "*.example", "reason": "they called"}
-    (denial,) = client.post("/api/v1/deny-list/", wish, format="json").json()["denials"]
+    body = {"pattern": "*.example", "reason": "they called"}
+    (denial,) = client.post("/api/v1/deny-list/", body, format="json").json()["denials"]
 
     assert (denial["pattern"], denial["policy_name"], denial["rule"]) == ("*.example", "Deny list", 1)
     assert (denial["reason"], denial["denied_by"]) == ("they called", "a operator")

@@ -95,9 +95,9 @@ def test_every_field_of_a_policy_is_shown_as_stored(administrator):
         "total_starts": 100,
         "total_period": "second",
         "total_bytes_per_second": 1_000_000,
-        "holds_everywhere": True,
+        "applies_everywhere": True,
         "per_address": True,
-        "spares_loopback": True,
+        "skips_loopback": True,
         "time_zone": "Europe/Berlin",
         "rules": [
             NO_RULE | {"pattern": "bad.example", "denies": True},
@@ -172,7 +172,7 @@ def test_a_list_of_policies_shows_the_first_rules_and_one_shows_all(administrato
 DENYING = {"rules": [{"pattern": "bad.example", "denies": True}]}
 
 
-@each_row("said", [{"holds_everywhere": True}, DENYING])
+@each_row("said", [{"applies_everywhere": True}, DENYING])
 def test_creating_a_cluster_wide_policy_needs_its_permission(apprentice, said):
     assert_problem(apprentice.post(POLICIES, {"name": "x"} | said), 403, "permission_denied")
     assert_problem(apprentice.post(f"{POLICIES}preview/", {"name": "x"} | said), 403, "permission_denied")
@@ -183,12 +183,12 @@ def test_creating_a_cluster_wide_policy_needs_its_permission(apprentice, said):
     "change",
     [
         {"min_gap": 9},
-        {"holds_everywhere": False},
+        {"applies_everywhere": False},
         {"rules": [{"pattern": "bad.example", "min_gap": 1}]},
     ],
 )
 def test_changing_a_cluster_wide_policy_needs_its_permission(administrator, apprentice, change):
-    made = store(administrator, holds_everywhere=True, **DENYING)
+    made = store(administrator, applies_everywhere=True, **DENYING)
 
     assert_problem(apprentice.patch(address_of(made), change), 403, "permission_denied")
     assert_problem(apprentice.delete(address_of(made)), 403, "permission_denied")
@@ -488,9 +488,9 @@ def test_a_preview_shows_patterns_that_match_nothing_and_everything(administrato
     assert [rule["matches"] for rule in seen["rules"]] == ["nothing", "something", "everything"]
 
 
-def test_a_preview_of_a_policy_that_holds_everywhere_is_of_all_hosts(administrator):
+def test_a_preview_of_a_policy_that_applies_everywhere_is_of_all_hosts(administrator):
     bind(ThrottlePolicy.objects.create(name="another"), "a.example", "b.example")
-    said = {"name": "x", "holds_everywhere": True, "total_starts": 50, "total_period": "second"}
+    said = {"name": "x", "applies_everywhere": True, "total_starts": 50, "total_period": "second"}
 
     seen = administrator.post(f"{POLICIES}preview/", said).json()
 

@@ -96,7 +96,7 @@ def test_a_stopped_host_says_by_whom_and_why(connection, manager):
 
 def test_a_denied_host_says_by_which_rule(connection, manager):
     crawl(manager, "a.example")
-    everywhere = make_policy("deny list", holds_everywhere=True, open_requests=1000)
+    everywhere = make_policy("deny list", applies_everywhere=True, open_requests=1000)
     make_rule(everywhere, "*.example", denies=True)
 
     found = line()
@@ -122,7 +122,7 @@ def test_an_overloaded_host_shows_the_start_and_end_of_its_back_off(connection, 
 
 def test_limits_above_a_host_are_shown_with_their_policy(connection, manager, worker):
     running = crawl(manager, "a.example", "b.example", name="shop", total_starts=6, total_period="minute")
-    make_policy("the cluster", holds_everywhere=True, open_requests=1000, total_open_requests=500)
+    make_policy("the cluster", applies_everywhere=True, open_requests=1000, total_open_requests=500)
     address = make_bin("192.0.2.1", namespace=Bin.ADDRESS)
     Bin.objects.filter(name="a.example").update(parent=address)
     serve(connection, running, worker)

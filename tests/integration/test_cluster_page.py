@@ -248,7 +248,7 @@ def test_a_node_shows_its_groups_before_it_is_drained(cluster):
 
     assert "The manager hands 2 groups of seeds to the other managers" in page
     assert "It is the main manager, so it resigns" in page
-    assert ClusterRequest.objects.get().state == "under way"
+    assert ClusterRequest.objects.get().state == "in_progress"
     assert cluster.card(cluster.main)["status"] == "draining"
 
 

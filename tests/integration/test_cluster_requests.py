@@ -101,7 +101,7 @@ def test_a_rebalance_returns_its_moves_and_the_loads_before_and_after(cluster, a
 
     assert response.status_code == 200
     body = response.json()
-    assert (body["state"], body["asked_by"]) == ("under way", "a administrator")
+    assert (body["state"], body["asked_by"]) == ("in_progress", "a administrator")
     main, other = str(cluster.main.id), str(cluster.other.id)
     assert [(move["owner"], move["to"]) for move in body["answer"]["moves"]] == [(main, other)] * 3
     assert {load["manager"]: load["groups"] for load in body["answer"]["before"]} == {main: 6, other: 0}
@@ -115,7 +115,7 @@ def test_the_progress_of_a_request_can_be_followed_to_its_end(cluster, administr
 
     cluster.main.step(answer_requests)
     body = administrator.get(address).json()
-    assert (body["state"], body["progress"]) == ("under way", {"moves": 3, "arrived": 0})
+    assert (body["state"], body["progress"]) == ("in_progress", {"moves": 3, "arrived": 0})
 
     cluster.main.step(hand_over_groups, answer_requests)
     body = administrator.get(address).json()
@@ -305,7 +305,7 @@ def test_a_node_is_drained_and_the_request_ends_with_it(cluster, administrator, 
     address = administrator.post(f"/api/v1/nodes/{node.id}/drain/")["Location"]
     cluster.main.step(answer_requests)
     assert status_of(cluster.connection, node.id) == "draining"
-    assert administrator.get(address).json()["state"] == "under way"
+    assert administrator.get(address).json()["state"] == "in_progress"
 
     members.stop(cluster.connection, node_id=node.id, reason="drained")
     cluster.main.step(answer_requests)

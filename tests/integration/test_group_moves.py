@@ -105,18 +105,18 @@ def test_a_seed_that_starts_joins_the_group_that_runs_with_its_policy(main, conn
 def test_running_jobs_are_checked_only_after_a_change_of_a_seed(main):
     (job,) = run_jobs(1)
     main.step(allocate_groups)
-    assert not Job.objects.filter(strays__gt=0).exists()
+    assert not Job.objects.filter(ungrouped__gt=0).exists()
 
     Seed.objects.filter(job=job).update(policy=make_policy())
 
     assert main.step(join_groups) == 1
     assert main.step(join_groups) == 0
-    assert not Job.objects.filter(strays__gt=0).exists()
+    assert not Job.objects.filter(ungrouped__gt=0).exists()
 
 
 def test_a_seed_that_changes_during_a_pass_is_seen_by_the_next_pass(main, connection):
     (job,) = run_jobs(1)
-    seen = Job.objects.get().strays
+    seen = Job.objects.get().ungrouped
     main.step(join_groups)
     Seed.objects.filter(job=job).update(policy=make_policy())
 

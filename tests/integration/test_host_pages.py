@@ -105,7 +105,7 @@ def test_a_list_that_cannot_be_read_gives_the_reason(busy, query):
 
 
 def test_a_host_shows_the_source_and_the_start_of_each_limit(connection, busy):
-    everywhere = make_policy("for all", holds_everywhere=True, open_requests=500)
+    everywhere = make_policy("for all", applies_everywhere=True, open_requests=500)
     make_rule(everywhere, "*.example", open_requests=3)
     Bin.objects.filter(pk=busy.pk).update(interval=9.0)
 
@@ -257,11 +257,11 @@ def test_a_host_is_not_stopped_without_a_reason(busy):
     ],
 )
 def test_a_host_that_no_crawl_has_reached_is_stopped_by_its_name(db, typed, name):
-    client, wish = visitor("operator"), {"pattern": typed, "reason": "never", "stop": ""}
-    assert "Stop or deny it anyway" in text_of(client.post("/hosts/denied/", wish))
+    client, form = visitor("operator"), {"pattern": typed, "reason": "never", "stop": ""}
+    assert "Stop or deny it anyway" in text_of(client.post("/hosts/denied/", form))
     assert not Bin.objects.exists()
 
-    client.post("/hosts/denied/", {**wish, "confirm": "on"})
+    client.post("/hosts/denied/", {**form, "confirm": "on"})
 
     stopped = Bin.objects.get()
     assert (stopped.namespace, stopped.name, stopped.stopped_why, stopped.is_known) == ("web", name, "never", False)
@@ -283,7 +283,7 @@ def test_a_pattern_is_checked_denied_and_allowed_again(connection, busy):
     assert "Matching known hosts: 1. news.example" in text_of(
         client.post("/hosts/denied/", {"pattern": "*.example", "look": ""})
     )
-    assert not ThrottlePolicy.objects.filter(holds_everywhere=True).exists()
+    assert not ThrottlePolicy.objects.filter(applies_everywhere=True).exists()
 
     client.post("/hosts/denied/", {"pattern": "*.example", "reason": "they asked", "confirm": "on", "deny": ""})
     client.post("/hosts/denied/", {"pattern": "*.test", "reason": "they asked", "confirm": "on", "deny": ""})
@@ -312,7 +312,7 @@ def test_a_host_is_denied_and_allowed_by_the_name_that_people_read(connection):
 
 
 def test_rules_of_other_policies_that_deny_everywhere_are_on_the_list(connection):
-    make_rule(make_policy("house rules", holds_everywhere=True), "*.internal", denies=True)
+    make_rule(make_policy("house rules", applies_everywhere=True), "*.internal", denies=True)
     make_rule(make_policy("of one job"), "*.shop", denies=True)
 
     shown = text_of(visitor().get("/hosts/denied/"))
@@ -371,7 +371,7 @@ def test_viewers_neither_stop_nor_deny(busy):
 
 def test_operators_stop_and_deny_and_leave_policies_to_administrators(busy):
     client = visitor("operator")
-    rule = make_rule(make_policy("house rules", holds_everywhere=True), "*.internal", denies=True)
+    rule = make_rule(make_policy("house rules", applies_everywhere=True), "*.internal", denies=True)
 
     client.post(f"/hosts/{busy.pk}/stop/", {"reason": "they called"})
     assert screen(busy)["cause"] == "stopped"

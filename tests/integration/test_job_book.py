@@ -9,7 +9,7 @@ from nodes.distributed import JobContext, Switches
 from nodes.distributed.book import ALL, OTHERS, ForgetSilentNodes, JobBook
 from nodes.distributed.engine.execution import JobRuns
 from nodes.distributed.engine.status import JobStatus, ManagerStatus
-from nodes.distributed.models import DistributedJobOnNode, DistributedJobSwitch, DistributedJobWish
+from nodes.distributed.models import DistributedJobOnNode, DistributedJobSwitch, RedistributionRequest
 from tests.support.cluster import NOON, TIMEOUT
 
 
@@ -60,12 +60,12 @@ def test_switches_are_those_of_the_cluster(book):
     assert book.read_switches().all_disabled
 
 
-def test_the_last_wish_of_the_cluster_is_read(book):
-    assert book.read_wish() is None
+def test_the_latest_request_of_the_cluster_is_read(book):
+    assert book.read_redistribution_request() is None
 
-    DistributedJobWish.objects.create(cluster="jobs", asked_at=NOON, asked_by="ann")
+    RedistributionRequest.objects.create(cluster="jobs", asked_at=NOON, asked_by="ann")
 
-    assert book.read_wish() == NOON
+    assert book.read_redistribution_request() == NOON
 
 
 def test_a_book_that_lost_its_connection_is_opened_again(book, connection):

@@ -113,9 +113,9 @@ def test_a_denial_is_taken_back_for_every_port(hosts):
 
 @pytest.mark.parametrize("name", ["new.example", f"{HOST}:1"])
 def test_a_host_that_no_crawl_has_reached_needs_confirmation(hosts, name):
-    for wish in (stop, deny):
+    for action in (stop, deny):
         with pytest.raises(HostsUnknown, match="Check the name"):
-            wish(name)
+            action(name)
     assert (stopped(), deny_list.denials()) == ([], [])
 
     stop(name, confirm=True)
@@ -126,9 +126,9 @@ def test_a_host_that_no_crawl_has_reached_needs_confirmation(hosts, name):
 
 
 def test_a_stop_and_a_denial_need_a_reason(hosts):
-    for wish in (bins.stop_named, deny_list.deny):
+    for action in (bins.stop_named, deny_list.deny):
         with pytest.raises(Invalid, match="Write a reason"):
-            wish(HOST, reason=" ", made_by="ada", now=NOON)
+            action(HOST, reason=" ", made_by="ada", now=NOON)
 
     assert (stopped(), deny_list.denials()) == ([], [])
 

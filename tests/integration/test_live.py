@@ -283,12 +283,12 @@ async def test_a_beat_comes_every_two_seconds():
     _, session = await log_in("viewer")
 
     async with opened(session) as socket:
-        beaten_at = [time.monotonic()]
+        last_beat_at = [time.monotonic()]
         for _ in range(2):
             assert not (await next_frame(socket, "beat", within=PATIENCE))["stalled"]
-            beaten_at.append(time.monotonic())
+            last_beat_at.append(time.monotonic())
 
-    assert min(later - earlier for earlier, later in pairwise(beaten_at)) < 3
+    assert min(later - earlier for earlier, later in pairwise(last_beat_at)) < 3
 
 
 async def test_one_read_checks_all_pages_at_a_heartbeat(monkeypatch):

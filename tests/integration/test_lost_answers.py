@@ -93,9 +93,9 @@ def test_a_main_whose_election_got_no_answer_finds_itself_elected(proxy, work, c
 
     def keep_office(mine):
         cluster = snapshot.look(mine, scope="cluster", me=me)
-        wish = elect(cluster, beat=seconds(1), is_steady=lambda _duration: True)
-        if wish is not None:
-            leadership.elect(mine, node_id=me.id, scope=wish.scope, seen_term=wish.seen_term)
+        candidacy = elect(cluster, beat=seconds(1), is_steady=lambda _duration: True)
+        if candidacy is not None:
+            leadership.elect(mine, node_id=me.id, scope=candidacy.scope, seen_term=candidacy.seen_term)
         return cluster
 
     cluster = work.run(keep_office)

@@ -179,13 +179,13 @@ def test_another_path_of_the_output_is_another_file(lines, job, path, flushed, w
     assert losses() == []
 
 
-@pytest.mark.parametrize("wish", [connections.index_again, connections.clear])
-def test_a_wish_to_write_all_again_ends_the_complaint(lines, job, path, flushed, written, wish):
+@pytest.mark.parametrize("write_again", [connections.index_again, connections.clear])
+def test_a_request_to_write_all_again_ends_the_complaint(lines, job, path, flushed, written, write_again):
     path.unlink()
     flushed(job.indexed(OTHER_PAGE))
     assert len(losses()) == 1
 
-    wish(lines.pk, made_by="a test", now=read_clock())
+    write_again(lines.pk, made_by="a test", now=read_clock())
     assert losses() == []
 
     # A loss is reported only if the documents have been written again before it.

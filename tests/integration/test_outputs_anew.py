@@ -172,12 +172,12 @@ def test_a_document_that_another_job_writes_meanwhile_stays(
     assert actions(lines)[-1] == ("add", PAGE)
 
 
-@pytest.mark.parametrize("wish", [connections.index_again, connections.clear])
-def test_both_requests_make_the_next_run_check_everything(search_output, wish):
+@pytest.mark.parametrize("action", [connections.index_again, connections.clear])
+def test_both_requests_make_the_next_run_check_everything(search_output, action):
     job = JobWithOutputs("job", search_output)
     Job.objects.update(from_the_beginning=False)
 
-    wish(search_output.pk, made_by="a test", now=LATER)
+    action(search_output.pk, made_by="a test", now=LATER)
 
     assert Job.objects.get(pk=job.row.pk).from_the_beginning
 

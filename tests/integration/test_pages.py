@@ -536,7 +536,7 @@ def test_the_story_of_a_document_behind_a_gate_names_its_closer():
     job = make_job()
     set_phase(job, phase=Phase.ACTIVE)
     document = make_document(job, "http://docs.test/a", stage=Stage.PENDING, outcome=0, result_code="")
-    gate = Gate.objects.create(name="connection 1: login", key=uuid.uuid4(), node=make_node(name="w1"), shut_at=NOON)
+    gate = Gate.objects.create(name="connection 1: login", key=uuid.uuid4(), node=make_node(name="w1"), closed_at=NOON)
     GatedDocument.objects.create(hash=document.hash, job=job, gate=gate)
     make_live_nodes()
 

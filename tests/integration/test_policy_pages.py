@@ -227,7 +227,7 @@ def test_a_preview_shows_changes_where_numbers_stay(administrator):
 def test_a_preview_says_where_others_are_stricter(administrator):
     policy = ThrottlePolicy.objects.create(name="gentle")
     bind(policy, "a.example")
-    ThrottlePolicy.objects.create(name="cap", holds_everywhere=True, min_gap=5.0)
+    ThrottlePolicy.objects.create(name="cap", applies_everywhere=True, min_gap=5.0)
 
     page = sentences(administrator.post(change_of(policy), form(min_gap="3", _preview=1)))
 
@@ -239,7 +239,7 @@ def test_the_exception_from_gaps_is_for_loopback_only(administrator):
     bind(policy, "a.example", "127.0.0.1:8000")
 
     assert "Hosts: 1. Seeds: 1." in sentences(
-        administrator.post(change_of(policy), form(spares_loopback="on", _preview=1))
+        administrator.post(change_of(policy), form(skips_loopback="on", _preview=1))
     )
 
 
@@ -272,7 +272,7 @@ def test_policies_are_changed_by_administrators(role):
 
 
 @each_row(
-    "said", [form(holds_everywhere="on"), form({"pattern": "a.example", "denies": "on"}), form(denied="a.example")]
+    "said", [form(applies_everywhere="on"), form({"pattern": "a.example", "denies": "on"}), form(denied="a.example")]
 )
 def test_cluster_actions_are_only_for_users_who_may_limit_it(said):
     apprentice = client_of(OPERATOR, permissions=["add_throttlepolicy", "change_throttlepolicy"])

@@ -38,7 +38,7 @@ def test_a_policy_is_read_as_it_was_stored(connection):
         total_period="second",
         total_bytes_per_second=5000,
         per_address=True,
-        spares_loopback=True,
+        skips_loopback=True,
         time_zone="Europe/Berlin",
     )
 
@@ -50,7 +50,7 @@ def test_a_policy_is_read_as_it_was_stored(connection):
         numbers=Numbers(requests=3, min_gap=0.5, rate_gap=2.0, bytes_per_second=1000),
         total=Numbers(requests=20, rate_gap=0.1, bytes_per_second=5000),
         per_address=True,
-        spares_loopback=True,
+        skips_loopback=True,
     )
 
 
@@ -84,7 +84,7 @@ def test_rules_are_read_in_their_order(connection):
 
 
 def test_policies_that_hold_everywhere_are_read_with_every_request(connection):
-    asked, _other, everywhere = make_policy(), make_policy(), make_policy(holds_everywhere=True)
+    asked, _other, everywhere = make_policy(), make_policy(), make_policy(applies_everywhere=True)
 
     assert read(connection, asked).keys() == {asked.pk, everywhere.pk}
     assert read(connection).keys() == {everywhere.pk}

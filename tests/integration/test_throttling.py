@@ -60,7 +60,7 @@ def open_requests(name="a.example"):
 
 
 def everywhere(**facts):
-    return make_policy(holds_everywhere=True, **{"open_requests": 1000, "min_gap": 0.0, **facts})
+    return make_policy(applies_everywhere=True, **{"open_requests": 1000, "min_gap": 0.0, **facts})
 
 
 def opens_again(connection, running):
@@ -468,7 +468,7 @@ def test_only_an_everywhere_policy_with_address_limits_places_all_hosts(connecti
     policies.change(known.seed.policy_id, min_gap=3.0, everywhere=True)
     assert not BinPlacing.objects.exists()
 
-    facts = {"name": "all", "holds_everywhere": True, "per_address": True, "open_requests": 9, "min_gap": 0.0}
+    facts = {"name": "all", "applies_everywhere": True, "per_address": True, "open_requests": 9, "min_gap": 0.0}
     policies.create(unlimited=True, everywhere=True, **facts)
     place_all(connection, term)
 

@@ -245,7 +245,7 @@ def test_duties_find_their_rows_among_very_many_jobs_and_connections(queue):
 
 
 def test_running_jobs_are_checked_again_only_after_a_change_of_seeds(queue):
-    Job.objects.update(phase="active", pause="no", run_no=1, reseed_at="2100-01-01T00:00Z", strays=0, unread=0)
+    Job.objects.update(phase="active", pause="no", run_no=1, reseed_at="2100-01-01T00:00Z", ungrouped=0, unread=0)
     Job.objects.order_by("pk").last().seeds.create(urls=["http://new.example/"])
     queue.connection.execute("VACUUM ANALYZE jobs_job")
     facts = {"scope": CLUSTER_SCOPE, "now": queue.now()}

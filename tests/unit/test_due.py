@@ -5,7 +5,7 @@ import asyncio
 from jobs.loops.worker.due import Due
 
 
-def test_the_earliest_of_several_wishes_counts() -> None:
+def test_the_earliest_of_several_times_counts() -> None:
     async def wait_for_it() -> float:
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         due = Due(loop, event)

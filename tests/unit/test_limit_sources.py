@@ -70,7 +70,7 @@ def terms(draw):
             version=1,
             numbers=draw(numbers),
             rules=tuple(draw(st.lists(rules, max_size=3))),
-            holds_everywhere=draw(st.booleans()),
+            applies_everywhere=draw(st.booleans()),
             per_address=draw(st.booleans()),
         )
         for id_ in range(1, count + 1)
@@ -81,7 +81,7 @@ def terms(draw):
     terms(), st.sampled_from(["web", "address"]), st.booleans(), st.sampled_from([0.0, 2.5]), st.booleans(), st.data()
 )
 def test_the_strictest_of_all_sources_applies(policies, namespace, is_stopped, interval, some, data):
-    brought = {id_ for id_, known in policies.items() if not known.holds_everywhere or data.draw(st.booleans())}
+    brought = {id_ for id_, known in policies.items() if not known.applies_everywhere or data.draw(st.booleans())}
     row = SimpleNamespace(
         namespace=namespace,
         name="a.example",

@@ -175,7 +175,7 @@ def test_a_rule_denies_only_its_own_hosts():
 
 @each_row("name", ["localhost:8000", "127.0.0.1", "[::1]:81"])
 def test_loopback_can_be_spared_the_gap_and_nothing_else(name):
-    spared = policy(RuleValues("127.*", denies=True), spares_loopback=True)
+    spared = policy(RuleValues("127.*", denies=True), skips_loopback=True)
 
     assert spared.for_bin(name, NOON).gap == 0.0
     assert spared.for_bin(name, NOON).requests == 2

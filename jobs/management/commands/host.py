@@ -73,16 +73,16 @@ class Command(BaseCommand):
             self.stdout.write(f"  {denial.pattern} ({denial.policy}, rule {denial.rule}{at_times}){why}")
 
 
-def _do(wish: Callable[[], _T]) -> _T:
+def _do(action: Callable[[], _T]) -> _T:
     """
-    Do what is wished.
+    Perform an action on a host.
 
     Raises:
         CommandError: with code 2 if an object does not exist or is invalid, with code 1 if the action is impossible
         now.
     """
     try:
-        return wish()
+        return action()
     except HostsUnknown as unknown:
         raise CommandError(f"{unknown} To do it anyway, add --confirm.", returncode=2) from unknown
     except (Unknown, Invalid) as wrong:

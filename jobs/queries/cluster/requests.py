@@ -15,7 +15,7 @@ _SHOWN: Final = 3
 _PLANS: Final = f"""
 SELECT request.id, jsonb_array_length(request.answer -> 'moves'),
        jsonb_path_query_array(request.answer, '$.moves[0 to {_SHOWN - 1}]'), request.answer -> 'before', request.answer -> 'after',
-       CASE WHEN request.state = 'under way' THEN (
+       CASE WHEN request.state = 'in_progress' THEN (
            SELECT count(*)
              FROM jsonb_to_recordset(request.answer -> 'moves') AS move("group" bigint, epoch bigint)
              JOIN jobs_throttlegroup AS held ON held.id = move."group" AND held.epoch = move.epoch AND held.state = 'releasing'
@@ -53,5 +53,5 @@ def read_plans(requests: Iterable[ClusterRequest]) -> dict[int, PlanInBrief]:
 def progress_of(request: ClusterRequest, plan: PlanInBrief | None) -> dict[str, int]:
     """Return how many groups a request moves, and how many of them have arrived."""
     moves = plan.moves_in_all if plan is not None and not request.dry_run else 0
-    moving = plan.moving if plan is not None and request.state == ClusterRequest.State.UNDER_WAY else 0
+    moving = plan.moving if plan is not None and request.state == ClusterRequest.State.IN_PROGRESS else 0
     return {"moves": moves, "arrived": max(0, moves - moving)}

@@ -25,7 +25,7 @@ def judge_item(item: QueueItem, host: HostStatus, *, now: dt.datetime) -> Verdic
         check_time=item.check_time,
         gate=gate.name if gate else "",
         gate_by=gate.node.name if gate else "",
-        gate_since=gate.shut_at if gate else None,
+        gate_since=gate.closed_at if gate else None,
         budget_is_used=budget is not None and budget.admitted >= budget.most and item.admitted_run != job.run_no,
     )
     of_job = job_seen(

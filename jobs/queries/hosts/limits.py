@@ -36,14 +36,14 @@ class LimitLines:
 
 @dataclass(frozen=True, slots=True)
 class PolicyNames:
-    """Names of policies, the times of their last changes, and whether they hold everywhere."""
+    """Names of policies, the times of their last changes, and whether they apply everywhere."""
 
     by_id: Mapping[int, tuple[str, dt.datetime, bool]]
 
     @classmethod
     def of(cls, *some: Iterable[Any]) -> "PolicyNames":
         ids = {int(id_) for rows in some for row in rows for id_ in ((row.always or {}) | row.policies)}
-        found = ThrottlePolicy.objects.filter(pk__in=ids).values_list("pk", "name", "changed_at", "holds_everywhere")
+        found = ThrottlePolicy.objects.filter(pk__in=ids).values_list("pk", "name", "changed_at", "applies_everywhere")
         return cls({id_: (name, changed_at, everywhere) for id_, name, changed_at, everywhere in found})
 
     def line(self, source: Source | None) -> SourceLine | None:

@@ -61,7 +61,7 @@ SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(policies)s)
 
 @dataclass(frozen=True, slots=True)
 class ParentLine:
-    """The parent of a host: an address, or all hosts of a policy (of the cluster, if the policy holds everywhere)."""
+    """The parent of a host: an address, or all hosts of a policy (of the cluster, if the policy applies everywhere)."""
 
     id: int
     namespace: str

@@ -21,7 +21,7 @@ from nodes.membership.fences import TermHeld, hold_node, hold_term
 
 # Locks: the gate that it inserts.
 _CLOSE: Final[LiteralString] = """
-INSERT INTO jobs_gate (name, key, node_id, shut_at) VALUES (%(gate)s, %(key)s, %(node)s, clock_timestamp())
+INSERT INTO jobs_gate (name, key, node_id, closed_at) VALUES (%(gate)s, %(key)s, %(node)s, clock_timestamp())
 ON CONFLICT (name) DO NOTHING
 """
 # Read after the gate is inserted: the worker that opened it before may have stopped the job because of its result.

@@ -16,11 +16,11 @@ import psycopg
 from jobs.queue.sql.rows import named_rows
 from nodes.membership.fences import TermHeld, hold_term
 
-# True if a policy requires that `bin` has its address as parent: a policy of its jobs, or one that holds everywhere.
+# True if a policy requires that `bin` has its address as parent: a policy of its jobs, or one that applies everywhere.
 HOLDS_FOR_ADDRESSES: Final[LiteralString] = """
 EXISTS (SELECT FROM jobs_throttlepolicy AS policy
          WHERE policy.per_address
-           AND (policy.holds_everywhere
+           AND (policy.applies_everywhere
                 OR EXISTS (SELECT FROM jobs_binlimit AS brought
                             WHERE brought.bin_id = bin.id AND brought.policy_id = policy.id)))"""
 # Bins that know their address and should have it as parent, but have none yet.
@@ -65,7 +65,7 @@ ON CONFLICT (policy_id) DO UPDATE SET after = 0
 WANTED_PLACINGS: Final[LiteralString] = "SELECT FROM jobs_binplacing"
 # Locks: BinPlacing, skipping locked rows: each scope has its own main manager.
 _NEXT: Final[LiteralString] = """
-SELECT wanted.policy_id, wanted.after, policy.holds_everywhere
+SELECT wanted.policy_id, wanted.after, policy.applies_everywhere
   FROM jobs_binplacing AS wanted JOIN jobs_throttlepolicy AS policy ON policy.id = wanted.policy_id
  ORDER BY wanted.policy_id LIMIT 1
    FOR NO KEY UPDATE OF wanted SKIP LOCKED
@@ -96,7 +96,7 @@ def place_some(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
         wanted = cursor.execute(_NEXT).fetchone()
         if wanted is None:
             return 0
-        statement = _NEXT_OF_ALL if wanted.holds_everywhere else _NEXT_BROUGHT
+        statement = _NEXT_OF_ALL if wanted.applies_everywhere else _NEXT_BROUGHT
         facts = {"policy": wanted.policy_id, "after": wanted.after, "most": _PLACED_AT_ONCE}
         bins = [row.id for row in cursor.execute(statement, facts)]
         if not bins:

@@ -52,7 +52,7 @@ DELETE FROM jobs_binlimit AS binlimit
 FACTS: Final[LiteralString] = """
 bin.id, bin.namespace, bin.name, bin."interval", bin.usual_requests, bin.usual_gap, bin.stopped_at,
 coalesce(bound.policies, '{}') AS policies,
-(SELECT json_object_agg(id, version) FROM jobs_throttlepolicy WHERE holds_everywhere OR id = %(policy)s) AS always"""
+(SELECT json_object_agg(id, version) FROM jobs_throttlepolicy WHERE applies_everywhere OR id = %(policy)s) AS always"""
 BOUND: Final[LiteralString] = """
 LEFT JOIN LATERAL (
        SELECT json_object_agg(policy.id, policy.version) AS policies
@@ -82,12 +82,12 @@ class AppliedPolicies:
 
     def __init__(self, by_id: Mapping[int, PolicyValues], *, now: dt.datetime) -> None:
         self._by_id = by_id
-        self._everywhere = [policy for policy in by_id.values() if policy.holds_everywhere]
+        self._everywhere = [policy for policy in by_id.values() if policy.applies_everywhere]
         self._now = now
 
     @classmethod
     def read(cls, cursor: Any, rows: list[Any], *, now: dt.datetime) -> "AppliedPolicies":
-        """Return the policies of rows with `FACTS`, including all policies that hold everywhere."""
+        """Return the policies of rows with `FACTS`, including all policies that apply everywhere."""
         versions: dict[int, int] = {}
         for row in rows:
             versions |= {int(id_): version for id_, version in ((row.always or {}) | row.policies).items()}
@@ -144,7 +144,7 @@ class AppliedPolicies:
         return sorted({id_ for policy in (None, *map(int, row.policies)) for id_ in self.totals(policy)})
 
     def totals(self, policy: int | None) -> list[int]:
-        """Return the policies with limits over all their bins, among this one and the policies that hold everywhere."""
+        """Return the policies with limits over all their bins, among this one and the policies that apply everywhere."""
         held = {policy.id: policy for policy in self._everywhere}
         if policy is not None and policy in self._by_id:
             held[policy] = self._by_id[policy]

@@ -19,13 +19,13 @@ def _columns_of(table: LiteralString) -> LiteralString:
 
 # Locks: none. A policy that is changed meanwhile applies as it was: the next read sees the change.
 _POLICIES: Final[LiteralString] = f"""
-SELECT policy.id, policy.version, json_build_array({_columns_of("policy")}) AS limits, policy.holds_everywhere,
-       policy.per_address, policy.spares_loopback, policy.time_zone,
+SELECT policy.id, policy.version, json_build_array({_columns_of("policy")}) AS limits, policy.applies_everywhere,
+       policy.per_address, policy.skips_loopback, policy.time_zone,
        (SELECT json_agg(json_build_array(rule.pattern, rule.days, rule.from_time, rule.to_time,
                         json_build_array({_columns_of("rule")}), rule.denies) ORDER BY rule.position)
           FROM jobs_throttlerule AS rule WHERE rule.policy_id = policy.id) AS rules
   FROM jobs_throttlepolicy AS policy
- WHERE policy.id = ANY(%(policies)s::bigint[]) OR policy.holds_everywhere
+ WHERE policy.id = ANY(%(policies)s::bigint[]) OR policy.applies_everywhere
 """
 
 
@@ -33,9 +33,9 @@ class _Policy(NamedTuple):
     id: int
     version: int
     limits: Sequence[Any]
-    holds_everywhere: bool
+    applies_everywhere: bool
     per_address: bool
-    spares_loopback: bool
+    skips_loopback: bool
     time_zone: str
     rules: Sequence[Sequence[Any]] | None
 
@@ -51,7 +51,7 @@ class _Rule(NamedTuple):
 
 def read_policies(cursor: Any, policy_ids: Sequence[int]) -> dict[int, PolicyValues]:
     """
-    Return the policies with these ids, and all that hold everywhere, by their ids, in one statement.
+    Return the policies with these ids, and all that apply everywhere, by their ids, in one statement.
 
     The cursor's rows are sequences. Ids without a policy are left out.
     """
@@ -67,9 +67,9 @@ def _policy_values(policy: _Policy) -> PolicyValues:
         numbers=_numbers(_columns(policy)),
         rules=tuple(_rule(_Rule(*rule), zone) for rule in policy.rules or ()),
         total=_total(_columns(policy)),
-        holds_everywhere=policy.holds_everywhere,
+        applies_everywhere=policy.applies_everywhere,
         per_address=policy.per_address,
-        spares_loopback=policy.spares_loopback,
+        skips_loopback=policy.skips_loopback,
     )
 
 

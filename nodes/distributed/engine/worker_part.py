@@ -109,19 +109,19 @@ class WorkerPart:
     # --- Shares ----------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        beaten_at = seconds_since_boot()
+        last_beat_at = seconds_since_boot()
         while not self._wake_up.is_closing:
-            was_woken = self._wake_up.wait(beaten_at + self._beat_every - seconds_since_boot())
+            was_woken = self._wake_up.wait(last_beat_at + self._beat_every - seconds_since_boot())
             try:
-                if not was_woken or seconds_since_boot() - beaten_at >= self._beat_every:
-                    beaten_at = seconds_since_boot()
+                if not was_woken or seconds_since_boot() - last_beat_at >= self._beat_every:
+                    last_beat_at = seconds_since_boot()
                     self._beat()
                 self._take_up()
             except NotMember as error:
                 logger.warning("%s", error)
                 self._is_joined = False
                 # Beat at once: no node has the items that this one had.
-                beaten_at = float("-inf")
+                last_beat_at = float("-inf")
             except Unreachable as error:
                 logger.warning("node %s does not reach its cluster: %s", self._coordination.node, error)
             except CoordinationError as error:

@@ -68,7 +68,7 @@ def job_row(job: JobSeen, *, now: dt.datetime) -> Record:
         "next": _next_run(job.next_at, now=now),
         "problem": job.problem,
         "last_failure": job.last_failure,
-        "wishes": _wishes(is_disabled=job.is_disabled, has_switch=job.switch is not None),
+        "actions": _actions(is_disabled=job.is_disabled, has_switch=job.switch is not None),
     }
 
 
@@ -149,11 +149,11 @@ def _switch(switch: Switch, *, job: str, name: str, now: dt.datetime) -> Record:
         "state": _("disabled") if switch.is_disabled else _("enabled"),
         "tone": "failed" if switch.is_disabled else "indexed",
         "said": _said(switch, now=now),
-        "wishes": _wishes(is_disabled=switch.is_disabled, has_switch=False),
+        "actions": _actions(is_disabled=switch.is_disabled, has_switch=False),
     }
 
 
-def _wishes(*, is_disabled: bool, has_switch: bool) -> list[Record]:
+def _actions(*, is_disabled: bool, has_switch: bool) -> list[Record]:
     """Return the buttons of a switch."""
     turn: Record = (
         {"key": "enable", "label": _("Enable"), "tone": "plain"}

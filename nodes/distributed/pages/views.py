@@ -26,7 +26,7 @@ from nodes.web.pages import name_of_who_may, page_for
 
 _page: Final = page_for("nodes.view_node")
 # Requests of a form: to disable a job, to enable it, or to remove its switch (None).
-_WISHES: Final = {"disable": True, "enable": False, "follow": None}
+_ACTIONS: Final = {"disable": True, "enable": False, "follow": None}
 
 
 @_page
@@ -68,12 +68,12 @@ def distributed_job(request: HttpRequest, job: str) -> HttpResponse:
 def switch(request: HttpRequest) -> HttpResponse:
     """Disable or enable a job, all jobs, or jobs without a switch of their own."""
     name = name_of_who_may(request, "nodes.control_cluster")
-    cluster, job, wish = (request.POST.get(field, "") for field in ("cluster", "job", "wish"))
-    if wish not in _WISHES:
+    cluster, job, action = (request.POST.get(field, "") for field in ("cluster", "job", "action"))
+    if action not in _ACTIONS:
         messages.warning(request, _("Choose an action: enable, disable or follow."))
         return redirect("distributed-jobs")
     try:
-        set_switch(cluster=cluster, job=job, is_disabled=_WISHES[wish], made_by=name, now=read_clock())
+        set_switch(cluster=cluster, job=job, is_disabled=_ACTIONS[action], made_by=name, now=read_clock())
     except BadName as error:
         messages.warning(request, str(error))
         return redirect("distributed-jobs")
@@ -89,7 +89,7 @@ def rebalance(request: HttpRequest) -> HttpResponse:
     """Show the present plan of a strategy; on POST, let the main node redistribute by its own."""
     name = name_of_who_may(request, "nodes.control_cluster")
     if request.method == "POST":
-        return _wish(request.POST.get("cluster", ""), made_by=name, request=request)
+        return _redistribute(request.POST.get("cluster", ""), made_by=name, request=request)
     cluster = request.GET.get("cluster") or DEFAULT_CLUSTER
     strategy = request.GET.get("strategy") or DEFAULT
     context: dict[str, Any] = {"cluster": cluster, "strategy": strategy}
@@ -110,7 +110,7 @@ def rebalance(request: HttpRequest) -> HttpResponse:
     return render(request, "distributed/plan.html", context)
 
 
-def _wish(cluster: str, *, made_by: str, request: HttpRequest) -> HttpResponse:
+def _redistribute(cluster: str, *, made_by: str, request: HttpRequest) -> HttpResponse:
     try:
         request_rebalance(cluster=cluster, made_by=made_by, now=read_clock())
     except BadName as error:

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from nodes.assignment.pools import WorkItem
 from nodes.distributed.book import ALL, OTHERS
-from nodes.distributed.models import DistributedJobOnNode, DistributedJobSwitch, DistributedJobWish
+from nodes.distributed.models import DistributedJobOnNode, DistributedJobSwitch, RedistributionRequest
 from nodes.distributed.pages.topics import distributed_topic, is_topic, read_screen
 from nodes.web.topics import TopicUnknown
 from tests.integration.coordination.conftest import ZooKeeperBench
@@ -110,7 +110,7 @@ def test_the_pages_show_the_same(at_work):
     assert 'data-key="other"' in job
     assert 'data-key="All distributed jobs (overrides their own switches)"' in jobs
     assert "4 min" in job
-    assert "wish" not in jobs
+    assert 'name="action"' not in jobs
 
 
 def test_an_open_page_gets_its_new_content(at_work):
@@ -197,11 +197,11 @@ def test_the_switch_of_all_beats_that_of_a_job_and_that_the_one_of_others(at_wor
 def test_the_buttons_do_the_same(at_work):
     client = visitor("administrator")
 
-    page = client.post("/cluster/jobs/switch/", {"cluster": at_work, "job": "mails", "wish": "disable"}, follow=True)
+    page = client.post("/cluster/jobs/switch/", {"cluster": at_work, "job": "mails", "action": "disable"}, follow=True)
 
     assert "Nodes apply the switch within seconds" in page.content.decode()
     assert DistributedJobSwitch.objects.get().is_disabled
-    client.post("/cluster/jobs/switch/", {"cluster": at_work, "job": "mails", "wish": "follow"})
+    client.post("/cluster/jobs/switch/", {"cluster": at_work, "job": "mails", "action": "follow"})
     assert not DistributedJobSwitch.objects.exists()
 
 
@@ -272,7 +272,9 @@ def test_the_page_of_a_plan_shows_it_and_its_problems(at_work):
 def test_only_administrators_change_something_or_make_plans(role):
     client = visitor(role)
 
-    assert client.post("/cluster/jobs/switch/", {"cluster": "c", "job": "mails", "wish": "disable"}).status_code == 403
+    assert (
+        client.post("/cluster/jobs/switch/", {"cluster": "c", "job": "mails", "action": "disable"}).status_code == 403
+    )
     assert client.get("/cluster/jobs/rebalance/").status_code == 403
     assert not DistributedJobSwitch.objects.exists()
 
@@ -303,11 +305,11 @@ def test_the_records_and_the_reason_are_shown_if_the_store_is_silent(nowhere):
 
 def test_an_administrator_requests_a_rebalance_by_the_main_manager(at_work):
     answer = client_of("administrator").post(f"{API}rebalance/", {"cluster": at_work})
-    wished_first = DistributedJobWish.objects.get(cluster=at_work)
+    requested_first = RedistributionRequest.objects.get(cluster=at_work)
     visitor("administrator").post("/cluster/jobs/rebalance/", {"cluster": at_work})
-    wished_again = DistributedJobWish.objects.get(cluster=at_work)
+    requested_again = RedistributionRequest.objects.get(cluster=at_work)
 
     assert answer.status_code == 202
-    assert wished_first.asked_by == "a administrator"
-    assert wished_again.asked_by == "administrator in a browser"
-    assert wished_again.asked_at > wished_first.asked_at
+    assert requested_first.asked_by == "a administrator"
+    assert requested_again.asked_by == "administrator in a browser"
+    assert requested_again.asked_at > requested_first.asked_at

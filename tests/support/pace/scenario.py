@@ -86,7 +86,7 @@ class Scenario:
             make_policy(name, **_facts(limits)) for name, limits in (("strict", self.strict), ("eager", self.eager))
         ]
         if self.cap is not None:
-            make_policy("of administrators", open_requests=1000, holds_everywhere=True, **_totals(self.cap))
+            make_policy("of administrators", open_requests=1000, applies_everywhere=True, **_totals(self.cap))
         self.changes.append((time.monotonic(), self.strict))
         for policy, of_job in zip(self.policies, (pages[: len(pages) // 2], pages[len(pages) // 2 :]), strict=True):
             job = make_job(urls=of_job, policy=policy, specification={"max_depth": 0})
@@ -133,7 +133,7 @@ class Scenario:
 
     def deny(self):
         """Let an administrator deny the plain site, and crawl on for a while without requests to it."""
-        everywhere = make_policy("that denies", open_requests=1000, holds_everywhere=True)
+        everywhere = make_policy("that denies", open_requests=1000, applies_everywhere=True)
         everywhere.rules.create(position=1, pattern=self.plain.host, days=[1, 2, 3, 4, 5, 6, 7], denies=True)
         self.denied_from = time.monotonic() + DENIAL_GRACE
         self._go_on_for(DENIAL_GRACE + 3)

@@ -1,4 +1,4 @@
-"""A successful response as content for the outputs, with its links and the wishes of its author about robots."""
+"""A successful response as content for the outputs, with its links and its directives for robots."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
