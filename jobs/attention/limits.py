@@ -8,16 +8,12 @@ from django.utils.translation import gettext as _
 
 from jobs.attention.lines import AttentionLine, Severity
 from jobs.models import Job
-from jobs.queries.jobs.lines import JobLine, read_first_jobs
+from jobs.queries.jobs.running import read_running_jobs
 from nodes.web import formats
 
 
 def long_runs(now: dt.datetime, *, limit: dt.timedelta) -> list[AttentionLine]:
     """Return a line for each run of a job that ends which takes longer than the limit."""
-    running = [job for job in read_first_jobs(now=now) if job.runs and job.started_at and now - job.started_at > limit]
-    endless = set(
-        Job.objects.filter(pk__in=[job.id for job in running], kind="continuous").values_list("pk", flat=True)
-    )
     said = _("Run %(run)d of job %(job)s takes longer than %(limit)s. See what limits it.")
     return [
         _line(
@@ -26,8 +22,8 @@ def long_runs(now: dt.datetime, *, limit: dt.timedelta) -> list[AttentionLine]:
             said % {"run": job.run_no, "job": job.name, "limit": formats.duration(limit)},
             since=job.started_at,
         )
-        for job in running
-        if job.id not in endless
+        for job in read_running_jobs()
+        if job.started_at and now - job.started_at > limit and job.kind != "continuous"
     ]
 
 
@@ -35,19 +31,19 @@ def quiet_jobs(now: dt.datetime, *, limit: dt.timedelta, last: Mapping[int, dt.d
     """Return a line for each running job whose last processed document (`last`) is older than the limit."""
     said = _("Job %(job)s is running and processed no document for %(limit)s. See what limits it.")
     return [
-        _line("no_documents", job, said % {"job": job.name, "limit": formats.duration(limit)}, since=last[job.id])
-        for job in read_first_jobs(now=now)
-        if job.state.may_be_stuffed and job.id in last and now - last[job.id] > limit
+        _line("no_documents", job, said % {"job": job.name, "limit": formats.duration(limit)}, since=last[job.pk])
+        for job in read_running_jobs()
+        if job.state.may_be_stuffed and job.pk in last and now - last[job.pk] > limit
     ]
 
 
-def _line(kind: str, job: JobLine, sentence: str, *, since: dt.datetime | None) -> AttentionLine:
+def _line(kind: str, job: Job, sentence: str, *, since: dt.datetime | None) -> AttentionLine:
     return AttentionLine(
         kind=kind,
-        key=str(job.id),
+        key=str(job.pk),
         subject=job.name,
         sentence=sentence,
         since=since,
-        link=reverse("job", args=[job.id]),
+        link=reverse("job", args=[job.pk]),
         severity=Severity.WARNING,
     )

@@ -17,7 +17,7 @@ from jobs.models import JobEvent
 from jobs.notices.decisions import Seen
 from jobs.notices.models import NotificationCheck, NotificationRule
 from jobs.notices.topics import ATTENTION, OF_JOBS
-from jobs.queries.jobs.lines import read_first_jobs
+from jobs.queries.jobs.running import count_processed, read_running_jobs
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import NodeEvent
 from nodes.tasks.models import ArchivedTask
@@ -99,14 +99,20 @@ def seen_by(rule: NotificationRule, found: Situation, check: NotificationCheck, 
 
 
 def _observe_progress(check: NotificationCheck, *, now: dt.datetime) -> None:
-    """Store for each running job its processed documents, and when they last became more."""
+    """
+    Store for each running job its processed documents, and when they last became more.
+
+    Without a rule that needs it, store nothing: a cluster may have thousands of running jobs.
+    """
     progress: dict[str, Any] = {}
-    for job in read_first_jobs(now=now):
+    if NotificationRule.objects.filter(is_enabled=True, topics__contains=["no_documents"]).exists():
         # Time in which the job may not process documents does not count.
-        if job.state.may_be_stuffed:
-            known = check.progress.get(str(job.id))
-            reading = [job.run_no, job.counts.processed]
-            progress[str(job.id)] = known if known and known[:2] == reading else [*reading, now.isoformat()]
+        jobs = [job for job in read_running_jobs() if job.state.may_be_stuffed]
+        processed = count_processed([job.pk for job in jobs])
+        for job in jobs:
+            known = check.progress.get(str(job.pk))
+            reading = [job.run_no, processed[job.pk]]
+            progress[str(job.pk)] = known if known and known[:2] == reading else [*reading, now.isoformat()]
     check.progress = progress
 
 

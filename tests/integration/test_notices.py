@@ -26,6 +26,7 @@ from jobs.notices.models import (
     NotificationRule,
 )
 from jobs.notices.sending import send_notice
+from jobs.queries.jobs import running
 from nodes.errors import Invalid
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import NodeEvent
@@ -182,6 +183,33 @@ def test_a_running_job_without_documents_is_told_after_its_limit(hook):
     assert check() == ["A running job processes no document: books"]
     Job.objects.filter(pk=job.pk).update(started_at=timezone.now() - HOUR)
     assert check() == ["A run takes long: books"]
+
+
+def test_rules_with_a_limit_see_jobs_behind_the_first_list(hook):
+    late, *_others = [make_job(f"job-{number:03}") for number in range(60)]
+    Job.objects.update(phase=Phase.ACTIVE, run_no=1, started_at=timezone.now())
+    Job.objects.filter(pk=late.pk).update(started_at=timezone.now() - HOUR)
+    make_rule(webhook_to(hook), topics=["no_documents", "runs_long"], minutes=30)
+    assert check() == ["A run takes long: job-000"]
+
+    state = NotificationCheck.objects.get()
+    run_no, processed, at = state.progress[str(late.pk)]
+    state.progress[str(late.pk)] = [run_no, processed, (dt.datetime.fromisoformat(at) - HOUR).isoformat()]
+    state.save()
+    assert check() == ["A running job processes no document: job-000"]
+
+
+def test_statements_of_a_check_do_not_grow_with_running_jobs(hook, django_assert_max_num_queries, monkeypatch):
+    [make_job(f"job-{number}") for number in range(30)]
+    Job.objects.update(phase=Phase.ACTIVE, run_no=1, started_at=timezone.now())
+    monkeypatch.setattr(running, "_CHUNK", 10)
+
+    with django_assert_max_num_queries(4):
+        jobs = running.read_running_jobs()
+    with django_assert_max_num_queries(3):
+        processed = running.count_processed([job.pk for job in jobs])
+
+    assert len(jobs) == len(processed) == 30
 
 
 # --- Events --------------------------------------------------------------------------------------
