@@ -1,5 +1,7 @@
 """The page of operations on many documents of a job: the filter, the preview, and operations with their progress."""
 
+import datetime as dt
+from collections.abc import Iterable
 from typing import Any, Final
 
 from django.contrib import messages
@@ -14,6 +16,7 @@ from jobs.models import Job
 from jobs.queue.chosen import Operation
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone, Unknown
+from nodes.tasks.models import ArchivedTask
 from nodes.web import formats
 from nodes.web.pages import name_of_who_may, page_for
 
@@ -39,6 +42,7 @@ def operations(request: HttpRequest, job_id: int) -> HttpResponse:
             preview = verbs.preview(asked["operation"], job.pk, filter_, may=_may(request))
         except NotDone as refused:
             problem = str(refused)
+    rows = _rows(BulkOperation.objects.filter(job_id=job.pk)[:_SHOWN])
     context = {
         "job": job,
         "asked": asked,
@@ -47,7 +51,8 @@ def operations(request: HttpRequest, job_id: int) -> HttpResponse:
         "number": formats.number(preview.documents) if preview else "",
         "effect": verbs.EFFECTS[preview.operation] if preview else "",
         "problem": problem,
-        "rows": [_row(one) for one in BulkOperation.objects.filter(job_id=job.pk)[:_SHOWN]],
+        "rows": rows,
+        "refreshes": any(row["is_open"] for row in rows),
     }
     return render(request, "bulk/operations.html", context)
 
@@ -75,6 +80,8 @@ def cancel(request: HttpRequest, job_id: int, operation_id: int) -> HttpResponse
         verbs.cancel(operation_id, may=_may(request), made_by=name)
     except NotDone as refused:
         messages.warning(request, str(refused))
+    else:
+        messages.success(request, _("Operation %(id)d ends after its present chunk.") % {"id": operation_id})
     return redirect("job-bulk", job_id)
 
 
@@ -90,11 +97,21 @@ def _may(request: HttpRequest) -> verbs.May:
     return user.has_perm  # type: ignore[no-any-return]
 
 
-def _row(operation: BulkOperation) -> dict[str, object]:
-    state = verbs.state_of(operation)
+def _rows(operations: Iterable[BulkOperation]) -> list[dict[str, object]]:
+    shown = list(operations)
+    states = verbs.states_of(shown)
+    archived = set(ArchivedTask.objects.filter(pk__in=[one.task for one in shown]).values_list("pk", flat=True))
+    now = read_clock()
+    return [_row(one, states[one.pk], is_archived=one.task in archived, now=now) for one in shown]
+
+
+def _row(operation: BulkOperation, state: str, *, is_archived: bool, now: dt.datetime) -> dict[str, object]:
     filter_ = operation.filter.items()
+    is_open = state in {"waiting", "running"}
     return {
         "id": operation.pk,
+        # The cleaner deletes old tasks from the archive.
+        "task": operation.task if is_open or is_archived else None,
         "operation": operation.operation,
         "filter": "; ".join(
             f"{name}: {', '.join(value) if isinstance(value, list) else value}" for name, value in filter_
@@ -104,7 +121,8 @@ def _row(operation: BulkOperation) -> dict[str, object]:
         "changed": formats.number(operation.changed),
         "shown": formats.number(operation.shown),
         "skipped": formats.number(operation.skipped),
+        "done": min(100, 100 * (operation.changed + operation.skipped) // max(1, operation.shown)),
         "by": operation.created_by,
-        "at": formats.moment(operation.created_at, now=read_clock()),
-        "is_open": state in {"waiting", "running"},
+        "at": formats.moment(operation.created_at, now=now),
+        "is_open": is_open,
     }

@@ -148,12 +148,25 @@ def cancel(operation: int, *, may: May, made_by: str) -> BulkOperation:
 
 def state_of(operation: BulkOperation) -> str:
     """Return the state of an operation."""
-    if operation.ended_at is not None:
-        return "done"
-    task = Task.objects.filter(pk=operation.task).first()
-    if task is None:
-        return "ended early"
-    return "running" if task.started_at is not None else "waiting"
+    return states_of([operation])[operation.pk]
+
+
+def states_of(operations: Sequence[BulkOperation]) -> dict[int, str]:
+    """Return the states of operations by their numbers, in one statement."""
+    tasks = dict(
+        Task.objects.filter(pk__in=[one.task for one in operations if one.ended_at is None]).values_list(
+            "pk", "started_at"
+        )
+    )
+
+    def state(operation: BulkOperation) -> str:
+        if operation.ended_at is not None:
+            return "done"
+        if operation.task not in tasks:
+            return "ended early"
+        return "waiting" if tasks[operation.task] is None else "running"
+
+    return {one.pk: state(one) for one in operations}
 
 
 def choice_of(job_id: int, stored: dict[str, Any]) -> Choice:

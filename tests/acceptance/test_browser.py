@@ -22,6 +22,10 @@ TASKS = (
     *("/tasks/", "/tasks/scheduled/", "/tasks/archived/?why=done", "/tasks/templates/", "/tasks/workers/"),
     *("/tasks/run/", "/tasks/run/?kind=sleep", "/tasks/templates/new/?kind=clean_archive"),
 )
+SLOW_WORK = (
+    *("/exports/", "/exports/new/?what=documents", "/retention/", "/notifications/", "/notifications/mailings/new/"),
+    *("/notifications/channels/new/email/", "/notifications/rules/new/"),
+)
 REPORTS = ("/reports/history/", "/reports/activity/", "/reports/results/", "/reports/documents/", "/reports/queue/")
 
 _QUIET = (
@@ -173,7 +177,9 @@ def test_every_page_is_whole_on_a_phone_in_the_dark_and_without_scripts(browser,
             "/nodes/",
             "/settings/",
             "/search/?q=hostile",
+            f"/jobs/{job_id(database)}/bulk/?operation=retry",
             *TASKS,
+            *SLOW_WORK,
             *REPORTS,
         ):
             page.goto(address)
@@ -195,6 +201,8 @@ def test_markup_of_a_site_has_no_effect_on_our_pages(browser, web, machine):
             f"/documents/{job_id(database)}/{key}/",
             "/search/?q=hostile",
             f"/jobs/{job_id(database)}/",
+            f"/jobs/{job_id(database)}/bulk/",
+            "/exports/",
             "/reports/history/",
             "/reports/results/?identifier_class=(.*)",
             "/reports/documents/",
@@ -292,8 +300,10 @@ def test_every_control_is_reached_by_keys_and_shows_its_focus(browser, web, mach
             "/hosts/denied/",
             "/documents/",
             "/cluster/",
+            f"/jobs/{job_id(database)}/bulk/?operation=retry",
             "/reports/history/",
             *TASKS,
+            *SLOW_WORK,
             "/admin/",
             "/admin/jobs/queueitem/",
             "/admin/jobs/job/",
@@ -400,7 +410,9 @@ def _fill():
     from django.db import connection
     from django.utils import timezone
 
+    from jobs.bulk.models import BulkOperation
     from jobs.connectors.repository.base import hash_of
+    from jobs.exports.models import Export
     from jobs.models import Activity, Job, OutputConnection, QueueItem, RepositoryConnection, Seed
     from tests.support.factories import make_lane
 
@@ -417,6 +429,11 @@ def _fill():
         )
         Activity.objects.create(
             started_at=timezone.now(), repository_id=repository.pk, activity="fetch", entity=url, result_code="200"
+        )
+        filter_ = {"identifier": url * 2}
+        Export.objects.create(task=1_000_000, what="documents", format="csv", filter=filter_, created_by=HOSTILE)
+        BulkOperation.objects.create(
+            task=1_000_001, operation="retry", job_id=job.pk, filter={"pattern": url * 2}, shown=1, created_by=HOSTILE
         )
         with connection.cursor() as cursor:
             cursor.execute(

@@ -339,10 +339,42 @@ def test_an_operation_is_shown_confirmed_and_cancelled_by_api(crawl):
 def test_a_command_shows_documents_and_changes_nothing(crawl, capsys):
     call_command("bulk", "retry", crawl.job.name, "--code", "500")
 
-    assert "retry: 1 documents" in capsys.readouterr().out
+    assert "retry: 1 document of" in capsys.readouterr().out
     assert not BulkOperation.objects.exists()
     with pytest.raises(CommandError):
         call_command("bulk", "retry", "no such job")
+
+
+def test_commands_list_and_cancel_an_operation(crawl, capsys):
+    operation = begin("retry", crawl.job.pk)
+
+    call_command("bulk", "list")
+    call_command("bulk", "cancel", str(operation.pk))
+
+    waiting = f"{operation.pk}: retry of {crawl.job.name}, waiting, changed 0 and skipped 0 of 2, task {operation.task}"
+    assert capsys.readouterr().out.splitlines() == [waiting, f"Operation {operation.pk} ends after its present chunk."]
+    assert verbs.state_of(operation) == "ended early"
+    with pytest.raises(CommandError) as ended:
+        call_command("bulk", "cancel", str(operation.pk))
+    with pytest.raises(CommandError) as unknown:
+        call_command("bulk", "cancel", "999")
+    assert (ended.value.returncode, unknown.value.returncode) == (1, 2)
+
+
+def test_a_page_shows_the_progress_of_an_operation_and_links_its_task(crawl, django_assert_max_num_queries):
+    begun = [begin("retry", crawl.job.pk) for _ in range(5)]
+    BulkOperation.objects.filter(pk=begun[0].pk).update(changed=1)
+    viewer = client_of(OPERATOR)
+
+    with django_assert_max_num_queries(12):
+        page = viewer.get(f"/jobs/{crawl.job.pk}/bulk/")
+
+    assert [row["done"] for row in page.context["rows"]] == [0, 0, 0, 0, 50]
+    assert f'href="/tasks/{begun[0].task}/"' in page.content.decode()
+    viewer.post(f"/jobs/{crawl.job.pk}/bulk/{begun[0].pk}/cancel/")
+    Task.objects.all().delete()
+    ended = viewer.get(f"/jobs/{crawl.job.pk}/bulk/").context["rows"]
+    assert [row["task"] for row in ended] == [None] * 4 + [begun[0].task]
 
 
 def test_an_operation_is_shown_and_confirmed_on_pages(crawl):

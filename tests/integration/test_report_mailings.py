@@ -4,6 +4,8 @@ import datetime as dt
 import json
 
 import pytest
+from django.core.management import CommandError, call_command
+from django.db import connections
 from django.utils import timezone
 
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR
@@ -144,6 +146,73 @@ def test_a_channel_with_a_mailing_cannot_be_deleted(channel):
 
     assert answer.status_code == 409
     assert "weekly" in answer.json()["detail"]
+
+
+def test_a_mailing_is_stored_changed_and_removed_on_its_pages(channel):
+    administrator = client_of(ADMINISTRATOR)
+    facts = {"name": "weekly", "report": "results", "hours": "168", "channel": str(channel.pk), "filter": '{"job": 1}'}
+    facts |= {"recipients": "a@a.example\nb@a.example\n", "cron": "0 7 * * 1", "time_zone": "Europe/Berlin"}
+
+    made = administrator.post("/notifications/mailings/new/", facts, format="multipart")
+    again = administrator.post("/notifications/mailings/new/", facts, format="multipart")
+
+    mailing = ReportMailing.objects.get()
+    assert made.status_code == 302
+    assert again.context["form"].errors.keys() == {"name"}
+    assert (mailing.filter, mailing.hours, mailing.as_html) == ({"job": 1}, 168, False)
+    assert mailing.recipients == ["a@a.example", "b@a.example"]
+    assert TaskTemplate.objects.get(urn="report-weekly").schedule == MONDAY
+    form = administrator.get(f"/notifications/mailings/{mailing.pk}/").context["form"]
+    assert (form["cron"].value(), form["recipients"].value()) == ("0 7 * * 1", "a@a.example\nb@a.example")
+
+    changed = {**facts, "name": "other", "cron": "", "time_zone": "", "every_minutes": "60"}
+    administrator.post(f"/notifications/mailings/{mailing.pk}/", changed, format="multipart")
+    assert TaskTemplate.objects.get(urn="report-weekly").schedule == {"every_minutes": 60}
+    assert ReportMailing.objects.get().name == "weekly"
+
+    administrator.post(f"/notifications/mailings/{mailing.pk}/remove/")
+    assert not ReportMailing.objects.exists()
+    assert not TaskTemplate.objects.filter(urn="report-weekly").exists()
+
+
+@pytest.mark.parametrize(
+    ("facts", "field"),
+    [
+        ({"cron": "never"}, "cron"),
+        ({"cron": ""}, "cron"),
+        ({"time_zone": "Mars"}, "time_zone"),
+        ({"filter": "{"}, "filter"),
+        ({"filter": '{"age": 1}'}, "filter"),
+        ({"hours": "0"}, "hours"),
+        ({"recipients": "nobody"}, "recipients"),
+        ({"channel": "999"}, "channel"),
+        ({"name": "a b"}, "name"),
+    ],
+)
+def test_an_invalid_mailing_is_named_at_its_field(channel, facts, field):
+    usual = {"name": "weekly", "report": "results", "hours": "24", "channel": str(channel.pk), "cron": "0 7 * * 1"}
+
+    answer = client_of(ADMINISTRATOR).post("/notifications/mailings/new/", {**usual, **facts}, format="multipart")
+
+    assert answer.context["form"].errors.keys() == {field}
+    assert not ReportMailing.objects.exists()
+
+
+def test_a_command_stores_and_replaces_a_mailing(channel, monkeypatch):
+    # A failed command would end the transaction of the test.
+    monkeypatch.setattr(connections["default"], "close", lambda: None)
+    words = ["notification", "put-mailing", "weekly", "--report", "results", "--channel", "mail"]
+
+    call_command(*words, "--cron", "0 7 * * 1", "--time-zone", "Europe/Berlin", "--recipient", "a@a.example")
+    call_command(*words, "--every-minutes", "60", "--only-text", "--no-csv", "--filter", '{"job": 1}')
+
+    mailing = ReportMailing.objects.get()
+    assert (mailing.recipients, mailing.as_html, mailing.attaches_csv, mailing.filter) == ([], False, False, {"job": 1})
+    assert TaskTemplate.objects.get(urn="report-weekly").schedule == {"every_minutes": 60}
+    for wrong in (["--cron", "never"], ["--filter", "{"], ["--every-minutes", "5", "--hours", "0"]):
+        with pytest.raises(CommandError) as refused:
+            call_command(*words, *wrong)
+        assert refused.value.returncode == 2
 
 
 def test_an_operator_sends_a_mailing_now_and_changes_none(channel):

@@ -4,8 +4,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from jobs.bulk import urls as of_bulk
+from jobs.exports import urls as of_exports
 from jobs.models import OutputConnection, RepositoryConnection, ThrottlePolicy
 from jobs.notices.pages import urls as of_notifications
+from jobs.retention import urls as of_retention
 from jobs.ui import urls as of_the_crawl
 from jobs.verbs.control import VERBS
 from nodes.distributed.pages import urls as of_distributed_jobs
@@ -21,6 +24,9 @@ PAGES = [
     *of_distributed_jobs.urlpatterns,
     *of_tasks.urlpatterns,
     *of_notifications.urlpatterns,
+    *of_bulk.urlpatterns,
+    *of_exports.urlpatterns,
+    *of_retention.urlpatterns,
 ]
 # Operations of the API that make the same change as a page, by page.
 CHANGES = {
@@ -30,10 +36,15 @@ CHANGES = {
     "deleted-job-restore": "deleted_jobs_restore",
     "distributed-rebalance": "distributed_jobs_rebalance",
     "distributed-switch": "distributed_jobs_switch",
+    "export-cancel": "exports_cancel",
+    "export-delete": "exports_destroy",
+    "export-new": "exports_create",
     "host-end-back-off": "hosts_end_back_off",
     "host-release": "hosts_release",
     "host-stop": "hosts_stop",
     "hosts-denied": "deny_list_add",
+    "job-bulk-cancel": "bulk_cancel",
+    "job-bulk-start": "bulk_create",
     "job-chain-add": "job_chains_create",
     "job-chain-remove": "job_chains_destroy",
     "job-restore": "jobs_restore",
@@ -41,9 +52,13 @@ CHANGES = {
     "notification-channel": "notification_channels_partial_update",
     "notification-channel-act": "notification_channels_mute",
     "notification-channel-new": "notification_channels_create",
+    "notification-mailing": "report_mailings_create",
+    "notification-mailing-new": "report_mailings_create",
+    "notification-mailing-remove": "report_mailings_destroy",
     "notification-rule": "notification_rules_partial_update",
     "notification-rule-act": "notification_rules_mute",
     "notification-rule-new": "notification_rules_create",
+    "retention-clean": "retention_clean",
     "settings": "settings_update",
     "task-cancel": "tasks_cancel",
     "task-reschedule": "archived_tasks_reschedule",
@@ -60,9 +75,12 @@ LEAST_READER = {
     "coordination-tree": ADMINISTRATOR,
     "distributed-rebalance": ADMINISTRATOR,
     "drills": ADMINISTRATOR,
+    "export-new": OPERATOR,
     "host-stop": OPERATOR,
     "notification-channel": ADMINISTRATOR,
     "notification-channel-new": ADMINISTRATOR,
+    "notification-mailing": ADMINISTRATOR,
+    "notification-mailing-new": ADMINISTRATOR,
     "notification-rule": ADMINISTRATOR,
     "notification-rule-new": ADMINISTRATOR,
     "task-run": OPERATOR,
@@ -77,6 +95,8 @@ ONLY_CHANGE = {
     *("job-restore", "job-send-back", "job-transition", "job-chain-add", "job-chain-remove"),
     *("notification-channel-act", "notification-rule-act"),
     *("task-cancel", "task-reschedule", "task-template-remove"),
+    *("export-cancel", "export-delete", "job-bulk-cancel", "job-bulk-start", "notification-mailing-remove"),
+    "retention-clean",
 }
 # Each user may log out.
 FOR_EVERY_USER = {"logout"}
@@ -115,11 +135,16 @@ def address(name, world):
         "task_id": world.task.pk,
         "template_id": world.template.pk,
         # None of these exists: users who may use them get a 404.
-        **dict.fromkeys(("chain_id", "channel_id", "rule_id"), 1),
+        **dict.fromkeys(("chain_id", "channel_id", "rule_id", "mailing_id"), 1),
+        "export_id": world.export.pk,
+        "operation_id": world.bulk.pk,
+        "subject": "nodes",
         "kind": "email",
     }
     (pattern,) = (known for known in PAGES if known.name == name)
-    return reverse(name, kwargs={name: values[name] for name in pattern.pattern.converters})
+    # The addresses of operations on documents are included below that of their job.
+    needed = {*pattern.pattern.converters, *(["job_id"] if name.startswith("job-bulk") else [])}
+    return reverse(name, kwargs={name: values[name] for name in needed})
 
 
 def assert_open_from(least, ask):

@@ -64,8 +64,11 @@ COMMANDS = {
     "notification_rules_destroy": lambda world: ["notification", "delete-rule", "a"],
     "notification_rules_mute": lambda world: ["notification", "mute-rule", "a", "5"],
     "notification_rules_partial_update": lambda world: ["notification", "change-rule", "a", "--remind-after", "5"],
+    "report_mailings_create": lambda world: [
+        *("notification", "put-mailing", "b", "--report", "queue", "--channel", "a", "--cron", "0 7 * * 1")
+    ],
     "report_mailings_destroy": lambda world: ["notification", "remove-mailing", "a"],
-    "bulk_cancel": lambda world: ["task", "cancel", str(world.bulk.task)],
+    "bulk_cancel": lambda world: ["bulk", "cancel", str(world.bulk.pk)],
     "exports_cancel": lambda world: ["export", "cancel", str(world.export.pk)],
     "exports_create": lambda world: ["export", "run", "documents"],
     "exports_destroy": lambda world: ["export", "delete", str(world.export.pk)],
@@ -93,7 +96,6 @@ CONFIGURATION = {
     "seeds_append_urls",
     "seeds_replace_urls",
     "task_templates_create",
-    "report_mailings_create",
 }
 # The command waits for the end of its task (tests/integration/test_bulk.py).
 WAITING = {"bulk_create"}

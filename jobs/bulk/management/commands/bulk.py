@@ -1,4 +1,4 @@
-"""`manage.py bulk OPERATION JOB`: show the documents of a filter, and change them by a background task."""
+"""`manage.py bulk`: show the documents of a filter, change them by a background task, list and cancel operations."""
 
 import argparse
 import getpass
@@ -8,12 +8,14 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.bulk import verbs
+from jobs.bulk.models import BulkOperation
 from jobs.models import Job
 from jobs.queue.chosen import Operation
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.management.database import check_database
 
 _LOOK: Final = 0.2
+_LISTED: Final = 20
 
 
 class Command(BaseCommand):
@@ -22,8 +24,15 @@ class Command(BaseCommand):
     help = "Retry, re-read, drop or forget documents of a job by a filter. Without --yes, only show them."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        effects = "; ".join(f"{name}: {effect}" for name, effect in verbs.EFFECTS.items())
-        parser.add_argument("operation", choices=[*Operation], help=effects)
+        add = parser.add_subparsers(dest="verb", required=True).add_parser
+        for operation in Operation:
+            self._add_filter(add(operation.value, help=verbs.EFFECTS[operation]))
+        add("list", help=f"list the last {_LISTED} operations with their progress")
+        cancel = add("cancel", help="end an operation after its present chunk; its changes stay")
+        cancel.add_argument("operation", type=int, help="number of the operation")
+
+    @staticmethod
+    def _add_filter(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("job", help="name of the job")
         parser.add_argument("--host", default="", help="only of this host")
         parser.add_argument("--code", action="append", default=[], help="only with this result code; repeatable")
@@ -33,24 +42,15 @@ class Command(BaseCommand):
         )
         parser.add_argument("--yes", action="store_true", help="change the documents, and wait for the end")
 
-    def handle(self, *_args: Any, operation: str, job: str, yes: bool, **given: Any) -> None:
+    def handle(self, *_args: Any, verb: str, **given: Any) -> None:
         check_database()
-        found = Job.objects.filter(name=job).first()
-        if found is None:
-            raise CommandError(f"No job has the name {job!r}.", returncode=2)
-        filter_ = {
-            "host": given["host"],
-            "codes": given["code"],
-            "pattern": given["pattern"],
-            "fetched_before": given["fetched_before"],
-        }
         try:
-            shown = verbs.preview(operation, found.pk, filter_, may=_may)
-            self.stdout.write(f"{operation}: {shown.documents:,} documents of {job}.")
-            for example in shown.examples:
-                self.stdout.write(f"  {example.identifier} {example.result} {example.result_code}".rstrip())
-            if yes:
-                self._carry_out(shown)
+            if verb == "list":
+                self._list()
+            elif verb == "cancel":
+                self._cancel(given["operation"])
+            else:
+                self._show_or_change(verb, given)
         except Invalid as invalid:
             raise CommandError(invalid.by_field, returncode=2) from invalid
         except Unknown as unknown:
@@ -58,15 +58,48 @@ class Command(BaseCommand):
         except Refused as refused:
             raise CommandError(str(refused), returncode=1) from refused
 
+    def _list(self) -> None:
+        shown = list(BulkOperation.objects.all()[:_LISTED])
+        states, names = verbs.states_of(shown), Job.objects.in_bulk({one.job_id for one in shown})
+        for one in shown:
+            job = names[one.job_id].name if one.job_id in names else f"job {one.job_id}, which was deleted"
+            progress = f"changed {one.changed:,} and skipped {one.skipped:,} of {one.shown:,}"
+            self.stdout.write(f"{one.pk}: {one.operation} of {job}, {states[one.pk]}, {progress}, task {one.task}")
+
+    def _cancel(self, operation: int) -> None:
+        verbs.cancel(operation, may=_may, made_by=getpass.getuser())
+        self.stdout.write(f"Operation {operation} ends after its present chunk.")
+
+    def _show_or_change(self, operation: str, given: dict[str, Any]) -> None:
+        job = Job.objects.filter(name=given["job"]).first()
+        if job is None:
+            raise CommandError(f"No job has the name {given['job']!r}.", returncode=2)
+        filter_ = {
+            "host": given["host"],
+            "codes": given["code"],
+            "pattern": given["pattern"],
+            "fetched_before": given["fetched_before"],
+        }
+        shown = verbs.preview(operation, job.pk, filter_, may=_may)
+        self.stdout.write(f"{operation}: {_documents(shown.documents)} of {job.name}.")
+        for example in shown.examples:
+            self.stdout.write(f"  {example.identifier} {example.result} {example.result_code}".rstrip())
+        if given["yes"]:
+            self._carry_out(shown)
+
     def _carry_out(self, shown: verbs.Preview) -> None:
         made = verbs.start(shown.token, may=_may, made_by=getpass.getuser())
-        self.stdout.write(f"Task {made.task} is scheduled.")
+        self.stdout.write(f"Operation {made.pk} is scheduled as task {made.task}.")
         while (state := verbs.state_of(made)) in {"waiting", "running"}:
             time.sleep(_LOOK)
             made.refresh_from_db()
-        self.stdout.write(f"Changed {made.changed:,} documents, skipped {made.skipped:,} claimed ones.")
+        self.stdout.write(f"Changed {_documents(made.changed)}, skipped {made.skipped:,} claimed ones.")
         if state != "done":
             raise CommandError(f"The operation ended early; `task show {made.task}` has the reason.", returncode=1)
+
+
+def _documents(number: int) -> str:
+    return f"{number:,} document" if number == 1 else f"{number:,} documents"
 
 
 def _may(_permission: str) -> bool:

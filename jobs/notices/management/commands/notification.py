@@ -34,6 +34,7 @@ class Command(BaseCommand):
         for verb, said in (("test", "send a test message"), ("delete-channel", "delete a channel")):
             add(verb, help=said).add_argument("name", help="name of the channel")
         add("mailings", help="list the scheduled reports")
+        self._add_mailing(add("put-mailing", help="store a scheduled report, or replace the one of this name"))
         add("remove-mailing", help="remove a scheduled report").add_argument("name", help="name of the report")
         add("delete-rule", help="delete a rule").add_argument("name", help="name of the rule")
         for noun in ("channel", "rule"):
@@ -57,6 +58,20 @@ class Command(BaseCommand):
             rule.add_argument("--job", help="name of a job: only this one")
             rule.add_argument("--minutes", type=int, help="limit of no_documents and runs_long")
             rule.add_argument("--remind-after", type=int, help="minutes until a reminder")
+
+    @staticmethod
+    def _add_mailing(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("name", help="name of the scheduled report")
+        parser.add_argument("--report", required=True, choices=tuple(mailings.REPORTS), help="report to send")
+        parser.add_argument("--channel", required=True, help="name of a channel of the kind email")
+        parser.add_argument("--cron", help="cron expression, such as '0 7 * * 1'")
+        parser.add_argument("--time-zone", help="time zone of the cron expression (default: UTC)")
+        parser.add_argument("--every-minutes", type=int, help="minutes between two mails, instead of --cron")
+        parser.add_argument("--filter", default="{}", help="parameters of the report, as a JSON object")
+        parser.add_argument("--hours", type=int, default=24, help="hours before the mail (default: %(default)s)")
+        parser.add_argument("--recipient", action="append", default=[], help="address; repeatable")
+        parser.add_argument("--only-text", action="store_true", help="send no HTML")
+        parser.add_argument("--no-csv", action="store_true", help="attach no file")
 
     def handle(self, *_args: Any, verb: str, **given: Any) -> None:
         check_database()
@@ -91,6 +106,28 @@ class Command(BaseCommand):
         for message in NotificationMessage.objects.select_related("channel")[: max(0, given["limit"])]:
             said = f" ({message.answer})" if message.answer else ""
             yield f"{message.at:%Y-%m-%d %H:%M:%S}Z {message.channel.name} {message.state}: {message.subject}{said}"
+
+    @staticmethod
+    def _put_mailing(given: dict[str, Any]) -> Iterator[str]:
+        try:
+            filter_ = json.loads(given["filter"])
+        except ValueError as error:
+            raise CommandError(f"The filter is no JSON: {error}", returncode=2) from error
+        schedule = {name: given[name] for name in ("cron", "time_zone", "every_minutes") if given[name] is not None}
+        mailings.put_mailing(
+            name=given["name"],
+            report=given["report"],
+            channel=_find(NotificationChannel, given["channel"]).pk,
+            schedule=schedule,
+            filter=filter_,
+            hours=given["hours"],
+            recipients=given["recipient"],
+            as_html=not given["only_text"],
+            attaches_csv=not given["no_csv"],
+            made_by=getpass.getuser(),
+        )
+        yield f"The report {given['name']} is stored. Send it now:"
+        yield f"crawlctl task run mail_report --argument mailing={given['name']}"
 
     @staticmethod
     def _mailings(_given: dict[str, Any]) -> Iterator[str]:
