@@ -1,0 +1,1 @@
+"""Archives of raw exchanges: their records, the formats WARC and BARC, and the files of one machine. No database."""

@@ -1,0 +1,314 @@
+"""
+BARC files, the archive format of iudex.
+
+A record has a header of 36 bytes, three blocks of header lines (metadata, request, response), the body and a line
+break:
+
+    BARC1 LLLLLLLL TM MMMM QQQQ RRRR CRLF CRLF
+
+L is the length of the record behind this header, T its type (R replaced or never completed, H content, D delete),
+M its mode (C compressed with gzip, P plain), and the last three numbers are the lengths of the blocks before
+compression. All numbers are hexadecimal. A record is written with the type R and length 0, and its header is rewritten
+last, so readers see complete records only.
+"""
+
+import datetime as dt
+import os
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from jobs.archive.records import (
+    Archived,
+    BadArchive,
+    Original,
+    RecordKind,
+    digest_of,
+    parse_head,
+    status_of,
+)
+
+HEADER_BYTES: Final = 36
+_HEADER: Final = re.compile(
+    rb"BARC1 ([0-9A-Fa-f]{8}) ([RHD])([CP]) ([0-9A-Fa-f]{4}) ([0-9A-Fa-f]{4}) ([0-9A-Fa-f]{4})\r\n\r\n"
+)
+_MOST_BLOCK: Final = 0xFFFF
+_LEVEL: Final = 3
+_GZIP: Final = 31
+_GONE: Final = frozenset({404, 410})
+# A decompressed record may be as large as the largest body that a crawl keeps, and no larger.
+_MOST_RECORD: Final = 1 << 30
+
+Lines = Sequence[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class BarcRecord:
+    """One record: its type, its mode, its three blocks of lines, and its body."""
+
+    type: str = "H"
+    mode: str = "C"
+    meta: Lines = ()
+    request: Lines = ()
+    response: Lines = ()
+    body: bytes = b""
+    offset: int = 0
+    # Bytes of the record with its header.
+    length: int = HEADER_BYTES
+
+
+def write(file: IO[bytes], record: BarcRecord) -> tuple[int, int]:
+    """Append a record to an unbuffered file. Return its offset and its length with its header."""
+    offset = file.seek(0, os.SEEK_END)
+    blocks = [_block(lines) for lines in (record.meta, record.request, record.response)]
+    content = b"".join((*blocks, record.body))
+    if content and record.mode == "C":
+        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
+        content = packer.compress(content) + packer.flush()
+    if content:
+        content += b"\r\n"
+    lengths = [len(block) for block in blocks]
+    _write_whole(file, _header(0, "R", record.mode, [0, 0, 0]) + content)
+    file.seek(offset)
+    _write_whole(file, _header(len(content), record.type, record.mode, lengths))
+    file.seek(0, os.SEEK_END)
+    return offset, HEADER_BYTES + len(content)
+
+
+def mark_replaced(file: IO[bytes], offset: int) -> None:
+    """Change the type of the record at an offset to R."""
+    file.seek(offset)
+    _parse_header(file.read(HEADER_BYTES), offset)
+    file.seek(offset + 15)
+    _write_whole(file, b"R")
+    file.seek(0, os.SEEK_END)
+
+
+def read(file: IO[bytes], offset: int) -> BarcRecord:
+    """
+    Return the record at an offset.
+
+    Raises:
+        BadArchive: no complete record begins there.
+    """
+    file.seek(offset)
+    size, kind, mode, lengths = _parse_header(file.read(HEADER_BYTES), offset)
+    content = file.read(size)
+    if len(content) < size or (size and not content.endswith(b"\r\n")):
+        raise BadArchive(f"the record at offset {offset} ends early")
+    content = content[:-2]
+    if content and mode == "C":
+        unpacker = zlib.decompressobj(_GZIP)
+        try:
+            content = unpacker.decompress(content, _MOST_RECORD)
+        except zlib.error as error:
+            raise BadArchive(f"the record at offset {offset} is damaged: {error}") from error
+        if not unpacker.eof:
+            raise BadArchive(f"the record at offset {offset} is damaged or too large")
+    if sum(lengths) > len(content):
+        raise BadArchive(f"the record at offset {offset} has longer blocks than content")
+    blocks, at = [], 0
+    for length in lengths:
+        blocks.append(parse_head(b"\n" + content[at : at + length])[1])
+        at += length
+    meta, request, response = blocks
+    return BarcRecord(kind, mode, meta, request, response, content[at:], offset, HEADER_BYTES + size)
+
+
+def read_records(file: IO[bytes]) -> Iterator[BarcRecord]:
+    """
+    Yield all complete records, also replaced ones. A record that is still being written ends the file.
+
+    Raises:
+        BadArchive: a record is damaged.
+    """
+    offset, end = 0, file.seek(0, os.SEEK_END)
+    while offset + HEADER_BYTES <= end:
+        file.seek(offset)
+        size, kind, _, _ = _parse_header(file.read(HEADER_BYTES), offset)
+        if kind == "R" and size == 0 and offset + HEADER_BYTES < end and not _is_header_at(file, offset + HEADER_BYTES):
+            return
+        record = read(file, offset)
+        yield record
+        offset += record.length
+
+
+def whole_length(path: Path, *, after: int = 0) -> int:
+    """Return the end of the last complete record, looking from the end of one at `after`."""
+    offset, end = after, path.stat().st_size
+    with path.open("rb") as file:
+        while offset + HEADER_BYTES <= end:
+            file.seek(offset)
+            try:
+                size, kind, _, _ = _parse_header(file.read(HEADER_BYTES), offset)
+            except BadArchive:
+                break
+            if (kind == "R" and size == 0) or offset + HEADER_BYTES + size > end:
+                break
+            offset += HEADER_BYTES + size
+    return offset
+
+
+def of_archived(given: Archived, *, mode: str = "C") -> BarcRecord:
+    """Return the record of an exchange. An answer that the document no longer exists has the type D."""
+    line, headers = parse_head(given.response_head)
+    request_line, request = parse_head(given.request_head)
+    meta = [
+        ("url", given.url),
+        ("date", _date(given.date)),
+        ("status-line", line.decode("latin-1")),
+        ("request-line", request_line.decode("latin-1")),
+        ("kind", given.kind.value),
+        ("payload-digest", given.digest),
+        ("truncated", given.truncated),
+        ("ip-address", given.address),
+        ("refers-to-url", given.original.url if given.original else ""),
+        ("refers-to-date", _date(given.original.date) if given.original else ""),
+        *((f"fact-{name}", value) for name, value in given.facts),
+    ]
+    return BarcRecord(
+        type="D" if given.status in _GONE else "H",
+        mode=mode,
+        meta=[(name.encode(), _one_line(value)) for name, value in meta if value],
+        request=request,
+        response=headers,
+        body=b"" if given.kind.is_revisit else given.body,
+    )
+
+
+def to_archived(record: BarcRecord) -> Archived:
+    """
+    Return the exchange of a record. Files of other programs may lack metadata.
+
+    Raises:
+        BadArchive: the record has no address.
+    """
+    meta = {name.decode(errors="replace").lower(): value.decode(errors="replace") for name, value in record.meta}
+    if "url" not in meta:
+        raise BadArchive(f"the record at offset {record.offset} has no url")
+    line = meta.get("status-line", "").encode("latin-1", errors="replace")
+    if not line:
+        line = f"HTTP/1.1 {meta.get('status', '200')}".encode("latin-1", errors="replace")
+    request_line = meta.get("request-line", "").encode("latin-1", errors="replace")
+    kind = RecordKind(meta["kind"]) if meta.get("kind") in set(RecordKind) else RecordKind.RESPONSE
+    original = None
+    if "refers-to-url" in meta:
+        original = Original(meta["refers-to-url"], _moment(meta.get("refers-to-date", "")))
+    return Archived(
+        url=meta["url"],
+        date=_moment(meta.get("date", "")),
+        kind=kind,
+        status=status_of(line),
+        request_head=_head(request_line, record.request) if request_line else b"",
+        response_head=_head(line, record.response),
+        body=record.body,
+        digest=meta.get("payload-digest") or digest_of(record.body),
+        truncated=meta.get("truncated", ""),
+        original=original,
+        address=meta.get("ip-address", ""),
+        facts=[
+            (name[5:].decode(errors="replace"), value.decode(errors="replace"))
+            for name, value in record.meta
+            if name.startswith(b"fact-")
+        ],
+        offset=record.offset,
+        length=record.length,
+    )
+
+
+def read_all(path: Path) -> Iterator[Archived]:
+    """
+    Yield the exchanges of a file in its order, without replaced records.
+
+    Raises:
+        BadArchive: a record is damaged.
+    """
+    with path.open("rb") as file:
+        try:
+            for record in read_records(file):
+                if record.type != "R" and record.meta:
+                    yield to_archived(record)
+        except BadArchive as error:
+            raise BadArchive(f"{path}: {error}") from error
+
+
+def read_at(path: Path, offset: int) -> Archived:
+    """
+    Return the exchange at an offset.
+
+    Raises:
+        BadArchive: no complete record begins there.
+    """
+    with path.open("rb") as file:
+        try:
+            return to_archived(read(file, offset))
+        except BadArchive as error:
+            raise BadArchive(f"{path}: {error}") from error
+
+
+def _header(size: int, kind: str, mode: str, lengths: Sequence[int]) -> bytes:
+    meta, request, response = lengths
+    return f"BARC1 {size:08x} {kind}{mode} {meta:04x} {request:04x} {response:04x}\r\n\r\n".encode()
+
+
+def _parse_header(header: bytes, offset: int) -> tuple[int, str, str, list[int]]:
+    found = _HEADER.fullmatch(header)
+    if found is None:
+        raise BadArchive(f"no record begins at offset {offset}")
+    size, kind, mode, *lengths = found.groups()
+    return int(size, 16), kind.decode(), mode.decode(), [int(length, 16) for length in lengths]
+
+
+def _is_header_at(file: IO[bytes], offset: int) -> bool:
+    file.seek(offset)
+    return _HEADER.fullmatch(file.read(HEADER_BYTES)) is not None
+
+
+def _block(lines: Lines) -> bytes:
+    """Return a block of lines; the last lines are left out if it would be longer than a length can say."""
+    if not lines:
+        return b""
+    block = b""
+    for name, value in lines:
+        line = b"%s: %s\r\n" % (_utf8(name), _utf8(value))
+        if len(block) + len(line) + 2 <= _MOST_BLOCK:
+            block += line
+    return block + b"\r\n"
+
+
+def _utf8(text: bytes) -> bytes:
+    """Return the bytes of a header as UTF-8. Bytes that are not UTF-8 are read as Latin-1."""
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return text.decode("latin-1").encode()
+    return text
+
+
+def _one_line(text: str) -> bytes:
+    return " ".join(text.split()).encode(errors="replace")
+
+
+def _head(line: bytes, headers: Lines) -> bytes:
+    return b"\r\n".join([line, *(b": ".join(header) for header in headers), b"", b""])
+
+
+def _write_whole(file: IO[bytes], data: bytes) -> None:
+    """Write all bytes: an unbuffered file may take only a part of them."""
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]
+
+
+def _date(moment: dt.datetime) -> str:
+    return moment.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _moment(text: str) -> dt.datetime:
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError:
+        return dt.datetime.fromtimestamp(0, dt.UTC)

@@ -1,0 +1,267 @@
+"""
+WARC 1.1 files with one gzip member per record.
+
+This module writes records itself, because warcio takes several times as long for each (decision 0074). warcio reads
+them, so every file that it can read is a source.
+"""
+
+import datetime as dt
+import io
+import uuid
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any, Final
+
+from warcio.archiveiterator import ArchiveIterator
+from warcio.bufferedreaders import ChunkedDataException, ChunkedDataReader
+from warcio.exceptions import ArchiveLoadFailed
+
+from jobs.archive.records import (
+    Archived,
+    BadArchive,
+    Original,
+    RecordKind,
+    digest_of,
+    parse_head,
+    status_of,
+)
+
+# Compression level: level 9 takes twice as long and saves 3 % of the bytes.
+_LEVEL: Final = 3
+# Parameter of zlib for a gzip member with the largest window.
+_GZIP: Final = 31
+# Bytes of a record without a body, for which a small window is enough. It costs less to set up.
+_SMALL: Final = 2000
+_SMALL_WINDOW: Final = 16 + 11
+_SMALL_MEMORY: Final = 4
+_PROFILE: Final = "http://netpreserve.org/warc/1.1/revisit/"
+_PROFILES: Final = {
+    RecordKind.SAME_PAYLOAD: "identical-payload-digest",
+    RecordKind.NOT_MODIFIED: "server-not-modified",
+}
+_PIECE: Final = 1 << 20
+
+_Fields = Sequence[tuple[str, str]]
+
+
+def encode_info(*, software: str, date: dt.datetime, facts: _Fields = ()) -> bytes:
+    """Return the warcinfo record that begins a file."""
+    block = "".join(
+        f"{name}: {value}\r\n"
+        for name, value in [
+            ("software", software),
+            ("format", "WARC File Format 1.1"),
+            ("conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"),
+            *facts,
+        ]
+    ).encode()
+    return _record("warcinfo", _id(), date, block, [("Content-Type", "application/warc-fields")])
+
+
+def encode(given: Archived) -> list[bytes]:
+    """Return the records of an exchange: the response or the revisit, then the request, then the metadata."""
+    main = _id()
+    fields = [
+        ("WARC-Target-URI", _uri(given.url)),
+        ("Content-Type", "application/http; msgtype=response"),
+        ("WARC-Payload-Digest", given.digest),
+    ]
+    if given.address:
+        fields.append(("WARC-IP-Address", given.address))
+    if given.truncated:
+        fields.append(("WARC-Truncated", given.truncated))
+    if given.kind.is_revisit:
+        fields.append(("WARC-Profile", _PROFILE + _PROFILES[given.kind]))
+        if given.original is not None:
+            fields.append(("WARC-Refers-To-Target-URI", _uri(given.original.url)))
+            fields.append(("WARC-Refers-To-Date", _date(given.original.date)))
+    # A server that did not send the body has no digest without an original.
+    fields = [(name, value) for name, value in fields if value]
+    block = given.response_head + (b"" if given.kind.is_revisit else given.body)
+    kind = "revisit" if given.kind.is_revisit else "response"
+    records = [_record(kind, main, given.date, block, fields)]
+    beside = [("WARC-Target-URI", _uri(given.url)), ("WARC-Concurrent-To", main)]
+    if given.request_head:
+        http = [("Content-Type", "application/http; msgtype=request"), *beside]
+        records.append(_record("request", _id(), given.date, given.request_head, http))
+    if given.facts:
+        text = "".join(f"{name}: {value}\r\n" for name, value in given.facts).encode()
+        fields = [("Content-Type", "application/warc-fields"), *beside]
+        records.append(_record("metadata", _id(), given.date, text, fields))
+    return records
+
+
+def read_all(path: Path) -> Iterator[Archived]:
+    """
+    Yield the archived answers of a file in its order, each with its request if that stands beside it.
+
+    Raises:
+        BadArchive: the file is damaged.
+    """
+    with path.open("rb") as file:
+        waiting: Archived | None = None
+        waiting_id = ""
+        requests: dict[str, bytes] = {}
+        for record, offset, length, block in _records(file, path):
+            concurrent = record.rec_headers.get_header("WARC-Concurrent-To") or ""
+            if record.rec_type == "request":
+                if waiting is not None and concurrent == waiting_id:
+                    waiting = replace(waiting, request_head=block)
+                else:
+                    requests[concurrent] = block
+            elif record.rec_type == "metadata" and waiting is not None and concurrent == waiting_id:
+                waiting = replace(waiting, facts=_facts(block))
+            elif record.rec_type in {"response", "revisit"}:
+                if waiting is not None:
+                    yield waiting
+                waiting, waiting_id = None, record.rec_headers.get_header("WARC-Record-ID") or ""
+                if _is_http(record):
+                    request = requests.pop(waiting_id, b"")
+                    waiting = replace(_archived(record, block, offset, length), request_head=request)
+        if waiting is not None:
+            yield waiting
+
+
+def read_at(path: Path, offset: int) -> Archived:
+    """
+    Return the archived answer at an offset, without its request.
+
+    Raises:
+        BadArchive: no record of an answer begins there.
+    """
+    with path.open("rb") as file:
+        file.seek(offset)
+        for record, _, length, block in _records(file, path):
+            if record.rec_type not in {"response", "revisit"} or not _is_http(record):
+                break
+            return _archived(record, block, offset, length)
+    raise BadArchive(f"{path}: no response begins at offset {offset}")
+
+
+def whole_length(path: Path, *, after: int = 0) -> int:
+    """Return the end of the last complete gzip member, looking from the end of one at `after`."""
+    end = at = after
+    with path.open("rb") as file:
+        file.seek(after)
+        decoder = zlib.decompressobj(_GZIP)
+        rest = b""
+        while data := rest or file.read(_PIECE):
+            rest = b""
+            try:
+                decoder.decompress(data)
+            except zlib.error:
+                return end
+            at += len(data) - len(decoder.unused_data)
+            if decoder.eof:
+                end, rest = at, decoder.unused_data
+                decoder = zlib.decompressobj(_GZIP)
+    return end
+
+
+def _records(file: IO[bytes], path: Path) -> Iterator[tuple[Any, int, int, bytes]]:
+    """Yield each record with its offset, its length, and its whole block."""
+    start = file.tell()
+    records = ArchiveIterator(file, no_record_parse=True)
+    try:
+        for record in records:
+            block = record.raw_stream.read()
+            declared = record.rec_headers.get_header("Content-Length") or ""
+            if declared.isdigit() and len(block) < int(declared):
+                raise BadArchive(f"{path}: the record at offset {records.get_record_offset()} ends early")
+            # warcio knows the length once it has read on to the end of the record.
+            offset = records.get_record_offset()
+            yield record, max(offset, start), records.get_record_length(), block
+    except (ArchiveLoadFailed, zlib.error, EOFError, UnicodeError) as error:
+        raise BadArchive(f"{path}: {error}") from error
+
+
+def _is_http(record: Any) -> bool:  # noqa: ANN401 (a record of warcio, which has no types)
+    return (record.rec_headers.get_header("WARC-Target-URI") or "").strip("<>").startswith(("http:", "https:"))
+
+
+def _archived(record: Any, block: bytes, offset: int, length: int) -> Archived:  # noqa: ANN401 (warcio has no types)
+    fields = record.rec_headers
+    head, body = _split(block)
+    line, headers = parse_head(head)
+    kind, original = RecordKind.RESPONSE, None
+    if record.rec_type == "revisit":
+        is_same = (fields.get_header("WARC-Profile") or "").endswith("identical-payload-digest")
+        kind, body = (RecordKind.SAME_PAYLOAD if is_same else RecordKind.NOT_MODIFIED), b""
+        url, date = fields.get_header("WARC-Refers-To-Target-URI"), fields.get_header("WARC-Refers-To-Date")
+        original = Original(url.strip("<>"), _moment(date)) if url and date else None
+    elif any(name.lower() == b"transfer-encoding" and b"chunked" in value.lower() for name, value in headers):
+        # Other crawlers keep the chunks.
+        body = _without_chunks(body)
+    return Archived(
+        url=fields.get_header("WARC-Target-URI").strip("<>"),
+        date=_moment(fields.get_header("WARC-Date") or ""),
+        kind=kind,
+        status=status_of(line),
+        request_head=b"",
+        response_head=head,
+        body=body,
+        digest=fields.get_header("WARC-Payload-Digest") or ("" if kind.is_revisit else digest_of(body)),
+        truncated=fields.get_header("WARC-Truncated") or "",
+        original=original,
+        address=fields.get_header("WARC-IP-Address") or "",
+        offset=offset,
+        length=length,
+    )
+
+
+def _split(block: bytes) -> tuple[bytes, bytes]:
+    """Return the head of an HTTP message and its body."""
+    end = block.find(b"\r\n\r\n")
+    return (block, b"") if end < 0 else (block[: end + 4], block[end + 4 :])
+
+
+def _without_chunks(body: bytes) -> bytes:
+    try:
+        return bytes(ChunkedDataReader(io.BytesIO(body), raise_exceptions=True).read())
+    except ChunkedDataException:
+        return body
+
+
+def _facts(block: bytes) -> _Fields:
+    lines = block.decode(errors="replace").splitlines()
+    return [(name.strip(), value.strip()) for name, colon, value in (line.partition(":") for line in lines) if colon]
+
+
+def _record(kind: str, identity: str, date: dt.datetime, block: bytes, fields: _Fields) -> bytes:
+    lines = [
+        "WARC/1.1",
+        f"WARC-Type: {kind}",
+        f"WARC-Record-ID: {identity}",
+        f"WARC-Date: {_date(date)}",
+        *(f"{name}: {value}" for name, value in fields),
+        f"WARC-Block-Digest: {digest_of(block)}",
+        f"Content-Length: {len(block)}",
+    ]
+    text = "\r\n".join(lines).encode()
+    if len(block) < _SMALL:
+        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _SMALL_WINDOW, _SMALL_MEMORY)
+    else:
+        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
+    return packer.compress(b"".join((text, b"\r\n\r\n", block, b"\r\n\r\n"))) + packer.flush()
+
+
+def _id() -> str:
+    return f"<urn:uuid:{uuid.uuid4()}>"
+
+
+def _uri(url: str) -> str:
+    """Return the address for a header line: a canonical address has no line break, and other sources may have one."""
+    return "".join(url.split())
+
+
+def _date(moment: dt.datetime) -> str:
+    return moment.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _moment(text: str) -> dt.datetime:
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError:
+        return dt.datetime.fromtimestamp(0, dt.UTC)
