@@ -57,6 +57,7 @@ NAVIGATION = {
         "docs/api",
         "docs/removals",
         "docs/tasks",
+        "docs/archive",
         "docs/exports",
         "docs/bulk",
         "docs/notifications",

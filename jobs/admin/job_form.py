@@ -78,6 +78,7 @@ class JobForm(ConnectorForm, OptionsForm):
             "guard_percent": _("Approval threshold (percent removed)"),
             "guard_host_percent": _("Approval threshold per host (percent removed)"),
             "guard_seeds": _("Approval if a seed is lost"),
+            "archive": _("Archive"),
         }
         help_texts: ClassVar = {
             "max_documents": _("If empty, no limit applies."),
@@ -86,6 +87,7 @@ class JobForm(ConnectorForm, OptionsForm):
             "guard_host_percent": _(
                 "Share of the job's documents on one host. If empty, single hosts need no approval."
             ),
+            "archive": _("Raw requests and responses are kept in files of this format. Only web sources have them."),
             "guard_seeds": _(
                 "A seed is lost if it answers 404 or similar, or if it lost its links and most of its host would be removed."
             ),

@@ -14,7 +14,7 @@ from jobs.lifecycle.schedule_text import parse_span, parse_window, span_in_words
 from jobs.models import Job
 
 # Columns of a job in its form, in addition to the windows.
-OPTION_FIELDS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method")
+OPTION_FIELDS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method", "archive")
 
 
 class SpanField(forms.CharField):
@@ -135,7 +135,7 @@ class OptionsForm(forms.ModelForm):  # type: ignore[type-arg]
         values = self.cleaned_data
         said = {name: values[name] for name in ("windows", *OPTION_FIELDS)}
         # A form of an older page lacks these fields: they keep their values.
-        unsaid = [name for name in GUARD if self.fields[name].disabled or self._is_omitted(name)]
+        unsaid = [name for name in (*GUARD, "archive") if self.fields[name].disabled or self._is_omitted(name)]
         return {name: value for name, value in said.items() if name not in unsaid}
 
     def clean_guard_documents(self) -> int:

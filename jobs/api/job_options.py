@@ -5,6 +5,7 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from jobs.api.fields import ObjectField, SecondsField
+from jobs.archive.records import Format
 from jobs.checks.job_options import GUARD, INTERVALS, MOST_WINDOWS
 from jobs.lifecycle.job import HopMode, Kind, StartMethod
 from jobs.lifecycle.schedule import Window
@@ -12,7 +13,7 @@ from jobs.models.schedule import FIELDS
 from nodes.api.strict import StrictSerializer
 
 # The fields of a job that `OptionsFields` brings, in the order in which they are shown.
-OPTION_FIELDS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method", "windows")
+OPTION_FIELDS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method", "windows", "archive")
 
 
 def _numbers(name: str, help_text: str) -> "serializers.ListField":
@@ -87,6 +88,12 @@ class OptionsFields(serializers.Serializer[Any]):
     )
     start_method = serializers.ChoiceField(
         [method.value for method in StartMethod], default=StartMethod.MANUAL, help_text="Effect of the windows."
+    )
+    archive = serializers.ChoiceField(
+        [("", "no archive"), *((one.value, one.name) for one in Format)],
+        default="",
+        allow_blank=True,
+        help_text="Format in which raw requests and responses of web sources are kept; empty: none are kept.",
     )
     windows: serializers.ListSerializer[Any] = serializers.ListSerializer(
         child=WindowSerializer(), default=list, max_length=MOST_WINDOWS

@@ -77,6 +77,10 @@ class OpenFile:
             raise
         return places
 
+    @property
+    def descriptor(self) -> int:
+        return self._file.fileno()
+
     def close(self) -> None:
         self._file.close()
 

@@ -43,7 +43,7 @@ class BadArchive(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class RawExchange:
     """
     A request for a document and its answer, without secrets.
 
@@ -59,10 +59,25 @@ class Exchange:
     headers: Headers
     body: bytes
     truncated: str = ""
+    # The network address of the server, if it is known.
+    address: str = ""
 
     @property
     def response_head(self) -> bytes:
         return head_of(self.status_line, self.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The place and the facts of an exchange that was appended to an archive file."""
+
+    file_id: int
+    offset: int
+    length: int
+    kind: RecordKind
+    status: int
+    digest: str
+    date: dt.datetime
 
 
 @dataclass(frozen=True, slots=True)

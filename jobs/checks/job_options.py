@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, Final, TypedDict
 from zoneinfo import available_timezones
 
+from jobs.archive.records import Format
 from jobs.lifecycle import schedule
 from jobs.lifecycle.job import HopMode, Kind, StartMethod
 from jobs.models import Job, ScheduleWindow
@@ -35,6 +36,7 @@ class JobOptions(TypedDict, total=False):
     guard_host_percent: int | None
     guard_documents: int
     guard_seeds: bool
+    archive: str
     start_method: StartMethod
 
 
@@ -56,6 +58,8 @@ def check_options(
         problems["guard_host_percent"] = ["Write a whole number from 0 to 100, or nothing to leave single hosts out."]
     if not 0 <= job.guard_documents < 2**31:
         problems["guard_documents"] = [f"Write a whole number from 0 to {2**31 - 1}."]
+    if job.archive not in {"", *Format}:
+        problems["archive"] = [f"{job.archive} is no format of archives. Choose {' or '.join(Format)}, or nothing."]
     if job.start_method != StartMethod.MANUAL and not windows:
         problems["start_method"] = ["Add a window: without one, the schedule never starts the job."]
     return problems

@@ -25,6 +25,8 @@ from jobs.verbs import connections, control, editing
 from jobs.verbs.seeds import SeedWanted
 from nodes.database.clock import read_clock
 
+# The value of --archive for a job that keeps none any more.
+NO_ARCHIVE = "none"
 _MADE_BY = "crawl"
 _MOST_SECONDS = 86_400.0
 _RATE = re.compile(rf"(\d{{1,9}})/({'|'.join(Period)})")
@@ -52,6 +54,7 @@ class CrawlOptions:
     connector: str | None
     fields: tuple[str, ...]
     outputs: tuple[str, ...] | None
+    archive: str | None
     job: str | None
     resume: bool
 
@@ -90,6 +93,7 @@ class CrawlOptions:
             connector=given["connector"],
             fields=tuple(given["field"] or ()),
             outputs=_tuple(given["output"]),
+            archive=given["archive"],
             job=given["job"],
             resume=given["resume"],
         )
@@ -113,13 +117,18 @@ class CrawlOptions:
     def changes_something(self) -> bool:
         """True if anything but the job's name was given."""
         return bool(
-            self.urls
-            or self.specification
-            or self.fields
-            or self.outputs
-            or self.max_documents is not None
-            or self.throttling
+            self.urls or self.specification or self.fields or self.outputs or self.job_options or self.throttling
         )
+
+    @property
+    def job_options(self) -> JobOptions:
+        """Return the given columns of the job."""
+        given = JobOptions()
+        if self.max_documents is not None:
+            given["max_documents"] = self.max_documents
+        if self.archive is not None:
+            given["archive"] = "" if self.archive == NO_ARCHIVE else self.archive
+        return given
 
     @property
     def throttling(self) -> list[str]:
@@ -201,10 +210,10 @@ def _create(options: CrawlOptions, *, scope: str, say: Callable[[str], None], no
         outputs=_outputs(options.outputs or (DEFAULT_OUTPUT,), job_name=name),
         seeds=[SeedWanted(options.urls)],
         specification={**options.specification, **specification},
-        max_documents=options.max_documents,
         node_scope=scope,
         made_by=_MADE_BY,
         now=now,
+        **options.job_options,
     )
     if repository.connector == WEB.name:
         _set_policy(saved.job, options)
@@ -235,7 +244,6 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
         )
     _refuse_what_does_not_apply(options, to=kind)
     seeds = list(job.seeds.filter(removed_at=None))
-    changes = JobOptions() if options.max_documents is None else JobOptions(max_documents=options.max_documents)
     saved = editing.change_job(
         job.pk,
         outputs=_outputs(options.outputs, job_name=job.name) if options.outputs else None,
@@ -243,7 +251,7 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
         if options.urls
         else None,
         specification={**job.specification, **options.specification, **specification},
-        **changes,
+        **options.job_options,
         made_by=_MADE_BY,
         now=now,
     )

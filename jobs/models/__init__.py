@@ -1,6 +1,7 @@
 """The tables of the crawl, one module for each noun."""
 
 from jobs.models.activity import Activity
+from jobs.models.archive import ArchiveFile, ArchiveRecord, FileState
 from jobs.models.batch import Batch, Turn
 from jobs.models.bin import Bin, BinLimit, BinState, Lane, LaneState, Robots
 from jobs.models.carrying import CarryDown
@@ -27,6 +28,8 @@ from jobs.models.session import Session
 
 __all__ = [
     "Activity",
+    "ArchiveFile",
+    "ArchiveRecord",
     "Batch",
     "Bin",
     "BinLimit",
@@ -38,6 +41,7 @@ __all__ = [
     "CounterDelta",
     "DeletedJob",
     "DenialReason",
+    "FileState",
     "Gate",
     "GatedDocument",
     "HopCount",

@@ -10,6 +10,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Coalesce, Now
 
+from jobs.archive.records import Format
 from jobs.lifecycle.job import (
     Guard,
     HopMode,
@@ -88,6 +89,15 @@ class Job(models.Model):
     )
     guard_documents = models.PositiveIntegerField(default=20, db_default=20)
     guard_seeds = models.BooleanField(default=True, db_default=True)
+    # The format in which raw exchanges are kept; empty: none are kept.
+    archive = models.CharField(
+        max_length=10,
+        choices=[("", "no archive"), *((one.value, one.name) for one in Format)],
+        default="",
+        db_default="",
+        blank=True,
+        help_text="Format in which raw requests and responses are kept.",
+    )
     start_method = models.CharField(max_length=15, choices=_choices(StartMethod), default=StartMethod.MANUAL)
     # Scope of the nodes that work on it: the shared one, or that of a one-shot `crawl`.
     node_scope = models.CharField(max_length=100, default=CLUSTER_SCOPE, db_index=True)

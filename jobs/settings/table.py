@@ -8,7 +8,7 @@ and the page of settings. A number that operators need not tune is not here: it 
 import datetime as dt
 from typing import Final
 
-from jobs.settings import kept
+from jobs.settings import archives, kept
 from nodes.settings.declaration import Applies, Setting, Table
 from nodes.settings.kinds import Choice, Flag, Seconds, Text, WholeNumber, Words
 from nodes.settings.of_nodes import (
@@ -347,6 +347,7 @@ TABLE: Final = Table(
         KEEP_HISTORY,
         KEEP_REMOVED,
         *kept.SETTINGS,
+        *archives.SETTINGS,
         CONNECTORS,
         OUTPUTS,
         DISTRIBUTED_JOBS,

@@ -104,7 +104,7 @@ def change_job(
     Change a job; None keeps a field. While it runs, only its seeds, priority and schedule can change.
 
     If it loses an output, documents that only this job kept there are removed after this call. After a change of the
-    specification or the outputs, or with the first hop limit, the next run reads and indexes everything again. A seed
+    specification or the outputs, with the first hop limit or a new archive, the next run reads and indexes everything again. A seed
     that is changed while the job runs is read at once.
 
     Raises:
@@ -148,7 +148,9 @@ def change_job(
             windows=windows if windows is not None else stored_windows,
             now=now,
         )
-        if "specification" in changed or outputs_change or hops_begin:
+        # With a new archive, every document must be read unconditionally once, so that the archive holds it.
+        archive_begins = bool(changed.get("archive"))
+        if "specification" in changed or outputs_change or hops_begin or archive_begins:
             job.specification_version += 1
         if seeds is not None and addresses_of(seeds) != [seed.urls for seed in stored_seeds]:
             job.seeds_version += 1
@@ -231,7 +233,10 @@ def _check(
         problems["specification"] = ["seeds: they are the job's own, not part of its specification."]
     checked = check_specification(job.repository, specification=job.specification, seeds=urls)
     problems.update((_SAID_OF.get(name, f"specification.{name}"), said) for name, said in checked.problems.items())
-    link_types = find_connector(job.repository.connector).link_types
+    kind = find_connector(job.repository.connector)
+    link_types = kind.link_types
+    if job.archive and not getattr(kind, "has_exchanges", False):
+        problems["archive"] = [f"Documents of {kind.label} have no raw exchanges. Choose no archive."]
     problems.update(check_options(job, windows=windows, link_types=link_types, now=now))
     if problems:
         raise Invalid(problems)

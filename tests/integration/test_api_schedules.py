@@ -192,3 +192,25 @@ def test_the_policy_of_a_seed_can_be_changed_while_it_runs(administrator):
     assert administrator.patch(f"{JOBS}{job.pk}/", {"seeds": seeds}).status_code == 200
 
     assert job.seeds.get().policy == gently
+
+
+def test_all_doors_set_the_archive_of_a_job_and_a_new_one_reads_everything_again(administrator, wanted):
+    made = administrator.post(JOBS, {**wanted, "archive": "warc"}).json()
+    before = Job.objects.get().specification_version
+    assert made["archive"] == "warc"
+
+    changed = administrator.patch(f"{JOBS}{made['id']}/", {"archive": "barc"}).json()
+    assert changed["archive"] == "barc"
+    assert Job.objects.get().specification_version == before + 1
+    refused = administrator.patch(f"{JOBS}{made['id']}/", {"archive": "zip"})
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, ["archive"])
+
+
+def test_a_source_without_raw_exchanges_refuses_an_archive(administrator, wanted, tmp_path, settings):
+    files = RepositoryConnection.objects.create(
+        name="files", connector="filesystem", configuration={"paths": [str(tmp_path)]}
+    )
+    said = {**wanted, "repository": files.pk, "seeds": [{"urls": [f"file://{tmp_path}"]}], "archive": "warc"}
+    refused = administrator.post(JOBS, said)
+    assert refused.status_code == 400
+    assert "no raw exchanges" in str(refused.json()["fields"]["archive"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
+from jobs.archive.records import RawExchange
 from jobs.connectors.repository.base import (
     Carried,
     Content,
@@ -50,6 +51,7 @@ class Activity:
     _records: list[Record] = field(default_factory=list)
     _bounds: ScheduleBounds | None = None
     _originated_at: dt.datetime | None = None
+    _exchange: RawExchange | None = None
 
     def record_request(self) -> None:
         """Report that the source got a request: the document has used its place in the job's budget."""
@@ -84,6 +86,10 @@ class Activity:
         Report it each time that the document is processed. Otherwise the expiry counts from the time of processing.
         """
         self._originated_at = moment
+
+    def keep_exchange(self, exchange: RawExchange | None) -> None:
+        """Report the raw exchange of the document's own request, before its ending."""
+        self._exchange = exchange
 
     def record(
         self,
@@ -249,6 +255,7 @@ class Activity:
             schedule_bounds=self._bounds,
             originated_at=self._originated_at,
             records=self._records,
+            exchange=self._exchange,
             **facts,
         )
 

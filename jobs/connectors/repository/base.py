@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from jobs.archive.records import RawExchange, Stored
+
 # Values that parents carry to the documents that they reference, by name.
 Carried = Mapping[str, tuple[str, ...]]
 
@@ -165,6 +167,7 @@ class Outcome:
     - A hash may occur twice among the references if links of two types reference it.
     - `carries`: one of the references carries a value.
     - `gate`: the gate for which a waiting document waits.
+    - `exchange`: the raw exchange, if the job keeps an archive; `stored` is its place there, once it has one.
     """
 
     document: Document
@@ -185,3 +188,5 @@ class Outcome:
     originated_at: dt.datetime | None = None
     gate: str = ""
     records: Sequence[Record] = ()
+    exchange: RawExchange | None = None
+    stored: Stored | None = None

@@ -47,7 +47,7 @@ class Asked:
     A job's request to a source, as it is stored: the configuration of its connection, and its own specification.
 
     If it `is_confined`, pages or the API stored its connection. `redirects` are those of its seeds that were followed
-    to other hosts, as (source, target).
+    to other hosts, as (source, target). If it `keeps_archive`, outcomes have raw exchanges.
     """
 
     configuration: Mapping[str, Any] = field(default_factory=dict)
@@ -55,6 +55,7 @@ class Asked:
     seeds: Sequence[str] = ()
     redirects: Sequence[tuple[str, str]] = ()
     is_confined: bool = False
+    keeps_archive: bool = False
 
     def read(self, kind: "RepositoryKind") -> dict[str, Any]:
         """

@@ -34,7 +34,7 @@ _READ: Final[LiteralString] = """
 SELECT job.id, job.run_no, job.repository_id, job.specification, job.specification_version, job.seeds_version,
        job.max_documents IS NOT NULL AS has_budget,
        CASE WHEN job.kind = 'continuous' THEN ARRAY[job.recrawl_after, job.recrawl_at_most, job.expire_after] END AS intervals,
-       job.hop_limits, job.hop_mode, job.scan, repository.connector, repository.configuration, repository.is_confined, repository.name AS connection,
+       job.hop_limits, job.hop_mode, job.scan, job.archive, repository.connector, repository.configuration, repository.is_confined, repository.name AS connection,
        coalesce(extract(epoch FROM clock_timestamp() - job.started_at), 0)::float AS running_for,
        coalesce((SELECT array_agg(url) FROM jobs_seed AS seed CROSS JOIN LATERAL unnest(seed.urls) AS url
                   WHERE seed.job_id = job.id AND seed.removed_at IS NULL), '{}') AS seeds,
@@ -107,6 +107,7 @@ class JobTable:
             seeds=row.seeds,
             redirects=[(source, target) for source, target in row.redirects],
             is_confined=row.is_confined,
+            keeps_archive=bool(row.archive),
         )
         bins = MISSING_BINS
         link_types: tuple[str, ...] = ()
@@ -134,6 +135,7 @@ class JobTable:
                 intervals=None if row.intervals is None else Intervals(*row.intervals),
                 specification_version=row.specification_version,
                 admits=connector.admits if isinstance(connector, Selective) else None,
+                archive=row.archive,
             ),
             connection=row.connection,
             bins=bins,

@@ -1,6 +1,7 @@
 """Upkeep: a worker's documents, jobs and settings follow the database, and slow work runs beside the crawl."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from jobs.queue.sql.runnable import RUNNABLE
 
 # Seconds between two checks for texts to index, after a check that found few.
 _INDEX_POLL: Final = 0.5
+# Seconds between two checks of archive files.
+_ARCHIVE_POLL: Final = 5.0
 
 
 class Upkeep:
@@ -111,6 +114,13 @@ class Upkeep:
 
     # --- Beside the crawl ------------------------------------------------------------------------
 
+    async def end_archive_files(self) -> None:
+        """End old archive files, and those of dead processes."""
+        state = self._state
+        while True:
+            await state.database.run(_end_archive_files_of(state))
+            await asyncio.sleep(_ARCHIVE_POLL)
+
     async def notify(self) -> None:
         """Notify outputs of the end of runs."""
         state = self._state
@@ -151,6 +161,15 @@ class Upkeep:
         while state.indexes and self._loop.time() < deadline:
             indexed = await state.database.run(partial(index_waiting_texts, most=MORE_TEXTS_AT_ONCE))
             state.indexes = indexed.texts > 0
+
+
+def _end_archive_files_of(state: WorkerState) -> Callable[[psycopg.Connection[Any]], None]:
+    def end(connection: psycopg.Connection[Any]) -> None:
+        archives, now = state.writer.archives, state.clock.now(connection)
+        archives.end_old_files(connection, now=now)
+        archives.end_files_of_dead_processes(connection, now=now)
+
+    return end
 
 
 def _stopped_jobs(connection: psycopg.Connection[Any], *, jobs: frozenset[int]) -> set[int]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 
@@ -124,6 +124,7 @@ class Worker:
             "control": self._upkeep.follow_control(),
             "index": self._upkeep.index(),
             "clear": self._upkeep.clear(),
+            "archive": self._upkeep.end_archive_files(),
         }
         if self._state.settings.notifies:
             coroutines["notify"] = self._upkeep.notify()
@@ -216,7 +217,11 @@ class Worker:
         await self._flushing.write_everything()
         if self._me.scope != CLUSTER_SCOPE:
             await self._upkeep.index_what_is_left(deadline)
+        await self._database.run(self._end_archive_files)
         await self._database.run(self._node.leave)
+
+    def _end_archive_files(self, connection: psycopg.Connection[Any]) -> None:
+        self._state.writer.archives.end_all_files(connection, now=self._state.clock.now(connection))
 
     async def _die(self, error: Exception) -> None:
         """Cancel open requests, and count the refused write if there was one."""

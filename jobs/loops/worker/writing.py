@@ -20,6 +20,7 @@ from jobs.connectors.repository.kind import BinKind
 from jobs.lifecycle.job import RunEnd
 from jobs.loops.database import DatabaseClock
 from jobs.loops.disk import FreeDisk
+from jobs.loops.worker.archives import JobArchives
 from jobs.loops.worker.counting import count_closed, count_dropped, count_flush, count_given_back
 from jobs.loops.worker.jobs import JobAtWork
 from jobs.loops.worker.known import KnownReferences
@@ -95,6 +96,7 @@ class Writer:
     keeps_history: bool = True
     disk: FreeDisk = field(default_factory=FreeDisk)
     _known: KnownReferences = field(default_factory=KnownReferences)
+    archives: JobArchives = field(init=False)
     _outputs: JobOutputs = field(default_factory=JobOutputs)
     _lanes: dict[tuple[int, str], int] = field(default_factory=dict)
     _unknown_lanes: set[int] = field(default_factory=set)
@@ -102,6 +104,9 @@ class Writer:
     _refused: dict[int, str] = field(default_factory=dict)
     _woken_at: float = 0.0
     _must_wake: bool = False
+
+    def __post_init__(self) -> None:
+        self.archives = JobArchives(self.me)
 
     def expect_unknown(self, lane_id: int) -> None:
         """
@@ -186,16 +191,19 @@ class Writer:
     def _flush(self, connection: psycopg.Connection[Any], ended: Sequence[Ended], *, now: dt.datetime) -> flush.Flushed:
         lanes = self._open_lanes(connection, ended)
         began_at = time.monotonic()
+        results = [Result(one.claimed, one.job.facts, one.outcome, lanes) for one in ended]
+        self.archives.append(connection, results, now=now)
         flushed = flush.flush(
             connection,
             worker=self.me.id,
-            results=[Result(one.claimed, one.job.facts, one.outcome, lanes) for one in ended],
+            results=results,
             outputs=self._outputs,
+            archives=self.archives,
             unknown=self._known.unknown,
             keeps_history=self.keeps_history,
             now=now,
         )
-        self.disk.writes_to(self._outputs.files())
+        self.disk.writes_to([*self._outputs.files(), *self.archives.files()])
         count_flush(flushed, seconds=time.monotonic() - began_at)
         self._known.add(flushed.named)
         for job_id, reason in flushed.failing_jobs.items():

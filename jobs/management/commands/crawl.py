@@ -11,13 +11,14 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from jobs.archive.records import Format
 from jobs.attention.outputs import sentence_of_lost_lines
 from jobs.connectors.output.base import OutputError
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.job import Guard, Phase
 from jobs.loops.manager import ManagerFailed
 from jobs.loops.oneshot import JobBusy, OneShot, Progress, WorkersDie
-from jobs.management.crawl_options import CrawlOptions, prepare_job
+from jobs.management.crawl_options import NO_ARCHIVE, CrawlOptions, prepare_job
 from jobs.management.crawl_sources import CrawlRefused
 from jobs.management.exit_codes import ExitCode
 from jobs.management.progress import NO_SEED_READ, Bar, summary
@@ -98,6 +99,11 @@ class Command(BaseCommand):
             action="append",
             metavar="OUTPUT",
             help="search, null, jsonl:PATH, or jsonl:- for standard output (default: search)",
+        )
+        where.add_argument(
+            "--archive",
+            choices=(*Format, NO_ARCHIVE),
+            help="keep raw requests and responses in files of this format (default: none)",
         )
         again = parser.add_argument_group("stored jobs")
         again.add_argument("--job", metavar="NAME", help="name of the stored job to run, or of the new job")

@@ -193,6 +193,17 @@ class OutputWriter:
         raise NotImplementedError
 
 
+class ArchiveRecords:
+    """
+    Interface for archives: the flush passes them its written outcomes, inside its transaction.
+
+    `write` inserts the places of exchanges that were appended to files before.
+    """
+
+    def write(self, cursor: psycopg.Cursor[Any], *, results: Sequence[Result]) -> None:
+        raise NotImplementedError
+
+
 # Returns the hashes of a job, among these at a depth, that may have to be written.
 Unknown = Callable[[JobFacts, Sequence[str], int], Sequence[str]]
 
@@ -208,6 +219,7 @@ def flush(
     worker: uuid.UUID,
     results: Sequence[Result],
     outputs: OutputWriter | None = None,
+    archives: ArchiveRecords | None = None,
     unknown: Unknown = _all_of,
     keeps_history: bool = True,
     now: dt.datetime,
@@ -264,6 +276,8 @@ def flush(
             plan.reference(key, named, rows.get(key), ended=ended.get(key), is_outside=reach.is_outside(key, named.job))
         # Before the update resets `indexed_before`: a removal after a lost claim depends on it.
         departures = outputs.write(cursor, results=counted, now=now) if outputs else ()
+        if archives is not None and any(result.outcome.stored for result in counted):
+            archives.write(cursor, results=counted)
         jobs = {result.job.id: result.job for result in counted}
         for (job_id, lane_id), amount in departures_by_lane(departures).items():
             plan.count(job_id, lane_id, jobs[job_id].run_no, "deleted", 0, 0, "", amount)

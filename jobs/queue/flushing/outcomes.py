@@ -44,6 +44,8 @@ class JobFacts:
     specification_version: int = 0
     # The rules of the job in that version, as a test of an identifier. None: it has no rules.
     admits: Callable[[str], bool] | None = field(default=None, compare=False)
+    # The format of its archive; "" for none.
+    archive: str = ""
 
     @property
     def configuration(self) -> str:

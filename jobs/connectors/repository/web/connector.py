@@ -64,7 +64,8 @@ class WebConnector:
     """
     The web as one job requests it, in one worker process.
 
-    `fetcher` must allow private networks exactly if the specification does. The jobs of the process share `robots`.
+    `fetcher` must allow private networks exactly if the specification does. The jobs of the process share `robots`. If
+    it `keeps_exchanges`, outcomes have the raw exchange of the document's own request.
     """
 
     def __init__(
@@ -74,7 +75,9 @@ class WebConnector:
         fetcher: Fetcher,
         robots: RobotsTable,
         limits: Limits = DEFAULT_LIMITS,
+        keeps_exchanges: bool = False,
     ) -> None:
+        self._keeps_exchanges = keeps_exchanges
         self._specification = specification
         self._fetcher = fetcher
         self._robots = robots
@@ -117,8 +120,10 @@ class WebConnector:
             if asked is None:
                 return
             response, conditional = asked
+            activity.keep_exchange(response.exchange)
         except FetchFailed as failure:
             logger.info("fetch of %s failed: %s", document.identifier, failure)
+            activity.keep_exchange(failure.exchange)
             self._end_without_response(failure.code, document, activity)
             return
         try:
@@ -191,7 +196,9 @@ class WebConnector:
             headers = {**headers, **conditions}
         await pace.before_request()
         activity.record_request()
-        response = await fetcher.fetch(document.identifier, headers=headers, is_wanted=is_wanted)
+        response = await fetcher.fetch(
+            document.identifier, headers=headers, is_wanted=is_wanted, keeps_exchange=self._keeps_exchanges
+        )
         activity.record_bytes(response.bytes_read)
         return response, bool(conditions)
 

@@ -8,13 +8,14 @@ writes the request and reads the answer from the connection's protocol, and `kep
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import aiohttp
 from aiohttp.connector import Connection
 from aiohttp.helpers import TimerNoop
+from aiohttp.http import RawResponseMessage
 from multidict import CIMultiDictProxy
 from yarl import URL
 
@@ -34,23 +35,35 @@ _NO_ANSWER_YET: Final = frozenset({100, *range(102, 200)})
 class Answer:
     """Status and headers of an answer, and its body as it arrives. The caller must call `give_back` in any case."""
 
-    __slots__ = ("_connection", "_keep", "content", "headers", "status")
+    __slots__ = ("_connection", "_keep", "_message", "content", "headers", "status")
 
     def __init__(
         self,
-        status: int,
-        headers: CIMultiDictProxy[str],
+        message: RawResponseMessage,
         content: aiohttp.StreamReader,
         connection: Connection,
         *,
         keep: Callable[[Connection], None],
     ) -> None:
         """`keep` takes a connection that can be used again."""
-        self.status = status
-        self.headers = headers
+        self._message = message
+        self.status: int = message.code
+        self.headers: CIMultiDictProxy[str] = message.headers
         self.content = content
         self._connection = connection
         self._keep = keep
+
+    @property
+    def status_line(self) -> bytes:
+        """Return the first line of the answer."""
+        message = self._message
+        version = f"HTTP/{message.version.major}.{message.version.minor}"
+        return f"{version} {message.code} {message.reason}".rstrip().encode("utf-8", "surrogateescape")
+
+    @property
+    def raw_headers(self) -> Sequence[tuple[bytes, bytes]]:
+        """Return the headers as bytes, in the order of the server."""
+        return self._message.raw_headers
 
     def all_of(self, name: str) -> tuple[str, ...]:
         """Return the values of a header that may occur several times."""
@@ -144,7 +157,7 @@ class Exchange:
             message, content = await protocol.read()
             while message.code in _NO_ANSWER_YET:
                 message, content = await protocol.read()
-            return Answer(message.code, message.headers, content, connection, keep=partial(self.kept.keep, origin))
+            return Answer(message, content, connection, keep=partial(self.kept.keep, origin))
         except BaseException:
             connection.close()
             raise

@@ -12,27 +12,30 @@ requests may be open to a host, and when.
 
 import asyncio
 import contextlib
-import errno
 import logging
 import socket
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol, Self
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
 from aiohttp.http import HttpProcessingError
 
+from jobs.archive.records import RawExchange
 from jobs.connectors.repository.web import decoding
 from jobs.connectors.repository.web.addresses import is_public
 from jobs.connectors.repository.web.deadlines import Deadline, Deadlines
+from jobs.connectors.repository.web.error_codes import AddressForbidden, code_of
 from jobs.connectors.repository.web.exchange import Answer, Exchange
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.names import ThreadedNames
 from jobs.connectors.repository.web.responses import TolerantConnector
+from jobs.connectors.repository.web.tee import Tee
 
 logger = logging.getLogger(__name__)
 
@@ -51,18 +54,16 @@ IsWanted = Callable[[int, Mapping[str, str], bytes], bool]
 
 
 class FetchFailed(Exception):
-    """The request gave no complete response. `code` is the document's result code."""
+    """
+    The request gave no complete response. `code` is the document's result code.
+
+    `exchange` is set if the body exceeded the limit, and the caller asked to keep the exchange.
+    """
 
     def __init__(self, code: str, detail: str) -> None:
         self.code, self.detail = code, detail
+        self.exchange: RawExchange | None = None
         super().__init__(f"{code}: {detail}" if detail else code)
-
-
-class _AddressForbidden(OSError):
-    """Raised in place of a socket. The text names no address, so that several of them are one error."""
-
-    def __init__(self) -> None:
-        super().__init__(errno.EACCES, "the address is not public")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ class Response:
     bytes_read: int
     whole: bool
     set_cookies: tuple[str, ...] = ()
+    # The raw exchange, if the caller asked to keep it.
+    exchange: RawExchange | None = None
 
 
 class Fetches(Protocol):
@@ -94,9 +97,10 @@ class Fetches(Protocol):
         is_wanted: IsWanted,
         most_bytes: int | None = None,
         form: Mapping[str, str] | None = None,
+        keeps_exchange: bool = False,
     ) -> Response:
         """
-        Fetch an address and return the response.
+        Fetch an address and return the response, with the raw exchange if `keeps_exchange`.
 
         Raises:
             FetchFailed
@@ -160,6 +164,7 @@ class Fetcher:
         is_wanted: IsWanted,
         most_bytes: int | None = None,
         form: Mapping[str, str] | None = None,
+        keeps_exchange: bool = False,
         most_seconds: float | None = None,
         before_sent: Callable[[], None] | None = None,
         on_sent: Callable[[], None] | None = None,
@@ -173,6 +178,8 @@ class Fetcher:
         first. Its exception stops the request. `on_sent` is called after the request has left. At the end, `on_read`
         gets the number of bytes of a body that arrived, whatever the result.
 
+        With `keeps_exchange`, the response has the raw exchange. Requests with a form never have one.
+
         Raises:
             FetchFailed
         """
@@ -180,17 +187,23 @@ class Fetcher:
         deadline = asyncio.get_running_loop().time() + seconds
         timer = self._deadlines.at(deadline)
         begun = asyncio.Event()
+        sent_at = time.monotonic()
+        headers = {"Accept-Encoding": decoding.ACCEPTED, **headers}
         try:
             async with timer:
                 answer = await self._exchange.ask(
                     url,
-                    headers={"Accept-Encoding": decoding.ACCEPTED, **headers},
+                    headers=headers,
                     form=None if form is None else urlencode(form).encode(),
                     before_sent=before_sent,
                     on_sent=on_sent,
                     on_begun=begun.set,
                 )
-                body = _Body(answer, limits=self._limits, timer=timer, deadline=deadline)
+                tee = None
+                if keeps_exchange and form is None:
+                    address = self.address_of(urlsplit(url).hostname or "") or ""
+                    tee = Tee(url, headers, answer, began=sent_at, address=address)
+                body = _Body(answer, limits=self._limits, timer=timer, deadline=deadline, tee=tee)
                 try:
                     return await body.read(is_wanted, most_bytes=most_bytes)
                 finally:
@@ -205,7 +218,7 @@ class Fetcher:
                 raise FetchFailed("TOO_SLOW", f"the response began, and was not whole after {seconds:g} s") from error
             raise FetchFailed("DEADLINE", f"no response in {seconds:g} s") from error
         except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as error:
-            raise FetchFailed(*_code_of(error)) from error
+            raise FetchFailed(*code_of(error)) from error
         except FetchFailed:
             raise
         except Exception as error:
@@ -219,8 +232,11 @@ class Fetcher:
 class _Body:
     """Reads one body under its limits."""
 
-    def __init__(self, answer: Answer, *, limits: Limits, timer: Deadline, deadline: float) -> None:
+    def __init__(
+        self, answer: Answer, *, limits: Limits, timer: Deadline, deadline: float, tee: Tee | None = None
+    ) -> None:
         self._answer = answer
+        self._tee = tee
         self._limits = limits
         self._timer = timer
         self._deadline = deadline
@@ -238,6 +254,10 @@ class _Body:
             raise FetchFailed("PROTOCOL", f"Content-Encoding: {error}") from error
         except decoding.BadCoding as error:
             raise FetchFailed("INCOMPLETE", str(error)) from error
+        except FetchFailed as failure:
+            # The body is too large: its beginning is archived.
+            failure.exchange = None if self._tee is None else self._tee.exchange()
+            raise
         return Response(
             status=answer.status,
             headers=answer.headers,
@@ -246,6 +266,7 @@ class _Body:
             bytes_read=self.wire,
             whole=whole,
             set_cookies=answer.all_of("Set-Cookie"),
+            exchange=None if self._tee is None else self._tee.exchange(),
         )
 
     async def _collect(self, is_wanted: IsWanted, *, most_bytes: int | None) -> tuple[bytes, bool]:
@@ -281,10 +302,15 @@ class _Body:
         """Return the bytes that came over the wire since the last call; b"" at the end."""
         content = self._answer.content
         raw: bytes = await content.readany()
-        self.wire += len(raw)
+        self._note(raw)
         if not content.at_eof():
             self._keep_pace()
         return raw
+
+    def _note(self, raw: bytes) -> None:
+        self.wire += len(raw)
+        if self._tee is not None:
+            self._tee.add(raw)
 
     def _keep_pace(self) -> None:
         """Let the timer end the request when the average rate since the headers falls below the minimum."""
@@ -302,7 +328,7 @@ class _Body:
         with contextlib.suppress(TimeoutError, aiohttp.ClientError, HttpProcessingError, OSError):
             async with asyncio.timeout(_DISCARDED_SECONDS):
                 while left > 0 and (raw := await self._answer.content.readany()):
-                    self.wire += len(raw)
+                    self._note(raw)
                     left -= len(raw)
 
 
@@ -329,45 +355,8 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
 def _public_socket(address: aiohttp.AddrInfoType) -> socket.socket:
     """Return the socket for an address to connect to. Raise an error if the address is not public."""
     if not is_public(str(address[4][0])):
-        raise _AddressForbidden
+        raise AddressForbidden
     return _socket(address)
-
-
-def _code_of(error: Exception) -> tuple[str, str]:
-    """Return the result code of an aiohttp exception, and a phrase."""
-    match error:
-        case aiohttp.ClientConnectorDNSError() | aiohttp.InvalidURL():
-            return "DNS", "the name has no address"
-        case aiohttp.ClientSSLError() | ssl.SSLError() | ssl.CertificateError():
-            return "TLS", str(error)
-        case aiohttp.ClientConnectorError():
-            return _code_of_connecting(error.os_error)
-        case aiohttp.ClientPayloadError():
-            return "INCOMPLETE", "the body ended early"
-        case HttpProcessingError():
-            return "PROTOCOL", error.message
-        case aiohttp.ServerDisconnectedError():
-            return "RESET", "the connection was closed before a response"
-        case OSError(errno=errno.ETIMEDOUT):
-            return "DEADLINE", "the connection timed out"
-        case OSError() | aiohttp.ClientConnectionError():
-            return "RESET", str(error)
-        case _:
-            return "PROTOCOL", str(error)
-
-
-def _code_of_connecting(error: OSError) -> tuple[str, str]:
-    match error:
-        case _AddressForbidden():
-            return "ADDRESS_FORBIDDEN", "the address is not public"
-        case TimeoutError():
-            return "DEADLINE", "no answer to the connection"
-        case ConnectionResetError():
-            return "RESET", "reset while connecting"
-        case ssl.SSLError():
-            return "TLS", str(error)
-        case _:
-            return "REFUSED", error.strerror or str(error)
 
 
 def _is_before(when: float | None, deadline: float) -> bool:

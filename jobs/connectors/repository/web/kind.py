@@ -30,6 +30,8 @@ class AddressKind:
     model: Final = Model.ALL
     link_types: Final = ("link", "redirect")
     bins: Final = HOSTS
+    # A job may keep an archive of raw requests and responses.
+    has_exchanges: Final = True
 
     def wanted(self, asked: Asked) -> WebSpecification:
         """

@@ -33,9 +33,10 @@ class RecordedFetches:
         is_wanted: IsWanted,
         most_bytes: int | None = None,
         form: Mapping[str, str] | None = None,
+        keeps_exchange: bool = False,
     ) -> Response:
         """
-        Fetch an address and return the response.
+        Fetch an address and return the response, with the raw exchange if `keeps_exchange`.
 
         Raises:
             FetchFailed
@@ -51,6 +52,7 @@ class RecordedFetches:
                 is_wanted=is_wanted,
                 most_bytes=most_bytes,
                 form=form,
+                keeps_exchange=keeps_exchange,
                 most_seconds=self._seconds_left,
                 before_sent=self._pace.request_goes,
                 on_sent=self._pace.request_sent,

@@ -1,0 +1,286 @@
+"""
+The archives of a worker's jobs: raw exchanges are appended to files before the flush, and the flush inserts their rows.
+
+Each (worker, job) has a file of its own. The bytes are durable before the transaction begins, so no row points past the
+end of a file. A crash between the two leaves records without rows, which are harmless: the document is read again.
+
+The file is locked while its process lives. A worker ends the files of dead processes on its machine, each after its
+last complete record, and continues none of them.
+"""
+
+import datetime as dt
+import fcntl
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, LiteralString
+
+import psycopg
+from django.conf import settings
+
+from jobs.archive.files import OpenFile, end_torn_file, name_of
+from jobs.archive.records import Archived, Format, Original, RawExchange, RecordKind, Stored, digest_of
+from jobs.connectors.output.base import OutputError
+from jobs.queue.flushing.flush import ArchiveRecords
+from jobs.queue.flushing.outcomes import JobFacts, Result
+from jobs.queue.sql.rows import named_rows
+from jobs.settings.archives import ARCHIVE_FILE_AGE, ARCHIVE_FILE_BYTES, ARCHIVE_ROOT
+from nodes.life.identity import NodeIdentity
+from nodes.settings.running import current
+
+logger = logging.getLogger(__name__)
+
+_SOFTWARE: Final = "crawlctl"
+# Age of the row of a file that was never created, before it is deleted.
+_NEVER_CREATED: Final = dt.timedelta(minutes=10)
+
+_OPEN: Final[LiteralString] = """
+INSERT INTO jobs_archivefile (job_id, node_id, host, root, path, format, state, length, sha256, stores, problem, opened_at)
+VALUES (%(job)s, %(node)s, %(host)s, %(root)s, %(path)s, %(format)s, 'open', 0, '', '{}', '', %(now)s)
+RETURNING id
+"""
+
+_END: Final[LiteralString] = """
+UPDATE jobs_archivefile SET state = 'complete', length = %(length)s, completed_at = %(now)s
+ WHERE id = %(id)s AND state = 'open'
+"""
+
+# The last archived body of each document, unless its file is lost.
+_ORIGINALS: Final[LiteralString] = """
+SELECT wanted.hash, original.digest, original.fetched_at
+  FROM unnest(%(hashes)s::uuid[]) AS wanted(hash)
+ CROSS JOIN LATERAL (
+    SELECT record.digest, record.fetched_at
+      FROM jobs_archiverecord AS record JOIN jobs_archivefile AS file ON file.id = record.file_id
+     WHERE record.job_id = %(job)s AND record.hash = wanted.hash AND record.kind = 'response' AND file.state <> 'lost'
+     ORDER BY record.id DESC LIMIT 1
+ ) AS original
+"""
+
+# Locks: the archive files, KEY SHARE.
+_INSERT: Final[LiteralString] = """
+INSERT INTO jobs_archiverecord (file_id, job_id, hash, run_no, "offset", length, kind, status, digest, fetched_at)
+SELECT *
+  FROM unnest(%(files)s::bigint[], %(jobs)s::bigint[], %(hashes)s::uuid[], %(runs)s::int[], %(offsets)s::bigint[],
+              %(lengths)s::bigint[], %(kinds)s::text[], %(statuses)s::int[], %(digests)s::text[],
+              %(dates)s::timestamptz[])
+"""
+
+_LEFT_OPEN: Final[LiteralString] = """
+SELECT file.id, file.path, file.format, file.opened_at,
+       (SELECT max(record."offset" + record.length) FROM jobs_archiverecord AS record WHERE record.file_id = file.id) AS confirmed
+  FROM jobs_archivefile AS file
+ WHERE file.host = %(host)s AND file.root = %(root)s AND file.state = 'open' AND file.node_id <> %(node)s
+   AND file.removed_at IS NULL
+   AND NOT EXISTS (SELECT FROM nodes_node AS node
+                    WHERE node.id = file.node_id AND node.status IN ('starting', 'running', 'draining'))
+ ORDER BY file.id
+"""
+
+
+def archive_root() -> Path:
+    """Return the directory of this machine's archive files."""
+    return Path(current()[ARCHIVE_ROOT] or Path(settings.VAR_DIR) / "archive").absolute()
+
+
+@dataclass(slots=True)
+class _Written:
+    """An open file with its row, and the moment of its creation on this process's clock."""
+
+    id: int
+    file: OpenFile
+    opened_at: float
+
+
+class JobArchives(ArchiveRecords):
+    """The archive files of one worker. Only the database's thread calls it."""
+
+    def __init__(self, me: NodeIdentity) -> None:
+        self._me = me
+        self._root = archive_root()
+        self._open: dict[int, _Written] = {}
+        self._serial = 0
+
+    def append(self, connection: psycopg.Connection[Any], results: Sequence[Result], *, now: dt.datetime) -> None:
+        """
+        Append the exchanges of these results to the files of their jobs, durably, and store their places in the
+        outcomes. Results with a place are skipped, so the call may be repeated.
+
+        Raises:
+            OutputError: the disk refuses.
+        """
+        by_job: dict[int, list[Result]] = {}
+        for result in results:
+            if result.job.archive and result.outcome.exchange is not None and result.outcome.stored is None:
+                by_job.setdefault(result.job.id, []).append(result)
+        for of_job in by_job.values():
+            job = of_job[0].job
+            try:
+                self._append(connection, job, of_job, now=now)
+            except OSError as error:
+                raise OutputError(
+                    f"The archive below {self._root} cannot be written: {error.strerror or error}. Make room there, then resume the job."
+                ) from error
+
+    def write(self, cursor: psycopg.Cursor[Any], *, results: Sequence[Result]) -> None:
+        rows = [(result, result.outcome.stored) for result in results]
+        places = [(result, stored) for result, stored in rows if stored is not None]
+        cursor.execute(
+            _INSERT,
+            {
+                "files": [stored.file_id for _, stored in places],
+                "jobs": [result.job.id for result, _ in places],
+                "hashes": [result.claimed.document.hash for result, _ in places],
+                "runs": [result.job.run_no for result, _ in places],
+                "offsets": [stored.offset for _, stored in places],
+                "lengths": [stored.length for _, stored in places],
+                "kinds": [stored.kind.value for _, stored in places],
+                "statuses": [stored.status for _, stored in places],
+                "digests": [stored.digest for _, stored in places],
+                "dates": [stored.date for _, stored in places],
+            },
+        )
+
+    def end_old_files(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:
+        """End the files that are older than the setting allows."""
+        most = current()[ARCHIVE_FILE_AGE].total_seconds()
+        for job_id, written in list(self._open.items()):
+            if time.monotonic() - written.opened_at >= most:
+                self._end(connection, job_id, now=now)
+
+    def end_all_files(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:
+        """End all files: the worker ends."""
+        for job_id in list(self._open):
+            self._end(connection, job_id, now=now)
+
+    def end_files_of_dead_processes(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:
+        """End the files that other processes of this machine left open when they died."""
+        with named_rows(connection) as cursor:
+            facts = {"host": self._me.host, "root": str(self._root), "node": self._me.id}
+            left = cursor.execute(_LEFT_OPEN, facts).fetchall()
+        for row in left:
+            path = self._root / row.path
+            try:
+                with _locked(path) as is_mine:
+                    if is_mine:
+                        length = end_torn_file(path, Format(row.format), confirmed=row.confirmed or 0)
+                        connection.execute(_END, {"id": row.id, "length": length, "now": now})
+                        logger.info("ended the archive file %s of a dead process at %d bytes", path, length)
+            except FileNotFoundError:
+                if row.confirmed is None and now - row.opened_at > _NEVER_CREATED:
+                    connection.execute("DELETE FROM jobs_archivefile WHERE id = %s AND state = 'open'", (row.id,))
+            except OSError as error:
+                logger.warning("cannot end the archive file %s: %s", path, error)
+
+    def files(self) -> list[Path]:
+        """Return the files that are being written."""
+        return [written.file.path for written in self._open.values()]
+
+    def _append(
+        self, connection: psycopg.Connection[Any], job: JobFacts, results: Sequence[Result], *, now: dt.datetime
+    ) -> None:
+        originals = _originals(connection, job, results)
+        exchanges = [_archived(result, originals, now=now) for result in results]
+        written = self._file_of(connection, job, now=now)
+        for result, exchange, place in zip(results, exchanges, written.file.append(exchanges), strict=True):
+            result.outcome.stored = Stored(
+                file_id=written.id,
+                offset=place.offset,
+                length=place.length,
+                kind=exchange.kind,
+                status=exchange.status,
+                digest=exchange.digest,
+                date=exchange.date,
+            )
+        if written.file.size >= current()[ARCHIVE_FILE_BYTES]:
+            self._end(connection, job.id, now=now)
+
+    def _file_of(self, connection: psycopg.Connection[Any], job: JobFacts, *, now: dt.datetime) -> _Written:
+        written = self._open.get(job.id)
+        if written is not None and written.file.format == job.archive:
+            return written
+        if written is not None:
+            self._end(connection, job.id, now=now)
+        self._serial += 1
+        stem = f"{job.id}-{now:%Y%m%dT%H%M%SZ}-{self._me.id.hex[:8]}-{self._serial:04}"
+        path = Path(f"job-{job.id}") / name_of(Format(job.archive), stem)
+        facts = {
+            "job": job.id,
+            "node": self._me.id,
+            "host": self._me.host,
+            "root": str(self._root),
+            "path": str(path),
+            "format": job.archive,
+            "now": now,
+        }
+        # The row comes first, so that each file has one.
+        row = connection.execute(_OPEN, facts).fetchone()
+        assert row is not None
+        file = OpenFile.create(self._root / path, Format(job.archive), software=_SOFTWARE, date=now)
+        fcntl.flock(file.descriptor, fcntl.LOCK_EX)
+        self._open[job.id] = _Written(row[0], file, time.monotonic())
+        return self._open[job.id]
+
+    def _end(self, connection: psycopg.Connection[Any], job_id: int, *, now: dt.datetime) -> None:
+        """End a file. Its row may say so twice: the call may be repeated after a lost connection."""
+        written = self._open[job_id]
+        connection.execute(_END, {"id": written.id, "length": written.file.size, "now": now})
+        written.file.close()
+        del self._open[job_id]
+
+
+def _originals(
+    connection: psycopg.Connection[Any], job: JobFacts, results: Sequence[Result]
+) -> dict[str, tuple[str, dt.datetime]]:
+    """Return the digest and the time of the last archived body of each document that has one."""
+    hashes = [result.claimed.document.hash for result in results]
+    with named_rows(connection) as cursor:
+        rows = cursor.execute(_ORIGINALS, {"job": job.id, "hashes": hashes})
+        return {row.hash.hex: (row.digest, row.fetched_at) for row in rows}
+
+
+def _archived(result: Result, originals: dict[str, tuple[str, dt.datetime]], *, now: dt.datetime) -> Archived:
+    exchange = result.outcome.exchange
+    assert exchange is not None
+    digest, kind, original = digest_of(exchange.body), RecordKind.RESPONSE, None
+    known = originals.get(result.claimed.document.hash)
+    if exchange.status == 304:
+        kind, digest = RecordKind.NOT_MODIFIED, known[0] if known else ""
+    elif known and known[0] == digest and exchange.body and not exchange.truncated:
+        kind = RecordKind.SAME_PAYLOAD
+    if kind.is_revisit and known:
+        original = Original(exchange.url, known[1])
+    return Archived(
+        url=exchange.url,
+        date=_date_of(exchange, now=now),
+        kind=kind,
+        status=exchange.status,
+        request_head=exchange.request_head,
+        response_head=exchange.response_head,
+        body=exchange.body,
+        digest=digest,
+        truncated=exchange.truncated,
+        original=original,
+        address=exchange.address,
+        facts=[("hopsFromSeed", str(result.claimed.document.depth)), ("result", result.outcome.code)],
+    )
+
+
+def _date_of(exchange: RawExchange, *, now: dt.datetime) -> dt.datetime:
+    """Return the time of a request by the database's clock, in whole seconds."""
+    return (now - dt.timedelta(seconds=time.monotonic() - exchange.began)).replace(microsecond=0)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Lock a file; yield False if its writer lives."""
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True

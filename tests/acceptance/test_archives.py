@@ -1,0 +1,87 @@
+"""A crawl that keeps an archive: each document has a record, and no death of a worker tears one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.archive import files
+from jobs.archive.records import Format, RecordKind, digest_of
+from jobs.models import ArchiveFile, ArchiveRecord, Job, QueueItem
+from tests.support.processes import held_by, wait_for
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "archive"
+
+
+def assert_rows_agree_with_files():
+    """Check that each row leads to a complete record of its document with its digest; return the records by kind."""
+    kinds = {}
+    names = {row.hash: row.identifier for row in QueueItem.objects.all()}
+    for row in ArchiveRecord.objects.select_related("file"):
+        path = Path(row.file.root) / row.file.path
+        assert row.offset + row.length <= path.stat().st_size
+        record = files.read_at(path, row.offset)
+        assert (record.kind, record.digest, record.status) == (row.kind, row.digest, row.status)
+        assert record.url == names.get(row.hash, record.url)
+        if record.kind is RecordKind.RESPONSE:
+            assert digest_of(record.body) == row.digest
+        kinds[row.kind] = kinds.get(row.kind, 0) + 1
+    return kinds
+
+
+@pytest.mark.parametrize("form", list(Format))
+def test_every_indexed_document_has_a_record_that_agrees(machine, serve, root, form):
+    site = serve(pages=80, hosts=2, traps=3)
+    output = machine.directory / "pages.jsonl"
+    given = {"CRAWLCTL_ARCHIVE_ROOT": str(root)}
+    crawl = machine.crawl(site.start_url, "--scope", "any", "--job", "site", "--archive", form, output=output, **given)
+    assert (crawl.code, held_by(output)) == (0, site.documents), crawl.err
+
+    first = assert_rows_agree_with_files()
+    indexed = QueueItem.objects.filter(indexed_before=True)
+    assert not indexed.exclude(hash__in=ArchiveRecord.objects.filter(kind="response", status=200).values("hash"))
+    assert set(ArchiveFile.objects.values_list("state", flat=True)) == {"complete"}
+    assert first.keys() == {"response"}
+
+    crawl = machine.crawl("--job", "site", output=output, **given)
+    assert crawl.code == 0
+    again = assert_rows_agree_with_files()
+    assert again["not_modified"] == 80
+    for file in ArchiveFile.objects.all():
+        path = Path(file.root) / file.path
+        assert file.length == path.stat().st_size
+        if form is Format.WARC:
+            checked = subprocess.run([Path(sys.executable).with_name("warcio"), "check", path], check=False)
+            assert checked.returncode == 0
+
+
+def test_a_killed_worker_leaves_complete_records_and_a_successor_ends_its_file(cluster, serve, root):
+    site = serve(pages=300, hosts=3, traps=2, latency_ms=10)
+    given = {"CRAWLCTL_ARCHIVE_ROOT": str(root)}
+    _, *workers = cluster.start("runmanager", "runworker", "runworker", **given)
+    job = cluster.make_job(site)
+    Job.objects.filter(pk=job.pk).update(archive="warc")
+    cluster.start_job(job)
+    for most in (30, 90, 150):
+        wait_for(lambda most=most: ArchiveRecord.objects.count() > most, saying=f"{most} records")
+        workers.pop(0).kill()
+        workers += cluster.start("runworker", **given)
+
+    assert cluster.wait_for_end(job) == "finished"
+    assert held_by(cluster.output) == site.documents
+    assert_rows_agree_with_files()
+    dead = [worker.pid for worker in workers]
+    wait_for(
+        lambda: ArchiveFile.objects.filter(state="complete").count() >= 3,
+        within=30,
+        saying="the files of the killed workers have ended",
+    )
+    for file in ArchiveFile.objects.filter(state="complete"):
+        path = Path(file.root) / file.path
+        assert file.length == path.stat().st_size
+        assert len(list(files.read_all(path))) >= file.records.count()
+    assert len(dead) == 2
