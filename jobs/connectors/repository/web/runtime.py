@@ -36,9 +36,7 @@ class WebRuntime(Runtime):
     def open(self, asked: Asked) -> WebConnector:
         specification = self._reads(asked)
         fetcher = self.fetcher(allow_private_networks=specification.allow_private_networks)
-        return self._connector(
-            specification, fetcher=fetcher, robots=self.robots, keeps_exchanges=asked.keeps_archive
-        )
+        return self._connector(specification, fetcher=fetcher, robots=self.robots, keeps_exchanges=asked.keeps_archive)
 
     def fetcher(self, *, allow_private_networks: bool) -> Fetcher:
         """Return the connections with or without access to private networks; opened at first use."""
