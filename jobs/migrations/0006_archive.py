@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0004_labels'),
+        ('jobs', '0005_stored_names'),
     ]
 
     operations = [
