@@ -36,9 +36,9 @@ class AnotherAttempt(Exception):
     """Another attempt carries out this operation."""
 
 
-def carry_out(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, int] | None:
+def carry_out(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, int] | str:
     """
-    Change the documents of the operation of this task, from its last chunk on. Return how many.
+    Change the documents of the operation of this task, from its last chunk on. Return how many, or why none.
 
     Raises:
         JobMoves: the job is in a transition. The retry policy tries again.
@@ -47,7 +47,8 @@ def carry_out(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, 
     """
     operation = _begin(context)
     if operation is None:
-        return None
+        # The task was rescheduled.
+        return "Nothing was changed: this task has no operation. Make a new preview."
     # Not Django's connection, whose JSON is text.
     with psycopg.connect(database_dsn(), autocommit=True) as connection:
         _change_all(context, operation, connection)
@@ -140,5 +141,7 @@ BULK: Final = Kind(
     },
     required=("operation", "job"),
     retry_policy={"policy": "times", "times": 10, "seconds": 5},
+    # Only a preview makes an operation.
+    is_internal=True,
 )
 KINDS: Final = (BULK,)

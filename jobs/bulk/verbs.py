@@ -18,6 +18,7 @@ from jobs.verbs.control import MAY_CONTROL
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotAllowed, Refused, Unknown
 from nodes.tasks import book
+from nodes.tasks.kinds import find
 from nodes.tasks.models import Task
 
 May = Callable[[str], bool]
@@ -119,9 +120,8 @@ def start(token: object, *, may: May, made_by: str) -> BulkOperation:
         raise Refused("No document matches any more.")
     if now_there > shown:
         raise Refused(f"{now_there:,} documents match now, and the preview showed {shown:,}. Make a new preview.")
-    task = book.create(
-        kind="bulk", arguments={"operation": operation, "job": job_id, "filter": stored}, made_by=made_by
-    )
+    arguments = {"operation": operation, "job": job_id, "filter": stored}
+    task = book.schedule(find("bulk"), arguments=arguments, made_by=made_by)
     made = BulkOperation.objects.create(
         task=task.pk, operation=operation, job_id=job_id, filter=stored, shown=shown, created_by=made_by
     )
@@ -142,6 +142,8 @@ def cancel(operation: int, *, may: May, made_by: str) -> BulkOperation:
     if found is None:
         raise Unknown("operation", operation)
     _operation_of(found.operation, may=may)
+    if state_of(found) not in {"waiting", "running"}:
+        raise Refused(f"Operation {operation} has ended.")
     book.cancel(found.task, made_by=made_by)
     return found
 

@@ -450,7 +450,6 @@ class TaskKindsView(ContractView):
         responses={200: KindSerializer(many=True)},
     )
     def get(self, request: Request) -> Response:
-        offered = [kind for kind in kinds.installed().values() if not kind.is_internal]
         return Response(
             [
                 {
@@ -459,7 +458,7 @@ class TaskKindsView(ContractView):
                     "schema": kind.schema,
                     "retry_policy": dict(kind.retry_policy),
                 }
-                for kind in offered
+                for kind in kinds.offered()
             ]
         )
 

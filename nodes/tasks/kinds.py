@@ -77,12 +77,18 @@ class UnknownKind(Exception):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"There is no kind of task {name!r}; there are: {', '.join(installed())}.")
+        known = ", ".join(kind.name for kind in offered())
+        super().__init__(f"There is no kind of task {name!r}; there are: {known}.")
 
 
 def installed() -> Mapping[str, Kind]:
     """Return all kinds by name, those of the program first."""
     return _load(tuple(settings.CRAWLCTL_TASKS))[0]
+
+
+def offered() -> list[Kind]:
+    """Return the kinds of which people can make tasks."""
+    return [kind for kind in installed().values() if not kind.is_internal]
 
 
 def listeners() -> tuple[Listener, ...]:

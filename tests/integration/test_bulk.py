@@ -204,6 +204,16 @@ def test_a_job_in_a_transition_is_left_for_a_later_attempt(crawl):
     assert work(operation, retry=1).changed == 2
 
 
+def test_only_a_preview_makes_an_operation(crawl):
+    wanted = {"kind": "bulk", "arguments": {"operation": "retry", "job": crawl.job.pk}}
+    assert_problem(client_of(OPERATOR).post("/api/v1/tasks/", wanted, format="json"), 400, "invalid", fields={"kind"})
+    done = work(begin("retry", crawl.job.pk))
+
+    said = kinds.carry_out(TaskContext(task=done.task + 1, group="generic"), {})
+
+    assert said == "Nothing was changed: this task has no operation. Make a new preview."
+
+
 def test_a_cancelled_operation_stops(crawl):
     operation = begin("retry", crawl.job.pk)
 
@@ -354,7 +364,7 @@ def test_commands_list_and_cancel_an_operation(crawl, capsys):
     waiting = f"{operation.pk}: retry of {crawl.job.name}, waiting, changed 0 and skipped 0 of 2, task {operation.task}"
     assert capsys.readouterr().out.splitlines() == [waiting, f"Operation {operation.pk} ends after its present chunk."]
     assert verbs.state_of(operation) == "ended early"
-    with pytest.raises(CommandError) as ended:
+    with pytest.raises(CommandError, match="has ended") as ended:
         call_command("bulk", "cancel", str(operation.pk))
     with pytest.raises(CommandError) as unknown:
         call_command("bulk", "cancel", "999")

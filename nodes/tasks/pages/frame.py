@@ -33,7 +33,7 @@ def tabs(shown: str) -> list[Record]:
 
 def offered_kinds() -> Sequence[Kind]:
     """Return the kinds that users may choose, by name."""
-    return sorted((kind for kind in kinds.installed().values() if not kind.is_internal), key=lambda kind: kind.name)
+    return sorted(kinds.offered(), key=lambda kind: kind.name)
 
 
 def chosen_kind(request: HttpRequest) -> Kind | None:

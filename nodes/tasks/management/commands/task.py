@@ -159,7 +159,7 @@ class Command(BaseCommand):
 
     @staticmethod
     def _kinds(_given: dict[str, Any]) -> Iterator[str]:
-        for kind in kinds.installed().values():
+        for kind in kinds.offered():
             arguments = [f"{name}{'' if name in kind.required else '?'}" for name in kind.properties]
             yield f"{kind.name}({', '.join(arguments)}): {kind.title}"
 
