@@ -77,6 +77,7 @@ INSTALLED_APPS = [
     "jobs.exports.apps.ExportsConfig",
     "jobs.notices.apps.NoticesConfig",
     "jobs.retention.apps.RetentionConfig",
+    "jobs.verification.apps.VerificationConfig",
     "nodes.apps.NodesConfig",
     "nodes.distributed.apps.DistributedConfig",
     "nodes.tasks.apps.TasksConfig",

@@ -38,6 +38,7 @@ from jobs.bulk.api import BulkView
 from jobs.exports.api import ExportView
 from jobs.notices.api import ChannelView, MailingView, MessageView, RuleView
 from jobs.retention.api import CleaningView, RetentionView
+from jobs.verification.api import VerificationView
 from nodes.api.views import NodeEventView, NodeView
 from nodes.distributed.api import DistributedJobsView, DistributedJobView, RebalanceJobsView, SwitchView
 from nodes.tasks.api import (
@@ -83,6 +84,7 @@ _router.register("settings/versions", SettingsVersionView, basename="settings-ve
 _router.register("node-events", NodeEventView, basename="node-event")
 _router.register("bulk", BulkView, basename="bulk")
 _router.register("exports", ExportView, basename="export")
+_router.register("verifications", VerificationView, basename="verification")
 _router.register("notification-channels", ChannelView, basename="notification-channel")
 _router.register("notification-rules", RuleView, basename="notification-rule")
 _router.register("notification-messages", MessageView, basename="notification-message")

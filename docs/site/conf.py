@@ -56,6 +56,7 @@ NAVIGATION = {
         "docs/writing-a-connector",
         "docs/api",
         "docs/removals",
+        "docs/verification",
         "docs/tasks",
         "docs/archive",
         "docs/exports",

@@ -29,6 +29,7 @@ from jobs.verbs.connections import Kind
 from nodes.admin.lists import BoundedList
 from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid, Refused
+from nodes.web.formats import moment, number, share
 
 # Jobs of a connection that the list names.
 _JOBS_SHOWN: Final = 5
@@ -219,13 +220,13 @@ class OutputConnectionAdmin(ConnectionAdmin):
     of_jobs = "outputs"
     section_title = _("Configuration")
     proposed = DEFAULT_OUTPUT
-    actions_detail = ("index_again", "clear", "restore")
+    actions_detail = ("verify", "index_again", "clear", "restore")
 
     def get_shown(self, obj: connections.Connection | None) -> tuple[str, ...]:
-        return ("clearing",) if obj else ()
+        return ("clearing", "in_sync") if obj else ()
 
     def get_readonly_fields(self, request: HttpRequest, obj: object = None) -> tuple[str, ...]:
-        return (*super().get_readonly_fields(request, obj), "clearing")
+        return (*super().get_readonly_fields(request, obj), "clearing", "in_sync")
 
     def change_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if request.method == "GET" and object_id.isdecimal():
@@ -243,6 +244,11 @@ class OutputConnectionAdmin(ConnectionAdmin):
             if self.has_change_permission(request):
                 said = format_html('{} <a class="underline" href="{}">{}</a>', said, button, _("Re-index all"))
             messages.error(request, said)
+
+    @action(description=_("Verify"), url_path="verify", permissions=("view",))  # type: ignore[untyped-decorator]
+    def verify(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
+        """Show the page that compares the output with the record of it."""
+        return redirect("output-verification", object_id)
 
     @action(description=_("Re-index all"), url_path="index-again", permissions=("change",))  # type: ignore[untyped-decorator]
     def index_again(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
@@ -291,3 +297,15 @@ class OutputConnectionAdmin(ConnectionAdmin):
         if output.clear_before is None and output.orphans_after is None:
             return str(_("not requested"))
         return output.clearing_refused or str(_("in progress"))
+
+    @display(description=_("In sync"))  # type: ignore[untyped-decorator]
+    def in_sync(self, output: OutputConnection) -> str:
+        """Return the share that was in sync at the last verification."""
+        last = output.verifications.filter(ended_at__isnull=False, refused="").first()
+        if last is None:
+            return str(_("not verified"))
+        return _("%(share)s of %(n)s documents on %(moment)s UTC") % {
+            "share": share(last.documents - last.faults, last.documents),
+            "n": number(last.documents),
+            "moment": moment(last.ended_at, now=read_clock()),
+        }

@@ -1,16 +1,18 @@
-"""JSON lines files that lost lines."""
+"""JSON lines files that lost lines, and outputs whose last verification found documents that differ."""
 
 import datetime as dt
 from typing import Final
 
+from django.db.models import F, Max
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from jobs.attention.lines import SHOWN, AttentionLine
-from jobs.models import LostLines
-from nodes.web.formats import size
+from jobs.attention.lines import SHOWN, AttentionLine, Severity
+from jobs.models import LostLines, OutputVerification
+from nodes.web.formats import number, share, size
 
 _KIND: Final = "lines_lost"
+_OUT_OF_SYNC: Final = "output_out_of_sync"
 
 
 def sentence_of_lost_lines(lost: LostLines) -> str:
@@ -48,6 +50,57 @@ def outputs_that_lost_lines(_now: dt.datetime) -> list[AttentionLine]:
                 sentence=_("%(n)d more files of outputs lost lines.") % {"n": LostLines.objects.count() - SHOWN},
                 since=None,
                 link=reverse("admin:jobs_outputconnection_changelist"),
+            )
+        )
+    return lines
+
+
+def sentence_of_verification(found: OutputVerification) -> str:
+    """Return a sentence on the documents that differ in the output of a verification, and what to do."""
+    in_sync = share(found.documents - found.faults, found.documents)
+    counted = _("%(share)s of output %(output)s is in sync: %(missing)s missing, %(ghost)s ghost, %(stale)s stale.") % {
+        "share": in_sync,
+        "output": found.output.name,
+        "missing": number(found.missing),
+        "ghost": number(found.ghost),
+        "stale": number(found.stale),
+    }
+    return f"{counted} {found.question or _('Verify it with repair.')}"
+
+
+def outputs_out_of_sync(_now: dt.datetime) -> list[AttentionLine]:
+    """Return a line for each output whose last verification found more documents than it repaired."""
+    ended = OutputVerification.objects.filter(ended_at__isnull=False, refused="")
+    last = ended.order_by().values("output_id").annotate(last=Max("pk")).values("last")
+    differing = (
+        OutputVerification.objects.filter(pk__in=last)
+        .filter(repaired__lt=F("missing") + F("ghost") + F("stale"))
+        .select_related("output")
+        .order_by("output__name")
+    )
+    found = list(differing[: SHOWN + 1])
+    lines = [
+        AttentionLine(
+            kind=_OUT_OF_SYNC,
+            key=str(one.output_id),
+            subject=one.output.name,
+            sentence=sentence_of_verification(one),
+            since=one.ended_at,
+            link=reverse("output-verification", args=[one.output_id]),
+            severity=Severity.WARNING,
+        )
+        for one in found[:SHOWN]
+    ]
+    if len(found) > SHOWN:
+        lines.append(
+            AttentionLine(
+                kind=_OUT_OF_SYNC,
+                key="more",
+                subject=_("Outputs"),
+                sentence=_("%(n)d more outputs are out of sync.") % {"n": differing.count() - SHOWN},
+                since=None,
+                link=reverse("admin:jobs_outputconnection_changelist"),
+                severity=Severity.WARNING,
             )
         )
     return lines

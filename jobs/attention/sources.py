@@ -11,7 +11,7 @@ from jobs.attention.hosts import denied_documents, stopped_hosts
 from jobs.attention.jobs import failing_hosts, failing_jobs, held_jobs, late_outputs
 from jobs.attention.lines import AttentionLine, Severity
 from jobs.attention.nodes import lost_nodes, no_main_manager, silent_nodes
-from jobs.attention.outputs import outputs_that_lost_lines
+from jobs.attention.outputs import outputs_out_of_sync, outputs_that_lost_lines
 from jobs.attention.schedules import missed_schedules
 
 # Each function takes the present moment and returns lines, at most `lines.SHOWN` and one that counts the rest. An
@@ -27,6 +27,7 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     held_jobs,
     late_outputs,
     outputs_that_lost_lines,
+    outputs_out_of_sync,
     missed_schedules,
     stopped_hosts,
     denied_documents,

@@ -31,6 +31,8 @@ KEPT_RUNS: Final = 10
 COUNTED_AT_MOST: Final = 100_000
 # Days for which ended restorations are listed.
 _RESTORATIONS: Final = 30
+# Days for which verifications of outputs are kept. The last one of each output stays.
+_VERIFICATIONS: Final = 90
 _CHUNK: Final = 2_000
 
 WITHOUT_TASK_WORKERS: Final[LiteralString] = "NOT EXISTS (SELECT FROM tasks_taskworker)"
@@ -68,6 +70,25 @@ FROM nodes_keptanswer
 """
 _DELETED_JOBS: Final[LiteralString] = "FROM jobs_deletedjob WHERE deleted_at < %(before)s"
 _ENDED_RESTORATIONS: Final[LiteralString] = "FROM jobs_restoration WHERE ended_at < %(before)s"
+# Only the last ended verification of an output keeps the list of its documents.
+_OLD_FAULTS: Final[LiteralString] = """
+FROM jobs_outputfault
+ WHERE id IN (SELECT found.id FROM jobs_outputfault AS found
+                JOIN jobs_outputverification AS old ON old.id = found.verification_id
+               WHERE EXISTS (SELECT FROM jobs_outputverification AS newer
+                              WHERE newer.output_id = old.output_id AND newer.id > old.id AND newer.ended_at < %(before)s)
+                 AND (old.ended_at IS NOT NULL OR old.moved_at < %(before)s - interval '1 day')
+               LIMIT %(most)s)
+"""
+_OLD_VERIFICATIONS: Final[LiteralString] = """
+FROM jobs_outputverification
+ WHERE id IN (SELECT old.id FROM jobs_outputverification AS old
+               WHERE old.moved_at < %(before)s
+                 AND NOT EXISTS (SELECT FROM jobs_outputfault AS found WHERE found.verification_id = old.id)
+                 AND EXISTS (SELECT FROM jobs_outputverification AS newer
+                              WHERE newer.output_id = old.output_id AND newer.id > old.id AND newer.ended_at IS NOT NULL)
+               LIMIT %(most)s)
+"""
 # A count of documents is deleted at 0 only: a delta that is folded meanwhile inserts it again. Counts of events are
 # those of a run that has ended.
 _OLD_COUNTS: Final[tuple[LiteralString, ...]] = tuple(
@@ -167,9 +188,12 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
         ),
         Subject(
             name="runs",
-            title=f"counts of runs before the last {KEPT_RUNS}",
+            title=f"counts of runs before the last {KEPT_RUNS}, and verifications of outputs after {_VERIFICATIONS} days",
             setting=None,
-            tables=tuple(Rows(statement, lambda: 0) for statement in _OLD_COUNTS),
+            tables=(
+                *(Rows(statement, lambda: 0) for statement in (*_OLD_COUNTS, _OLD_FAULTS)),
+                Rows(_OLD_VERIFICATIONS, lambda: _VERIFICATIONS),
+            ),
         ),
     )
 }

@@ -25,6 +25,7 @@ from jobs.models.removals import DeletedJob, RemovalQuestion, Restoration
 from jobs.models.schedule import ScheduleWindow
 from jobs.models.search import SearchDocument
 from jobs.models.session import Session
+from jobs.models.verification import Fault, OutputFault, OutputVerification
 
 __all__ = [
     "Activity",
@@ -41,6 +42,7 @@ __all__ = [
     "CounterDelta",
     "DeletedJob",
     "DenialReason",
+    "Fault",
     "FileState",
     "Gate",
     "GatedDocument",
@@ -60,6 +62,8 @@ __all__ = [
     "OutLinks",
     "Outcome",
     "OutputConnection",
+    "OutputFault",
+    "OutputVerification",
     "QueueItem",
     "RemovalQuestion",
     "RepositoryConnection",

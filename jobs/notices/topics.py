@@ -24,6 +24,7 @@ ATTENTION: Final[Mapping[str, str | Promise]] = {
     "disk_full": _("A disk is full"),
     "output_behind": _("An output is behind"),
     "lines_lost": _("An output lost lines"),
+    "output_out_of_sync": _("An output is out of sync"),
 }
 # Conditions with a limit of the rule (`jobs.attention.limits`).
 LIMITS: Final[Mapping[str, str | Promise]] = {

@@ -131,6 +131,7 @@ def filled(address, world, *, value=None):
         "exports": world.export.pk,
         "bulk": world.bulk.pk,
         "retention": "nodes",
+        "verifications": 1,
     }
     return re.sub(r"([a-z-]+)/\{[^}]+\}", lambda one: f"{one[1]}/{here[one[1]] if value is None else value}", address)
 

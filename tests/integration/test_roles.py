@@ -139,6 +139,9 @@ LEAST_ROLE = {
     "repositories_update": ADMINISTRATOR,
     "retention_clean": OPERATOR,
     "retention_list": VIEWER,
+    "verifications_create": OPERATOR,
+    "verifications_list": VIEWER,
+    "verifications_retrieve": VIEWER,
     "schema_retrieve": VIEWER,
     "attention": VIEWER,
     "search": VIEWER,
@@ -218,6 +221,8 @@ def address(path, world):
         "task-workers": world.task_worker.pk,
         "exports": world.export.pk,
         "bulk": world.bulk.pk,
+        # No verification exists.
+        "verifications": 1,
     }
     return (
         path.replace("{id}", str(ids.get(kind)))

@@ -11,6 +11,7 @@ from jobs.notices.pages import urls as of_notifications
 from jobs.retention import urls as of_retention
 from jobs.ui import urls as of_the_crawl
 from jobs.verbs.control import VERBS
+from jobs.verification import urls as of_verifications
 from nodes.distributed.pages import urls as of_distributed_jobs
 from nodes.tasks.pages import urls as of_tasks
 from tests.integration.test_roles import ADMINISTRATOR, ANYBODY, IN_RISING_ORDER, LEAST_ROLE, OPERATOR, VIEWER
@@ -27,6 +28,7 @@ PAGES = [
     *of_bulk.urlpatterns,
     *of_exports.urlpatterns,
     *of_retention.urlpatterns,
+    *of_verifications.urlpatterns,
 ]
 # Operations of the API that make the same change as a page, by page.
 CHANGES = {
@@ -59,6 +61,7 @@ CHANGES = {
     "notification-rule-act": "notification_rules_mute",
     "notification-rule-new": "notification_rules_create",
     "retention-clean": "retention_clean",
+    "output-verification-start": "verifications_create",
     "settings": "settings_update",
     "task-cancel": "tasks_cancel",
     "task-reschedule": "archived_tasks_reschedule",
@@ -93,7 +96,7 @@ LEAST_READER = {
 ONLY_CHANGE = {
     *("cluster-rebalance", "deleted-job-restore", "distributed-switch", "host-end-back-off", "host-release"),
     *("job-restore", "job-send-back", "job-transition", "job-chain-add", "job-chain-remove"),
-    *("notification-channel-act", "notification-rule-act"),
+    *("notification-channel-act", "notification-rule-act", "output-verification-start"),
     *("task-cancel", "task-reschedule", "task-template-remove"),
     *("export-cancel", "export-delete", "job-bulk-cancel", "job-bulk-start", "notification-mailing-remove"),
     "retention-clean",
@@ -130,6 +133,7 @@ def address(name, world):
         "host_id": world.document.lane.bin_id,
         "group_id": world.group.pk,
         "node_id": world.node.pk,
+        "output_id": world.output.pk,
         "document_hash": world.document.hash,
         "job": "reports",
         "task_id": world.task.pk,

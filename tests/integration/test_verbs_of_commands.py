@@ -97,8 +97,9 @@ CONFIGURATION = {
     "seeds_replace_urls",
     "task_templates_create",
 }
-# The command waits for the end of its task (tests/integration/test_bulk.py).
-WAITING = {"bulk_create"}
+# Commands that carry out the work themselves, or wait for the end of its task (tests/integration/test_bulk.py and
+# test_verification_doors.py).
+WAITING = {"bulk_create", "verifications_create"}
 
 
 @pytest.fixture(autouse=True)

@@ -44,6 +44,8 @@ _VALUES: Final = {
     "api/v1/documents/": "SELECT job_id || '-' || replace(hash::text, '-', '') FROM jobs_queueitem WHERE outcome = 1 LIMIT 1",
     "api/v1/groups/": "SELECT min(id) FROM jobs_throttlegroup",
     "api/v1/bulk/": "SELECT coalesce(max(id), 1) FROM bulk_bulkoperation",
+    "api/v1/verifications/": "SELECT coalesce(max(id), 1) FROM jobs_outputverification",
+    "outputs/": "SELECT min(id) FROM jobs_outputconnection",
     "api/v1/exports/": "SELECT coalesce(max(id), 1) FROM exports_export",
     "api/v1/retention/": "SELECT 'nodes'",
     "exports/": "SELECT coalesce(max(id), 1) FROM exports_export",

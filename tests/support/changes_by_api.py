@@ -205,6 +205,10 @@ def _token(world, client):
     return {"token": client.post("/api/v1/bulk/preview/", asked).json()["token"]}
 
 
+def _verification(world, client):
+    return {"output": world.output.pk}
+
+
 def _may(_permission):
     return True
 
@@ -256,6 +260,7 @@ CHANGES: Final = {
     "exports_create": Change({"what": "documents", "format": "csv"}),
     "exports_destroy": Change(thing=EXPORT, prepare=_ended_export),
     "retention_clean": Change(),
+    "verifications_create": Change(_verification),
     "job_chains_create": Change(_successor, prepare=_add_job),
     "job_chains_destroy": Change(thing=CHAIN, prepare=_chain),
     "jobs_restore": Change({}, JOB, _remove),

@@ -8,7 +8,7 @@ and written again, so the last write is the valid one.
 """
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -99,6 +99,76 @@ class Recalls(Protocol):
         Raises:
             OutputError: the output cannot be read.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """
+    A document that an output holds.
+
+    `version` is the version that was written, or None if the output does not store versions. Then `moment` tells when
+    the document was written. `url` may be empty in a listing, but not in the result of `Listing.look`.
+    """
+
+    hash: str
+    url: str
+    version: str | None
+    moment: dt.datetime | None
+
+
+class TooManyDocuments(Exception):
+    """A listing would need too much memory. The caller asks for fewer buckets."""
+
+
+class Listing(Protocol):
+    """The documents of some buckets (`jobs.connectors.output.buckets`) that an output holds."""
+
+    @property
+    def damaged(self) -> int:
+        """Return the number of stored entries that cannot be read, as far as the listing has read."""
+        ...
+
+    def __iter__(self) -> Iterator[Held]:
+        """
+        Yield each document once.
+
+        Raises:
+            OutputError: the output cannot be read.
+            TooManyDocuments: the buckets have too many documents.
+        """
+        ...
+
+    def look(self, cursor: psycopg.Cursor[Any], hashes: Sequence[str]) -> Mapping[str, Held]:
+        """
+        Return which of these documents of its buckets the output holds now, after all writes that have ended.
+
+        Raises:
+            OutputError: the output cannot be read.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Lists(Protocol):
+    """
+    An output that can list what it holds, so that it can be verified.
+
+    `buckets_at_once` is the number of buckets of one listing: large if the output must be read as a whole.
+    """
+
+    @property
+    def buckets_at_once(self) -> int: ...
+
+    def open_listing(self, cursor: psycopg.Cursor[Any], buckets: Collection[int]) -> Listing:
+        """
+        Return a listing of these buckets.
+
+        Raises:
+            OutputError: the output cannot be read from this machine.
+        """
+        ...
 
 
 @runtime_checkable

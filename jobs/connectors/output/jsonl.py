@@ -14,9 +14,10 @@ import errno
 import fcntl
 import json
 import os
+import socket
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,9 @@ from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.output import jsonl_recall
 from jobs.connectors.output.base import Entry, OutputError
+from jobs.connectors.output.buckets import BUCKETS
 from jobs.connectors.output.jsonl_length import LengthMemory
+from jobs.connectors.output.jsonl_listing import LinesListing
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 
 # Beginning of every line, which distinguishes an incomplete line of ours from other text.
@@ -89,6 +92,8 @@ class JsonLinesConfiguration:
 class JsonLinesOutput:
     holds: Final = True
     is_transactional: Final = False
+    # A pass over the file reads all buckets.
+    buckets_at_once: Final = BUCKETS
 
     def __init__(self, *, id: int, configuration: JsonLinesConfiguration) -> None:  # noqa: A002 (the column's name)
         self.id = id
@@ -139,6 +144,19 @@ class JsonLinesOutput:
                 return jsonl_recall.recall(self._path, descriptor, urls)
             finally:
                 os.close(descriptor)
+
+    def open_listing(self, cursor: psycopg.Cursor[Any], buckets: Collection[int]) -> LinesListing:
+        with self._explained():
+            try:
+                return LinesListing(self._path, self._open(), buckets)
+            except FileNotFoundError:
+                if self._memory is not None and self._memory.has_appended():
+                    # The whole file was lost.
+                    return LinesListing(self._path, None, buckets)
+        raise OutputError(
+            f"There is no file {self._path} on this machine ({socket.gethostname()}). "
+            "Verify the output on the machine whose workers write it."
+        )
 
     def notice_loss(self, cursor: psycopg.Cursor[Any]) -> None:
         # The next append reports a path that the output may not write.

@@ -83,6 +83,10 @@ class LengthMemory:
             draft.write_text(json.dumps(asdict(new)))
             draft.replace(self._state)
 
+    def has_appended(self) -> bool:
+        """True if this machine remembers an append to the file."""
+        return self._read() is not None
+
     def forget(self) -> None:
         """Remember nothing until the next append."""
         with suppress(OSError):

@@ -5,13 +5,14 @@ The flush writes text, title and address. The vector that a search reads stays n
 (`jobs.duties.index`), because that costs several times the rest of a flush.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.connectors.output.base import Entry
+from jobs.connectors.output.base import Entry, Held
+from jobs.connectors.output.buckets import ranges_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,21 @@ DELETE FROM jobs_searchdocument WHERE output_id = %(output)s AND hash = ANY(%(ha
 """
 
 
+# A restored text has its old `fetched_at`, but was written at its restoration.
+_LIST: Final[LiteralString] = """
+SELECT hash, greatest(fetched_at, written_at) FROM jobs_searchdocument
+ WHERE output_id = %(output)s AND hash BETWEEN %(low)s::uuid AND %(high)s::uuid
+"""
+_LOOK: Final[LiteralString] = """
+SELECT hash, greatest(fetched_at, written_at), url FROM jobs_searchdocument
+ WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[])
+"""
+
+
 class SearchOutput:
     holds: Final = True
     is_transactional: Final = True
+    buckets_at_once: Final = 64
 
     def __init__(self, *, id: int, configuration: SearchConfiguration) -> None:  # noqa: A002 (the column's name)
         self.id = id
@@ -78,6 +91,31 @@ class SearchOutput:
         cursor.execute(_DELETE, {"output": self.id, "hashes": [entry.hash for entry in entries]})
 
     def job_complete(self) -> None:
+        return
+
+    def open_listing(self, cursor: psycopg.Cursor[Any], buckets: Collection[int]) -> "SearchListing":
+        return SearchListing(self.id, cursor, buckets)
+
+
+class SearchListing:
+    """The rows of some buckets."""
+
+    damaged: Final = 0
+
+    def __init__(self, output: int, cursor: psycopg.Cursor[Any], buckets: Collection[int]) -> None:
+        self._output, self._cursor, self._ranges = output, cursor, ranges_of(buckets)
+
+    def __iter__(self) -> Iterator[Held]:
+        for low, high in self._ranges:
+            rows = self._cursor.execute(_LIST, {"output": self._output, "low": low, "high": high}).fetchall()
+            for hash_, moment in rows:
+                yield Held(hash_.hex, "", None, moment)
+
+    def look(self, cursor: psycopg.Cursor[Any], hashes: Sequence[str]) -> Mapping[str, Held]:
+        rows = cursor.execute(_LOOK, {"output": self._output, "hashes": list(hashes)}).fetchall()
+        return {hash_.hex: Held(hash_.hex, url, None, moment) for hash_, moment, url in rows}
+
+    def close(self) -> None:
         return
 
 

@@ -21,6 +21,8 @@ CLEARED: Final = "output cleared"
 TAKEN_AWAY: Final = "output taken away"
 # The cause of documents that an operator dropped by a filter. They belong to the run of their job.
 DROPPED: Final = "dropped"
+# The cause of documents that a verification removed from an output, because no record says that they are there.
+GHOST: Final = "ghost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ SELECT %(now)s, gone.job_id, gone.run_no, gone.output_id, gone.hash,
        found.title, found.description, found.text, found.content_type, found.language, found.fetched_at
   FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(jobs)s::bigint[], %(runs)s::int[], %(leave)s::bool[], %(causes)s::text[])
        AS gone(output_id, hash, job_id, run_no, leaves, cause)
-  JOIN jobs_queueitem AS item ON item.hash = gone.hash AND item.job_id = gone.job_id AND item.indexed_before
+  JOIN jobs_queueitem AS item ON item.hash = gone.hash AND item.job_id = gone.job_id
+       AND (item.indexed_before OR gone.cause = '{GHOST}')
   JOIN jobs_indexeddocument AS held ON held.output_id = gone.output_id AND held.hash = gone.hash
   JOIN jobs_lane AS lane ON lane.id = item.lane_id
   JOIN jobs_bin AS bin ON bin.id = lane.bin_id

@@ -1,0 +1,231 @@
+"""
+Verified documents: the record of an output is read by ranges of the hash, compared under lock, and repaired.
+
+A flush inserts or locks the record of a document before it writes to the output. So under the lock of the record, the
+output and the record agree, whatever a crawl writes meanwhile. A document without a record is locked by a placeholder
+that never commits.
+
+A repair schedules documents to be read without conditions, or removes them from the output. The record of a scheduled
+document loses its version, so that its next reading is unconditional even if the schedule is lost.
+"""
+
+import datetime as dt
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.connectors.output.base import Entry, Held, Output
+from jobs.lifecycle.activity import ActivityName
+from jobs.lifecycle.document import Action, Stage
+from jobs.queue.removing import tombstones
+from jobs.queue.sql.order import AGAIN
+from jobs.settings.table import KEEP_REMOVED
+from nodes.settings.running import current
+
+_RECORDS: Final[LiteralString] = """
+SELECT hash, version, indexed_at FROM jobs_indexeddocument
+ WHERE output_id = %(output)s AND hash BETWEEN %(low)s::uuid AND %(high)s::uuid
+"""
+# Locks: IndexedDocument by (output, hash). A row without a version and with the oldest moment is a placeholder.
+_LOCK: Final[LiteralString] = """
+INSERT INTO jobs_indexeddocument AS record (output_id, hash, version, indexed_at)
+SELECT %(output)s, hash, '', '-infinity' FROM unnest(%(hashes)s::uuid[]) AS wanted(hash) ORDER BY hash
+ON CONFLICT (output_id, hash) DO UPDATE SET version = record.version
+RETURNING hash, version, CASE WHEN isfinite(indexed_at) THEN indexed_at END AS indexed_at
+"""
+# Locks: none more, the rows are held.
+_UNLOCK: Final[LiteralString] = """
+DELETE FROM jobs_indexeddocument
+ WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[]) AND NOT isfinite(indexed_at)
+"""
+_FORGET: Final[LiteralString] = """
+DELETE FROM jobs_indexeddocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[])
+"""
+_DISTRUST: Final[LiteralString] = """
+UPDATE jobs_indexeddocument SET version = ''
+ WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[]) AND isfinite(indexed_at)
+"""
+_VERSIONS: Final[LiteralString] = """
+UPDATE jobs_indexeddocument AS record SET version = given.version
+  FROM unnest(%(hashes)s::uuid[], %(versions)s::text[]) AS given(hash, version)
+ WHERE record.output_id = %(output)s AND record.hash = given.hash
+"""
+# The documents of jobs that write to the output, mostly one for each hash.
+_ITEMS: Final[LiteralString] = """
+SELECT item.hash, item.job_id, item.identifier, item.stage, item.indexed_before
+  FROM jobs_queueitem AS item
+  JOIN jobs_job_outputs AS link ON link.job_id = item.job_id AND link.outputconnection_id = %(output)s
+ WHERE item.hash = ANY(%(hashes)s::uuid[])
+ ORDER BY item.hash, item.job_id
+"""
+# Locks: QueueItem by (hash, job).
+_LOCK_ITEMS: Final[LiteralString] = f"{_ITEMS} FOR NO KEY UPDATE OF item"
+# Locks: Job SHARE by id, so that their runs do not change.
+_HOLD_JOBS: Final[LiteralString] = """
+SELECT job.id, job.phase FROM jobs_job AS job
+ WHERE job.phase IN ('active', 'inactive')
+   AND job.id IN (SELECT job_id FROM jobs_job_outputs WHERE outputconnection_id = %(output)s)
+ ORDER BY job.id
+   FOR SHARE OF job
+"""
+# Locks: none more, the rows are held.
+_READ_AGAIN: Final[LiteralString] = f"""
+WITH given AS (
+    SELECT item.hash, item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code
+      FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS wanted(hash, job_id)
+      JOIN jobs_queueitem AS item ON item.hash = wanted.hash AND item.job_id = wanted.job_id
+), sent AS (
+    UPDATE jobs_queueitem AS item
+       SET stage = {Stage.PENDING:d}, seq = CASE WHEN given.stage = {Stage.DONE:d} THEN {AGAIN} ELSE item.seq END,
+           check_time = CASE WHEN given.stage = {Stage.PENDING:d} THEN item.check_time END,
+           action = {Action.PROCESS:d}, version = '', validators = '',
+           outcome = CASE WHEN given.stage = {Stage.DONE:d} THEN 0 ELSE item.outcome END,
+           result_code = CASE WHEN given.stage = {Stage.DONE:d} THEN '' ELSE item.result_code END,
+           failures = CASE WHEN given.stage = {Stage.DONE:d} THEN 0 ELSE item.failures END,
+           failing_since = CASE WHEN given.stage = {Stage.PENDING:d} THEN item.failing_since END,
+           losses = CASE WHEN given.stage = {Stage.DONE:d} THEN 0 ELSE item.losses END
+      FROM given WHERE item.hash = given.hash AND item.job_id = given.job_id
+    RETURNING given.*
+)
+INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+SELECT job_id, lane_id, run_no, 'stage', {Stage.DONE:d}, outcome, result_code, -count(*) FROM sent
+ WHERE stage = {Stage.DONE:d} GROUP BY job_id, lane_id, run_no, outcome, result_code
+ UNION ALL
+SELECT job_id, lane_id, run_no, 'stage', {Stage.PENDING:d}, 0, '', count(*) FROM sent
+ WHERE stage = {Stage.DONE:d} GROUP BY job_id, lane_id, run_no
+"""
+_HISTORY: Final[LiteralString] = f"""
+INSERT INTO jobs_activity (started_at, job_id, repository_id, output_id, activity, entity, result_code)
+SELECT clock_timestamp(), job.id, job.repository_id, %(output)s, '{ActivityName.DELETION.value}', given.identifier, 'OK'
+  FROM unnest(%(jobs)s::bigint[], %(identifiers)s::text[]) AS given(job_id, identifier)
+  JOIN jobs_job AS job ON job.id = given.job_id
+"""
+
+_AT_REST: Final = frozenset({Stage.PENDING, Stage.DONE})
+_CLAIMED: Final = frozenset({Stage.ACTIVE, Stage.BEING_CLEANED, Stage.BEING_DELETED})
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The recorded version of a document in an output, and the moment when it was written."""
+
+    version: str
+    indexed_at: dt.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """
+    A document as the jobs that write to the output know it.
+
+    `is_claimed` if a batch has it in one of them. `is_kept` if one of them keeps it in the output.
+    """
+
+    identifier: str
+    is_claimed: bool
+    is_kept: bool
+    jobs: Mapping[int, Stage]
+
+
+def read_records(cursor: psycopg.Cursor[Any], output: int, ranges: Sequence[tuple[str, str]]) -> dict[str, Record]:
+    """Return the record of an output in these ranges of the hash, by hash."""
+    found = {}
+    for low, high in ranges:
+        for hash_, version, indexed_at in cursor.execute(_RECORDS, {"output": output, "low": low, "high": high}):
+            found[hash_.hex] = Record(version, indexed_at)
+    return found
+
+
+def lock_records(cursor: psycopg.Cursor[Any], output: int, hashes: Sequence[str]) -> dict[str, Record]:
+    """Lock these documents of an output, also those without a record, and return their records."""
+    rows: list[Any] = cursor.execute(_LOCK, {"output": output, "hashes": list(hashes)}).fetchall()
+    return {hash_.hex: Record(version, moment) for hash_, version, moment in rows if moment is not None}
+
+
+def unlock_records(cursor: psycopg.Cursor[Any], output: int, hashes: Sequence[str]) -> None:
+    """Delete the placeholders of documents without a record. The transaction ends soon."""
+    cursor.execute(_UNLOCK, {"output": output, "hashes": list(hashes)})
+
+
+def read_known(
+    cursor: psycopg.Cursor[Any], output: int, hashes: Sequence[str], *, locks: bool = False
+) -> dict[str, Known]:
+    """Return these documents as the jobs of the output know them. `locks` keeps their rows as they are."""
+    facts = {"output": output, "hashes": list(hashes)}
+    by_hash: dict[str, list[Any]] = {}
+    for row in cursor.execute(_LOCK_ITEMS if locks else _ITEMS, facts):
+        by_hash.setdefault(row[0].hex, []).append(row)
+    return {
+        hash_: Known(
+            identifier=rows[0][2],
+            is_claimed=any(row[3] in _CLAIMED for row in rows),
+            is_kept=any(row[4] for row in rows),
+            jobs={row[1]: Stage(row[3]) for row in sorted(rows, key=lambda row: not row[4])},
+        )
+        for hash_, rows in by_hash.items()
+    }
+
+
+def hold_jobs(cursor: psycopg.Cursor[Any], output: int) -> dict[int, str]:
+    """Return the phases of the jobs that write to the output and are in no transition, and keep them so."""
+    return dict(cursor.execute(_HOLD_JOBS, {"output": output}).fetchall())
+
+
+def job_to_read(known: Known | None, jobs: Mapping[int, str]) -> int | None:
+    """Return the job that reads a document again, preferably a running one that keeps it; None if none can now."""
+    if known is None:
+        return None
+    able = [job for job, stage in known.jobs.items() if job in jobs and stage in _AT_REST]
+    return min(able, key=lambda job: jobs[job] != "active", default=None)
+
+
+def read_again(cursor: psycopg.Cursor[Any], output: int, documents: Mapping[str, int]) -> None:
+    """
+    Make these documents due in their jobs, by hash, to be read without conditions.
+
+    Their rows in the queue and their records are locked.
+    """
+    if documents:
+        facts = {"output": output, "hashes": list(documents), "jobs": list(documents.values())}
+        cursor.execute(_READ_AGAIN, facts)
+        cursor.execute(_DISTRUST, facts)
+
+
+def forget(cursor: psycopg.Cursor[Any], output: int, hashes: Collection[str]) -> None:
+    """Delete records of documents that neither the output nor a job has."""
+    if hashes:
+        cursor.execute(_FORGET, {"output": output, "hashes": list(hashes)})
+
+
+def remove_ghosts(
+    cursor: psycopg.Cursor[Any],
+    output: Output,
+    ghosts: Sequence[Held],
+    *,
+    known: Mapping[str, Known],
+    keeps_history: bool,
+    now: dt.datetime,
+) -> None:
+    """
+    Remove documents without a record from an output; their placeholders are locked.
+
+    A document of a job leaves a tombstone, so that it can be restored.
+    """
+    if not ghosts:
+        return
+    owners = {ghost.hash: next(iter(known[ghost.hash].jobs)) for ghost in ghosts if ghost.hash in known}
+    if current()[KEEP_REMOVED] and owners:
+        versions = [ghost.version or "" for ghost in ghosts]
+        facts = {"output": output.id, "hashes": [ghost.hash for ghost in ghosts], "versions": versions}
+        cursor.execute(_VERSIONS, facts)
+        removed = [
+            tombstones.Removed(job, tombstones.NO_RUN, output.id, hash_, leaves=True, cause=tombstones.GHOST)
+            for hash_, job in owners.items()
+        ]
+        tombstones.store(cursor, removed, now=now)
+    if keeps_history and owners:
+        identifiers = [known[hash_].identifier for hash_ in owners]
+        cursor.execute(_HISTORY, {"output": output.id, "jobs": list(owners.values()), "identifiers": identifiers})
+    output.remove(cursor, [Entry(ghost.hash, ghost.url, None, "", now) for ghost in ghosts])

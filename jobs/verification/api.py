@@ -1,0 +1,166 @@
+"""Verifications of outputs in the API."""
+
+from typing import Any, Final
+
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from rest_framework import mixins, serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs.models import Fault, OutputFault, OutputVerification
+from jobs.verbs.control import MAY_CONTROL
+from jobs.verification import verbs
+from nodes.api.base import created
+from nodes.api.paging import ListingView
+from nodes.api.strict import NewestQuery, StrictSerializer, read_body
+
+# Documents that one answer names.
+_SHOWN: Final = 100
+
+
+class VerificationWantedSerializer(StrictSerializer):
+    """Verification to schedule."""
+
+    output = serializers.IntegerField(min_value=1, max_value=2**63 - 1)
+    sample = serializers.FloatField(
+        required=False,
+        allow_null=True,
+        default=None,
+        min_value=0.001,
+        max_value=100,
+        help_text="Share of the documents that are compared, in percent. Null: all.",
+    )
+    repair = serializers.BooleanField(
+        default=False, help_text="Reads missing and stale documents again, and removes ghosts."
+    )
+    most = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        default=None,
+        min_value=0,
+        max_value=verbs.MOST_REPAIRS,
+        help_text="Most repairs. Null: no limit.",
+    )
+    allow_removals = serializers.BooleanField(
+        default=False, help_text="Removes ghosts above the thresholds of the delete guard, too. For administrators."
+    )
+
+
+class OutputFaultSerializer(serializers.ModelSerializer[OutputFault]):
+    """Document that differs."""
+
+    kind = serializers.ChoiceField(Fault.choices)
+
+    class Meta:
+        model = OutputFault
+        fields = ("kind", "hash", "identifier", "result")
+        read_only_fields = fields
+
+
+class VerificationSerializer(serializers.ModelSerializer[OutputVerification]):
+    """Verification of an output, with its progress."""
+
+    output = serializers.IntegerField(source="output_id")
+    state = serializers.SerializerMethodField(help_text="`waiting`, `running`, `done`, `refused` or `ended early`.")
+    in_sync = serializers.SerializerMethodField(help_text="Share of the documents read that are in sync, in percent.")
+    buckets = serializers.SerializerMethodField(help_text="Number of buckets to compare, of 4,096.")
+
+    class Meta:
+        model = OutputVerification
+        fields: tuple[str, ...] = (
+            "id",
+            "output",
+            "task",
+            "state",
+            "started_at",
+            "started_by",
+            "compared_at",
+            "ended_at",
+            "refused",
+            "buckets",
+            "repairs",
+            "most",
+            "allows_removals",
+            "documents",
+            "in_sync",
+            "missing",
+            "ghost",
+            "stale",
+            "damaged",
+            "skipped",
+            "repaired",
+            "question",
+        )
+        read_only_fields = fields
+
+    @extend_schema_field(serializers.ChoiceField(["waiting", "running", "done", "refused", "ended early"]))
+    def get_state(self, verification: OutputVerification) -> str:
+        return verbs.state_of(verification)
+
+    def get_in_sync(self, verification: OutputVerification) -> float:
+        return verbs.share_in_sync(verification)
+
+    def get_buckets(self, verification: OutputVerification) -> int:
+        return verbs.buckets_of(verification)
+
+
+class VerificationResultSerializer(VerificationSerializer):
+    """Verification of an output, with documents that differ."""
+
+    examples = serializers.SerializerMethodField(help_text="The first 100 documents that differ.")
+
+    class Meta(VerificationSerializer.Meta):
+        fields = (*VerificationSerializer.Meta.fields, "examples")
+        read_only_fields = fields
+
+    @extend_schema_field(OutputFaultSerializer(many=True))
+    def get_examples(self, verification: OutputVerification) -> list[Any]:
+        found = OutputFault.objects.filter(verification=verification)[:_SHOWN]
+        return list(OutputFaultSerializer(found, many=True).data)
+
+
+@extend_schema_view(
+    list=extend_schema(description="List verifications of outputs, newest first."),
+    retrieve=extend_schema(
+        description="Return one verification with its progress, and 100 of the documents that differ.",
+        responses={200: VerificationResultSerializer},
+    ),
+)
+class VerificationView(mixins.RetrieveModelMixin, ListingView):
+    http_method_names = ["get", "head", "options", "post"]
+    permissions_needed = {
+        "list": "jobs.view_outputconnection",
+        "retrieve": "jobs.view_outputconnection",
+        "create": MAY_CONTROL,
+    }
+    queryset = OutputVerification.objects.all()
+    serializer_class = VerificationSerializer
+    query_class = NewestQuery
+    keyset = ("-id",)
+    tagged_by = VerificationSerializer
+    tagged_fields = ("state", "attempt")
+    lookup_value_regex = "[0-9]{1,18}"
+
+    def get_serializer_class(self) -> type[VerificationSerializer]:
+        return VerificationResultSerializer if self.action == "retrieve" else VerificationSerializer
+
+    @extend_schema(
+        description="Schedule the verification of an output by a background task.",
+        request=VerificationWantedSerializer,
+        responses={201: VerificationSerializer},
+    )
+    def create(self, request: Request) -> Response:
+        wanted = read_body(VerificationWantedSerializer, request)
+        user: Any = request.user
+        made = verbs.start(
+            wanted["output"],
+            sample=wanted["sample"],
+            repairs=wanted["repair"],
+            most=wanted["most"],
+            allows_removals=wanted["allow_removals"],
+            may=user.has_perm,
+            made_by=user.get_username(),
+        )
+        at = reverse("api:verification-detail", args=[made.pk])
+        return created(VerificationSerializer(made).data, at=at, request=request)

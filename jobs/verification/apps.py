@@ -1,0 +1,11 @@
+"""The app `verification`: outputs are compared with their record by commands and background tasks."""
+
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+
+class VerificationConfig(AppConfig):
+    name = "jobs.verification"
+    label = "verification"
+    verbose_name = _("Verification of outputs")
+    task_kinds = "jobs.verification.kinds:KINDS"

@@ -1,0 +1,139 @@
+"""
+The comparison of an output with its record, in chunks.
+
+A document that seems to differ is compared once more under the lock of its record, so a crawl that writes meanwhile
+gives no false finding. The transaction of a chunk also writes the counts and the last hash, so each document counts
+once, whatever is killed.
+"""
+
+import bisect
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import psycopg
+from django.db import connection, transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from jobs.connectors.output.base import Lists
+from jobs.connectors.output.buckets import BUCKETS, ranges_of
+from jobs.models import Fault, OutputFault, OutputVerification
+from jobs.queue.sql.retrying import retried
+from jobs.queue.sql.rows import named_rows
+from jobs.queue.verified import lock_records, read_known, unlock_records
+from jobs.verification.comparison import candidates, compare
+from jobs.verification.reading import Group, read_groups
+
+# Documents that are compared under lock in one transaction.
+_AT_ONCE: Final = 500
+# Findings that a verification stores. The others are only counted.
+STORED: Final = 100_000
+
+# True while the verification may go on.
+GoesOn = Callable[[OutputVerification], bool]
+
+
+class AnotherAttempt(Exception):
+    """Another attempt carries out this verification."""
+
+
+def cursor_of_database() -> psycopg.Cursor[Any]:
+    """Return a cursor of Django's connection, whose rows outputs can read."""
+    connection.ensure_connection()
+    return named_rows(connection.connection)
+
+
+def find(verification: OutputVerification, output: Lists, *, goes_on: GoesOn) -> bool:
+    """
+    Compare the chosen buckets from the last chunk on. Return True if all were compared.
+
+    Raises:
+        OutputError: the output cannot be read.
+        AnotherAttempt: another attempt carries it out.
+    """
+    if verification.compared_at is not None:
+        return True
+    chosen = range(BUCKETS) if verification.buckets is None else sorted(verification.buckets)
+    done = "" if verification.cursor is None else verification.cursor.hex
+    left = [bucket for bucket in chosen if ranges_of([bucket])[0][1] > done]
+    for group in read_groups(cursor_of_database(), verification.output_id, output, left):
+        if not _find_in(verification, group, goes_on=goes_on):
+            return False
+    note(verification, compared_at=Now())
+    return True
+
+
+def _find_in(verification: OutputVerification, group: Group, *, goes_on: GoesOn) -> bool:
+    done = "" if verification.cursor is None else verification.cursor.hex
+    hashes = group.hashes
+    suspects = [hash_ for hash_ in candidates(group.recorded, group.held) if hash_ > done]
+    for start in range(0, len(suspects) + 1, _AT_ONCE):
+        if not goes_on(verification):
+            return False
+        chunk = suspects[start : start + _AT_ONCE]
+        is_last = start + _AT_ONCE > len(suspects)
+        upto = group.last if is_last else chunk[-1]
+        done = "" if verification.cursor is None else verification.cursor.hex
+        read = bisect.bisect_right(hashes, upto) - bisect.bisect_right(hashes, done)
+        _confirm(verification, group, chunk, upto=upto, read=read, is_last=is_last)
+    return True
+
+
+@retried
+@transaction.atomic
+def _confirm(
+    verification: OutputVerification, group: Group, chunk: Sequence[str], *, upto: str, read: int, is_last: bool
+) -> None:
+    """Compare these documents under the locks of their records, and store the differences."""
+    cursor = cursor_of_database()
+    recorded = lock_records(cursor, verification.output_id, chunk)
+    held = group.listing.look(cursor, chunk) if chunk else {}
+    known = read_known(cursor, verification.output_id, chunk)
+    skipped = 0
+    found = []
+    for hash_ in chunk:
+        kind = compare(recorded.get(hash_), held.get(hash_))
+        if kind is None:
+            continue
+        of_jobs = known.get(hash_)
+        if of_jobs is not None and of_jobs.is_claimed:
+            # A worker may be about to write it: its flush may have failed after it wrote to the output.
+            skipped += 1
+            continue
+        identifier = of_jobs.identifier if of_jobs else held[hash_].url if hash_ in held else ""
+        found.append(OutputFault(verification=verification, kind=kind, hash=uuid.UUID(hash_), identifier=identifier))
+    unlock_records(cursor, verification.output_id, chunk)
+    counts = Counter(fault.kind for fault in found)
+    room = STORED - verification.faults
+    OutputFault.objects.bulk_create(found[: max(0, room)])
+    note(
+        verification,
+        cursor=uuid.UUID(upto),
+        documents=F("documents") + read,
+        skipped=F("skipped") + skipped,
+        damaged=F("damaged") + (group.listing.damaged if is_last else 0),
+        **{kind.value: F(kind.value) + counts[kind] for kind in Fault},
+    )
+
+
+# Columns that change while a verification runs.
+_MOVING: Final = (
+    *("cursor", "compared_at", "ended_at", "documents", "missing", "ghost", "stale", "damaged", "skipped", "repaired"),
+    "question",
+)
+
+
+def note(verification: OutputVerification, **facts: object) -> None:
+    """
+    Store the progress of a verification.
+
+    Raises:
+        AnotherAttempt: another attempt carries it out, or it has ended.
+    """
+    mine = OutputVerification.objects.filter(pk=verification.pk, attempt=verification.attempt, ended_at=None)
+    if not mine.update(**facts, moved_at=Now()):
+        raise AnotherAttempt(f"Another attempt carries out verification {verification.pk}.")
+    # Without the number of the attempt: it is the fence of this one.
+    verification.refresh_from_db(fields=_MOVING)

@@ -1,0 +1,77 @@
+"""`manage.py verify_output NAME`: compare an output with its record, and repair it."""
+
+import argparse
+import getpass
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError
+
+from jobs.models import OutputConnection, OutputFault, OutputVerification
+from jobs.verification import verbs
+from nodes.errors import Invalid, Refused
+from nodes.management.database import check_database
+
+# Documents that the command names without --all.
+_SHOWN: Final = 20
+
+
+class Command(BaseCommand):
+    # Standard output is for the answer only.
+    requires_system_checks: list[str] = []
+    help = (
+        "Compare the documents of an output with the record of the crawl (docs/verification.md). A file is read on this machine. "
+        "Ends with 1 if documents differ and were not repaired."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("name", help="the output's name")
+        parser.add_argument("--sample", type=float, metavar="PERCENT", help="compare a random share of the documents")
+        parser.add_argument(
+            "--repair", action="store_true", help="read missing and stale documents again, and remove ghosts"
+        )
+        parser.add_argument("--most", type=int, metavar="N", help="repair at most N documents")
+        parser.add_argument(
+            "--allow-removals", action="store_true", help="remove ghosts above the thresholds of the delete guard, too"
+        )
+        parser.add_argument("--all", action="store_true", help=f"name all documents, and not only {_SHOWN}")
+
+    def handle(self, *_args: Any, name: str, **given: Any) -> None:
+        check_database()
+        output = OutputConnection.objects.filter(name=name).first()
+        if output is None:
+            raise CommandError(f"No output has the name {name!r}.", returncode=2)
+        try:
+            done = verbs.verify_output(
+                output,
+                sample=given["sample"],
+                repairs=given["repair"],
+                most=given["most"],
+                allows_removals=given["allow_removals"],
+                made_by=getpass.getuser(),
+            )
+        except Invalid as invalid:
+            raise CommandError(invalid.by_field, returncode=2) from invalid
+        except Refused as refused:
+            raise CommandError(str(refused), returncode=2) from refused
+        self._show(done, shown=None if given["all"] else _SHOWN)
+        if done.faults > done.repaired:
+            raise CommandError(self._advice(done), returncode=1)
+
+    def _show(self, done: OutputVerification, *, shown: int | None) -> None:
+        for fault in OutputFault.objects.filter(verification=done)[:shown]:
+            self.stdout.write(f"{fault.kind} {fault} {fault.result}".rstrip())
+        in_sync = f"{verbs.share_in_sync(done):.3f} % of {done.documents:,} documents are in sync"
+        self.stdout.write(f"{in_sync}: {done.missing:,} missing, {done.ghost:,} ghost, {done.stale:,} stale.")
+        if done.damaged:
+            self.stdout.write(f"{done.damaged:,} damaged lines were skipped.")
+        if done.skipped:
+            self.stdout.write(f"{done.skipped:,} documents were skipped, because a worker has them.")
+        if done.repairs:
+            self.stdout.write(f"{done.repaired:,} documents were repaired. The next run of their jobs reads them.")
+
+    def _advice(self, done: OutputVerification) -> str:
+        if done.question:
+            return done.question
+        if done.repairs:
+            return f"{done.faults - done.repaired:,} documents were not repaired. Verify the output again later."
+        return f"{done.faults:,} documents differ. Repair them with --repair."
