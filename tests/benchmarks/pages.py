@@ -4,7 +4,7 @@ Measures the cost of 50 open live pages beside a crawl: `python -m tests.benchma
 A manager, a worker and the web server, as daemons, crawl a synthetic site as fast as they can. Meanwhile web sockets
 follow live pages of each kind, and read what they are sent. The report shows the web server's share of the CPU of the
 run, which is the CPU of daemons and PostgreSQL without that of the site. It also shows the server's time for the
-overview, the page of a job and that of hosts. The job of these pages has 100,000 hosts with 10,000,000 documents.
+overview, the page of a job, that of hosts, and lists of the set-up pages. The job of these pages has 100,000 hosts with 10,000,000 documents.
 (Tests prove that no page reads more documents or counts than it shows.) The exit code is non-zero above the limits.
 """
 
@@ -185,10 +185,13 @@ def _measure_pages(database: str, *, documents: int) -> float:
             filling.execute(_EMPTY)
             FilledQueue(filling, documents=documents, shape=Shape(bins=_BINS, jobs=1))
         client = Client(HTTP_HOST="127.0.0.1")
-        client.force_login(make_user("viewer"))
+        client.force_login(make_user("administrator"))
         job = Job.objects.get()
         of_job = f"/jobs/{job.pk}/"
         addresses = ["/", of_job, "/hosts/", "/hosts/?name=h77", "/hosts/?state=all", "/hosts/?state=all&after=70000"]
+        lists = ("queueitem", "seed", "throttlegroup", "jobevent")
+        addresses += [f"/admin/jobs/{name}/" for name in lists]
+        addresses += [f"/admin/jobs/queueitem/?q={text}" for text in ("http://h77.example/*", "nothing")]
         taken: dict[str, list[float]] = {address: [] for address in addresses}
         for address in addresses * 7:
             began = time.monotonic()
