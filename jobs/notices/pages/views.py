@@ -1,7 +1,6 @@
 """The pages of notifications: conditions, channels, rules, scheduled reports, and messages."""
 
 import datetime as dt
-import json
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from jobs.notices.topics import TOPICS
 from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid
 from nodes.tasks.models import TaskTemplate
+from nodes.tasks.pages.screens import schedule_in_words
 from nodes.web import formats
 from nodes.web.pages import name_of_who_may, page_for
 
@@ -215,7 +215,7 @@ def _mailing_row(mailing: ReportMailing) -> dict[str, Any]:
         "name": mailing.name,
         "report": mailing.report,
         "recipients": ", ".join(mailing.recipients or mailing.channel.configuration.get("recipients", ())),
-        "schedule": json.dumps(template.schedule) if template else _("none"),
+        "schedule": schedule_in_words(template) if template else _("none"),
         "next": f"{template.next_at:%Y-%m-%d %H:%M}" if template and template.next_at else formats.UNKNOWN,
     }
 
