@@ -21,7 +21,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("login/", LoginPage.as_view(), name="login"),
     path("jobs/<int:job_id>/bulk/", include("jobs.bulk.urls")),
     path("retention/", include("jobs.retention.urls")),
-    path("outputs/<int:output_id>/verification/", include("jobs.verification.urls")),
+    path("outputs/", include("jobs.verification.urls")),
     path("exports/", include("jobs.exports.urls")),
     path("notifications/", include("jobs.notices.pages.urls")),
     path("", include("jobs.ui.urls")),

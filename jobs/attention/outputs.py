@@ -12,7 +12,7 @@ from jobs.models import LostLines, OutputVerification
 from nodes.web.formats import number, share, size
 
 _KIND: Final = "lines_lost"
-_OUT_OF_SYNC: Final = "output_out_of_sync"
+_SYNC_KIND: Final = "output_out_of_sync"
 
 
 def sentence_of_lost_lines(lost: LostLines) -> str:
@@ -81,7 +81,7 @@ def outputs_out_of_sync(_now: dt.datetime) -> list[AttentionLine]:
     found = list(differing[: SHOWN + 1])
     lines = [
         AttentionLine(
-            kind=_OUT_OF_SYNC,
+            kind=_SYNC_KIND,
             key=str(one.output_id),
             subject=one.output.name,
             sentence=sentence_of_verification(one),
@@ -94,7 +94,7 @@ def outputs_out_of_sync(_now: dt.datetime) -> list[AttentionLine]:
     if len(found) > SHOWN:
         lines.append(
             AttentionLine(
-                kind=_OUT_OF_SYNC,
+                kind=_SYNC_KIND,
                 key="more",
                 subject=_("Outputs"),
                 sentence=_("%(n)d more outputs are out of sync.") % {"n": differing.count() - SHOWN},

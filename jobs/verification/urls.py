@@ -5,6 +5,6 @@ from django.urls import path
 from jobs.verification import pages
 
 urlpatterns = [
-    path("", pages.verifications, name="output-verification"),
-    path("start/", pages.start, name="output-verification-start"),
+    path("<int:output_id>/verification/", pages.verifications, name="output-verification"),
+    path("<int:output_id>/verification/start/", pages.start, name="output-verification-start"),
 ]
