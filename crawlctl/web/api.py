@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from rest_framework.routers import SimpleRouter
 
 from crawlctl.access.tokens import TokenView
+from jobs.api.archives import ArchiveFileView, ArchiveRecordView
 from jobs.api.attention import AttentionView
 from jobs.api.chains import ChainView
 from jobs.api.cluster import ClusterRequestView, DrainView, GroupView, RebalanceView
@@ -75,6 +76,8 @@ _router.register("job-events", JobEventView, basename="job-event")
 _router.register("policies", PolicyView, basename="policy")
 _router.register("repositories", RepositoryView, basename="repository")
 _router.register("outputs", OutputView, basename="output")
+_router.register("archive-files", ArchiveFileView, basename="archive-file")
+_router.register("archive-records", ArchiveRecordView, basename="archive-record")
 _router.register("documents", DocumentView, basename="document")
 _router.register("hosts", HostView, basename="host")
 _router.register("groups", GroupView, basename="group")

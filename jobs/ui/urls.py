@@ -5,7 +5,16 @@ import uuid
 from django.contrib.auth.views import LogoutView
 from django.urls import path, register_converter
 
-from jobs.ui import chain_views, cluster_views, coordination_views, hosts_views, removals_views, settings_views, views
+from jobs.ui import (
+    archive_views,
+    chain_views,
+    cluster_views,
+    coordination_views,
+    hosts_views,
+    removals_views,
+    settings_views,
+    views,
+)
 from jobs.ui.reports import views as reports
 
 
@@ -29,6 +38,14 @@ urlpatterns = [
     path("jobs/<int:job_id>/transition/", views.transition, name="job-transition"),
     path("jobs/<int:job_id>/removals/", removals_views.removals, name="job-removals"),
     path("jobs/<int:job_id>/restore/", removals_views.restore, name="job-restore"),
+    path("jobs/<int:job_id>/archive/", archive_views.job_archive, name="job-archive"),
+    path(
+        "documents/<int:job_id>/<document_key:document_hash>/archive/",
+        archive_views.document_archive,
+        name="document-archive",
+    ),
+    path("archive/<int:record_id>/", archive_views.record, name="archive-record"),
+    path("archive/<int:record_id>/body/", archive_views.body, name="archive-body"),
     path("jobs/<int:job_id>/chains/", chain_views.add, name="job-chain-add"),
     path("jobs/<int:job_id>/chains/<int:chain_id>/remove/", chain_views.remove, name="job-chain-remove"),
     path("jobs/deleted/", removals_views.deleted_jobs, name="deleted-jobs"),

@@ -46,6 +46,9 @@ def test_every_indexed_document_has_a_record_that_agrees(machine, serve, root, f
     assert not indexed.exclude(hash__in=ArchiveRecord.objects.filter(kind="response", status=200).values("hash"))
     assert set(ArchiveFile.objects.values_list("state", flat=True)) == {"complete"}
     assert first.keys() == {"response"}
+    extracted = machine.start("archive", "extract", site.start_url)
+    assert extracted.wait() == 0, extracted.err
+    assert "<title>" in extracted.out
 
     crawl = machine.crawl("--job", "site", output=output, **given)
     assert crawl.code == 0

@@ -129,6 +129,7 @@ def filled(address, world, *, value=None):
         "task-templates": world.template.pk,
         "task-workers": world.task_worker.pk,
         "exports": world.export.pk,
+        "archive-records": 1,
         "bulk": world.bulk.pk,
         "retention": "nodes",
         "verifications": 1,

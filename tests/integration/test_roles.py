@@ -21,6 +21,10 @@ IN_RISING_ORDER = (ANYBODY, VIEWER, OPERATOR, ADMINISTRATOR)
 
 # The lowest role of each operation. A new operation fails here until it has a role.
 LEAST_ROLE = {
+    "archive_files_list": VIEWER,
+    "archive_records_body": VIEWER,
+    "archive_records_list": VIEWER,
+    "archive_records_retrieve": VIEWER,
     "bulk_cancel": OPERATOR,
     "bulk_create": OPERATOR,
     "bulk_list": VIEWER,
@@ -220,6 +224,7 @@ def address(path, world):
         "task-templates": world.template.pk,
         "task-workers": world.task_worker.pk,
         "exports": world.export.pk,
+        "archive-records": 1,
         "bulk": world.bulk.pk,
         # No verification exists.
         "verifications": 1,

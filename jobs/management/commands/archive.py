@@ -1,0 +1,86 @@
+"""`manage.py archive VERB`: show, extract and copy archives of raw exchanges."""
+
+import argparse
+import datetime as dt
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from jobs.archive import files
+from jobs.archive.records import Archived, BadArchive, Format
+from jobs.models import ArchiveRecord
+from jobs.queries.archive import read_record
+from jobs.queries.documents.lists import hashes_of
+from nodes.errors import Refused
+from nodes.management.database import check_database
+
+
+class Command(BaseCommand):
+    # Standard output is for the answer only.
+    requires_system_checks: list[str] = []
+    help = "Show, extract and copy archives of raw requests and responses (docs/archive.md)."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        doing = parser.add_subparsers(dest="verb", required=True)
+        show = doing.add_parser("show", help="list the answers in a file, or print one of them")
+        show.add_argument("file", type=Path, help="WARC or BARC file")
+        show.add_argument("--offset", type=int, metavar="N", help="print the answer at this offset")
+        extract = doing.add_parser("extract", help="write the newest archived body of a document to standard output")
+        extract.add_argument("address", help="address of the document")
+        copy = doing.add_parser("copy", help="copy a file to a new file of a format")
+        copy.add_argument("source", type=Path, help="WARC or BARC file")
+        copy.add_argument("target", type=Path, help="file that does not exist yet")
+        copy.add_argument("--to", choices=list(Format), required=True, help="format of the new file")
+
+    def handle(self, *_args: Any, verb: str, **given: Any) -> None:
+        try:
+            for line in getattr(self, f"_{verb}")(given):
+                self.stdout.write(line)
+        except BadArchive as bad:
+            raise CommandError(f"{bad}.", returncode=2) from bad
+        except OSError as error:
+            raise CommandError(f"Cannot use {error.filename}: {error.strerror}.", returncode=2) from error
+
+    @staticmethod
+    def _show(given: dict[str, Any]) -> Iterator[str]:
+        if given["offset"] is None:
+            for one in files.read_all(given["file"]):
+                yield _line(one)
+            return
+        if given["offset"] < 0:
+            raise CommandError(f"--offset is {given['offset']}: write a whole number from 0.", returncode=2)
+        one = files.read_at(given["file"], given["offset"])
+        yield _line(one)
+        yield one.response_head.decode("utf-8", "replace").replace("\r\n", "\n").rstrip("\n")
+        yield ""
+        yield one.body.decode("utf-8", "replace")
+
+    @staticmethod
+    def _extract(given: dict[str, Any]) -> Iterator[str]:
+        check_database()
+        found = (
+            ArchiveRecord.objects.filter(hash__in=hashes_of(given["address"]), kind="response").order_by("-id").first()
+        )
+        if found is None:
+            raise CommandError(f"No body of {given['address']} is archived.", returncode=1)
+        try:
+            content = read_record(found.pk).content
+        except Refused as refused:
+            raise CommandError(str(refused), returncode=1) from refused
+        sys.stdout.buffer.write(content.body)
+        sys.stdout.buffer.flush()
+        yield from ()
+
+    @staticmethod
+    def _copy(given: dict[str, Any]) -> Iterator[str]:
+        count = files.copy(
+            given["source"], given["target"], Format(given["to"]), software="crawlctl", date=dt.datetime.now(dt.UTC)
+        )
+        yield f"Copied {count:,} answers to {given['target']}."
+
+
+def _line(one: Archived) -> str:
+    return f"{one.offset:>10} {one.date:%Y-%m-%dT%H:%M:%SZ} {one.kind.value:<12} {one.status:>3} {len(one.body):>9} {one.url}"

@@ -1,0 +1,109 @@
+"""The archive of a job: its files with their sizes, the records of a document, and one record with its body."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from django.db.models import Count, QuerySet, Sum
+
+from jobs.archive import files
+from jobs.archive.records import Archived, BadArchive, parse_head
+from jobs.connectors.repository.web import decoding
+from jobs.models import ArchiveFile, ArchiveRecord
+from nodes.errors import Refused, Unknown
+
+# Files and records that a page shows, the newest first.
+MOST_SHOWN: Final = 100
+# Bytes of a decoded body that are shown as text.
+_MOST_TEXT: Final = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class JobArchive:
+    """The newest files of a job's archive, and the sums over all of them."""
+
+    files: Sequence[ArchiveFile]
+    count: int
+    length: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecord:
+    """A record with its content. `text` is the beginning of the decoded body, `is_cut` if there is more of it."""
+
+    row: ArchiveRecord
+    content: Archived
+    request_head: str
+    response_head: str
+    text: str
+    is_cut: bool
+
+
+def read_archive(job_id: int) -> JobArchive:
+    """Return the archive of a job."""
+    of_job = ArchiveFile.objects.filter(job_id=job_id)
+    sums = of_job.aggregate(count=Count("id"), length=Sum("length"))
+    records = ArchiveRecord.objects.filter(job_id=job_id).count()
+    return JobArchive(list(of_job.order_by("-id")[:MOST_SHOWN]), sums["count"], sums["length"] or 0, records)
+
+
+def records_of(job_id: int, document: uuid.UUID) -> QuerySet[ArchiveRecord]:
+    """Return the records of a document, the newest first."""
+    return ArchiveRecord.objects.filter(job_id=job_id, hash=document).select_related("file").order_by("-id")
+
+
+def read_record(record_id: int) -> ReadRecord:
+    """
+    Return a record with its content.
+
+    Raises:
+        Unknown: there is no such record.
+        Refused: its file is not on this machine, or is damaged.
+    """
+    row = ArchiveRecord.objects.select_related("file").filter(pk=record_id).first()
+    if row is None:
+        raise Unknown("archive record", record_id)
+    path = Path(row.file.root) / row.file.path
+    try:
+        content = files.read_at(path, row.offset)
+    except OSError as error:
+        raise Refused(
+            f"The file {path} of machine {row.file.host} cannot be read here. Open the pages on that machine."
+        ) from error
+    except BadArchive as error:
+        raise Refused(f"The record is damaged: {error}") from error
+    text, is_cut = _text_of(content)
+    return ReadRecord(
+        row=row,
+        content=content,
+        request_head=content.request_head.decode("utf-8", "replace"),
+        response_head=content.response_head.decode("utf-8", "replace"),
+        text=text,
+        is_cut=is_cut,
+    )
+
+
+def _text_of(content: Archived) -> tuple[str, bool]:
+    """Return the beginning of a body as text, decoded as far as its Content-Encoding permits."""
+    pieces, size = [], 0
+    try:
+        decoder = decoding.decoder_for(header_of(content, b"content-encoding"))
+        for piece in (content.body,) if decoder is None else decoder.decode(content.body):
+            pieces.append(piece)
+            size += len(piece)
+            if size > _MOST_TEXT:
+                break
+    except (decoding.UnknownCoding, decoding.BadCoding):
+        if not pieces:
+            pieces, size = [content.body], len(content.body)
+    body = b"".join(pieces)[:_MOST_TEXT]
+    return body.decode("utf-8", "replace").replace("\0", "\ufffd"), size > _MOST_TEXT
+
+
+def header_of(content: Archived, name: bytes) -> str:
+    """Return a header of a response; several values are joined by commas."""
+    _, headers = parse_head(content.response_head)
+    return ",".join(value.decode("latin-1") for known, value in headers if known.lower() == name)

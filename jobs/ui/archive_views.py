@@ -1,0 +1,97 @@
+"""Pages of archives: the files of a job, the records of a document, and one record."""
+
+import datetime as dt
+import uuid
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from jobs.models import ArchiveRecord, Job, QueueItem
+from jobs.queries.archive import MOST_SHOWN, read_archive, read_record, records_of
+from jobs.ui.pages import page
+from nodes.database.clock import read_clock
+from nodes.errors import Refused
+from nodes.web import formats
+
+
+@page
+@require_safe
+def job_archive(request: HttpRequest, job_id: int) -> HttpResponse:
+    job = Job.objects.filter(pk=job_id).first()
+    if job is None:
+        raise Http404(_("No job has the number %(id)d.") % {"id": job_id})
+    now, archive = read_clock(), read_archive(job_id)
+    rows = [
+        {
+            "path": file.path,
+            "host": file.host,
+            "state": file.state,
+            "size": formats.size(file.length) if file.completed_at else formats.UNKNOWN,
+            "opened": formats.moment(file.opened_at, now=now),
+            "completed": formats.moment(file.completed_at, now=now),
+        }
+        for file in archive.files
+    ]
+    context = {
+        "job": job,
+        "rows": rows,
+        "count": formats.number(archive.count),
+        "size": formats.size(archive.length),
+        "records": formats.number(archive.records),
+        "hidden": formats.number(archive.count - len(rows)) if archive.count > len(rows) else "",
+    }
+    return render(request, "ui/archive.html", context)
+
+
+@page
+@require_safe
+def document_archive(request: HttpRequest, job_id: int, document_hash: uuid.UUID) -> HttpResponse:
+    item = QueueItem.objects.filter(job_id=job_id, hash=document_hash).first()
+    if item is None:
+        raise Http404(_("Job %(id)d has no document with this key.") % {"id": job_id})
+    now = read_clock()
+    rows = [_row(record, now) for record in records_of(job_id, document_hash)[:MOST_SHOWN]]
+    return render(request, "ui/archive_records.html", {"item": item, "rows": rows})
+
+
+@page
+@require_safe
+def record(request: HttpRequest, record_id: int) -> HttpResponse:
+    try:
+        read = read_record(record_id)
+    except Refused as refused:
+        return render(request, "ui/archive_record.html", {"problem": str(refused)}, status=409)
+    context = {"read": read, "row": _row(read.row, read_clock()), "size": formats.size(len(read.content.body))}
+    return render(request, "ui/archive_record.html", context)
+
+
+@page
+@require_safe
+def body(_request: HttpRequest, record_id: int) -> HttpResponse:
+    try:
+        read = read_record(record_id)
+    except Refused as refused:
+        return HttpResponse(str(refused), status=409, content_type="text/plain; charset=utf-8")
+    response = HttpResponse(read.content.body, content_type="application/octet-stream")
+    # No browser may show the bytes of a foreign site as a page of this site.
+    response["Content-Disposition"] = f'attachment; filename="record-{record_id}.bin"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _row(record: ArchiveRecord, now: dt.datetime) -> dict[str, object]:
+    return {
+        "id": record.pk,
+        "address": reverse("archive-record", args=[record.pk]),
+        "kind": record.get_kind_display(),
+        "status": record.status,
+        "run": record.run_no,
+        "fetched": formats.moment(record.fetched_at, now=now),
+        "size": formats.size(record.length),
+        "file": record.file.path,
+        "offset": record.offset,
+        "digest": record.digest,
+    }

@@ -1,0 +1,113 @@
+"""Archives are shown by pages, the API and a command, and foreign bytes are never shown as a page of ours."""
+
+import datetime as dt
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.urls import reverse
+
+from crawlctl.access.roles import ADMINISTRATOR
+from jobs.archive import files
+from jobs.archive.records import Archived, Format, RecordKind, digest_of
+from jobs.models import ArchiveFile, ArchiveRecord
+from tests.support.api import NOON, client_of, make_documents, make_job
+
+pytestmark = pytest.mark.django_db
+
+BODY = b"<html><script>alert(1)</script>words</html>"
+WHEN = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
+
+
+@pytest.fixture
+def administrator():
+    return client_of(ADMINISTRATOR)
+
+
+@pytest.fixture
+def record(tmp_path):
+    """Return a record of a document, in a file below the directory of the test."""
+    (document,) = make_documents(make_job(), 1)
+    archived = Archived(
+        url=document.identifier,
+        date=WHEN,
+        kind=RecordKind.RESPONSE,
+        status=200,
+        request_head=b"GET / HTTP/1.1\r\n\r\n",
+        response_head=b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-A: <b>\r\n\r\n",
+        body=BODY,
+        digest=digest_of(BODY),
+    )
+    file = files.OpenFile.create(tmp_path / "x.warc.gz", Format.WARC, software="crawlctl", date=WHEN)
+    (place,) = file.append([archived])
+    file.close()
+    facts = {"job_id": document.job_id, "node_id": document.hash, "host": "here", "opened_at": NOON}
+    row = ArchiveFile.objects.create(root=str(tmp_path), path="x.warc.gz", format="warc", **facts)
+    return ArchiveRecord.objects.create(
+        file=row, job_id=document.job_id, hash=document.hash, run_no=1, offset=place.offset, length=place.length,
+        kind="response", status=200, digest=archived.digest, fetched_at=NOON,
+    )  # fmt: skip
+
+
+def test_pages_lead_from_a_document_to_the_escaped_body(administrator, record):
+    listed = administrator.get(reverse("document-archive", args=[record.job_id, record.hash])).content.decode()
+    address = reverse("archive-record", args=[record.pk])
+    assert address in listed
+    shown = administrator.get(address).content.decode()
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;words" in shown
+    assert "<script>alert(1)" not in shown
+    assert "X-A: &lt;b&gt;" in shown
+    assert "x.warc.gz" in administrator.get(reverse("job-archive", args=[record.job_id])).content.decode()
+    document = administrator.get(reverse("document", args=[record.job_id, record.hash])).content.decode()
+    assert reverse("document-archive", args=[record.job_id, record.hash]) in document
+
+
+@pytest.mark.parametrize("address", ["/archive/{}/body/", "/api/v1/archive-records/{}/body/"])
+def test_a_raw_body_is_a_download_that_no_browser_shows(administrator, record, address):
+    answer = administrator.get(address.format(record.pk))
+    assert answer.content == BODY
+    assert answer["Content-Type"] == "application/octet-stream"
+    assert answer["Content-Disposition"].startswith("attachment")
+    assert answer["X-Content-Type-Options"] == "nosniff"
+
+
+def test_the_api_lists_files_and_records_and_reads_one(administrator, record):
+    listed = administrator.get(f"/api/v1/archive-files/?job={record.job_id}").json()["results"]
+    assert [(row["path"], row["state"]) for row in listed] == [("x.warc.gz", "open")]
+    document = f"{record.job_id}-{record.hash.hex}"
+    found = administrator.get(f"/api/v1/archive-records/?document={document}").json()["results"]
+    assert [(row["id"], row["digest"]) for row in found] == [(record.pk, digest_of(BODY))]
+    read = administrator.get(f"/api/v1/archive-records/{record.pk}/").json()
+    assert (read["text"], read["is_cut"]) == (BODY.decode(), False)
+    assert read["response_head"].startswith("HTTP/1.1 200 OK")
+
+
+def test_a_record_whose_file_is_elsewhere_is_refused_with_its_machine(administrator, record, tmp_path):
+    (tmp_path / "x.warc.gz").unlink()
+    refused = administrator.get(f"/api/v1/archive-records/{record.pk}/")
+    assert refused.status_code == 409
+    assert "of machine here" in refused.json()["detail"]
+    assert administrator.get(reverse("archive-record", args=[record.pk])).status_code == 409
+    assert administrator.get("/api/v1/archive-records/987654321/").status_code == 404
+
+
+def test_the_command_shows_and_copies_a_file(record, tmp_path, capsys):
+    call_command("archive", "show", str(tmp_path / "x.warc.gz"))
+    assert " response     200        43 http://" in capsys.readouterr().out
+    call_command("archive", "show", str(tmp_path / "x.warc.gz"), "--offset", str(record.offset))
+    assert "<script>alert(1)</script>" in capsys.readouterr().out
+    call_command("archive", "copy", str(tmp_path / "x.warc.gz"), str(tmp_path / "y.barc"), "--to", "barc")
+    assert "Copied 1 answers" in capsys.readouterr().out
+    assert [one.body for one in files.read_all(tmp_path / "y.barc")] == [BODY]
+
+
+def test_the_command_refuses_files_that_are_no_archives(tmp_path, record):
+    (tmp_path / "page.html").write_text("<html>")
+    for given in (
+        ["show", str(tmp_path / "page.html")],
+        ["show", str(tmp_path / "none.warc")],
+        ["show", str(tmp_path / "x.warc.gz"), "--offset", "7"],
+        ["copy", str(tmp_path / "x.warc.gz"), str(tmp_path / "page.html"), "--to", "warc"],
+    ):
+        with pytest.raises(CommandError) as refused:
+            call_command("archive", *given)
+        assert refused.value.returncode == 2
