@@ -76,7 +76,7 @@ _VALUES: Final = {
     "jobs/deleted/": "SELECT coalesce(max(id), 1) FROM jobs_deletedjob",
     "notifications/channels/": "SELECT coalesce(max(id), 1) FROM notices_notificationchannel",
     "notifications/channels/new/": "SELECT 'email'",
-    "notifications/mailings/": "SELECT coalesce(max(id), 1) FROM notices_mailing",
+    "notifications/mailings/": "SELECT coalesce(max(id), 1) FROM notices_reportmailing",
     "notifications/rules/": "SELECT coalesce(max(id), 1) FROM notices_notificationrule",
     "nodes/": "SELECT min(id::text) FROM nodes_node WHERE status = 'running'",
     "tasks/": "SELECT coalesce(max(id), 1) FROM tasks_archivedtask",
