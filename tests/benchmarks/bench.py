@@ -31,7 +31,9 @@ from tests.benchmarks.runs import SCRAPY_PYTHON, Run, Watch, run_ceiling, run_ou
 
 _SCRAPY, _CEILING = "scrapy", "ceiling"
 # Goal of each output, as a multiple of Scrapy's pages a second.
-_GOALS = {"null": 10.0, "jsonl": 6.0, "search": 3.0}
+_GOALS = {"null": 10.0, "jsonl": 6.0, "search": 3.0, "warc": 6.0}
+# Not an output: the null output, with a WARC archive beside it.
+_ARCHIVE = "warc"
 # On a smaller site, most of a crawl is its start.
 _LEAST_PAGES_OF_A_GOAL = 10_000
 _STATEMENTS_SHOWN = 40
@@ -105,7 +107,11 @@ def _run(name: str, *, pages: int, watch: Watch) -> Run:
         with databases.embedded(directory) as database:
             if name == _CEILING:
                 return run_ceiling(pages=pages, directory=directory, database=database, watch=watch)
-            return run_ours(pages=pages, directory=directory, database=database, output=output, watch=watch)
+            archive = _ARCHIVE if name == _ARCHIVE else ""
+            output = "null" if archive else output
+            return run_ours(
+                pages=pages, directory=directory, database=database, output=output, archive=archive, watch=watch
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,6 +255,8 @@ def _ratio(value: float, to: float) -> float:
 
 
 def _title(name: str) -> str:
+    if name == _ARCHIVE:
+        return "null output with a WARC archive"
     return f"{name} output" if name in _GOALS else name
 
 

@@ -100,13 +100,14 @@ def run_ceiling(*, pages: int, directory: Path, database: Database, watch: Watch
         )
 
 
-def run_ours(*, pages: int, directory: Path, database: Database, output: str, watch: Watch) -> Run:
-    """Run `manage.py crawl` with its manager and workers, as users start it."""
+def run_ours(*, pages: int, directory: Path, database: Database, output: str, watch: Watch, archive: str = "") -> Run:
+    """Run `manage.py crawl` with its manager and workers, as users start it; `archive` is a format, or empty."""
     with running_site(pages=pages, directory=directory) as site, contextlib.ExitStack() as stack:
         command = [
             *(sys.executable, "manage.py", "crawl", site.start_url, "--scope=any", "--allow-private-networks"),
             *(f"--connections-per-host={CONNECTIONS // HOSTS}", "--delay=0", f"--output={output}"),
             *(f"--workers={WORKERS}", "--json", "--no-progress"),
+            *([f"--archive={archive}"] if archive else []),
         ]
         lag = stack.enter_context(Lag(database.address)) if output == "search" else None
         run = _measure(
@@ -136,7 +137,8 @@ def _measure(
 ) -> Run:
     """Run a command and measure it. `kinds` names the kinds of its process and of those below; '' means none below."""
     own, below = kinds
-    environment = database.environment if database else None
+    # Archive files go where the other files of the run go.
+    environment = database.environment | {"CRAWLCTL_ARCHIVE_ROOT": str(directory / "archive")} if database else None
     said = directory / "said.txt"
     servers = {"site": site.process} | ({"PostgreSQL": database.server} if database else {})
     servers_before = {kind: cpu_seconds_of_tree(process) for kind, process in servers.items()}
