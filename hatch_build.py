@@ -16,7 +16,7 @@ class CompileDocumentation(BuildHookInterface[Any]):
         self._scratch = tempfile.TemporaryDirectory(prefix="crawlctl-manual-")
         manual, doctrees = (Path(self._scratch.name) / name for name in ("html", "doctrees"))
         root = Path(self.root)
-        # Warnings are no errors here: a later version of Sphinx may have new ones. `make docs` checks them.
+        # Warnings are not errors here: a later version of Sphinx may have new ones. `make docs` checks them.
         arguments = ["-q", "-b", "html", "-c", root / "docs" / "site", "-d", doctrees, root, manual]
         if build_main([str(argument) for argument in arguments]) != 0:
             raise RuntimeError("Sphinx could not compile the documentation.")

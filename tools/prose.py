@@ -73,7 +73,7 @@ def passages_of(path: str, text: str) -> Iterator[Passage]:
 
 
 def masked(text: str) -> str:
-    """Return the text with code and link targets replaced by as many characters that are no words."""
+    """Return the text with code and link targets replaced by as many characters that are not words."""
     text = _CODE.sub(lambda code: "`" + "x" * (len(code[0]) - 2) + "`", text)
     return _LINK_TARGET.sub(lambda target: "(" + "x" * (len(target[0]) - 2) + ")", text)
 

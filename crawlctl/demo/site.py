@@ -136,7 +136,7 @@ def _at_least_one(text: str) -> int:
 def _port(text: str) -> int:
     number = int(text)
     if not 0 <= number <= 65_535:
-        raise argparse.ArgumentTypeError(f"{number} is no port: 0 to 65535 are")
+        raise argparse.ArgumentTypeError(f"{number} is not a port: 0 to 65535 are")
     return number
 
 

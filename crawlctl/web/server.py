@@ -38,7 +38,7 @@ def serve(listener: socket.socket, *, host: str, attached: bool) -> None:
         )
     )
     # The server handles these signals while it runs, then passes them to the previous handler. That is the server
-    # itself again, so that a stop is no error. It also receives signals before it runs.
+    # itself again, so that a stop is not an error. It also receives signals before it runs.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.handle_exit)
     if attached:

@@ -78,7 +78,7 @@ class NodeAdmin(Rebalancing):
         if node is not None and node.scope == CLUSTER_SCOPE and node.status in _LIVE:
             return redirect("cluster-drain", node.pk)
         if node is not None:
-            self.message_user(request, _("%(name)s has ended, or is no node of the cluster.") % {"name": node.name})
+            self.message_user(request, _("%(name)s has ended, or is not a node of the cluster.") % {"name": node.name})
         return None
 
     @action(description=gettext_lazy("Drain"), url_path="drain", permissions=("drain",))  # type: ignore[untyped-decorator]
@@ -133,7 +133,9 @@ class ThrottleGroupAdmin(Rebalancing):
         if group is not None and _groups_at_rest().filter(pk=group.pk).exists():
             return redirect("cluster-group", group.pk)
         if group is not None:
-            self.message_user(request, _("Group %(id)d is moving, or is no group of the cluster.") % {"id": group.pk})
+            self.message_user(
+                request, _("Group %(id)d is moving, or is not a group of the cluster.") % {"id": group.pk}
+            )
         return None
 
     @action(description=gettext_lazy("Move"), url_path="move", permissions=("move",))  # type: ignore[untyped-decorator]
@@ -204,7 +206,7 @@ def _id_of(said: str) -> UUID:
     Return the id of a node from an address.
 
     Raises:
-        Http404: this is no id.
+        Http404: this is not an id.
     """
     try:
         return UUID(said)

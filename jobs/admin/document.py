@@ -173,7 +173,7 @@ def _parsed(said: str) -> tuple[uuid.UUID, int]:
     Return the key of a document from its text.
 
     Raises:
-        ValueError: this is no key.
+        ValueError: this is not a key.
     """
     digest, _dot, job = said.partition(".")
     if not job.isdecimal() or len(job) > 18:

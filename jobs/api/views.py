@@ -48,7 +48,7 @@ def _action_of(verb: control.Verb) -> str:
 
 
 def _status_of(verb: control.Verb) -> int:
-    """Return the status of the answer: workers delete a job after it."""
+    """Return the status of the answer: 202 for a deletion, which workers carry out later."""
     return status.HTTP_202_ACCEPTED if verb.name == "delete" else status.HTTP_200_OK
 
 

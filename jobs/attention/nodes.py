@@ -17,12 +17,12 @@ from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
 # Time for which a failed node that was not replaced is listed.
 _LISTED: Final = dt.timedelta(days=1)
 # Failed nodes that are examined, the last ones first.
-_LOOKED_AT: Final = 100
+_EXAMINED: Final = 100
 
 _ENDED: Final = """
 SELECT id, kind, name, host, status, reason, started_at, stopped_at FROM nodes_node
  WHERE status IN ('failed', 'stopped') AND stopped_at > %(after)s AND scope = %(scope)s
- ORDER BY stopped_at DESC, id LIMIT %(looked_at)s
+ ORDER BY stopped_at DESC, id LIMIT %(examined)s
 """
 
 
@@ -44,7 +44,7 @@ def lost_nodes(now: dt.datetime) -> list[AttentionLine]:
     A node of the same kind and name that started later on the same machine has replaced it.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_ENDED, {"after": now - _LISTED, "scope": CLUSTER_SCOPE, "looked_at": _LOOKED_AT})
+        cursor.execute(_ENDED, {"after": now - _LISTED, "scope": CLUSTER_SCOPE, "examined": _EXAMINED})
         ended = [_Ended(*row) for row in cursor.fetchall()]
     newest: dict[tuple[str, str, str], dt.datetime] = {}
     known: list[_Ended | NodeLine] = [*ended, *_of_the_cluster()]

@@ -18,7 +18,7 @@ _KIND: Final = "schedule_missed"
 # Delay that is normal: a main manager starts jobs within a second of their windows.
 _LAG: Final = dt.timedelta(minutes=1)
 # Schedules that are compared with the time, at most, while no manager does.
-_LOOKED_AT: Final = 200
+_EXAMINED: Final = 200
 
 _WAIT: Final = """
 (phase = 'inactive' AND start_method <> 'manual' OR phase = 'active' AND "window" <> 'inside')
@@ -28,15 +28,15 @@ _MISSED: Final = f"""
 SELECT id FROM jobs_job WHERE missed_window_at IS NOT NULL AND {_WAIT}
 """
 _OVERDUE: Final = f"""
-(SELECT id FROM jobs_job WHERE {_WAIT} AND schedule_due_at IS NULL AND schedule_checked_at < %(before)s LIMIT %(looked_at)s)
+(SELECT id FROM jobs_job WHERE {_WAIT} AND schedule_due_at IS NULL AND schedule_checked_at < %(before)s LIMIT %(examined)s)
  UNION ALL
-(SELECT id FROM jobs_job WHERE {_WAIT} AND schedule_due_at < %(before)s ORDER BY schedule_due_at LIMIT %(looked_at)s)
+(SELECT id FROM jobs_job WHERE {_WAIT} AND schedule_due_at < %(before)s ORDER BY schedule_due_at LIMIT %(examined)s)
 """
 
 
 def missed_schedules(now: dt.datetime) -> list[AttentionLine]:
     """Return a line for each job that missed a window, or that no manager runs in its open window."""
-    ids = _ids(f"{_MISSED} ORDER BY missed_window_at LIMIT %(looked_at)s", now=now)
+    ids = _ids(f"{_MISSED} ORDER BY missed_window_at LIMIT %(examined)s", now=now)
     ids += [id_ for id_ in _ids(_OVERDUE, now=now) if id_ not in ids]
     if not ids:
         return []
@@ -84,5 +84,5 @@ def _more(hidden: int) -> AttentionLine:
 
 def _ids(query: str, *, now: dt.datetime) -> list[int]:
     with connection.cursor() as cursor:
-        cursor.execute(query, {"before": now - _LAG, "looked_at": _LOOKED_AT})
+        cursor.execute(query, {"before": now - _LAG, "examined": _EXAMINED})
         return [row[0] for row in cursor.fetchall()]

@@ -49,7 +49,7 @@ def check_options(
     """
     problems = {**_check_intervals(job), **_check_windows(windows, now=now), **_check_hops(job.hop_limits, link_types)}
     if job.max_documents is not None and not 1 <= job.max_documents < 2**53:
-        problems["max_documents"] = [f"{job.max_documents} documents is no limit; write a whole number from 1 on."]
+        problems["max_documents"] = [f"{job.max_documents} documents is not a limit; write a whole number from 1 on."]
     if not 1 <= job.priority <= 10:
         problems["priority"] = ["A priority is a number from 1, which is served first, to 10."]
     if job.guard_percent is not None and not 0 <= job.guard_percent <= 100:
@@ -94,9 +94,7 @@ def _check_intervals(job: Job) -> dict[str, list[str]]:
     most = job.recrawl_at_most
     if most is not None and not problems:
         if job.recrawl_after is None:
-            problems["recrawl_at_most"] = [
-                "It bounds `recrawl_after`, which is not set: then nothing is looked at again."
-            ]
+            problems["recrawl_at_most"] = ["It limits `recrawl_after`, which is not set: documents are not read again."]
         elif most < job.recrawl_after:
             problems["recrawl_at_most"] = ["It is shorter than `recrawl_after`, which it bounds from above."]
     return problems

@@ -98,12 +98,12 @@ def _check_numbers(said: Said) -> dict[str, list[str]]:
         number = getattr(said, name)
         if number is not None and not 1 <= number <= most:
             problems[name] = [
-                f"{number} {what} is no limit; write a whole number from 1 to {most}."
+                f"{number} {what} is not a limit; write a whole number from 1 to {most}."
                 + (" To fetch nothing, write a rule that denies." if number == 0 else "")
             ]
     # A condition that refuses NaN too.
     if said.min_gap is not None and not 0 <= said.min_gap <= LONGEST_GAP:
-        problems["min_gap"] = [f"{said.min_gap} is no gap; write seconds from 0 to {LONGEST_GAP:g}."]
+        problems["min_gap"] = [f"{said.min_gap} is not a gap; write seconds from 0 to {LONGEST_GAP:g}."]
     return {**problems, **_check_rate(said, "starts", "period"), **_check_rate(said, "total_starts", "total_period")}
 
 
@@ -111,7 +111,7 @@ def _check_rate(said: Said, starts: str, period: str) -> dict[str, list[str]]:
     number, word = getattr(said, starts), getattr(said, period)
     words = ", ".join(Period)
     if word and word not in list(Period):
-        return {period: [f"{word!r} is no period; there are: {words}."]}
+        return {period: [f"{word!r} is not a period; there are: {words}."]}
     if number is not None and not word:
         return {period: [f"{number} starts in what time? Write one of: {words}."]}
     if number is None and word:

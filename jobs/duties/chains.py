@@ -39,7 +39,7 @@ _DELETED: Final = frozenset(
 
 
 def owe_starts(at: Pass, job_id: int) -> bool:
-    """Insert the starts that a job owes to its successors, in the transaction that ended it; return True."""
+    """Insert a start for each successor of a job, in the transaction that ended the job. Return True."""
     chains = list(JobChain.objects.filter(predecessor=job_id).select_related("successor"))
     if not chains:
         return True
@@ -64,7 +64,7 @@ def owe_starts(at: Pass, job_id: int) -> bool:
 
 
 def start_successors(at: Pass) -> int:
-    """Make the starts that jobs owe to their predecessors; return how many jobs were checked."""
+    """Start the successors of jobs that have ended well. Return how many jobs were checked."""
     with named_rows(at.connection) as cursor:
         found = sorted({row.successor_id for row in cursor.execute(CHAINED_STARTS, {"scope": at.scope})})
     for successor in found:

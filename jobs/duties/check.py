@@ -52,14 +52,14 @@ WITH held AS MATERIALIZED (
      UNION ALL
     SELECT above.id::bigint, turn.requests FROM jobs_turn AS turn CROSS JOIN LATERAL jsonb_object_keys(turn.parents) AS above(id)
      WHERE turn.closed_at IS NULL
-), looked_at AS MATERIALIZED (
+), examined AS MATERIALIZED (
     SELECT bin_id AS id FROM held
      UNION
     (SELECT id FROM jobs_bin WHERE id >= %(draw)s * (SELECT max(id) FROM jobs_bin) ORDER BY id LIMIT 500)
 )
 SELECT bin.name || ': ' || state.open_turns || ' turns and ' || state.open_requests || ' requests are counted, '
        || count(held.bin_id) || ' and ' || coalesce(sum(held.requests), 0) || ' are open'
-  FROM looked_at JOIN jobs_bin AS bin USING (id)
+  FROM examined JOIN jobs_bin AS bin USING (id)
  CROSS JOIN LATERAL {read_states("open_turns, open_requests", of="bin", number="bin.id")} AS state
   LEFT JOIN held ON held.bin_id = bin.id
  GROUP BY bin.id, state.open_turns, state.open_requests
@@ -67,21 +67,21 @@ HAVING (state.open_turns, state.open_requests) <> (count(held.bin_id), coalesce(
 """
 # Some lanes, of the present run of their job; long ones are left out.
 _COUNTS: Final[LiteralString] = f"""
-WITH looked_at AS MATERIALIZED (
+WITH examined AS MATERIALIZED (
     SELECT lane.id AS lane_id, job.id AS job_id, job.run_no
       FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id JOIN jobs_job AS job ON job.id = seed.job_id
      WHERE lane.id >= %(draw)s * (SELECT max(id) FROM jobs_lane)
      ORDER BY lane.id LIMIT 20
 ), counted AS MATERIALIZED (
     SELECT lane_id, stage, outcome, code, sum(amount) AS amount
-      FROM (SELECT lane_id, stage, outcome, code, amount FROM looked_at JOIN jobs_counter USING (job_id, run_no, lane_id)
+      FROM (SELECT lane_id, stage, outcome, code, amount FROM examined JOIN jobs_counter USING (job_id, run_no, lane_id)
              WHERE measure = 'stage'
              UNION ALL
-            SELECT lane_id, stage, outcome, code, amount FROM looked_at JOIN jobs_counterdelta USING (job_id, run_no, lane_id)
+            SELECT lane_id, stage, outcome, code, amount FROM examined JOIN jobs_counterdelta USING (job_id, run_no, lane_id)
              WHERE measure = 'stage') AS both_
      GROUP BY lane_id, stage, outcome, code
 ), short AS MATERIALIZED (
-    SELECT looked_at.* FROM looked_at LEFT JOIN counted USING (lane_id)
+    SELECT examined.* FROM examined LEFT JOIN counted USING (lane_id)
      GROUP BY lane_id, job_id, run_no HAVING coalesce(sum(amount), 0) <= 5000
 )
 SELECT 'lane ' || lane_id || ': ' || sum(amount) || ' more than there are are counted in stage ' || stage || ' ' || code

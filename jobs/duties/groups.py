@@ -59,7 +59,7 @@ SELECT group_id, sum(documents) / extract(epoch FROM %(over)s::interval)::float 
  WHERE node_scope = %(scope)s AND sent_at > clock_timestamp() - %(over)s::interval
  GROUP BY group_id
 """
-_LOOKED_BACK: Final = dt.timedelta(minutes=5)
+_LOAD_PERIOD: Final = dt.timedelta(minutes=5)
 # Least load of a group: one that has just begun counts too, so that the next one goes to another manager.
 _LEAST_LOAD: Final = 0.1
 # Locks: ThrottleGroup by id. Guarded by the epoch and the state that were read.
@@ -119,7 +119,7 @@ def look(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -
         weights = {row.id: float(row.seeds) for row in groups}
         balance = current()[BALANCE]
         if balance == "LOAD":
-            loads = dict(cursor.execute(_LOADS, {"scope": scope, "over": _LOOKED_BACK}).fetchall())
+            loads = dict(cursor.execute(_LOADS, {"scope": scope, "over": _LOAD_PERIOD}).fetchall())
             weights = {group: max(loads.get(group, 0.0), _LEAST_LOAD) for group in weights}
     return ClusterView(
         items=tuple(

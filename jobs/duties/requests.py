@@ -125,7 +125,7 @@ def _move(at: Pass, request: Any) -> tuple[dict[str, Any], bool]:
     item = next((item for item in cluster_view.items if item.id == request.item), None)
     if item is None:
         raise _Refused(f"Group {request.item} no longer exists.")
-    # The move itself begins only at the epoch of this sight, so another owner cannot come in between.
+    # The move begins only at the epoch read here, so another owner cannot come in between.
     _compare(request, {"owner": item.owner, "destination": item.destination})
     to = next((manager for manager in cluster_view.managers if manager.id == request.node), None)
     if to is None:

@@ -64,7 +64,7 @@ def new(request: HttpRequest) -> HttpResponse:
             messages.success(request, _("Export %(id)d is scheduled.") % {"id": export.pk})
             return redirect("exports")
     except ValueError:
-        problems["filter"] = _("This is no JSON object.")
+        problems["filter"] = _("This is not a JSON object.")
     except Invalid as invalid:
         problems = {field: " ".join(sentences) for field, sentences in invalid.problems.items()}
     except NotAllowed as refused:

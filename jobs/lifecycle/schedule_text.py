@@ -24,7 +24,7 @@ def parse_span(text: str) -> dt.timedelta:
         ValueError: the text is not a duration. The message can be shown.
     """
     if _SPAN.sub("", text).strip() or not text.strip():
-        raise ValueError(f"{text!r} is no span of time; write one like 90 s, 15 min, 8 h or 1 d 12 h.")
+        raise ValueError(f"{text!r} is not a span of time; write one like 90 s, 15 min, 8 h or 1 d 12 h.")
     try:
         return dt.timedelta(seconds=sum(float(amount) * _UNITS[unit] for amount, unit in _SPAN.findall(text)))
     except OverflowError:

@@ -25,7 +25,7 @@ class FreeDisk:
     def __init__(self) -> None:
         # The directory of the embedded database and of this machine's logs.
         self._places: dict[Path, str] = {Path(settings.VAR_DIR): "data"}
-        self._looked_at = float("-inf")
+        self._last_look_at = float("-inf")
         self._shortage = ""
 
     def writes_to(self, files: Iterable[Path]) -> None:
@@ -37,8 +37,8 @@ class FreeDisk:
         """Return a sentence that names the disk that lacks room; '' while each disk has more than `limit` MiB left."""
         if not limit:
             return ""
-        if time.monotonic() - self._looked_at > _LOOK_EVERY:
-            self._looked_at = time.monotonic()
+        if time.monotonic() - self._last_look_at > _LOOK_EVERY:
+            self._last_look_at = time.monotonic()
             self._shortage = self._look(limit)
         return self._shortage
 

@@ -3,7 +3,7 @@
 import resource
 from typing import Final
 
-# Files of a worker that are no connections to sources: the database, logs, outputs, standard streams.
+# Files of a worker that are not connections to sources: the database, logs, outputs, standard streams.
 _OTHER_FILES: Final = 128
 # A document that is being fetched may need a connection and a name lookup at once.
 _FILES_A_DOCUMENT: Final = 2

@@ -132,7 +132,7 @@ class CrawlOptions:
 
     @property
     def throttling(self) -> list[str]:
-        """The options about how hosts are asked that were given, by their names."""
+        """Return the names of the given options that limit requests to hosts."""
         return [name for name in _THROTTLING if getattr(self, name) is not None]
 
 

@@ -81,10 +81,10 @@ def repository_of(
 
 def read_fields(kind: RepositoryKind, given: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """
-    Return the values of a connection and of a job that `NAME=VALUE` gives, by the fields of this kind.
+    Return the fields of a connection and those of a job that texts `NAME=VALUE` give for this kind.
 
     Raises:
-        CrawlRefused: it is no pair, or there is no such field.
+        CrawlRefused: a text is not `NAME=VALUE`, or the kind has no such field.
     """
     configuration: dict[str, Any] = {}
     specification: dict[str, Any] = {}

@@ -65,7 +65,7 @@ class BinState(models.Model):
       earliest next start follows from the limits in force (`jobs/queue/pace/opening.py`).
     - `open_turns` and `open_requests`: the turns that are handed out, and their requests.
     - `closed_at`: when a place last became free.
-    - `starts` and `bytes_read`: totals of the closed turns. They show a rate, but are no audit: they lack the requests
+    - `starts` and `bytes_read`: totals of the closed turns. They show a rate, but are not an audit: they lack the requests
       of lost workers.
     - `answer_seconds`: the recent time of a document of the bin, from its start to its end.
     - `version`: grows with each turn (`jobs/queue/sql/states.py`).

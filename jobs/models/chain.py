@@ -36,7 +36,7 @@ class JobChain(models.Model):
 
 class ChainedStart(models.Model):
     """
-    A start that a job owes to the end of its predecessor.
+    The start of a successor that is still to be made, after the end of its predecessor.
 
     It is inserted in the transaction that ends the predecessor, and deleted in the one that starts the successor. So
     each end has one start, whichever process is killed. A start `waits` while a run of the successor is in progress.

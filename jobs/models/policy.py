@@ -24,7 +24,7 @@ def _gap(**options: Any) -> "models.FloatField[Any, Any]":
 
 
 def _maybe(name: str) -> "models.PositiveIntegerField[Any, Any]":
-    """Return a field for a limit; null is no limit."""
+    """Return a field for a limit; null means no limit."""
     return _requests(COUNTS[name][1], null=True, blank=True)
 
 

@@ -40,7 +40,7 @@ class Operation(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """
-    A filter of documents of one job; an empty field is no condition.
+    A filter of documents of one job; an empty field means no condition.
 
     `pattern` is a regular expression of PostgreSQL for identifiers. `fetched_before` chooses documents that were last
     fetched before it, or never.

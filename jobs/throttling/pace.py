@@ -51,7 +51,7 @@ class _Read(NamedTuple):
 class Cadence:
     """
     The pace of one bin. Moments are seconds on one monotonic clock. `gap` is seconds between two starts.
-    `bytes_per_second` limits reading; None is no limit.
+    `bytes_per_second` limits reading; None means no limit.
     """
 
     gap: float = 0.0
@@ -82,7 +82,7 @@ class Cadence:
 
     def take_over(self, *, opens_at: float, used_at: float | None, page_bytes: float | None = None) -> None:
         """
-        Start nothing before `opens_at`. The last request at any worker started at `used_at`; None is no request.
+        Start nothing before `opens_at`. The last request at any worker started at `used_at`; None means no request.
 
         `page_bytes` is the usual size of a page as far as other workers know it.
 

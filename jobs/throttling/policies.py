@@ -16,7 +16,7 @@ from jobs.throttling.windows import ALWAYS, Window
 
 # Horizon of the search for the end of a denial. A denial that lasts beyond it counts as permanent. It is more than a
 # week, because clocks may be set meanwhile.
-_LOOKED_AHEAD: Final = dt.timedelta(days=15)
+_HORIZON: Final = dt.timedelta(days=15)
 _ENDS_KEPT: Final = 1_000
 _LOOPBACK: Final = ("localhost", "127.", "[::1]")
 
@@ -126,7 +126,7 @@ class PolicyValues:
         end: dt.datetime | None = at
         while end is not None and self._denies(places, end):
             end = min((moment for window in windows if (moment := window.next_change(end)) is not None), default=None)
-            if end is not None and end > at + _LOOKED_AHEAD:
+            if end is not None and end > at + _HORIZON:
                 # Windows repeat weekly.
                 end = None
         if len(self._ends) > _ENDS_KEPT:

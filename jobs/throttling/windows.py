@@ -18,7 +18,7 @@ _MIDNIGHT: Final = dt.time()
 _WEEK: Final = 7 * _DAY
 # Days searched for a change. A clock may skip the only opening of a week, when a country omits a day. It does not
 # happen twice in a row.
-_LOOKED_AHEAD: Final = 16
+_HORIZON: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Window:
         if self.opens is None and set(self.days) == set(EVERY_DAY):
             return None
         last, was_open = None, None
-        for moment in self._edges(until - _LOOKED_AHEAD * _DAY):
+        for moment in self._edges(until - _HORIZON * _DAY):
             if moment > until:
                 break
             is_open = self.is_open(moment)
@@ -68,7 +68,7 @@ class Window:
     def _edges(self, after: dt.datetime) -> Iterator[dt.datetime]:
         """Yield every moment at which it could open or close, in order. Between two of them nothing changes."""
         begin = after.astimezone(dt.UTC)
-        for _ in range(_LOOKED_AHEAD):
+        for _ in range(_HORIZON):
             end = begin + _DAY
             moments = {*self._shown_within(begin, end), *_changes_of_clock(self.zone, begin, end)}
             yield from sorted(moments)

@@ -69,11 +69,11 @@ def _is_id(text: str) -> bool:
         return False
 
 
-def _cluster(sight: ShownCluster, *, names: Mapping[str, str], now: dt.datetime) -> Mapping[str, Any]:
+def _cluster(shown: ShownCluster, *, names: Mapping[str, str], now: dt.datetime) -> Mapping[str, Any]:
     return {
-        "main": names.get(sight.main, sight.main) or _("No main manager"),
-        "has_main": bool(sight.main),
-        "term": formats.number(sight.term),
+        "main": names.get(shown.main, shown.main) or _("No main manager"),
+        "has_main": bool(shown.main),
+        "term": formats.number(shown.term),
         "members": [
             {
                 "node": line.node,
@@ -83,16 +83,16 @@ def _cluster(sight: ShownCluster, *, names: Mapping[str, str], now: dt.datetime)
                 "jobs": ", ".join(line.jobs),
                 "items": formats.number(line.items),
             }
-            for line in sight.members
+            for line in shown.members
         ],
         "pools": [
             {"job": line.job, "items": formats.number(line.items), "placed": formats.number(line.placed)}
-            for line in sight.pools
+            for line in shown.pools
         ],
-        "locks": [_lock(lock, names=names, now=now) for lock in sight.locks],
-        "more_members": formats.more(sight.members_in_all - len(sight.members)),
-        "more_pools": formats.more(sight.pools_in_all - len(sight.pools)),
-        "more_locks": formats.more(sight.locks_in_all - len(sight.locks)),
+        "locks": [_lock(lock, names=names, now=now) for lock in shown.locks],
+        "more_members": formats.more(shown.members_in_all - len(shown.members)),
+        "more_pools": formats.more(shown.pools_in_all - len(shown.pools)),
+        "more_locks": formats.more(shown.locks_in_all - len(shown.locks)),
     }
 
 

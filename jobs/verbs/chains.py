@@ -14,7 +14,7 @@ from nodes.errors import Invalid, Unknown
 MAY_CHAIN: Final = "jobs.change_job"
 # Successors of one job.
 _MOST: Final = 100
-# Two changes at once could close a circle that neither of them sees.
+# Two changes at the same time could close a circle that neither of them sees.
 _ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtext('crawlctl chains of jobs'))"
 
 

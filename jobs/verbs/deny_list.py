@@ -118,7 +118,7 @@ def pattern_meant(typed: str) -> str:
     Return the pattern of the hosts that a person typed, if they may be denied together.
 
     Raises:
-        Invalid: it is no pattern, or means every host.
+        Invalid: it is not a pattern, or means every host.
     """
     pattern = as_kept(typed)
     if not pattern:

@@ -35,7 +35,7 @@ RUNNING_PHASES: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP, P
 CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method", "windows", *GUARD})
 # A value below all hashes of documents.
 _FROM_THE_FIRST: Final = uuid.UUID(int=0)
-# Fields of connectors' problems that are no keys of the specification.
+# Fields of connectors' problems that are not keys of the specification.
 _SAID_OF: Final = {"seeds": "seeds", "specification": "specification"}
 
 

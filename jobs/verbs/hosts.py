@@ -1,7 +1,7 @@
 """
 All operations of operators on hosts. Pages, the REST API and commands translate their requests and call these.
 
-The kill switch has two strengths. A *stop* lets the documents of a host wait until an operator releases the host. A
+The switch of a host has two strengths. A *stop* lets the documents of a host wait until an operator releases the host. A
 *denial* (`jobs.verbs.deny_list`) ends them as DENIED. Both need a reason, apply to every port of a host that is named
 without one, and need a confirmation for an unknown host. Both apply to the whole cluster as soon as they are stored:
 workers close their open requests, and outputs keep their documents. The end of a back-off is as quick.
@@ -63,7 +63,7 @@ def stop_named(typed: str, *, reason: str, confirm: bool = False, made_by: str, 
     Raises:
         HostsUnknown: no crawl has come to the host, and the caller did not confirm it.
         Refused: it is already stopped.
-        Invalid: the name is no host name, or no reason is given.
+        Invalid: the name is not a host name, or no reason is given.
     """
     name = name_meant(typed)
     check_reason(reason)
@@ -162,7 +162,7 @@ def find_named(typed: str) -> Bin:
 
     Raises:
         Unknown: no crawl has come to it, and no operator has stopped it.
-        Invalid: the name is no host name.
+        Invalid: the name is not a host name.
     """
     name = name_meant(typed)
     found = Bin.objects.filter(namespace=HOSTS.namespace, name=name).first()
@@ -176,7 +176,7 @@ def name_meant(typed: str) -> str:
     Return the stored name of a web host for its name, or an address there, as a person typed it.
 
     Raises:
-        Invalid: the name is no host name.
+        Invalid: the name is not a host name.
     """
     typed = typed.strip()
     try:

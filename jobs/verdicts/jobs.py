@@ -45,7 +45,7 @@ class DocumentSeen:
     """
     A document that has not ended in this run. `check_time` is when it may be tried again, None if it is due.
 
-    `gate` is the name of the shut gate that it waits behind, which was shut by a node since a moment.
+    `gate` is the closed gate that it waits behind. The node `gate_by` closed it at `gate_since`.
     """
 
     is_claimed: bool = False
@@ -79,7 +79,7 @@ def judge_job(
     Return the verdict on a job. `hosts` are those where most of its documents wait.
 
     Where only hosts do, it is the cause that holds most of the waiting documents. `next_due_at` is when the next
-    document is looked at again, of a job of which none waits.
+    document is read again, of a job of which none waits.
     """
     verdict = hold_of(job, cluster)
     if verdict is None:

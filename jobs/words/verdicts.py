@@ -193,7 +193,7 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
         case Cause.RETRY:
             return _("It is retried %(when)s.") % facts
         case Cause.NOT_DUE if verdict.until:
-            return _("No document is due. The next one is looked at %(when)s.") % facts
+            return _("No document is due. The next one is read again %(when)s.") % facts
         case Cause.IN_PROGRESS:
             return _("Worker %(detail)s reads it now.") % facts if verdict.detail else _("Workers read it now.")
         case Cause.NO_MANAGER:

@@ -24,7 +24,7 @@ def number_of(object_id: str | None) -> int:
     Return the number of a row from an address.
 
     Raises:
-        Http404: this is no number.
+        Http404: this is not a number.
     """
     if object_id is None or not object_id.isdecimal() or len(object_id) > _DIGITS:
         raise Http404(_("This does not exist."))

@@ -93,7 +93,7 @@ class ListByKey(OwnedList):
         Return the rows after a key.
 
         Raises:
-            ValueError: this is no key.
+            ValueError: this is not a key.
         """
         return found.filter(pk__lt=int(after))
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from nodes.assignment.strategy import Holder, Item
 
-# Factor below 1 that hides rounding: sums of weights in another order differ by less, which is no reason to move.
+# Factor below 1 that hides rounding: sums of weights in another order differ by less, which is not a reason to move.
 _ROUNDING: Final = 1 - 1e-9
 
 

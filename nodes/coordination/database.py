@@ -106,8 +106,8 @@ ON CONFLICT (cluster, job) DO UPDATE SET items = EXCLUDED.items WHERE pool.items
 
 _POOL = "SELECT items FROM nodes_workpool WHERE cluster = %(cluster)s AND job = %(job)s"
 
-# A member is lost if it is silent and the reader would have heard it (see the module). To a reader that is no member,
-# silence is enough.
+# A member is lost if it is silent and the reader would have heard it (see the module). Silence is enough for a reader
+# that is not a member.
 _IS_GONE = """
 clock_timestamp() - member.heartbeat_at > make_interval(secs => member.timeout_seconds)
 AND coalesce((SELECT clock_timestamp() - me.steady_since >= make_interval(secs => member.timeout_seconds)
@@ -497,7 +497,7 @@ class DatabaseCoordination(Participant):
         if there.main_instance != self._who["instance"] or there.term != office.term:
             raise NotMain(f"term {office.term} is over: the main is {there.main or 'nobody'} in term {there.term}")
         if _versions(there) != seen.versions:
-            raise Outdated("members, pools or shares have changed since they were looked at; nothing was written")
+            raise Outdated("members, pools or shares have changed since they were read; nothing was written")
 
     def _count_up(
         self, connection: psycopg.Connection[Any], *, pools: int = 0, workers: int = 0, assignments: int = 0

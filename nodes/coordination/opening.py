@@ -28,7 +28,7 @@ def open_coordination(
     Return a node's connection to its cluster, not yet connected.
 
     `dsn` is the database's address, and `zookeeper` is `host:port,host:port/path`. If both are given, ZooKeeper keeps
-    the lower bound of its terms in the database. With `only_looks` the process is no node, and writes nothing.
+    the lower bound of its terms in the database. With `only_looks` the process is not a node, and writes nothing.
     """
     if store == ZOOKEEPER:
         return ZooKeeperCoordination(

@@ -62,7 +62,7 @@ class Participant:
     def _is_no_member(self, job: str = "") -> NotMember:
         self._lose_place()
         able = f" that can do {job}" if job else ""
-        return NotMember(f"node {self._node} is no member of cluster {self._cluster}{able}: it has to join again")
+        return NotMember(f"node {self._node} is not a member of cluster {self._cluster}{able}: it has to join again")
 
     @contextmanager
     def _token_for(self, item: WorkItem) -> Iterator[UUID]:

@@ -112,7 +112,7 @@ class Tree:
 
 
 def item_of_lock(name: str) -> str | None:
-    """Return the item whose lock has this node name; None if the node is no lock."""
+    """Return the item whose lock has this node name; None if the node is not a lock."""
     if name.startswith(_PREFIX) and name.endswith(_SUFFIX):
         return name[len(_PREFIX) : -len(_SUFFIX)]
     return None

@@ -74,7 +74,9 @@ class ClusterState:
         """
         for item, node in shares.items():
             if node not in self.members:
-                raise ValueError(f"{item.job}/{item.item} cannot be done by {node}, which is no member of the cluster")
+                raise ValueError(
+                    f"{item.job}/{item.item} cannot be done by {node}, which is not a member of the cluster"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ def read_branch(address: Address, *, path: str = "", page: int = 1, timeout: dt.
     """
     parts = [part for part in path.split("/") if part]
     if any(part in {".", ".."} or not part.isprintable() for part in parts):
-        raise NoSuchPath(f"{path!r} is no path in ZooKeeper")
+        raise NoSuchPath(f"{path!r} is not a path in ZooKeeper")
     full = "/".join([address.root, *parts])
     session = Session(address=address, timeout=timeout)
     try:

@@ -64,7 +64,7 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-# Attempts of a transaction after others were faster, each from a fresh read. DJM's registrations have the same number.
+# Attempts of a transaction that loses to others. Each begins with a fresh read. DJM registers with the same number.
 _TRIES: Final = 10
 
 # Attempts of a read of many nodes, which starts again if a node is missing and a version has changed.
@@ -441,7 +441,7 @@ class ZooKeeperCoordination(Participant):
                 raise NotMain(
                     f"term {office.term} is over: the main is {written.main or 'nobody'} in term {written.term}"
                 ) from None
-            raise Outdated("members, pools or shares have changed since they were looked at; look again") from None
+            raise Outdated("members, pools or shares have changed since they were read; read them again") from None
 
     # --- Locks -----------------------------------------------------------------------------------
 
@@ -605,7 +605,7 @@ class ZooKeeperCoordination(Participant):
     # --- Steps shared by the functions above -----------------------------------------------------
 
     def _again(self, step: Callable[[], _T]) -> _T:
-        """Repeat a step from a fresh read while others are faster."""
+        """Repeat a step, each time from a fresh read, while another process changes its nodes first."""
         for _try in range(_TRIES):
             with suppress(Conflict, Absent):
                 return step()

@@ -134,7 +134,7 @@ class Address:
         root = (slash + path).rstrip("/") or "/crawlctl"
         if not all(map(_is_server, hosts.split(","))) or not is_path(root):
             raise Refused(
-                f"{text!r} is no address of ZooKeeper: it must be host:port,host:port/path, with ports of 1 to 65535"
+                f"{text!r} is not an address of ZooKeeper: it must be host:port,host:port/path, with ports of 1 to 65535"
             )
         if credentials and not credentials.partition(":")[2]:
             raise Refused("the credentials for ZooKeeper must be user:password, with a colon in between")
@@ -232,7 +232,7 @@ class Session:
     # --- Reading and writing ---------------------------------------------------------------------
 
     def sync(self, path: str) -> None:
-        """Ensure that later reads are current. The ensemble's leader also confirms by it that the session lives."""
+        """Ensure that later reads are current. The answer of the ensemble's leader also proves that the session is alive."""
         self._result(self._client.sync_async(path))
 
     def get(self, path: str) -> tuple[bytes, Stat]:

@@ -139,7 +139,7 @@ class ManagerSeen:
 
     @property
     def leaves(self) -> bool:
-        """True if it works, and has to give away all its items."""
+        """True if it drains: it gives away all its items."""
         return self.status == NodeStatus.DRAINING
 
 

@@ -1,5 +1,5 @@
 """
-Views of the coordination store for processes that are no members of the cluster.
+Views of the coordination store for processes that are not members of the cluster.
 
 In ZooKeeper each node of the tree needs a read of its own: a view of some hundred items costs a tenth of a second of
 processor time. So concurrent readers share one view, and the longer it took, the longer it is reused. PostgreSQL
@@ -35,7 +35,7 @@ def uses_zookeeper() -> bool:
 
 def look_at(cluster: str, *, dsn: str) -> Look:
     """
-    Read a cluster and its locks, as a process that is no member.
+    Read a cluster and its locks, as a process that is not a member.
 
     Raises:
         BadName, CoordinationError: the name or the address is invalid, or the store does not answer.

@@ -145,7 +145,7 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True)
 class PlannedItem:
-    """An item that would move from one node to another; '' is no node."""
+    """An item that would move from one node to another; '' is not a node."""
 
     job: str
     item: str

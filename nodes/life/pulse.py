@@ -91,7 +91,7 @@ class Pulse:
 
         A gap is a failed beat, or a pause of more than half of `duration` between two counted beats. The measure is the
         silence to be judged, not the node's own timeout: a node with a longer timeout would not notice an outage that
-        silences other nodes for all of theirs. Beats that arrive on schedule are no gap, however short `duration` is.
+        silences other nodes for all of theirs. Beats that arrive on schedule are not a gap, however short `duration` is.
         """
         wanted = duration.total_seconds()
         gap = max(wanted / 2, _LATE * self._interval)

@@ -96,7 +96,7 @@ def look_at(address: str, port: int) -> None:
         CannotServe: the port is taken or invalid, or the address is not of this machine.
     """
     if not 1 <= port <= _LAST_PORT:
-        raise CannotServe(f"{port} is no port: write a number from 1 to {_LAST_PORT}, or 0 for no metrics.")
+        raise CannotServe(f"{port} is not a port: write a number from 1 to {_LAST_PORT}, or 0 for no metrics.")
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         socket.create_server((address, port), family=family).close()

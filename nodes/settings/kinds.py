@@ -100,7 +100,7 @@ class Text(Kind[str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice(Kind[str]):
-    """One of some words, in any case of letters."""
+    """One of several words, in capitals or small letters."""
 
     words: tuple[str, ...]
 

@@ -66,7 +66,7 @@ def take_up_newest(connection: psycopg.Connection[Any]) -> Effective:
 
 
 def follow_newest() -> None:
-    """Use the newest stored settings in a process that is no node, read over Django's connection."""
+    """Use the newest stored settings in a process that is not a node, read over Django's connection."""
     stored = versions.newest(settings.CRAWLCTL_SETTINGS)
     if stored.version != current().version:
         _take_up(stored)

@@ -95,7 +95,7 @@ def test_a_hanging_site_and_a_dead_worker_are_listed(watched):
         prometheus.wait_for("CrawlctlStandsStill")
 
         control.pause(job.pk, made_by="a test", now=timezone.now())
-        wait_for(lambda: "CrawlctlStandsStill" not in prometheus.firing(), saying="a pause by hand is no alarm")
+        wait_for(lambda: "CrawlctlStandsStill" not in prometheus.firing(), saying="a pause by hand is not an alarm")
 
         daemons["runworker"].kill()
         prometheus.wait_for("CrawlctlNodeLost")

@@ -12,7 +12,7 @@ REFUSED = {
     "a blank name": ([URL, "--job", "  "], "name of a job"),
     "a long name": ([URL, "--job", "a" * 201], "1 to 200"),
     "a name in lines": ([URL, "--job", "a\nb"], "printable"),
-    "a name that is no text": ([URL, "--job", "\udcff"], "printable"),
+    "a name that is not text": ([URL, "--job", "\udcff"], "printable"),
     "a long user agent": ([URL, "--user-agent", "a" * 2000], "longer than 1000"),
     "a huge number": ([URL, "--max-documents", str(2**53 + 1)], f"from 1 to {2**53}."),
 }

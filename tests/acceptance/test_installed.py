@@ -58,7 +58,7 @@ def user(installed, tmp_path):
     project = tmp_path / "project"
     for name in ("crawlctl", "jobs", "nodes"):
         (project / name).mkdir(parents=True)
-        (project / name / "__init__.py").write_text("raise RuntimeError('this is no module of crawlctl')")
+        (project / name / "__init__.py").write_text("raise RuntimeError('this is not a module of crawlctl')")
     return User(installed, home=tmp_path / "home", project=project)
 
 

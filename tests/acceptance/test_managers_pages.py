@@ -149,7 +149,7 @@ def test_an_unusable_address_to_listen_on_is_reported_in_a_sentence(machine, add
     assert "Traceback" not in manager.err
 
 
-def test_a_taken_address_is_said_in_a_sentence_and_no_node_registers(machine):
+def test_a_taken_address_is_reported_in_a_sentence_and_no_node_registers(machine):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         manager = machine.start("runmanager", "--http", address)

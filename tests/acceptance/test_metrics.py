@@ -144,7 +144,7 @@ def test_a_port_that_is_taken_ends_a_command_before_anything_has_begun(command, 
 @pytest.mark.parametrize(
     ("arguments", "saying"),
     [
-        (("--metrics-port", "70000"), "70000 is no port: write a number from 1 to 65535, or 0 for no metrics."),
+        (("--metrics-port", "70000"), "70000 is not a port: write a number from 1 to 65535, or 0 for no metrics."),
         (("--metrics-port", "9400", "--metrics-address", "192.0.2.1"), "Cannot assign requested address"),
     ],
     ids=["no port", "an address of others"],

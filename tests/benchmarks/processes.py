@@ -4,7 +4,7 @@ Measures the cost of a page with more processes: `python -m tests.benchmarks.pro
 Clusters of one or two managers and of one, two or four workers crawl the synthetic site of `make bench`, without an
 output. The report shows pages a second by the site's log, and CPU-ms a page of managers, workers and PostgreSQL,
 together and of each kind. Both are measured from the start of the job to its last request. The daemons have crawled a
-small site before, as in production: work done once in a process' life, such as the planning of statements, is no cost
+small site before, as in production: work done once in a process' life, such as the planning of statements, is not a cost
 of a page. The very first crawl is not counted. Figures are medians of the rounds. The exit code is 1 if a page costs
 more than the allowance on top of its cost with one process of each kind.
 

@@ -92,7 +92,7 @@ def run_scrapy(*, pages: int, directory: Path, watch: Watch) -> Run:
 
 
 def run_ceiling(*, pages: int, directory: Path, database: Database, watch: Watch) -> Run:
-    """Run the loop that is no crawler (`tests.benchmarks.ceiling`)."""
+    """Run the loop that is not a crawler (`tests.benchmarks.ceiling`)."""
     with running_site(pages=pages, directory=directory) as site:
         command = [sys.executable, "-m", "tests.benchmarks.ceiling", site.start_url, database.address, str(CONNECTIONS)]
         return _measure(

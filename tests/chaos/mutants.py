@@ -1,5 +1,5 @@
 """
-Mutants: daemons without one of the mechanisms that keep the cluster right. The checkers must catch each mutant.
+Mutants: daemons without one of the mechanisms that keep the cluster consistent. The checkers must catch each mutant.
 
     python -m tests.chaos.mutants [--only NAME]
 

@@ -230,8 +230,8 @@ def test_a_user_who_may_not_deny_may_change_other_limits(administrator, apprenti
         ({"period": "hour"}, "starts", "How many starts a hour?"),
         ({"starts": 5, "period": "fortnight"}, "period", "not a valid choice"),
         ({"total_starts": 5}, "total_period", "5 starts in what time?"),
-        ({"bytes_per_second": 0}, "bytes_per_second", "0 bytes a second is no limit"),
-        ({"total_open_requests": 0}, "total_open_requests", "0 open requests is no limit"),
+        ({"bytes_per_second": 0}, "bytes_per_second", "0 bytes a second is not a limit"),
+        ({"total_open_requests": 0}, "total_open_requests", "0 open requests is not a limit"),
         ({"open_requests": 1001}, "open_requests", "from 1 to 1000"),
         ({"min_gap": 90_000}, "min_gap", "seconds from 0 to 86400"),
         ({"min_gap": 0}, "unlimited", "Nothing would limit the rate"),
@@ -259,7 +259,7 @@ def test_a_policy_that_cannot_be_is_refused_by_its_field(administrator, said, fi
         ({"to_time": "08:00", "denies": True}, ".from_time", "a beginning and an end"),
         ({"from_time": "25:00", "to_time": "08:00", "denies": True}, ".from_time", "wrong format"),
         ({"starts": 5}, ".period", "5 starts in what time?"),
-        ({"starts": 0, "period": "day"}, ".starts", "0 starts is no limit"),
+        ({"starts": 0, "period": "day"}, ".starts", "0 starts is not a limit"),
         ({"denies": True, "min_gap": 3}, ".denies", "leave out min_gap"),
         (
             {"pattern": "a.example", "total_starts": 3, "total_period": "day"},
@@ -338,7 +338,7 @@ def test_a_rule_for_some_hosts_precedes_the_one_for_all(administrator):
     store(administrator, rules=[{"pattern": "a.example", "denies": True}, {"min_gap": 2, **NIGHT}, {"min_gap": 3}])
 
 
-def test_that_nothing_paces_bins_has_to_be_meant_once(administrator):
+def test_a_policy_without_a_pace_must_be_confirmed_once(administrator):
     made = store(administrator, min_gap=0, unlimited=True)
 
     changed = administrator.patch(address_of(made), {"open_requests": 5})

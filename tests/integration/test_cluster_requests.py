@@ -263,7 +263,7 @@ def _moving_already(cluster):
         (_moving_already, "is moving already"),
     ],
 )
-def test_a_move_that_cannot_be_is_refused_with_a_sentence(cluster, administrator, to, sentence):
+def test_an_impossible_move_is_refused_with_a_sentence(cluster, administrator, to, sentence):
     node = to(cluster)
     before = moving()
     cluster.answer()

@@ -172,7 +172,7 @@ def test_a_configuration_that_the_connector_refuses_is_not_stored(administrator)
 
     response = administrator.post(CONNECTIONS, facts)
 
-    assert "is no absolute path" in response.content.decode()
+    assert "is not an absolute path" in response.content.decode()
     assert not RepositoryConnection.objects.exists()
 
 

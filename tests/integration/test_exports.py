@@ -400,7 +400,7 @@ def test_a_page_names_the_wrong_part_of_a_filter():
     answer = client_of("operator").post("/exports/new/", given, format="multipart")
 
     assert answer.status_code == 400
-    assert "This is no JSON object." in answer.content.decode()
+    assert "This is not a JSON object." in answer.content.decode()
 
 
 def test_viewers_see_no_form_of_exports(job):

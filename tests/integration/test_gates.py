@@ -12,7 +12,7 @@ from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Gate, GatedDocument, Job, LaneState, QueueItem
 from jobs.queue.flushing.flush import flush
-from jobs.queue.flushing.gates import open_gate, shut
+from jobs.queue.flushing.gates import close_gate, open_gate
 from jobs.verbs import control
 from nodes.membership import leadership, members
 from nodes.membership.fences import FenceRefused
@@ -34,7 +34,7 @@ def crawl(connection):
 
 
 def shut_for(crawl, *, key=KEY, connection=None):
-    return shut(connection or crawl.connection, gate=GATE, key=key, node=crawl.worker.id, job=crawl.job.pk)
+    return close_gate(connection or crawl.connection, gate=GATE, key=key, node=crawl.worker.id, job=crawl.job.pk)
 
 
 def one_pass(crawl):
@@ -55,7 +55,7 @@ def is_over(crawl):
     return Job.objects.get(pk=crawl.job.pk).phase != Phase.ACTIVE
 
 
-# --- Shut and open -------------------------------------------------------------------------------
+# --- Closed and open ------------------------------------------------------------------------------
 
 
 def test_one_of_two_workers_closes_a_gate_and_the_answer_stays_the_same(crawl):
@@ -81,7 +81,7 @@ def test_no_gate_is_closed_for_a_job_that_must_not_continue(crawl):
     assert not Gate.objects.exists()
 
 
-def test_a_worker_that_was_marked_failed_shuts_no_gate(crawl):
+def test_a_worker_that_was_marked_failed_closes_no_gate(crawl):
     leadership.mark_failed(crawl.connection, verdict=fall_silent(crawl.connection, crawl.worker), term=crawl.term)
 
     with pytest.raises(FenceRefused, match="node fence"):
@@ -92,7 +92,7 @@ def test_a_worker_that_was_marked_failed_shuts_no_gate(crawl):
 def test_gates_of_lost_nodes_open(crawl, end):
     make_documents(crawl.lane, ["page"])
     other = register_node(crawl.connection, "worker")
-    shut(crawl.connection, gate=GATE, key=KEY, node=other.id, job=crawl.job.pk)
+    close_gate(crawl.connection, gate=GATE, key=KEY, node=other.id, job=crawl.job.pk)
     crawl.flush(crawl.claim()["page"], **WAITS)
     assert open_gates(one_pass(crawl)) == 0
 

@@ -392,8 +392,8 @@ def test_limits_of_a_policy_stay_while_another_seed_of_the_job_has_it(main):
 
 
 def _seen(connection):
-    sight = look(connection, scope="cluster", now=NOON)
-    return {"items": sight.items, "managers": sight.managers}
+    seen = look(connection, scope="cluster", now=NOON)
+    return {"items": seen.items, "managers": seen.managers}
 
 
 def _hand_over(connection, actions):

@@ -1,4 +1,4 @@
-"""The overview of bins shows the busiest ones, with each limit, its author and its time, at a bounded cost."""
+"""The list of hosts shows the busiest ones, with each limit, its author and its time, at a bounded cost."""
 
 import json
 

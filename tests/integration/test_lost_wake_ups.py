@@ -14,7 +14,7 @@ from jobs.queue.pace.close import close_turns
 from jobs.queue.rounds import Rounds, make_round
 from jobs.queue.sql import transaction
 from jobs.queue.sql.transaction import WaitingCursor
-from tests.integration.test_what_is_read import explain_on, rows_read
+from tests.integration.test_bounded_reads import explain_on, rows_read
 from tests.support.cluster import NOON, register_node, seconds
 from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
 from tests.support.filled_queue import FilledQueue, Shape

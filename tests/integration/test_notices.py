@@ -169,7 +169,7 @@ def test_a_rule_for_one_job_is_silent_about_others(hook):
     assert check() == ["A job fails: one"]
 
 
-def test_a_running_job_without_documents_is_told_after_its_limit(hook):
+def test_a_running_job_without_documents_is_reported_after_its_limit(hook):
     job = make_job("books")
     make_rule(webhook_to(hook), topics=["no_documents", "runs_long"], minutes=30)
     Job.objects.filter(pk=job.pk).update(phase=Phase.ACTIVE, run_no=1, started_at=timezone.now())
@@ -215,7 +215,7 @@ def test_statements_of_a_check_do_not_grow_with_running_jobs(hook, django_assert
 # --- Events --------------------------------------------------------------------------------------
 
 
-def test_events_of_journals_are_told_once_though_their_condition_has_ended(hook):
+def test_events_of_journals_are_sent_once_after_their_condition_has_ended(hook):
     job = make_job("books")
     make_rule(webhook_to(hook), topics=["job_fails", "job_ended", "job_stopped", "node_lost", "task_failed"])
     record(job, "finish")
@@ -531,7 +531,7 @@ def test_commands_make_test_and_delete_channels_and_rules(hook, tmp_path, capsys
     assert "fails: job_fails → hook" in said
     assert SECRET not in said
     file.write_text("{")
-    with pytest.raises(CommandError, match="is no JSON") as refused:
+    with pytest.raises(CommandError, match="is not JSON") as refused:
         call_command("notification", "add-channel", "hook", "webhook", str(file))
     assert refused.value.returncode == 2
     assert not NotificationChannel.objects.exists()

@@ -363,7 +363,7 @@ def test_the_overview_does_not_blame_hosts_for_a_job_outside_its_window():
     html = page_client("viewer").get("/").content.decode()
 
     assert "No document is due" in html
-    assert re.search("No document is due. The next one is looked at in 1 min", html)
+    assert re.search("No document is due. The next one is read again in 1 min", html)
 
 
 def test_the_overview_takes_nodes_that_fell_silent_for_dead():
@@ -621,7 +621,7 @@ def test_the_form_of_a_new_job_shows_the_thresholds_of_its_guard():
         ({"specification_include": "a("}, "missing"),
         ({"max_documents": "-1"}, "greater than or equal to"),
         ({"recrawl_after": "1 h"}, "Only a continuous job has it"),
-        ({"kind": "continuous", "recrawl_after": "soon"}, "is no span of time"),
+        ({"kind": "continuous", "recrawl_after": "soon"}, "is not a span of time"),
         ({"start_method": "window_begin"}, "without one, the schedule never starts the job"),
         ({"windows": "hours 25"}, "numbers from 0 to 23"),
         ({"windows": "noon"}, "says nothing of a window"),

@@ -1,5 +1,5 @@
 """
-Pages and the API only record the orders of operators, and managers carry them out, so no request waits for a crawl.
+Pages and the API only record the requests of operators, and managers carry them out, so no request waits for a crawl.
 """
 
 import pytest

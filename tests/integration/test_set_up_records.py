@@ -429,7 +429,7 @@ def test_a_move_leads_to_the_page_with_its_choices(administrator):
         administrator.get(f"/admin/jobs/throttlegroup/{group.pk}/move/")["Location"] == f"/cluster/groups/{group.pk}/"
     )
     refused = act(administrator, "/admin/jobs/throttlegroup/", "move_selected", moving.pk)
-    assert messages_of(refused) == [f"Group {moving.pk} is moving, or is no group of the cluster."]
+    assert messages_of(refused) == [f"Group {moving.pk} is moving, or is not a group of the cluster."]
 
 
 @pytest.mark.parametrize("table", ["nodes/node", "jobs/throttlegroup", "nodes/clusterrequest"])

@@ -1,5 +1,5 @@
 """
-The kill switch of hosts: a stop makes documents wait, a denial ends them. Without a port, both apply to every port.
+Stopping and denying hosts: a stop makes documents wait, a denial ends them. Without a port, both apply to every port.
 """
 
 import pytest

@@ -405,7 +405,7 @@ def test_many_tasks_are_counted_before_they_run_again(operator):
     assert ArchivedTask.objects.count() == 5
 
 
-def test_more_tasks_than_a_request_changes_are_told(operator, monkeypatch):
+def test_more_tasks_than_a_request_changes_are_reported(operator, monkeypatch):
     monkeypatch.setattr(book, "MOST_CANCELLED", 2)
     for _ in range(3):
         schedule(group="mail")

@@ -225,7 +225,7 @@ async def test_a_large_page_is_read_whole_in_every_coding(coding, compress):
         pytest.param(OK + b"Content-Len", "RESET", id="cut headers"),
         pytest.param(OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nxx", "PROTOCOL", id="two lengths"),
         pytest.param(OK + b"Content-Length: -1\r\n\r\n", "PROTOCOL", id="a negative length"),
-        pytest.param(OK + b"Content-Length: 1e3\r\n\r\n", "PROTOCOL", id="a length that is no number"),
+        pytest.param(OK + b"Content-Length: 1e3\r\n\r\n", "PROTOCOL", id="a length that is not a number"),
         pytest.param(OK + b"X-A: a\0b\r\n\r\n", "PROTOCOL", id="NUL in a header"),
         pytest.param(OK + b"X-A: " + b"a" * 8_000_000 + b"\r\n\r\n", "PROTOCOL", id="a header of 8 MB"),
         pytest.param(OK + b"X-A: b\r\n" * 50_000 + b"\r\n", "PROTOCOL", id="50,000 headers"),
@@ -233,7 +233,7 @@ async def test_a_large_page_is_read_whole_in_every_coding(coding, compress):
         pytest.param(b"hello, this is no HTTP\r\n\r\n", "PROTOCOL", id="no HTTP"),
         pytest.param(b"<html>HTTP/0.9</html>", "PROTOCOL", id="HTTP/0.9"),
         pytest.param(b"HTTP/1.1 abc\r\n\r\n", "PROTOCOL", id="no status"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "PROTOCOL", id="a chunk size that is no number"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "PROTOCOL", id="a chunk size that is not a number"),
         pytest.param(b"\x16\x03\x01\x02\x00\x01\x00", "PROTOCOL", id="TLS where HTTP was asked"),
     ],
 )  # fmt: skip

@@ -28,7 +28,7 @@ class Alone:
         self.sessions, self.closed_gates, self.reasons = {}, set(), []
 
     @asynccontextmanager
-    async def shut(self, name):
+    async def close_gate(self, name):
         is_mine = name not in self.closed_gates
         self.closed_gates.add(name)
         try:

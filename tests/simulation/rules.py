@@ -1,4 +1,4 @@
-"""The rules that keep the cluster right, each with a name, so that a mutant can lack it."""
+"""The rules that keep the cluster consistent. Each has a name, so that a mutant can leave it out."""
 
 import dataclasses
 from dataclasses import dataclass

@@ -86,7 +86,7 @@ def name_of(url: str) -> str:
     Return the name of the document at this address.
 
     Raises:
-        BadIdentifier: it is no address of a scripted document.
+        BadIdentifier: it is not an address of a scripted document.
     """
     bin_, slash, word = url.removeprefix(_SCHEME).partition("/")
     if not url.startswith(_SCHEME) or not slash or not word or "/" in word:
@@ -396,7 +396,7 @@ class ScriptedKind:
 
     def status(self, configuration: Mapping[str, Any]) -> str:
         world = Path(configuration["world"])
-        return "" if world.is_dir() else f"{world} is no directory."
+        return "" if world.is_dir() else f"{world} is not a directory."
 
     def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
         world = World(Path(asked.configuration["world"]))

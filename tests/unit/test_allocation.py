@@ -174,7 +174,7 @@ def test_moving_an_item_to_where_it_is_takes_nothing():
         (owned(1, A), manager(B, NodeStatus.STARTING), "is not at work"),
     ],
 )
-def test_a_move_that_cannot_be_is_refused_with_a_sentence(item, to, sentence):
+def test_an_impossible_move_is_refused_with_a_sentence(item, to, sentence):
     with pytest.raises(MoveRefused, match=sentence):
         move(item, to=to, managers=[manager(A), to])
 

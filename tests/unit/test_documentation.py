@@ -83,7 +83,7 @@ def test_every_page_of_the_documentation_is_in_the_site(site):
     assert compiled == sources() | {"search"}
 
 
-def test_every_page_stands_in_the_navigation_once():
+def test_every_page_is_in_the_navigation_once():
     navigation = runpy.run_path(str(ROOT / "docs" / "site" / "conf.py"))["NAVIGATION"]
 
     named = [page for pages in navigation.values() for page in pages]

@@ -51,11 +51,11 @@ def test_a_condition_missing_from_a_full_list_may_still_stand():
     assert changes([], [away], at=NOON + 60 * MINUTE, full={"host_fails"}).ended == []
 
 
-def test_a_condition_of_a_muted_rule_is_told_when_the_muting_ends():
+def test_a_condition_of_a_muted_rule_is_sent_when_the_muting_ends():
     assert changes([seen()], [known(told_at=None)]).told == [(7, seen())]
 
 
-def test_an_event_is_told_unless_its_condition_stands():
+def test_an_event_is_sent_unless_its_condition_lasts():
     assert changes([seen(event="job-1")]).events == [seen(event="job-1")]
     assert changes([seen(), seen(event="job-1")]).events == []
     assert changes([seen(event="job-1")], [known()]).events == []

@@ -113,7 +113,7 @@ def test_a_rule_holds_only_while_its_window_is_open():
     assert policy(rule).for_bin("a.example", NIGHT).gap == 0.1
 
 
-def test_a_rule_that_is_shut_leaves_the_place_to_the_next():
+def test_a_closed_rule_leaves_its_place_to_the_next():
     by_night = RuleValues("a.example", window=BY_NIGHT, numbers=Numbers(requests=9))
     always = RuleValues("*", numbers=Numbers(requests=5))
 

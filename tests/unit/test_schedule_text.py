@@ -63,7 +63,7 @@ def test_a_window_is_read_from_its_text():
         ("minutes 0-9999", "the lesser number first"),
         ("years 20300000000", "write numbers like"),
         ("hours 1; hours 2", "said before"),
-        ("hours 1; open long", "no span of time"),
+        ("hours 1; open long", "not a span of time"),
         ("hours 1; open " + "9" * 400 + " d", "too long"),
     ],
 )

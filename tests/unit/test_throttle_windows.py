@@ -117,7 +117,7 @@ def test_an_always_open_window_never_changes(at):
 
 
 @given(st.sampled_from(WEEKS), days, spans, st.integers(0, 7 * 24 * 60))
-def test_the_last_change_is_the_one_from_which_the_next_was_looked_for(week, days, span, minute):
+def test_the_last_change_is_the_one_after_which_the_next_was_searched(week, days, span, minute):
     zone, begin = week
     window = make(zone, days, span)
     at = begin + minute * MINUTE

@@ -78,7 +78,7 @@ class Output(Protocol):
 
     def remove(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> None:
         """
-        Remove these entries. An entry that the output does not hold is no error.
+        Remove these entries. An entry that the output does not hold is not an error.
 
         Raises:
             OutputError: the output removed none of them.

@@ -127,7 +127,7 @@ class RepositoryConnector(Protocol):
 
     @property
     def max_depth(self) -> int | None:
-        """Return the longest path from a seed, in links, that the job allows; None is no limit."""
+        """Return the longest path from a seed, in links, that the job allows; None means no limit."""
 
     def interval_of(self, identifier: str) -> float | None:
         """Return the interval between two requests that the source demands (seconds); None if none is known."""

@@ -48,7 +48,7 @@ class Shared(Protocol):
     def connection(self) -> str:
         """Return the connection's name, for messages."""
 
-    def shut(self, name: str) -> AbstractAsyncContextManager[ClosedGate]:
+    def close_gate(self, name: str) -> AbstractAsyncContextManager[ClosedGate]:
         """
         Close a gate while the block lasts. It is not mine if another document has closed it, or if the job must not
         continue.

@@ -104,7 +104,7 @@ class Manager:
         self._sources = AskAside()
         self._rounds = Rounds()
         self._cursors = LaneCursors()
-        self._looked_at = self._asked_at = float("-inf")
+        self._last_look_at = self._asked_at = float("-inf")
         self._closed_djangos_at = time.monotonic()
         self._called: frozenset[str] = frozenset()
         self._groups: tuple[GroupHeld, ...] = ()
@@ -157,7 +157,7 @@ class Manager:
         """Give up the term, and let the main manager move the groups: this manager stuffs them until then."""
         self._node.membership.stand_down()
         self._node.begin_draining(connection)
-        self._looked_at = float("-inf")
+        self._last_look_at = float("-inf")
         notify(connection, channels.GROUPS, self._me.scope)
 
     def _has_successors(self, connection: psycopg.Connection[Any]) -> bool:
@@ -198,8 +198,8 @@ class Manager:
         self._notice_events()
         # A node that is absent from the coordination store is judged as soon as the database's rules allow it.
         pause = 0.0 if self._office.misses_node else self._node.heartbeat.total_seconds() / _LOOKS_A_BEAT
-        if time.monotonic() - self._looked_at > pause:
-            self._looked_at = time.monotonic()
+        if time.monotonic() - self._last_look_at > pause:
+            self._last_look_at = time.monotonic()
             if self._office.keep(connection):
                 self._main.speed_up()
                 self._asked_at = float("-inf")
@@ -247,7 +247,7 @@ class Manager:
         if happened(self._events.control_changed):
             self._main.speed_up()
             self._owner.speed_up()
-            self._looked_at = self._asked_at = float("-inf")
+            self._last_look_at = self._asked_at = float("-inf")
         if happened(self._events.groups_changed):
             # Groups were handed over, or have to be: the new owner begins at once.
             self._main.speed_up()
@@ -261,7 +261,7 @@ class Manager:
             # Lanes that wait for the previous limits are searched among all lanes.
             self._rounds.start_fast_round()
         if happened(self._events.membership_changed):
-            self._looked_at = float("-inf")
+            self._last_look_at = float("-inf")
 
     def _ask(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:
         """Read the conditions of the duties, and the groups of this manager."""

@@ -38,7 +38,7 @@ class ServedBins:
 
     @property
     def open_documents(self) -> dict[str, int]:
-        """Return the begun documents that have not ended, for each bin with any, by the id of the bin."""
+        """Return the number of documents in flight of each bin that has any, by the id of the bin."""
         return {str(bin_id): queue.in_flight for bin_id, queue in self._at_work.items() if queue.in_flight}
 
     def find(self, bin_id: int) -> BinQueue | None:

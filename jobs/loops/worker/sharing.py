@@ -58,13 +58,13 @@ class SharedByWorkers:
     stop_job: Callable[[int, str], Awaitable[None]]
 
     @asynccontextmanager
-    async def shut(self, name: str) -> AsyncIterator[ClosedGate]:
+    async def close_gate(self, name: str) -> AsyncIterator[ClosedGate]:
         gate, key = f"connection {self.repository}: {name}", uuid.uuid4()
         # Stays true if the call is cancelled before its answer.
         may_be_mine = True
         try:
             may_be_mine = await self.database.run(
-                partial(gates.shut, gate=gate, key=key, node=self.me.id, job=self.job)
+                partial(gates.close_gate, gate=gate, key=key, node=self.me.id, job=self.job)
             )
             yield ClosedGate(gate, may_be_mine)
         finally:

@@ -14,7 +14,7 @@ from nodes.management.database import check_database
 
 
 class Command(BaseCommand):
-    # Standard output is the answer's: checks and warnings would stand in its way.
+    # Standard output carries only the answer, without the warnings of checks.
     requires_system_checks: list[str] = []
     help = "Show chains of jobs, or let a job start after another one has ended well."
 

@@ -15,7 +15,7 @@ _SHOWN: Final = 20
 
 
 class Command(BaseCommand):
-    # Standard output is the answer's: checks and warnings would stand in its way.
+    # Standard output carries only the answer, without the warnings of checks.
     requires_system_checks: list[str] = []
     help = (
         "Compare the counters of documents with the documents. Exit code 1 means that they differ. With --repair, correct wrong counters and "

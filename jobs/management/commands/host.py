@@ -22,7 +22,7 @@ _NEED_A_REASON: Final = ("stop", "deny")
 
 
 class Command(BaseCommand):
-    # Standard output is the answer's: checks and warnings would stand in its way.
+    # Standard output carries only the answer, without the warnings of checks.
     requires_system_checks: list[str] = []
     help = (
         "Show the state of a host, or change it. stop: send no requests; documents wait until they are released. deny: documents end as DENIED until "

@@ -17,7 +17,7 @@ _SEND_BACK: Final = "send-back"
 
 
 class Command(BaseCommand):
-    # Standard output is the answer's: checks and warnings would stand in its way.
+    # Standard output carries only the answer, without the warnings of checks.
     requires_system_checks: list[str] = []
     help = "Show the state of a job, or perform an action on it."
 

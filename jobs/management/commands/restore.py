@@ -16,7 +16,7 @@ from nodes.management.database import check_database
 
 
 class Command(BaseCommand):
-    # Standard output is the answer's: checks and warnings would stand in its way.
+    # Standard output carries only the answer, without the warnings of checks.
     requires_system_checks: list[str] = []
     help = "Restore the removals of a run, or a deleted job, without requests to the source."
 

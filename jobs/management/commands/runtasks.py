@@ -60,11 +60,11 @@ class Command(BaseCommand):
 
 def _group(value: str) -> str:
     if value != ANY and not is_group(value):
-        raise argparse.ArgumentTypeError(f"{value!r} is no valid group: write {GROUP}, or *")
+        raise argparse.ArgumentTypeError(f"{value!r} is not a valid group: write {GROUP}, or *")
     return value
 
 
 def _megabytes(value: str) -> int:
     if not value.isdecimal() or not 1 <= int(value) <= 1_000_000:
-        raise argparse.ArgumentTypeError(f"{value!r} is no valid limit: write a number of MB from 1 to 1000000")
+        raise argparse.ArgumentTypeError(f"{value!r} is not a valid limit: write a number of MB from 1 to 1000000")
     return int(value)

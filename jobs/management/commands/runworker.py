@@ -64,6 +64,6 @@ class Command(BaseCommand):
 def _tag(value: str) -> str:
     if not re.fullmatch(TAG, value):
         raise argparse.ArgumentTypeError(
-            f"{value!r} is no valid tag: write 1 to 64 letters, digits, dots, dashes and underscores"
+            f"{value!r} is not a valid tag: write 1 to 64 letters, digits, dots, dashes and underscores"
         )
     return value

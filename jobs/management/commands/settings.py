@@ -19,7 +19,7 @@ from nodes.settings.declaration import InvalidSettings
 
 
 class Command(BaseCommand):
-    # Standard output is the answer's: checks and warnings would stand in its way.
+    # Standard output carries only the answer, without the warnings of checks.
     requires_system_checks: list[str] = []
     help = "Show the settings of the cluster's nodes, or store a settings JSON for all nodes."
 

@@ -16,7 +16,7 @@ from nodes.management.database import check_database
 
 
 class Command(BaseCommand):
-    # Standard output is the answer's: checks and warnings would stand in its way.
+    # Standard output carries only the answer, without the warnings of checks.
     requires_system_checks: list[str] = []
     help = "Print everything that needs attention, one line each. Exit code 1 means that there are lines, 0 that there are none."
 

@@ -41,14 +41,14 @@ def problems_of_addresses(addresses: object, *, least: int = 1) -> list[str]:
     """Return the problems of a list of mail addresses."""
     if not isinstance(addresses, list | tuple) or not least <= len(addresses) <= _MOST_RECIPIENTS:
         return [f"Write a list of {least} to {_MOST_RECIPIENTS} mail addresses."]
-    return [f"{address!r} is no mail address." for address in addresses if not _is_address(address)]
+    return [f"{address!r} is not a mail address." for address in addresses if not _is_address(address)]
 
 
 def check(values: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the problems of a configuration that only this kind can judge, by field."""
     found = {
         "host": [] if str(values["host"]).isprintable() and values["host"].strip() else ["Write the name of a server."],
-        "sender": [] if _is_address(values["sender"]) else [f"{values['sender']!r} is no mail address."],
+        "sender": [] if _is_address(values["sender"]) else [f"{values['sender']!r} is not a mail address."],
         "recipients": problems_of_addresses(values["recipients"]),
     }
     return {name: said for name, said in found.items() if said}
@@ -56,7 +56,7 @@ def check(values: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def send(values: Mapping[str, Any], letter: Letter) -> str:
     """
-    Send a message; return what the server said of it.
+    Send a message; return its answer.
 
     Raises:
         NotSent

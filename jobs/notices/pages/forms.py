@@ -47,7 +47,7 @@ class ChannelForm(forms.Form):
         try:
             return json.loads(said)
         except ValueError:
-            raise forms.ValidationError(_("This is no JSON.")) from None
+            raise forms.ValidationError(_("This is not JSON.")) from None
 
     def facts(self) -> dict[str, Any]:
         """Return the parts of the channel as verbs take them."""

@@ -113,7 +113,7 @@ class DocumentKey:
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilter:
-    """The documents to list; an empty field is no condition. `state` is a key of STATES."""
+    """The documents to list; an empty field means no condition. `state` is a key of STATES."""
 
     job_id: int | None = None
     state: str = ""

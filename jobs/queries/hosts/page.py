@@ -17,7 +17,7 @@ from jobs.queue.sql.states import read_states
 _LANES_SHOWN: Final = 20
 _REFUSALS_SHOWN: Final = 10
 # Newest history entries of a job's source that are searched: the history has no index of hosts.
-_LOOKED_THROUGH: Final = 5_000
+_EXAMINED: Final = 5_000
 _LATELY: Final = dt.timedelta(hours=1)
 
 # In the order in which they get a place of the host: by the priority of their job, then the least recently served
@@ -54,7 +54,7 @@ SELECT newest.started_at, newest.entity, newest.result_code
  CROSS JOIN LATERAL (
        SELECT started_at, entity, result_code FROM jobs_activity
         WHERE repository_id = repository.id AND started_at > %(since)s
-        ORDER BY started_at DESC LIMIT %(looked_through)s) AS newest
+        ORDER BY started_at DESC LIMIT %(examined)s) AS newest
  WHERE newest.result_code IN ('429', '503')
    AND (starts_with(newest.entity, %(http)s) OR starts_with(newest.entity, %(https)s))
  ORDER BY newest.started_at DESC
@@ -121,7 +121,7 @@ def _read_refusals(line: HostStatus, *, now: dt.datetime) -> list[Refusal]:
     facts = {
         "bin": line.id,
         "since": now - _LATELY,
-        "looked_through": _LOOKED_THROUGH,
+        "examined": _EXAMINED,
         "http": f"http://{line.name}/",
         "https": f"https://{line.name}/",
         "shown": _REFUSALS_SHOWN,

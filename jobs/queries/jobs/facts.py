@@ -13,7 +13,7 @@ from jobs.verdicts.requests import Requests
 from nodes.lifecycle import NodeKind
 
 # Events of one job that are searched for the transition to its present state.
-_LOOKED_AT: Final = 50
+_EXAMINED: Final = 50
 # Beginning of a worker's signature, for example under a pause after an output refused (`jobs.loops.worker.writing`).
 _WORKER: Final = "worker"
 
@@ -33,7 +33,7 @@ SELECT job.id, change.at, change.made_by, change.kind
   FROM unnest(%(jobs)s::bigint[]) AS job(id)
  CROSS JOIN LATERAL (
        SELECT at, made_by, kind
-         FROM (SELECT at, made_by, kind, id FROM jobs_jobevent WHERE job_id = job.id ORDER BY id DESC LIMIT %(looked_at)s) AS newest
+         FROM (SELECT at, made_by, kind, id FROM jobs_jobevent WHERE job_id = job.id ORDER BY id DESC LIMIT %(examined)s) AS newest
         WHERE kind = ANY(%(kinds)s) ORDER BY id DESC LIMIT 1) AS change
 """
 # Transitions by an operator, a schedule or a failure that leave the job in a lasting state.
@@ -98,7 +98,7 @@ def read_changes(job_ids: Sequence[int]) -> Mapping[int, Change]:
     """Read the transition of each of these jobs to its present state, if it is among the newest events."""
     if not job_ids:
         return {}
-    facts: dict[str, Any] = {"jobs": list(job_ids), "kinds": _KINDS, "looked_at": _LOOKED_AT}
+    facts: dict[str, Any] = {"jobs": list(job_ids), "kinds": _KINDS, "examined": _EXAMINED}
     with connection.cursor() as cursor:
         cursor.execute(_CHANGES, facts)
         return {job_id: Change(*change) for job_id, *change in cursor.fetchall()}

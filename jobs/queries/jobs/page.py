@@ -28,8 +28,8 @@ from jobs.verdicts.jobs import HostOfJob, judge_job
 _HOSTS_SHOWN: Final = 50
 _HOSTS_COUNTED: Final = 1_000
 # Hosts of each kind among which the busiest are searched.
-_LOOKED_AT: Final = 100
-_SEEDS_LOOKED_AT: Final = 200
+_EXAMINED: Final = 100
+_SEEDS_EXAMINED: Final = 200
 _EVENTS_SHOWN: Final = 30
 _SEEDS_SHOWN: Final = 20
 
@@ -50,31 +50,31 @@ HAVING sum(amount) > 0
 # document is read.
 _HOSTS: Final = f"""
 WITH seeds AS MATERIALIZED (
-    SELECT id FROM jobs_seed WHERE job_id = %(job)s ORDER BY id LIMIT {_SEEDS_LOOKED_AT}
+    SELECT id FROM jobs_seed WHERE job_id = %(job)s ORDER BY id LIMIT {_SEEDS_EXAMINED}
 ), served AS (
     SELECT turn.bin_id FROM jobs_turn AS turn
       JOIN jobs_lane AS lane ON lane.id = turn.lane_id
       JOIN jobs_seed AS seed ON seed.id = lane.seed_id AND seed.job_id = %(job)s
      WHERE turn.closed_at IS NULL AND turn.id >= {LOWEST_TURN}
-     ORDER BY turn.documents DESC, turn.id LIMIT {_LOOKED_AT}
+     ORDER BY turn.documents DESC, turn.id LIMIT {_EXAMINED}
 ), ready AS (
     SELECT lane.bin_id
       FROM seeds CROSS JOIN (VALUES (true), (false)) AS ahead(is_ahead)
      CROSS JOIN LATERAL (SELECT bin_id, ready_at FROM jobs_lanestate
                           WHERE seed_id = seeds.id AND is_ahead = ahead.is_ahead AND ready_at IS NOT NULL
-                          ORDER BY ready_at LIMIT {_LOOKED_AT}) AS lane
-     ORDER BY lane.ready_at LIMIT {_LOOKED_AT}
+                          ORDER BY ready_at LIMIT {_EXAMINED}) AS lane
+     ORDER BY lane.ready_at LIMIT {_EXAMINED}
 ), asleep AS (
     SELECT lane.bin_id
       FROM seeds
      CROSS JOIN LATERAL (SELECT bin_id, served_at FROM jobs_lanestate
                           WHERE seed_id = seeds.id AND ready_at IS NULL
-                          ORDER BY served_at DESC NULLS LAST LIMIT {_LOOKED_AT}) AS lane
-     ORDER BY lane.served_at DESC NULLS LAST LIMIT {_LOOKED_AT}
+                          ORDER BY served_at DESC NULLS LAST LIMIT {_EXAMINED}) AS lane
+     ORDER BY lane.served_at DESC NULLS LAST LIMIT {_EXAMINED}
 ), lanes AS MATERIALIZED (
     SELECT lane.id, lane.bin_id
-      FROM (SELECT bin_id FROM served UNION SELECT bin_id FROM ready UNION SELECT bin_id FROM asleep) AS looked_at
-      JOIN jobs_lane AS lane ON lane.bin_id = looked_at.bin_id
+      FROM (SELECT bin_id FROM served UNION SELECT bin_id FROM ready UNION SELECT bin_id FROM asleep) AS examined
+      JOIN jobs_lane AS lane ON lane.bin_id = examined.bin_id
       JOIN jobs_seed AS seed ON seed.id = lane.seed_id AND seed.job_id = %(job)s
 ), counted AS (
     SELECT lanes.bin_id, counter.stage, counter.outcome, counter.amount

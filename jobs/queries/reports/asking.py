@@ -54,10 +54,10 @@ def patient(seconds: int) -> Iterator[None]:
 
 def check_patterns(patterns: Mapping[str, str]) -> None:
     """
-    Let PostgreSQL compile each pattern; `patterns` are by their fields.
+    Compile each pattern in PostgreSQL. `patterns` maps fields to their patterns.
 
     Raises:
-        BadPattern: one of them is no regular expression.
+        BadPattern: one of them is not a regular expression.
     """
     for field, pattern in patterns.items():
         if len(pattern) > _LONGEST_PATTERN:

@@ -13,7 +13,7 @@ from jobs.queries.reports.document_states import STATE_CONDITIONS, STATUS_CONDIT
 @dataclass(frozen=True)
 class DocumentsAsked:
     """
-    The documents of a report; an empty field is no condition.
+    The documents of a report; an empty field means no condition.
 
     Ready and waiting documents are judged as of `now`, which may be any time. `identifier` is a regular expression of
     PostgreSQL.

@@ -18,7 +18,7 @@ USUAL_STRETCH: Final = dt.timedelta(hours=1)
 @dataclass(frozen=True)
 class HistoryFilter:
     """
-    The activities of a report: from `since` until just before `until`; an empty field is no condition.
+    The activities of a report: from `since` until just before `until`; an empty field means no condition.
 
     `activities` are names as the history shows them: activities of outputs have the output's name in parentheses, or
     none for all outputs. `entity` and `code` are regular expressions.

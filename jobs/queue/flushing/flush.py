@@ -237,7 +237,7 @@ def flush(
     if beginners:
         carrying.begin(connection, beginners)
     with implicit_transaction(connection, binary=True) as cursor:
-        shut = _hold_gates(connection, cursor, results, worker=worker)
+        closed = _hold_gates(connection, cursor, results, worker=worker)
         reach = _measure_hops(connection, cursor, results, worker=worker)
         results = [reach.judged(result) for result in results] if reach.touched else results
         passing = carrying.of_results(results, left=reach.left)
@@ -260,7 +260,7 @@ def flush(
             references = _references(cursor, counted, unknown)
             passing = carrying.of_results(counted, left=reach.left)
         changed = passing.write(cursor, children)
-        plan = FlushPlan(now=now, closed_gates=shut)
+        plan = FlushPlan(now=now, closed_gates=closed)
         for (job_id, run_no), amount in Counter(
             (named.job.id, named.job.run_no) for named in references.values()
         ).items():
@@ -313,7 +313,7 @@ def flush(
 def _hold_gates(
     connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any], results: Sequence[Result], *, worker: uuid.UUID
 ) -> frozenset[str]:
-    """Return the gates of waiting results that are shut; they stay shut until the flush is done."""
+    """Return the gates of waiting results that are closed; they stay closed until the flush is done."""
     wanted = {result.outcome.gate for result in results if result.outcome.ending == Ending.WAITING}
     if not wanted:
         return frozenset()

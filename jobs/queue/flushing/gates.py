@@ -1,7 +1,7 @@
 """
-Gates: ManifoldCF's prerequisite events. While a gate is shut, documents behind it are not handed out.
+Gates: ManifoldCF's prerequisite events. While a gate is closed, documents behind it are not handed out.
 
-A shut gate is a row that one document of one worker inserted: of two workers that shut it, one succeeds. A flush that
+A closed gate is a row that one document of one worker inserted: of two workers that close it, one succeeds. A flush that
 lets a document wait locks that row, so the worker that opens the gate finds all documents behind it. A document
 starts to wait before the gate opens, or finds it open and is due at once. Jobs without gates pay nothing.
 """
@@ -71,9 +71,9 @@ SELECT gate.name, gate.key FROM jobs_gate AS gate LEFT JOIN nodes_node AS node O
 
 
 @retried
-def shut(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID, node: uuid.UUID, job: int) -> bool:
+def close_gate(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID, node: uuid.UUID, job: int) -> bool:
     """
-    Shut a gate for a document of the job; return False if it is shut already, or the job must not continue.
+    Close a gate for a document of the job; return False if it is closed already, or the job must not continue.
 
     A second call with the same key returns the same.
 
@@ -93,7 +93,7 @@ def shut(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID, node
 
 @retried
 def open_gate(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID) -> None:
-    """Open a gate that was shut with this key, and make the documents behind it due; do nothing for another key."""
+    """Open a gate that was closed with this key, and make the documents behind it due; do nothing for another key."""
     with connection.transaction():
         _open(connection, gate=gate, key=key)
 
@@ -117,12 +117,12 @@ def _open(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID) -> 
 
 
 def keep_closed(cursor: psycopg.Cursor[Any], gates: Collection[str]) -> frozenset[str]:
-    """Return those of these gates that are shut; they stay shut until the transaction ends."""
+    """Return those of these gates that are closed; they stay closed until the transaction ends."""
     return frozenset(row.name for row in cursor.execute(_KEEP_CLOSED, {"gates": sorted(gates)}))
 
 
 def let_wait(cursor: psycopg.Cursor[Any], waiting: Mapping[tuple[str, int], str]) -> None:
-    """Let these locked pending documents wait behind gates that the transaction holds shut."""
+    """Let these locked pending documents wait behind gates that the transaction keeps closed."""
     cursor.execute(
         _WAIT,
         {

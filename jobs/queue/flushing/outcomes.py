@@ -36,7 +36,7 @@ class JobFacts:
     # Ids of the outputs that hold documents (all but null outputs).
     outputs: tuple[int, ...]
     hops: HopRules | None = None
-    # The type of its links that are no redirects, or the first of these types.
+    # The type of its links that are not redirects, or the first of these types.
     link_type: str = "link"
     is_full_scan: bool = True
     # The revisit intervals of a continuous job. None: each document is read once a run.

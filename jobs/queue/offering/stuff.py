@@ -58,8 +58,8 @@ _DUE_AGAIN_A_PASS: Final = 2000
 # The columns of a bin's state that planning reads.
 _STATE: Final[LiteralString] = f"version, {OPENING}, closed_at, open_requests, answer_seconds, starts, bytes_read"
 # The facts of the locked bins: their limits, their open turns (for a parent: those below it), and the first ready
-# lane of another group. A turn at a worker of another scope has no worker here: that worker could not take a batch of
-# this scope.
+# lane of another group. The worker of a turn is null if it belongs to another scope, because it takes no batch of this
+# scope.
 _BINS: Final[LiteralString] = f"""
 SELECT {FACTS}, {OPENING}, state.version, bin.back_off_until, bin.back_off_level, state.closed_at, bin.is_known, state.open_requests,
        state.answer_seconds, state.starts, state.bytes_read, bin.parent_id, coalesce(open.turns, '[]') AS turns, below.documents, below.workers,

@@ -16,7 +16,7 @@ from jobs.queue.wake import wake_bin
 
 # Documents with a future check time that are examined in each lane, nearest first, and documents that become due at
 # most. In continuous jobs most of these documents wait for a regular revisit.
-_LOOKED_AT: Final = 1000
+_EXAMINED: Final = 1000
 _MOST: Final = 10_000
 
 # Locks: QueueItem by (hash, job), skipping what is locked.
@@ -28,7 +28,7 @@ WITH waiting AS MATERIALIZED (
       JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
      CROSS JOIN LATERAL (
            SELECT hash, job_id, run_no, stage, action, failures FROM jobs_queueitem
-            WHERE lane_id = lane.id AND check_time > %(now)s ORDER BY check_time LIMIT {_LOOKED_AT}) AS item
+            WHERE lane_id = lane.id AND check_time > %(now)s ORDER BY check_time LIMIT {_EXAMINED}) AS item
      WHERE lane.bin_id = %(bin)s AND item.run_no = job.run_no AND item.stage = {Stage.PENDING:d}
        AND item.action = {Action.PROCESS:d} AND item.failures > 0
      LIMIT {_MOST}

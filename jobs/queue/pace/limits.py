@@ -190,8 +190,8 @@ def open_lanes(connection: psycopg.Connection[Any], *, lanes: Sequence[int], now
     with named_rows(connection) as cursor:
         rows = cursor.execute(_OF_LANES, {"lanes": list(lanes), "policy": None}).fetchall()
         applied = AppliedPolicies.read(cursor, rows, now=now)
-    shut = {row.lane_id for row in rows if not _is_open(row, applied.of_bin(row), now=now)}
-    return sorted({row.lane_id for row in rows} - shut)
+    closed = {row.lane_id for row in rows if not _is_open(row, applied.of_bin(row), now=now)}
+    return sorted({row.lane_id for row in rows} - closed)
 
 
 def _is_open(row: Any, limits: Limits, *, now: dt.datetime) -> bool:

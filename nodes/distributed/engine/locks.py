@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 # Fractions of a lease: the rest at which it is extended, the rest at which a run must stop, and the check interval.
 _PROLONGED_AT: Final = 2 / 3
 _ENDED_AT: Final = 1 / 6
-_LOOKED_AT: Final = 1 / 12
+_CHECKED_EVERY: Final = 1 / 12
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ class HeldLocks:
     # --- Threads ---------------------------------------------------------------------------------
 
     def _prolong_again_and_again(self) -> None:
-        while not self._closing.wait(self._lease().total_seconds() * _LOOKED_AT):
+        while not self._closing.wait(self._lease().total_seconds() * _CHECKED_EVERY):
             try:
                 self._release_again()
                 self._prolong()
@@ -173,7 +173,7 @@ class HeldLocks:
                     self._stop_run(one)
 
     def _watch_leases(self) -> None:
-        while not self._closing.wait(self._lease().total_seconds() * _LOOKED_AT / 2):
+        while not self._closing.wait(self._lease().total_seconds() * _CHECKED_EVERY / 2):
             with self._lock:
                 held = list(self._held.values())
             for one in held:

@@ -110,8 +110,8 @@ class MainPart:
         for _try in range(_TRIES):
             seen = self._coordination.look()
             disabled = frozenset(job for job in seen.pools if self._switches().forbid(job))
-            sight = (seen.versions, frozenset(seen.members), seen.gone, disabled)
-            if sight == self._balanced:
+            basis = (seen.versions, frozenset(seen.members), seen.gone, disabled)
+            if basis == self._balanced:
                 return
             try:
                 with self._observer.work(Work.REBALANCE):
@@ -119,9 +119,9 @@ class MainPart:
             except Outdated:
                 continue
             if moved is not None:
-                self._balanced = sight
+                self._balanced = basis
             return
-        logger.info("the cluster of node %s changes faster than it is shared out; it is tried again", office.main)
+        logger.info("the cluster of node %s changed while its items were assigned; trying again", office.main)
 
     def _share_out(self, seen: ClusterState, disabled: frozenset[str], office: Office) -> int | None:
         """Return how many items moved; None without a valid plan."""

@@ -117,7 +117,7 @@ class DistributedJobManager:
             Refused: the hosts or the credentials are invalid.
         """
         if not is_path(path):
-            raise ValueError(f"{path!r} is no path of ZooKeeper: it must be like /jobs/mine")
+            raise ValueError(f"{path!r} is not a path of ZooKeeper: it must be like /jobs/mine")
         root, _slash, cluster = path.rpartition("/")
         address = Address.parse(hosts, credentials=credentials)
         below = Address(hosts=address.hosts, root=root, credentials=credentials)

@@ -44,7 +44,7 @@ class JsonField(forms.CharField):
         try:
             return json.loads(text)
         except ValueError:
-            raise forms.ValidationError(_("This is no JSON.")) from None
+            raise forms.ValidationError(_("This is not JSON.")) from None
 
 
 class Lines(forms.CharField):

@@ -193,7 +193,7 @@ def test_a_path_that_something_else_uses_is_refused(zookeeper):
 
 @pytest.mark.parametrize("path", ["", "mine", "jobs/mine", "/jobs/", "/jobs//mine", "/jobs/../mine"])
 def test_an_invalid_path_is_refused(path):
-    with pytest.raises(ValueError, match="is no path of ZooKeeper: it must be like /jobs/mine"):
+    with pytest.raises(ValueError, match="is not a path of ZooKeeper: it must be like /jobs/mine"):
         DistributedJobManager.on_zookeeper("127.0.0.1:1", path, "a", [])
 
 

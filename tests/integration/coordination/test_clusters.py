@@ -73,7 +73,7 @@ def test_an_instance_that_has_not_joined_is_no_member(bench):
     stranger = bench.node("a")
 
     for call in (stranger.beat, stranger.mine, stranger.campaign):
-        with pytest.raises(NotMember, match="node a is no member of cluster"):
+        with pytest.raises(NotMember, match="node a is not a member of cluster"):
             call()
     assert not stranger.is_member
 
@@ -457,8 +457,8 @@ def test_a_plan_that_names_a_stranger_is_refused(bench):
     a = bench.node("a", joins=POOLS)
     office, seen = as_main(a)
 
-    with pytest.raises(ValueError, match="reports/north cannot be done by nobody, which is no member"):
-        a.assign({NORTH: "nobody"}, seen=seen, office=office)
+    with pytest.raises(ValueError, match="reports/north cannot be done by stranger, which is not a member"):
+        a.assign({NORTH: "stranger"}, seen=seen, office=office)
 
 
 def test_a_strategy_that_loses_items_changes_nothing(bench):

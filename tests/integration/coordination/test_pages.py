@@ -74,7 +74,7 @@ def test_the_api_shows_the_same(at_work):
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
 @pytest.mark.parametrize("path", [PATH, TREE])
-def test_a_user_who_is_no_administrator_is_refused(role, path):
+def test_a_user_who_is_not_an_administrator_is_refused(role, path):
     assert visitor(role).get(path).status_code == 403
     assert client_of(role, "viewer").get(API).status_code == 403
 

@@ -162,13 +162,13 @@ def test_an_address_has_hosts_and_a_path(text, hosts, root):
 @pytest.mark.parametrize(
     ("text", "credentials", "sentence"),
     [
-        ("", "", "'' is no address of ZooKeeper: it must be host:port,host:port/path"),
-        ("/crawlctl", "", "'/crawlctl' is no address of ZooKeeper"),
-        ("zk1:2181,", "", "'zk1:2181,' is no address of ZooKeeper"),
+        ("", "", "'' is not an address of ZooKeeper: it must be host:port,host:port/path"),
+        ("/crawlctl", "", "'/crawlctl' is not an address of ZooKeeper"),
+        ("zk1:2181,", "", "'zk1:2181,' is not an address of ZooKeeper"),
         ("zk1:client", "", "with ports of 1 to 65535"),
         ("zk1:70000", "", "with ports of 1 to 65535"),
-        ("zk1:2181/teams//search", "", "'zk1:2181/teams//search' is no address of ZooKeeper"),
-        ("zk1:2181/../search", "", "is no address of ZooKeeper"),
+        ("zk1:2181/teams//search", "", "'zk1:2181/teams//search' is not an address of ZooKeeper"),
+        ("zk1:2181/../search", "", "is not an address of ZooKeeper"),
         ("zk1:2181", "crawl", "the credentials for ZooKeeper must be user:password"),
     ],
 )

@@ -38,12 +38,12 @@ def canonical(typed: str) -> str:
     """
     scheme, colon, rest = typed.strip().partition(":")
     if scheme.lower() != "file" or not colon or not rest.startswith("//"):
-        raise BadIdentifier(f"{typed!r} is no address of a file; write file:///path/to/it")
+        raise BadIdentifier(f"{typed!r} is not an address of a file; write file:///path/to/it")
     host, slash, path = rest[2:].partition("/")
     if host.lower() not in {"", "localhost"}:
         raise BadIdentifier(f"{typed!r} is a file of another machine, {host}; mount it and write file:///path/to/it")
     if not slash or "?" in path or "#" in path:
-        raise BadIdentifier(f"{typed!r} is no path; write ? and # in names as %3F and %23")
+        raise BadIdentifier(f"{typed!r} is not a path; write ? and # in names as %3F and %23")
     return identifier_of(normal_path(unquote_to_bytes("/" + path), typed=typed))
 
 
@@ -55,7 +55,7 @@ def normal_path(path: bytes, *, typed: str) -> bytes:
         BadIdentifier: this is not a valid path of a file.
     """
     if not path.startswith(b"/") or b"\x00" in path:
-        raise BadIdentifier(f"{typed!r} is no absolute path")
+        raise BadIdentifier(f"{typed!r} is not an absolute path")
     if _DOTS.search(path):
         raise BadIdentifier(f"{typed!r} has .. in its path; write where that leads")
     return b"/" + os.path.normpath(path).lstrip(b"/")

@@ -228,7 +228,7 @@ class WebConnector:
         elif status == 304 and conditional:
             self._end_not_modified(response, document, activity)
         elif status == 304 or status < 100:
-            # An answer to an unconditional request, or a number that is no status.
+            # An answer to an unconditional request, or a number that is not a status.
             activity.failed(code="PROTOCOL")
         elif status in _REDIRECTS:
             await self._end_redirect(response, document, activity)

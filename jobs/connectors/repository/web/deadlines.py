@@ -47,7 +47,7 @@ class Deadline:
     """
     The deadline of the block of code that it surrounds, as `asyncio.timeout_at` is.
 
-    `when` may change at any time; None is no deadline.
+    `when` may change at any time; None means no deadline.
 
     Raises:
         TimeoutError: the block had not ended by then, and was cancelled.

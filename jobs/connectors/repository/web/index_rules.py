@@ -20,7 +20,7 @@ _TYPE: Final = re.compile(rf"{_WORD}/(?:{_WORD}|\*)")
 class IndexRules:
     """
     The rules of one job. `types` are content types such as text/html or text/*; empty: all. `max_bytes` limits the
-    body; None is no limit. A page whose title or text matches a pattern of `exclude_text` is not indexed.
+    body; None means no limit. A page whose title or text matches a pattern of `exclude_text` is not indexed.
 
     Raises:
         BadSpecification: a content type or a pattern is invalid.
@@ -49,7 +49,7 @@ class IndexRules:
 
 def _checked(name: str) -> str:
     if _TYPE.fullmatch(name) is None:
-        raise BadSpecification("content_types", f"{name!r} is no content type; write text/html or text/*")
+        raise BadSpecification("content_types", f"{name!r} is not content type; write text/html or text/*")
     return name.lower()
 
 

@@ -69,7 +69,7 @@ class LinkTable:
         addresses = self._young.addresses
         try:
             origin, directory = origin_of(base), directory_of(base)
-        except ValueError:  # a base such as that of a file is no web address: relative links have no target
+        except ValueError:  # a base such as that of a file is not a web address: relative links have no target
             origin = directory = base
         found: dict[str, Reference] = {}
         for href in hrefs:

@@ -67,7 +67,7 @@ class Sessions:
         """
         shared = activity.shared
         assert shared is not None
-        async with shared.shut(f"login {login.name}") as gate:
+        async with shared.close_gate(f"login {login.name}") as gate:
             if not gate.is_mine:
                 activity.wait_for(gate.name, code="LOGIN")
                 return None

@@ -111,7 +111,7 @@ CONFIGURATION: Final = Schema((*SCHEMA.fields, LOGINS))
 class WebSpecification:
     """
     `seeds` are addresses as entered. Their `redirects` were followed to other hosts. A document at `max_depth`
-    references no links; None is no limit. `robots_wait` is the time for which a host whose robots.txt answers 5xx is
+    references no links; None means no limit. `robots_wait` is the time for which a host whose robots.txt answers 5xx is
     retried (seconds).
     """
 

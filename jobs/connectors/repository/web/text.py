@@ -1,7 +1,7 @@
 """
 The kind of a response's content, and its text.
 
-The server's Content-Type counts, unless the first bytes show that the body is no text at all. `charset.py` finds the
+The server's Content-Type counts, unless the first bytes show that the body is not text at all. `charset.py` finds the
 encoding.
 """
 
@@ -64,7 +64,7 @@ def decoded(body: bytes, content_type: str) -> str:
 
 
 def _is_binary(first: bytes, content_type: str) -> bool:
-    """True if the bytes are no text: a known signature, or many control characters."""
+    """True if the bytes are not text: a known signature, or many control characters."""
     if first.startswith(_SIGNATURES) or first[4:8] == b"ftyp":
         return True
     if first[:2] in {b"\xff\xfe", b"\xfe\xff"} or "utf-16" in content_type.lower():

@@ -116,7 +116,7 @@ def _may(_permission: str) -> bool:
 def _field(said: str) -> tuple[str, object]:
     name, found, value = said.partition("=")
     if not found:
-        raise Invalid({"filter": [f"{said!r} is no field. Write NAME=VALUE."]})
+        raise Invalid({"filter": [f"{said!r} is not a field. Write NAME=VALUE."]})
     try:
         return name, json.loads(value)
     except ValueError:

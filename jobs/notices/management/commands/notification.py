@@ -20,7 +20,7 @@ _T = TypeVar("_T", NotificationChannel, NotificationRule)
 
 
 class Command(BaseCommand):
-    # Standard output is the answer's: checks and warnings would stand in its way.
+    # Standard output carries only the answer, without the warnings of checks.
     requires_system_checks: list[str] = []
     help = "Show, test, mute and change channels and rules of notifications (docs/notifications.md)."
 
@@ -202,7 +202,7 @@ def _parts(given: dict[str, Any]) -> dict[str, Any]:
         try:
             configuration = json.load(file)
         except ValueError as error:
-            raise CommandError(f"The configuration is no JSON: {error}", returncode=2) from error
+            raise CommandError(f"The configuration is not JSON: {error}", returncode=2) from error
     parts = {"configuration": configuration}
     return parts if given["most_an_hour"] is None else {**parts, "most_an_hour": given["most_an_hour"]}
 

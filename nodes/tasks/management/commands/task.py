@@ -235,7 +235,7 @@ def _moment(said: str) -> dt.datetime:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"{said!r} is no date with time zone, such as 2026-12-01T03:00Z")
+        raise argparse.ArgumentTypeError(f"{said!r} is not a date with time zone, such as 2026-12-01T03:00Z")
     return moment
 
 
@@ -243,4 +243,4 @@ def _json(said: str) -> object:
     try:
         return json.loads(said)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{said!r} is no JSON") from None
+        raise argparse.ArgumentTypeError(f"{said!r} is not JSON") from None
