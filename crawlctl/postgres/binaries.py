@@ -2,7 +2,9 @@
 
 import importlib.util
 import os
+import re
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,19 @@ class Binaries:
     @property
     def initdb(self) -> Path:
         return self.directory / "initdb"
+
+    def of(self, program: str) -> Path:
+        """Return the path of another program, such as pg_basebackup."""
+        return self.directory / program
+
+    @property
+    def major(self) -> int:
+        """Return the major version."""
+        result = subprocess.run([str(self.postgres), "--version"], capture_output=True, text=True, check=True)
+        match = re.search(r"PostgreSQL\) (\d+)", result.stdout)
+        if match is None:
+            raise EmbeddedPostgresError(f"{self.postgres} has no version: {result.stdout.strip()}")
+        return int(match[1])
 
     def copy_to(self, place: Path) -> "Binaries":
         """Copy the wheel's installation with its relative paths, by which its programs find their libraries."""

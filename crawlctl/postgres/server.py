@@ -2,15 +2,15 @@
 
 import contextlib
 import os
-import re
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from crawlctl.postgres.account import Account
 from crawlctl.postgres.binaries import Binaries
@@ -152,7 +152,7 @@ class Server:
                 f"{self.home.data} is not a PostgreSQL data directory (it has no PG_VERSION): move it away, "
                 "and a new one is made"
             ) from None
-        ours = self._major_version()
+        ours = str(self.binaries.major)
         if made_by != ours:
             raise EmbeddedPostgresError(
                 f"{self.home.data} was made by PostgreSQL {made_by}, and the embedded one is now {ours}: carry the data over "
@@ -164,9 +164,18 @@ class Server:
         if not self.account.owns(self.home.data):
             self.account.take_over(self.home.data)
 
-    def start(self, *, socket_directory: Path) -> Postmaster:
+    def start(
+        self,
+        *,
+        socket_directory: Path,
+        within: float = START_WITHIN,
+        further: Mapping[str, str] | None = None,
+        log: BinaryIO | None = None,
+    ) -> Postmaster:
         """
-        Start the process and return it when it takes connections.
+        Start the process and return it when it takes connections. `further` are options of this start only.
+
+        `log` is the open log of the home, if that is not our standard error, as it is in the guardian.
 
         First end a server of this cluster that a killed guardian left running: two on one cluster would destroy it. The
         pid in its lock files may belong to any process after a crash or a reboot. So we search for PostgreSQL processes
@@ -179,13 +188,15 @@ class Server:
         (self.home.data / "postmaster.pid").unlink(missing_ok=True)
         remove_sockets(socket_directory)
         size_of_log = self.home.log.stat().st_size
-        options = {**_OPTIONS, "unix_socket_directories": _quoted(socket_directory)}
+        options = {**_OPTIONS, **(further or {}), "unix_socket_directories": _quoted(socket_directory)}
         arguments = [argument for name, value in options.items() for argument in ("-c", f"{name}={value}")]
         command = [*self.account.prefix, str(self.binaries.postgres), "-D", str(self.home.data), *arguments]
-        # Its output is our standard error, which is the log.
-        process = subprocess.Popen(command, cwd="/", env=_environment(), stdin=subprocess.DEVNULL, stdout=2, stderr=2)
+        output = 2 if log is None else log
+        process = subprocess.Popen(
+            command, cwd="/", env=_environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
         postmaster = Postmaster(process)
-        _wait_until(lambda: self._is_ready(process.pid) or postmaster.has_ended(), within=START_WITHIN)
+        _wait_until(lambda: self._is_ready(process.pid) or postmaster.has_ended(), within=within)
         if not self._is_ready(process.pid) or postmaster.has_ended():
             postmaster.stop()
             said = last_lines(self.home.log, since=size_of_log)
@@ -198,11 +209,6 @@ class Server:
         """True if the last line of the lock file of that process says that the server is ready."""
         lines = _lines_of_pid_file(self.home.data)
         return len(lines) > 7 and lines[0].strip() == str(pid) and lines[7].strip() == "ready"
-
-    def _major_version(self) -> str:
-        result = subprocess.run([str(self.binaries.postgres), "--version"], capture_output=True, text=True, check=True)
-        match = re.search(r"PostgreSQL\) (\d+)", result.stdout)
-        return match[1] if match else result.stdout.strip()
 
     def _run_to_the_end(self, purpose: str, program: Path, *arguments: str, said: str = "") -> None:
         result = subprocess.run(

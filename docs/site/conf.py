@@ -63,6 +63,7 @@ NAVIGATION = {
         "docs/bulk",
         "docs/notifications",
         "docs/upgrading",
+        "docs/backups",
         "UPGRADING",
         "SECURITY",
     ],

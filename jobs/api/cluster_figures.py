@@ -3,16 +3,15 @@
 import threading
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any, Final
 
-from django.conf import settings
 from django.db import DatabaseError, connection
 
 from jobs.attention.sources import read_attention
 from jobs.lifecycle.job import Guard, Pause, Phase, Window
 from jobs.metrics import cluster
 from jobs.models import InvariantCheck, Job
+from jobs.queries.backups import age_of_last_backup
 from jobs.queries.documents.search_lag import read_search_lag
 from jobs.queries.jobs.counts import add_up, count_present_runs
 from nodes.database.clock import read_clock
@@ -125,13 +124,9 @@ def _read_jobs() -> None:
 
 def _show_backup() -> None:
     """Set the age of the last backup, which needs no database."""
-    if not settings.CRAWLCTL_BACKUP_FILE:
-        return
-    try:
-        age = max(0.0, time.time() - Path(settings.CRAWLCTL_BACKUP_FILE).stat().st_mtime)
-    except OSError:
-        age = float("inf")
-    cluster.BACKUP_AGE.set(age)
+    age = age_of_last_backup()
+    if age is not None:
+        cluster.BACKUP_AGE.set(age)
 
 
 def _rows(statement: str, values: Any = None) -> list[Any]:

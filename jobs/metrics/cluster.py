@@ -96,7 +96,7 @@ DATABASE_BYTES: Final = Level(
 )
 BACKUP_AGE: Final = Level(
     name="crawlctl_cluster_backup_age_seconds",
-    meaning="Age of the last backup: of the file that `CRAWLCTL_BACKUP_FILE` names. Infinite if the file does not exist, absent without the setting.",
+    meaning="Age of the last backup: of `last-backup` in the folder of `CRAWLCTL_VAR`, or of the file that `CRAWLCTL_BACKUP_FILE` names. Infinite if the named file does not exist, absent without a backup and the setting.",
     shown_by=_WEB,
 )
 TASKS: Final = Level(

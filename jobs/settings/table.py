@@ -304,8 +304,15 @@ BACKUP_FILE: Final = Setting(
     default="",
     meaning=(
         "File whose modification time is that of the last good backup. Let the backup script touch it at its end. `/metrics` of the web "
-        "server shows its age."
+        "server shows its age. If empty, it is `last-backup` in the folder of `CRAWLCTL_VAR`, which `crawlctl backup` touches."
     ),
+)
+BACKUP_PASSPHRASE: Final = Setting(
+    path="process.backup_passphrase",
+    environment="CRAWLCTL_BACKUP_PASSPHRASE",
+    kind=Text(),
+    default="",
+    meaning="Passphrase that seals the secret key in backups and opens it in restores. If empty, `crawlctl backup` asks at a terminal.",
 )
 LOG_LEVEL: Final = Setting(
     path="process.log_level",
@@ -369,6 +376,7 @@ TABLE: Final = Table(
         METRICS_PORT,
         METRICS_ADDRESS,
         BACKUP_FILE,
+        BACKUP_PASSPHRASE,
         LOG_LEVEL,
         LOG_JSON,
     ),

@@ -1,0 +1,216 @@
+"""The backups in a store: their names, their descriptions, and which of them may be deleted."""
+
+import datetime as dt
+import hashlib
+import json
+import re
+import secrets
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Final
+
+from crawlctl.backups.errors import Damaged, Unusable
+from nodes.stores.port import KeyMissing, Store, digest_of
+
+FOLDER: Final = "base"
+# The description is written last and deleted first: a backup without it does not count.
+_DESCRIPTION: Final = "backup.json"
+_DATA: Final = "data.tar.zst"
+_SEALED: Final = "secrets.sealed"
+_NAME: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
+_FORMAT: Final = 1
+# Age after which the files of a backup without description are those of an interrupted one.
+_INTERRUPTED_AFTER: Final = dt.timedelta(days=2)
+
+
+@dataclass(frozen=True)
+class File:
+    """A stored file of a backup."""
+
+    key: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Backup:
+    """The description of a backup. Times are in UTC, in the form of ISO 8601."""
+
+    name: str
+    version: str
+    server_version: str
+    system: str
+    timeline: int
+    incarnation: str
+    started: str
+    ended: str
+    bytes: int
+    data: File
+    # None: the secret key is not in the backup.
+    sealed: File | None
+
+    @property
+    def ended_at(self) -> dt.datetime:
+        return dt.datetime.fromisoformat(self.ended)
+
+
+def new_name(started: dt.datetime) -> str:
+    """Return the name of a backup that starts now. Names sort by time."""
+    return f"{started.astimezone(dt.UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+
+def store_data(store: Store, name: str, path: Path) -> File:
+    return _stored(store, f"{FOLDER}/{name}/{_DATA}", path)
+
+
+def store_sealed(store: Store, name: str, content: bytes) -> File:
+    return _stored_content(store, f"{FOLDER}/{name}/{_SEALED}", content)
+
+
+def publish(store: Store, backup: Backup) -> None:
+    """Store the description. From now on the backup counts."""
+    content = json.dumps({"format": _FORMAT, **asdict(backup)}, indent=2).encode() + b"\n"
+    _stored_content(store, f"{FOLDER}/{backup.name}/{_DESCRIPTION}", content)
+
+
+def _stored_content(store: Store, key: str, content: bytes) -> File:
+    with tempfile.TemporaryDirectory(prefix="crawlctl-") as folder:
+        path = Path(folder) / "content"
+        path.write_bytes(content)
+        return _stored(store, key, path)
+
+
+def _stored(store: Store, key: str, path: Path) -> File:
+    file = File(key=key, size=path.stat().st_size, sha256=digest_of(path))
+    store.put(key, path, sha256=file.sha256, only_if_absent=True)
+    found = store.head(key)
+    if found is None or (found.size, found.sha256) != (file.size, file.sha256):
+        raise Damaged(
+            f"{store.address} does not return {key} as it was stored. Check the store, and make the backup again"
+        )
+    return file
+
+
+def names(store: Store) -> list[str]:
+    """Return the names of all backups that count, oldest first."""
+    return sorted(
+        name
+        for listed in store.list(f"{FOLDER}/")
+        if listed.key.endswith(f"/{_DESCRIPTION}") and _NAME.fullmatch(name := listed.key.split("/")[1])
+    )
+
+
+def read(store: Store, name: str) -> Backup:
+    """
+    Return the description of a backup.
+
+    Raises:
+        Unusable: there is no backup with that name.
+        Damaged: the description cannot be read, or a newer version wrote it.
+    """
+    if not _NAME.fullmatch(name):
+        raise Unusable(f"{name!r} is not the name of a backup. `crawlctl backup list` prints the names")
+    try:
+        content = b"".join(store.get(f"{FOLDER}/{name}/{_DESCRIPTION}"))
+    except KeyMissing:
+        raise Unusable(f"{store.address} has no backup {name}. `crawlctl backup list` prints the names") from None
+    try:
+        said = json.loads(content)
+        if said["format"] != _FORMAT:
+            raise Damaged(
+                f"the description of the backup {name} has format {said['format']}, and this version reads {_FORMAT}. "
+                "Use the version of crawlctl that made the backup"
+            )
+        known = {field.name: said[field.name] for field in fields(Backup)}
+        known["data"] = File(**known["data"])
+        known["sealed"] = File(**known["sealed"]) if known["sealed"] else None
+        backup = Backup(**known)
+        _ = backup.ended_at
+    except (ValueError, KeyError, TypeError):
+        raise Damaged(f"the description of the backup {name} in {store.address} is damaged") from None
+    return backup
+
+
+def choose(store: Store, *, until: dt.datetime | None = None) -> Backup:
+    """
+    Return the newest backup, or the newest that ended at this moment or before.
+
+    Raises:
+        Unusable: there is none.
+    """
+    found = [read(store, name) for name in names(store)]
+    if not found:
+        raise Unusable(f"{store.address} has no backup. `crawlctl backup --to {store.address}` makes one")
+    early = [backup for backup in found if until is None or backup.ended_at <= until]
+    if not early:
+        raise Unusable(
+            f"{store.address} has no backup from before that moment. The oldest one ended at {found[0].ended}"
+        )
+    return early[-1]
+
+
+def why_incomplete(store: Store, backup: Backup) -> str:
+    """Return why the backup is not complete in the store, by names and sizes only; '' if it is."""
+    sizes = {listed.key: listed.size for listed in store.list(f"{FOLDER}/{backup.name}/")}
+    for file in (backup.data, backup.sealed):
+        if file is not None and sizes.get(file.key) != file.size:
+            return f"{file.key} is missing" if file.key not in sizes else f"{file.key} has another size"
+    return ""
+
+
+def fetch(store: Store, file: File, path: Path) -> None:
+    """
+    Write a file of a backup to the path.
+
+    Raises:
+        Damaged: its content has changed or is missing.
+    """
+    digest = hashlib.sha256()
+    try:
+        with path.open("xb") as writable:
+            for chunk in store.get(file.key):
+                digest.update(chunk)
+                writable.write(chunk)
+    except KeyMissing:
+        raise Damaged(f"{file.key} is missing in {store.address}") from None
+    if digest.hexdigest() != file.sha256:
+        raise Damaged(
+            f"{file.key} in {store.address} was changed: its SHA-256 is {digest.hexdigest()}, not {file.sha256}"
+        )
+
+
+def prune(store: Store, *, keep: int, now: dt.datetime) -> Iterator[str]:
+    """
+    Delete all backups but the newest complete ones, and leftovers of interrupted ones. Yield the deleted names.
+
+    A backup that is newer than the oldest kept one stays, complete or not.
+    """
+    counting = names(store)
+    complete = [name for name in reversed(counting) if _is_complete(store, name)][:keep]
+    if complete:
+        for name in counting:
+            if name < complete[-1] and len(complete) == keep:
+                delete(store, name)
+                yield name
+    before = f"{(now - _INTERRUPTED_AFTER).astimezone(dt.UTC):%Y%m%dT%H%M%SZ}"
+    found = {listed.key.split("/")[1] for listed in store.list(f"{FOLDER}/")}
+    for name in sorted(found - set(counting)):
+        if _NAME.fullmatch(name) and name < before:
+            delete(store, name)
+            yield name
+
+
+def _is_complete(store: Store, name: str) -> bool:
+    try:
+        return not why_incomplete(store, read(store, name))
+    except Damaged:
+        return False
+
+
+def delete(store: Store, name: str) -> None:
+    """Delete a backup. A deletion that is interrupted leaves nothing that counts."""
+    store.delete(f"{FOLDER}/{name}/{_DESCRIPTION}")
+    for listed in list(store.list(f"{FOLDER}/{name}/")):
+        store.delete(listed.key)

@@ -1,0 +1,10 @@
+"""The time of the last good backup: that of a file, which the metric reads."""
+
+from jobs.queries.backups import file_of_last_backup
+
+
+def note_backup() -> None:
+    """Note that a good backup was made now."""
+    path = file_of_last_backup()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()

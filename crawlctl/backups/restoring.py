@@ -1,0 +1,175 @@
+"""
+The restore of a backup into the data directory of the embedded server.
+
+Everything happens in a directory beside it: download, check, recovery to the end of the backup, a new incarnation. The
+last step renames it. So an interrupted restore leaves no database, and is repeated from its start.
+"""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psycopg
+
+from crawlctl.backups import catalogue, lineage, packing
+from crawlctl.backups.catalogue import Backup
+from crawlctl.backups.errors import BackupError, Unusable
+from crawlctl.backups.sealing import Secrets, unseal
+from crawlctl.postgres.account import choose_account
+from crawlctl.postgres.binaries import Binaries
+from crawlctl.postgres.home import Home, address_of
+from crawlctl.postgres.locks import FileLock
+from crawlctl.postgres.server import Server
+from nodes.stores.port import Store
+
+Announce = Callable[[str], None]
+
+# Longest recovery (seconds): the server replays the write-ahead log of the time of the backup.
+_RECOVERY_WITHIN: Final = 3600.0
+_UNFINISHED: Final = "restore.unfinished"
+
+
+@dataclass(frozen=True)
+class Restored:
+    incarnation: str
+    # None: the backup has no secret key, or there was no passphrase.
+    secrets: Secrets | None
+
+
+def restore(
+    store: Store,
+    backup: Backup,
+    *,
+    directory: Path,
+    binaries: Binaries,
+    keep_old: Path | None,
+    passphrase: str,
+    announce: Announce,
+) -> Restored:
+    """
+    Restore the backup as the database of the embedded server with that directory, and return its incarnation.
+
+    `keep_old` is the new place of the present data directory. Without it, there must be none.
+
+    Raises:
+        Unusable: the server is used, there are data already, or this program cannot run the backup. Nothing was changed.
+        Damaged: the backup is not complete. Nothing was changed.
+        BackupError: the server did not start. Nothing was changed.
+        EmbeddedPostgresError, StoreError
+    """
+    home = Home(directory.absolute())
+    home.directory.mkdir(parents=True, exist_ok=True)
+    with _exclusively(home):
+        _check_place(home, keep_old=keep_old)
+        if backup.server_version.split(".")[0] != str(binaries.major):
+            raise Unusable(
+                f"the backup {backup.name} is of PostgreSQL {backup.server_version}, and this installation runs {binaries.major}. "
+                "Install the version of crawlctl that made the backup"
+            )
+        beside = Home(home.directory / _UNFINISHED)
+        shutil.rmtree(beside.directory, ignore_errors=True)
+        beside.directory.mkdir(mode=0o700)
+        try:
+            secrets = _unsealed(store, backup, folder=beside.directory, passphrase=passphrase)
+            announce(f"Reading the backup {backup.name}: {backup.data.size / 1e6:,.1f} MB")
+            packed = beside.directory / "data.tar.zst"
+            catalogue.fetch(store, backup.data, packed)
+            packing.unpack(packed, beside.data)
+            packed.unlink()
+            announce(f"Verifying the copy: {backup.bytes / 1e6:,.1f} MB")
+            packing.verify(beside.data, binaries=binaries)
+            announce("Recovering the database")
+            incarnation = _recover(beside, store=store, backup=backup, binaries=binaries, announce=announce)
+            if keep_old is not None and home.data.exists():
+                home.data.rename(keep_old)
+            beside.data.rename(home.data)
+            _make_durable(home.directory)
+        finally:
+            shutil.rmtree(beside.directory, ignore_errors=True)
+    return Restored(incarnation=incarnation, secrets=secrets)
+
+
+@contextlib.contextmanager
+def _exclusively(home: Home) -> Iterator[None]:
+    """Hold the server's locks, so that no process uses, starts or stops it."""
+    users, guardian = FileLock(home.users_lock), FileLock(home.guardian_lock)
+    try:
+        if not users.take_exclusively() or not guardian.take_exclusively():
+            raise Unusable(
+                f"processes use the database in {home.directory}. Stop them (`crawlctl run`, `serve` and others), "
+                "then restore again"
+            )
+        yield
+    finally:
+        guardian.close()
+        users.close()
+
+
+def _check_place(home: Home, *, keep_old: Path | None) -> None:
+    if not home.data.exists():
+        return
+    if keep_old is None:
+        raise Unusable(
+            f"{home.data} has a database already. Add --keep-old DIRECTORY to move it there before the restored one takes its place"
+        )
+    if keep_old.exists():
+        raise Unusable(f"{keep_old} exists already. Name a new directory in --keep-old")
+    if not keep_old.parent.is_dir() or keep_old.parent.stat().st_dev != home.directory.stat().st_dev:
+        raise Unusable(f"{keep_old} must be on the same disk as {home.directory}, in a directory that exists")
+
+
+def _unsealed(store: Store, backup: Backup, *, folder: Path, passphrase: str) -> Secrets | None:
+    if backup.sealed is None or not passphrase:
+        return None
+    path = folder / "sealed"
+    catalogue.fetch(store, backup.sealed, path)
+    return unseal(path.read_bytes(), passphrase=passphrase, backup=backup.name)
+
+
+def _recover(beside: Home, *, store: Store, backup: Backup, binaries: Binaries, announce: Announce) -> str:
+    """Run the server once, until it has reached the end of the backup and opened a new timeline."""
+    timeline = lineage.reserve_timeline(store, backup)
+    lineage.prepare_recovery(beside.data, backup=backup, timeline=timeline)
+    account = choose_account(home=beside, binaries=binaries, announce=announce)
+    server = Server(home=beside, binaries=binaries, account=account)
+    server.take_over_cluster()
+    beside.log.touch(mode=0o600)
+    sockets = beside.claim_socket_directory(owner=account.uid)
+    try:
+        account.take_over(sockets)
+        with beside.log.open("ab") as log:
+            postmaster = server.start(
+                socket_directory=sockets, within=_RECOVERY_WITHIN, further=lineage.RECOVERY, log=log
+            )
+        try:
+            incarnation = _incarnation(address_of(sockets))
+        finally:
+            postmaster.stop()
+    finally:
+        beside.remove_socket_directory(sockets)
+    if incarnation.split("/")[1:2] != [f"{timeline:08X}"]:
+        raise BackupError(
+            f"the restored database has the incarnation {incarnation}, and the timeline {timeline:08X} was expected. "
+            "Nothing was changed"
+        )
+    lineage.finish_recovery(beside.data)
+    return incarnation
+
+
+def _incarnation(dsn: str) -> str:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        row = connection.execute("SELECT nodes_incarnation()").fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def _make_durable(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,64 @@
+"""
+The secret key and the settings of an installation, sealed with a passphrase.
+
+scrypt derives the key of the cipher, so that each guess of a passphrase costs 128 MiB of memory and a quarter of a
+second. AES-256-GCM also proves that the content belongs to its backup and was not changed.
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
+from crawlctl.backups.errors import Damaged, Unusable
+
+_HEADER: Final = b"crawlctl sealed 1\n"
+_SALT: Final = 16
+_NONCE: Final = 12
+# Cost of scrypt: 128 * _N * _R bytes of memory.
+_N: Final = 2**17
+_R: Final = 8
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """The secret key, and the settings that were given in the environment, by variable."""
+
+    secret_key: str
+    environment: dict[str, str]
+
+
+def seal(secrets: Secrets, *, passphrase: str, backup: str) -> bytes:
+    """Return the secrets sealed for the backup with that name."""
+    salt, nonce = os.urandom(_SALT), os.urandom(_NONCE)
+    content = json.dumps(asdict(secrets)).encode()
+    return _HEADER + salt + nonce + _cipher(passphrase, salt).encrypt(nonce, content, _HEADER + backup.encode())
+
+
+def unseal(sealed: bytes, *, passphrase: str, backup: str) -> Secrets:
+    """
+    Return the secrets of a backup.
+
+    Raises:
+        Unusable: the passphrase is another one, or the content was changed.
+        Damaged: the content was not sealed by this program.
+    """
+    if not sealed.startswith(_HEADER):
+        raise Damaged(f"the sealed key of the backup {backup} is damaged: it does not start with its header")
+    rest = sealed.removeprefix(_HEADER)
+    salt, nonce, content = rest[:_SALT], rest[_SALT : _SALT + _NONCE], rest[_SALT + _NONCE :]
+    try:
+        return Secrets(**json.loads(_cipher(passphrase, salt).decrypt(nonce, content, _HEADER + backup.encode())))
+    except (InvalidTag, ValueError):
+        raise Unusable(
+            f"the passphrase does not open the secret key of the backup {backup}. Give the passphrase of the time of the backup "
+            "in CRAWLCTL_BACKUP_PASSPHRASE"
+        ) from None
+
+
+def _cipher(passphrase: str, salt: bytes) -> AESGCM:
+    return AESGCM(Scrypt(salt=salt, length=32, n=_N, r=_R, p=1).derive(passphrase.encode()))

@@ -1,0 +1,258 @@
+"""Backups of the embedded database by commands, in a directory and on an S3-compatible server."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from crawlctl.postgres.home import Home
+from tests.acceptance.test_database_restarts import start_everything, start_job
+from tests.support.processes import QUICK_HEARTS, ROOT, Command, Database, Machine, held_by, wait_for
+from tests.support.s3 import create_bucket, s3_server
+
+PASSPHRASE = {"CRAWLCTL_BACKUP_PASSPHRASE": "correct horse"}
+
+
+@dataclass
+class Installation:
+    """An installation with an embedded database of its own. It stands for the database of its commands, too."""
+
+    directory: Path
+    further: dict
+
+    @property
+    def var(self):
+        return self.directory / "var"
+
+    @property
+    def data(self):
+        return self.var / "postgres" / "data"
+
+    @property
+    def environment(self):
+        return {**os.environ, "DATABASE_URL": "", "CRAWLCTL_VAR": str(self.var), **self.further}
+
+    def start(self, *words, **environment):
+        return Command(self, self.directory, *map(str, words), **environment)
+
+    def run(self, *words, code=0, **environment):
+        """Run a command to its end, and return its output, or its error if `code` is not 0."""
+        command = self.start(*words, **environment)
+        assert command.wait() == code, command.out + command.err
+        assert "Traceback" not in command.err, command.err
+        assert PASSPHRASE["CRAWLCTL_BACKUP_PASSPHRASE"] not in command.out + command.err
+        return command.err if code else command.out
+
+    def backups(self, place):
+        return [json.loads(line) for line in self.run("backup", "list", "--from", place, "--json").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Make an installation with two backups: the first without, the second with the secret key."""
+    directory = tmp_path_factory.mktemp("installation")
+    installation = Installation(directory, {})
+    installation.run("migrate")
+    place = directory / "place"
+    installation.run("backup", "--to", place)
+    installation.run("backup", "--to", place, **PASSPHRASE)
+    return installation
+
+
+@pytest.fixture
+def old(made, tmp_path):
+    """Return a copy of that installation, with its backups."""
+    shutil.copytree(made.directory, tmp_path / "old", symlinks=True)
+    return Installation(tmp_path / "old", {})
+
+
+@pytest.fixture
+def new(tmp_path):
+    (tmp_path / "new").mkdir()
+    return Installation(tmp_path / "new", {})
+
+
+@pytest.fixture
+def place(old):
+    return old.directory / "place"
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from crawlctl.postgres.lifetime import ensure_running
+print(ensure_running(Path(sys.argv[1]), announce=lambda line: None), flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def held_server(installation):
+    """Let a process use the embedded server, and yield its address."""
+    command = [sys.executable, "-c", HOLD, str(installation.var / "postgres")]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as user:
+        yield user.stdout.readline().strip()
+        user.stdin.close()
+
+
+def incarnation_of(installation):
+    with held_server(installation) as address, psycopg.connect(address) as connection:
+        return connection.execute("SELECT nodes_incarnation()").fetchone()[0]
+
+
+def test_a_list_shows_whether_the_secret_key_is_in_a_backup(old, place):
+    first, second = old.backups(place)
+
+    assert [bool(first["sealed"]), bool(second["sealed"])] == [False, True]
+    assert second["problem"] == ""
+    assert second["started"] < second["ended"]
+    assert (old.var / "last-backup").exists()
+
+
+def test_each_restore_has_an_incarnation_of_its_own(old, new, place):
+    new.run("backup", "restore", "--from", place, **PASSPHRASE)
+    first = incarnation_of(new)
+    assert not (new.var / "postgres" / "restore.unfinished").exists()
+    assert (new.var / "secret-key").read_text() == (old.var / "secret-key").read_text()
+
+    new.run("backup", "restore", "--from", place, "--keep-old", new.directory / "before", **PASSPHRASE)
+    assert (new.directory / "before" / "PG_VERSION").exists()
+    assert len({incarnation_of(new), first, old.backups(place)[1]["incarnation"]}) == 3
+
+
+def test_a_restore_refuses_data_that_exist(old, place):
+    said = old.run("backup", "restore", "--from", place, code=2)
+
+    assert "has a database already. Add --keep-old DIRECTORY" in said
+
+
+def test_a_restore_refuses_a_database_that_a_process_uses(old, place):
+    with held_server(old):
+        said = old.run("backup", "restore", "--from", place, "--keep-old", old.directory / "before", code=2)
+
+    assert "processes use the database" in said.lower()
+    assert Home(old.var / "postgres").data.exists()
+
+
+def test_a_restore_refuses_another_passphrase(new, place):
+    said = new.run("backup", "restore", "--from", place, code=2, CRAWLCTL_BACKUP_PASSPHRASE="wrong")
+
+    assert "passphrase does not open the secret key" in said
+    assert not new.data.exists()
+
+
+def test_a_restore_to_a_time_uses_the_newest_backup_before_it(old, new, place):
+    first, second = old.backups(place)
+
+    said = new.run("backup", "restore", "--from", place, "--to", second["started"])
+    assert first["ended"][:10] in said
+    assert "The secret key was not restored" in said
+    assert "no backup from before" in new.run("backup", "restore", "--from", place, "--to", "2001-01-01T00:00Z", code=2)
+
+
+def test_a_damaged_backup_is_found_and_never_restored(old, new, place):
+    name = old.backups(place)[1]["name"]
+    data = place / "base" / name / "data.tar.zst"
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
+
+    checked = old.start("backup", "check", "--all", "--from", place)
+    assert checked.wait() == 1
+    assert f"{name}: damaged." in checked.out
+    assert checked.out.count("complete and unchanged") == 1
+    assert "was changed" in new.run("backup", "restore", "--from", place, code=1)
+    assert not new.data.exists()
+
+
+def test_prune_keeps_the_newest_complete_backup(old, place):
+    first, second = [backup["name"] for backup in old.backups(place)]
+    (place / "base" / second / "data.tar.zst").unlink()
+
+    old.run("backup", "prune", "--from", place, "--keep", 1)
+    assert [backup["name"] for backup in old.backups(place)] == [first, second]
+    assert "keep at least 1" in old.run("backup", "prune", "--from", place, "--keep", 0, code=2).lower()
+
+    third = old.run("backup", "--to", place).split()[1]
+    old.run("backup", "prune", "--from", place, "--keep", 1)
+    assert [backup["name"] for backup in old.backups(place)] == [third]
+    assert [path.name for path in (place / "base").iterdir()] == [third]
+
+
+def test_a_backup_without_its_description_does_not_count(old, place):
+    name = old.backups(place)[1]["name"]
+    (place / "base" / name / "backup.json").unlink()
+
+    assert name not in [backup["name"] for backup in old.backups(place)]
+
+
+def test_an_account_without_the_right_is_refused(old, place):
+    with held_server(old) as address:
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("CREATE ROLE weak LOGIN IN ROLE pg_read_all_data")
+        said = old.run("backup", "--to", place, code=2, DATABASE_URL=address.replace("crawlctl@", "weak@"))
+
+    assert "ALTER ROLE" in said
+    assert "docs/deploying.md" in said
+
+
+def test_invalid_requests_end_with_2(old, place):
+    assert "--to" in old.run("backup", code=2)
+    assert "dir:/path" in old.run("backup", "--to", "ftp://host/x", code=2)
+    assert "with a time zone" in old.run("backup", "restore", "--from", place, "--to", "yesterday", code=2)
+    assert "is not the name" in old.run("backup", "check", "--from", place, "--backup", "x", code=2)
+
+
+def test_a_backup_goes_to_a_bucket_and_comes_back(old, new, tmp_path, monkeypatch):
+    with s3_server(tmp_path) as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        create_bucket("backups-of-tests")
+        old.run("backup", "--to", "s3://backups-of-tests/one", **PASSPHRASE)
+        assert "complete and unchanged" in old.run("backup", "check", "--from", "s3://backups-of-tests/one")
+        new.run("backup", "restore", "--from", "s3://backups-of-tests/one", **PASSPHRASE)
+
+    assert new.data.exists()
+
+
+def test_a_crawl_ends_as_if_undisturbed_after_a_crash_and_a_restore(serve, tmp_path):
+    machine = Machine(Database("dbname=none"), tmp_path)
+    own = {"DATABASE_URL": "", "CRAWLCTL_VAR": str(tmp_path / "var"), **QUICK_HEARTS, **PASSPHRASE}
+    site = serve(pages=400, hosts=2, traps=1, latency_ms=40)
+    output, place = tmp_path / "pages.jsonl", tmp_path / "place"
+    try:
+        running, browser = start_everything(machine, **own)
+        job_id = start_job(browser, site, output=output)
+        wait_for(lambda: site.count_requests() >= 40, saying="the crawl is in progress")
+
+        # The crawl must not end during the backup, so the site keeps its requests open meanwhile.
+        with site.silent():
+            backup = machine.start("backup", "--to", place, **own)
+            assert backup.wait() == 0, backup.err
+            known = site.count_requests()
+        wait_for(lambda: site.count_requests() >= known + 60, saying="more pages were read after the backup")
+        running.kill_with_children()
+        shutil.rmtree(tmp_path / "var" / "postgres" / "data")
+
+        wait_for(lambda: _restored(machine, place, own), saying="the old server has ended")
+        _, browser = start_everything(machine, **own)
+        wait_for(lambda: browser.get(f"jobs/{job_id}/")[1].get("phase") == "inactive", saying="the job has ended")
+
+        assert held_by(output) == site.documents
+        # Documents that were indexed after the backup.
+        assert max(site.answers().values()) > 1
+    finally:
+        machine.clean_up()
+
+
+def _restored(machine, place, own):
+    """True if a restore succeeds. It is refused while the guardian of the crashed server still ends."""
+    restore = machine.start("backup", "restore", "--from", place, **own)
+    return restore.wait() == 0 or ("processes use" in restore.err and None)
