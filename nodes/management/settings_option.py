@@ -1,6 +1,9 @@
-"""The option for settings on the command line of a daemon."""
+"""The options for settings on the command line of a daemon."""
 
 import argparse
+from typing import Any
+
+from nodes.settings.declaration import Setting
 
 
 def add_settings_option(parser: argparse.ArgumentParser) -> None:
@@ -12,4 +15,19 @@ def add_settings_option(parser: argparse.ArgumentParser) -> None:
         dest="settings_said",
         metavar="PATH=VALUE",
         help="setting of this process, such as cluster.heartbeat_interval=1; repeatable",
+    )
+
+
+def add_short_option(
+    parser: argparse.ArgumentParser, flag: str, setting: Setting[Any], *, metavar: str, meaning: str
+) -> None:
+    """Offer an option of its own for a setting, which means the same as `--set` with the setting's path."""
+    parser.add_argument(
+        flag,
+        action="append",
+        default=[],
+        dest="settings_said",
+        type=lambda value: f"{setting.path}={value}",
+        metavar=metavar,
+        help=f"{meaning} ({setting.environment}, default: {setting.kind.as_json(setting.default)})",
     )

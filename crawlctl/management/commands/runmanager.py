@@ -27,8 +27,9 @@ from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.management.attached_option import add_attached_option
 from nodes.management.database import check_database, check_room_for_sessions
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
-from nodes.management.settings_option import add_settings_option
+from nodes.management.settings_option import add_settings_option, add_short_option
 from nodes.metrics.figures import Process
+from nodes.tasks.settings import DEAD_AFTER
 
 # Time that a stopping manager waits for runs of distributed jobs; shorter than that of runjobs.
 _RUNS_END_WITHIN: Final = dt.timedelta(seconds=10)
@@ -54,6 +55,13 @@ class Command(BaseCommand):
         )
         add_metrics_options(parser)
         add_settings_option(parser)
+        add_short_option(
+            parser,
+            "--considered-dead-after",
+            DEAD_AFTER,
+            metavar="SECONDS",
+            meaning="silence after which the main manager retires a task worker",
+        )
 
     def handle(
         self,

@@ -8,9 +8,10 @@ from django.core.management.base import BaseCommand, CommandError
 from jobs.loops.task_worker import TaskWorkerFailed, run_task_worker
 from nodes.management.attached_option import add_attached_option
 from nodes.management.database import check_database, check_room_for_sessions
-from nodes.management.settings_option import add_settings_option
+from nodes.management.settings_option import add_settings_option, add_short_option
 from nodes.tasks.decisions import ANY
 from nodes.tasks.names import GROUP, is_group
+from nodes.tasks.settings import CLEAN_AFTER
 
 
 class Command(BaseCommand):
@@ -35,6 +36,13 @@ class Command(BaseCommand):
         )
         add_attached_option(parser)
         add_settings_option(parser)
+        add_short_option(
+            parser,
+            "--clean-after",
+            CLEAN_AFTER,
+            metavar="SECONDS",
+            meaning="age from which the cleaner deletes ended tasks",
+        )
 
     def handle(
         self,
