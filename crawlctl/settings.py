@@ -316,6 +316,8 @@ CRAWLCTL_ZOOKEEPER_CREDENTIALS = _given[of_nodes.ZOOKEEPER_CREDENTIALS]
 CRAWLCTL_METRICS_TOKEN = _given[table.METRICS_TOKEN]
 # File whose modification time is that of the last backup.
 CRAWLCTL_BACKUP_FILE = _given[table.BACKUP_FILE]
+# Age of the last backup above which the attention list has a line.
+CRAWLCTL_BACKUP_MAX_AGE = _given[table.BACKUP_MAX_AGE]
 process.show(version=__version__, directory=VAR_DIR)
 
 # --- Installed plugins -------------------------------------------------------------------------

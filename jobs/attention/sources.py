@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from jobs.attention.backups import old_backup
 from jobs.attention.disks import disks_without_room
 from jobs.attention.groups import failing_groups
 from jobs.attention.guard import removals_that_wait
@@ -32,6 +33,7 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     stopped_hosts,
     denied_documents,
     removals_that_wait,
+    old_backup,
 )
 
 _RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}

@@ -25,6 +25,7 @@ ATTENTION: Final[Mapping[str, str | Promise]] = {
     "output_behind": _("An output is behind"),
     "lines_lost": _("An output lost lines"),
     "output_out_of_sync": _("An output is out of sync"),
+    "backup_old": _("The last backup is old"),
 }
 # Conditions with a limit of the rule (`jobs.attention.limits`).
 LIMITS: Final[Mapping[str, str | Promise]] = {

@@ -307,6 +307,13 @@ BACKUP_FILE: Final = Setting(
         "server shows its age. If empty, it is `last-backup` in the folder of `CRAWLCTL_VAR`, which `crawlctl backup` touches."
     ),
 )
+BACKUP_MAX_AGE: Final = Setting(
+    path="web.backup_max_age",
+    environment="CRAWLCTL_BACKUP_MAX_AGE",
+    kind=Seconds(),
+    default=dt.timedelta(hours=36),
+    meaning="Age of the last backup above which the attention list has a line. With 0, it never has.",
+)
 BACKUP_PASSPHRASE: Final = Setting(
     path="process.backup_passphrase",
     environment="CRAWLCTL_BACKUP_PASSPHRASE",
@@ -376,6 +383,7 @@ TABLE: Final = Table(
         METRICS_PORT,
         METRICS_ADDRESS,
         BACKUP_FILE,
+        BACKUP_MAX_AGE,
         BACKUP_PASSPHRASE,
         LOG_LEVEL,
         LOG_JSON,

@@ -1,6 +1,9 @@
 """The attention list is the same on the overview, in the API and in `manage.py status`."""
 
+import datetime as dt
 import json
+import os
+import time
 from io import StringIO
 
 import pytest
@@ -171,3 +174,23 @@ def test_the_status_command_prints_json_for_programs(connection, cluster):
 
     (line,) = json.loads(out.getvalue())
     assert (line["kind"], line["severity"], line["link"]) == ("node_lost", "critical", "/nodes/")
+
+
+@pytest.mark.django_db
+def test_an_old_backup_needs_attention(settings, tmp_path):
+    assert lines_of("backup_old") == []
+
+    settings.CRAWLCTL_BACKUP_FILE = str(tmp_path / "backup")
+    [line] = lines_of("backup_old")
+    assert "does not exist" in line.sentence
+
+    (tmp_path / "backup").touch()
+    assert lines_of("backup_old") == []
+
+    days_ago = time.time() - 50 * 3600
+    os.utime(tmp_path / "backup", (days_ago, days_ago))
+    [line] = lines_of("backup_old")
+    assert line.sentence.startswith("The last backup is 50 hours old (limit: 36).")
+
+    settings.CRAWLCTL_BACKUP_MAX_AGE = dt.timedelta(0)
+    assert lines_of("backup_old") == []
