@@ -1,11 +1,11 @@
 """The check of a stored backup: everything that a restore needs, without a server."""
 
-import tempfile
 from pathlib import Path
 
 from crawlctl.backups import catalogue, packing
 from crawlctl.backups.catalogue import Backup
 from crawlctl.backups.sealing import unseal
+from crawlctl.backups.workspace import workspace
 from crawlctl.postgres.binaries import Binaries
 from nodes.stores.port import Store
 
@@ -20,9 +20,8 @@ def check(store: Store, backup: Backup, *, binaries: Binaries, work: Path, passp
         Damaged: a restore of the backup would fail.
         Unusable: the passphrase is another one.
     """
-    work.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="check-", dir=work) as folder:
-        packed, copy, sealed = Path(folder) / "data.tar.zst", Path(folder) / "data", Path(folder) / "sealed"
+    with workspace(work) as folder:
+        packed, copy, sealed = folder / "data.tar.zst", folder / "data", folder / "sealed"
         if backup.sealed is not None:
             catalogue.fetch(store, backup.sealed, sealed)
             if passphrase:

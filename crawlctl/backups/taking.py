@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import os
 import subprocess
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from crawlctl.backups import catalogue, packing
 from crawlctl.backups.catalogue import Backup
 from crawlctl.backups.errors import BackupError, Unusable
 from crawlctl.backups.sealing import Secrets, seal
+from crawlctl.backups.workspace import workspace
 from crawlctl.postgres.binaries import Binaries
 from nodes.stores.port import Store
 
@@ -65,9 +65,8 @@ def take(
     catalogue.names(store)
     begun = _ask(dsn, binaries=binaries)
     name = catalogue.new_name(begun.now)
-    work.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="backup-", dir=work) as folder:
-        copy, packed = Path(folder) / "data", Path(folder) / "data.tar.zst"
+    with workspace(work) as folder:
+        copy, packed = folder / "data", folder / "data.tar.zst"
         announce(f"Copying the database server (PostgreSQL {begun.version})")
         _copy(dsn, copy, binaries=binaries)
         size = packing.size_of(copy)

@@ -193,6 +193,21 @@ def test_a_backup_without_its_description_does_not_count(old, place):
     assert name not in [backup["name"] for backup in old.backups(place)]
 
 
+def test_a_killed_backup_leaves_no_backup_and_its_copy_is_deleted(old, place):
+    left = old.var / "backups" / "copy-of-a-killed-backup"
+    left.mkdir()
+    (left / "data").write_text("half")
+    before = old.backups(place)
+    killed = old.start("backup", "--to", place)
+    wait_for(lambda: "Copying" in killed.err or killed.has_ended, saying="the backup has begun")
+    killed.kill_with_children()
+    assert old.backups(place) == before
+
+    old.run("backup", "--to", place)
+    assert len(old.backups(place)) == len(before) + 1
+    assert [path.name for path in (old.var / "backups").iterdir()] == ["lock"]
+
+
 def test_an_account_without_the_right_is_refused(old, place):
     with held_server(old) as address:
         with psycopg.connect(address, autocommit=True) as connection:
