@@ -8,6 +8,7 @@ put in parts. The SHA-256 of the whole file is stored as metadata, because S3 co
 import base64
 import contextlib
 import hashlib
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +52,10 @@ _REFUSALS: Final = {
 }
 _ABSENT: Final = {"404", "NoSuchKey"}
 _TAKEN: Final = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
+
+
+# At level DEBUG, botocore logs whole requests, with session tokens and signatures.
+logging.getLogger("botocore").setLevel(logging.WARNING)
 
 
 class S3Store:

@@ -206,6 +206,17 @@ def test_a_server_that_does_not_answer_is_an_error_without_secrets(s3, monkeypat
     assert error.value.__cause__ is None
 
 
+def test_credentials_are_in_no_log(s3, caplog, monkeypatch):
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "a-token-that-no-log-shows")
+    caplog.set_level("DEBUG")
+
+    open_store(s3).head("key")
+
+    assert SECRET not in caplog.text
+    assert "a-token-that-no-log-shows" not in caplog.text
+    assert "Signature" not in caplog.text
+
+
 def test_an_invalid_address_of_the_server_is_an_error(s3, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "no address")
 
