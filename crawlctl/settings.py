@@ -298,6 +298,7 @@ SPECTACULAR_SETTINGS = {
         "ClusterStateEnum": "nodes.models.ClusterRequest.State",
         "JobKindEnum": list(Kind),
         "PeriodEnum": list(Period),
+        "VerificationStateEnum": ["waiting", "running", "done", "refused", "ended early"],
     },
     # Served from its package: our pages load nothing from other hosts.
     "SWAGGER_UI_DIST": "SIDECAR",

@@ -28,7 +28,9 @@ def tree(tmp_path):
 
 def crawl(machine, *arguments, output=None):
     target = f"jsonl:{output}" if output else "null"
-    return ended(machine.start("crawl", *arguments, "--output", target, "--json"))
+    # The lengths of outputs are kept in this directory, by numbers that tests in parallel use too.
+    own = {"CRAWLCTL_VAR": str(machine.directory / "var")}
+    return ended(machine.start("crawl", *arguments, "--output", target, "--json", **own))
 
 
 def url(path):

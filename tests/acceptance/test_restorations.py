@@ -65,7 +65,11 @@ def test_a_restoration_continues_after_all_processes_were_killed(cluster, serve)
 
     with held_in_the_middle(cluster.database):
         wanted = restoring.restore(job.pk, made_by="a test", now=timezone.now())
-        wait_for(lambda: cluster.database.value(WAITS_FOR_A_LOCK), saying="the second chunk is in progress")
+        chunks = Restoration.objects.filter(pk=wanted.pk, restored=500)
+        wait_for(
+            lambda: chunks.exists() and cluster.database.value(WAITS_FOR_A_LOCK),
+            saying="the second chunk is in progress",
+        )
         for daemon in daemons:
             daemon.kill()
     assert Restoration.objects.get(pk=wanted.pk).restored == 500
