@@ -10,6 +10,7 @@ import io
 import uuid
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Final
@@ -126,18 +127,29 @@ def read_all(path: Path) -> Iterator[Archived]:
 
 def read_at(path: Path, offset: int) -> Archived:
     """
-    Return the archived answer at an offset, without its request.
+    Return the archived answer at an offset, with its request if that follows it.
 
     Raises:
         BadArchive: no record of an answer begins there.
     """
     with path.open("rb") as file:
         file.seek(offset)
-        for record, _, length, block in _records(file, path):
-            if record.rec_type not in {"response", "revisit"} or not _is_http(record):
-                break
-            return _archived(record, block, offset, length)
-    raise BadArchive(f"{path}: no response begins at offset {offset}")
+        records = _records(file, path)
+        record, _, length, block = next(records, (None, 0, 0, b""))
+        if record is None or record.rec_type not in {"response", "revisit"} or not _is_http(record):
+            raise BadArchive(f"{path}: no response begins at offset {offset}")
+        answer = _archived(record, block, offset, length)
+        # What follows may be damaged, which is no defect of this answer.
+        with suppress(BadArchive):
+            following, _, _, request = next(records, (None, 0, 0, b""))
+            own = record.rec_headers.get_header("WARC-Record-ID")
+            if (
+                following is not None
+                and following.rec_type == "request"
+                and following.rec_headers.get_header("WARC-Concurrent-To") == own
+            ):
+                return replace(answer, request_head=request)
+    return answer
 
 
 def whole_length(path: Path, *, after: int = 0) -> int:

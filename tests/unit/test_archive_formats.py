@@ -54,7 +54,8 @@ def written(folder: Path, form: Format, exchanges) -> Path:
     file.close()
     assert file.size == path.stat().st_size
     for place, exchange in zip(places, exchanges, strict=True):
-        assert files.read_at(path, place.offset).url == exchange.url
+        found = files.read_at(path, place.offset)
+        assert (found.url, found.request_head) == (exchange.url, exchange.request_head)
     return path
 
 

@@ -41,6 +41,8 @@ class Command(BaseCommand):
                 self.stdout.write(line)
         except BadArchive as bad:
             raise CommandError(f"{bad}.", returncode=2) from bad
+        except BrokenPipeError:
+            raise
         except OSError as error:
             raise CommandError(f"Cannot use {error.filename}: {error.strerror}.", returncode=2) from error
 
