@@ -139,7 +139,7 @@ def read_at(path: Path, offset: int) -> Archived:
         if record is None or record.rec_type not in {"response", "revisit"} or not _is_http(record):
             raise BadArchive(f"{path}: no response begins at offset {offset}")
         answer = _archived(record, block, offset, length)
-        # What follows may be damaged, which is no defect of this answer.
+        # The next record may be damaged. This answer is still whole.
         with suppress(BadArchive):
             following, _, _, request = next(records, (None, 0, 0, b""))
             own = record.rec_headers.get_header("WARC-Record-ID")
