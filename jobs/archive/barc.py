@@ -12,7 +12,6 @@ compression. All numbers are hexadecimal. A record is written with the type R an
 last, so readers see complete records only.
 """
 
-import datetime as dt
 import os
 import re
 import zlib
@@ -26,7 +25,9 @@ from jobs.archive.records import (
     BadArchive,
     Original,
     RecordKind,
+    date_text,
     digest_of,
+    moment_of,
     parse_head,
     status_of,
 )
@@ -158,7 +159,7 @@ def of_archived(given: Archived, *, mode: str = "C") -> BarcRecord:
     request_line, request = parse_head(given.request_head)
     meta = [
         ("url", given.url),
-        ("date", _date(given.date)),
+        ("date", date_text(given.date)),
         ("status-line", line.decode("latin-1")),
         ("request-line", request_line.decode("latin-1")),
         ("kind", given.kind.value),
@@ -166,7 +167,7 @@ def of_archived(given: Archived, *, mode: str = "C") -> BarcRecord:
         ("truncated", given.truncated),
         ("ip-address", given.address),
         ("refers-to-url", given.original.url if given.original else ""),
-        ("refers-to-date", _date(given.original.date) if given.original else ""),
+        ("refers-to-date", date_text(given.original.date) if given.original else ""),
         *((f"fact-{name}", value) for name, value in given.facts),
     ]
     return BarcRecord(
@@ -196,10 +197,10 @@ def to_archived(record: BarcRecord) -> Archived:
     kind = RecordKind(meta["kind"]) if meta.get("kind") in set(RecordKind) else RecordKind.RESPONSE
     original = None
     if "refers-to-url" in meta:
-        original = Original(meta["refers-to-url"], _moment(meta.get("refers-to-date", "")))
+        original = Original(meta["refers-to-url"], moment_of(meta.get("refers-to-date", "")))
     return Archived(
         url=meta["url"],
-        date=_moment(meta.get("date", "")),
+        date=moment_of(meta.get("date", "")),
         kind=kind,
         status=status_of(line),
         request_head=_head(request_line, record.request) if request_line else b"",
@@ -301,14 +302,3 @@ def _write_whole(file: IO[bytes], data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]
-
-
-def _date(moment: dt.datetime) -> str:
-    return moment.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _moment(text: str) -> dt.datetime:
-    try:
-        return dt.datetime.fromisoformat(text)
-    except ValueError:
-        return dt.datetime.fromtimestamp(0, dt.UTC)

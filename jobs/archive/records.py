@@ -150,3 +150,16 @@ def status_of(status_line: bytes) -> int:
     """Return the status of a status line; 0 if it has none."""
     parts = status_line.split(None, 2)
     return int(parts[1]) if len(parts) > 1 and parts[1].isdigit() and len(parts[1]) < 6 else 0
+
+
+def date_text(moment: dt.datetime) -> str:
+    """Return a moment as both formats write it: UTC, in whole seconds."""
+    return moment.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def moment_of(text: str) -> dt.datetime:
+    """Return the moment that a record gives, or the start of 1970 if its text is no date."""
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError:
+        return dt.datetime.fromtimestamp(0, dt.UTC)

@@ -24,7 +24,9 @@ from jobs.archive.records import (
     BadArchive,
     Original,
     RecordKind,
+    date_text,
     digest_of,
+    moment_of,
     parse_head,
     status_of,
 )
@@ -77,7 +79,7 @@ def encode(given: Archived) -> list[bytes]:
         fields.append(("WARC-Profile", _PROFILE + _PROFILES[given.kind]))
         if given.original is not None:
             fields.append(("WARC-Refers-To-Target-URI", _uri(given.original.url)))
-            fields.append(("WARC-Refers-To-Date", _date(given.original.date)))
+            fields.append(("WARC-Refers-To-Date", date_text(given.original.date)))
     # A server that did not send the body has no digest without an original.
     fields = [(name, value) for name, value in fields if value]
     block = given.response_head + (b"" if given.kind.is_revisit else given.body)
@@ -202,13 +204,13 @@ def _archived(record: Any, block: bytes, offset: int, length: int) -> Archived: 
         is_same = (fields.get_header("WARC-Profile") or "").endswith("identical-payload-digest")
         kind, body = (RecordKind.SAME_PAYLOAD if is_same else RecordKind.NOT_MODIFIED), b""
         url, date = fields.get_header("WARC-Refers-To-Target-URI"), fields.get_header("WARC-Refers-To-Date")
-        original = Original(url.strip("<>"), _moment(date)) if url and date else None
+        original = Original(url.strip("<>"), moment_of(date)) if url and date else None
     elif any(name.lower() == b"transfer-encoding" and b"chunked" in value.lower() for name, value in headers):
         # Other crawlers keep the chunks.
         body = _without_chunks(body)
     return Archived(
         url=fields.get_header("WARC-Target-URI").strip("<>"),
-        date=_moment(fields.get_header("WARC-Date") or ""),
+        date=moment_of(fields.get_header("WARC-Date") or ""),
         kind=kind,
         status=status_of(line),
         request_head=b"",
@@ -246,7 +248,7 @@ def _record(kind: str, identity: str, date: dt.datetime, block: bytes, fields: _
         "WARC/1.1",
         f"WARC-Type: {kind}",
         f"WARC-Record-ID: {identity}",
-        f"WARC-Date: {_date(date)}",
+        f"WARC-Date: {date_text(date)}",
         *(f"{name}: {value}" for name, value in fields),
         f"WARC-Block-Digest: {digest_of(block)}",
         f"Content-Length: {len(block)}",
@@ -266,14 +268,3 @@ def _id() -> str:
 def _uri(url: str) -> str:
     """Return the address for a header line: a canonical address has no line break, and other sources may have one."""
     return "".join(url.split())
-
-
-def _date(moment: dt.datetime) -> str:
-    return moment.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _moment(text: str) -> dt.datetime:
-    try:
-        return dt.datetime.fromisoformat(text)
-    except ValueError:
-        return dt.datetime.fromtimestamp(0, dt.UTC)

@@ -15,7 +15,7 @@ _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class StoreError(Exception):
-    """The store did not do what was asked. The message names the store, what is wrong, and what would be right."""
+    """A request to a store failed. The message names the store, the fault and its remedy."""
 
 
 class InvalidAddress(StoreError):
