@@ -42,16 +42,8 @@ def outputs_that_lost_lines(_now: dt.datetime) -> list[AttentionLine]:
         for lost in found[:SHOWN]
     ]
     if len(found) > SHOWN:
-        lines.append(
-            AttentionLine(
-                kind=_KIND,
-                key="more",
-                subject=_("Outputs"),
-                sentence=_("%(n)d more files of outputs lost lines.") % {"n": LostLines.objects.count() - SHOWN},
-                since=None,
-                link=reverse("admin:jobs_outputconnection_changelist"),
-            )
-        )
+        said = _("%(n)d more files of outputs lost lines.") % {"n": LostLines.objects.count() - SHOWN}
+        lines.append(_line_of_others(_KIND, said, Severity.CRITICAL))
     return lines
 
 
@@ -92,15 +84,19 @@ def outputs_out_of_sync(_now: dt.datetime) -> list[AttentionLine]:
         for one in found[:SHOWN]
     ]
     if len(found) > SHOWN:
-        lines.append(
-            AttentionLine(
-                kind=_SYNC_KIND,
-                key="more",
-                subject=_("Outputs"),
-                sentence=_("%(n)d more outputs are out of sync.") % {"n": differing.count() - SHOWN},
-                since=None,
-                link=reverse("admin:jobs_outputconnection_changelist"),
-                severity=Severity.WARNING,
-            )
-        )
+        said = _("%(n)d more outputs are out of sync.") % {"n": differing.count() - SHOWN}
+        lines.append(_line_of_others(_SYNC_KIND, said, Severity.WARNING))
     return lines
+
+
+def _line_of_others(kind: str, sentence: str, severity: Severity) -> AttentionLine:
+    """Return one line for all further outputs of a kind."""
+    return AttentionLine(
+        kind=kind,
+        key="more",
+        subject=_("Outputs"),
+        sentence=sentence,
+        since=None,
+        link=reverse("admin:jobs_outputconnection_changelist"),
+        severity=severity,
+    )
