@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
+from jobs.bulk import screens as of_operations
+from jobs.exports import screens as of_exports
 from jobs.ui import topics as of_the_crawl
 from nodes.distributed.pages import topics as of_distributed_jobs
 from nodes.tasks.pages import topics as of_tasks
@@ -14,6 +16,8 @@ _APPLICATIONS: Final[tuple[tuple[Callable[[str], bool], Callable[[str], Record]]
     (of_the_crawl.is_topic, of_the_crawl.read_screen),
     (of_distributed_jobs.is_topic, of_distributed_jobs.read_screen),
     (of_tasks.is_topic, of_tasks.read_screen),
+    (of_exports.is_topic, of_exports.read_screen),
+    (of_operations.is_topic, of_operations.read_screen),
 )
 
 

@@ -1,27 +1,23 @@
 """The page of operations on many documents of a job: the filter, the preview, and operations with their progress."""
 
-import datetime as dt
-from collections.abc import Iterable
 from typing import Any, Final
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from jobs.bulk import verbs
-from jobs.bulk.models import BulkOperation
+from jobs.bulk.screens import operations_screen, operations_topic
 from jobs.models import Job
 from jobs.queue.chosen import Operation
-from nodes.database.clock import read_clock
 from nodes.errors import NotDone, Unknown
-from nodes.tasks.models import ArchivedTask
 from nodes.web import formats
 from nodes.web.pages import name_of_who_may, page_for
 
 page: Final = page_for("jobs.view_job")
-_SHOWN: Final = 50
 _FIELDS: Final = ("host", "codes", "pattern", "fetched_before")
 
 
@@ -42,7 +38,6 @@ def operations(request: HttpRequest, job_id: int) -> HttpResponse:
             preview = verbs.preview(asked["operation"], job.pk, filter_, may=_may(request))
         except NotDone as refused:
             problem = str(refused)
-    rows = _rows(BulkOperation.objects.filter(job_id=job.pk)[:_SHOWN])
     context = {
         "job": job,
         "asked": asked,
@@ -51,8 +46,8 @@ def operations(request: HttpRequest, job_id: int) -> HttpResponse:
         "number": formats.number(preview.documents) if preview else "",
         "effect": verbs.EFFECTS[preview.operation] if preview else "",
         "problem": problem,
-        "rows": rows,
-        "refreshes": any(row["is_open"] for row in rows),
+        "screen": operations_screen(job.pk),
+        "topic": operations_topic(job.pk),
     }
     return render(request, "bulk/operations.html", context)
 
@@ -66,8 +61,9 @@ def start(request: HttpRequest, job_id: int) -> HttpResponse:
         made = verbs.start(request.POST.get("token"), may=_may(request), made_by=name)
     except NotDone as refused:
         messages.warning(request, str(refused))
-    else:
-        messages.success(request, _("Task %(id)d is scheduled.") % {"id": made.task})
+        # Another preview of the same filter.
+        return redirect(f"{reverse('job-bulk', args=[job_id])}?{request.POST.get('asked', '')}")
+    messages.success(request, _("Task %(id)d is scheduled.") % {"id": made.task})
     return redirect("job-bulk", job_id)
 
 
@@ -95,34 +91,3 @@ def _job(job_id: int) -> Job:
 def _may(request: HttpRequest) -> verbs.May:
     user: Any = request.user
     return user.has_perm  # type: ignore[no-any-return]
-
-
-def _rows(operations: Iterable[BulkOperation]) -> list[dict[str, object]]:
-    shown = list(operations)
-    states = verbs.states_of(shown)
-    archived = set(ArchivedTask.objects.filter(pk__in=[one.task for one in shown]).values_list("pk", flat=True))
-    now = read_clock()
-    return [_row(one, states[one.pk], is_archived=one.task in archived, now=now) for one in shown]
-
-
-def _row(operation: BulkOperation, state: str, *, is_archived: bool, now: dt.datetime) -> dict[str, object]:
-    filter_ = operation.filter.items()
-    is_open = state in {"waiting", "running"}
-    return {
-        "id": operation.pk,
-        # The cleaner deletes old tasks from the archive.
-        "task": operation.task if is_open or is_archived else None,
-        "operation": operation.operation,
-        "filter": "; ".join(
-            f"{name}: {', '.join(value) if isinstance(value, list) else value}" for name, value in filter_
-        ),
-        "state": state,
-        "tone": {"done": "indexed", "running": "active", "waiting": "waiting"}.get(state, "failed"),
-        "changed": formats.number(operation.changed),
-        "shown": formats.number(operation.shown),
-        "skipped": formats.number(operation.skipped),
-        "done": min(100, 100 * (operation.changed + operation.skipped) // max(1, operation.shown)),
-        "by": operation.created_by,
-        "at": formats.moment(operation.created_at, now=now),
-        "is_open": is_open,
-    }

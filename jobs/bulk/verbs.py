@@ -24,12 +24,8 @@ from nodes.tasks.models import Task
 May = Callable[[str], bool]
 
 # Operations that remove documents are those of an administrator.
-PERMISSIONS: Final = {
-    Operation.RETRY: MAY_CONTROL,
-    Operation.READ_AGAIN: MAY_CONTROL,
-    Operation.DROP: "jobs.delete_job",
-    Operation.FORGET: "jobs.delete_job",
-}
+_REMOVALS: Final = frozenset({Operation.DROP, Operation.FORGET})
+PERMISSIONS: Final = {one: "jobs.delete_job" if one in _REMOVALS else MAY_CONTROL for one in Operation}
 EFFECTS: Final = {
     Operation.RETRY: "Failed documents of the present run are due again.",
     Operation.READ_AGAIN: "Documents of the present run are due again and written again, also if they are unchanged.",
@@ -79,7 +75,7 @@ def preview(operation: object, job: object, filter: object, *, may: May) -> Prev
     found = _job_of(job)
     stored = _checked(filter)
     choice = choice_of(found.pk, stored)
-    if wanted in {Operation.DROP, Operation.FORGET} and not stored:
+    if wanted in _REMOVALS and not stored:
         raise Invalid({"filter": ["Give at least one field of the filter. To remove all documents, delete the job."]})
     connection.ensure_connection()
     number = count(connection.connection, wanted, choice)
@@ -101,10 +97,13 @@ def start(token: object, *, may: May, made_by: str) -> BulkOperation:
     """
     Schedule the operation of a preview. The filter is evaluated again: no more documents than shown are changed.
 
+    While a job runs, more documents may match from moment to moment. A removal is refused then, because other documents
+    than the shown ones could be among the first.
+
     Raises:
         Invalid: the token is invalid or too old.
         NotAllowed: the user may not do this.
-        Refused: no document matches, or more than the preview showed.
+        Refused: no document matches, or a removal would find more documents than the preview showed.
     """
     if not isinstance(token, str):
         raise Invalid({"token": ["This must be the token of a preview."]})
@@ -118,14 +117,14 @@ def start(token: object, *, may: May, made_by: str) -> BulkOperation:
     now_there = count(connection.connection, wanted, choice_of(job_id, stored))
     if not now_there:
         raise Refused("No document matches any more.")
-    if now_there > shown:
+    if now_there > shown and wanted in _REMOVALS:
         raise Refused(f"{now_there:,} documents match now, and the preview showed {shown:,}. Make a new preview.")
     arguments = {"operation": operation, "job": job_id, "filter": stored}
     task = book.schedule(find("bulk"), arguments=arguments, made_by=made_by)
     made = BulkOperation.objects.create(
         task=task.pk, operation=operation, job_id=job_id, filter=stored, shown=shown, created_by=made_by
     )
-    message = f"{operation} of {now_there:,} documents was requested (operation {made.pk})"
+    message = f"{operation} of {min(now_there, shown):,} documents was requested (operation {made.pk})"
     journal.record(job, kind="bulk operation", message=message, made_by=made_by, now=read_clock())
     return made
 

@@ -7,38 +7,27 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from jobs.exports import verbs
 from jobs.exports.models import Export
+from jobs.exports.screens import exports_screen, in_words, topic_of
 from jobs.exports.sending import send
 from jobs.exports.sources import SOURCES, find, read_filter
-from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotAllowed, NotDone, Refused
-from nodes.web import formats
 from nodes.web.pages import name_of_who_may, page_for
 
 page: Final = page_for("exports.view_export")
-# Exports on the page.
-_SHOWN: Final = 100
-_STATES: Final = {
-    "waiting": (gettext_lazy("waiting"), "waiting"),
-    "running": (gettext_lazy("running"), "active"),
-    "done": (gettext_lazy("done"), "indexed"),
-    "cancelled": (gettext_lazy("cancelled"), "excluded"),
-    "failed": (gettext_lazy("failed"), "failed"),
-}
 
 
 @page
 @require_safe
 def exports(request: HttpRequest) -> HttpResponse:
-    rows = [_row(verbs.look(export)) for export in verbs.visible(_may(request))[:_SHOWN]]
+    """Show the exports, the newest first."""
     context = {
-        "rows": rows,
+        "screen": exports_screen(_may(request)),
         "sources": [source for source in SOURCES.values() if _may(request)(source.permission)],
-        "refreshes": any(row["is_open"] for row in rows),
+        "topic": topic_of(_may(request)),
     }
     return render(request, "exports/list.html", context)
 
@@ -56,7 +45,7 @@ def new(request: HttpRequest) -> HttpResponse:
         filter_ = json.loads(text)
         source = find(what)
         stored, _query = read_filter(source, filter_)
-        shown = [(field, _in_words(value)) for field, value in stored.items()]
+        shown = [(field, in_words(value)) for field, value in stored.items()]
         if request.method == "POST":
             export = verbs.request(
                 what=what, format=given.get("format"), filter=filter_, may=_may(request), made_by=name
@@ -123,32 +112,3 @@ def delete(request: HttpRequest, export_id: int) -> HttpResponse:
 def _may(request: HttpRequest) -> verbs.May:
     user: Any = request.user
     return user.has_perm  # type: ignore[no-any-return]
-
-
-def _row(seen: verbs.Seen) -> dict[str, object]:
-    now = read_clock()
-    export = seen.export
-    label, tone = _STATES[seen.state]
-    is_open = seen.state in {"waiting", "running"}
-    return {
-        "id": export.pk,
-        "title": SOURCES[export.what].title,
-        "format": Export.Format(export.format).label,
-        "filter": "; ".join(f"{name}: {_in_words(value)}" for name, value in export.filter.items() if value != []),
-        "state": label,
-        "tone": tone,
-        "problem": seen.problem,
-        "rows": formats.number(export.rows),
-        "total": formats.number(export.total) if is_open and export.total is not None else "",
-        "done": min(100, 100 * export.rows // export.total) if is_open and export.total else None,
-        "size": formats.size(export.bytes) if export.file else formats.UNKNOWN,
-        "at": formats.moment(export.created_at, now=now),
-        "by": export.created_by,
-        "expires": formats.time_until(export.expires_at, now=now) if export.expires_at else formats.UNKNOWN,
-        "is_open": is_open,
-        "has_file": bool(export.file),
-    }
-
-
-def _in_words(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

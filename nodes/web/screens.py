@@ -9,4 +9,19 @@ buttons to show, and the view checks the permission again.
 
 from collections.abc import Mapping
 
+from django.utils.translation import gettext as _
+
+from nodes.web import formats
+
 Record = Mapping[str, object]
+
+
+def bar(done: float, total: float) -> dict[str, str]:
+    """Return the cells of `ui/rows/progress.html`: a bar of `done` in `total`, and no bar if the total is unknown (0)."""
+    if total <= 0:
+        return {"bar": "", "done_amount": "0", "total_amount": "1"}
+    return {
+        "bar": _("%(share)s done") % {"share": formats.share(int(done), int(total))},
+        "done_amount": f"{done:g}",
+        "total_amount": f"{total:g}",
+    }

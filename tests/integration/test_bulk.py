@@ -6,6 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR
+from crawlctl.live.topics import is_topic, read_screen
 from jobs.bulk import kinds, verbs
 from jobs.bulk.models import BulkOperation
 from jobs.lifecycle.document import Stage
@@ -18,6 +19,7 @@ from jobs.verbs import restoring
 from nodes.errors import Invalid, Refused
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import Task
+from nodes.web.topics import TopicUnknown
 from tests.integration.test_against_an_oracle import UNSOUND
 from tests.integration.test_queue_flush import OneWorker
 from tests.support.api import assert_problem, client_of
@@ -179,13 +181,31 @@ def test_no_more_documents_than_shown_are_changed(crawl):
     assert len(names(stage=Stage.PENDING)) == 2
 
 
-def test_a_preview_with_fewer_documents_than_there_are_now_is_refused(crawl):
+def test_a_removal_of_more_documents_than_shown_is_refused(crawl):
+    shown = show("drop", crawl.job.pk, codes=["500"])
+    make_documents(crawl.lane, ["later"], result_code="500", **FAILED)
+
+    with pytest.raises(Refused, match="2 documents match now, and the preview showed 1"):
+        verbs.start(shown.token, may=may, made_by="a test")
+    assert not Task.objects.exists()
+
+
+def test_a_crawl_that_goes_on_does_not_refuse_a_retry(crawl):
     shown = show("retry", crawl.job.pk)
     make_documents(crawl.lane, ["later"], result_code="500", **FAILED)
 
-    with pytest.raises(Refused, match="3 documents match now, and the preview showed 2"):
-        verbs.start(shown.token, may=may, made_by="a test")
-    assert not Task.objects.exists()
+    assert work(verbs.start(shown.token, may=may, made_by="a test")).changed == 2
+
+
+def test_a_refused_removal_leads_to_a_new_preview(crawl):
+    administrator = client_of(ADMINISTRATOR)
+    page = administrator.get(f"/jobs/{crawl.job.pk}/bulk/?operation=drop&codes=500")
+    make_documents(crawl.lane, ["later"], result_code="500", **FAILED)
+    given = {"token": page.context["preview"].token, "asked": page.context["request"].GET.urlencode()}
+
+    answer = administrator.post(f"/jobs/{crawl.job.pk}/bulk/start/", given, format="multipart")
+
+    assert administrator.get(answer["Location"]).context["preview"].documents == 2
 
 
 def test_a_forged_preview_is_refused(crawl):
@@ -379,12 +399,26 @@ def test_a_page_shows_the_progress_of_an_operation_and_links_its_task(crawl, dja
     with django_assert_max_num_queries(12):
         page = viewer.get(f"/jobs/{crawl.job.pk}/bulk/")
 
-    assert [row["done"] for row in page.context["rows"]] == [0, 0, 0, 0, 50]
+    assert [row["bar"] for row in page.context["screen"]["operations"]] == ["0.0 % done"] * 4 + ["50 % done"]
     assert f'href="/tasks/{begun[0].task}/"' in page.content.decode()
     viewer.post(f"/jobs/{crawl.job.pk}/bulk/{begun[0].pk}/cancel/")
     Task.objects.all().delete()
-    ended = viewer.get(f"/jobs/{crawl.job.pk}/bulk/").context["rows"]
-    assert [row["task"] for row in ended] == [None] * 4 + [begun[0].task]
+    ended = viewer.get(f"/jobs/{crawl.job.pk}/bulk/").context["screen"]["operations"]
+    assert [row["task"] for row in ended] == [""] * 4 + [f"task {begun[0].task}"]
+
+
+def test_an_open_page_follows_an_operation_to_its_end(crawl):
+    begun = begin("retry", crawl.job.pk)
+    context = client_of(OPERATOR).get(f"/jobs/{crawl.job.pk}/bulk/").context
+    assert is_topic(context["topic"])
+    assert read_screen(context["topic"]) == context["screen"]
+
+    work(begun)
+
+    (row,) = read_screen(context["topic"])["operations"]
+    assert (row["state"], row["bar"], row["cancels"]) == ("done", "", [])
+    with pytest.raises(TopicUnknown):
+        read_screen("job-operations-999999")
 
 
 def test_an_operation_is_shown_and_confirmed_on_pages(crawl):

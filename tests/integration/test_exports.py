@@ -12,8 +12,10 @@ from urllib.parse import parse_qs
 import pytest
 from arro3.io import read_parquet
 from django.contrib.auth.models import Permission, User
+from django.test import Client
 from django.urls import reverse
 
+from crawlctl.live.topics import is_topic, read_screen
 from jobs.exports import cleaning, files, formats, verbs, writing
 from jobs.exports.models import Export
 from jobs.exports.sources import SOURCES
@@ -392,6 +394,31 @@ def test_the_pages_of_exports_show_schedule_and_delete(job):
     assert client.get(reverse("export-file", args=[export.pk]))["Content-Type"] == "application/x-ndjson"
     client.post(reverse("export-delete", args=[export.pk]))
     assert not Export.objects.exists()
+
+
+def test_an_open_page_follows_an_export_to_its_end(job):
+    make_documents(job, 3)
+    export = request()
+    context = client_of("operator").get("/exports/").context
+    assert is_topic(context["topic"])
+    assert read_screen(context["topic"]) == context["screen"]
+
+    write(export)
+
+    (row,) = read_screen(context["topic"])["exports"]
+    assert (row["state"], row["file"], row["cancels"], len(row["deletes"])) == ("done", "Download", [], 1)
+
+
+def test_a_list_of_some_exports_is_not_followed(job):
+    user = User.objects.create_user("auditor")
+    user.user_permissions.set(Permission.objects.filter(codename__in=["view_export", "view_queueitem"]))
+    request("history")
+    client = Client()
+    client.force_login(user)
+
+    context = client.get("/exports/").context
+
+    assert (context["topic"], context["screen"]["exports"]) == ("", [])
 
 
 def test_a_page_names_the_wrong_part_of_a_filter():

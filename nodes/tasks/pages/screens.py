@@ -18,7 +18,7 @@ from nodes.tasks.queries import MADE_OF_TEMPLATE, MOST_BUSY, Listed, TaskSeen, T
 from nodes.tasks.retrying import Why
 from nodes.tasks.statistics import Statistics
 from nodes.web import formats
-from nodes.web.screens import Record
+from nodes.web.screens import Record, bar
 
 # Longest text of an exception in a line of a list (characters).
 _LONGEST: Final = 200
@@ -316,16 +316,11 @@ def _line(name: str, value: str, *, link: str = "", address: str = "", key: str 
 
 
 def _progress(progress: Mapping[str, object]) -> Mapping[str, str]:
-    """Return a progress in words; and as a bar, if it has the numbers `done` and `total`."""
+    """Return a progress in words, and as a bar if it has the numbers `done` and `total`."""
     said = ", ".join(f"{name.replace('_', ' ')}: {_plain(value)}" for name, value in progress.items())
     done, total = progress.get(_DONE), progress.get(_TOTAL)
-    has_bar = isinstance(done, int | float) and isinstance(total, int | float) and total > 0
-    return {
-        "progress": said[:_LONGEST],
-        "done_amount": f"{done:g}" if has_bar else "0",
-        "total_amount": f"{total:g}" if has_bar else "1",
-        "bar": _("%(share)s done") % {"share": formats.share(int(done), int(total))} if has_bar else "",  # type: ignore[call-overload]
-    }
+    is_counted = isinstance(done, int | float) and isinstance(total, int | float)
+    return {"progress": said[:_LONGEST], **(bar(done, total) if is_counted else bar(0, 0))}  # type: ignore[arg-type]
 
 
 def _plain(value: object) -> str:

@@ -1,0 +1,105 @@
+"""The list of exports in words, and the topic under which an open page follows it."""
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import Final
+
+from django.urls import reverse
+from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from jobs.exports import verbs
+from jobs.exports.models import Export
+from jobs.exports.sources import SOURCES
+from nodes.database.clock import read_clock
+from nodes.web import formats
+from nodes.web.screens import Record, bar
+from nodes.web.topics import TopicUnknown
+
+TOPIC: Final = "exports"
+# Exports on the page.
+_SHOWN: Final = 100
+_STATES: Final = {
+    "waiting": (gettext_lazy("waiting"), "waiting"),
+    "running": (gettext_lazy("running"), "active"),
+    "done": (gettext_lazy("done"), "indexed"),
+    "cancelled": (gettext_lazy("cancelled"), "excluded"),
+    "failed": (gettext_lazy("failed"), "failed"),
+}
+
+
+def topic_of(may: verbs.May) -> str:
+    """Return the topic of a user's list. A screen is the same for all users, so one who sees a part has none."""
+    return TOPIC if all(may(source.permission) for source in SOURCES.values()) else ""
+
+
+def is_topic(name: str) -> bool:
+    """True if it is the topic of the list."""
+    return name == TOPIC
+
+
+def read_screen(name: str) -> Record:
+    """
+    Return the present screen of the list.
+
+    Raises:
+        TopicUnknown: this is another topic.
+    """
+    if name != TOPIC:
+        raise TopicUnknown(name)
+    return exports_screen(lambda _permission: True)
+
+
+def exports_screen(may: verbs.May) -> Record:
+    """Return the exports that a user may see."""
+    return {"exports": _rows(verbs.visible(may)[:_SHOWN], now=read_clock())}
+
+
+def _rows(exports: Iterable[Export], *, now: dt.datetime) -> list[Record]:
+    return [_row(verbs.look(export), now=now) for export in exports]
+
+
+def _row(seen: verbs.Seen, *, now: dt.datetime) -> Record:
+    export = seen.export
+    label, tone = _STATES[seen.state]
+    is_open = seen.state in {"waiting", "running"}
+    total = export.total or 0
+    return {
+        "key": str(export.pk),
+        "number": str(export.pk),
+        "content": f"{SOURCES[export.what].title} ({Export.Format(export.format).label})",
+        "filter": "; ".join(_of_filter(name, value, now=now) for name, value in export.filter.items() if value != []),
+        "state": str(label),
+        "tone": tone,
+        "problem": seen.problem,
+        "rows": formats.number(export.rows),
+        "total": f"/ {formats.number(total)}" if is_open and total else "",
+        **bar(export.rows, total if is_open else 0),
+        "size": formats.size(export.bytes) if export.file else formats.UNKNOWN,
+        "created": f"{formats.moment(export.created_at, now=now)} · {export.created_by}",
+        "expires": formats.time_until(export.expires_at, now=now) if export.expires_at else formats.UNKNOWN,
+        "file": _("Download") if export.file else "",
+        "file_address": reverse("export-file", args=[export.pk]),
+        "cancels": _button("export-cancel", export, _("Cancel"), "plain") if is_open else [],
+        "deletes": [] if is_open else _button("export-delete", export, _("Delete"), "quiet"),
+    }
+
+
+def _of_filter(name: str, value: object, *, now: dt.datetime) -> str:
+    # The moment at which "today" or "due" is judged has the name `now`.
+    moment = parse_datetime(value) if name == "now" and isinstance(value, str) else None
+    return (
+        f"{name}: {in_words(value)}"
+        if moment is None
+        else _("at %(moment)s") % {"moment": formats.moment(moment, now=now)}
+    )
+
+
+def _button(name: str, export: Export, label: str, tone: str) -> list[Record]:
+    return [{"key": name, "address": reverse(name, args=[export.pk]), "label": label, "tone": tone}]
+
+
+def in_words(value: object) -> str:
+    """Return a value of a filter as text."""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
