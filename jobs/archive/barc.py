@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
+from jobs.archive.packing import gzip_member
 from jobs.archive.records import (
     Archived,
     BadArchive,
@@ -37,7 +38,6 @@ _HEADER: Final = re.compile(
     rb"BARC1 ([0-9A-Fa-f]{8}) ([RHD])([CP]) ([0-9A-Fa-f]{4}) ([0-9A-Fa-f]{4}) ([0-9A-Fa-f]{4})\r\n\r\n"
 )
 _MOST_BLOCK: Final = 0xFFFF
-_LEVEL: Final = 3
 _GZIP: Final = 31
 _GONE: Final = frozenset({404, 410})
 # A decompressed record may be as large as the largest body that a crawl keeps, and no larger.
@@ -67,8 +67,7 @@ def write(file: IO[bytes], record: BarcRecord) -> tuple[int, int]:
     blocks = [_block(lines) for lines in (record.meta, record.request, record.response)]
     content = b"".join((*blocks, record.body))
     if content and record.mode == "C":
-        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
-        content = packer.compress(content) + packer.flush()
+        content = gzip_member(content)
     if content:
         content += b"\r\n"
     lengths = [len(block) for block in blocks]
