@@ -1,9 +1,11 @@
 """Archive files of one machine: written by one process, read by any."""
 
+import fcntl
 import hashlib
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -200,6 +202,23 @@ def sha256_of(path: Path) -> str:
         while piece := file.read(_PIECE):
             digest.update(piece)
     return digest.hexdigest()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[bool]:
+    """
+    Lock a file. Yield False if another process has locked it, such as its writer.
+
+    Raises:
+        OSError: the file is missing, or cannot be read.
+    """
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
 
 
 def sync_folder(folder: Path) -> None:

@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from jobs.attention.archives import failing_stores, jobs_that_wait_for_stores
 from jobs.attention.backups import old_backup
 from jobs.attention.disks import disks_without_room
 from jobs.attention.groups import failing_groups
@@ -33,6 +34,8 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     stopped_hosts,
     denied_documents,
     removals_that_wait,
+    jobs_that_wait_for_stores,
+    failing_stores,
     old_backup,
 )
 

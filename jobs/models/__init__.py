@@ -1,7 +1,7 @@
 """The tables of the crawl, one module for each noun."""
 
 from jobs.models.activity import Activity
-from jobs.models.archive import ArchiveFile, ArchiveRecord, FileState
+from jobs.models.archive import ArchiveFile, ArchiveRecord, FailingStore, FileState
 from jobs.models.batch import Batch, Turn
 from jobs.models.bin import Bin, BinLimit, BinState, Lane, LaneState, Robots
 from jobs.models.carrying import CarryDown
@@ -42,6 +42,7 @@ __all__ = [
     "CounterDelta",
     "DeletedJob",
     "DenialReason",
+    "FailingStore",
     "Fault",
     "FileState",
     "Gate",

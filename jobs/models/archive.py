@@ -41,6 +41,8 @@ class ArchiveFile(models.Model):
     stores = models.JSONField(default=dict)
     # The last error of an upload, or the reason of the loss.
     problem = models.TextField(default="", blank=True)
+    # Records without rows that a repair has accepted.
+    surplus = models.PositiveIntegerField(default=0, db_default=0)
     opened_at = models.DateTimeField()
     completed_at = models.DateTimeField(null=True)
     removed_at = models.DateTimeField(null=True)
@@ -54,6 +56,10 @@ class ArchiveFile(models.Model):
                 name="archive_is_local",
                 condition=models.Q(removed_at__isnull=True) & ~models.Q(state=FileState.LOST),
             ),
+            models.Index(
+                fields=["host", "id"], name="archive_is_complete", condition=models.Q(state=FileState.COMPLETE)
+            ),
+            models.Index(fields=["id"], name="archive_is_lost", condition=models.Q(state=FileState.LOST)),
         )
 
     def __str__(self) -> str:
@@ -64,7 +70,7 @@ class ArchiveRecord(models.Model):
     """
     The place of an exchange of a document: the response or the revisit, at `offset` in its file.
 
-    `digest` is that of the body, or of the earlier body for a revisit.
+    `digest` is that of the body, or of the earlier body for a revisit. A record `is_lost` if no copy of its file has it.
     """
 
     file = models.ForeignKey(ArchiveFile, on_delete=models.CASCADE, related_name="records", db_index=False)
@@ -77,10 +83,36 @@ class ArchiveRecord(models.Model):
     status = models.IntegerField()
     digest = models.CharField(max_length=50)
     fetched_at = models.DateTimeField()
+    is_lost = models.BooleanField(default=False, db_default=False)
 
     class Meta:
-        indexes = (models.Index(fields=["job_id", "hash", "id"], name="record_of_document"),)
+        indexes = (
+            models.Index(fields=["job_id", "hash", "id"], name="record_of_document"),
+            models.Index(fields=["id"], name="record_is_lost", condition=models.Q(is_lost=True)),
+        )
         constraints = (models.UniqueConstraint(fields=["file", "offset"], name="record_has_its_own_place"),)
 
     def __str__(self) -> str:
         return f"{self.kind} at {self.offset}"
+
+
+class FailingStore(models.Model):
+    """
+    A store of archives that refused the last file of a machine, or did not answer.
+
+    A worker of the machine inserts the row, updates it with each attempt, and deletes it after a success.
+    """
+
+    host = models.TextField()
+    store = models.TextField()
+    failing_since = models.DateTimeField()
+    tried_at = models.DateTimeField()
+    problem = models.TextField()
+
+    class Meta:
+        ordering = ("store", "host")
+        default_permissions = ("view",)
+        constraints = (models.UniqueConstraint(fields=["store", "host"], name="one_failure_a_store_and_machine"),)
+
+    def __str__(self) -> str:
+        return f"{self.store} from {self.host}"

@@ -140,6 +140,9 @@ class Job(models.Model):
     run_end = models.CharField(max_length=20, choices=_choices(RunEnd), blank=True)
     # The reason for its state, in words: shown beside the status.
     reason = models.TextField(blank=True)
+    # Why its archive takes no more at present, and since when; empty: it takes more.
+    archive_hold = models.TextField(default="", db_default="", blank=True, editable=False)
+    archive_held_since = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -174,6 +177,7 @@ class Job(models.Model):
             ),
             models.Index(fields=["id"], name="job_waits_for_approval", condition=models.Q(guard=Guard.WAITING)),
             models.Index(fields=["id"], name="job_lacks_connector", condition=models.Q(connectors_ready=False)),
+            models.Index(fields=["id"], name="job_waits_for_archive", condition=~models.Q(archive_hold="")),
             models.Index(
                 fields=["id"],
                 name="job_has_ungrouped",

@@ -26,6 +26,9 @@ ATTENTION: Final[Mapping[str, str | Promise]] = {
     "lines_lost": _("An output lost lines"),
     "output_out_of_sync": _("An output is out of sync"),
     "backup_old": _("The last backup is old"),
+    "archive_store_fails": _("A store of archives fails"),
+    "archive_is_full": _("A job waits for the stores of its archive"),
+    "archive_is_damaged": _("An archive is damaged"),
 }
 # Conditions with a limit of the rule (`jobs.attention.limits`).
 LIMITS: Final[Mapping[str, str | Promise]] = {
@@ -43,6 +46,7 @@ TOPICS: Final[Mapping[str, str | Promise]] = {**ATTENTION, **LIMITS, **EVENTS}
 OF_JOBS: Final = frozenset(
     {
         *("job_fails", "removals_wait", "schedule_missed", "output_refuses", "connector_missing", "documents_denied"),
+        "archive_is_full",
         *("no_documents", "runs_long", "job_ended", "job_stopped"),
     }
 )

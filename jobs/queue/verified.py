@@ -18,9 +18,9 @@ import psycopg
 
 from jobs.connectors.output.base import Entry, Held, Output
 from jobs.lifecycle.activity import ActivityName
-from jobs.lifecycle.document import Action, Stage
+from jobs.lifecycle.document import Stage
+from jobs.queue.again import make_due
 from jobs.queue.removing import tombstones
-from jobs.queue.sql.order import AGAIN
 from jobs.settings.table import KEEP_REMOVED
 from nodes.settings.running import current
 
@@ -69,32 +69,6 @@ SELECT job.id, job.phase FROM jobs_job AS job
    AND job.id IN (SELECT job_id FROM jobs_job_outputs WHERE outputconnection_id = %(output)s)
  ORDER BY job.id
    FOR SHARE OF job
-"""
-# Locks: none more, the rows are held.
-_READ_AGAIN: Final[LiteralString] = f"""
-WITH given AS (
-    SELECT item.hash, item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code
-      FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS wanted(hash, job_id)
-      JOIN jobs_queueitem AS item ON item.hash = wanted.hash AND item.job_id = wanted.job_id
-), sent AS (
-    UPDATE jobs_queueitem AS item
-       SET stage = {Stage.PENDING:d}, seq = CASE WHEN given.stage = {Stage.DONE:d} THEN {AGAIN} ELSE item.seq END,
-           check_time = CASE WHEN given.stage = {Stage.PENDING:d} THEN item.check_time END,
-           action = {Action.PROCESS:d}, version = '', validators = '',
-           outcome = CASE WHEN given.stage = {Stage.DONE:d} THEN 0 ELSE item.outcome END,
-           result_code = CASE WHEN given.stage = {Stage.DONE:d} THEN '' ELSE item.result_code END,
-           failures = CASE WHEN given.stage = {Stage.DONE:d} THEN 0 ELSE item.failures END,
-           failing_since = CASE WHEN given.stage = {Stage.PENDING:d} THEN item.failing_since END,
-           losses = CASE WHEN given.stage = {Stage.DONE:d} THEN 0 ELSE item.losses END
-      FROM given WHERE item.hash = given.hash AND item.job_id = given.job_id
-    RETURNING given.*
-)
-INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
-SELECT job_id, lane_id, run_no, 'stage', {Stage.DONE:d}, outcome, result_code, -count(*) FROM sent
- WHERE stage = {Stage.DONE:d} GROUP BY job_id, lane_id, run_no, outcome, result_code
- UNION ALL
-SELECT job_id, lane_id, run_no, 'stage', {Stage.PENDING:d}, 0, '', count(*) FROM sent
- WHERE stage = {Stage.DONE:d} GROUP BY job_id, lane_id, run_no
 """
 _HISTORY: Final[LiteralString] = f"""
 INSERT INTO jobs_activity (started_at, job_id, repository_id, output_id, activity, entity, result_code)
@@ -188,9 +162,8 @@ def read_again(cursor: psycopg.Cursor[Any], output: int, documents: Mapping[str,
     Their rows in the queue and their records are locked.
     """
     if documents:
-        facts = {"output": output, "hashes": list(documents), "jobs": list(documents.values())}
-        cursor.execute(_READ_AGAIN, facts)
-        cursor.execute(_DISTRUST, facts)
+        make_due(cursor, documents.items())
+        cursor.execute(_DISTRUST, {"output": output, "hashes": list(documents)})
 
 
 def forget(cursor: psycopg.Cursor[Any], output: int, hashes: Collection[str]) -> None:

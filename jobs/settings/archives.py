@@ -4,7 +4,8 @@ import datetime as dt
 from typing import Final
 
 from nodes.settings.declaration import Applies, Setting
-from nodes.settings.kinds import Seconds, Text, WholeNumber
+from nodes.settings.kinds import Seconds, Text, WholeNumber, Words
+from nodes.stores.opening import ADDRESS
 
 _A_WEEK: Final = 7 * 24 * 3600
 
@@ -33,4 +34,39 @@ ARCHIVE_FILE_AGE: Final = Setting(
     applies=Applies.AT_ONCE,
 )
 
-SETTINGS: Final = (ARCHIVE_ROOT, ARCHIVE_FILE_BYTES, ARCHIVE_FILE_AGE)
+ARCHIVE_STORES: Final = Setting(
+    path="archive.stores",
+    environment="CRAWLCTL_ARCHIVE_STORES",
+    # The addresses of stores, as `nodes.stores.opening` reads them.
+    kind=Words(apart_by=" ", what="dir:/path or s3://bucket/prefix", matches=ADDRESS),
+    default=(),
+    meaning="Stores of complete archive files. A file is stored once all of them have confirmed it. "
+    "Name two that do not fail together.",
+)
+ARCHIVE_MOST_LOCAL: Final = Setting(
+    path="archive.most_local",
+    environment="CRAWLCTL_ARCHIVE_MOST_LOCAL",
+    kind=WholeNumber(least=1, most=2**50, unit="bytes"),
+    default=20 * 2**30,
+    meaning="Most bytes of complete archive files on one machine that the stores have not confirmed. "
+    "Above this limit, jobs with an archive wait until the stores confirm files again.",
+    applies=Applies.AT_ONCE,
+)
+ARCHIVE_KEEP_LOCAL: Final = Setting(
+    path="archive.keep_local",
+    environment="CRAWLCTL_ARCHIVE_KEEP_LOCAL",
+    kind=Text(what="a number of days, or nothing", matches="[0-9]{0,5}"),
+    default="",
+    meaning="Days for which a machine keeps its copy of an archive file after two stores have confirmed it. "
+    "0 removes it at once. Empty: forever.",
+    applies=Applies.AT_ONCE,
+)
+
+SETTINGS: Final = (
+    ARCHIVE_ROOT,
+    ARCHIVE_FILE_BYTES,
+    ARCHIVE_FILE_AGE,
+    ARCHIVE_STORES,
+    ARCHIVE_MOST_LOCAL,
+    ARCHIVE_KEEP_LOCAL,
+)

@@ -20,6 +20,8 @@ class Cause(enum.StrEnum):
     PAUSED = "paused"
     # A worker paused the job, since an output refused a write.
     OUTPUT = "output"
+    # The stores have not confirmed the files of its archive.
+    ARCHIVE = "archive"
     WINDOW = "window"
     CONNECTOR = "connector"
     GUARD = "guard"
@@ -63,6 +65,7 @@ class Cause(enum.StrEnum):
 _OF_JOBS: Final = frozenset(
     {
         *(Cause.DISK, Cause.NOT_RUNNING, Cause.STARTING, Cause.ENDING, Cause.ABORTING, Cause.PAUSED, Cause.OUTPUT),
+        Cause.ARCHIVE,
         *(Cause.WINDOW, Cause.CONNECTOR, Cause.GUARD, Cause.GATE, Cause.BUDGET, Cause.RETRY, Cause.NO_MANAGER),
     }
 )

@@ -27,6 +27,9 @@ class JobSeen:
     reason: str = ""
     opens_at: dt.datetime | None = None
     is_paused_by_output: bool = False
+    # Why its archive takes no more, and since when.
+    archive_hold: str = ""
+    archive_held_since: dt.datetime | None = None
     # Its own latest requests.
     latest: Requests = field(default_factory=Requests)
 
@@ -111,7 +114,10 @@ def hold_of(job: JobSeen, cluster: ClusterSeen) -> Verdict | None:
     """Return the cause that holds the whole job; None if there is none."""
     if cluster.disk_shortage and job.state.phase != Phase.INACTIVE:
         return Verdict(Cause.DISK, detail=cluster.disk_shortage)
-    cause = _hold_by_people(job) or _hold_by_the_run(job.state, cluster)
+    cause = _hold_by_people(job)
+    if cause is None and job.archive_hold:
+        return Verdict(Cause.ARCHIVE, since=job.archive_held_since, detail=job.archive_hold)
+    cause = cause or _hold_by_the_run(job.state, cluster)
     if cause in {None, Cause.NO_MANAGER, Cause.NO_WORKER}:
         return None if cause is None else Verdict(cause)
     until = job.opens_at if cause == Cause.WINDOW else None

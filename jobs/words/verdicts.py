@@ -24,6 +24,7 @@ _TONES = {
     Cause.ABORTING: "excluded",
     Cause.PAUSED: "excluded",
     Cause.OUTPUT: "failed",
+    Cause.ARCHIVE: "failed",
     Cause.WINDOW: "excluded",
     Cause.CONNECTOR: "failed",
     Cause.GUARD: "failed",
@@ -67,6 +68,7 @@ def cause_in_brief(cause: Cause) -> str:
         Cause.ABORTING: _("aborting"),
         Cause.PAUSED: _("paused"),
         Cause.OUTPUT: _("waits for its output"),
+        Cause.ARCHIVE: _("waits for its archive"),
         Cause.WINDOW: _("waits for its window"),
         Cause.CONNECTOR: _("connector missing"),
         Cause.GUARD: _("waits for approval"),
@@ -178,6 +180,8 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
             return (_("%(by)s paused the job %(age)s") % facts if verdict.since else _("The job is paused")) + f"{why}."
         case Cause.OUTPUT:
             return _("The job was paused %(age)s since an output refused: %(detail)s.") % facts
+        case Cause.ARCHIVE:
+            return _("The job was held %(age)s, because its archive is full: %(detail)s.") % facts
         case Cause.WINDOW:
             if verdict.until:
                 return _("The job waits for its window, which opens %(when)s.") % facts
@@ -317,6 +321,7 @@ def remedy(verdict: Verdict) -> str:
         Cause.NOT_RUNNING: _("Start the job."),
         Cause.PAUSED: _("Resume the job."),
         Cause.OUTPUT: _("Repair the output, then resume the job."),
+        Cause.ARCHIVE: _("Repair the stores of archives. The job continues by itself."),
         Cause.WINDOW: _("Change the windows of the job to continue it now."),
         Cause.CONNECTOR: _("Install the connector."),
         Cause.GUARD: _("Allow or refuse the removals."),

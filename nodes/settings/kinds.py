@@ -121,17 +121,26 @@ class Choice(Kind[str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words(Kind[tuple[str, ...]]):
-    """Words separated by commas or by blanks. Blanks around a word are ignored."""
+    """
+    Words separated by commas or by blanks. Blanks around a word are ignored.
+
+    Each word matches the expression `matches`, which `what` describes.
+    """
 
     apart_by: str = ","
+    what: str = "words"
+    matches: str = ""
 
     @property
     def allowed(self) -> str:
-        return "words, separated by " + ("commas" if self.apart_by == "," else "blanks")
+        return f"{self.what}, separated by " + ("commas" if self.apart_by == "," else "blanks")
 
     def from_text(self, text: str) -> tuple[str, ...]:
         parts = text.split(",") if self.apart_by == "," else text.split()
-        return tuple(word.strip() for word in parts if word.strip())
+        words = tuple(word.strip() for word in parts if word.strip())
+        if self.matches and not all(re.fullmatch(self.matches, word) for word in words):
+            raise NotOfThisKind
+        return words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from jobs.archive import files
+from jobs.archive.files import sha256_of
 from jobs.archive.records import Format, RecordKind, digest_of
-from jobs.models import ArchiveFile, ArchiveRecord, Job, QueueItem
+from jobs.models import ArchiveFile, ArchiveRecord, FailingStore, Job, QueueItem
 from tests.support.processes import held_by, wait_for
 
 OPEN_FILES_OF_THE_DEAD = """
@@ -20,6 +21,15 @@ OPEN_FILES_OF_THE_DEAD = """
 @pytest.fixture
 def root(tmp_path):
     return tmp_path / "archive"
+
+
+@pytest.fixture
+def stores(tmp_path):
+    """Return the directories of two stores."""
+    directories = [tmp_path / "first", tmp_path / "second"]
+    for directory in directories:
+        directory.mkdir()
+    return directories
 
 
 def assert_rows_agree_with_files():
@@ -39,17 +49,19 @@ def assert_rows_agree_with_files():
 
 
 @pytest.mark.parametrize("form", list(Format))
-def test_every_indexed_document_has_a_record_that_agrees(machine, serve, root, form):
+def test_every_indexed_document_has_a_record_that_agrees(machine, serve, root, stores, form):
     site = serve(pages=80, hosts=2, traps=3)
     output = machine.directory / "pages.jsonl"
-    given = {"CRAWLCTL_ARCHIVE_ROOT": str(root)}
+    given = {"CRAWLCTL_ARCHIVE_ROOT": str(root), "CRAWLCTL_ARCHIVE_STORES": f"dir:{stores[0]} dir:{stores[1]}"}
     crawl = machine.crawl(site.start_url, "--scope", "any", "--job", "site", "--archive", form, output=output, **given)
     assert (crawl.code, held_by(output)) == (0, site.documents), crawl.err
 
     first = assert_rows_agree_with_files()
     indexed = QueueItem.objects.filter(indexed_before=True)
     assert not indexed.exclude(hash__in=ArchiveRecord.objects.filter(kind="response", status=200).values("hash"))
-    assert set(ArchiveFile.objects.values_list("state", flat=True)) == {"complete"}
+    assert set(ArchiveFile.objects.values_list("state", flat=True)) == {"stored"}
+    for file in ArchiveFile.objects.all():
+        assert [(store / file.path).stat().st_size for store in stores] == [file.length] * 2
     assert first.keys() == {"response"}
     extracted = machine.start("archive", "extract", site.start_url)
     assert extracted.wait() == 0, extracted.err
@@ -91,3 +103,38 @@ def test_a_killed_worker_leaves_complete_records_and_a_successor_ends_its_file(c
         path = Path(file.root) / file.path
         assert file.length == path.stat().st_size
         assert len(list(files.read_all(path))) >= file.records.count()
+
+
+def test_jobs_wait_for_a_store_and_continue_by_themselves(cluster, serve, root, stores):
+    site = serve(pages=300, hosts=3, traps=2, latency_ms=5)
+    stores[1].rmdir()
+    given = {
+        "CRAWLCTL_ARCHIVE_ROOT": str(root),
+        "CRAWLCTL_ARCHIVE_STORES": f"dir:{stores[0]} dir:{stores[1]}",
+        "CRAWLCTL_ARCHIVE_FILE_BYTES": "10000",
+        "CRAWLCTL_ARCHIVE_MOST_LOCAL": "30000",
+        "CRAWLCTL_ARCHIVE_KEEP_LOCAL": "0",
+        "CRAWLCTL_CLAIMED": "50",
+    }
+    _, worker = cluster.start("runmanager", "runworker", **given)
+    job = cluster.make_job(site)
+    Job.objects.filter(pk=job.pk).update(archive="warc")
+    cluster.start_job(job)
+    wait_for(lambda: Job.objects.get(pk=job.pk).archive_hold, saying="the job waits for its archive")
+    assert "second failed" in Job.objects.get(pk=job.pk).archive_hold
+    assert FailingStore.objects.get().store == f"dir:{stores[1]}"
+    # The files of the killed worker are left to its successor.
+    worker.kill()
+    cluster.start("runworker", **given)
+    stores[1].mkdir()
+
+    assert cluster.wait_for_end(job) == "finished"
+    assert held_by(cluster.output) == site.documents
+    waiting = ArchiveFile.objects.filter(state="complete")
+    wait_for(lambda: not waiting.exists(), within=30, saying="all complete files are stored")
+    of_stores = ArchiveFile.objects.filter(state="stored")
+    assert of_stores.count() > 3
+    for file in of_stores:
+        assert len({sha256_of(store / file.path) for store in stores} | {file.sha256}) == 1
+    wait_for(lambda: of_stores.filter(removed_at__isnull=False).exists(), saying="a local copy is removed")
+    assert not FailingStore.objects.exists()

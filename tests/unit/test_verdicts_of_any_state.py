@@ -80,7 +80,13 @@ states = st.builds(
     seeding=st.booleans(),
     connectors_ready=st.booleans(),
 ).filter(situation_of)
-jobs = st.builds(JobSeen, state=states, is_paused_by_output=st.booleans(), opens_at=moments)
+jobs = st.builds(
+    JobSeen,
+    state=states,
+    is_paused_by_output=st.booleans(),
+    opens_at=moments,
+    archive_hold=st.sampled_from(["", "its stores are away"]),
+)
 clusters = st.builds(
     ClusterSeen,
     managers=st.integers(0, 2),
@@ -165,6 +171,7 @@ TRUE_OF_JOBS = {
     Cause.CONNECTOR: lambda job, _: not job.state.connectors_ready,
     Cause.PAUSED: lambda job, _: job.state.pause != Pause.NO,
     Cause.OUTPUT: lambda job, _: job.state.pause != Pause.NO and job.is_paused_by_output,
+    Cause.ARCHIVE: lambda job, _: job.archive_hold,
     Cause.WINDOW: lambda job, _: job.state.window != Window.INSIDE,
     Cause.GUARD: lambda job, _: job.state.guard == Guard.WAITING,
     Cause.NO_MANAGER: lambda _, cluster: not cluster.managers,

@@ -3,6 +3,7 @@
 from typing import Final, LiteralString
 
 from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups, retire_groups
+from jobs.duties.archives import ARCHIVES_ARE_FULL, hold_jobs_with_archive
 from jobs.duties.chains import CHAINED_STARTS, start_successors
 from jobs.duties.check import check_invariants
 from jobs.duties.cleaning import WITHOUT_TASK_WORKERS, clean_without_task_workers
@@ -56,6 +57,7 @@ MAIN_DUTIES: Final = duties(
     (allocate_groups, 1.0, GROUPS_TO_GIVE),
     (report_missing_tags, 2.0, TAGS_ARE_NEEDED),
     (report_full_disks, 1.0, DISKS_ARE_FULL),
+    (hold_jobs_with_archive, 1.0, ARCHIVES_ARE_FULL),
     (retire_groups, 10.0, "EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s)"),
     (prepare_runs, 1.0, f"EXISTS ({JOBS_TO_PREPARE})"),
     (withdraw_from_stopped_jobs, 1.0, f"EXISTS ({OFFERED_OF_STOPPED_JOBS})"),

@@ -5,15 +5,14 @@ Each (worker, job) has a file of its own. The bytes are durable before the trans
 end of a file. A crash between the two leaves records without rows, which are harmless: the document is read again.
 
 The file is locked while its process lives. A worker ends the files of dead processes on its machine, each after its
-last complete record, and continues none of them.
+last complete record, and continues none of them. A file that is missing is lost, and its documents are read again.
 """
 
 import datetime as dt
 import fcntl
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, LiteralString
@@ -21,9 +20,10 @@ from typing import Any, Final, LiteralString
 import psycopg
 from django.conf import settings
 
-from jobs.archive.files import OpenFile, end_torn_file, name_of
+from jobs.archive.files import OpenFile, end_torn_file, locked, name_of
 from jobs.archive.records import Archived, Format, Original, RawExchange, RecordKind, Stored, digest_of
 from jobs.connectors.output.base import OutputError
+from jobs.queue import archived
 from jobs.queue.flushing.flush import ArchiveRecords
 from jobs.queue.flushing.outcomes import JobFacts, Result
 from jobs.queue.sql.rows import named_rows
@@ -48,7 +48,7 @@ UPDATE jobs_archivefile SET state = 'complete', length = %(length)s, completed_a
  WHERE id = %(id)s AND state = 'open'
 """
 
-# The last archived body of each document, unless its file is lost.
+# The last archived body of each document that is not lost.
 _ORIGINALS: Final[LiteralString] = """
 SELECT wanted.hash, original.digest, original.fetched_at
   FROM unnest(%(hashes)s::uuid[]) AS wanted(hash)
@@ -56,6 +56,7 @@ SELECT wanted.hash, original.digest, original.fetched_at
     SELECT record.digest, record.fetched_at
       FROM jobs_archiverecord AS record JOIN jobs_archivefile AS file ON file.id = record.file_id
      WHERE record.job_id = %(job)s AND record.hash = wanted.hash AND record.kind = 'response' AND file.state <> 'lost'
+       AND NOT record.is_lost
      ORDER BY record.id DESC LIMIT 1
  ) AS original
 """
@@ -164,13 +165,15 @@ class JobArchives(ArchiveRecords):
         for row in left:
             path = self._root / row.path
             try:
-                with _locked(path) as is_mine:
+                with locked(path) as is_mine:
                     if is_mine:
                         length = end_torn_file(path, Format(row.format), confirmed=row.confirmed or 0)
                         connection.execute(_END, {"id": row.id, "length": length, "now": now})
                         logger.info("ended the archive file %s of a dead process at %d bytes", path, length)
             except FileNotFoundError:
-                if row.confirmed is None and now - row.opened_at > _NEVER_CREATED:
+                if row.confirmed is not None:
+                    lose_missing_file(connection, file_id=row.id, root=self._root)
+                elif now - row.opened_at > _NEVER_CREATED:
                     connection.execute("DELETE FROM jobs_archivefile WHERE id = %s AND state = 'open'", (row.id,))
             except OSError as error:
                 logger.warning("cannot end the archive file %s: %s", path, error)
@@ -232,6 +235,25 @@ class JobArchives(ArchiveRecords):
         del self._open[job_id]
 
 
+def lose_missing_file(connection: psycopg.Connection[Any], *, file_id: int, root: Path) -> None:
+    """Mark a file without a copy as lost, and read its documents again. A root that is not mounted proves nothing."""
+    if not root.is_dir():
+        logger.warning("the directory of archives %s is missing: mount its disk, or verify the archive", root)
+        return
+    row = connection.execute(
+        "SELECT clock_timestamp(), path, stores = '{}' FROM jobs_archivefile WHERE id = %s", (file_id,)
+    ).fetchone()
+    if row is None or not row[2]:
+        # A store has it: a verification brings it back.
+        return
+    now, path, _ = row
+    why = f"The file was missing below {root}, and no store had it."
+    archived.lose_file(connection, file_id, why=why, now=now)
+    documents = archived.read_without_body(connection, [file_id])
+    scheduled = archived.read_again(connection, documents, now=now)
+    logger.error("the archive file %s is lost: %d documents are read again", path, len(scheduled))
+
+
 def _originals(
     connection: psycopg.Connection[Any], job: JobFacts, results: Sequence[Result]
 ) -> dict[str, tuple[str, dt.datetime]]:
@@ -272,15 +294,3 @@ def _archived(result: Result, originals: dict[str, tuple[str, dt.datetime]], *, 
 def _date_of(exchange: RawExchange, *, now: dt.datetime) -> dt.datetime:
     """Return the time of a request by the database's clock, in whole seconds."""
     return (now - dt.timedelta(seconds=time.monotonic() - exchange.began)).replace(microsecond=0)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """Lock a file; yield False if its writer lives."""
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True

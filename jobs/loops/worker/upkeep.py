@@ -121,6 +121,13 @@ class Upkeep:
             await state.database.run(_end_archive_files_of(state))
             await asyncio.sleep(_ARCHIVE_POLL)
 
+    async def end_all_archive_files(self) -> None:
+        """End the archive files of this worker, which ends."""
+        state = self._state
+        await state.database.run(
+            lambda connection: state.writer.archives.end_all_files(connection, now=state.clock.now(connection))
+        )
+
     async def notify(self) -> None:
         """Notify outputs of the end of runs."""
         state = self._state

@@ -16,6 +16,7 @@ from jobs.loops.worker.results import Results
 from jobs.loops.worker.serving import Serving
 from jobs.loops.worker.settings import WorkerFailed, WorkerSettings
 from jobs.loops.worker.state import WorkerState
+from jobs.loops.worker.storing import Storing
 from jobs.loops.worker.taking import Taking
 from jobs.loops.worker.upkeep import Upkeep
 from jobs.loops.worker.writing import Writer
@@ -82,6 +83,7 @@ class Worker:
         self._flushing = Flushing(state, self._serving)
         self._taking = Taking(state, serving=self._serving, limits=limits, flushing=self._flushing)
         self._upkeep = Upkeep(state, serving=self._serving, limits=limits)
+        self._storing = Storing(state)
 
     async def run(self, *, force_stop: asyncio.Event) -> None:
         """
@@ -125,6 +127,7 @@ class Worker:
             "index": self._upkeep.index(),
             "clear": self._upkeep.clear(),
             "archive": self._upkeep.end_archive_files(),
+            "store": self._storing.run(),
         }
         if self._state.settings.notifies:
             coroutines["notify"] = self._upkeep.notify()
@@ -180,6 +183,7 @@ class Worker:
             bins=len(state.bins),
             open=state.bins.open_documents,
             disk=self._check_disks(),
+            archive=self._storing.hold,
         )
         crawl.CLAIMED.set(claimed)
         crawl.CAPACITY.set(capacity)
@@ -217,11 +221,10 @@ class Worker:
         await self._flushing.write_everything()
         if self._me.scope != CLUSTER_SCOPE:
             await self._upkeep.index_what_is_left(deadline)
-        await self._database.run(self._end_archive_files)
+        await self._upkeep.end_all_archive_files()
+        if self._me.scope != CLUSTER_SCOPE:
+            await self._storing.store_what_is_left(deadline)
         await self._database.run(self._node.leave)
-
-    def _end_archive_files(self, connection: psycopg.Connection[Any]) -> None:
-        self._state.writer.archives.end_all_files(connection, now=self._state.clock.now(connection))
 
     async def _die(self, error: Exception) -> None:
         """Cancel open requests, and count the refused write if there was one."""

@@ -33,6 +33,8 @@ def judge_item(item: QueueItem, host: HostStatus, *, now: dt.datetime) -> Verdic
         reason=job.reason,
         change=read_changes([job.pk]).get(job.pk),
         latest=read_latest_requests(now=now).of(job.pk),
+        archive_hold=job.archive_hold,
+        archive_held_since=job.archive_held_since,
     )
     known = narrow({host.id: host.known}, lane_id=item.lane_id)[host.id]
     return judge_document(seen, of_job, read_cluster(job.node_scope, now=now), known, now=now)

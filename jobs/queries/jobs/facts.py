@@ -68,6 +68,8 @@ def job_seen(
     reason: str,
     change: Change | None,
     latest: Requests,
+    archive_hold: str = "",
+    archive_held_since: dt.datetime | None = None,
     opens_at: dt.datetime | None = None,
 ) -> JobSeen:
     """Return the facts of one job as the input of a verdict."""
@@ -77,6 +79,8 @@ def job_seen(
         by=change.made_by if change else "",
         reason=reason,
         opens_at=opens_at,
+        archive_hold=archive_hold,
+        archive_held_since=archive_held_since,
         is_paused_by_output=state.pause != Pause.NO
         and change is not None
         and (change.kind, change.made_by) == ("pause", _WORKER),

@@ -33,6 +33,7 @@ _SHOWN_AFTER_THE_END: Final = dt.timedelta(seconds=STEP * STEPS)
 _COLUMNS: Final = (
     *("id", "name", "node_scope", "phase", "pause", "window", "stop_request", "resuming", "seeding", "minimal"),
     *("connectors_ready", "guard", "run_no", "started_at", "ended_at", "run_end", "reason"),
+    *("archive_hold", "archive_held_since"),
 )
 
 
@@ -74,6 +75,8 @@ class JobLine:
     latest: Requests
     history: Sequence[float | None]
     failed_seeds: str
+    archive_hold: str = ""
+    archive_held_since: dt.datetime | None = None
 
     @property
     def allowed(self) -> Sequence[Transition]:
@@ -155,7 +158,12 @@ def _count(jobs: Sequence[Job], *, now: dt.datetime) -> list[JobLine]:
         is_recent = runs or (job.ended_at is not None and now - job.ended_at < _SHOWN_AFTER_THE_END)
         history = smoothed(METER.history(job.pk)) if is_recent else []
         seen = job_seen(
-            job.state, reason=job.reason, change=changes.get(job.pk), latest=latest.of(job.pk) if latest else Requests()
+            job.state,
+            reason=job.reason,
+            change=changes.get(job.pk),
+            latest=latest.of(job.pk) if latest else Requests(),
+            archive_hold=job.archive_hold,
+            archive_held_since=job.archive_held_since,
         )
         lines.append(
             JobLine(
@@ -173,6 +181,8 @@ def _count(jobs: Sequence[Job], *, now: dt.datetime) -> list[JobLine]:
                 counts=of_run,
                 rate=present(history) if runs else None,
                 history=history,
+                archive_hold=job.archive_hold,
+                archive_held_since=job.archive_held_since,
                 hold=hold_of(seen, clusters[job.node_scope]) if runs else None,
                 latest=seen.latest,
                 failed_seeds=failed_seeds.get(job.pk, ""),

@@ -224,6 +224,8 @@ def _judge(job: JobLine, hosts: Sequence[HostLine], *, now: dt.datetime) -> Verd
         reason=job.reason,
         change=changes.get(job.id),
         latest=job.latest,
+        archive_hold=job.archive_hold,
+        archive_held_since=job.archive_held_since,
         opens_at=_opens_at(job, now=now),
     )
     cluster = read_cluster(job.node_scope, now=now)

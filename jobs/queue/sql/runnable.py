@@ -2,8 +2,9 @@
 
 from typing import Final, LiteralString
 
-# The job is not held; `lifecycle.job.JobState.may_be_stuffed` has the same condition for an active one.
+# The job is not held; `lifecycle.job.JobState.may_be_stuffed` has the same condition for an active one. A job also
+# waits while its archive takes no more (`duties/archives.py`).
 RUNNABLE: Final[LiteralString] = (
     "(job.pause = 'no' AND job.\"window\" = 'inside' AND NOT job.resuming AND job.connectors_ready"
-    " AND job.stop_request = 'none')"
+    " AND job.stop_request = 'none' AND job.archive_hold = '')"
 )

@@ -1,0 +1,71 @@
+"""The copies of a complete archive file in stores: each is put once, and confirmed by its size and its SHA-256."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jobs.archive.files import locked, sha256_of
+from nodes.stores.port import KeyTaken, Store, StoreError, WrongContent
+
+
+@dataclass(slots=True)
+class Attempt:
+    """
+    The result of one attempt to store a file.
+
+    `confirmed` are the addresses of stores that have the file, `failures` the errors of the others. `problem` says what
+    is wrong with the local file; it was not stored then.
+    """
+
+    sha256: str = ""
+    confirmed: list[str] = field(default_factory=list)
+    failures: dict[str, StoreError] = field(default_factory=dict)
+    problem: str = ""
+    # Another process stores the file now.
+    is_taken: bool = False
+
+
+def store_file(path: Path, *, key: str, length: int, sha256: str, stores: Mapping[str, Store]) -> Attempt:
+    """
+    Put a file into these stores, by their addresses, and confirm each copy. `sha256` is "" before the first attempt.
+
+    Raises:
+        OSError: the file is missing, or cannot be read.
+    """
+    attempt = Attempt(sha256=sha256)
+    with locked(path) as is_mine:
+        if not is_mine:
+            attempt.is_taken = True
+            return attempt
+        size = path.stat().st_size
+        if size != length:
+            attempt.problem = f"The file has {size:,} bytes, and it was completed with {length:,}."
+            return attempt
+        attempt.sha256 = sha256 or sha256_of(path)
+        for address, store in stores.items():
+            try:
+                put_copy(store, key, path, sha256=attempt.sha256, length=length)
+            except WrongContent:
+                attempt.problem = "The file changed after it was completed, or its disk damaged it."
+                return attempt
+            except StoreError as error:
+                attempt.failures[address] = error
+            else:
+                attempt.confirmed.append(address)
+    return attempt
+
+
+def put_copy(store: Store, key: str, path: Path, *, sha256: str, length: int) -> None:
+    """
+    Put a file into a store, unless it has the key, and confirm the stored content.
+
+    Raises:
+        StoreError: the store refuses, does not answer, or has other content under the key.
+    """
+    # An earlier attempt may have lost the answer, so the key may be there already.
+    with suppress(KeyTaken):
+        store.put(key, path, sha256=sha256, only_if_absent=True)
+    found = store.head(key)
+    if found != (length, sha256):
+        raise StoreError(f"{store.address} has other content under {key}. Verify the archive with repair")

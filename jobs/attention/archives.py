@@ -1,0 +1,52 @@
+"""Stores of archives that fail, and jobs that wait for them."""
+
+import datetime as dt
+from typing import Final
+
+from django.db.models import Exists, OuterRef
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from jobs.attention.lines import SHOWN, AttentionLine, Severity
+from jobs.models import FailingStore
+from jobs.queries.jobs.lines import read_first_jobs
+from jobs.verdicts.causes import Cause
+from nodes.lifecycle import NodeStatus
+from nodes.models import Node
+
+_KIND: Final = "archive_store_fails"
+
+
+def failing_stores(_now: dt.datetime) -> list[AttentionLine]:
+    """Return a line for each store that fails for the workers of a machine."""
+    # A machine without workers tries no more.
+    workers = Node.objects.filter(host=OuterRef("host"), kind="worker", status=NodeStatus.RUNNING)
+    return [
+        AttentionLine(
+            kind=_KIND,
+            key=f"{failing.store} {failing.host}",
+            subject=failing.store,
+            sentence=_("The archive files of %(host)s cannot be stored: %(why)s.")
+            % {"host": failing.host, "why": failing.problem.rstrip(".")},
+            since=failing.failing_since,
+            link=reverse("nodes"),
+            severity=Severity.WARNING,
+        )
+        for failing in FailingStore.objects.filter(Exists(workers))[:SHOWN]
+    ]
+
+
+def jobs_that_wait_for_stores(now: dt.datetime) -> list[AttentionLine]:
+    """Return a line for each job that waits until the stores confirm files of its archive."""
+    return [
+        AttentionLine(
+            kind="archive_is_full",
+            key=str(job.id),
+            subject=job.name,
+            sentence=_("The job waits for the stores of its archive: %(why)s.") % {"why": job.archive_hold.rstrip(".")},
+            since=job.archive_held_since,
+            link=reverse("job", args=[job.id]),
+        )
+        for job in read_first_jobs(now=now)
+        if job.hold is not None and job.hold.cause == Cause.ARCHIVE
+    ][:SHOWN]
