@@ -22,6 +22,10 @@ class ArchiveFileSerializer(serializers.ModelSerializer[ArchiveFile]):
 
     job = serializers.IntegerField(source="job_id")
     node = serializers.UUIDField(source="node_id", help_text="Worker that wrote the file.")
+    stores = serializers.DictField(
+        child=serializers.DateTimeField(), help_text="Time at which each store confirmed the file, by its address."
+    )
+    problem = serializers.CharField(help_text="Last error of the stores, or the reason of the loss; empty: none.")
 
     class Meta:
         model = ArchiveFile
@@ -37,6 +41,9 @@ class ArchiveFileSerializer(serializers.ModelSerializer[ArchiveFile]):
             "sha256",
             "opened_at",
             "completed_at",
+            "removed_at",
+            "stores",
+            "problem",
         )
         read_only_fields = fields
 

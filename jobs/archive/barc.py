@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
+from jobs.archive.copies import Copy
 from jobs.archive.packing import gzip_member
 from jobs.archive.records import (
     Archived,
@@ -219,7 +220,7 @@ def to_archived(record: BarcRecord) -> Archived:
     )
 
 
-def read_all(path: Path) -> Iterator[Archived]:
+def read_all(path: Copy) -> Iterator[Archived]:
     """
     Yield the exchanges of a file in its order, without replaced records.
 
@@ -235,7 +236,7 @@ def read_all(path: Path) -> Iterator[Archived]:
             raise BadArchive(f"{path}: {error}") from error
 
 
-def read_at(path: Path, offset: int) -> Archived:
+def read_at(path: Copy, offset: int) -> Archived:
     """
     Return the exchange at an offset.
 

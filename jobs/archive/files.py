@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import IO, Final, NamedTuple
 
 from jobs.archive import barc, warc
+from jobs.archive.copies import Copy
 from jobs.archive.records import Archived, BadArchive, Format
 
 _ENDINGS: Final = {Format.WARC: ".warc.gz", Format.BARC: ".barc"}
@@ -116,7 +117,7 @@ def name_of(format: Format, stem: str) -> str:  # noqa: A002 (the field's name)
     return f"{stem}{_ENDINGS[format]}"
 
 
-def format_of(path: Path) -> Format:
+def format_of(path: Copy) -> Format:
     """
     Return the format of a file, by its first bytes.
 
@@ -132,29 +133,29 @@ def format_of(path: Path) -> Format:
     raise BadArchive(f"{path} is neither a WARC nor a BARC file")
 
 
-def read_all(path: Path) -> Iterator[Archived]:
+def read_all(path: Copy) -> Iterator[Archived]:
     """
     Yield the exchanges of a file of any format.
 
     Raises:
         BadArchive, OSError
     """
-    read: Callable[[Path], Iterator[Archived]] = _MODULES[format_of(path)].read_all
+    read: Callable[[Copy], Iterator[Archived]] = _MODULES[format_of(path)].read_all
     return read(path)
 
 
-def read_at(path: Path, offset: int) -> Archived:
+def read_at(path: Copy, offset: int) -> Archived:
     """
     Return the exchange at an offset of a file of any format.
 
     Raises:
         BadArchive, OSError
     """
-    read: Callable[[Path, int], Archived] = _MODULES[format_of(path)].read_at
+    read: Callable[[Copy, int], Archived] = _MODULES[format_of(path)].read_at
     return read(path, offset)
 
 
-def copy(source: Path, target: Path, format: Format, *, software: str, date: datetime) -> int:  # noqa: A002 (the field)
+def copy(source: Copy, target: Path, format: Format, *, software: str, date: datetime) -> int:  # noqa: A002 (the field)
     """
     Copy the exchanges of a file to a new file of a format. Return their number.
 

@@ -19,6 +19,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.bufferedreaders import ChunkedDataException, ChunkedDataReader
 from warcio.exceptions import ArchiveLoadFailed
 
+from jobs.archive.copies import Copy
 from jobs.archive.packing import gzip_member
 from jobs.archive.records import (
     Archived,
@@ -95,7 +96,7 @@ def encode(given: Archived) -> list[bytes]:
     return records
 
 
-def read_all(path: Path) -> Iterator[Archived]:
+def read_all(path: Copy) -> Iterator[Archived]:
     """
     Yield the archived answers of a file in its order, each with its request if that stands beside it.
 
@@ -126,7 +127,7 @@ def read_all(path: Path) -> Iterator[Archived]:
             yield waiting
 
 
-def read_at(path: Path, offset: int) -> Archived:
+def read_at(path: Copy, offset: int) -> Archived:
     """
     Return the archived answer at an offset, with its request if that follows it.
 
@@ -173,7 +174,7 @@ def whole_length(path: Path, *, after: int = 0) -> int:
     return end
 
 
-def _records(file: IO[bytes], path: Path) -> Iterator[tuple[Any, int, int, bytes]]:
+def _records(file: IO[bytes], path: Copy) -> Iterator[tuple[Any, int, int, bytes]]:
     """Yield each record with its offset, its length, and its whole block."""
     start = file.tell()
     records = ArchiveIterator(file, no_record_parse=True)

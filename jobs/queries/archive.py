@@ -1,18 +1,22 @@
 """The archive of a job: its files with their sizes, the records of a document, and one record with its body."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from django.db.models import Count, QuerySet, Sum
 
 from jobs.archive import files
+from jobs.archive.copies import Copy, copies_of
 from jobs.archive.records import Archived, BadArchive, parse_head
 from jobs.connectors.repository.web import decoding
-from jobs.models import ArchiveFile, ArchiveRecord
+from jobs.models import ArchiveFile, ArchiveRecord, FileState
 from nodes.errors import Refused, Unknown
+from nodes.stores.port import StoreError
+
+_T = TypeVar("_T")
 
 # Files and records that a page shows, the newest first.
 MOST_SHOWN: Final = 100
@@ -61,20 +65,12 @@ def read_record(record_id: int) -> ReadRecord:
 
     Raises:
         Unknown: there is no such record.
-        Refused: its file is not on this machine, or is damaged.
+        Refused: no copy of its file can be read here, or the record is damaged.
     """
     row = ArchiveRecord.objects.select_related("file").filter(pk=record_id).first()
     if row is None:
         raise Unknown("archive record", record_id)
-    path = Path(row.file.root) / row.file.path
-    try:
-        content = files.read_at(path, row.offset)
-    except OSError as error:
-        raise Refused(
-            f"The file {path} of machine {row.file.host} cannot be read here. Open the pages on that machine."
-        ) from error
-    except BadArchive as error:
-        raise Refused(f"The record is damaged: {error}") from error
+    content = read_copy(row.file, lambda copy: files.read_at(copy, row.offset))
     text, is_cut = _text_of(content)
     return ReadRecord(
         row=row,
@@ -84,6 +80,36 @@ def read_record(record_id: int) -> ReadRecord:
         text=text,
         is_cut=is_cut,
     )
+
+
+def read_copy(file: ArchiveFile, read: Callable[[Copy], _T]) -> _T:
+    """
+    Return the result of `read` for the first copy of a file that can be read: on this machine, then in its stores.
+
+    Raises:
+        Refused: no copy can be read here, or each is damaged.
+    """
+    problems = []
+    for copy in copies_of(root=file.root, path=file.path, size=file.length, stores=sorted(file.stores)):
+        try:
+            return read(copy)
+        except BadArchive as error:
+            problems.append(f"The record is damaged: {error}.")
+        except (OSError, StoreError) as error:
+            problems.append(f"{copy} cannot be read: {error}.")
+    if file.state == FileState.LOST:
+        raise Refused(f"The file {file.path} is lost. {file.problem}")
+    if not problems:
+        raise Refused(
+            f"The file {Path(file.root) / file.path} of machine {file.host} cannot be read here, and no store has it. "
+            "Open the pages on that machine."
+        )
+    raise Refused(" ".join(problems))
+
+
+def file_of_path(path: str) -> ArchiveFile | None:
+    """Return the file with this path below its root, such as `job-3/3-20260301T120000Z-1f2e3d4c-0001.warc.gz`."""
+    return ArchiveFile.objects.filter(path=path).order_by("-id").first()
 
 
 def _text_of(content: Archived) -> tuple[str, bool]:

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from jobs.models import ArchiveRecord, Job, QueueItem
+from jobs.models import ArchiveRecord, FileState, Job, QueueItem
 from jobs.queries.archive import MOST_SHOWN, read_archive, read_record, records_of
 from jobs.ui.pages import page
 from nodes.database.clock import read_clock
@@ -32,6 +32,9 @@ def job_archive(request: HttpRequest, job_id: int) -> HttpResponse:
             "size": formats.size(file.length) if file.completed_at else formats.UNKNOWN,
             "opened": formats.moment(file.opened_at, now=now),
             "completed": formats.moment(file.completed_at, now=now),
+            "stores": ", ".join(sorted(file.stores)) or formats.UNKNOWN,
+            "is_local": file.removed_at is None and file.state != FileState.LOST,
+            "problem": file.problem,
         }
         for file in archive.files
     ]

@@ -10,7 +10,9 @@ from crawlctl.access.roles import ADMINISTRATOR
 from jobs.archive import files
 from jobs.archive.records import Archived, Format, RecordKind, digest_of
 from jobs.models import ArchiveFile, ArchiveRecord
+from nodes.stores.opening import open_store
 from tests.support.api import NOON, client_of, make_documents, make_job
+from tests.support.s3 import create_bucket, s3_server
 
 pytestmark = pytest.mark.django_db
 
@@ -88,6 +90,61 @@ def test_a_record_whose_file_is_elsewhere_is_refused_with_its_machine(administra
     assert "of machine here" in refused.json()["detail"]
     assert administrator.get(reverse("archive-record", args=[record.pk])).status_code == 409
     assert administrator.get("/api/v1/archive-records/987654321/").status_code == 404
+
+
+@pytest.fixture(params=["directory", "bucket"])
+def in_a_store(request, record, tmp_path, monkeypatch):
+    """Move the file of the record to a store, which is the only place that has it."""
+    if request.param == "bucket":
+        environment = request.getfixturevalue("server")
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        create_bucket("doors")
+        address = "s3://doors"
+    else:
+        (tmp_path / "store").mkdir()
+        address = f"dir:{tmp_path / 'store'}"
+    path = tmp_path / "x.warc.gz"
+    size = path.stat().st_size
+    open_store(address).put("x.warc.gz", path, sha256=files.sha256_of(path))
+    path.unlink()
+    ArchiveFile.objects.update(stores={address: NOON.isoformat()}, length=size, state="stored", removed_at=NOON)
+    return address
+
+
+@pytest.fixture
+def server(tmp_path):
+    with s3_server(tmp_path) as environment:
+        yield environment
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_file_without_a_local_copy_is_read_from_its_store(administrator, record, in_a_store, tmp_path, capsys):
+    read = administrator.get(f"/api/v1/archive-records/{record.pk}/").json()
+    assert read["text"] == BODY.decode()
+    assert administrator.get(f"/api/v1/archive-records/{record.pk}/body/").content == BODY
+    assert administrator.get(reverse("archive-record", args=[record.pk])).status_code == 200
+    (listed,) = administrator.get("/api/v1/archive-files/").json()["results"]
+    assert (list(listed["stores"]), listed["problem"]) == ([in_a_store], "")
+    assert in_a_store in administrator.get(reverse("job-archive", args=[record.job_id])).content.decode()
+
+    call_command("archive", "show", "x.warc.gz")
+    assert " response     200        43 http://" in capsys.readouterr().out
+    call_command("archive", "show", "x.warc.gz", "--offset", str(record.offset))
+    assert "<script>alert(1)</script>" in capsys.readouterr().out
+    call_command("archive", "copy", "x.warc.gz", str(tmp_path / "y.barc"), "--to", "barc")
+    assert [one.body for one in files.read_all(tmp_path / "y.barc")] == [BODY]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_store_that_does_not_answer_is_refused_with_its_name(administrator, record, tmp_path):
+    (tmp_path / "x.warc.gz").unlink()
+    ArchiveFile.objects.update(stores={f"dir:{tmp_path / 'absent'}": NOON.isoformat()}, length=9)
+    refused = administrator.get(f"/api/v1/archive-records/{record.pk}/")
+    assert refused.status_code == 409
+    assert "absent: the directory does not exist" in refused.json()["detail"]
+    with pytest.raises(CommandError, match="absent: the directory does not exist"):
+        call_command("archive", "show", "x.warc.gz")
 
 
 def test_the_command_shows_and_copies_a_file(record, tmp_path, capsys):

@@ -3,19 +3,23 @@
 import argparse
 import datetime as dt
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.archive import files
+from jobs.archive.copies import Copy
 from jobs.archive.records import Archived, BadArchive, Format
 from jobs.models import ArchiveRecord
-from jobs.queries.archive import read_record
+from jobs.queries.archive import file_of_path, read_copy, read_record
 from jobs.queries.documents.lists import hashes_of
 from nodes.errors import Refused
 from nodes.management.database import check_database
+from nodes.stores.port import StoreError
+
+_T = TypeVar("_T")
 
 
 class Command(BaseCommand):
@@ -26,12 +30,12 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         doing = parser.add_subparsers(dest="verb", required=True)
         show = doing.add_parser("show", help="list the answers in a file, or print one of them")
-        show.add_argument("file", type=Path, help="WARC or BARC file")
+        show.add_argument("file", type=Path, help="WARC or BARC file, or the path of an archive file in a store")
         show.add_argument("--offset", type=int, metavar="N", help="print the answer at this offset")
         extract = doing.add_parser("extract", help="write the newest archived body of a document to standard output")
         extract.add_argument("address", help="address of the document")
         copy = doing.add_parser("copy", help="copy a file to a new file of a format")
-        copy.add_argument("source", type=Path, help="WARC or BARC file")
+        copy.add_argument("source", type=Path, help="WARC or BARC file, or the path of an archive file in a store")
         copy.add_argument("target", type=Path, help="file that does not exist yet")
         copy.add_argument("--to", choices=list(Format), required=True, help="format of the new file")
 
@@ -41,20 +45,22 @@ class Command(BaseCommand):
                 self.stdout.write(line)
         except BadArchive as bad:
             raise CommandError(f"{bad}.", returncode=2) from bad
+        except StoreError as error:
+            raise CommandError(f"{error}.", returncode=1) from error
         except BrokenPipeError:
             raise
         except OSError as error:
             raise CommandError(f"Cannot use {error.filename}: {error.strerror}.", returncode=2) from error
 
-    @staticmethod
-    def _show(given: dict[str, Any]) -> Iterator[str]:
+    @classmethod
+    def _show(cls, given: dict[str, Any]) -> Iterator[str]:
         if given["offset"] is None:
-            for one in files.read_all(given["file"]):
+            for one in cls._read(given["file"], files.read_all):
                 yield _line(one)
             return
         if given["offset"] < 0:
             raise CommandError(f"--offset is {given['offset']}: write a whole number from 0.", returncode=2)
-        one = files.read_at(given["file"], given["offset"])
+        one = cls._read(given["file"], lambda copy: files.read_at(copy, given["offset"]))
         yield _line(one)
         yield one.response_head.decode("utf-8", "replace").replace("\r\n", "\n").rstrip("\n")
         yield ""
@@ -76,12 +82,33 @@ class Command(BaseCommand):
         sys.stdout.buffer.flush()
         yield from ()
 
-    @staticmethod
-    def _copy(given: dict[str, Any]) -> Iterator[str]:
-        count = files.copy(
-            given["source"], given["target"], Format(given["to"]), software="crawlctl", date=dt.datetime.now(dt.UTC)
+    @classmethod
+    def _copy(cls, given: dict[str, Any]) -> Iterator[str]:
+        target, format_ = given["target"], Format(given["to"])
+        count = cls._read(
+            given["source"],
+            lambda copy: files.copy(copy, target, format_, software="crawlctl", date=dt.datetime.now(dt.UTC)),
         )
-        yield f"Copied {count:,} answers to {given['target']}."
+        yield f"Copied {count:,} answers to {target}."
+
+    @staticmethod
+    def _read(path: Path, read: Callable[[Copy], _T]) -> _T:
+        """
+        Read a file of this machine, or the first readable copy of an archive file with this path.
+
+        Raises:
+            CommandError: no copy can be read.
+        """
+        if path.exists() or path.is_absolute():
+            return read(path)
+        check_database()
+        file = file_of_path(str(path))
+        if file is None:
+            raise CommandError(f"{path} is neither a file here nor the path of an archive file.", returncode=2)
+        try:
+            return read_copy(file, read)
+        except Refused as refused:
+            raise CommandError(str(refused), returncode=1) from refused
 
 
 def _line(one: Archived) -> str:
