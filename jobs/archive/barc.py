@@ -27,6 +27,7 @@ from jobs.archive.records import (
     BadArchive,
     Original,
     RecordKind,
+    TooLarge,
     date_text,
     digest_of,
     moment_of,
@@ -82,21 +83,25 @@ def write(file: IO[bytes], record: BarcRecord) -> tuple[int, int]:
 def mark_replaced(file: IO[bytes], offset: int) -> None:
     """Change the type of the record at an offset to R."""
     file.seek(offset)
-    _parse_header(file.read(HEADER_BYTES), offset)
+    parse_header(file.read(HEADER_BYTES), offset)
     file.seek(offset + 15)
     _write_whole(file, b"R")
     file.seek(0, os.SEEK_END)
 
 
-def read(file: IO[bytes], offset: int) -> BarcRecord:
+def read(file: IO[bytes], offset: int, *, most: int = _MOST_RECORD) -> BarcRecord:
     """
     Return the record at an offset.
 
     Raises:
         BadArchive: no complete record begins there.
+        TooLarge: it has more than `most` bytes, with its blocks.
     """
+    most += 3 * _MOST_BLOCK
     file.seek(offset)
-    size, kind, mode, lengths = _parse_header(file.read(HEADER_BYTES), offset)
+    size, kind, mode, lengths = parse_header(file.read(HEADER_BYTES), offset)
+    if size > most:
+        raise TooLarge(f"the record at offset {offset} has more than {most} bytes")
     content = file.read(size)
     if len(content) < size or (size and not content.endswith(b"\r\n")):
         raise BadArchive(f"the record at offset {offset} ends early")
@@ -104,19 +109,26 @@ def read(file: IO[bytes], offset: int) -> BarcRecord:
     if content and mode == "C":
         unpacker = zlib.decompressobj(_GZIP)
         try:
-            content = unpacker.decompress(content, _MOST_RECORD)
+            content = unpacker.decompress(content, most)
         except zlib.error as error:
             raise BadArchive(f"the record at offset {offset} is damaged: {error}") from error
+        if not unpacker.eof and len(content) >= most:
+            raise TooLarge(f"the record at offset {offset} has more than {most} bytes")
         if not unpacker.eof:
-            raise BadArchive(f"the record at offset {offset} is damaged or too large")
+            raise BadArchive(f"the record at offset {offset} is damaged")
     if sum(lengths) > len(content):
         raise BadArchive(f"the record at offset {offset} has longer blocks than content")
     blocks, at = [], 0
     for length in lengths:
-        blocks.append(parse_head(b"\n" + content[at : at + length])[1])
+        blocks.append(lines_of(content[at : at + length]))
         at += length
     meta, request, response = blocks
     return BarcRecord(kind, mode, meta, request, response, content[at:], offset, HEADER_BYTES + size)
+
+
+def lines_of(block: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the lines of a block."""
+    return parse_head(b"\n" + block)[1]
 
 
 def read_records(file: IO[bytes]) -> Iterator[BarcRecord]:
@@ -129,7 +141,7 @@ def read_records(file: IO[bytes]) -> Iterator[BarcRecord]:
     offset, end = 0, file.seek(0, os.SEEK_END)
     while offset + HEADER_BYTES <= end:
         file.seek(offset)
-        size, kind, _, _ = _parse_header(file.read(HEADER_BYTES), offset)
+        size, kind, _, _ = parse_header(file.read(HEADER_BYTES), offset)
         if kind == "R" and size == 0 and offset + HEADER_BYTES < end and not _is_header_at(file, offset + HEADER_BYTES):
             return
         record = read(file, offset)
@@ -144,7 +156,7 @@ def whole_length(path: Path, *, after: int = 0) -> int:
         while offset + HEADER_BYTES <= end:
             file.seek(offset)
             try:
-                size, kind, _, _ = _parse_header(file.read(HEADER_BYTES), offset)
+                size, kind, _, _ = parse_header(file.read(HEADER_BYTES), offset)
             except BadArchive:
                 break
             if (kind == "R" and size == 0) or offset + HEADER_BYTES + size > end:
@@ -255,7 +267,13 @@ def _header(size: int, kind: str, mode: str, lengths: Sequence[int]) -> bytes:
     return f"BARC1 {size:08x} {kind}{mode} {meta:04x} {request:04x} {response:04x}\r\n\r\n".encode()
 
 
-def _parse_header(header: bytes, offset: int) -> tuple[int, str, str, list[int]]:
+def parse_header(header: bytes, offset: int) -> tuple[int, str, str, list[int]]:
+    """
+    Return the length of a record behind its header, its type, its mode, and the lengths of its blocks.
+
+    Raises:
+        BadArchive: this is no header.
+    """
     found = _HEADER.fullmatch(header)
     if found is None:
         raise BadArchive(f"no record begins at offset {offset}")

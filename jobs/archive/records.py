@@ -42,6 +42,10 @@ class BadArchive(ValueError):
     """A file is no archive, or a record of it is damaged. The message says where."""
 
 
+class TooLarge(BadArchive):
+    """A record is larger than its reader accepts."""
+
+
 @dataclass(frozen=True, slots=True)
 class RawExchange:
     """
@@ -158,8 +162,9 @@ def date_text(moment: dt.datetime) -> str:
 
 
 def moment_of(text: str) -> dt.datetime:
-    """Return the moment that a record gives, or the start of 1970 if its text is no date."""
+    """Return the moment that a record gives, or the start of 1970 if its text is no date. Without a zone it is UTC."""
     try:
-        return dt.datetime.fromisoformat(text)
+        moment = dt.datetime.fromisoformat(text)
     except ValueError:
         return dt.datetime.fromtimestamp(0, dt.UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)

@@ -9,7 +9,7 @@ import datetime as dt
 import io
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -196,30 +196,34 @@ def _is_http(record: Any) -> bool:  # noqa: ANN401 (a record of warcio, which ha
 
 
 def _archived(record: Any, block: bytes, offset: int, length: int) -> Archived:  # noqa: ANN401 (warcio has no types)
-    fields = record.rec_headers
+    return answer_of(record.rec_headers.get_header, record.rec_type, block, offset, length)
+
+
+def answer_of(field: Callable[[str], str | None], record_type: str, block: bytes, offset: int, length: int) -> Archived:
+    """Return the answer in a record of the type response or revisit. `field` returns a field of its header by name."""
     head, body = _split(block)
     line, headers = parse_head(head)
     kind, original = RecordKind.RESPONSE, None
-    if record.rec_type == "revisit":
-        is_same = (fields.get_header("WARC-Profile") or "").endswith("identical-payload-digest")
+    if record_type == "revisit":
+        is_same = (field("WARC-Profile") or "").endswith("identical-payload-digest")
         kind, body = (RecordKind.SAME_PAYLOAD if is_same else RecordKind.NOT_MODIFIED), b""
-        url, date = fields.get_header("WARC-Refers-To-Target-URI"), fields.get_header("WARC-Refers-To-Date")
+        url, date = field("WARC-Refers-To-Target-URI"), field("WARC-Refers-To-Date")
         original = Original(url.strip("<>"), moment_of(date)) if url and date else None
     elif any(name.lower() == b"transfer-encoding" and b"chunked" in value.lower() for name, value in headers):
         # Other crawlers keep the chunks.
         body = _without_chunks(body)
     return Archived(
-        url=fields.get_header("WARC-Target-URI").strip("<>"),
-        date=moment_of(fields.get_header("WARC-Date") or ""),
+        url=(field("WARC-Target-URI") or "").strip("<>"),
+        date=moment_of(field("WARC-Date") or ""),
         kind=kind,
         status=status_of(line),
         request_head=b"",
         response_head=head,
         body=body,
-        digest=fields.get_header("WARC-Payload-Digest") or ("" if kind.is_revisit else digest_of(body)),
-        truncated=fields.get_header("WARC-Truncated") or "",
+        digest=field("WARC-Payload-Digest") or ("" if kind.is_revisit else digest_of(body)),
+        truncated=field("WARC-Truncated") or "",
         original=original,
-        address=fields.get_header("WARC-IP-Address") or "",
+        address=field("WARC-IP-Address") or "",
         offset=offset,
         length=length,
     )

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from jobs.connectors.output.jsonl import JsonLinesConfiguration
 from jobs.connectors.output.registry import check_configuration
+from jobs.connectors.repository.archive.kind import ARCHIVE
+from jobs.connectors.repository.archive.specification import ArchiveSpecification
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
 from jobs.connectors.repository.filesystem.specification import FileSpecification
 from jobs.connectors.repository.kind import Asked
@@ -16,19 +18,21 @@ from jobs.connectors.roots import why_not_read, why_not_written
 from jobs.connectors.schema import BadSpecification
 
 # Connectors to which the roots apply.
-CONFINED_REPOSITORY: Final = FILE_SYSTEM.name
+CONFINED_REPOSITORIES: Final = (FILE_SYSTEM.name, ARCHIVE.name)
 CONFINED_OUTPUT: Final = "jsonl"
 
 
 def why_repository_outside(connector: str, configuration: Mapping[str, Any]) -> str:
     """Return why a confined repository may not be read, as a sentence; "" if it may."""
-    if connector != CONFINED_REPOSITORY:
-        return ""
     try:
-        return why_not_read(FileSpecification.read(Asked(configuration)).roots)
+        if connector == FILE_SYSTEM.name:
+            return why_not_read(FileSpecification.read(Asked(configuration)).roots)
+        if connector == ARCHIVE.name:
+            return why_not_read(ArchiveSpecification.read(Asked(configuration)).roots)
     except BadSpecification:
         # The connector reports this when it is opened.
         return ""
+    return ""
 
 
 def why_output_outside(connector: str, configuration: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final, LiteralString
 
 from jobs.connectors.confined import (
     CONFINED_OUTPUT,
-    CONFINED_REPOSITORY,
+    CONFINED_REPOSITORIES,
     why_output_outside,
     why_repository_outside,
 )
@@ -31,9 +31,11 @@ SELECT id FROM jobs_job WHERE node_scope = %(scope)s AND phase = 'inactive' AND 
 """
 # Most connections have no secret and no path, so their configuration is not read.
 _SEALED: Final[LiteralString] = f"position('{MARK}' IN {{}}::text) > 0"
-_CONFINED: Final[LiteralString] = "{0}.is_confined AND {0}.connector = '{1}'"
-_REPOSITORY_CONFINED: Final[LiteralString] = _CONFINED.format("repository", CONFINED_REPOSITORY)
-_OUTPUT_CONFINED: Final[LiteralString] = _CONFINED.format("output", CONFINED_OUTPUT)
+_CONFINED: Final[LiteralString] = "{0}.is_confined AND {0}.connector IN ({1})"
+_REPOSITORY_CONFINED: Final[LiteralString] = _CONFINED.format(
+    "repository", ", ".join(f"'{name}'" for name in CONFINED_REPOSITORIES)
+)
+_OUTPUT_CONFINED: Final[LiteralString] = _CONFINED.format("output", f"'{CONFINED_OUTPUT}'")
 _THEIR_CONNECTORS: Final[LiteralString] = f"""
 SELECT job.id, job.connectors_ready, repository.connector AS repository, array_agg(output.connector) AS outputs,
        repository.name AS connection,

@@ -4,9 +4,11 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from jobs.connectors.repository import registry
+from jobs.connectors.repository.archive.kind import ARCHIVE
+from jobs.connectors.repository.archive.places import read_place
 from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
 from jobs.connectors.repository.filesystem.paths import path_of
@@ -16,6 +18,8 @@ from jobs.models import RepositoryConnection
 from jobs.verbs import connections
 
 _MOST_NAME = 200
+# Kinds of sources on the disks of this machine, with the names of their connections.
+_ON_THIS_MACHINE: Final[Mapping[RepositoryKind, str]] = {FILE_SYSTEM: "files", ARCHIVE: "archives"}
 
 
 class CrawlRefused(Exception):
@@ -34,10 +38,18 @@ def kind_of(urls: Sequence[str], *, named: str | None) -> RepositoryKind:
             return registry.find(named)
         except registry.UnknownConnector as unknown:
             raise CrawlRefused(str(unknown)) from None
-    are_files = {url.strip().lower().startswith("file:") for url in urls}
+    if urls and all(_means(ARCHIVE, url) for url in urls):
+        return ARCHIVE
+    are_files = {url.strip().lower().startswith(("file:", "archive:")) for url in urls}
     if are_files == {True, False}:
-        raise CrawlRefused("Files and web addresses need separate crawls. Crawl them one after the other.")
+        raise CrawlRefused("Files, archives and web addresses need separate crawls. Crawl them one after the other.")
     if are_files == {True}:
+        archives = [url for url in urls if url.strip().lower().startswith("archive:")]
+        if archives:
+            _directory_at(ARCHIVE, archives[0])
+            raise CrawlRefused(
+                "Files, archives and web addresses need separate crawls. Crawl them one after the other."
+            )
         return FILE_SYSTEM
     if not any(_means(WEB, url) for url in urls):
         for kind in registry.installed().values():
@@ -52,16 +64,16 @@ def repository_of(
     """
     Return the connection of this kind with this configuration, which is made where there is none.
 
-    That of files may read just the directories of the addresses.
+    That of files or archives may read just the directories of the addresses.
 
     Raises:
         CrawlRefused: the source cannot be read, or the configuration is refused.
     """
-    if kind is FILE_SYSTEM and not configuration:
-        configuration = {"roots": sorted({_directory_at(url) for url in urls})}
-        if problem := FILE_SYSTEM.status(configuration):
+    if kind in _ON_THIS_MACHINE and not configuration:
+        configuration = {"roots": sorted({_directory_at(kind, url) for url in urls})}
+        if problem := kind.status(configuration):
             raise CrawlRefused(problem)
-        name = f"files in {', '.join(configuration['roots'])}"
+        name = f"{_ON_THIS_MACHINE[kind]} in {', '.join(configuration['roots'])}"
     else:
         # Another configuration is another connection. Its name shows none of it, since it may hold a password.
         digest = hash_of(json.dumps(configuration, sort_keys=True))[:8] if configuration else ""
@@ -114,10 +126,12 @@ def _means(kind: RepositoryKind, url: str) -> bool:
     return True
 
 
-def _directory_at(url: str) -> str:
-    """The directory that an address of files means; that of a single file is the one that it is in."""
+def _directory_at(kind: RepositoryKind, url: str) -> str:
+    """
+    Return the directory that an address of files or archives means; for a single file the one that it is in.
+    """
     try:
-        path = path_of(FILE_SYSTEM.canonical(url))
+        path = read_place(url).path if kind is ARCHIVE else path_of(FILE_SYSTEM.canonical(url))
     except BadIdentifier as error:
         raise CrawlRefused(str(error)) from None
     directory = path.rpartition(b"/")[0] or b"/" if Path(os.fsdecode(path)).is_file() else path

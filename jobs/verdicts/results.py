@@ -23,7 +23,7 @@ class ResultClass(enum.StrEnum):
 _OF_CODES: Final = {
     **dict.fromkeys(("OK", "finished"), ResultClass.OK),
     **dict.fromkeys(("OK_UNCHANGED", "UNCHANGED", "304"), ResultClass.UNCHANGED),
-    **dict.fromkeys(("REDIRECT", "FEED", "DIRECTORY"), ResultClass.REDIRECT),
+    **dict.fromkeys(("REDIRECT", "FEED", "DIRECTORY", "ARCHIVE"), ResultClass.REDIRECT),
     **dict.fromkeys(
         (
             "ROBOTS",
@@ -42,6 +42,8 @@ _OF_CODES: Final = {
             "TOO_MANY_REDIRECTS",
             "BAD_REDIRECT",
             "NOT_A_FEED",
+            "NOT_ARCHIVE",
+            "NOT_BY_RECORD",
         ),
         ResultClass.EXCLUDED,
     ),
@@ -51,6 +53,7 @@ _OF_CODES: Final = {
         (
             *("DNS", "REFUSED", "RESET", "TLS", "PROTOCOL", "INCOMPLETE", "TOO_SLOW", "DEADLINE", "LOGIN", "FAILED"),
             *("ADDRESS_FORBIDDEN", "ROBOTS_UNREACHABLE", "BROKEN_FEED", "NO_ROOT", "FORBIDDEN", "CHANGING", "IO_ERROR"),
+            *("ARCHIVE_DAMAGED", "TRUNCATED", "NO_ORIGINAL", "BAD_RECORD"),
             *("NO_CONNECTOR", "WORKER_LOST", "error"),
         ),
         ResultClass.FAILED,

@@ -37,7 +37,7 @@ _CODES: Final[Mapping[str, str | Promise]] = {
     "FEED": gettext_lazy("The document is a feed. Each of its entries is a separate document."),
     "NOT_A_FEED": gettext_lazy("The answer is not a feed that crawlctl can read."),
     "BROKEN_FEED": gettext_lazy("The feed is truncated, so its last entries are unknown."),
-    "UNCHANGED": gettext_lazy("The file is unchanged since it was last read."),
+    "UNCHANGED": gettext_lazy("The file, or the record in the archive, is unchanged since it was last read."),
     "DIRECTORY": gettext_lazy("The document is a directory. Each of its files is a separate document."),
     "EXCLUDED": gettext_lazy("The job's rules exclude the document."),
     "OUT_OF_ROOT": gettext_lazy("The file is outside the directories of its connection."),
@@ -48,6 +48,17 @@ _CODES: Final[Mapping[str, str | Promise]] = {
     "CHANGING": gettext_lazy("The file changed while the worker read it."),
     "IO_ERROR": gettext_lazy("The disk failed to read the file."),
     "NO_ROOT": gettext_lazy("The directory of its connection does not exist."),
+    "ARCHIVE": gettext_lazy("The document is a part of an archive. Each of its pages is a separate document."),
+    "ARCHIVE_DAMAGED": gettext_lazy(
+        "The document is a part of an archive with damaged records. They were skipped, and the history has their number."
+    ),
+    "NOT_ARCHIVE": gettext_lazy("The file is neither a WARC nor a BARC file."),
+    "NOT_BY_RECORD": gettext_lazy(
+        "The file is compressed as a whole, so its records cannot be read. Compress each record, for example with warcio recompress."
+    ),
+    "TRUNCATED": gettext_lazy("The archive has only the beginning of the body."),
+    "NO_ORIGINAL": gettext_lazy("The archive lacks the body to which the record refers."),
+    "BAD_RECORD": gettext_lazy("The record in the archive is damaged."),
     "NO_CONNECTOR": gettext_lazy("The connector is not installed on the worker."),
     "WORKER_LOST": gettext_lazy("Three workers in a row failed while they processed only this document."),
 }

@@ -94,6 +94,7 @@ def test_options_of_the_web_and_places_that_cannot_be_are_refused(machine, tree)
         "scope": crawl(machine, url(tree), "--scope", "host"),
         "delay": crawl(machine, url(tree), "--delay", "1", "--max-depth", "2"),
         "mixed": crawl(machine, url(tree), "http://127.0.0.1:9/"),
+        "both": crawl(machine, url(tree), f"archive://{tree}"),
         "nowhere": crawl(machine, url(tree / "nowhere")),
         "remote": crawl(machine, "file://server/share"),
         "dots": crawl(machine, f"file://{tree}/../x"),
@@ -105,6 +106,7 @@ def test_options_of_the_web_and_places_that_cannot_be_are_refused(machine, tree)
     assert "--scope: only for web sources" in said["scope"]
     assert "--max-depth, --delay" in said["delay"]
     assert "separate crawls" in said["mixed"]
+    assert "separate crawls" in said["both"]
     assert "No such file" in said["nowhere"]
     assert "another machine" in said["remote"]
     assert "has .." in said["dots"]

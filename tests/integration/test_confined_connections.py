@@ -48,9 +48,9 @@ def store_output(path):
     return connections.create(OutputConnection, name="lines", connector="jsonl", configuration={"path": str(path)})
 
 
-def store_files(directory):
+def store_files(directory, *, connector="filesystem"):
     facts = {"roots": [str(directory)]}
-    return connections.create(RepositoryConnection, name="files", connector="filesystem", configuration=facts)
+    return connections.create(RepositoryConnection, name="files", connector=connector, configuration=facts)
 
 
 def outside(root, how):
@@ -174,9 +174,10 @@ def test_a_job_whose_output_lies_outside_waits_with_a_reason(main, job, settings
     assert "CRAWLCTL_OUTPUT_ROOT" in line.sentence
 
 
-def test_a_job_whose_directories_lie_outside_waits_with_a_reason(main, root, settings, tmp_path):
+@pytest.mark.parametrize("connector", ["filesystem", "archive"])
+def test_a_job_whose_directories_lie_outside_waits_with_a_reason(main, root, settings, tmp_path, connector):
     job = make_running_job(main.node, policy=make_policy()).job
-    Job.objects.filter(pk=job.pk).update(repository=store_files(root))
+    Job.objects.filter(pk=job.pk).update(repository=store_files(root, connector=connector))
     assert looked_at(main, job).connectors_ready
 
     allow(settings, tmp_path / "another")

@@ -49,9 +49,11 @@ def job_form(connection, **facts):
 
 def test_a_connection_has_a_field_for_all_that_its_connector_wants_to_know(administrator):
     of_files = administrator.get(CONNECTIONS, {"connector": "filesystem"})
+    of_archives = administrator.get(CONNECTIONS, {"connector": "archive"})
     of_the_web = administrator.get(CONNECTIONS)
 
     assert {"configuration_roots", "configuration_hidden", "configuration_max_bytes"} <= shown(of_files)
+    assert {"configuration_roots", "configuration_earliest", "configuration_statuses"} <= shown(of_archives)
     assert "configuration_roots" not in shown(of_the_web)
     assert "configuration_user_agent" in shown(of_the_web)
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from django.conf import settings
 
 from jobs.connectors.plugins import added
+from jobs.connectors.repository.archive.kind import ARCHIVE
 from jobs.connectors.repository.feed.kind import FEED
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
 from jobs.connectors.repository.kind import Asked, BadIdentifier, Checked, RepositoryKind
@@ -20,7 +21,7 @@ from jobs.connectors.repository.web.kind import WEB
 from jobs.models import RepositoryConnection
 from nodes.errors import Invalid
 
-_BUILT_IN: Final[tuple[RepositoryKind, ...]] = (WEB, FILE_SYSTEM, FEED)
+_BUILT_IN: Final[tuple[RepositoryKind, ...]] = (WEB, FILE_SYSTEM, FEED, ARCHIVE)
 _GROUP: Final = "crawlctl.repository_connectors"
 
 

@@ -36,7 +36,7 @@ _SCOPES = ("host", "domain", "prefix", "any")
 
 
 class Command(BaseCommand):
-    help = "Crawl web sites or directories (file:///path) until all documents in scope are read."
+    help = "Crawl web sites, directories (file:///path) or archives (archive:///path) until all documents in scope are read."
     # Standard output is the summary's: checks and warnings go to stderr.
     requires_system_checks: list[str] = []
 

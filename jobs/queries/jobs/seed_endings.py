@@ -28,6 +28,8 @@ _UNREAD: Final = frozenset(
         "OUT_OF_ROOT",
         "SYMLINK",
         "SPECIAL_FILE",
+        "NOT_ARCHIVE",
+        "NOT_BY_RECORD",
     }
 )
 

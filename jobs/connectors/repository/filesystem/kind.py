@@ -48,7 +48,7 @@ class FileSystemKind:
 
     def status(self, configuration: Mapping[str, Any]) -> str:
         for root in FileSpecification.read(Asked(configuration)).roots:
-            if problem := _problem_of(root):
+            if problem := problem_of_root(root):
                 return problem
         return ""
 
@@ -61,7 +61,7 @@ class FileSystemKind:
             root = tree.root_of(path)
             assert root is not None
             # An empty mount point must not be taken for an empty disk.
-            if problem := _problem_of(root):
+            if problem := problem_of_root(root):
                 limit = RetryLimit(seconds=_LONGEST_SEEDING, aborts_job=True)
                 raise SeedingFailed(problem, retry_after=_RETRY_SEEDING, limit=limit)
             seeding.add(paths.identifier_of(path), bin=bin_of(path, root))
@@ -71,7 +71,7 @@ class FileSystemKind:
         return FileRuntime()
 
 
-def _problem_of(root: bytes) -> str:
+def problem_of_root(root: bytes) -> str:
     """Return the problem of reading a root, as a sentence; "" if there is none."""
     try:
         with os.scandir(root):

@@ -97,6 +97,32 @@ class Tree:
         except OSError as error:
             raise TreeError(_code_of(error), os.strerror(error.errno or 0)) from error
 
+    def open_file(self, path: bytes) -> int | None:
+        """
+        Return a descriptor of the regular file at a normal path, which the caller closes; None for a directory.
+
+        Raises:
+            TreeError: as `look` does.
+        """
+        root = self.root_of(path)
+        if root is None:
+            raise TreeError("OUT_OF_ROOT", "it lies below no root of the connection")
+        try:
+            if path == root:
+                with _opened_root(root):
+                    return None
+            with _directory_above(path, root) as (above, name):
+                mode = os.stat(name, dir_fd=above, follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode):
+                    return None
+                if stat.S_ISLNK(mode):
+                    raise TreeError("SYMLINK", "a symbolic link")
+                if not stat.S_ISREG(mode):
+                    raise TreeError("SPECIAL_FILE", "a pipe, a socket or a device")
+                return os.open(name, _OPEN, dir_fd=above)
+        except OSError as error:
+            raise TreeError(_code_of(error), os.strerror(error.errno or 0)) from error
+
     def root_of(self, path: bytes) -> bytes | None:
         """Return the innermost root above a normal path, or None."""
         return next((root for root in self._roots if is_within(path, root)), None)

@@ -1,0 +1,70 @@
+"""
+Places of archives as identifiers of documents, and back.
+
+    archive:///srv/data                      a folder: all archive files below it
+    archive:///srv/data/*.warc.gz            a pattern: * stops at a slash, ** does not
+    archive:///srv/data/a.warc.gz            a file, and its first part
+    archive:///srv/data/a.warc.gz#4194304    the part of a file that begins at this offset
+
+Paths are escaped as those of files. A file whose name has an asterisk has it escaped, so it is no pattern.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, unquote, unquote_to_bytes
+
+from jobs.connectors.repository.filesystem.paths import normal_path
+from jobs.connectors.repository.kind import BadIdentifier
+
+PREFIX: Final = "archive://"
+# Characters that need no escape in the path of an address (RFC 3986, 3.3), and the slash; no asterisk.
+_PLAIN: Final = "/!$&'()+,;=:@"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder, a file or a part of one. With a `pattern`, the files below the folder `path` that match it."""
+
+    path: bytes
+    pattern: str = ""
+    start: int = 0
+
+    @property
+    def identifier(self) -> str:
+        if self.pattern:
+            slash = "" if self.path == b"/" else "/"
+            return f"{PREFIX}{quote(self.path, safe=_PLAIN)}{slash}{quote(self.pattern, safe=_PLAIN + '*')}"
+        return f"{PREFIX}{quote(self.path, safe=_PLAIN)}{f'#{self.start}' if self.start else ''}"
+
+
+def is_place(identifier: str) -> bool:
+    """True for the identifier of a place, False for the address of an archived page."""
+    return identifier.startswith(PREFIX)
+
+
+def read_place(typed: str) -> Place:
+    """
+    Return the place that an address means.
+
+    Raises:
+        BadIdentifier: this is not the address of an archive on this machine.
+    """
+    scheme, colon, rest = typed.strip().partition(":")
+    if scheme.lower() != "archive" or not colon or not rest.startswith("//"):
+        raise BadIdentifier(f"{typed!r} is not an address of an archive. Write archive:///path/to/it.")
+    host, slash, path = rest[2:].partition("/")
+    if host.lower() not in {"", "localhost"}:
+        raise BadIdentifier(
+            f"{typed!r} is an archive of another machine, {host}. Mount it and write archive:///path/to/it."
+        )
+    path, mark, start = path.partition("#")
+    if not slash or "?" in path or (mark and not (start.isascii() and start.isdigit() and len(start) < 16)):
+        raise BadIdentifier(f"{typed!r} is not a path. Write ? and # in names as %3F and %23.")
+    above, star, below = path.partition("*")
+    if not star:
+        return Place(normal_path(unquote_to_bytes("/" + path), typed=typed), start=int(start or 0))
+    folder, _, begin = above.rpartition("/")
+    pattern = unquote(begin + star + below)
+    if ".." in pattern.split("/") or mark:
+        raise BadIdentifier(f"{typed!r} is not a pattern. A pattern has no .. and no offset.")
+    return Place(normal_path(unquote_to_bytes("/" + folder), typed=typed), pattern)
