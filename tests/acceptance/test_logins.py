@@ -1,10 +1,13 @@
 """Proves that two workers share a login form that protects a hundred pages (ManifoldCF's SessionTester)."""
 
+import gzip
 import time
+from urllib.parse import quote_plus
 
 import pytest
 
-from jobs.models import Job, RepositoryConnection
+from jobs.archive import barc
+from jobs.models import ArchiveRecord, Job, RepositoryConnection
 from jobs.verbs import connections, control, editing
 from jobs.verbs.seeds import SeedWanted
 from tests.support.factories import NOON, make_output, make_policy
@@ -138,3 +141,47 @@ def correct(job, **configuration):
     """Edit the job's connection as an administrator would."""
     stored = RepositoryConnection.objects.get(pk=job.repository_id)
     connections.change(RepositoryConnection, stored.pk, configuration={**stored.configuration, **configuration})
+
+
+def bytes_of_archives(root):
+    """Return the bytes of all archive files, as they are and inflated."""
+    found = []
+    for path in root.rglob("*"):
+        if path.is_file():
+            found.append(path.read_bytes())
+        if path.name.endswith(".warc.gz"):
+            found.append(gzip.decompress(found[-1]))
+        elif path.name.endswith(".barc"):
+            with path.open("rb") as file:
+                for record in barc.read_records(file):
+                    lines = [*record.meta, *record.request, *record.response]
+                    found.append(b"\n".join(b": ".join(line) for line in lines) + b"\n" + record.body)
+    return b"\n".join(found)
+
+
+@pytest.mark.parametrize("form", ["warc", "barc"])
+def test_no_byte_of_a_login_is_in_any_archive_file(cluster, site, form):
+    root = cluster.machine.directory / "archive"
+    cluster.start("runmanager", "runworker", "runworker", CRAWLCTL_ARCHIVE_ROOT=str(root))
+    job = make_job(cluster, site)
+    Job.objects.filter(pk=job.pk).update(archive=form)
+    # The session ends in the middle, so there is a second login.
+    site.ends_after = 40
+    # A page that redirects to the form in spite of a session.
+    site.forbidden = frozenset({"/page/7"})
+
+    assert cluster.run(job) == "finished"
+    assert held_by(cluster.output) == all_of(site) - {site.url("/page/7")}
+    assert len(site.logins) >= 2
+
+    archived = bytes_of_archives(root)
+    assert ArchiveRecord.objects.filter(status=200).count() >= PAGES
+    assert archived.count(b"Treasure /page/8") >= 1
+    cookies = [cookie for _, cookie in site.told if cookie]
+    assert cookies
+    values = {part.partition("=")[2] for cookie in cookies for part in cookie.split("; ")}
+    secrets = {PASSWORD, quote_plus(PASSWORD), *values, *site.tokens.values(), *site.tokens, *site.sessions}
+    secrets |= {login["token"] for login in site.logins}
+    assert not [secret for secret in secrets if secret.encode() in archived]
+    names = [b"cookie:", b"authorization:", b"cookie2:", b"user=ali", b"type=password"]
+    assert not [name for name in names if name in archived.lower()]
