@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # Files of each Debian package that a test needs. One of them is enough.
 _DEBIAN = {
+    "faketime": ("/usr/lib/*/faketime/libfaketime.so.1",),
     "chromium": ("/usr/bin/chromium",),
     "postgresql": ("/usr/lib/postgresql/*/bin/initdb",),
     "nginx": ("/usr/sbin/nginx",),

@@ -5,7 +5,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -57,10 +57,16 @@ class OpenFile:
         # Readable by this account only: bodies of pages behind a login are inside.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         created = cls(path, format, os.fdopen(descriptor, "r+b", buffering=0))
-        if format is Format.WARC:
-            created._write(warc.encode_info(software=software, date=date))
-        os.fsync(descriptor)
-        sync_folder(path.parent)
+        try:
+            if format is Format.WARC:
+                created._write(warc.encode_info(software=software, date=date))
+            os.fsync(descriptor)
+            sync_folder(path.parent)
+        except OSError:
+            created.close()
+            with suppress(OSError):
+                path.unlink()
+            raise
         return created
 
     def append(self, exchanges: Sequence[Archived]) -> list[Place]:

@@ -12,6 +12,7 @@ from jobs.lifecycle.job import RunEnd
 from jobs.queries.documents.search_lag import read_search_lag
 from jobs.queries.hosts.latest_requests import read_latest_requests
 from jobs.queries.jobs.lines import JobLine, read_first_jobs
+from jobs.state.disk_waits import read_wait
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.requests import Requests
 
@@ -55,16 +56,24 @@ def held_jobs(now: dt.datetime) -> list[AttentionLine]:
             kind="output_refuses" if job.hold.cause == Cause.OUTPUT else "connector_missing",
             key=str(job.id),
             subject=job.name,
-            sentence=_("An output refused, so the job was paused: %(why)s. Repair the output, then resume the job.")
-            % {"why": job.reason.rstrip(".")}
-            if job.hold.cause == Cause.OUTPUT
-            else _("The job cannot use a connector: %(why)s.") % {"why": job.reason.rstrip(".")},
+            sentence=_sentence_of_hold(job, job.hold.cause),
             since=job.hold.since,
             link=reverse("job", args=[job.id]),
         )
         for job in read_first_jobs(now=now)
         if job.hold is not None and job.hold.cause in {Cause.OUTPUT, Cause.CONNECTOR}
     ][:SHOWN]
+
+
+def _sentence_of_hold(job: JobLine, cause: Cause) -> str:
+    why = job.reason.rstrip(".")
+    if cause == Cause.CONNECTOR:
+        return _("The job cannot use a connector: %(why)s.") % {"why": why}
+    if read_wait(job.reason) is not None:
+        return _("An output or the archive refused: %(why)s.") % {"why": why}
+    return _("An output refused, so the job was paused: %(why)s. Repair the output, then resume the job.") % {
+        "why": why
+    }
 
 
 def late_outputs(now: dt.datetime) -> list[AttentionLine]:

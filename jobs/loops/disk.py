@@ -55,6 +55,15 @@ class FreeDisk:
         )
 
 
+def may_write(place: Path, *, least: int) -> bool:
+    """True if the disk of a folder is not read-only, and has at least this room (bytes)."""
+    try:
+        found = os.statvfs(place)
+    except OSError:
+        return False
+    return not found.f_flag & os.ST_RDONLY and found.f_bavail * found.f_frsize >= least
+
+
 def _free_at(place: Path) -> int | None:
     """Return the bytes that this process may still write there; None if the system does not report it."""
     while not place.exists() and place != place.parent:

@@ -81,8 +81,8 @@ def start_everything(machine, **environment):
     return running, browser
 
 
-def start_job(browser, site, *, output):
-    """Create a job through the API alone, start it, and return its id."""
+def start_job(browser, site, *, output, **facts):
+    """Create a job with these facts through the API alone, start it, and return its id."""
     policy = browser.post("policies/", name="brisk", open_requests=4, min_gap=0, unlimited=True)
     repository = browser.post("repositories/", name="the web", connector="web")
     target = browser.post("outputs/", name="file", connector="jsonl", configuration={"path": str(output)})
@@ -93,6 +93,7 @@ def start_job(browser, site, *, output):
         outputs=[target["id"]],
         specification={"scope": "any", "allow_private_networks": True},
         seeds=[{"urls": [site.start_url], "policy": policy["id"]}],
+        **facts,
     )
     browser.post(f"jobs/{job['id']}/start/")
     return job["id"]

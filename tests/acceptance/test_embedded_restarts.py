@@ -5,14 +5,13 @@ Proves that each process reconnects by itself after the embedded server could no
 import os
 import random
 import signal
-import subprocess
 import time
-from contextlib import contextmanager
 
 import psutil
 import pytest
 
 from tests.acceptance.test_database_restarts import start_everything, start_job
+from tests.support.disks import fill, small_disk
 from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
 
 
@@ -65,31 +64,6 @@ def test_a_crawl_survives_an_embedded_server_that_cannot_start_for_a_while(machi
     assert held_by(tmp_path / "pages.jsonl") == site.documents
 
 
-@contextmanager
-def small_disk(directory, *, mebibytes):
-    """Mount a disk of this size."""
-    directory.mkdir()
-    size = ("-o", f"size={mebibytes}m")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", *size, "crawlctl", directory], capture_output=True, check=False)
-    if mounted.returncode:
-        pytest.skip("this machine allows no mounts")
-    try:
-        yield directory
-    finally:
-        subprocess.run(["umount", "--lazy", directory], check=True)
-
-
-def fill(directory):
-    """Write a file until its disk is full. Return the file."""
-    file = directory / "filling"
-    with file.open("wb", buffering=0) as filling:
-        try:
-            while True:
-                filling.write(bytes(1 << 16))
-        except OSError:
-            return file
-
-
 def test_a_crawl_continues_after_a_full_disk(machine, serve, tmp_path):
     site = serve(pages=300, hosts=2, traps=3, latency_ms=40)
     with small_disk(tmp_path / "disk", mebibytes=300) as disk:
@@ -99,10 +73,10 @@ def test_a_crawl_continues_after_a_full_disk(machine, serve, tmp_path):
         job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
         wait_for(lambda: site.count_requests() > 100, saying="the crawl is in progress")
 
-        filling = fill(disk)
+        make_room = fill(disk)
         log = disk / "var" / "postgres" / "server.log"
         wait_for(lambda: "No space left on device" in log.read_text(errors="replace"), saying="the server lacks room")
-        filling.unlink()
+        make_room()
 
         wait_for(lambda: browser.get(f"jobs/{job_id}/")[1].get("phase") == "inactive", saying="the job has ended")
         assert held_by(tmp_path / "pages.jsonl") == site.documents

@@ -8,10 +8,11 @@ and written again, so the last write is the valid one.
 """
 
 import datetime as dt
+import errno
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import psycopg
 
@@ -39,8 +40,16 @@ class OutputError(Exception):
     An output cannot accept a write. The message can be shown as it is.
 
     The whole flush must be rolled back. The obstacle (a full disk, a missing directory) may pass, so the documents
-    return to the queue and are not lost.
+    return to the queue and are not lost. `disk` is a folder of the disk that lacks room or is read-only, or None.
     """
+
+    def __init__(self, message: str, *, disk: Path | None = None) -> None:
+        super().__init__(message)
+        self.disk = disk
+
+
+# Errors of a disk that pass when it has room, or may be written again. The room and the state are visible before.
+PASSING_ERRORS: Final = frozenset({errno.ENOSPC, errno.EROFS})
 
 
 class Output(Protocol):

@@ -27,7 +27,7 @@ import psycopg
 from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.output import jsonl_recall
-from jobs.connectors.output.base import Entry, OutputError
+from jobs.connectors.output.base import PASSING_ERRORS, Entry, OutputError
 from jobs.connectors.output.buckets import BUCKETS
 from jobs.connectors.output.jsonl_length import LengthMemory
 from jobs.connectors.output.jsonl_listing import LinesListing
@@ -273,7 +273,8 @@ class JsonLinesOutput:
             yield
         except OSError as error:
             why = _REASONS.get(error.errno or 0, (error.strerror or str(error)).lower())
-            raise OutputError(f"{self._path} cannot be written: {why}.") from error
+            disk = self._path.parent if error.errno in PASSING_ERRORS else None
+            raise OutputError(f"{self._path} cannot be written: {why}.", disk=disk) from error
 
 
 _REASONS: Final = {

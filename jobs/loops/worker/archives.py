@@ -22,7 +22,7 @@ from django.conf import settings
 
 from jobs.archive.files import OpenFile, end_torn_file, locked, name_of
 from jobs.archive.records import Archived, Format, Original, RawExchange, RecordKind, Stored, digest_of
-from jobs.connectors.output.base import OutputError
+from jobs.connectors.output.base import PASSING_ERRORS, OutputError
 from jobs.queue import archived
 from jobs.queue.flushing.flush import ArchiveRecords
 from jobs.queue.flushing.outcomes import JobFacts, Result
@@ -122,9 +122,10 @@ class JobArchives(ArchiveRecords):
             try:
                 self._append(connection, job, of_job, now=now)
             except OSError as error:
-                raise OutputError(
-                    f"The archive below {self._root} cannot be written: {error.strerror or error}. Make room there, then resume the job."
-                ) from error
+                why = f"The archive below {self._root} cannot be written: {error.strerror or error}."
+                if error.errno in PASSING_ERRORS:
+                    raise OutputError(why, disk=_existing(self._root)) from error
+                raise OutputError(f"{why} Repair this, then resume the job.") from error
 
     def write(self, cursor: psycopg.Cursor[Any], *, results: Sequence[Result]) -> None:
         rows = [(result, result.outcome.stored) for result in results]
@@ -222,7 +223,11 @@ class JobArchives(ArchiveRecords):
         # The row comes first, so that each file has one.
         row = connection.execute(_OPEN, facts).fetchone()
         assert row is not None
-        file = OpenFile.create(self._root / path, Format(job.archive), software=_SOFTWARE, date=now)
+        try:
+            file = OpenFile.create(self._root / path, Format(job.archive), software=_SOFTWARE, date=now)
+        except OSError:
+            connection.execute("DELETE FROM jobs_archivefile WHERE id = %s", (row[0],))
+            raise
         fcntl.flock(file.descriptor, fcntl.LOCK_EX)
         self._open[job.id] = _Written(row[0], file, time.monotonic())
         return self._open[job.id]
@@ -252,6 +257,11 @@ def lose_missing_file(connection: psycopg.Connection[Any], *, file_id: int, root
     documents = archived.read_without_body(connection, [file_id])
     scheduled = archived.read_again(connection, documents, now=now)
     logger.error("the archive file %s is lost: %d documents are read again", path, len(scheduled))
+
+
+def _existing(folder: Path) -> Path:
+    """Return a folder, or the nearest one above it that exists."""
+    return next(above for above in (folder, *folder.parents) if above.exists())
 
 
 def _originals(

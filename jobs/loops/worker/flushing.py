@@ -12,6 +12,8 @@ from jobs.loops.worker.state import WorkerState
 from jobs.loops.worker.writing import ToWrite, Written
 from jobs.metrics import crawl
 from jobs.queue.take import Claimed
+from jobs.state import disk_waits
+from nodes.lifecycle import CLUSTER_SCOPE
 
 logger = logging.getLogger(__name__)
 
@@ -82,11 +84,18 @@ class Flushing:
                 flushed += written.flushed
             except OutputError as refused:
                 back += [one.claimed for one in of_job]
-                await state.stop_job(job_id, str(refused))
+                await state.stop_job(job_id, self._reason_of(refused))
         self._serving.give_back_waiting(lambda claimed: claimed.job_id in state.stopped_jobs)
         rest = replace(given, ended=(), given_back=back)
         written = await state.database.run(partial(state.writer.write, given=rest))
         return Written(flushed=flushed, refused=written.refused)
+
+    def _reason_of(self, refused: OutputError) -> str:
+        """Return the reason of a job whose output refused. The workers of a one-shot end with it, and resume nothing."""
+        me = self._state.identity
+        if refused.disk is None or me.scope != CLUSTER_SCOPE:
+            return str(refused)
+        return disk_waits.reason_of(refused.disk, host=me.host, why=str(refused))
 
     async def remove(self, claims: Sequence[Claimed]) -> None:
         """Remove documents from the outputs and the queue. If an output refuses, they are tried again later."""

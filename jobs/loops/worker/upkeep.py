@@ -8,6 +8,7 @@ from typing import Any, Final
 import psycopg
 
 from jobs.duties.index import index_waiting_texts
+from jobs.loops.worker import disks
 from jobs.loops.worker.backlog import MORE_TEXTS_AT_ONCE
 from jobs.loops.worker.clearing import clear_outputs
 from jobs.loops.worker.limits import Limits
@@ -22,6 +23,8 @@ from jobs.queue.sql.runnable import RUNNABLE
 _INDEX_POLL: Final = 0.5
 # Seconds between two checks of archive files.
 _ARCHIVE_POLL: Final = 5.0
+# Seconds between two checks of disks for which jobs wait.
+_DISK_POLL: Final = 5.0
 
 
 class Upkeep:
@@ -127,6 +130,14 @@ class Upkeep:
         await state.database.run(
             lambda connection: state.writer.archives.end_all_files(connection, now=state.clock.now(connection))
         )
+
+    async def resume_jobs_of_disks(self) -> None:
+        """Resume jobs that wait for a disk of this machine."""
+        state, me = self._state, self._state.identity
+        while True:
+            await asyncio.sleep(_DISK_POLL)
+            limit = state.settings.free_disk
+            await state.database.run(partial(disks.resume_jobs, scope=me.scope, host=me.host, limit=limit))
 
     async def notify(self) -> None:
         """Notify outputs of the end of runs."""

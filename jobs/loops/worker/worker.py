@@ -129,6 +129,8 @@ class Worker:
             "archive": self._upkeep.end_archive_files(),
             "store": self._storing.run(),
         }
+        if self._me.scope == CLUSTER_SCOPE:
+            coroutines["disks"] = self._upkeep.resume_jobs_of_disks()
         if self._state.settings.notifies:
             coroutines["notify"] = self._upkeep.notify()
         return [self._loop.create_task(coroutine, name=name) for name, coroutine in coroutines.items()]

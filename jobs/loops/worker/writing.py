@@ -264,6 +264,11 @@ def stop_job(job_id: int, *, reason: str) -> None:
     _ask(job_id, "pause", "abort", reason=reason)
 
 
+def resume_job(job_id: int) -> None:
+    """Resume a job that a worker paused."""
+    _ask(job_id, "resume", reason="")
+
+
 def abort_job(job_id: int, *, reason: str) -> None:
     """End a job's run with an error; the reason of the first worker stays."""
     _ask(job_id, "abort", reason=reason, facts={"run_end": RunEnd.ERROR})
