@@ -4,7 +4,7 @@ import dataclasses
 import tracemalloc
 import uuid
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jobs.loops.worker.known import KnownReferences
@@ -98,6 +98,8 @@ _NAMED = st.lists(st.tuples(st.sampled_from([JOB, NEXT_RUN, OTHER_JOB]), st.inte
 
 
 @given(added=_NAMED, asked=_NAMED, of_a_half=st.integers(1, 50))
+# The young half is full, and gets a greater depth of the hash that it has.
+@example(added=[(JOB, 0, 0), (JOB, 0, 1)], asked=[(JOB, 0, 0)], of_a_half=1)
 @settings(max_examples=200)
 def test_it_never_holds_unwritten_data(added, asked, of_a_half):
     known = KnownReferences(of_a_half=of_a_half)

@@ -79,7 +79,8 @@ class KnownReferences:
         self._hand(run, hash_, depth)
 
     def _put(self, run: _Run, hash_: str, depth: int) -> None:
-        if self._young.size >= self._of_a_half:
+        # A further depth of a hash in the young half needs no room.
+        if self._young.size >= self._of_a_half and self._young.find(run, hash_) is None:
             self._young, self._old = _Half(), self._young
             # A reference that is requested again must be found in the old half, so that the young one gets it.
             self._clear_at_hand()
