@@ -5,25 +5,38 @@ from typing import Final, TypeVar
 
 _T = TypeVar("_T")
 
+# Files with a test that takes longest, on a quiet machine from 20 seconds to two minutes.
+LONG: Final = (
+    "tests/acceptance/test_installed.py",
+    "tests/acceptance/test_api_contract.py",
+    "tests/acceptance/test_pace_from_outside.py",
+    "tests/acceptance/test_embedded_restarts.py",
+    "tests/integration/test_queue_cost.py",
+    "tests/integration/test_against_an_oracle.py",
+)
 # Folders of tests that mostly wait for other processes.
 WAITING: Final = ("tests/acceptance/", "tests/integration/coordination/")
 
 
 def waiting_first(tests: Iterable[_T], *, processes: int, name_of: Callable[[_T], str]) -> list[_T]:
     """
-    Return the tests in an order that gives each process its share of the waiting tests, at its beginning.
+    Return the tests in an order that gives each process its share of the long tests, then of the waiting tests.
 
     So waiting tests run beside each other and not beside computing tests, and no long test is left for the end.
     pytest-xdist cuts the list into one piece for each process. Later, it moves tests from the end of a piece.
     """
-    tests = list(tests)
-    waiting = [test for test in tests if name_of(test).startswith(WAITING)]
-    others = [test for test in tests if not name_of(test).startswith(WAITING)]
+    kinds: list[list[_T]] = [[], [], []]
+    for test in tests:
+        name = name_of(test)
+        kinds[0 if name.startswith(LONG) else 1 if name.startswith(WAITING) else 2].append(test)
     ordered: list[_T] = []
     for left in range(processes, 0, -1):
-        size = (len(waiting) + len(others)) // left
-        # The last process takes the rest of both.
-        share = max(len(waiting) // left, size - len(others))
-        ordered += waiting[:share] + others[: size - share]
-        del waiting[:share], others[: size - share]
+        space = sum(map(len, kinds)) // left
+        for place, kind in enumerate(kinds):
+            # If the later kinds do not fill the piece, this one must.
+            share = max(len(kind) // left, space - sum(map(len, kinds[place + 1 :])))
+            share = min(share, space)
+            ordered += kind[:share]
+            del kind[:share]
+            space -= share
     return ordered
