@@ -55,6 +55,8 @@ class Life(threading.Thread):
             if self.hangs.is_set():
                 time.sleep(0.05)
                 continue
+            # A node without a pause would spend most of the processor's time on repetitions of the same calls.
+            time.sleep(0.01)
             try:
                 self._live(chance)
             except (NotMain, Outdated):
