@@ -1,6 +1,7 @@
 """Fixtures for all tests: the database over a plain connection, and the mark for Debian's packages."""
 
 import fcntl
+import gc
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ from tests.support.rival import Rival
 if TYPE_CHECKING:
     from pytest_django.plugin import DjangoDbBlocker
 
+    from tests.support.kept_connection import KeptConnection
     from tests.support.processes import Database
     from tests.support.scripted import World
     from tests.support.scripted_output import Sink
@@ -48,6 +50,21 @@ def pytest_configure() -> None:
     """Restore interrupts, which a background process of a shell ignores, as would each process that a test starts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """
+    Keep the garbage collector away from imported modules and collected tests.
+
+    They stay until the end, and each full collection would visit a million objects.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -180,6 +197,7 @@ def emptying() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", empty)
+        patch.setattr(TransactionTestCase, "_should_reload_connections", lambda _test_case: False)
         yield
 
 
@@ -191,9 +209,25 @@ def dsn(transactional_db: None) -> str:
     return database_dsn()
 
 
+@pytest.fixture(scope="session")
+def kept_connection(django_db_setup: None) -> "Iterator[KeptConnection]":
+    from tests.support.kept_connection import KeptConnection
+
+    kept = KeptConnection()
+    yield kept
+    kept.close()
+
+
 @pytest.fixture
-def connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
-    """Yield a plain connection in autocommit mode, as daemons use it."""
+def connection(dsn: str, kept_connection: "KeptConnection") -> Iterator[psycopg.Connection[Any]]:
+    """Yield a plain connection in autocommit mode, as daemons use it. Its backend has planned statements before."""
+    yield kept_connection.open(dsn)
+    kept_connection.give_back()
+
+
+@pytest.fixture
+def new_connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
+    """Yield a plain connection with a backend of its own, for tests of plans."""
     from jobs.queue.sql.arrays import register_arrays
 
     with psycopg.connect(dsn, autocommit=True) as opened:

@@ -8,6 +8,7 @@ tables of states, and rows of these tables that were read by sequential scans.
 from contextlib import contextmanager
 
 import psycopg
+import pytest
 
 from jobs.models import Batch, Job, Lane
 from jobs.queue.pace.limits import read_limits
@@ -25,6 +26,12 @@ SELECT sum(idx_tup_read)::bigint + (SELECT sum(seq_tup_read)::bigint FROM pg_sta
                                      WHERE relname IN ('jobs_lanestate', 'jobs_binstate'))
   FROM pg_stat_user_indexes WHERE indexrelname IN ('jobs_lanestate_pkey', 'jobs_binstate_pkey')
 """
+
+
+@pytest.fixture
+def connection(new_connection):
+    """Return a connection whose backend has no plans of other tests."""
+    return new_connection
 
 
 @contextmanager

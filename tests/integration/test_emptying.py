@@ -2,6 +2,7 @@
 
 import pytest
 from django.contrib.auth.models import Group
+from django.db import connection as django_connection
 from django.test import TransactionTestCase
 
 from crawlctl.access.roles import ROLES, VIEWER
@@ -56,3 +57,18 @@ def test_a_large_table_keeps_no_dead_rows(empty, connection):
     empty()
 
     assert connection.execute(size).fetchone()[0] == 0
+
+
+def test_the_next_test_uses_the_same_connection(empty):
+    before = backend()
+    make_policy()
+
+    empty()
+    TransactionTestCase()._post_teardown()
+
+    assert backend() == before
+
+
+def backend():
+    with django_connection.cursor() as cursor:
+        return cursor.execute("SELECT pg_backend_pid()").fetchone()

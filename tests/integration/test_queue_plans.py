@@ -42,6 +42,12 @@ class ExplainingWaitingCursor(ExplainingCursor, WaitingCursor):
 
 
 @pytest.fixture
+def connection(new_connection):
+    """Return a connection whose backend has no plans of other tests."""
+    return new_connection
+
+
+@pytest.fixture
 def plans(dsn, connection):
     """Return the list of plans that were explained on the `explaining` connection."""
     ExplainingCursor.plans = []

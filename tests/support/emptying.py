@@ -6,10 +6,14 @@ That takes a third of a second after each of many hundred tests. Here a table is
 and rows written by `migrate` stay unless the test changed them. Large tables are left to Django: deleted rows stay on
 disk for a while, and would slow later tests. (A round reads the states of lanes page by page, and a step of 32 pages must
 reach the rows of a test.)
+
+Django's connection stays open for the next test, and prepares the two questions once. A new backend of PostgreSQL would
+read the definitions of all tables again, which costs ten times as much as the questions.
 """
 
 from typing import Any, Final
 
+import psycopg
 from django.db import connection
 from django.test import TransactionTestCase
 
@@ -57,7 +61,8 @@ class Emptying:
 
 
 def _first_row(query: str) -> tuple[Any, ...]:
-    with connection.cursor() as cursor:
-        cursor.execute(query)
-        found: tuple[Any, ...] = cursor.fetchone()
+    connection.ensure_connection()
+    # Django's own cursors do not prepare statements.
+    with psycopg.Cursor(connection.connection) as cursor:
+        found: tuple[Any, ...] = cursor.execute(query, prepare=True).fetchone()
         return found
