@@ -5,8 +5,10 @@ Each statement is explained as it runs. The test counts the rows that PostgreSQL
 that a filter removed. So it finds a count, an offset, a sort or a scan in any form.
 """
 
+import copy
 import json
 import re
+from contextlib import contextmanager
 
 import psycopg
 import pytest
@@ -26,11 +28,13 @@ from jobs.loops.loop import calls
 from jobs.loops.manager.duty_tables import MAIN_DUTIES, OWNER_DUTIES
 from jobs.models import Job, QueueItem
 from jobs.queries.documents import lists as documents
+from jobs.queue.sql.arrays import register_arrays
 from nodes.lifecycle import CLUSTER_SCOPE
 from tests.support.addresses import addresses
 from tests.support.api import client_of
 from tests.support.crowd import bring_in
 from tests.support.filled_queue import FilledQueue, Shape
+from tests.support.processes import copy_of
 
 DOCUMENTS = 30_000
 # Rows of each other table that pages show or choose from.
@@ -80,11 +84,39 @@ _LONGEST = 400_000
 _ALL_SEEDS = re.compile(r"/api/v1/jobs/\d+/")
 
 
+@pytest.fixture(scope="module")
+def filled(template, django_db_blocker):
+    """Return a database with that queue, and the queue. They are made once, because that takes some seconds."""
+    with django_db_blocker.unblock(), copy_of(template) as database:
+        with database.as_django(), psycopg.connect(database.dsn, autocommit=True) as connection:
+            register_arrays(connection)
+            queue = FilledQueue(connection, documents=DOCUMENTS, shape=Shape(bins=1_000))
+            bring_in(connection, many=MANY)
+        yield database, queue
+
+
 @pytest.fixture
-def queue(connection):
-    filled = FilledQueue(connection, documents=DOCUMENTS, shape=Shape(bins=1_000))
-    bring_in(connection, many=MANY)
-    return filled
+def queue(filled, django_db_blocker):
+    """Return the queue in a database of this test's own."""
+    with django_db_blocker.unblock(), copy_of(filled[0]) as own, own.as_django(), _queue_in(own, filled[1]) as queue:
+        yield queue
+
+
+@pytest.fixture
+def read_queue(filled):
+    """Return the queue in the database of all these tests, which may only be read."""
+    with _queue_in(*filled) as queue:
+        queue.connection.execute("SET default_transaction_read_only = on")
+        yield queue
+
+
+@contextmanager
+def _queue_in(database, made):
+    with psycopg.connect(database.dsn, autocommit=True) as connection:
+        register_arrays(connection)
+        queue = copy.copy(made)
+        queue.connection = connection
+        yield queue
 
 
 def rows_read(plan, of=frozenset(BIG)):
@@ -215,21 +247,21 @@ def _large_tables(connection):
     return {row[0] for row in found}
 
 
-def test_conditions_of_duties_read_only_active_rows(queue):
-    facts = {"me": queue.manager.id, "scope": CLUSTER_SCOPE, "now": queue.now()}
+def test_conditions_of_duties_read_only_active_rows(read_queue):
+    facts = {"me": read_queue.manager.id, "scope": CLUSTER_SCOPE, "now": read_queue.now()}
 
-    plan = explain_on(queue.connection, f"SELECT {calls(OWNER_DUTIES)}, {calls(MAIN_DUTIES)}", facts)
+    plan = explain_on(read_queue.connection, f"SELECT {calls(OWNER_DUTIES)}, {calls(MAIN_DUTIES)}", facts)
 
     assert {table: rows for table, rows in rows_read(plan).items() if rows > A_LOT} == {}
 
 
-def test_repeated_conditions_of_running_jobs_read_no_other_jobs(queue):
-    facts = {"scope": CLUSTER_SCOPE, "now": queue.now()}
+def test_repeated_conditions_of_running_jobs_read_no_other_jobs(read_queue):
+    facts = {"scope": CLUSTER_SCOPE, "now": read_queue.now()}
 
     for question in (JOBS_AT_REST, PASSING_JOBS):
-        plan = explain_on(queue.connection, question, facts)
+        plan = explain_on(read_queue.connection, question, facts)
 
-        assert rows_read(plan, {"jobs_job"}) == {"jobs_job": pytest.approx(0, abs=len(queue.facts))}
+        assert rows_read(plan, {"jobs_job"}) == {"jobs_job": pytest.approx(0, abs=len(read_queue.facts))}
 
 
 def test_duties_find_their_rows_among_very_many_jobs_and_connections(queue):
@@ -257,8 +289,8 @@ def test_running_jobs_are_checked_again_only_after_a_change_of_seeds(queue):
         assert rows_read(plan, {"jobs_job", "jobs_seed"}) == {"jobs_job": 1}, question
 
 
-def test_the_check_for_a_leaving_owner_does_not_read_each_group(queue):
-    plan = explain_on(queue.connection, f"SELECT {allocate._OWNERS_LEAVE}", {"scope": CLUSTER_SCOPE})
+def test_the_check_for_a_leaving_owner_does_not_read_each_group(read_queue):
+    plan = explain_on(read_queue.connection, f"SELECT {allocate._OWNERS_LEAVE}", {"scope": CLUSTER_SCOPE})
 
     read = rows_read(plan, {"jobs_throttlegroup", "nodes_node"})
     assert read["jobs_throttlegroup"] <= 10
@@ -270,7 +302,7 @@ def explain_on(connection, text, params):
 
 
 @pytest.mark.parametrize("invariant", list(VIOLATIONS))
-def test_no_check_of_an_invariant_reads_the_queue(queue, invariant):
-    plan = explain_on(queue.connection, VIOLATIONS[invariant], {"draw": 0.5})
+def test_no_check_of_an_invariant_reads_the_queue(read_queue, invariant):
+    plan = explain_on(read_queue.connection, VIOLATIONS[invariant], {"draw": 0.5})
 
     assert rows_read(plan).get("jobs_queueitem", 0) <= 20 * 5_000

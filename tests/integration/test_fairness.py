@@ -10,7 +10,7 @@ from jobs.queue.offering.stuff import stuff
 from jobs.queue.pace.close import close_turns
 from jobs.queue.take import take
 from tests.support.cluster import NOON, register_node, seconds
-from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_result, make_running_job
+from tests.support.factories import make_documents, make_hosts, make_lane, make_policy, make_result, make_running_job
 
 # Documents that a worker holds at most: the work of one second.
 CAPACITY = 200
@@ -70,12 +70,9 @@ class SteppedPace:
         return fetched, closed
 
 
-def fill_small(job, *, ready_at, is_known=True):
+def fill_small(job, **facts):
     """Add hosts with one document each."""
-    hosts = [f"host-{number}.example" for number in range(SMALL)]
-    for host in hosts:
-        make_bin(host, is_known=is_known)
-        make_documents(make_lane(job.seed, host, ready_at=ready_at), [host])
+    make_hosts(job.seed, [f"host-{number}.example" for number in range(SMALL)], **facts)
 
 
 def crawl(cluster, *, steps):

@@ -160,20 +160,34 @@ def hash_of(name):
 def make_documents(lane, names, **facts):
     """Create due documents of a lane in this order, one for each name. A number n stands for the names 0 to n-1."""
     names = range(names) if isinstance(names, int) else names
+    return QueueItem.objects.bulk_create(_document(lane, name, **facts) for name in names)
+
+
+def _document(lane, name, **facts):
     job = lane.seed.job
     usual = {"stage": Stage.PENDING, "run_no": job.run_no}
     due = facts.get("stage", Stage.PENDING) == Stage.PENDING and "check_time" not in facts
-    return QueueItem.objects.bulk_create(
-        QueueItem(
-            hash=hash_of(name),
-            job=job,
-            lane=lane,
-            identifier=f"http://{lane.bin.name}/{name}",
-            **({"seq": FIRST_FRESH + next(_numbers)} if due else {}),
-            **(usual | facts),
-        )
-        for name in names
+    return QueueItem(
+        hash=hash_of(name),
+        job=job,
+        lane=lane,
+        identifier=f"http://{lane.bin.name}/{name}",
+        **({"seq": FIRST_FRESH + next(_numbers)} if due else {}),
+        **(usual | facts),
     )
+
+
+def make_hosts(seed, hosts, *, is_known=True, ready_at=NOON):
+    """Create many new hosts with one due document each, in the lanes of a seed with a policy."""
+    with transaction.atomic():
+        bins = Bin.objects.bulk_create(Bin(namespace="web", name=host, is_known=is_known) for host in hosts)
+        BinState.objects.bulk_create(BinState(bin=bin_) for bin_ in bins)
+        BinLimit.objects.bulk_create(BinLimit(bin=bin_, policy=seed.policy, job=seed.job) for bin_ in bins)
+        lanes = Lane.objects.bulk_create(Lane(seed=seed, bin=bin_) for bin_ in bins)
+        LaneState.objects.bulk_create(
+            LaneState(lane=lane, seed=seed, bin=lane.bin, ready_at=ready_at) for lane in lanes
+        )
+    QueueItem.objects.bulk_create(_document(lane, lane.bin.name) for lane in lanes)
 
 
 def count_folded(*, lane_id, **facts):
