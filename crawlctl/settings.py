@@ -17,7 +17,7 @@ from crawlctl.postgres.settings import database_from_url
 from jobs.lifecycle.job import Kind
 from jobs.lifecycle.period import Period
 from jobs.metrics import process
-from jobs.settings import table
+from jobs.settings import authorities, table
 from nodes.settings import of_nodes
 from nodes.settings.declaration import read_environment
 from nodes.settings.effective import Effective
@@ -73,6 +73,7 @@ INSTALLED_APPS = [
     "crawlctl.demo.apps.DemoConfig",
     "crawlctl.drill.apps.DrillConfig",
     "jobs.apps.JobsConfig",
+    "jobs.authorities.apps.AuthoritiesConfig",
     "jobs.bulk.apps.BulkConfig",
     "jobs.exports.apps.ExportsConfig",
     "jobs.notices.apps.NoticesConfig",
@@ -226,6 +227,7 @@ UNFOLD = {
                         "icon": "output",
                         "link": reverse_lazy("admin:jobs_outputconnection_changelist"),
                     },
+                    {"title": "Authorities", "icon": "key", "link": reverse_lazy("authorities"), "active": False},
                     {
                         "title": "Notifications",
                         "icon": "notifications",
@@ -325,6 +327,7 @@ process.show(version=__version__, directory=VAR_DIR)
 
 CRAWLCTL_CONNECTORS = _given[table.CONNECTORS]
 CRAWLCTL_OUTPUTS = _given[table.OUTPUTS]
+CRAWLCTL_AUTHORITIES = _given[authorities.KINDS]
 CRAWLCTL_DISTRIBUTED_JOBS = _given[table.DISTRIBUTED_JOBS]
 CRAWLCTL_TASKS = _given[tasks.KINDS]
 

@@ -8,6 +8,7 @@ from crawlctl.access.login_page import LoginPage
 from crawlctl.drill.views import drills
 from crawlctl.web.documentation import documentation
 from crawlctl.web.metrics import MetricsView
+from jobs.authorities.web import user_acls
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", site.urls),
@@ -22,6 +23,10 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/<int:job_id>/bulk/", include("jobs.bulk.urls")),
     path("retention/", include("jobs.retention.urls")),
     path("outputs/", include("jobs.verification.urls")),
+    path("authorities/", include("jobs.authorities.pages.urls")),
+    # The address, and the one of ManifoldCF's own service.
+    path("UserACLs", user_acls, name="user-acls"),
+    path("mcf-authority-service/UserACLs", user_acls),
     path("exports/", include("jobs.exports.urls")),
     path("notifications/", include("jobs.notices.pages.urls")),
     path("", include("jobs.ui.urls")),

@@ -31,6 +31,7 @@ _DEBIAN = {
     "postgresql": ("/usr/lib/postgresql/*/bin/initdb",),
     "nginx": ("/usr/sbin/nginx",),
     "pgbouncer": ("/usr/sbin/pgbouncer",),
+    "slapd": ("/usr/sbin/slapd",),
     "systemd": ("/usr/bin/systemd-analyze",),
     "prometheus": ("/usr/bin/promtool",),
     "postgresql-doc": ("/usr/share/doc/postgresql-doc-*/html/index.html",),

@@ -33,6 +33,7 @@ from jobs.admin import (
     ThrottleGroupAdmin,
     ThrottlePolicyAdmin,
 )
+from jobs.authorities import admin as authorities
 from jobs.models import (
     Job,
     JobEvent,
@@ -151,7 +152,7 @@ site.register(Job, JobAdmin)
 site.register(ThrottlePolicy, ThrottlePolicyAdmin)
 site.register(RepositoryConnection, RepositoryConnectionAdmin)
 site.register(OutputConnection, OutputConnectionAdmin)
-for _model, _admin in notices.OF_MODELS.items():
+for _model, _admin in (*notices.OF_MODELS.items(), *authorities.OF_MODELS.items()):
     site.register(_model, _admin)
 site.register(User, UserAdmin)
 site.register_documents()

@@ -22,6 +22,8 @@ ADMINISTRATOR: Final = "administrator"
 
 _READS: Final = frozenset(
     {
+        # The states of connections, without their configurations.
+        "authorities.view_authoritygroup",
         "exports.view_export",
         "jobs.view_activity",
         "jobs.view_bin",
@@ -53,6 +55,9 @@ _READS: Final = frozenset(
     }
 )
 _STARTS_AND_STOPS: Final = _READS | {
+    "authorities.ask_authority",
+    "authorities.view_authorityconnection",
+    "authorities.view_mappingconnection",
     "exports.add_export",
     "exports.delete_export",
     "jobs.control_job",
@@ -69,6 +74,12 @@ _CHANGES: Final = (
         for noun in ("job", "seed", "throttlepolicy", "repositoryconnection", "outputconnection")
         for verb in ("add", "change", "delete")
     }
+    | {
+        f"authorities.{verb}_{noun}"
+        for noun in ("authoritygroup", "authorityconnection", "mappingconnection")
+        for verb in ("add", "change", "delete")
+    }
+    | {f"authorities.{verb}_servicetoken" for verb in ("view", "add", "delete")}
     | {
         f"notices.{verb}_{noun}"
         for noun in ("notificationchannel", "notificationrule", "reportmailing")

@@ -35,6 +35,8 @@ from jobs.api.search import SearchView
 from jobs.api.seeds import SeedView
 from jobs.api.settings import SettingsVersionView, SettingsView
 from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView
+from jobs.authorities.api import AccessView, AuthorityView, MappingView, ServiceTokenView, StatesView
+from jobs.authorities.api import GroupView as AuthorityGroupView
 from jobs.bulk.api import BulkView
 from jobs.exports.api import ExportView
 from jobs.notices.api import ChannelView, MailingView, MessageView, RuleView
@@ -86,6 +88,10 @@ _router.register("nodes", NodeView, basename="node")
 _router.register("settings/versions", SettingsVersionView, basename="settings-version")
 _router.register("node-events", NodeEventView, basename="node-event")
 _router.register("bulk", BulkView, basename="bulk")
+_router.register("authority-groups", AuthorityGroupView, basename="authority-group")
+_router.register("authority-connections", AuthorityView, basename="authority-connection")
+_router.register("mapping-connections", MappingView, basename="mapping-connection")
+_router.register("service-tokens", ServiceTokenView, basename="service-token")
 _router.register("exports", ExportView, basename="export")
 _router.register("verifications", VerificationView, basename="verification")
 _router.register("notification-channels", ChannelView, basename="notification-channel")
@@ -101,6 +107,8 @@ app_name = "api"
 urlpatterns: list[URLPattern | URLResolver] = [
     *_router.urls,
     path("attention/", AttentionView.as_view(), name="attention"),
+    path("authority/access/", AccessView.as_view(), name="authority-access"),
+    path("authority/states/", StatesView.as_view(), name="authority-states"),
     path("cluster/coordination/", CoordinationView.as_view(), name="coordination"),
     path("cluster/rebalance/", RebalanceView.as_view(), name="cluster-rebalance"),
     path("deny-list/", DenyListView.as_view(), name="deny-list"),

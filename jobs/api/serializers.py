@@ -275,10 +275,18 @@ class RepositorySerializer(ConnectionSerializer):
     """
 
     status = serializers.SerializerMethodField()
+    authority_group = serializers.IntegerField(
+        source="authority_group_id",
+        min_value=1,
+        max_value=HIGHEST_ID,
+        allow_null=True,
+        default=None,
+        help_text="Authority group of the access tokens of its documents. Null if it has none.",
+    )
 
     class Meta:
         model = RepositoryConnection
-        fields = ("id", "name", "connector", "configuration", "status", "clear_history_before")
+        fields = ("id", "name", "connector", "configuration", "authority_group", "status", "clear_history_before")
         read_only_fields = ("clear_history_before",)
 
     def get_status(self, connection: RepositoryConnection) -> str:

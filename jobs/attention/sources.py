@@ -1,8 +1,12 @@
 """The functions that find lines of the attention list, and the list that they make together."""
 
 import datetime as dt
+import functools
 from collections.abc import Callable, Sequence
 from typing import Final
+
+from django.apps import apps
+from django.utils.module_loading import import_string
 
 from jobs.attention.archives import failing_stores, jobs_that_wait_for_stores
 from jobs.attention.backups import old_backup
@@ -43,6 +47,17 @@ _RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 def read_attention(*, now: dt.datetime) -> list[AttentionLine]:
-    """Return all lines of the attention list: critical lines first, then in the order of the sources."""
-    lines = [line for source in SOURCES for line in source(now)]
+    """
+    Return all lines of the attention list: critical lines first, then in the order of the sources.
+
+    Sources of applications in layers above come after SOURCES.
+    """
+    lines = [line for source in (*SOURCES, *_of_applications()) for line in source(now)]
     return sorted(lines, key=lambda line: _RANK[line.severity])
+
+
+@functools.cache
+def _of_applications() -> Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]:
+    """Return the sources that `attention` of an application's `AppConfig` names, as `package.module:FUNCTION`."""
+    named = [str(app.attention) for app in apps.get_app_configs() if hasattr(app, "attention")]
+    return [import_string(name.replace(":", ".")) for name in named]

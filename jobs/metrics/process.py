@@ -6,7 +6,7 @@ from typing import Final
 
 from nodes.metrics.figures import Level, Process
 
-_ALL: Final = frozenset({Process.MANAGER, Process.WORKER, Process.WEB})
+_ALL: Final = frozenset({Process.MANAGER, Process.WORKER, Process.WEB, Process.AUTHORITY})
 
 BUILD: Final = Level(
     name="crawlctl_build_info", labels=("version",), meaning="Always 1; the label is the version.", shown_by=_ALL

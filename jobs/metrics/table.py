@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from jobs.metrics import cluster, crawl, process
+from jobs.metrics import authority, cluster, crawl, process
 from nodes.distributed.engine import metrics as of_distributed_jobs
 from nodes.metrics import of_nodes
 from nodes.metrics.figures import Figure, Process
@@ -13,6 +13,7 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
     "Nodes": of_nodes.FIGURES,
     "The crawl": crawl.FIGURES,
     "The cluster, at the web server": cluster.FIGURES,
+    "Authorities": authority.FIGURES,
     "Distributed jobs": (*of_distributed_jobs.FIGURES, *of_distributed_jobs.JobFigures("<id>").all),
 }
 # The figures of single jobs appear only once there are jobs.
@@ -21,6 +22,7 @@ TABLE: Final[tuple[Figure, ...]] = (
     *of_nodes.FIGURES,
     *crawl.FIGURES,
     *cluster.FIGURES,
+    *authority.FIGURES,
     *of_distributed_jobs.FIGURES,
 )
 

@@ -8,7 +8,7 @@ and the page of settings. A number that operators need not tune is not here: it 
 import datetime as dt
 from typing import Final
 
-from jobs.settings import archives, kept
+from jobs.settings import archives, authorities, kept
 from nodes.settings.declaration import Applies, Setting, Table
 from nodes.settings.kinds import Choice, Flag, Seconds, Text, WholeNumber, Words
 from nodes.settings.of_nodes import (
@@ -365,6 +365,7 @@ TABLE: Final = Table(
         CONNECTORS,
         OUTPUTS,
         DISTRIBUTED_JOBS,
+        *authorities.SETTINGS,
         *tasks.SETTINGS,
         OUTPUT_ROOT,
         FILE_ROOTS,

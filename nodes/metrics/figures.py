@@ -21,6 +21,7 @@ class Process(StrEnum):
     WORKER = "worker"
     WEB = "web server"
     JOBS = "runjobs"
+    AUTHORITY = "runauthority"
 
 
 NODES: Final = frozenset({Process.MANAGER, Process.WORKER})

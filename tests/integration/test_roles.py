@@ -25,6 +25,20 @@ LEAST_ROLE = {
     "archive_records_body": VIEWER,
     "archive_records_list": VIEWER,
     "archive_records_retrieve": VIEWER,
+    "authority_access": OPERATOR,
+    **{
+        f"{noun}_{verb}": role
+        for noun in ("authority_connections", "mapping_connections")
+        for verb, role in {
+            **dict.fromkeys(("list", "retrieve", "test"), OPERATOR),
+            **dict.fromkeys(("create", "destroy", "partial_update"), ADMINISTRATOR),
+        }.items()
+    },
+    **dict.fromkeys(("authority_groups_list", "authority_groups_retrieve", "authority_states"), VIEWER),
+    **dict.fromkeys(
+        ("authority_groups_create", "authority_groups_destroy", "authority_groups_partial_update"), ADMINISTRATOR
+    ),
+    **{f"service_tokens_{verb}": ADMINISTRATOR for verb in ("create", "destroy", "list", "retrieve")},
     "bulk_cancel": OPERATOR,
     "bulk_create": OPERATOR,
     "bulk_list": VIEWER,
@@ -219,6 +233,10 @@ def address(path, world):
         "notification-rules": getattr(world, "rule", 1),
         "notification-messages": 1,
         "report-mailings": getattr(world, "mailing", 1),
+        "authority-groups": getattr(world, "authority_group", 1),
+        "authority-connections": getattr(world, "authority", 1),
+        "mapping-connections": getattr(world, "mapping", 1),
+        "service-tokens": getattr(world, "service_token", 1),
         "tasks": world.task.pk,
         "archived-tasks": world.archived_task.pk,
         "task-templates": world.template.pk,

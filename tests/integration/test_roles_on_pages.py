@@ -4,6 +4,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from jobs.authorities.models import AuthorityConnection, AuthorityGroup, MappingConnection
+from jobs.authorities.pages import urls as of_authorities
 from jobs.bulk import urls as of_bulk
 from jobs.exports import urls as of_exports
 from jobs.models import OutputConnection, RepositoryConnection, ThrottlePolicy
@@ -25,6 +27,7 @@ PAGES = [
     *of_distributed_jobs.urlpatterns,
     *of_tasks.urlpatterns,
     *of_notifications.urlpatterns,
+    *of_authorities.urlpatterns,
     *of_bulk.urlpatterns,
     *of_exports.urlpatterns,
     *of_retention.urlpatterns,
@@ -32,6 +35,9 @@ PAGES = [
 ]
 # Operations of the API that make the same change as a page, by page.
 CHANGES = {
+    "authorities-check": "authority_connections_test",
+    "authorities-token-new": "service_tokens_create",
+    "authorities-token-revoke": "service_tokens_destroy",
     "cluster-drain": "nodes_drain",
     "cluster-group": "groups_move",
     "cluster-rebalance": "cluster_rebalance",
@@ -74,6 +80,7 @@ CHANGES = {
 }
 # Pages that viewers may not read. Some of them show a question or a form before a change.
 LEAST_READER = {
+    "authorities-ask": OPERATOR,
     "coordination": ADMINISTRATOR,
     "coordination-tree": ADMINISTRATOR,
     "distributed-rebalance": ADMINISTRATOR,
@@ -94,6 +101,7 @@ LEAST_READER = {
 }
 # Pages that only make a change: a GET is refused with 405.
 ONLY_CHANGE = {
+    *("authorities-check", "authorities-token-new", "authorities-token-revoke"),
     *("cluster-rebalance", "deleted-job-restore", "distributed-switch", "host-end-back-off", "host-release"),
     *("job-restore", "job-send-back", "job-transition", "job-chain-add", "job-chain-remove"),
     *("notification-channel-act", "notification-rule-act", "output-verification-start"),
@@ -108,6 +116,15 @@ NAMES = sorted({pattern.name for pattern in PAGES} - FOR_EVERY_USER | {"drills"}
 FORMS = {
     ("job", "add"): "jobs_create",
     ("job", "change"): "jobs_update",
+    **{
+        (noun, verb): f"{operations}_{operation}"
+        for noun, operations in (
+            ("authoritygroup", "authority_groups"),
+            ("authorityconnection", "authority_connections"),
+            ("mappingconnection", "mapping_connections"),
+        )
+        for verb, operation in (("add", "create"), ("change", "partial_update"), ("delete", "destroy"))
+    },
     ("outputconnection", "add"): "outputs_create",
     ("outputconnection", "change"): "outputs_update",
     ("outputconnection", "delete"): "outputs_destroy",
@@ -139,7 +156,7 @@ def address(name, world):
         "task_id": world.task.pk,
         "template_id": world.template.pk,
         # None of these exists: users who may use them get a 404.
-        **dict.fromkeys(("chain_id", "channel_id", "rule_id", "mailing_id", "record_id"), 1),
+        **dict.fromkeys(("chain_id", "channel_id", "rule_id", "mailing_id", "record_id", "token_id"), 1),
         "export_id": world.export.pk,
         "operation_id": world.bulk.pk,
         "subject": "nodes",
@@ -195,8 +212,14 @@ def test_a_form_of_the_set_up_is_for_the_role_of_its_operation(form, operation):
         "outputconnection": OutputConnection.objects.create(name="unused", connector="search"),
         "repositoryconnection": RepositoryConnection.objects.create(name="unused"),
         "throttlepolicy": ThrottlePolicy.objects.create(name="unused"),
+        "authoritygroup": AuthorityGroup.objects.create(name="unused"),
+        "authorityconnection": AuthorityConnection.objects.create(
+            name="unused", kind="null", group=AuthorityGroup.objects.create(name="used")
+        ),
+        "mappingconnection": MappingConnection.objects.create(name="unused", kind="null"),
     }
-    path = reverse(f"admin:jobs_{model}_{action}", args=[] if action == "add" else [things[model].pk])
+    application = things[model]._meta.app_label
+    path = reverse(f"admin:{application}_{model}_{action}", args=[] if action == "add" else [things[model].pk])
 
     assert_open_from(LEAST_ROLE[operation], lambda client: client.post(path))
 

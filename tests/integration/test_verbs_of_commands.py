@@ -27,6 +27,10 @@ def _host(*words):
 
 _DENY = ["deny", "--confirm", "--reason", "they called"]
 COMMANDS = {
+    "authority_connections_test": lambda world: ["authority", "check", "a"],
+    "mapping_connections_test": lambda world: ["authority", "check-mapping", "a"],
+    "service_tokens_create": lambda world: ["authority", "create-token", "b"],
+    "service_tokens_destroy": lambda world: ["authority", "delete-token", "a"],
     "hosts_end_back_off": _host("end-back-off"),
     "hosts_release": _host("release"),
     "hosts_stop": _host("stop", "--reason", "they called"),
@@ -92,6 +96,11 @@ CONFIGURATION = {
         for noun in ("jobs", "outputs", "policies", "repositories")
         for verb in ("create", "update", "partial_update", "destroy")
         if (noun, verb) != ("jobs", "destroy")
+    ),
+    *(
+        f"{noun}_{verb}"
+        for noun in ("authority_groups", "authority_connections", "mapping_connections")
+        for verb in ("create", "partial_update", "destroy")
     ),
     "seeds_append_urls",
     "seeds_replace_urls",

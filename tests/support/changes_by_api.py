@@ -11,6 +11,8 @@ from typing import Any, Final
 from django.db import connection
 from django.utils import timezone
 
+from jobs.authorities import verbs as authorities
+from jobs.authorities.models import AuthorityConnection, MappingConnection
 from jobs.bulk import verbs as bulk
 from jobs.exports import verbs as exports
 from jobs.lifecycle.job import Guard, Pause, Phase, RunEnd
@@ -76,6 +78,10 @@ SETTINGS = _at("settings")
 MAILING = _address("report-mailings", lambda world: world.mailing)
 CHANNEL = _address("notification-channels", lambda world: world.channel)
 RULE = _address("notification-rules", lambda world: world.rule)
+AUTHORITY_GROUP = _address("authority-groups", lambda world: world.authority_group)
+AUTHORITY = _address("authority-connections", lambda world: world.authority)
+MAPPING = _address("mapping-connections", lambda world: world.mapping)
+SERVICE_TOKEN = _address("service-tokens", lambda world: world.service_token)
 HOOK = {"url": "http://a.example/", "secret": new_secret()}
 CHAIN = _address("job-chains", lambda world: world.chain)
 EXPORT = _address("exports", lambda world: world.export.pk)
@@ -182,6 +188,20 @@ def _mailing(world, client):
     return {**facts, "name": "b" if client else "a"}
 
 
+def _authorize(world):
+    """Create a group, an authority, a mapping, and a token of a service, of which none uses another."""
+    made_by = {"made_by": "vera"}
+    world.authority_group = authorities.create_group(name="a", **made_by).pk
+    group = authorities.create_group(name="of the authority", **made_by).pk
+    world.authority = authorities.create(AuthorityConnection, name="a", kind="null", group=group, **made_by).pk
+    world.mapping = authorities.create(MappingConnection, name="a", kind="null", **made_by).pk
+    world.service_token = authorities.create_token(name="a", **made_by)[0].pk
+
+
+def _of_group(world, client):
+    return {"name": "b", "kind": "null", "group": world.authority_group}
+
+
 def _export(world):
     """Schedule an export."""
     world.export = exports.request(what="documents", format="csv", filter={}, may=_may, made_by="vera")
@@ -236,6 +256,19 @@ CHANGES: Final = {
     "hosts_stop_by_name": Change({"name": "docs.test", **_REASON}),
     "archived_tasks_reschedule": Change({}, ARCHIVED_TASK),
     "archived_tasks_reschedule_many": Change({"kind": "count"}),
+    "authority_connections_create": Change(_of_group, prepare=_authorize),
+    "authority_connections_destroy": Change(thing=AUTHORITY, prepare=_authorize),
+    "authority_connections_partial_update": Change({"name": "b"}, AUTHORITY, _authorize),
+    "authority_connections_test": Change({}, prepare=_authorize),
+    "authority_groups_create": Change({"name": "b"}),
+    "authority_groups_destroy": Change(thing=AUTHORITY_GROUP, prepare=_authorize),
+    "authority_groups_partial_update": Change({"name": "b"}, AUTHORITY_GROUP, _authorize),
+    "mapping_connections_create": Change({"name": "b", "kind": "null"}),
+    "mapping_connections_destroy": Change(thing=MAPPING, prepare=_authorize),
+    "mapping_connections_partial_update": Change({"name": "b"}, MAPPING, _authorize),
+    "mapping_connections_test": Change({}, prepare=_authorize),
+    "service_tokens_create": Change({"name": "b"}),
+    "service_tokens_destroy": Change(thing=SERVICE_TOKEN, prepare=_authorize),
     "cluster_rebalance": Change({"dry_run": True}, prepare=_elect),
     "deleted_jobs_restore": Change(prepare=_bury),
     "deny_list_add": Change({"pattern": "*.test", "confirm": True, **_REASON}, DENY_LIST),

@@ -1,0 +1,201 @@
+"""
+The service with the database: it reads the connections, and stores which of them are silent.
+
+The web server has one desk for all its requests. Its event loop runs in a thread of its own, because each request has a
+thread. Before each question, the desk reads the mark of the last change, so that a change applies to the next question.
+"""
+
+import asyncio
+import datetime as dt
+import functools
+import threading
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Value
+from django.db.models.functions import Now
+
+from jobs.authorities.contract import tokens_shown
+from jobs.authorities.models import LONGEST_ERROR, AuthorityConnection, Generation, MappingConnection, ServiceToken
+from jobs.authorities.service.asking import Service
+from jobs.authorities.service.plan import Answer, AuthorityFacts, Facts, MapperFacts, Snapshot
+from jobs.connectors.authority.kind import Limits
+from jobs.settings.authorities import CACHE_LIFETIME, CHECKS
+from nodes.settings.running import current
+
+_T = TypeVar("_T")
+_MODELS: Final[Mapping[type, type[AuthorityConnection] | type[MappingConnection]]] = {
+    AuthorityFacts: AuthorityConnection,
+    MapperFacts: MappingConnection,
+}
+_Key = tuple[type, int]
+
+
+class Hearings:
+    """What the service has heard of its connections, until it is stored."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._silent: dict[_Key, str] = {}
+        self._answered: set[_Key] = set()
+        self._stored_silent: frozenset[_Key] = frozenset()
+
+    def hear(self, facts: Facts, why: str) -> None:
+        """Note that a connection answered, or that it is silent now."""
+        key = (type(facts), facts.id)
+        with self._lock:
+            if why:
+                self._silent[key] = why
+                self._answered.discard(key)
+            else:
+                self._answered.add(key)
+                self._silent.pop(key, None)
+
+    def saw(self, stored: Iterable[_Key]) -> None:
+        """Note which connections are stored as silent."""
+        self._stored_silent = frozenset(stored)
+
+    def store(self) -> None:
+        """Store the connections that are silent now, and those that answer again."""
+        with self._lock:
+            silent, answered = self._silent, self._answered & self._stored_silent
+            self._silent, self._answered = {}, set()
+        for (kind, key), why in silent.items():
+            rows = _MODELS[kind].objects.filter(pk=key)
+            rows.filter(silent_since=None).update(silent_since=Now())
+            rows.update(last_error=why[:LONGEST_ERROR])
+        for kind, key in answered:
+            _MODELS[kind].objects.filter(pk=key).update(silent_since=None, last_error="")
+
+
+def new_service(hearings: Hearings) -> Service:
+    """Return a service with the settings of this process."""
+    lifetime: dt.timedelta = current()[CACHE_LIFETIME]
+    return Service(checks=current()[CHECKS], lifetime=lifetime.total_seconds(), heard=hearings.hear)
+
+
+def read_generation() -> UUID | None:
+    """Return the mark of the last change; None before any change."""
+    return Generation.objects.values_list("mark", flat=True).first()
+
+
+def read_silent() -> list[_Key]:
+    """Return the connections that are stored as silent."""
+    authorities = AuthorityConnection.objects.filter(silent_since__isnull=False).order_by()
+    mappers = MappingConnection.objects.filter(silent_since__isnull=False).order_by()
+    found = (
+        authorities.annotate(of=Value("a"))
+        .values_list("of", "pk")
+        .union(mappers.annotate(of=Value("m")).values_list("of", "pk"), all=True)
+    )
+    return [(AuthorityFacts if of == "a" else MapperFacts, key) for of, key in found]
+
+
+def read_snapshot() -> Snapshot:
+    """Return all connections. The mark is read first, so a change meanwhile is seen at the next look."""
+    generation = read_generation()
+    return Snapshot(
+        generation=generation,
+        authorities=[
+            AuthorityFacts(
+                **_common(row),
+                group=row.group.name,
+                domain=row.domain,
+            )
+            for row in AuthorityConnection.objects.select_related("group").order_by("name")
+        ],
+        mappers={row.pk: MapperFacts(**_common(row)) for row in MappingConnection.objects.all()},
+        callers={
+            row.digest: (row.name, row.expires_at.timestamp() if row.expires_at else None)
+            for row in ServiceToken.objects.all()
+        },
+    )
+
+
+def _common(row: AuthorityConnection | MappingConnection) -> dict[str, Any]:
+    return {
+        "id": row.pk,
+        "name": row.name,
+        "kind": row.kind,
+        "configuration": row.configuration,
+        "limits": Limits(at_once=row.at_once, seconds=float(row.time_limit)),
+        "prerequisite": row.prerequisite_id,
+        "is_silent": row.silent_since is not None,
+    }
+
+
+class Desk:
+    """The service of the web server, for callers in threads."""
+
+    def __init__(self) -> None:
+        self._hearings = Hearings()
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="authorities", daemon=True).start()
+        self._service = self._wait(self._new())
+        self._one_reads = threading.Lock()
+
+    def ask(self, users: Mapping[str, str]) -> list[Answer]:
+        """Return the answers of all authorities about the user of each domain."""
+        self.refresh()
+        answers = self._wait(self._service.ask(users))
+        self._hearings.store()
+        return answers
+
+    def check(self, facts: Facts) -> str:
+        """Return why a connection cannot be used, as a sentence, or "" if it can."""
+        self.refresh()
+        why = self._wait(self._service.check(facts))
+        self._hearings.store()
+        return why
+
+    def check_all(self) -> dict[_Key, str]:
+        """Check all connections at once; return for each why it cannot be used."""
+        self.refresh()
+        found = self._wait(self._service.check_all())
+        self._hearings.store()
+        return found
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self._service.snapshot
+
+    def refresh(self) -> Snapshot:
+        """Read the connections if they have changed; return them."""
+        with self._one_reads:
+            if read_generation() != self._service.snapshot.generation:
+                snapshot = read_snapshot()
+                self._wait(self._install(snapshot))
+            self._hearings.saw(read_silent())
+            return self._service.snapshot
+
+    async def _new(self) -> Service:
+        return new_service(self._hearings)
+
+    async def _install(self, snapshot: Snapshot) -> None:
+        self._service.install(snapshot)
+
+    def _wait(self, asked: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(asked, self._loop).result()
+
+
+@functools.cache
+def _desk_of(_var_dir: object) -> Desk:
+    return Desk()
+
+
+def desk() -> Desk:
+    """Return the desk of this process. It is made at the first question."""
+    return _desk_of(settings.VAR_DIR)
+
+
+def tokens_of(user: str, *, domain: str = "") -> frozenset[tuple[str, str]]:
+    """
+    Return the tokens of a user, each with its group, for a search that shows only what the user may see.
+
+    A group whose authority does not answer, or does not know the user, has the deny token (`kind.DENY_TOKEN`), which
+    every protected document of the group denies.
+    """
+    answers = desk().ask({domain: user})
+    return frozenset((answer.authority.group, token) for answer in answers for token in tokens_shown(answer))

@@ -1,0 +1,174 @@
+"""
+The authority service as a process of its own: `GET /UserACLs`, and the same as JSON at `/access`.
+
+It reads the connections at most once a second, with the first request after that. So a change applies to requests that
+come a second later. Without the database it answers 503: it could not tell which tokens of services are valid.
+"""
+
+import asyncio
+import json
+import logging
+import signal
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import psycopg
+from aiohttp import web
+from django.db import InterfaceError, OperationalError, connection
+
+from jobs.authorities.contract import CONTENT_TYPE, Question, read_question, text_of
+from jobs.authorities.desk import Hearings, new_service, read_generation, read_silent, read_snapshot
+from jobs.authorities.serializers import access_shown
+from jobs.authorities.service.plan import Answer, Snapshot
+from jobs.authorities.tokens import digest_of, token_in
+from nodes.database.outage import outage
+from nodes.errors import Invalid
+from nodes.life.attachment import call_when_orphaned
+
+logger = logging.getLogger(__name__)
+
+# Time between two looks at the database (seconds), and time for open requests to end at a stop.
+_LOOKS_EVERY: Final = 1.0
+_GRACE: Final = 5.0
+_OUTAGES: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
+_PLAIN: Final = "text/plain; charset=utf-8"
+_NO_STORE: Final = {"Cache-Control": "no-store"}
+
+
+class Keeper:
+    """Keeps the service at the present connections. Its queries run in one thread, with one connection."""
+
+    def __init__(self) -> None:
+        self._hearings = Hearings()
+        self.service = new_service(self._hearings)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="database")
+        self._looked_at = float("-inf")
+        self._looking: asyncio.Task[None] | None = None
+
+    async def refresh(self) -> Snapshot:
+        """
+        Look at the database if the last look is too old; return the connections.
+
+        Raises:
+            OperationalError, InterfaceError: the database does not answer.
+        """
+        if time.monotonic() - self._looked_at > _LOOKS_EVERY:
+            if self._looking is None or self._looking.done():
+                self._looking = asyncio.ensure_future(self._look())
+            await asyncio.shield(self._looking)
+        return self.service.snapshot
+
+    async def close(self) -> None:
+        await self.service.close()
+        await asyncio.get_running_loop().run_in_executor(self._thread, connection.close)
+        self._thread.shutdown()
+
+    async def _look(self) -> None:
+        began = time.monotonic()
+        known = self.service.snapshot
+        found = await asyncio.get_running_loop().run_in_executor(self._thread, self._read, known)
+        if found is not known:
+            self.service.install(found)
+        self._looked_at = began
+
+    def _read(self, known: Snapshot) -> Snapshot:
+        try:
+            self._hearings.store()
+            self._hearings.saw(read_silent())
+            return known if read_generation() == known.generation else read_snapshot()
+        except _OUTAGES:
+            connection.close()
+            raise
+
+
+class Server:
+    """The addresses of the process."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    def application(self) -> web.Application:
+        made = web.Application(client_max_size=1024)
+        for path in ("/UserACLs", "/mcf-authority-service/UserACLs"):
+            made.router.add_get(path, self._text)
+        made.router.add_get("/access", self._json)
+        made.router.add_get("/healthz", self._alive)
+        made.router.add_get("/readyz", self._ready)
+        return made
+
+    async def _text(self, request: web.Request) -> web.Response:
+        found = await self._answers(request)
+        if isinstance(found, web.Response):
+            return found
+        question, answers = found
+        return web.Response(
+            body=text_of(question, answers).encode("ascii"), headers={**_NO_STORE, "Content-Type": CONTENT_TYPE}
+        )
+
+    async def _json(self, request: web.Request) -> web.Response:
+        found = await self._answers(request)
+        if isinstance(found, web.Response):
+            return found
+        question, answers = found
+        shown = {"users": question.users, "answers": access_shown(answers)}
+        return web.json_response(shown, dumps=json.dumps, headers=_NO_STORE)
+
+    async def _alive(self, _request: web.Request) -> web.Response:
+        return web.json_response({"status": "ok"}, headers=_NO_STORE)
+
+    async def _ready(self, _request: web.Request) -> web.Response:
+        try:
+            await self._keeper.refresh()
+        except _OUTAGES as error:
+            return _unavailable(error)
+        return web.json_response({"status": "ok"}, headers=_NO_STORE)
+
+    async def _answers(self, request: web.Request) -> tuple[Question, list[Answer]] | web.Response:
+        try:
+            snapshot = await self._keeper.refresh()
+        except _OUTAGES as error:
+            return _unavailable(error)
+        if not _may_ask(request, snapshot):
+            said = "Send the token of a service as Authorization: Bearer …\n"
+            return _refusal(401, said, **{"WWW-Authenticate": "Bearer"})
+        try:
+            question = read_question(request.query.items())
+        except Invalid as invalid:
+            return _refusal(400, f"{invalid.by_field}\n")
+        return question, await self._keeper.service.ask(question.users)
+
+
+def _may_ask(request: web.Request, snapshot: Snapshot) -> bool:
+    token = token_in(request.headers.get("Authorization", ""))
+    found = snapshot.callers.get(digest_of(token)) if token else None
+    return found is not None and (found[1] is None or found[1] > time.time())
+
+
+def _unavailable(error: Exception) -> web.Response:
+    logger.warning("cannot read the connections: %s", outage(error))
+    return _refusal(503, "The database does not answer. Try again later.\n")
+
+
+def _refusal(status: int, text: str, **headers: str) -> web.Response:
+    return web.Response(status=status, body=text.encode(), headers={**_NO_STORE, "Content-Type": _PLAIN, **headers})
+
+
+async def serve(listener: socket.socket, *, attached: bool) -> None:
+    """Serve until SIGTERM or SIGINT (or, `attached`, until standard input closes). Open requests get time to end."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    if attached:
+        call_when_orphaned(lambda: loop.call_soon_threadsafe(stopped.set))
+    keeper = Keeper()
+    runner = web.AppRunner(Server(keeper).application(), access_log=None, shutdown_timeout=_GRACE)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listener).start()
+        await stopped.wait()
+    finally:
+        await runner.cleanup()
+        await keeper.close()

@@ -1,0 +1,67 @@
+"""Answers with a lifetime, and equal questions that are asked once."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Final, Generic, TypeVar
+
+_T = TypeVar("_T")
+
+# Answers that a cache keeps. The oldest one makes room.
+MOST: Final = 50_000
+
+
+class Cache(Generic[_T]):
+    """
+    Answers by their questions. `keeps` decides which ones are stored.
+
+    Only one event loop uses it. A question that is being asked is not asked a second time: the second waits for the
+    same answer. The question continues if all callers that wait are cancelled.
+    """
+
+    def __init__(
+        self, *, lifetime: float, keeps: Callable[[_T], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._lifetime, self._keeps, self._clock = lifetime, keeps, clock
+        self._stored: OrderedDict[Hashable, tuple[float, _T]] = OrderedDict()
+        self._asked: dict[Hashable, asyncio.Task[_T]] = {}
+
+    def find(self, question: Hashable) -> _T | None:
+        """Return the stored answer; None if there is none, or it is too old."""
+        stored = self._stored.get(question)
+        if stored is None:
+            return None
+        if stored[0] <= self._clock():
+            del self._stored[question]
+            return None
+        return stored[1]
+
+    async def ask(self, question: Hashable, asking: Callable[[], Awaitable[_T]]) -> _T:
+        """Return the answer that is stored, or that is being asked for, or of a new question."""
+        found = self.find(question)
+        if found is not None:
+            return found
+        task = self._asked.get(question)
+        if task is None:
+            task = self._asked[question] = asyncio.ensure_future(self._ask(question, asking))
+            task.add_done_callback(lambda done: self._forget(question, done))
+        return await asyncio.shield(task)
+
+    async def _ask(self, question: Hashable, asking: Callable[[], Awaitable[_T]]) -> _T:
+        answer = await asking()
+        if self._lifetime > 0 and self._keeps(answer):
+            self._stored[question] = (self._clock() + self._lifetime, answer)
+            self._stored.move_to_end(question)
+            while len(self._stored) > MOST:
+                self._stored.popitem(last=False)
+        return answer
+
+    def _forget(self, question: Hashable, done: asyncio.Task[_T]) -> None:
+        self._asked.pop(question, None)
+        if not done.cancelled():
+            # If all callers stopped waiting, no other code reads the exception.
+            done.exception()
+
+    def __len__(self) -> int:
+        return len(self._stored)

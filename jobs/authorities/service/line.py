@@ -1,0 +1,134 @@
+"""
+A line to one connection: how many questions it gets at once, and what happens when it does not answer.
+
+A question waits for a free place of its connection, then for one of the pool of the process, all within the time limit of
+the connection. After `UNANSWERED` questions without an answer in a row, the connection is *silent*. A silent connection
+gets one question at a time, outside of the pool, and the others end at once. A question that waits longer than `PATIENCE`
+leaves the pool. So a connection that hangs takes places of the pool for a moment only, and however many hang, the others
+are asked.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from jobs.authorities.service.plan import AuthorityFacts, Facts
+from jobs.connectors.authority import registry
+from jobs.connectors.authority.kind import Opened, Unreachable
+from jobs.connectors.schema import BadSpecification
+from jobs.metrics import authority as figures
+
+_T = TypeVar("_T")
+# Questions without an answer, one after another, from which on a connection is silent.
+UNANSWERED: Final = 3
+# Longest time in which a question takes a place of the pool (seconds).
+PATIENCE: Final = 0.5
+# Called with the facts of a connection: with "" after each answer, and with the last error when it becomes silent.
+Heard = Callable[[Facts, str], None]
+
+
+class Line:
+    """The line. It is opened at the first question, and used by one event loop."""
+
+    def __init__(self, facts: Facts, *, pool: asyncio.Semaphore, heard: Heard) -> None:
+        self._facts, self._pool, self._heard = facts, pool, heard
+        self._places = asyncio.Semaphore(facts.limits.at_once)
+        self._probe = asyncio.Lock()
+        self._opened: Any = None
+        self._unanswered = UNANSWERED if facts.is_silent else 0
+
+    @property
+    def is_silent(self) -> bool:
+        return self._unanswered >= UNANSWERED
+
+    async def ask(self, question: Callable[[Any], Awaitable[_T]]) -> _T:
+        """
+        Return the answer of the connection within its time limit.
+
+        Raises:
+            Unreachable: there is none.
+        """
+        if self.is_silent and self._probe.locked():
+            raise Unreachable("It did not answer its last questions, and another question is trying it.")
+        try:
+            async with asyncio.timeout(self._facts.limits.seconds):
+                if self.is_silent:
+                    async with self._probe, self._places:
+                        return self._answered(await question(self._open()))
+                async with self._places, self._place_of_the_pool():
+                    return self._answered(await question(self._open()))
+        except TimeoutError:
+            raise self._failed(f"No answer within {self._facts.limits.seconds:g} s.") from None
+        except Unreachable as error:
+            raise self._failed(str(error)) from None
+        except Exception as error:
+            raise self._failed(f"The connector failed: {type(error).__name__}.") from error
+
+    async def check(self) -> str:
+        """Reach the system; return why it cannot be used, as a sentence, or "" if it can."""
+        try:
+            async with asyncio.timeout(self._facts.limits.seconds):
+                opened: Opened = self._open()
+                await opened.check()
+        except TimeoutError:
+            return f"No answer within {self._facts.limits.seconds:g} s."
+        except Unreachable as error:
+            return str(error)
+        except Exception as error:  # noqa: BLE001 (a plugin may raise anything)
+            return f"The connector failed: {type(error).__name__}."
+        self._answered(None)
+        return ""
+
+    async def close(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.close()
+
+    def _open(self) -> Any:  # noqa: ANN401 (an authority or a mapper)
+        if self._opened is None:
+            self._opened = open_connection(self._facts)
+        return self._opened
+
+    @contextlib.asynccontextmanager
+    async def _place_of_the_pool(self) -> AsyncIterator[None]:
+        await self._pool.acquire()
+        with contextlib.ExitStack() as place:
+            place.callback(self._pool.release)
+            # Closing twice releases once.
+            early = asyncio.get_running_loop().call_later(PATIENCE, place.close)
+            try:
+                yield
+            finally:
+                early.cancel()
+
+    def _answered(self, answer: _T) -> _T:
+        self._unanswered = 0
+        self._heard(self._facts, "")
+        return answer
+
+    def _failed(self, why: str) -> Unreachable:
+        self._unanswered += 1
+        figures.UNREACHABLE.add(1, self._facts.name)
+        if self._unanswered == UNANSWERED:
+            self._heard(self._facts, why)
+        return Unreachable(why)
+
+
+def open_connection(facts: Facts) -> Opened:
+    """
+    Return the authority or the mapper of a connection.
+
+    Raises:
+        Unreachable: its kind is not installed, or its configuration cannot be used.
+    """
+    kinds: Any = registry.authorities() if isinstance(facts, AuthorityFacts) else registry.mappers()
+    kind = kinds.get(facts.kind)
+    if kind is None:
+        raise Unreachable(f"The kind {facts.kind} is not installed.")
+    try:
+        values = kind.configuration.read(facts.configuration)
+        opened: Opened = kind.open(values, facts.limits)
+    except BadSpecification as error:
+        raise Unreachable(f"Its configuration cannot be used: {error}.") from None
+    return opened

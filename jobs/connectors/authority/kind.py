@@ -1,0 +1,139 @@
+"""
+The contract of authorities and mappers, which a connection of the application `authorities` configures.
+
+An authority answers which access tokens a user has. A mapper turns the name of a user into the name in another system.
+Both are opened once for each version of their connection. They are used by one event loop, and may answer several
+questions at once. A plugin names an `AuthorityKind` or a `MapperKind` as its entry point.
+"""
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from django.utils.functional import Promise
+
+from jobs.connectors.schema import Schema
+
+# The token of each answer that grants nothing, as in ManifoldCF. Documents deny it.
+DENY_TOKEN: Final = "DEAD_AUTHORITY"  # noqa: S105 (the name of a token, and no secret)
+# Longest name of a user (characters).
+MOST_OF_A_NAME: Final = 1_000
+
+
+class Status(enum.StrEnum):
+    """The kinds of answers of an authority."""
+
+    AUTHORIZED = "authorized"
+    USER_NOT_FOUND = "user not found"
+    UNAUTHORIZED = "unauthorized"
+    UNREACHABLE = "unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """
+    The answer of an authority about one user.
+
+    `tokens` are those of the user. An answer that is not AUTHORIZED has none: its deny token is added where it is shown.
+    `why` says more to administrators, as a sentence or nothing.
+    """
+
+    status: Status
+    tokens: tuple[str, ...] = ()
+    why: str = ""
+
+
+NOT_FOUND: Final = Access(Status.USER_NOT_FOUND)
+
+
+class Unreachable(Exception):
+    """The system behind a connection did not answer, or not as configured. The message is a sentence without secrets."""
+
+
+class Opened(Protocol):
+    """What authorities and mappers have in common."""
+
+    async def check(self) -> None:
+        """
+        Reach the system with the configured account.
+
+        Raises:
+            Unreachable: it did not answer.
+        """
+
+    async def close(self) -> None:
+        """Close all connections. Nothing is asked afterwards."""
+
+
+class Authority(Opened, Protocol):
+    """An opened authority."""
+
+    async def access(self, user: str) -> Access:
+        """
+        Return the answer about a user. The caller cancels it at the time limit of the connection.
+
+        Raises:
+            Unreachable: the system did not answer.
+        """
+
+
+class Mapper(Opened, Protocol):
+    """An opened mapper."""
+
+    async def map(self, user: str) -> str | None:
+        """
+        Return the name of the user in another system; None if it has none.
+
+        Raises:
+            Unreachable: the system did not answer.
+        """
+
+
+_T_co = TypeVar("_T_co", bound=Opened, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a connection: questions at once, and the time of each (seconds)."""
+
+    at_once: int = 4
+    seconds: float = 5.0
+
+
+def no_problems(_values: Mapping[str, Any]) -> Mapping[str, list[str]]:
+    """Return no problems: the kind has nothing to judge beyond its schema."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind(Generic[_T_co]):
+    """
+    A kind of authorities or mappers.
+
+    `judge` returns the problems of typed values that only the kind can judge, by field. `open` opens nothing yet: the
+    first question does.
+    """
+
+    name: str
+    label: str | Promise
+    configuration: Schema
+    open: Callable[[Mapping[str, Any], Limits], _T_co]
+    judge: Callable[[Mapping[str, Any]], Mapping[str, list[str]]] = no_problems
+
+    def problems(self, configuration: object) -> dict[str, list[str]]:
+        """Return the problems of a configuration, by field; "" is the field of the whole."""
+        if not isinstance(configuration, Mapping):
+            return {"": ["A configuration is an object."]}
+        found = self.configuration.problems(configuration)
+        return found or {
+            name: said for name, said in self.judge(self.configuration.read(configuration)).items() if said
+        }
+
+
+class AuthorityKind(Kind[Authority]):
+    """A kind of authorities."""
+
+
+class MapperKind(Kind[Mapper]):
+    """A kind of mappers."""

@@ -1,0 +1,156 @@
+"""The questions to a directory: the user, and the groups of the user with the groups of these groups."""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jobs.connectors.authority.kind import NOT_FOUND, Access, Limits, Status, Unreachable
+from jobs.connectors.authority.ldap.directory import Account, Entry, Session, Sessions, escaped
+
+# Groups of one user.
+_MOST_GROUPS: Final = 5_000
+# Groups whose parents one search finds.
+_AT_ONCE: Final = 50
+# Everyone, and authenticated users: groups of each user of Active Directory, which no entry names.
+_OF_ALL: Final = ("S-1-1-0", "S-1-5-11")
+_DISABLED: Final = 0x2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """
+    Where a directory has its users and groups.
+
+    `user_filter` has `{user}` for the name of the user. `group_attribute` is the attribute of a group that is its token;
+    if it is empty, the token is the name of its entry.
+    """
+
+    base: str
+    user_filter: str
+    groups_base: str
+    group_attribute: str
+    is_active_directory: bool
+
+
+class Directory:
+    """The authority."""
+
+    def __init__(self, account: Account, layout: Layout, limits: Limits) -> None:
+        self._layout, self._sessions = layout, Sessions(account, limits)
+
+    async def access(self, user: str) -> Access:
+        return await self._sessions.ask(lambda session: self._access(session, user))
+
+    async def check(self) -> None:
+        base = self._layout.base
+        if await self._sessions.ask(lambda session: session.entry(base, ("objectClass",))) is None:
+            raise Unreachable(f"The directory has no entry {base}, or the account may not read it.")
+
+    async def close(self) -> None:
+        await self._sessions.close()
+
+    def _access(self, session: Session, user: str) -> Access:
+        wanted = ("uid", "gidNumber", "memberOf", "objectSid", "userAccountControl")
+        found = find_user(
+            session, base=self._layout.base, filter_=self._layout.user_filter, user=user, attributes=wanted
+        )
+        if isinstance(found, Access):
+            return found
+        if self._layout.is_active_directory:
+            return _access_by_sids(session, found)
+        return Access(Status.AUTHORIZED, tuple(sorted(self._tokens(session, found))))
+
+    def _tokens(self, session: Session, user: Entry) -> set[str]:
+        """Return the tokens of all groups, nested ones included. Each group is read once, so cycles end."""
+        groups: dict[str, Entry] = {}
+        waiting = list(self._groups_of(session, _memberships_of(user)))
+        waiting += self._read(session, user.texts("memberOf"), known={entry.dn.lower() for entry in waiting})
+        while waiting:
+            new = [entry for entry in waiting if entry.dn.lower() not in groups]
+            groups |= {entry.dn.lower(): entry for entry in new}
+            if len(groups) > _MOST_GROUPS:
+                raise Unreachable(f"{user.dn} has more than {_MOST_GROUPS} groups.")
+            waiting = list(self._parents_of(session, {entry.dn.lower(): entry for entry in new}.values(), known=groups))
+        return {token for entry in groups.values() for token in self._tokens_of(entry)}
+
+    def _parents_of(self, session: Session, entries: Iterable[Entry], *, known: dict[str, Entry]) -> Iterator[Entry]:
+        children = list(entries)
+        for start in range(0, len(children), _AT_ONCE):
+            some = children[start : start + _AT_ONCE]
+            yield from self._groups_of(session, "".join(_member(entry.dn) for entry in some))
+            named = [name for entry in some for name in entry.texts("memberOf")]
+            yield from self._read(session, named, known=known)
+
+    def _groups_of(self, session: Session, choices: str) -> Iterator[Entry]:
+        return session.search(self._layout.groups_base, f"(|{choices})", self._attributes)
+
+    def _read(self, session: Session, names: Sequence[str], *, known: Iterable[str]) -> Iterator[Entry]:
+        seen = set(known)
+        for name in names:
+            if name.lower() not in seen:
+                seen.add(name.lower())
+                entry = session.entry(name, self._attributes)
+                if entry is not None:
+                    yield entry
+
+    def _tokens_of(self, group: Entry) -> Sequence[str]:
+        return group.texts(self._layout.group_attribute) if self._layout.group_attribute else [group.dn]
+
+    @property
+    def _attributes(self) -> tuple[str, ...]:
+        return tuple(filter(None, ("memberOf", self._layout.group_attribute)))
+
+
+def find_user(session: Session, *, base: str, filter_: str, user: str, attributes: Sequence[str]) -> Entry | Access:
+    """Return the entry of a user, or the answer if there is none, or not exactly one."""
+    found = session.search(base, filter_.replace("{user}", escaped(user)), attributes)
+    first, second = next(found, None), next(found, None)
+    if first is None:
+        return NOT_FOUND
+    if second is not None:
+        # The tokens of two users must not mix.
+        return Access(Status.UNAUTHORIZED, why="Several entries of the directory have this name.")
+    return first
+
+
+def _memberships_of(user: Entry) -> str:
+    """Return the conditions on groups with this member: as an entry, by its uid, or as its primary group."""
+    by_uid = "".join(f"(&(objectClass=posixGroup)(memberUid={escaped(uid)}))" for uid in user.texts("uid"))
+    primary = "".join(f"(&(objectClass=posixGroup)(gidNumber={escaped(gid)}))" for gid in user.texts("gidNumber"))
+    return f"{_member(user.dn)}{by_uid}{primary}"
+
+
+def _member(dn: str) -> str:
+    return f"(member={escaped(dn)})(uniqueMember={escaped(dn)})"
+
+
+def _access_by_sids(session: Session, user: Entry) -> Access:
+    """Return the answer of Active Directory: the SIDs of the user and of all its groups, which the server computes."""
+    control = user.texts("userAccountControl")
+    if control and control[0].isdecimal() and int(control[0]) & _DISABLED:
+        return Access(Status.UNAUTHORIZED, why="The account is disabled.")
+    # Only a search of the entry itself returns this attribute.
+    groups = session.entry(user.dn, ("tokenGroups",))
+    if groups is None:
+        return NOT_FOUND
+    raw = [*user.attributes.get("objectsid", ()), *groups.attributes.get("tokengroups", ())]
+    try:
+        sids = {sid_in_words(value) for value in raw}
+    except ValueError:
+        raise Unreachable(f"{user.dn} has a SID that cannot be read.") from None
+    return Access(Status.AUTHORIZED, tuple(sorted(sids.union(_OF_ALL))))
+
+
+def sid_in_words(raw: bytes) -> str:
+    """
+    Return a security identifier of Windows in its usual form, such as `S-1-5-21-1-2-3-500`.
+
+    Raises:
+        ValueError: the bytes are none.
+    """
+    if len(raw) < 8 or len(raw) != 8 + 4 * raw[1]:
+        raise ValueError(raw)
+    authority = int.from_bytes(raw[2:8], "big")
+    parts = struct.unpack(f"<{raw[1]}I", raw[8:])
+    return "-".join(map(str, ("S", raw[0], authority, *parts)))

@@ -1,0 +1,42 @@
+"""The settings of the authority service."""
+
+import datetime as dt
+from typing import Final
+
+from nodes.settings.declaration import Applies, Setting
+from nodes.settings.kinds import Seconds, WholeNumber, Words
+
+CHECKS: Final = Setting(
+    path="authority.checks",
+    environment="CRAWLCTL_AUTHORITY_CHECKS",
+    kind=WholeNumber(least=1, most=1_000, unit="questions"),
+    default=10,
+    meaning="Questions that a process asks all authorities and mappers at once. Each connection has a lower limit of its own.",
+    applies=Applies.AT_NEXT_START,
+)
+CACHE_LIFETIME: Final = Setting(
+    path="authority.cache",
+    environment="CRAWLCTL_AUTHORITY_CACHE",
+    kind=Seconds(most=24 * 3600),
+    default=dt.timedelta(seconds=60),
+    meaning=(
+        "Time for which a process repeats the answer of an authority about a user. A change of a connection ends it at once. With 0, "
+        "each request asks again."
+    ),
+    applies=Applies.AT_NEXT_START,
+)
+PORT: Final = Setting(
+    path="authority.port",
+    environment="CRAWLCTL_AUTHORITY_PORT",
+    kind=WholeNumber(least=1, most=65_535),
+    default=8345,
+    meaning="Port of `runauthority`.",
+)
+KINDS: Final = Setting(
+    path="authority.kinds",
+    environment="CRAWLCTL_AUTHORITIES",
+    kind=Words(),
+    default=(),
+    meaning="Kinds of authorities and mappers without an entry point, as package.module:OBJECT.",
+)
+SETTINGS: Final = (CHECKS, CACHE_LIFETIME, PORT, KINDS)
