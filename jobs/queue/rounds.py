@@ -29,8 +29,9 @@ from jobs.throttling.bins import LONGEST_PLAN
 # Pages with states of lanes that a step reads, and sleeping lanes after which it stops: some ms of work.
 _PAGES: Final = 32
 _LANES: Final = 350
-# Interval of steps.
+# Interval of steps. A negative time since the last one shows that the clock was set back.
 _INTERVAL: Final = dt.timedelta(seconds=1)
+_NOTHING: Final = dt.timedelta()
 # Time of the steps in one pass of the manager, if a round is fast (seconds).
 _FAST_STEPS: Final = 0.25
 # Lanes that sleep no longer than an edit of limits may take to apply are left alone.
@@ -93,7 +94,7 @@ class Rounds:
 
     def go_on(self, connection: psycopg.Connection[Any], *, groups: Sequence[int], now: dt.datetime) -> int:
         """Take the steps that are due in a pass at `now`; return how many lanes were woken."""
-        if not self.is_fast and self._stepped_at is not None and now - self._stepped_at < _INTERVAL:
+        if not self.is_fast and self._stepped_at is not None and _NOTHING <= now - self._stepped_at < _INTERVAL:
             return 0
         self._stepped_at = now
         ends_at = time.monotonic() + _FAST_STEPS

@@ -6,6 +6,8 @@ import random
 import signal
 import subprocess
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import psycopg
@@ -22,6 +24,7 @@ from tests.support.disks import fill, make_read_only, small_disk
 from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
 
 _PAGE = 8192
+FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 FAULTS = {"full": fill, "read-only": make_read_only}
 WORDS = {
     ("full", "output"): "the disk is full",
@@ -253,3 +256,30 @@ def test_two_runs_of_a_clone_are_one_cluster(machine_of_clone, serve, tmp_path):
     wait_for(lambda: phase_of(other_browser, job_id) == "inactive", within=120, saying="the job has ended")
     assert held_by(tmp_path / "pages.jsonl") == site.documents
     assert not second.has_ended
+
+
+@pytest.mark.debian("postgresql")
+@pytest.mark.debian("faketime")
+def test_a_crawl_goes_on_when_the_clock_of_the_database_is_set_back(server, machine_of_server, serve, tmp_path):
+    site = serve(pages=200, hosts=2, traps=1, latency_ms=20)
+    clock = server.data / "clock"
+    set_clock(clock, hours=0)
+    server.end(signal.SIGINT)
+    faked = ("env", f"LD_PRELOAD={FAKETIME}", f"FAKETIME_TIMESTAMP_FILE={clock}", "FAKETIME_NO_CACHE=1")
+    account = server.server.account
+    account = replace(account, prefix=(*account.prefix, *faked, "DONT_FAKE_MONOTONIC=1"))
+    server.server = replace(server.server, account=account)
+    server.start()
+    _, browser = start_everything(machine_of_server, **QUICK_HEARTS)
+    job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
+    wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
+
+    set_clock(clock, hours=-1)
+
+    wait_for(lambda: phase_of(browser, job_id) == "inactive", within=60, saying="the job has ended")
+    assert held_by(tmp_path / "pages.jsonl") == site.documents
+
+
+def set_clock(file, *, hours):
+    file.write_text(f"{hours * 3600:+d}\n")
+    file.chmod(0o644)

@@ -7,6 +7,7 @@ from jobs.duties.archives import ARCHIVES_ARE_FULL, hold_jobs_with_archive
 from jobs.duties.chains import CHAINED_STARTS, start_successors
 from jobs.duties.check import check_invariants
 from jobs.duties.cleaning import WITHOUT_TASK_WORKERS, clean_without_task_workers
+from jobs.duties.clock import CLOCK_WAS_SET_BACK, follow_clock
 from jobs.duties.connectors import WATCHED_JOBS, watch_connectors
 from jobs.duties.disks import DISKS_ARE_FULL, report_full_disks
 from jobs.duties.failover import (
@@ -58,6 +59,7 @@ MAIN_DUTIES: Final = duties(
     (report_missing_tags, 2.0, TAGS_ARE_NEEDED),
     (report_full_disks, 1.0, DISKS_ARE_FULL),
     (hold_jobs_with_archive, 1.0, ARCHIVES_ARE_FULL),
+    (follow_clock, 5.0, CLOCK_WAS_SET_BACK),
     (retire_groups, 10.0, "EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s)"),
     (prepare_runs, 1.0, f"EXISTS ({JOBS_TO_PREPARE})"),
     (withdraw_from_stopped_jobs, 1.0, f"EXISTS ({OFFERED_OF_STOPPED_JOBS})"),
