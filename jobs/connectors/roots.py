@@ -1,5 +1,5 @@
 """
-Roots below which output connections may write and file connections may read, if pages or the API stored them.
+Roots of connections that pages or the API stored: outputs may write below them, files and archives may be read below them.
 
 Settings name the roots. A path is checked when it is stored and again when a process opens it, each time with its
 symbolic links and `..` resolved. Paths that a local user gives to `crawlctl crawl` are not confined.

@@ -200,7 +200,7 @@ FILE_ROOTS: Final = Setting(
     kind=Words(),
     default=(),
     meaning=(
-        "Directories that file connections from pages and the API may read, with their subdirectories. If empty, they may read none. "
+        "Directories that file and archive connections from pages and the API may read, with their subdirectories. If empty, they may read none. "
         "`crawlctl crawl` may read any."
     ),
 )
