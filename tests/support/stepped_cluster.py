@@ -188,6 +188,8 @@ class SteppedManager:
         self.identity = cluster.register("manager")
         self.groups = ()
         self._term = None
+        # The last moment of each duty of housekeeping, by name.
+        self._kept_house = {}
 
     def look(self):
         """Learn its groups, and whether it is the main manager."""
@@ -211,9 +213,19 @@ class SteppedManager:
             duty
             for duties, asked in zip(rows, answers, strict=True)
             for duty, is_called in zip(duties, asked, strict=False)
-            if is_called
+            if is_called and self._is_due(duty)
         ]
         return sum(duty.run(self._at) for duty in called)
+
+    def _is_due(self, duty):
+        """Return True for each duty of the crawl. Housekeeping, whose interval is a minute or more, keeps it."""
+        if duty.every < seconds(60):
+            return True
+        at = self._cluster.clock.at
+        is_due = duty.name not in self._kept_house or at - self._kept_house[duty.name] >= duty.every
+        if is_due:
+            self._kept_house[duty.name] = at
+        return is_due
 
     def haunt(self):
         with contextlib.suppress(FenceRefused):
