@@ -62,6 +62,7 @@ NAVIGATION = {
         "docs/exports",
         "docs/bulk",
         "docs/notifications",
+        "docs/authorities",
         "docs/upgrading",
         "docs/backups",
         "UPGRADING",

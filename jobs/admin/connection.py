@@ -72,6 +72,8 @@ class ConnectionForm(ConnectorForm):
             "configuration": self.said(self.cleaned_data),
             "made_by": made_by,
         }
+        if "authority_group" in self.cleaned_data:
+            facts["authority_group_id"] = getattr(self.cleaned_data["authority_group"], "pk", None)
         if self.instance.pk:
             return connections.change(self.model_kind, self.instance.pk, **facts)
         return connections.create(self.model_kind, connector=self.cleaned_data["connector"], **facts)
@@ -83,7 +85,7 @@ class RepositoryConnectionForm(ConnectionForm):
 
     class Meta:
         model = RepositoryConnection
-        fields = ("name", "connector")
+        fields = ("name", "connector", "authority_group")
 
 
 class OutputConnectionForm(ConnectionForm):
@@ -105,6 +107,8 @@ class ConnectionAdmin(BoundedList):
     section_title: ClassVar[Promise]
     proposed: ClassVar[str]
     list_display: tuple[str, ...] = ("name", "connector", "used_by")
+    # Fields of the form besides the name and the connector.
+    more_fields: tuple[str, ...] = ()
     search_fields = ("name",)
 
     def get_form(self, request: HttpRequest, obj: connections.Connection | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a generated type)
@@ -112,7 +116,8 @@ class ConnectionAdmin(BoundedList):
 
     def get_fieldsets(self, request: HttpRequest, obj: connections.Connection | None = None) -> Any:  # noqa: ANN401 (Django's)
         generated = fieldset_for(self.section_title, self._kind(request, obj), section=self.form.section)
-        return ((None, {"fields": ("name", "connector", BUILT_FOR, *self.get_shown(obj))}), *generated)
+        names = ("name", "connector", *self.more_fields, BUILT_FOR, *self.get_shown(obj))
+        return ((None, {"fields": names}), *generated)
 
     def get_shown(self, obj: connections.Connection | None) -> tuple[str, ...]:
         """Return the read-only fields of the page."""
@@ -193,6 +198,7 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
     section_title = _("Defaults of its jobs")
     proposed = "web"
     list_display = ("name", "connector", "status", "used_by")
+    more_fields = ("authority_group",)
     actions_detail = ("clear_history",)
 
     @action(description=_("Clear history"), url_path="clear-history", permissions=("change",))  # type: ignore[untyped-decorator]

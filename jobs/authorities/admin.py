@@ -100,7 +100,7 @@ class MappingConnectionForm(AuthorityConnectionForm):
 
 
 class _SetUp(BoundedList):
-    """What all lists of authorities have: verbs store and delete their rows."""
+    """The common part of the lists of authorities: verbs store and delete their rows."""
 
     search_fields = ("name",)
 

@@ -40,7 +40,7 @@ def read_question(parameters: Iterable[tuple[str, str]], *, is_strict: bool = Fa
     """
     Return the question of the parameters of a request.
 
-    Of several users of one domain, the last one counts, as in ManifoldCF. `is_strict` refuses unknown parameters.
+    If a domain has several users, the last one counts, as in ManifoldCF. `is_strict` refuses unknown parameters.
 
     Raises:
         Invalid: there is no user, or a parameter is invalid.

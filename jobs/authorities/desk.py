@@ -34,7 +34,7 @@ _Key = tuple[type, int]
 
 
 class Hearings:
-    """What the service has heard of its connections, until it is stored."""
+    """News of the service about its connections, until they are stored."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class Hearings:
         self._stored_silent = frozenset(stored)
 
     def store(self) -> None:
-        """Store the connections that are silent now, and those that answer again."""
+        """Store which connections are silent now, and which answer again."""
         with self._lock:
             silent, answered = self._silent, self._answered & self._stored_silent
             self._silent, self._answered = {}, set()

@@ -33,7 +33,7 @@ class AuthorityGroup(models.Model):
 
 
 class _Connection(models.Model):
-    """What both kinds of connections have. Secrets of a configuration are sealed."""
+    """The common part of both kinds of connections. Secrets of a configuration are sealed."""
 
     name = models.CharField(max_length=200, unique=True)
     kind = models.SlugField(max_length=50)

@@ -29,7 +29,7 @@ class AuthorityGroupSerializer(StrictModelSerializer):
 
 
 class _ConnectionSerializer(StrictModelSerializer):
-    """What both kinds of connections have."""
+    """The common part of both kinds of connections."""
 
     name = serializers.CharField(max_length=200)
     kind = serializers.SlugField(max_length=50)

@@ -62,7 +62,7 @@ class Keeper:
 
     async def close(self) -> None:
         await self.service.close()
-        await asyncio.get_running_loop().run_in_executor(self._thread, connection.close)
+        await asyncio.get_running_loop().run_in_executor(self._thread, lambda: connection.close())  # noqa: PLW0108 (each thread has its own)
         self._thread.shutdown()
 
     async def _look(self) -> None:

@@ -8,7 +8,7 @@ a new generation, so that every process asks by them from then on.
 import datetime as dt
 import uuid
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from django.db import transaction
 
@@ -310,7 +310,8 @@ def _is_whole(value: object, *, least: int, most: int) -> bool:
 
 
 def _lock(model: type[_T], key: int) -> _T:
-    thing: Any = model._default_manager.select_for_update(of=("self",)).filter(pk=key).first()  # noqa: SLF001 (Django's)
+    rows = model._default_manager.select_for_update(of=("self",))  # noqa: SLF001 (Django's own word)
+    thing = cast("_T | None", rows.filter(pk=key).first())
     if thing is None:
         raise Unknown(_NOUNS[model], key)
     return thing

@@ -7,6 +7,7 @@ paused, and the next run of each job reads and indexes everything again.
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import EllipsisType
 from typing import Any, Final, TypeVar
 
 from django.db import connection as database
@@ -29,9 +30,17 @@ Kind = type[RepositoryConnection] | type[OutputConnection]
 _C = TypeVar("_C", RepositoryConnection, OutputConnection)
 
 
-def create(kind: Kind, *, name: str, connector: str, configuration: Mapping[str, Any], made_by: str = "") -> Connection:
+def create(
+    kind: Kind,
+    *,
+    name: str,
+    connector: str,
+    configuration: Mapping[str, Any],
+    authority_group_id: int | None = None,
+    made_by: str = "",
+) -> Connection:
     """
-    Store a new connection.
+    Store a new connection. A repository may name its authority group.
 
     Raises:
         Invalid: there is no such connector, it refuses the configuration, or the name is taken.
@@ -40,7 +49,10 @@ def create(kind: Kind, *, name: str, connector: str, configuration: Mapping[str,
     _check_name(kind, name)
     stored = _as_stored(kind, connector=connector, configuration=configuration)
     with transaction.atomic():
-        made = kind.objects.create(name=name, connector=connector, configuration=stored, is_confined=True)
+        made = kind(name=name, connector=connector, configuration=stored, is_confined=True)
+        if isinstance(made, RepositoryConnection):
+            made.authority_group_id = _checked_group(authority_group_id)
+        made.save()
         _journal(made, before={}, after=_facts(made), made_by=made_by)
     return made
 
@@ -51,10 +63,13 @@ def change(
     *,
     name: str | None = None,
     configuration: Mapping[str, Any] | None = None,
+    authority_group_id: int | EllipsisType | None = ...,
     made_by: str = "",
 ) -> Connection:
     """
     Change a connection, and return it; None keeps a field. Its connector never changes.
+
+    An `authority_group_id` of None removes the group of a repository, and `...` keeps it.
 
     Raises:
         Invalid: the connector refuses the configuration, or the name is taken.
@@ -75,6 +90,8 @@ def change(
             else:
                 LostLines.objects.filter(output=connection).delete()
             _distrust_versions(connection)
+        if isinstance(connection, RepositoryConnection) and authority_group_id is not ...:
+            connection.authority_group_id = _checked_group(authority_group_id)
         connection.save()
         _journal(connection, before=before, after=_facts(connection), made_by=made_by)
     return connection
@@ -223,7 +240,16 @@ def _distrust_versions(changed: Connection) -> None:
 
 
 def _facts(connection: Connection) -> dict[str, Any]:
-    return {name: getattr(connection, name) for name in ("name", "connector", "configuration")}
+    of_repository = ("authority_group_id",) if isinstance(connection, RepositoryConnection) else ()
+    return {name: getattr(connection, name) for name in ("name", "connector", "configuration", *of_repository)}
+
+
+def _checked_group(group_id: int | None) -> int | None:
+    # Groups belong to an application of a layer above.
+    groups: Any = RepositoryConnection._meta.get_field("authority_group").related_model  # noqa: SLF001 (Django's)
+    if group_id is not None and not groups.objects.filter(pk=group_id).exists():
+        raise Invalid({"authority_group": [f"Authority group {group_id} does not exist."]})
+    return group_id
 
 
 def _journal(connection: Connection, *, before: dict[str, Any], after: dict[str, Any], made_by: str) -> None:

@@ -1,4 +1,4 @@
-"""The authority service without a database: who is asked, limits, silence, the cache, and mappings."""
+"""The authority service without a database: questions, limits, silence, the cache, and mappings."""
 
 import asyncio
 import threading

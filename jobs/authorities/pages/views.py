@@ -1,4 +1,4 @@
-"""The page of authorities: their states, checks now, tokens of services, and what a user may see."""
+"""The page of authorities: their states, checks now, tokens of services, and the access of a user."""
 
 from typing import Any, Final
 

@@ -17,13 +17,13 @@ from jobs.authorities.service.plan import Answer, AuthorityFacts, Facts, MapperF
 from jobs.connectors.authority.kind import MOST_OF_A_NAME, NOT_FOUND, Access, Status, Unreachable
 from jobs.metrics import authority as figures
 
-# What a mapper returned: a name or None.
+# The answer of a mapper: a name or None.
 _Mapped = tuple[str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A snapshot with what was learned under it."""
+    """A snapshot with the answers under it."""
 
     snapshot: Snapshot
     answers: Cache[Access]

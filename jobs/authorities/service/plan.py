@@ -1,4 +1,4 @@
-"""What the service knows of the connections, and the questions that a request becomes: data and arithmetic."""
+"""The connections as the service knows them, and the questions that a request becomes: data and arithmetic."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

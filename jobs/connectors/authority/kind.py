@@ -52,7 +52,7 @@ class Unreachable(Exception):
 
 
 class Opened(Protocol):
-    """What authorities and mappers have in common."""
+    """The common part of authorities and mappers."""
 
     async def check(self) -> None:
         """

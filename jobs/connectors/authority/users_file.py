@@ -5,7 +5,7 @@ The authority by a YAML file of users and groups.
       alice: {groups: [staff], tokens: [alice]}
       bob: {disabled: true}
     groups:
-      staff: {groups: [everybody]}
+      staff: {groups: [company]}
 
 The tokens of a user are its own and the names of its groups, with the groups of these groups. The file is read again
 when it has changed. It must be below CRAWLCTL_FILE_ROOTS.

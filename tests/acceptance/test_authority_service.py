@@ -1,0 +1,216 @@
+"""`runauthority` as a process: real authorities that hang, changes by another process, and its end."""
+
+import concurrent.futures
+import contextlib
+import json
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from uuid import uuid4
+
+from jobs.authorities import verbs
+from jobs.authorities.models import AuthorityConnection
+from tests.support.processes import PATIENCE, ROOT
+from tests.support.tables import each_row
+from tests.support.waiting import wait_until
+
+LIMIT = 1
+
+
+class Running:
+    """The process, and a client with the token of a service."""
+
+    def __init__(self, process, address, token):
+        self.process, self.address, self.token = process, address, token
+
+    def get(self, path, *, token=None):
+        headers = {"Authorization": f"Bearer {token or self.token}"}
+        request = urllib.request.Request(f"{self.address}{path}", headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def ask(self, user):
+        """Return the answers about a user, by authority."""
+        status, text = self.get(f"/access?username={user}")
+        assert status == 200, text
+        return {one["authority"]: one for one in json.loads(text)["answers"]}
+
+
+@contextlib.contextmanager
+def runauthority(database, *options):
+    _token, text = verbs.create_token(name=f"search {uuid4()}", made_by="a test")
+    command = [sys.executable, "manage.py", "runauthority", "--port", "0", *options]
+    process = subprocess.Popen(command, cwd=ROOT, env=database.environment, stdout=subprocess.PIPE, text=True)
+    try:
+        address = process.stdout.readline().strip().removesuffix("/UserACLs")
+        assert address.startswith("http://127.0.0.1:")
+        yield Running(process, address, text)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@contextlib.contextmanager
+def hanging_server():
+    """Listen, accept connections, and never answer."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        accepted = []
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    accepted.append(listener.accept()[0])
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for one in accepted:
+            one.close()
+
+
+def hanging(port, kind):
+    """Return the kind and the configuration of an authority at a server that hangs."""
+    if kind == "ldap":
+        return {"kind": kind, "configuration": {"servers": [f"ldap://127.0.0.1:{port}"], "base": "dc=x"}}
+    facts = {"host": "127.0.0.1", "port": port, "database": "d", "username": "u", "tls": "disable"}
+    return {"kind": kind, "configuration": {**facts, "query": "SELECT %(user)s"}}
+
+
+@each_row("kind", ["ldap", "sql"])
+def test_one_of_twelve_that_hangs_delays_only_itself(machine, kind):
+    database = machine.database
+    with hanging_server() as port:
+        group = verbs.create_group(name=f"g {kind}", made_by="a test").pk
+        facts = {"group": group, "time_limit": LIMIT, "made_by": "a test"}
+        for number in range(11):
+            verbs.create(AuthorityConnection, name=f"{kind} {number}", kind="null", **facts)
+        verbs.create(AuthorityConnection, name=f"{kind} hangs", **hanging(port, kind), **facts)
+        with runauthority(database) as running, concurrent.futures.ThreadPoolExecutor(4) as threads:
+            began = time.monotonic()
+            answers = list(threads.map(running.ask, [f"user{number}" for number in range(40)]))
+            whole = time.monotonic() - began
+
+    assert {one[f"{kind} hangs"]["status"] for one in answers} == {"unreachable"}
+    assert {one[f"{kind} hangs"]["tokens"][0] for one in answers} == {"DEAD_AUTHORITY"}
+    others = [one[f"{kind} {number}"] for one in answers for number in range(11)]
+    assert {one["status"] for one in others} == {"authorized"}
+    seconds = [one[f"{kind} hangs"]["seconds"] for one in answers]
+    assert statistics.quantiles(seconds, n=100)[98] < LIMIT + 0.9
+    # Each would have waited a second if all 40 questions had waited for the one that hangs.
+    assert whole < 40 * LIMIT / 2
+    assert statistics.median(one["seconds"] for one in others) < LIMIT / 2
+
+
+def test_a_change_by_another_process_applies_and_its_silence_is_stored(machine, tmp_path):
+    database = machine.database
+    users = tmp_path / "users.yaml"
+    users.write_text("users: {alice: {tokens: [staff]}}")
+    manage = [sys.executable, "manage.py"]
+    group = verbs.create_group(name="g", made_by="a test")
+    facts = {"kind": "file", "group": group.pk, "made_by": "a test"}
+    verbs.create(AuthorityConnection, name="file", configuration={"path": str(users)}, **facts)
+    with runauthority(database) as running:
+        assert running.get("/UserACLs?username=alice") == (200, "AUTHORIZED:file\nTOKEN:g:staff\n")
+
+        verbs.change_group(group.pk, name="renamed", made_by="a test")
+        wait_until(lambda: running.get("/UserACLs?username=alice")[1] == "AUTHORIZED:file\nTOKEN:renamed:staff\n")
+
+        users.unlink()
+        wait_until(lambda: running.ask("bob") and "does not answer" in listed(manage, database))
+        users.write_text("users: {}")
+        wait_until(lambda: running.ask("bob") and "does not answer" not in listed(manage, database))
+
+        verbs.delete_token(verbs.ServiceToken.objects.get().pk, made_by="a test")
+        wait_until(lambda: running.get("/UserACLs?username=alice")[0] == 401)
+
+
+def listed(manage, database):
+    return subprocess.run(
+        [*manage, "authority", "list"], cwd=ROOT, env=database.environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_the_process_refuses_strangers_and_ends_in_order(machine):
+    database = machine.database
+    with hanging_server() as port:
+        group = verbs.create_group(name="g", made_by="a test").pk
+        verbs.create(
+            AuthorityConnection, name="hangs", group=group, time_limit=2, made_by="a test", **hanging(port, "sql")
+        )
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            metrics = free.getsockname()[1]
+        with runauthority(database, "--metrics-port", str(metrics)) as running:
+            assert running.get("/healthz") == (200, '{"status": "ok"}')
+            assert running.get("/readyz")[0] == 200
+            assert running.get("/UserACLs?username=a", token="wrong")[0] == 401
+            assert running.get("/UserACLs")[0] == 400
+            assert running.get("/nowhere")[0] == 404
+
+            with concurrent.futures.ThreadPoolExecutor(1) as threads:
+                asked = threads.submit(running.ask, "alice")
+                wait_until(lambda: b"requests_total 1.0" in figures(metrics))
+                running.process.send_signal(signal.SIGTERM)
+                assert asked.result()["hangs"]["status"] == "unreachable"
+            assert running.process.wait(PATIENCE) == 0
+
+
+def figures(port):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
+        return answer.read()
+
+
+@each_row(
+    "options",
+    [
+        ["--port", "x"],
+        ["--port", "70000"],
+        ["--host", "no.such.host.invalid"],
+        ["--metrics-port", "-5"],
+        ["--nonsense"],
+    ],
+)
+def test_bad_options_end_with_2_and_no_traceback(machine, options):
+    database = machine.database
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "runauthority", *options],
+        cwd=ROOT,
+        env=database.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+
+    assert ended.returncode == 2, ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_port_in_use_ends_with_2(machine):
+    database = machine.database
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = subprocess.run(
+            [sys.executable, "manage.py", "runauthority", "--port", str(port)],
+            cwd=ROOT,
+            env=database.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+
+    assert ended.returncode == 2
+    assert re.search(rf"Cannot listen on 127.0.0.1:{port}", ended.stderr)
