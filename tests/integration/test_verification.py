@@ -20,7 +20,7 @@ from jobs.models import IndexedDocument, OutputConnection, OutputFault, OutputVe
 from jobs.queue import verified
 from jobs.verbs import restoring
 from jobs.verification import finding, kinds, repairing, verbs
-from jobs.verification.finding import AnotherAttempt
+from jobs.verification.attempts import AnotherAttempt, state_of
 from nodes.errors import Invalid, Refused
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import Task
@@ -138,7 +138,7 @@ def test_outputs_of_a_crawl_are_in_sync(site, lines):
         done = verify(output, repairs=True)
 
         assert (done.documents, done.faults, done.repaired, done.damaged) == (31, 0, 0, 0)
-        assert verbs.state_of(done) == "done"
+        assert state_of(done) == "done"
     assert waiting() == set()
     assert outputs_out_of_sync(NOON) == []
 
@@ -395,7 +395,7 @@ def test_a_file_that_is_replaced_meanwhile_ends_the_verification(site, lines, fi
 
     with pytest.raises(Refused, match="was replaced during its verification"):
         verify(lines)
-    assert verbs.state_of(OutputVerification.objects.get()) == "refused"
+    assert state_of(OutputVerification.objects.get()) == "refused"
 
 
 # --- Kills ---------------------------------------------------------------------------------------
