@@ -75,6 +75,7 @@ INSTALLED_APPS = [
     "jobs.apps.JobsConfig",
     "jobs.authorities.apps.AuthoritiesConfig",
     "jobs.bulk.apps.BulkConfig",
+    "jobs.definitions.apps.DefinitionsConfig",
     "jobs.exports.apps.ExportsConfig",
     "jobs.notices.apps.NoticesConfig",
     "jobs.retention.apps.RetentionConfig",

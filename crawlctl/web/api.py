@@ -38,6 +38,7 @@ from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView
 from jobs.authorities.api import AccessView, AuthorityView, MappingView, ServiceTokenView, StatesView
 from jobs.authorities.api import GroupView as AuthorityGroupView
 from jobs.bulk.api import BulkView
+from jobs.definitions.api import DefinitionView
 from jobs.exports.api import ExportView
 from jobs.notices.api import ChannelView, MailingView, MessageView, RuleView
 from jobs.retention.api import CleaningView, RetentionView
@@ -111,6 +112,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("authority/states/", StatesView.as_view(), name="authority-states"),
     path("cluster/coordination/", CoordinationView.as_view(), name="coordination"),
     path("cluster/rebalance/", RebalanceView.as_view(), name="cluster-rebalance"),
+    path("definitions/", DefinitionView.as_view(), name="definitions"),
     path("deny-list/", DenyListView.as_view(), name="deny-list"),
     path("deny-list/remove/", AllowView.as_view(), name="deny-list-remove"),
     path("distributed-jobs/", DistributedJobsView.as_view(), name="distributed-jobs"),

@@ -109,7 +109,7 @@ class NothingHere(APIView):
 def _problem_of(error: Exception) -> Problem | None:
     match error:
         case exceptions.ValidationError():
-            return _invalid(dict(_flat(error.detail)))
+            return _invalid(problems_by_field(error.detail))
         case NotDone():
             return _not_done(error)
         case PreconditionFailed():
@@ -175,6 +175,11 @@ def _of_the_framework(error: exceptions.APIException) -> Problem:
     if getattr(error, "wait", None):
         headers["Retry-After"] = str(error.wait)  # type: ignore[attr-defined]
     return Problem(error.status_code, str(error.default_code), str(error.detail), headers=headers)
+
+
+def problems_by_field(detail: object) -> dict[str, list[str]]:
+    """Return the problems of a serializer by field, with inner fields and items of lists behind a dot."""
+    return dict(_flat(detail))
 
 
 def _flat(detail: object, *, path: str = "") -> Iterator[tuple[str, list[str]]]:

@@ -48,6 +48,8 @@ LEAST_ROLE = {
     "cluster_requests_list": VIEWER,
     "cluster_requests_retrieve": VIEWER,
     "coordination_retrieve": ADMINISTRATOR,
+    "definitions_import": ADMINISTRATOR,
+    "definitions_list": VIEWER,
     "deny_list": VIEWER,
     "deny_list_add": OPERATOR,
     "deny_list_remove": OPERATOR,

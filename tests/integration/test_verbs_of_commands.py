@@ -39,6 +39,7 @@ COMMANDS = {
     "deleted_jobs_restore": lambda world: ["restore", "buried", "--deleted"],
     "deny_list_add": lambda world: ["host", "*.test", *_DENY],
     "deny_list_remove": lambda world: ["host", "*.denied.test", "allow"],
+    "definitions_import": lambda world: ["definitions", "import", str(world.definition)],
     "distributed_jobs_rebalance": lambda world: ["distributed_job", "rebalance"],
     "distributed_jobs_switch": lambda world: ["distributed_job", "disable", "mails"],
     "groups_move": lambda world: ["move", str(world.group.pk), "--to", str(world.main.pk)],
@@ -138,6 +139,8 @@ def test_a_command_leaves_a_line_with_its_user(name, user, tmp_path):
     world.file.write_text(json.dumps(CHANGES["settings_update"].body))
     world.hook = tmp_path / "hook.json"
     world.hook.write_text(json.dumps({**HOOK, "url": "http://b.example/"}))
+    world.definition = tmp_path / "definition.json"
+    world.definition.write_text('{"definition": "policy", "name": "another"}')
     CHANGES[name].prepare(world)
     before = lines()
 

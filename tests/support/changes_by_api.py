@@ -96,6 +96,15 @@ def _seen(thing, **changes):
     return lambda world, client: {**client.get(thing(world)).json(), **changes}
 
 
+def _definition_of(world):
+    return f"/api/v1/definitions/?definition=job&name={world.job.name}"
+
+
+def _definition(world, client):
+    (shown,) = client.get(_definition_of(world)).json()["results"]
+    return {**shown, "priority": 1}
+
+
 def _in_phase(**facts):
     return lambda world: set_phase(world.job, **facts)
 
@@ -270,6 +279,7 @@ CHANGES: Final = {
     "service_tokens_create": Change({"name": "b"}),
     "service_tokens_destroy": Change(thing=SERVICE_TOKEN, prepare=_authorize),
     "cluster_rebalance": Change({"dry_run": True}, prepare=_elect),
+    "definitions_import": Change(_definition, _definition_of),
     "deleted_jobs_restore": Change(prepare=_bury),
     "deny_list_add": Change({"pattern": "*.test", "confirm": True, **_REASON}, DENY_LIST),
     "deny_list_remove": Change(_denied, DENY_LIST, _deny),

@@ -1,0 +1,198 @@
+"""The four kinds of objects that definitions describe: how each is found, read, checked and written."""
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db.models import Prefetch, QuerySet
+from rest_framework import serializers
+
+from jobs.connectors.output import registry as outputs
+from jobs.connectors.repository import registry as repositories
+from jobs.connectors.schema import NOTHING, Schema
+from jobs.definitions.serializers import JobDefinition, OutputDefinition, PolicyDefinition, RepositoryDefinition
+from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy, ThrottleRule
+from jobs.verbs import connections, editing, policies
+from jobs.verbs.seeds import SeedWanted
+from nodes.errors import Invalid
+
+_NOT_WRITTEN: Final = frozenset({"definition", "name", "left_out"})
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """The author of an import. `everywhere` if it may limit the whole cluster."""
+
+    name: str
+    everywhere: bool
+    now: dt.datetime
+
+
+@dataclass(slots=True)
+class Context:
+    """The state of an import: its author, and the definitions that had problems, by subject and name."""
+
+    author: Author
+    failed: set[tuple[str, str]] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """
+    A kind of object. `held_in` is the field with the values of a connector, and `schema` reads their schema.
+
+    `schema` gets the definition. `write` stores a new object (None) or a changed one, and returns its number and
+    warnings.
+    """
+
+    name: str
+    model: type[Any]
+    serializer: type[serializers.Serializer[Any]]
+    order: Sequence[str]
+    rows: Callable[[], QuerySet[Any]]
+    write: Callable[[Any | None, dict[str, Any], Context], tuple[int, Sequence[str]]]
+    held_in: str | None = None
+    schema: Callable[[Mapping[str, Any]], Schema] = lambda _definition: NOTHING
+
+    def permission(self, verb: str) -> str:
+        """Return the permission to view, add or change the objects."""
+        return f"jobs.{verb}_{self.model._meta.model_name}"  # noqa: SLF001 (Django's own word)
+
+
+# --- Policies --------------------------------------------------------------------------------------
+
+
+def _policies() -> QuerySet[ThrottlePolicy]:
+    return ThrottlePolicy.objects.prefetch_related(Prefetch("rules", ThrottleRule.objects.order_by("position")))
+
+
+def _write_policy(stored: ThrottlePolicy | None, wanted: dict[str, Any], context: Context) -> tuple[int, Sequence[str]]:
+    facts = {name: value for name, value in wanted.items() if name not in _NOT_WRITTEN}
+    gap = policies.gap_unless_given(unlimited=facts["unlimited"], starts=facts.get("starts"))
+    facts.setdefault("min_gap", gap)
+    author: dict[str, Any] = {"everywhere": context.author.everywhere, "made_by": context.author.name}
+    if stored is None:
+        saved = policies.create(name=wanted["name"], **facts, **author)
+    else:
+        saved = policies.change(stored.pk, **facts, **author)
+    return saved.policy.pk, saved.warnings
+
+
+# --- Connections -----------------------------------------------------------------------------------
+
+
+def _write_connection(model: connections.Kind) -> Callable[..., tuple[int, Sequence[str]]]:
+    def write(stored: Any | None, wanted: dict[str, Any], context: Context) -> tuple[int, Sequence[str]]:  # noqa: ANN401 (a connection)
+        configuration, made_by = wanted["configuration"], context.author.name
+        if stored is None:
+            name, connector = wanted["name"], wanted["connector"]
+            made = connections.create(
+                model, name=name, connector=connector, configuration=configuration, made_by=made_by
+            )
+        else:
+            made = connections.change(model, stored.pk, configuration=configuration, made_by=made_by)
+        return made.pk, ()
+
+    return write
+
+
+def _schema_of_repository(definition: Mapping[str, Any]) -> Schema:
+    kind = repositories.installed().get(str(definition.get("connector")))
+    return kind.configuration if kind else NOTHING
+
+
+def _schema_of_output(definition: Mapping[str, Any]) -> Schema:
+    kind = outputs.installed().get(str(definition.get("connector")))
+    return kind.configuration if kind else NOTHING
+
+
+# --- Jobs ------------------------------------------------------------------------------------------
+
+
+def _jobs() -> QuerySet[Job]:
+    seeds = Prefetch("seeds", Seed.objects.filter(removed_at=None).select_related("policy").order_by("pk"))
+    return Job.objects.select_related("repository").prefetch_related("outputs", "windows", seeds)
+
+
+def _schema_of_job(definition: Mapping[str, Any]) -> Schema:
+    name = definition.get("repository")
+    found = RepositoryConnection.objects.filter(name=name).first() if isinstance(name, str) else None
+    kind = repositories.installed().get(found.connector) if found else None
+    return kind.specification if kind else NOTHING
+
+
+def _write_job(stored: Job | None, wanted: dict[str, Any], context: Context) -> tuple[int, Sequence[str]]:
+    facts = {name: value for name, value in wanted.items() if name not in _NOT_WRITTEN}
+    names = _Names(context, job_id=stored.pk if stored else None)
+    (repository,) = names.find("repository", RepositoryConnection, {"repository": facts.pop("repository")})
+    found_outputs = names.find(
+        "output", OutputConnection, {f"outputs.{place}": name for place, name in enumerate(facts.pop("outputs"))}
+    )
+    given = facts.pop("seeds")
+    named = {f"seeds.{place}.policy": seed["policy"] for place, seed in enumerate(given)}
+    found_policies = names.find("policy", ThrottlePolicy, named)
+    if names.problems:
+        raise Invalid(names.problems)
+    seeds = [
+        SeedWanted(urls=tuple(seed["urls"]), policy=policy, tag=seed["tag"])
+        for seed, policy in zip(given, found_policies, strict=True)
+    ]
+    facts |= {"outputs": list(dict.fromkeys(found_outputs)), "seeds": seeds}
+    author: dict[str, Any] = {"made_by": context.author.name, "now": context.author.now}
+    if stored is None:
+        saved = editing.create_job(name=wanted["name"], repository=repository, **facts, **author)
+    else:
+        saved = editing.change_job(stored.pk, **facts, **author)
+    return saved.job.pk, saved.warnings
+
+
+@dataclass(slots=True)
+class _Names:
+    """Finds the objects that a job names. A policy that a one-shot made for itself serves its own job only."""
+
+    context: Context
+    job_id: int | None
+    problems: dict[str, list[str]] = field(default_factory=dict)
+
+    def find(self, subject: str, model: type[Any], named: Mapping[str, str | None]) -> list[Any]:
+        """Return the object of each name, given by field; None for no name, and for a name with a problem."""
+        rows = model._default_manager.filter(name__in={name for name in named.values() if name is not None})  # noqa: SLF001
+        found = {row.name: row for row in rows if getattr(row, "private_to_id", None) in {None, self.job_id}}
+        for place, name in named.items():
+            if name is None or name in found:
+                continue
+            if (subject, name) in self.context.failed:
+                said = f"The {subject} {name!r} of this import has problems."
+            else:
+                said = f"There is no {subject} {name!r}. Add its definition to the import."
+            self.problems[place] = [said]
+        return [found.get(name) if name is not None else None for name in named.values()]
+
+
+POLICY: Final = Subject(
+    "policy", ThrottlePolicy, PolicyDefinition, PolicyDefinition.Meta.fields, _policies, _write_policy
+)
+REPOSITORY: Final = Subject(
+    "repository",
+    RepositoryConnection,
+    RepositoryDefinition,
+    RepositoryDefinition.ORDER,
+    RepositoryConnection.objects.all,
+    _write_connection(RepositoryConnection),
+    "configuration",
+    _schema_of_repository,
+)
+OUTPUT: Final = Subject(
+    "output",
+    OutputConnection,
+    OutputDefinition,
+    OutputDefinition.ORDER,
+    OutputConnection.objects.all,
+    _write_connection(OutputConnection),
+    "configuration",
+    _schema_of_output,
+)
+JOB: Final = Subject("job", Job, JobDefinition, JobDefinition.ORDER, _jobs, _write_job, "specification", _schema_of_job)
+# In the order of an import: each names only objects of those before it.
+SUBJECTS: Final[Mapping[str, Subject]] = {one.name: one for one in (POLICY, REPOSITORY, OUTPUT, JOB)}
