@@ -17,7 +17,7 @@ from crawlctl.postgres.settings import database_from_url
 from jobs.lifecycle.job import Kind
 from jobs.lifecycle.period import Period
 from jobs.metrics import process
-from jobs.settings import authorities, table
+from jobs.settings import authorities, of_backups, table
 from nodes.settings import of_nodes
 from nodes.settings.declaration import read_environment
 from nodes.settings.effective import Effective
@@ -137,7 +137,18 @@ TEMPLATES = [
 ]
 
 # Without DATABASE_URL an embedded PostgreSQL runs below VAR_DIR while any process uses it.
-DATABASES = {"default": database_from_url(_given[of_nodes.DATABASE_URL], var_dir=VAR_DIR)}
+# Address of a server of one's own; '' for the embedded one.
+CRAWLCTL_DATABASE_URL = _given[of_nodes.DATABASE_URL]
+# Store for backups, and for the write-ahead log of the embedded server if it is set.
+CRAWLCTL_BACKUP_STORE = _given[of_backups.BACKUP_STORE]
+CRAWLCTL_BACKUP_SHIP_EVERY = _given[of_backups.BACKUP_SHIP_EVERY]
+DATABASES = {
+    "default": database_from_url(
+        _given[of_nodes.DATABASE_URL],
+        var_dir=VAR_DIR,
+        companion="crawlctl.backups.beside" if CRAWLCTL_BACKUP_STORE else "",
+    )
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_PASSWORD_VALIDATORS = [
@@ -319,9 +330,11 @@ CRAWLCTL_ZOOKEEPER_CREDENTIALS = _given[of_nodes.ZOOKEEPER_CREDENTIALS]
 # Bearer token that grants access to /metrics.
 CRAWLCTL_METRICS_TOKEN = _given[table.METRICS_TOKEN]
 # File whose modification time is that of the last backup.
-CRAWLCTL_BACKUP_FILE = _given[table.BACKUP_FILE]
+CRAWLCTL_BACKUP_FILE = _given[of_backups.BACKUP_FILE]
 # Age of the last backup above which the attention list has a line.
-CRAWLCTL_BACKUP_MAX_AGE = _given[table.BACKUP_MAX_AGE]
+CRAWLCTL_BACKUP_MAX_AGE = _given[of_backups.BACKUP_MAX_AGE]
+# The same for the stored write-ahead log.
+CRAWLCTL_BACKUP_LOG_MAX_AGE = _given[of_backups.BACKUP_LOG_MAX_AGE]
 process.show(version=__version__, directory=VAR_DIR)
 
 # --- Installed plugins -------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The backups in a store: their names, their descriptions, and which of them may be deleted."""
 
+import contextlib
 import datetime as dt
 import hashlib
 import json
@@ -50,6 +51,10 @@ class Backup:
     data: File
     # None: the secret key is not in the backup.
     sealed: File | None
+    # The first position of the write-ahead log that the backup needs, and that of its end; '' in old backups.
+    start_lsn: str = ""
+    end_lsn: str = ""
+    segment_bytes: int = 16 * 1024 * 1024
 
     @property
     def ended_at(self) -> dt.datetime:
@@ -66,16 +71,16 @@ def store_data(store: Store, name: str, path: Path) -> File:
 
 
 def store_sealed(store: Store, name: str, content: bytes) -> File:
-    return _stored_content(store, f"{FOLDER}/{name}/{_SEALED}", content)
+    return stored_content(store, f"{FOLDER}/{name}/{_SEALED}", content)
 
 
 def publish(store: Store, backup: Backup) -> None:
     """Store the description. From now on the backup counts."""
     content = json.dumps({"format": _FORMAT, **asdict(backup)}, indent=2).encode() + b"\n"
-    _stored_content(store, f"{FOLDER}/{backup.name}/{_DESCRIPTION}", content)
+    stored_content(store, f"{FOLDER}/{backup.name}/{_DESCRIPTION}", content)
 
 
-def _stored_content(store: Store, key: str, content: bytes) -> File:
+def stored_content(store: Store, key: str, content: bytes) -> File:
     with tempfile.TemporaryDirectory(prefix="crawlctl-") as folder:
         path = Path(folder) / "content"
         path.write_bytes(content)
@@ -123,7 +128,7 @@ def read(store: Store, name: str) -> Backup:
                 f"the description of the backup {name} has format {said['format']}, and this version reads {_FORMAT}. "
                 "Use the version of crawlctl that made the backup"
             )
-        known = {field.name: said[field.name] for field in fields(Backup)}
+        known = {field.name: said[field.name] for field in fields(Backup) if field.name in said}
         known["data"] = File(**known["data"])
         known["sealed"] = File(**known["sealed"]) if known["sealed"] else None
         backup = Backup(**known)
@@ -133,22 +138,26 @@ def read(store: Store, name: str) -> Backup:
     return backup
 
 
-def choose(store: Store, *, until: dt.datetime | None = None) -> Backup:
+def newest(store: Store) -> Backup:
     """
-    Return the newest backup, or the newest that ended at this moment or before.
+    Return the newest backup.
 
     Raises:
         Unusable: there is none.
     """
-    found = [read(store, name) for name in names(store)]
+    found = names(store)
     if not found:
         raise Unusable(f"{store.address} has no backup. `crawlctl backup --to {store.address}` makes one")
-    early = [backup for backup in found if until is None or backup.ended_at <= until]
-    if not early:
-        raise Unusable(
-            f"{store.address} has no backup from before that moment. The oldest one ended at {found[0].ended}"
-        )
-    return early[-1]
+    return read(store, found[-1])
+
+
+def readable(store: Store) -> list[Backup]:
+    """Return all backups whose description can be read, oldest first."""
+    found = []
+    for name in names(store):
+        with contextlib.suppress(Damaged):
+            found.append(read(store, name))
+    return found
 
 
 def why_incomplete(store: Store, backup: Backup) -> str:

@@ -1,25 +1,27 @@
-"""The check of a stored backup: everything that a restore needs, without a server."""
+"""The check of a stored backup and of the log after it: everything that a restore needs, without a server."""
 
 from pathlib import Path
 
-from crawlctl.backups import catalogue, packing
-from crawlctl.backups.catalogue import Backup
-from crawlctl.backups.sealing import unseal
+from crawlctl.backups import catalogue, packing, wal
+from crawlctl.backups.errors import Damaged
+from crawlctl.backups.reach import Way
+from crawlctl.backups.sealing import Sealer, unseal
 from crawlctl.backups.workspace import workspace
 from crawlctl.postgres.binaries import Binaries
 from nodes.stores.port import Store
 
 
-def check(store: Store, backup: Backup, *, binaries: Binaries, work: Path, passphrase: str) -> None:
+def check(store: Store, ways: list[Way], *, binaries: Binaries, work: Path, passphrase: str) -> None:
     """
-    Read all files of the backup, unpack the copy of the database, and verify it. `work` has room for all of it.
+    Read all files of a backup, unpack the copy of the database, and verify it. Read the log of all of its ways.
 
-    With a passphrase, also open the secret key.
+    `work` has room for the backup. With a passphrase, also open the secret key and sealed segments.
 
     Raises:
         Damaged: a restore of the backup would fail.
         Unusable: the passphrase is another one.
     """
+    backup = ways[0].backup
     with workspace(work) as folder:
         packed, copy, sealed = folder / "data.tar.zst", folder / "data", folder / "sealed"
         if backup.sealed is not None:
@@ -29,3 +31,11 @@ def check(store: Store, backup: Backup, *, binaries: Binaries, work: Path, passp
         catalogue.fetch(store, backup.data, packed)
         packing.unpack(packed, copy)
         packing.verify(copy, binaries=binaries)
+        sealer = Sealer(passphrase)
+        for segment in {segment.key: segment for way in ways for segment in way.segments}.values():
+            if passphrase or not segment.is_sealed:
+                path = folder / segment.name
+                wal.fetch_segment(store, segment, path, sealer=sealer, segment_bytes=backup.segment_bytes)
+                path.unlink()
+    if gaps := [way.gap for way in ways if way.gap]:
+        raise Damaged(f"the write-ahead log after the backup has a gap: {gaps[-1]}. Make a new backup")

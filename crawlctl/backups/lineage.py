@@ -1,44 +1,55 @@
 """
-Unused numbers of timelines, by which a restored database differs from all others of its server.
+The recovery of a copy along a timeline, and unused numbers of timelines, by which a restored database differs from all
+others of its server.
 
 PostgreSQL gives a restored server the next timeline for which it finds no history. Two restores of one backup would get
 the same number, and nodes of the first one would not notice the second. So each restore reserves its number in the
 store, and lets the server find a history of each lower number.
 """
 
+import datetime as dt
 import json
 import tempfile
 from pathlib import Path
 from typing import Final
 
-from crawlctl.backups.catalogue import Backup
+from crawlctl.backups import wal
+from crawlctl.backups.reach import Way
+from crawlctl.backups.sealing import Sealer
 from nodes.stores.port import KeyTaken, Store, StoreRefused, digest_of
 
-_FOLDER: Final = "restores"
-# Name of the folder with histories, in the data directory, which is the current directory of the server.
-_HISTORIES: Final = "crawlctl-histories"
-RECOVERY: Final = {
-    "restore_command": f'test -f "{_HISTORIES}/%f" && cp "{_HISTORIES}/%f" "%p"',
-    "recovery_target": "immediate",
+# Name of the folder with histories and segments, in the data directory, which is the current directory of the server.
+_FOLDER: Final = "crawlctl-recovery"
+_RECOVERY: Final = {
+    "restore_command": f'test -f "{_FOLDER}/%f" && cp --sparse=always "{_FOLDER}/%f" "%p"',
     "recovery_target_action": "promote",
-    "recovery_target_timeline": "current",
     # Otherwise the server counts as ready while it still recovers.
     "hot_standby": "off",
 }
 
 
-def reserve_timeline(store: Store, backup: Backup) -> int:
+def next_timeline(store: Store, way: Way) -> int:
+    """Return the lowest number of a timeline that the store does not show."""
+    system = way.backup.system or "unknown"
+    taken = {int(listed.key.rsplit("/", 1)[1]) for listed in store.list(f"{wal.RESTORES}/{system}/")}
+    for listed in store.list(f"{wal.FOLDER}/{system}/"):
+        name = listed.key.rsplit("/", 1)[1]
+        if wal.HISTORY_NAME.fullmatch(name):
+            taken.add(int(name[:8], 16))
+    return max(taken | {way.timeline, way.backup.timeline}) + 1
+
+
+def reserve_timeline(store: Store, way: Way, *, now: dt.datetime) -> int:
     """
     Return a timeline that no other restore from this store has.
 
     A store that refuses writes still allows restores, each with the lowest number that the store does not show.
     """
-    folder = f"{_FOLDER}/{backup.system or 'unknown'}"
-    taken = {int(listed.key.rsplit("/", 1)[1]) for listed in store.list(f"{folder}/")}
-    number = max(taken | {backup.timeline}) + 1
+    folder = f"{wal.RESTORES}/{way.backup.system or 'unknown'}"
+    number = next_timeline(store, way)
     with tempfile.TemporaryDirectory(prefix="crawlctl-") as place:
         path = Path(place) / "reserved"
-        path.write_text(json.dumps({"backup": backup.name}) + "\n")
+        path.write_text(json.dumps({"backup": way.backup.name, "at": now.astimezone(dt.UTC).isoformat()}) + "\n")
         while True:
             try:
                 store.put(f"{folder}/{number}", path, sha256=digest_of(path), only_if_absent=True)
@@ -50,16 +61,45 @@ def reserve_timeline(store: Store, backup: Backup) -> int:
                 return number
 
 
-def prepare_recovery(data: Path, *, backup: Backup, timeline: int) -> None:
-    """Let the server of this data directory continue on the timeline, when it is started with `RECOVERY`."""
-    histories = data / _HISTORIES
-    histories.mkdir()
-    for number in range(backup.timeline + 1, timeline):
-        (histories / f"{number:08X}.history").write_text(f"{number - 1}\t0/0\treserved by a restore\n")
+def prepare_recovery(
+    data: Path, *, store: Store, way: Way, until: dt.datetime | None, timeline: int, sealer: Sealer
+) -> dict[str, str]:
+    """
+    Let the server of this data directory recover along the way, and continue on a new timeline. Return its options.
+
+    Raises:
+        Damaged: a segment of the log is missing or was changed.
+        Unusable: the log is sealed, and the passphrase is missing or another one.
+    """
+    folder = data / _FOLDER
+    folder.mkdir()
+    # A segment that closed later than the moment is not needed, except for the first of them.
+    for segment in way.segments:
+        wal.fetch_segment(store, segment, folder / segment.name, sealer=sealer, segment_bytes=way.backup.segment_bytes)
+        if until is not None and segment.reached is not None and segment.reached > until:
+            break
+    if way.timeline != way.backup.timeline:
+        path = folder / f"{way.timeline:08X}.history"
+        path.write_bytes(wal.history_text(store, way.backup.system, way.timeline))
+    for number in range(way.timeline + 1, timeline):
+        (folder / f"{number:08X}.history").write_text(f"{number - 1}\t0/0\treserved by a restore\n")
     (data / "recovery.signal").touch()
+    if until is not None:
+        target = {"recovery_target_time": until.isoformat()}
+    elif way.segments:
+        target = {}
+    else:
+        target = {"recovery_target": "immediate"}
+    return {**_RECOVERY, **target, "recovery_target_timeline": str(way.timeline)}
 
 
 def finish_recovery(data: Path) -> None:
-    for path in (data / _HISTORIES).iterdir():
+    for path in (data / _FOLDER).iterdir():
         path.unlink()
-    (data / _HISTORIES).rmdir()
+    (data / _FOLDER).rmdir()
+
+
+def end_of(history: bytes) -> int:
+    """Return the position at which the last ancestor in a history ended."""
+    lines = [line.split() for line in history.decode().splitlines() if line.strip() and not line.startswith("#")]
+    return wal.position(lines[-1][1])

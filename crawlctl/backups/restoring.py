@@ -6,6 +6,7 @@ last step renames it. So an interrupted restore leaves no database, and is repea
 """
 
 import contextlib
+import datetime as dt
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -15,20 +16,21 @@ from typing import Final
 
 import psycopg
 
-from crawlctl.backups import catalogue, lineage, packing
+from crawlctl.backups import catalogue, lineage, packing, wal
 from crawlctl.backups.catalogue import Backup
 from crawlctl.backups.errors import BackupError, Unusable
-from crawlctl.backups.sealing import Secrets, unseal
+from crawlctl.backups.reach import Way
+from crawlctl.backups.sealing import Sealer, Secrets, unseal
 from crawlctl.postgres.account import choose_account
 from crawlctl.postgres.binaries import Binaries
 from crawlctl.postgres.home import Home, address_of
 from crawlctl.postgres.locks import FileLock
 from crawlctl.postgres.server import Server
-from nodes.stores.port import Store
+from nodes.stores.port import Store, StoreRefused
 
 Announce = Callable[[str], None]
 
-# Longest recovery (seconds): the server replays the write-ahead log of the time of the backup.
+# Longest recovery (seconds): the server replays the write-ahead log since the backup.
 _RECOVERY_WITHIN: Final = 3600.0
 _UNFINISHED: Final = "restore.unfinished"
 
@@ -36,24 +38,29 @@ _UNFINISHED: Final = "restore.unfinished"
 @dataclass(frozen=True)
 class Restored:
     incarnation: str
+    # The time of the last change in the restored database, if it is known.
+    reached: dt.datetime | None
     # None: the backup has no secret key, or there was no passphrase.
     secrets: Secrets | None
 
 
 def restore(
     store: Store,
-    backup: Backup,
+    way: Way,
     *,
     directory: Path,
     binaries: Binaries,
     keep_old: Path | None,
     passphrase: str,
     announce: Announce,
+    until: dt.datetime | None = None,
+    is_drill: bool = False,
 ) -> Restored:
     """
-    Restore the backup as the database of the embedded server with that directory, and return its incarnation.
+    Restore a backup as the database of the embedded server with that directory, and return its incarnation.
 
-    `keep_old` is the new place of the present data directory. Without it, there must be none.
+    The restore reaches the moment `until`, or the end of the way. `keep_old` is the new place of the present data
+    directory. Without it, there must be none. A drill writes nothing to the store.
 
     Raises:
         Unusable: the server is used, there are data already, or this program cannot run the backup. Nothing was changed.
@@ -61,6 +68,7 @@ def restore(
         BackupError: the server did not start. Nothing was changed.
         EmbeddedPostgresError, StoreError
     """
+    backup = way.backup
     home = Home(directory.absolute())
     home.directory.mkdir(parents=True, exist_ok=True)
     with _exclusively(home):
@@ -82,15 +90,17 @@ def restore(
             packed.unlink()
             announce(f"Verifying the copy: {backup.bytes / 1e6:,.1f} MB")
             packing.verify(beside.data, binaries=binaries)
-            announce("Recovering the database")
-            incarnation = _recover(beside, store=store, backup=backup, binaries=binaries, announce=announce)
+            if way.segments:
+                announce(f"Reading the write-ahead log: at most {len(way.segments)} segments")
+            recovery = _Recovery(store, way, until, Sealer(passphrase), is_drill)
+            incarnation, reached = recovery.run(beside, binaries=binaries, announce=announce)
             if keep_old is not None and home.data.exists():
                 home.data.rename(keep_old)
             beside.data.rename(home.data)
             _make_durable(home.directory)
         finally:
             shutil.rmtree(beside.directory, ignore_errors=True)
-    return Restored(incarnation=incarnation, secrets=secrets)
+    return Restored(incarnation=incarnation, reached=reached, secrets=secrets)
 
 
 @contextlib.contextmanager
@@ -130,41 +140,73 @@ def _unsealed(store: Store, backup: Backup, *, folder: Path, passphrase: str) ->
     return unseal(path.read_bytes(), passphrase=passphrase, backup=backup.name)
 
 
-def _recover(beside: Home, *, store: Store, backup: Backup, binaries: Binaries, announce: Announce) -> str:
-    """Run the server once, until it has reached the end of the backup and opened a new timeline."""
-    timeline = lineage.reserve_timeline(store, backup)
-    lineage.prepare_recovery(beside.data, backup=backup, timeline=timeline)
-    account = choose_account(home=beside, binaries=binaries, announce=announce)
-    server = Server(home=beside, binaries=binaries, account=account)
-    server.take_over_cluster()
-    beside.log.touch(mode=0o600)
-    sockets = beside.claim_socket_directory(owner=account.uid)
-    try:
-        account.take_over(sockets)
-        with beside.log.open("ab") as log:
-            postmaster = server.start(
-                socket_directory=sockets, within=_RECOVERY_WITHIN, further=lineage.RECOVERY, log=log
-            )
-        try:
-            incarnation = _incarnation(address_of(sockets))
-        finally:
-            postmaster.stop()
-    finally:
-        beside.remove_socket_directory(sockets)
-    if incarnation.split("/")[1:2] != [f"{timeline:08X}"]:
-        raise BackupError(
-            f"the restored database has the incarnation {incarnation}, and the timeline {timeline:08X} was expected. "
-            "Nothing was changed"
+@dataclass(frozen=True)
+class _Recovery:
+    """One run of the server, until it has reached the target and opened a new timeline."""
+
+    store: Store
+    way: Way
+    until: dt.datetime | None
+    sealer: Sealer
+    is_drill: bool
+
+    def run(self, beside: Home, *, binaries: Binaries, announce: Announce) -> tuple[str, dt.datetime | None]:
+        """Return the incarnation of the recovered database, and the time of its last change."""
+        store, way = self.store, self.way
+        timeline = (
+            lineage.next_timeline(store, way)
+            if self.is_drill
+            else lineage.reserve_timeline(store, way, now=dt.datetime.now(dt.UTC))
         )
-    lineage.finish_recovery(beside.data)
-    return incarnation
+        options = lineage.prepare_recovery(
+            beside.data, store=store, way=way, until=self.until, timeline=timeline, sealer=self.sealer
+        )
+        announce("Recovering the database")
+        account = choose_account(home=beside, binaries=binaries, announce=announce)
+        server = Server(home=beside, binaries=binaries, account=account)
+        # Also what was added to the copy.
+        account.take_over(beside.data)
+        beside.log.touch(mode=0o600)
+        sockets = beside.claim_socket_directory(owner=account.uid)
+        try:
+            account.take_over(sockets)
+            with beside.log.open("ab") as log:
+                postmaster = server.start(socket_directory=sockets, within=_RECOVERY_WITHIN, further=options, log=log)
+            try:
+                incarnation, reached = _facts(address_of(sockets))
+            finally:
+                postmaster.stop()
+        finally:
+            beside.remove_socket_directory(sockets)
+        self._check(beside, incarnation=incarnation, timeline=timeline)
+        lineage.finish_recovery(beside.data)
+        return incarnation, reached
+
+    def _check(self, beside: Home, *, incarnation: str, timeline: int) -> None:
+        """Check that the database has the expected timeline, and store the history of that."""
+        if incarnation.split("/")[1:2] != [f"{timeline:08X}"]:
+            raise BackupError(
+                f"the restored database has the incarnation {incarnation}, and the timeline {timeline:08X} was expected. "
+                "Nothing was changed"
+            )
+        history = beside.data / "pg_wal" / f"{timeline:08X}.history"
+        if self.until is None and self.way.segments:
+            last = self.way.segments[-1]
+            if lineage.end_of(history.read_bytes()) < last.number * self.way.backup.segment_bytes:
+                raise BackupError(
+                    f"the recovery ended before the segment {last.name} of the write-ahead log. Nothing was changed"
+                )
+        if not self.is_drill:
+            # Before a node may write: the next restore must know this timeline.
+            with contextlib.suppress(StoreRefused):
+                wal.store_history(self.store, self.way.backup.system, history)
 
 
-def _incarnation(dsn: str) -> str:
+def _facts(dsn: str) -> tuple[str, dt.datetime | None]:
     with psycopg.connect(dsn, autocommit=True) as connection:
-        row = connection.execute("SELECT nodes_incarnation()").fetchone()
+        row = connection.execute("SELECT nodes_incarnation(), pg_last_xact_replay_timestamp()").fetchone()
     assert row is not None
-    return str(row[0])
+    return str(row[0]), row[1]
 
 
 def _make_durable(directory: Path) -> None:

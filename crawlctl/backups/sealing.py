@@ -1,5 +1,5 @@
 """
-The secret key and the settings of an installation, sealed with a passphrase.
+The secret key, the settings and the write-ahead log of an installation, sealed with a passphrase.
 
 scrypt derives the key of the cipher, so that each guess of a passphrase costs 128 MiB of memory and a quarter of a
 second. AES-256-GCM also proves that the content belongs to its backup and was not changed.
@@ -58,6 +58,48 @@ def unseal(sealed: bytes, *, passphrase: str, backup: str) -> Secrets:
             f"the passphrase does not open the secret key of the backup {backup}. Give the passphrase of the time of the backup "
             "in CRAWLCTL_BACKUP_PASSPHRASE"
         ) from None
+
+
+class Sealer:
+    """Seals and opens many files with one passphrase. It derives each key once, because that is slow on purpose."""
+
+    def __init__(self, passphrase: str) -> None:
+        self._passphrase = passphrase
+        self._salt = os.urandom(_SALT)
+        self._ciphers: dict[bytes, AESGCM] = {}
+
+    def seal(self, content: bytes, *, name: str) -> bytes:
+        """Return the content sealed under that name."""
+        nonce = os.urandom(_NONCE)
+        sealed = self._cipher_of(self._salt).encrypt(nonce, content, _HEADER + name.encode())
+        return _HEADER + self._salt + nonce + sealed
+
+    def unseal(self, sealed: bytes, *, name: str) -> bytes:
+        """
+        Return the content that was sealed under that name.
+
+        Raises:
+            Unusable: there is no passphrase, or it is another one.
+            Damaged: the content was not sealed by this program, or it was changed.
+        """
+        if not self._passphrase:
+            raise Unusable(f"{name} is sealed. Give the passphrase of its time in CRAWLCTL_BACKUP_PASSPHRASE")
+        if not sealed.startswith(_HEADER):
+            raise Damaged(f"{name} is damaged: it does not start with its header")
+        rest = sealed.removeprefix(_HEADER)
+        salt, nonce, content = rest[:_SALT], rest[_SALT : _SALT + _NONCE], rest[_SALT + _NONCE :]
+        try:
+            return self._cipher_of(salt).decrypt(nonce, content, _HEADER + name.encode())
+        except (InvalidTag, ValueError):
+            raise Unusable(
+                f"the passphrase does not open {name}, or {name} was changed. Give the passphrase of its time in "
+                "CRAWLCTL_BACKUP_PASSPHRASE"
+            ) from None
+
+    def _cipher_of(self, salt: bytes) -> AESGCM:
+        if salt not in self._ciphers:
+            self._ciphers[salt] = _cipher(self._passphrase, salt)
+        return self._ciphers[salt]
 
 
 def _cipher(passphrase: str, salt: bytes) -> AESGCM:

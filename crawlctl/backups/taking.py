@@ -27,6 +27,7 @@ _LEAD: Final = "docs/deploying.md shows backups of other servers"
 _FACTS: Final = """
 SELECT clock_timestamp() AS now, split_part(current_setting('server_version'), ' ', 1) AS version, nodes_incarnation() AS incarnation,
        current_setting('server_version_num')::int / 10000 AS major,
+       (SELECT setting::int FROM pg_settings WHERE name = 'wal_segment_size') AS segment_bytes,
        (SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = current_user) AS may_replicate
 """
 
@@ -37,6 +38,7 @@ class _Facts:
     version: str
     incarnation: str
     major: int
+    segment_bytes: int
     may_replicate: bool
 
 
@@ -79,16 +81,17 @@ def take(
         sealed = None
         if passphrase:
             sealed = catalogue.store_sealed(store, name, seal(secrets, passphrase=passphrase, backup=name))
-        manifest = json.loads((copy / "backup_manifest").read_text(encoding="utf-8"))
+        ranges = json.loads((copy / "backup_manifest").read_text(encoding="utf-8"))["WAL-Ranges"]
     ended = _ask(dsn, binaries=binaries)
     if ended.incarnation != begun.incarnation:
         raise BackupError("the database was replaced during the backup. Make the backup again")
     cluster = begun.incarnation.split("/")[0]
     backup = Backup(
         name=name, version=version, server_version=begun.version, system=cluster,
-        timeline=manifest["WAL-Ranges"][-1]["Timeline"], incarnation=begun.incarnation,
+        timeline=ranges[-1]["Timeline"], incarnation=begun.incarnation,
         started=begun.now.astimezone(dt.UTC).isoformat(), ended=ended.now.astimezone(dt.UTC).isoformat(),
-        bytes=size, data=data, sealed=sealed,
+        bytes=size, data=data, sealed=sealed, start_lsn=ranges[-1]["Start-LSN"], end_lsn=ranges[-1]["End-LSN"],
+        segment_bytes=begun.segment_bytes,
     )  # fmt: skip
     catalogue.publish(store, backup)
     return backup

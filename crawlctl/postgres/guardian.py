@@ -1,8 +1,8 @@
 """
 The process that starts the server, keeps it running while any process uses it, and stops it after the last user.
 
-`python -m crawlctl.postgres.guardian DIRECTORY` returns at once and leaves the guardian behind. The guardian reports on
-standard output, one JSON object a line, and closes it after the last: `{"announce": …}` any number of times, then
+`python -m crawlctl.postgres.guardian DIRECTORY [MODULE]` returns at once and leaves the guardian behind. It runs the
+module beside the server (`companion.py`). The guardian reports on standard output, one JSON object a line, and closes it after the last: `{"announce": …}` any number of times, then
 `{"address": …}` or `{"error": …}`. Its standard error is the server's log.
 """
 
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from crawlctl.postgres.account import choose_account
 from crawlctl.postgres.binaries import find_binaries
+from crawlctl.postgres.companion import Companion
 from crawlctl.postgres.errors import EmbeddedPostgresError
 from crawlctl.postgres.home import Home, address_of
 from crawlctl.postgres.locks import FileLock
@@ -30,7 +31,7 @@ _STOP_REQUESTS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _SIGNALS = {*_STOP_REQUESTS, signal.SIGCHLD}
 
 
-def main(directory: str) -> None:
+def main(directory: str, module: str = "") -> None:
     """Leave a guardian for that directory behind, or nothing if there is one already."""
     if os.fork() != 0:
         # The caller waits for this process, and never for the guardian, which init adopts.
@@ -40,7 +41,7 @@ def main(directory: str) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     report = Report()
     try:
-        Guardian(Home(Path(directory)), report).guard()
+        Guardian(Home(Path(directory)), report, Companion(module)).guard()
     except EmbeddedPostgresError as error:
         report.fail(str(error))
     except OSError as error:
@@ -85,6 +86,7 @@ class Report:
 class Guardian:
     home: Home
     report: Report
+    companion: Companion
     _lock: FileLock = field(init=False)
 
     def guard(self) -> None:
@@ -110,8 +112,10 @@ class Guardian:
                     self._withdraw()
                     postmaster = server.start(socket_directory=socket_directory)
                     self._publish(socket_directory)
+                self.companion.tend(address_of(socket_directory))
         finally:
             self._withdraw()
+            self.companion.stop()
             if postmaster is not None:
                 postmaster.stop()
             # Remaining users (for example after a full disk) expect the next server at the address that they know.
@@ -163,4 +167,4 @@ def _is_asked_to_stop(*, within: float) -> bool:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -43,12 +43,12 @@ _one_at_a_time = threading.Lock()
 _failed: dict[Path, tuple[float, str]] = {}
 
 
-def ensure_running(directory: Path, *, announce: Announce) -> str:
+def ensure_running(directory: Path, *, announce: Announce, companion: str = "") -> str:
     """
     Return the libpq URI of the embedded database of that directory, which runs while this process lives.
 
     The first call creates what is missing: the directory, the database, the server. `announce` gets a line about each
-    step that takes time or changes something. A forked child holds the server itself from the fork on. A newly started
+    step that takes time or changes something. `companion` is a module that the guardian runs beside the server. A forked child holds the server itself from the fork on. A newly started
     program has to call this.
 
     Raises:
@@ -60,16 +60,16 @@ def ensure_running(directory: Path, *, announce: Announce) -> str:
         if time.monotonic() - failed_at < _AGAIN_AFTER:
             raise EmbeddedPostgresError(said)
         try:
-            return _join_at(home, announce=announce)
+            return _join_at(home, announce=announce, companion=companion)
         except EmbeddedPostgresError as error:
             _failed[home.directory] = (time.monotonic(), str(error))
             raise
 
 
-def _join_at(home: Home, *, announce: Announce) -> str:
+def _join_at(home: Home, *, announce: Announce, companion: str) -> str:
     try:
         home.directory.mkdir(parents=True, exist_ok=True)
-        return _join(home, announce=announce)
+        return _join(home, announce=announce, companion=companion)
     except OSError as error:
         raise EmbeddedPostgresError(
             f"the embedded PostgreSQL cannot use {home.directory}: {error.strerror or error}. "
@@ -77,7 +77,7 @@ def _join_at(home: Home, *, announce: Announce) -> str:
         ) from error
 
 
-def _join(home: Home, *, announce: Announce) -> str:
+def _join(home: Home, *, announce: Announce, companion: str) -> str:
     """Become a user, then find the server or start it. So a process that starts the server is already a user."""
     deadline = time.monotonic() + _WAIT_AT_MOST
     while time.monotonic() < deadline:
@@ -85,7 +85,7 @@ def _join(home: Home, *, announce: Announce) -> str:
             if is_held_exclusively(home.guardian_lock):
                 if (address := home.read_address()) is not None:
                     return address
-            elif (address := _start_unless_another_does(home, announce=announce)) is not None:
+            elif (address := _start_unless_another_does(home, announce=announce, companion=companion)) is not None:
                 return address
         time.sleep(_LOOK_EVERY)
     raise EmbeddedPostgresError(
@@ -114,7 +114,7 @@ def _hold(directory: Path) -> bool:
     return True
 
 
-def _start_unless_another_does(home: Home, *, announce: Announce) -> str | None:
+def _start_unless_another_does(home: Home, *, announce: Announce, companion: str) -> str | None:
     """Start a guardian and return the server's address; None if another process is starting one."""
     starting = FileLock(home.starting_lock)
     try:
@@ -122,12 +122,12 @@ def _start_unless_another_does(home: Home, *, announce: Announce) -> str | None:
             return None
         # Before the guardian exists: a process that sees one must not read the address of the previous server.
         home.withdraw_address()
-        return _start(home, announce=announce)
+        return _start(home, announce=announce, companion=companion)
     finally:
         starting.close()
 
 
-def _start(home: Home, *, announce: Announce) -> str:
+def _start(home: Home, *, announce: Announce, companion: str) -> str:
     find_binaries()
     if home.log.exists() and home.log.stat().st_size > _LARGEST_LOG:
         home.log.replace(home.log.with_suffix(".log.old"))
@@ -135,7 +135,7 @@ def _start(home: Home, *, announce: Announce) -> str:
         size_of_log = log.tell()
         home.log.chmod(0o600)
         with subprocess.Popen(
-            [sys.executable, "-m", "crawlctl.postgres.guardian", str(home.directory)],
+            [sys.executable, "-m", "crawlctl.postgres.guardian", str(home.directory), *filter(None, [companion])],
             cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True,
         ) as launcher:  # fmt: skip
             assert launcher.stdout is not None

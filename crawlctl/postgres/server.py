@@ -44,6 +44,8 @@ _OPTIONS = {
     "maintenance_work_mem": "64MB",
     # Fewer checkpoints mean fewer full-page images of the queue's hot pages.
     "max_wal_size": "2GB",
+    # A receiver that is behind by more loses its place, and the disk does not fill.
+    "max_slot_wal_keep_size": "4GB",
     "checkpoint_timeout": "15min",
     # An SSD, and queries of a few rows, for which compiling costs more than it saves.
     "random_page_cost": "1.1",

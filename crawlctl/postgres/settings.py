@@ -27,9 +27,10 @@ _OPTIONS: Final = {
 }
 
 
-def database_from_url(url: str, *, var_dir: Path) -> dict[str, Any]:
+def database_from_url(url: str, *, var_dir: Path, companion: str = "") -> dict[str, Any]:
     """
-    Return Django's settings of the database at `url` (a libpq URI), or of the embedded one for ''.
+    Return Django's settings of the database at `url` (a libpq URI), or of the embedded one for '', with that module beside
+    its server.
 
     Raises:
         ImproperlyConfigured: `url` is not a PostgreSQL address. The message shows a valid one.
@@ -38,7 +39,7 @@ def database_from_url(url: str, *, var_dir: Path) -> dict[str, Any]:
         return {
             **_ENGINE,
             "NAME": "crawlctl",
-            "OPTIONS": {"directory": str(var_dir / "postgres"), **_OPTIONS},
+            "OPTIONS": {"directory": str(var_dir / "postgres"), "companion": companion, **_OPTIONS},
         }
     if not url.startswith(("postgresql://", "postgres://")):
         raise ImproperlyConfigured(f"DATABASE_URL must begin with postgresql://, like {_EXAMPLE}")

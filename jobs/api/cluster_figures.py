@@ -11,7 +11,7 @@ from jobs.attention.sources import read_attention
 from jobs.lifecycle.job import Guard, Pause, Phase, Window
 from jobs.metrics import cluster
 from jobs.models import InvariantCheck, Job
-from jobs.queries.backups import age_of_last_backup
+from jobs.queries.backups import age_of_last_backup, age_of_log
 from jobs.queries.documents.search_lag import read_search_lag
 from jobs.queries.jobs.counts import add_up, count_present_runs
 from nodes.database.clock import read_clock
@@ -79,6 +79,8 @@ def _read() -> None:
     cluster.HAS_MAIN.set(bool(has_main))
     _read_documents()
     _read_jobs()
+    age = age_of_log(now=read_clock())
+    cluster.LOG_AGE.set_all({} if age is None else {(): age})
     cluster.TASKS.set_all(count_scheduled())
     cluster.TASK_WORKERS.set_all(count_workers())
     cluster.TASKS_ENDED.set_all(count_ended())

@@ -1,4 +1,4 @@
-"""A last backup that is too old."""
+"""Backups and their log that are too old or have a gap."""
 
 import datetime as dt
 
@@ -7,30 +7,69 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from jobs.attention.lines import AttentionLine, Severity
-from jobs.queries.backups import age_of_last_backup, file_of_last_backup
+from jobs.queries.backups import (
+    LogState,
+    age_of_last_backup,
+    age_of_log,
+    file_of_last_backup,
+    file_of_log_state,
+    is_log_copied,
+)
+
+_NEVER = float("inf")
 
 
-def old_backup(_now: dt.datetime) -> list[AttentionLine]:
-    """Return a line if this machine makes backups and the last one is older than the setting."""
+def old_backup(now: dt.datetime) -> list[AttentionLine]:
+    """Return a line for each of these: an old backup, an old log after it, and a gap in the log."""
+    sentences = {"": _of_backup(), "log": _of_log(now), "gap": _of_gap(now)}
+    return [_line(key, sentence) for key, sentence in sentences.items() if sentence]
+
+
+def _of_backup() -> str:
+    """Return a sentence if this machine makes backups and the last one is older than the setting."""
     most, age = settings.CRAWLCTL_BACKUP_MAX_AGE.total_seconds(), age_of_last_backup()
     if age is None or not most or age <= most:
-        return []
-    hours = {"file": file_of_last_backup(), "hours": f"{age / 3600:,.0f}", "most": f"{most / 3600:,.0f}"}
-    return [
-        AttentionLine(
-            kind="backup_old",
-            key="",
-            subject=_("backup"),
-            sentence=(
-                _("No backup: %(file)s does not exist. Make one: crawlctl backup --to PLACE.") % hours
-                if age == float("inf")
-                else _(
-                    "The last backup is %(hours)s hours old (limit: %(most)s). Make one: crawlctl backup --to PLACE."
-                )
-                % hours
-            ),
-            since=None,
-            link=reverse("documentation", args=["docs/backups.html"]),
-            severity=Severity.WARNING,
-        )
-    ]
+        return ""
+    if age == _NEVER:
+        sentence = _("No backup: %(file)s does not exist. Make one: crawlctl backup --to PLACE.")
+        return sentence % {"file": file_of_last_backup()}
+    sentence = _("The last backup is %(hours)s hours old (limit: %(most)s). Make one: crawlctl backup --to PLACE.")
+    return sentence % {"hours": f"{age / 3600:,.0f}", "most": f"{most / 3600:,.0f}"}
+
+
+def _of_log(now: dt.datetime) -> str:
+    """Return a sentence if the write-ahead log is stored, and its stored part is older than the setting."""
+    most, age = settings.CRAWLCTL_BACKUP_LOG_MAX_AGE.total_seconds(), age_of_log(now=now)
+    if age is None or not most or age <= most:
+        return ""
+    state = LogState.read(file_of_log_state()) if is_log_copied() else None
+    problem = f" {state.problem}." if state and state.problem else ""
+    if age == _NEVER:
+        return _("Nothing of the write-ahead log is stored yet.") + problem
+    sentence = _("The stored write-ahead log ends %(minutes)s minutes ago (limit: %(most)s).")
+    return sentence % {"minutes": f"{age / 60:,.0f}", "most": f"{most / 60:,.0f}"} + problem
+
+
+def _of_gap(now: dt.datetime) -> str:
+    """Return a sentence if the stored log has a gap after the last backup."""
+    state = LogState.read(file_of_log_state()) if is_log_copied() else None
+    if state is None or not state.gap_at:
+        return ""
+    age = age_of_last_backup()
+    gap_at = dt.datetime.fromisoformat(state.gap_at)
+    if age is not None and age < (now - gap_at).total_seconds():
+        return ""
+    sentence = _("The stored write-ahead log has a gap at %(at)s UTC. Make a new backup: crawlctl backup.")
+    return sentence % {"at": f"{gap_at.astimezone(dt.UTC):%Y-%m-%d %H:%M}"}
+
+
+def _line(key: str, sentence: str) -> AttentionLine:
+    return AttentionLine(
+        kind="backup_old",
+        key=key,
+        subject=_("backup"),
+        sentence=sentence,
+        since=None,
+        link=reverse("documentation", args=["docs/backups.html"]),
+        severity=Severity.WARNING,
+    )

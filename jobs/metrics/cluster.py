@@ -99,6 +99,11 @@ BACKUP_AGE: Final = Level(
     meaning="Age of the last backup: of `last-backup` in the folder of `CRAWLCTL_VAR`, or of the file that `CRAWLCTL_BACKUP_FILE` names. Infinite if the named file does not exist, absent without a backup and the setting.",
     shown_by=_WEB,
 )
+LOG_AGE: Final = Level(
+    name="crawlctl_cluster_backup_log_age_seconds",
+    meaning="Age of the stored write-ahead log: that of `CRAWLCTL_BACKUP_STORE`, or that of the server's own archiver. Infinite if nothing is stored yet, absent without either.",
+    shown_by=_WEB,
+)
 TASKS: Final = Level(
     name="crawlctl_cluster_tasks",
     labels=("group", "state"),
@@ -136,6 +141,7 @@ FIGURES: Final[tuple[Level, ...]] = (
     ATTENTION,
     DATABASE_BYTES,
     BACKUP_AGE,
+    LOG_AGE,
     TASKS,
     TASK_WORKERS,
     TASKS_ENDED,

@@ -25,7 +25,7 @@ ATTENTION: Final[Mapping[str, str | Promise]] = {
     "output_behind": _("An output is behind"),
     "lines_lost": _("An output lost lines"),
     "output_out_of_sync": _("An output is out of sync"),
-    "backup_old": _("The last backup is old"),
+    "backup_old": _("Backups are old or incomplete"),
     "archive_store_fails": _("A store of archives fails"),
     "archive_is_full": _("A job waits for the stores of its archive"),
     "archive_is_damaged": _("An archive is damaged"),

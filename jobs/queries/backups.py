@@ -1,10 +1,17 @@
-"""The age of the last backup, by the file that `crawlctl backup` or a script of the operator touches."""
+"""
+The age of the last backup, by the file that `crawlctl backup` or a script of the operator touches, and the state of the
+copied write-ahead log.
+"""
 
+import datetime as dt
+import json
 import time
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
 from django.conf import settings
+from django.db import connection
 
 # Name of the file in the folder of `VAR_DIR`, if the setting names none.
 _USUAL: Final = "last-backup"
@@ -23,3 +30,64 @@ def age_of_last_backup() -> float | None:
         return max(0.0, time.time() - file_of_last_backup().stat().st_mtime)
     except OSError:
         return float("inf") if settings.CRAWLCTL_BACKUP_FILE else None
+
+
+@dataclass
+class LogState:
+    """
+    The state of the copy of the write-ahead log on this machine. Times are in UTC, in the form of ISO 8601.
+
+    `reached` is the moment up to which it is stored, `gap_at` the time of the last gap, `problem` the present problem.
+    """
+
+    store: str = ""
+    system: str = ""
+    segment: str = ""
+    reached: str = ""
+    gap_at: str = ""
+    problem: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> "LogState | None":
+        """Return the state in the file; None if there is none."""
+        try:
+            said = json.loads(path.read_text())
+            return cls(**{field.name: str(said[field.name]) for field in fields(cls)})
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def file_of_log_state() -> Path:
+    path: Path = settings.VAR_DIR / "wal" / "state.json"
+    return path
+
+
+# Archiving by the server itself, with a program such as pgBackRest.
+_ARCHIVER: Final = """
+SELECT last_archived_time FROM pg_stat_archiver WHERE current_setting('archive_mode') <> 'off'
+"""
+
+
+def is_log_copied() -> bool:
+    """True if crawlctl copies the write-ahead log, or should: of the embedded server, or by `backup ship`."""
+    return bool(settings.CRAWLCTL_BACKUP_STORE) and (not settings.CRAWLCTL_DATABASE_URL or file_of_log_state().exists())
+
+
+def age_of_log(*, now: dt.datetime) -> float | None:
+    """
+    Return the age of the stored write-ahead log in seconds: infinite if nothing is stored yet, and None if neither
+    crawlctl nor the server stores it.
+    """
+    if is_log_copied():
+        state = LogState.read(file_of_log_state())
+        reached = dt.datetime.fromisoformat(state.reached) if state and state.reached else None
+    elif not settings.CRAWLCTL_DATABASE_URL:
+        return None
+    else:
+        with connection.cursor() as cursor:
+            cursor.execute(_ARCHIVER)
+            row = cursor.fetchone()
+        if row is None:
+            return None
+        reached = row[0]
+    return float("inf") if reached is None else max(0.0, (now - reached).total_seconds())

@@ -8,7 +8,7 @@ and the page of settings. A number that operators need not tune is not here: it 
 import datetime as dt
 from typing import Final
 
-from jobs.settings import archives, authorities, kept
+from jobs.settings import archives, authorities, kept, of_backups
 from nodes.settings.declaration import Applies, Setting, Table
 from nodes.settings.kinds import Choice, Flag, Seconds, Text, WholeNumber, Words
 from nodes.settings.of_nodes import (
@@ -297,30 +297,6 @@ DEBUG: Final = Setting(
     default=False,
     meaning="Switch that shows tracebacks to every visitor. Development only.",
 )
-BACKUP_FILE: Final = Setting(
-    path="web.backup_file",
-    environment="CRAWLCTL_BACKUP_FILE",
-    kind=Text(),
-    default="",
-    meaning=(
-        "File whose modification time is that of the last good backup. Let the backup script touch it at its end. `/metrics` of the web "
-        "server shows its age. If empty, it is `last-backup` in the folder of `CRAWLCTL_VAR`, which `crawlctl backup` touches."
-    ),
-)
-BACKUP_MAX_AGE: Final = Setting(
-    path="web.backup_max_age",
-    environment="CRAWLCTL_BACKUP_MAX_AGE",
-    kind=Seconds(),
-    default=dt.timedelta(hours=36),
-    meaning="Age of the last backup above which the attention list has a line. With 0, it never has.",
-)
-BACKUP_PASSPHRASE: Final = Setting(
-    path="process.backup_passphrase",
-    environment="CRAWLCTL_BACKUP_PASSPHRASE",
-    kind=Text(),
-    default="",
-    meaning="Passphrase that seals the secret key in backups and opens it in restores. If empty, `crawlctl backup` asks at a terminal.",
-)
 LOG_LEVEL: Final = Setting(
     path="process.log_level",
     environment="CRAWLCTL_LOG_LEVEL",
@@ -383,9 +359,7 @@ TABLE: Final = Table(
         DEBUG,
         METRICS_PORT,
         METRICS_ADDRESS,
-        BACKUP_FILE,
-        BACKUP_MAX_AGE,
-        BACKUP_PASSPHRASE,
+        *of_backups.SETTINGS,
         LOG_LEVEL,
         LOG_JSON,
     ),

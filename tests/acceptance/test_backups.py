@@ -1,57 +1,15 @@
 """Backups of the embedded database by commands, in a directory and on an S3-compatible server."""
 
-import contextlib
-import json
-import os
 import shutil
-import subprocess
-import sys
-from dataclasses import dataclass
-from pathlib import Path
 
 import psycopg
 import pytest
 
 from crawlctl.postgres.home import Home
 from tests.acceptance.test_database_restarts import start_everything, start_job
-from tests.support.processes import QUICK_HEARTS, ROOT, Command, Database, Machine, held_by, wait_for
+from tests.support.installations import PASSPHRASE, Installation
+from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
 from tests.support.s3 import create_bucket, s3_server
-
-PASSPHRASE = {"CRAWLCTL_BACKUP_PASSPHRASE": "correct horse"}
-
-
-@dataclass
-class Installation:
-    """An installation with an embedded database of its own. It stands for the database of its commands, too."""
-
-    directory: Path
-    further: dict
-
-    @property
-    def var(self):
-        return self.directory / "var"
-
-    @property
-    def data(self):
-        return self.var / "postgres" / "data"
-
-    @property
-    def environment(self):
-        return {**os.environ, "DATABASE_URL": "", "CRAWLCTL_VAR": str(self.var), **self.further}
-
-    def start(self, *words, **environment):
-        return Command(self, self.directory, *map(str, words), **environment)
-
-    def run(self, *words, code=0, **environment):
-        """Run a command to its end, and return its output, or its error if `code` is not 0."""
-        command = self.start(*words, **environment)
-        assert command.wait() == code, command.out + command.err
-        assert "Traceback" not in command.err, command.err
-        assert PASSPHRASE["CRAWLCTL_BACKUP_PASSPHRASE"] not in command.out + command.err
-        return command.err if code else command.out
-
-    def backups(self, place):
-        return [json.loads(line) for line in self.run("backup", "list", "--from", place, "--json").splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -84,26 +42,8 @@ def place(old):
     return old.directory / "place"
 
 
-HOLD = """
-import sys
-from pathlib import Path
-from crawlctl.postgres.lifetime import ensure_running
-print(ensure_running(Path(sys.argv[1]), announce=lambda line: None), flush=True)
-sys.stdin.read()
-"""
-
-
-@contextlib.contextmanager
-def held_server(installation):
-    """Let a process use the embedded server, and yield its address."""
-    command = [sys.executable, "-c", HOLD, str(installation.var / "postgres")]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as user:
-        yield user.stdout.readline().strip()
-        user.stdin.close()
-
-
 def incarnation_of(installation):
-    with held_server(installation) as address, psycopg.connect(address) as connection:
+    with installation.server() as address, psycopg.connect(address) as connection:
         return connection.execute("SELECT nodes_incarnation()").fetchone()[0]
 
 
@@ -134,7 +74,7 @@ def test_a_restore_refuses_data_that_exist(old, place):
 
 
 def test_a_restore_refuses_a_database_that_a_process_uses(old, place):
-    with held_server(old):
+    with old.server():
         said = old.run("backup", "restore", "--from", place, "--keep-old", old.directory / "before", code=2)
 
     assert "processes use the database" in said.lower()
@@ -148,13 +88,17 @@ def test_a_restore_refuses_another_passphrase(new, place):
     assert not new.data.exists()
 
 
-def test_a_restore_to_a_time_uses_the_newest_backup_before_it(old, new, place):
+def test_a_restore_refuses_a_time_that_no_backup_reaches(old, new, place):
     first, second = old.backups(place)
 
-    said = new.run("backup", "restore", "--from", place, "--to", second["started"])
-    assert first["ended"][:10] in said
+    said = new.run("backup", "restore", "--from", place, "--to", "2001-01-01T00:00Z", code=2)
+    assert "no backup in" in said.lower()
+    assert f"{first['name']}: only {first['ended'][:10]}" in said
+    assert "reaches 2001-01-01 00:00:00 UTC" in said
+    assert not new.data.exists()
+
+    said = new.run("backup", "restore", "--from", place, "--backup", second["name"])
     assert "The secret key was not restored" in said
-    assert "no backup from before" in new.run("backup", "restore", "--from", place, "--to", "2001-01-01T00:00Z", code=2)
 
 
 def test_a_damaged_backup_is_found_and_never_restored(old, new, place):
@@ -209,7 +153,7 @@ def test_a_killed_backup_leaves_no_backup_and_its_copy_is_deleted(old, place):
 
 
 def test_an_account_without_the_right_is_refused(old, place):
-    with held_server(old) as address:
+    with old.server() as address:
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute("CREATE ROLE weak LOGIN IN ROLE pg_read_all_data")
         said = old.run("backup", "--to", place, code=2, DATABASE_URL=address.replace("crawlctl@", "weak@"))
@@ -219,7 +163,7 @@ def test_an_account_without_the_right_is_refused(old, place):
 
 
 def test_invalid_requests_end_with_2(old, place):
-    assert "--to" in old.run("backup", code=2)
+    assert "Set CRAWLCTL_BACKUP_STORE" in old.run("backup", code=2)
     assert "dir:/path" in old.run("backup", "--to", "ftp://host/x", code=2)
     assert "with a time zone" in old.run("backup", "restore", "--from", place, "--to", "yesterday", code=2)
     assert "is not the name" in old.run("backup", "check", "--from", place, "--backup", "x", code=2)

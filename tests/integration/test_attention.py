@@ -194,3 +194,30 @@ def test_an_old_backup_needs_attention(settings, tmp_path):
 
     settings.CRAWLCTL_BACKUP_MAX_AGE = dt.timedelta(0)
     assert lines_of("backup_old") == []
+
+
+def write_log_state(settings, folder, **facts):
+    settings.VAR_DIR, settings.CRAWLCTL_BACKUP_STORE, settings.CRAWLCTL_DATABASE_URL = folder, "/mnt/backups", ""
+    (folder / "wal").mkdir(exist_ok=True)
+    known = {"store": "", "system": "", "segment": "", "reached": "", "gap_at": "", "problem": ""}
+    (folder / "wal" / "state.json").write_text(json.dumps({**known, **facts}))
+
+
+@pytest.mark.django_db
+def test_an_old_or_interrupted_log_of_backups_needs_attention(settings, tmp_path):
+    now = dt.datetime.now(dt.UTC)
+    write_log_state(settings, tmp_path, reached=now.isoformat())
+    assert lines_of("backup_old") == []
+
+    before = (now - dt.timedelta(minutes=20)).isoformat()
+    write_log_state(settings, tmp_path, reached=before, problem="dir:/mnt/backups: no space left")
+    [line] = lines_of("backup_old")
+    assert line.sentence == (
+        "The stored write-ahead log ends 20 minutes ago (limit: 15). dir:/mnt/backups: no space left."
+    )
+
+    write_log_state(settings, tmp_path, reached=now.isoformat(), gap_at=before)
+    [line] = lines_of("backup_old")
+    assert "has a gap at" in line.sentence
+    (tmp_path / "last-backup").touch()
+    assert lines_of("backup_old") == []

@@ -79,6 +79,7 @@ def test_everything_that_the_web_server_shows_is_read():
         "crawlctl_cluster_job_ended_timestamp_seconds",
         "crawlctl_cluster_attention_lines",
         "crawlctl_cluster_backup_age_seconds",
+        "crawlctl_cluster_backup_log_age_seconds",
         "crawlctl_cluster_tasks",
         "crawlctl_cluster_task_workers",
         "crawlctl_cluster_tasks_ended",

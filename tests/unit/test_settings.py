@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from jobs.settings import archives, kept, table
+from jobs.settings import archives, kept, of_backups, table
 from jobs.settings.table import CLAIMED, NOTIFIES_OUTPUTS, TABLE
 from nodes.settings.declaration import (
     InvalidSettings,
@@ -40,7 +40,7 @@ def test_no_two_settings_have_one_name():
 
 
 def test_every_setting_that_is_declared_is_in_the_table():
-    values = [value for module in (table, kept, archives, of_tasks) for value in vars(module).values()]
+    values = [value for module in (table, kept, archives, of_backups, of_tasks) for value in vars(module).values()]
     declared = {value.path for value in values if isinstance(value, Setting)}
 
     assert declared == {setting.path for setting in TABLE.settings}

@@ -4,8 +4,9 @@ import argparse
 import datetime as dt
 import getpass
 import json
-import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -16,20 +17,21 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.dateparse import parse_datetime
 
-from crawlctl import __version__
 from crawlctl.backups import catalogue
 from crawlctl.backups.checking import check
 from crawlctl.backups.errors import BackupError, Damaged, Unusable
-from crawlctl.backups.last import note_backup
+from crawlctl.backups.keys import put_key_back
+from crawlctl.backups.places import log_folder, open_place, work_folder
+from crawlctl.backups.reach import spoken
 from crawlctl.backups.restoring import restore
-from crawlctl.backups.sealing import Secrets
-from crawlctl.backups.taking import take
+from crawlctl.backups.shipping import Shipper, run_until
+from crawlctl.backups.verbs import choose, given_passphrase, make_backup, prune, store_of_setting, ways
 from crawlctl.postgres.binaries import find_binaries
-from jobs.settings.table import BACKUP_PASSPHRASE, SECRET_KEY
+from jobs.queries.backups import file_of_log_state
+from jobs.settings.of_backups import BACKUP_PASSPHRASE, BACKUP_STORE
 from nodes.database.address import database_dsn
 from nodes.management.database import check_database
 from nodes.settings.of_nodes import DATABASE_URL
-from nodes.stores.opening import open_store
 from nodes.stores.port import InvalidAddress, Store, StoreError, StoreRefused
 
 _USAGE: Final = 2
@@ -46,18 +48,26 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--to", metavar="PLACE", dest="place", help=f"place of the new backup: {_PLACE}")
+        parser.add_argument(
+            "--to",
+            metavar="PLACE",
+            dest="place",
+            help=f"place of the new backup: {_PLACE} (default: {BACKUP_STORE.environment})",
+        )
         actions = parser.add_subparsers(dest="action", metavar="ACTION")
         for name, text in (
             ("list", "print the backups, oldest first"),
             ("check", "read backups, unpack and verify them"),
             ("prune", "delete all but the newest complete backups"),
             ("restore", "restore a backup as the embedded database"),
+            ("ship", "store the write-ahead log of the server of DATABASE_URL continuously, until Ctrl-C"),
         ):
             action = actions.add_parser(name, help=text, description=text.capitalize() + ".")
+            word = "--to" if name == "ship" else "--from"
             action.add_argument(
-                "--from", metavar="PLACE", dest="place", required=True, help=f"place of the backups: {_PLACE}"
-            )
+                word, metavar="PLACE", dest="place_of_action",
+                help=f"place of the backups: {_PLACE} (default: {BACKUP_STORE.environment})",
+            )  # fmt: skip
             if name == "list":
                 action.add_argument("--json", action="store_true", help="print one line of JSON for each backup")
             if name in {"check", "restore"}:
@@ -71,17 +81,16 @@ class Command(BaseCommand):
                     "--to",
                     metavar="TIME",
                     dest="until",
-                    help="restore the newest backup that ended before this time, such as 2030-01-31T12:00+00:00",
+                    help="moment to restore, such as 2030-01-31T12:00+00:00 (default: the end of the write-ahead log)",
                 )
                 action.add_argument(
                     "--keep-old", type=Path, metavar="DIRECTORY", help="new place of the present data directory"
                 )
 
     def handle(self, *_args: Any, action: str | None, place: str | None, **given: Any) -> None:
-        if place is None:
-            raise CommandError(f"Name the place of the backup: --to {_PLACE}.", returncode=_USAGE)
+        place = given.get("place_of_action") or place
         with _errors_as_exit_codes():
-            store = open_store(_address(place, creates=action is None))
+            store = open_place(place, creates=action in {None, "ship"}) if place else store_of_setting()
             match action:
                 case None:
                     self._take(store)
@@ -90,23 +99,17 @@ class Command(BaseCommand):
                 case "check":
                     self._check(store, name=given["backup"], all_of_them=given["all"])
                 case "prune":
-                    self._prune(store, keep=given["keep"])
+                    prune(store, keep=given["keep"], announce=self.stdout.write)
+                    self.stdout.write(f"Backups in {store.address}: {len(catalogue.names(store))}.")
+                case "ship":
+                    self._ship(store)
                 case _:
                     self._restore(store, given)
 
     def _take(self, store: Store) -> None:
         check_database()
         passphrase = _passphrase(twice=True)
-        variables = {setting.environment for setting in settings.CRAWLCTL_SETTINGS.settings}
-        environment = {
-            name: os.environ[name] for name in variables - {BACKUP_PASSPHRASE.environment} if os.environ.get(name)
-        }
-        backup = take(
-            store, dsn=database_dsn(), binaries=find_binaries(), work=_work(), version=__version__,
-            secrets=Secrets(secret_key=settings.SECRET_KEY, environment=environment), passphrase=passphrase,
-            announce=self._announce,
-        )  # fmt: skip
-        note_backup()
+        backup = make_backup(store, passphrase=passphrase, announce=self._announce)
         self.stdout.write(f"Backup {backup.name} is in {store.address}.")
         if backup.sealed is None:
             self.stdout.write(
@@ -114,31 +117,44 @@ class Command(BaseCommand):
             )
 
     def _list(self, store: Store, *, as_json: bool) -> None:
+        all_ways = ways(store)
         for name in catalogue.names(store):
             try:
                 backup = catalogue.read(store, name)
             except Damaged as damaged:
                 self.stdout.write(f"{name}  damaged: {damaged}")
                 continue
-            if as_json:
-                self.stdout.write(json.dumps({**asdict(backup), "problem": catalogue.why_incomplete(store, backup)}))
-                continue
             problem = catalogue.why_incomplete(store, backup)
+            of_backup = [way for way in all_ways if way.backup.name == name]
+            if as_json:
+                facts = [
+                    {"timeline": way.timeline, "until": way.until.isoformat(), "gap": way.gap} for way in of_backup
+                ]
+                self.stdout.write(json.dumps({**asdict(backup), "problem": problem, "ways": facts}))
+                continue
             key = "with the secret key" if backup.sealed else "without the secret key"
             self.stdout.write(
                 f"{name}  {backup.ended_at:%Y-%m-%d %H:%M:%S} UTC  {backup.data.size / 1e6:>9,.1f} MB  crawlctl {backup.version}  "
                 f"PostgreSQL {backup.server_version}  {key}" + (f"  damaged: {problem}" if problem else "")
             )
+            for way in of_backup:
+                on = f" on timeline {way.timeline}" if len(of_backup) > 1 else ""
+                self.stdout.write(f"  restores{on}: {spoken(way)}")
+                if way.gap:
+                    self.stdout.write(f"  gap: {way.gap}")
 
     def _check(self, store: Store, *, name: str | None, all_of_them: bool) -> None:
         passphrase = _passphrase(asks=False)
-        wanted = catalogue.names(store) if all_of_them else [name or catalogue.choose(store).name]
+        wanted = catalogue.names(store) if all_of_them else [name or catalogue.newest(store).name]
         if not wanted:
             raise Unusable(f"{store.address} has no backup")
-        damaged = 0
+        damaged, all_ways = 0, ways(store)
         for each in wanted:
             try:
-                check(store, catalogue.read(store, each), binaries=find_binaries(), work=_work(), passphrase=passphrase)
+                check(
+                    store, [way for way in all_ways if way.backup.name == each] or [choose(store, name=each)],
+                    binaries=find_binaries(), work=work_folder(), passphrase=passphrase,
+                )  # fmt: skip
             except Damaged as error:
                 damaged += 1
                 self.stdout.write(f"{each}: damaged. {_sentence(error)}")
@@ -150,12 +166,21 @@ class Command(BaseCommand):
                 returncode=_FAILED,
             )
 
-    def _prune(self, store: Store, *, keep: int) -> None:
-        if keep < 1:
-            raise Unusable(f"--keep {keep} would delete every backup. Keep at least 1")
-        for name in catalogue.prune(store, keep=keep, now=dt.datetime.now(dt.UTC)):
-            self.stdout.write(f"Deleted {name}.")
-        self.stdout.write(f"Backups in {store.address}: {len(catalogue.names(store))}.")
+    def _ship(self, store: Store) -> None:
+        if not settings.CRAWLCTL_ENVIRONMENT.get(DATABASE_URL.path):
+            raise Unusable(
+                f"the embedded server stores its log by itself. Set {BACKUP_STORE.environment} for `crawlctl run`"
+            )
+        check_database()
+        shipper = Shipper(
+            dsn=database_dsn(), folder=log_folder(), state_file=file_of_log_state(), store=store,
+            passphrase=given_passphrase(), every=settings.CRAWLCTL_BACKUP_SHIP_EVERY, binaries=find_binaries(),
+        )  # fmt: skip
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        self.stdout.write(f"Storing the write-ahead log in {store.address}.")
+        run_until(stop.wait, shipper)
 
     def _restore(self, store: Store, given: dict[str, Any]) -> None:
         if settings.CRAWLCTL_ENVIRONMENT.get(DATABASE_URL.path):
@@ -164,50 +189,22 @@ class Command(BaseCommand):
                 "docs/deploying.md shows restores of other servers"
             )
         until = _moment(given["until"]) if given["until"] else None
-        if until and given["backup"]:
-            raise Unusable("--backup and --to exclude each other. Give one of them")
-        backup = catalogue.read(store, given["backup"]) if given["backup"] else catalogue.choose(store, until=until)
+        way = choose(store, until=until, name=given["backup"])
+        needs_key = way.backup.sealed is not None or any(segment.is_sealed for segment in way.segments)
         restored = restore(
-            store, backup, directory=settings.VAR_DIR / "postgres", binaries=find_binaries(),
+            store, way, until=until, directory=settings.VAR_DIR / "postgres", binaries=find_binaries(),
             keep_old=given["keep_old"].absolute() if given["keep_old"] else None,
-            passphrase=_passphrase() if backup.sealed else "", announce=self._announce,
+            passphrase=_passphrase() if needs_key else "", announce=self._announce,
         )  # fmt: skip
+        reached = until or way.until
+        last = f" The last change in it is of {restored.reached:%Y-%m-%d %H:%M:%S} UTC." if restored.reached else ""
         self.stdout.write(
-            f"Restored the database as it was at {backup.ended_at:%Y-%m-%d %H:%M:%S} UTC. Later changes are not in it."
+            f"Restored the database as it was at {reached.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S} UTC.{last} Later changes are not in it."
         )
-        self._put_key_back(restored.secrets)
+        if way.gap:
+            self.stdout.write(f"The write-ahead log has a gap: {way.gap}. It was restored up to the gap.")
+        put_key_back(restored.secrets, say=self.stdout.write)
         self.stdout.write("Start crawlctl again: runs continue from that moment.")
-
-    def _put_key_back(self, secrets: Secrets | None) -> None:
-        if secrets is None:
-            self.stdout.write(
-                "The secret key was not restored. Put the old one into var/secret-key or CRAWLCTL_SECRET_KEY; "
-                "without it, passwords of connections must be entered again."
-            )
-            return
-        path: Path = settings.VAR_DIR / "secret-key"
-        if settings.CRAWLCTL_ENVIRONMENT.get(SECRET_KEY.path):
-            is_same = secrets.secret_key == settings.SECRET_KEY
-            self.stdout.write(
-                "CRAWLCTL_SECRET_KEY is the key of the backup."
-                if is_same
-                else "CRAWLCTL_SECRET_KEY is another key than that of the backup. Unset it: the key of the backup is in var/secret-key."
-            )
-        if not path.exists() or path.read_text() != secrets.secret_key:
-            if path.exists():
-                path.replace(path.with_name("secret-key.before-restore"))
-            path.touch(mode=0o600)
-            path.write_text(secrets.secret_key)
-        self.stdout.write("The secret key is restored.")
-        missing = sorted(name for name in secrets.environment if not os.environ.get(name))
-        if missing:
-            # The values may be secrets, so they are in a file that only its owner can read.
-            kept = settings.VAR_DIR / "settings-of-the-backup.env"
-            kept.touch(mode=0o600)
-            kept.write_text("".join(f"{name}={secrets.environment[name]}\n" for name in sorted(secrets.environment)))
-            self.stdout.write(
-                f"Settings of the backup that are not set now: {', '.join(missing)}. Their values are in {kept}."
-            )
 
     def _announce(self, line: str) -> None:
         self.stderr.write(line)
@@ -234,24 +231,9 @@ def _sentence(error: Exception) -> str:
     )
 
 
-def _address(place: str, *, creates: bool) -> str:
-    """Return the address of a store for a place, which may also be the path of a directory."""
-    if ":" in place.split("/", 1)[0]:
-        return place
-    path = Path(place).absolute()
-    if creates and path.parent.is_dir():
-        path.mkdir(mode=0o700, exist_ok=True)
-    return f"dir:{path}"
-
-
-def _work() -> Path:
-    path: Path = settings.VAR_DIR / "backups"
-    return path
-
-
 def _passphrase(*, asks: bool = True, twice: bool = False) -> str:
     """Return the passphrase of the environment, or of the person at the terminal; '' if there is none."""
-    given = str(settings.CRAWLCTL_ENVIRONMENT.get(BACKUP_PASSPHRASE.path) or "")
+    given = given_passphrase()
     if given or not asks or not sys.stdin.isatty():
         return given
     said = getpass.getpass("Passphrase of the secret key (empty: without the key): ")

@@ -28,8 +28,8 @@ class EmbeddedDatabaseAway(OperationalError, EmbeddedPostgresError):
 
 class DatabaseWrapper(base.DatabaseWrapper):
     """
-    In `settings_dict["OPTIONS"]`, `directory` is the home of an embedded server, if there is one, and `wait_at_most` is
-    the longest wait for an answer.
+    In `settings_dict["OPTIONS"]`, `directory` is the home of an embedded server, if there is one, `companion` is a
+    module that runs beside it, and `wait_at_most` is the longest wait for an answer.
     """
 
     def get_connection_params(self) -> dict[str, Any]:
@@ -38,18 +38,18 @@ class DatabaseWrapper(base.DatabaseWrapper):
         wait_at_most = options.pop("wait_at_most").total_seconds()
         self._gives_up = lambda waited: waited > wait_at_most
         self._session = options.pop("session")
-        directory = options.pop("directory", None)
+        directory, companion = options.pop("directory", None), options.pop("companion", "")
         if directory is not None:
-            self._bring_up(Path(directory))
+            self._bring_up(Path(directory), companion=companion)
         self.settings_dict = {**whole, "OPTIONS": options}
         try:
             return super().get_connection_params()
         finally:
             self.settings_dict = whole
 
-    def _bring_up(self, directory: Path) -> None:
+    def _bring_up(self, directory: Path, *, companion: str) -> None:
         try:
-            dsn = lifetime.ensure_running(directory, announce=_announce)
+            dsn = lifetime.ensure_running(directory, announce=_announce, companion=companion)
         except EmbeddedPostgresError as error:
             raise EmbeddedDatabaseAway(str(error)) from error
         facts = conninfo_to_dict(dsn)

@@ -1,0 +1,46 @@
+"""
+The copy of the embedded server's write-ahead log, beside the server: `python -m crawlctl.backups.beside ADDRESS`.
+
+The guardian starts it, and closes its input before it stops the server. It never uses Django's database, because it
+would keep the server running.
+"""
+
+import os
+import signal
+import sys
+
+from django.conf import settings
+
+from crawlctl.backups.places import log_folder, open_place
+from crawlctl.backups.shipping import Shipper, run_until
+from crawlctl.postgres.binaries import find_binaries
+from jobs.queries.backups import file_of_log_state
+from jobs.settings.of_backups import BACKUP_PASSPHRASE
+
+
+def main(address: str) -> None:
+    # The guardian blocks signals, and its children inherit that.
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    # Like the guardian: a Ctrl-C in the terminal is for the users of the server.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    shipper = Shipper(
+        dsn=address,
+        folder=log_folder(),
+        state_file=file_of_log_state(),
+        store=open_place(settings.CRAWLCTL_BACKUP_STORE, creates=True),
+        passphrase=str(settings.CRAWLCTL_ENVIRONMENT.get(BACKUP_PASSPHRASE.path) or ""),
+        every=settings.CRAWLCTL_BACKUP_SHIP_EVERY,
+        binaries=find_binaries(),
+    )
+    run_until(_wait_for_end_of_input, shipper)
+
+
+def _wait_for_end_of_input() -> None:
+    while os.read(0, 1024):
+        pass
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
+    main(sys.argv[1])

@@ -1,0 +1,250 @@
+"""The write-ahead log of the embedded server goes to a store, and a restore reaches every moment in it."""
+
+import contextlib
+import datetime as dt
+import os
+import shutil
+import signal
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.support.installations import PASSPHRASE, Installation
+from tests.support.processes import wait_for
+from tests.support.s3 import create_bucket, s3_server
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory):
+    installation = Installation(tmp_path_factory.mktemp("migrated"))
+    installation.run("migrate")
+    return installation
+
+
+@pytest.fixture
+def old(migrated, tmp_path):
+    """Return an installation that stores its log each second."""
+    shutil.copytree(migrated.directory, tmp_path / "old", symlinks=True)
+    place = str(tmp_path / "place")
+    return Installation(tmp_path / "old", {"CRAWLCTL_BACKUP_STORE": place, "CRAWLCTL_BACKUP_SHIP_EVERY": "1"})
+
+
+@pytest.fixture
+def new(old, tmp_path):
+    (tmp_path / "new").mkdir()
+    return Installation(tmp_path / "new", dict(old.further))
+
+
+@pytest.fixture
+def place(old):
+    return Path(old.further["CRAWLCTL_BACKUP_STORE"])
+
+
+class Writer(threading.Thread):
+    """It commits rows, one after another, also over restarts of the server. `confirmed` has each with its time."""
+
+    def __init__(self, address):
+        super().__init__(daemon=True)
+        self.address, self.confirmed, self.stopping = address, [], threading.Event()
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS written (n bigint, at timestamptz)")
+
+    def run(self):
+        n = 0
+        while not self.stopping.is_set():
+            with contextlib.suppress(psycopg.Error), psycopg.connect(self.address, autocommit=True) as connection:
+                while not self.stopping.wait(0.005):
+                    n += 1
+                    connection.execute("INSERT INTO written VALUES (%s, clock_timestamp())", [n])
+                    (at,) = connection.execute("SELECT clock_timestamp()").fetchone()
+                    self.confirmed.append((n, at))
+
+    def end(self):
+        self.stopping.set()
+        self.join()
+
+
+def reached(installation):
+    said = installation.log_state().get("reached")
+    return dt.datetime.fromisoformat(said) if said else dt.datetime.min.replace(tzinfo=dt.UTC)
+
+
+def wait_until_stored(installation, moment):
+    wait_for(lambda: reached(installation) > moment, saying=f"the log is stored: {installation.log_state()}")
+
+
+def now_of(address):
+    with psycopg.connect(address, autocommit=True) as connection:
+        return connection.execute("SELECT clock_timestamp()").fetchone()[0]
+
+
+def rows_of(installation):
+    with installation.server() as address, psycopg.connect(address) as connection:
+        return dict(connection.execute("SELECT n, at FROM written").fetchall())
+
+
+def kill_server(installation):
+    pid = int((installation.data / "postmaster.pid").read_text().splitlines()[0])
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_a_restore_has_every_commit_that_the_stored_log_reaches(old, new, place):
+    with old.server(ships=True) as address:
+        old.run("backup")
+        writer = Writer(address)
+        writer.start()
+        wait_for(lambda: len(writer.confirmed) > 50, saying="rows are written")
+        kill_server(old)
+        killed = len(writer.confirmed)
+        wait_for(lambda: len(writer.confirmed) > killed + 50, saying="the server runs again")
+        wait_until_stored(old, writer.confirmed[killed + 50][1])
+        until = reached(old)
+        kill_server(old)
+        writer.end()
+    (backup,) = old.backups(place)
+    (way,) = backup["ways"]
+    assert (dt.datetime.fromisoformat(way["until"]) >= until, way["gap"]) == (True, "")
+    assert "complete and unchanged" in old.run("backup", "check")
+
+    said = new.run("backup", "restore")
+    rows = rows_of(new)
+    assert {n for n, at in writer.confirmed if at <= until} <= rows.keys()
+    assert len([n for n, at in writer.confirmed if at <= until]) > 100
+    assert "The last change in it is of" in said
+
+
+def test_a_restore_reaches_exactly_the_moment_that_was_requested(old, new, place):
+    with old.server(ships=True) as address:
+        old.run("backup")
+        writer = Writer(address)
+        writer.start()
+        wait_for(lambda: len(writer.confirmed) > 50, saying="rows are written")
+        moment = now_of(address)
+        known = len(writer.confirmed)
+        wait_for(lambda: len(writer.confirmed) > known + 50, saying="more rows are written")
+        wait_until_stored(old, writer.confirmed[-1][1])
+        writer.end()
+
+    new.run("backup", "restore", "--to", moment.isoformat())
+    rows = rows_of(new)
+    assert {n for n, at in writer.confirmed if at <= moment} <= rows.keys()
+    assert [n for n, at in rows.items() if at > moment] == []
+
+    late = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)).isoformat()
+    said = new.run("backup", "restore", "--to", late, "--keep-old", new.directory / "before", code=2)
+    assert "reaches" in said
+    assert f"{old.backups(place)[0]['name']}: from " in said
+
+
+def test_the_log_continues_after_a_restore_and_is_restored_along_it(old, new, place):
+    with old.server(ships=True) as address:
+        old.run("backup")
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("CREATE TABLE written (n bigint, at timestamptz)")
+            connection.execute("INSERT INTO written VALUES (1, clock_timestamp())")
+        moment = now_of(address)
+        wait_until_stored(old, moment)
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("INSERT INTO written VALUES (2, clock_timestamp())")
+        lost = now_of(address)
+        wait_until_stored(old, lost)
+
+    new.run("backup", "restore", "--to", moment.isoformat())
+    with new.server(ships=True) as address:
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("INSERT INTO written VALUES (3, clock_timestamp())")
+        wait_until_stored(new, now_of(address))
+    before = new.directory / "before"
+    new.run("backup", "restore", "--keep-old", before)
+    assert rows_of(new).keys() == {1, 3}
+
+    # The time between is of the old timeline only.
+    new.run("backup", "restore", "--to", lost.isoformat(), "--keep-old", before.with_name("again"))
+    assert rows_of(new).keys() == {1, 2}
+
+
+def test_a_missing_segment_is_named_and_a_restore_ends_before_it(old, new, place):
+    with old.server(ships=True) as address:
+        old.run("backup")
+        writer = Writer(address)
+        writer.start()
+        for _ in range(3):
+            wait_until_stored(old, now_of(address))
+        writer.end()
+    segments = sorted(path for path in (place / "wal").glob("*/*") if ".zst" in path.name)
+    gone = segments[-2]
+    gone.unlink()
+
+    assert f"gap: 1 segments are missing, from {gone.name[:24]} to {gone.name[:24]}" in old.run("backup", "list")
+    checked = old.start("backup", "check")
+    assert checked.wait() == 1
+    assert "Make a new backup" in checked.out
+    assert "It was restored up to the gap" in new.run("backup", "restore")
+
+
+def test_a_flipped_bit_in_the_log_is_found_and_never_restored(old, new, place):
+    with old.server(ships=True) as address:
+        old.run("backup")
+        wait_until_stored(old, now_of(address))
+    segment = max(path for path in (place / "wal").glob("*/*") if ".zst" in path.name)
+    content = bytearray(segment.read_bytes())
+    content[len(content) // 2] ^= 1
+    segment.write_bytes(content)
+
+    checked = old.start("backup", "check")
+    assert checked.wait() == 1
+    assert "was changed" in checked.out
+    assert "was changed" in new.run("backup", "restore", code=1)
+    assert not new.data.exists()
+
+
+def test_a_lost_slot_leaves_a_gap_that_is_reported_until_a_new_backup(old, place):
+    with old.server(ships=True) as address:
+        old.run("backup")
+        wait_until_stored(old, now_of(address))
+    # The server runs without the copy, and forgets the place of the copy.
+    with old.server() as address, psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("SELECT pg_drop_replication_slot('crawlctl_backup')")
+        for _ in range(3):
+            connection.execute("SELECT pg_current_xact_id()")
+            connection.execute("SELECT pg_switch_wal()")
+            connection.execute("CHECKPOINT")
+    with old.server(ships=True) as address:
+        wait_until_stored(old, now_of(address))
+        assert old.log_state()["gap_at"]
+        assert old.backups(place)[0]["ways"][0]["gap"]
+        old.run("backup")
+        wait_until_stored(old, now_of(address))
+        ways = old.backups(place)[1]["ways"]
+        assert [way["gap"] for way in ways] == [""]
+
+
+def test_prune_deletes_the_log_before_the_oldest_kept_backup(old, place):
+    with old.server(ships=True) as address:
+        old.run("backup")
+        wait_until_stored(old, now_of(address))
+        first = min((place / "wal").glob("*/*"))
+        wait_until_stored(old, now_of(address))
+        old.run("backup")
+        wait_until_stored(old, now_of(address))
+        assert "segments of the write-ahead log" in old.run("backup", "prune", "--keep", 1).lower()
+    assert not first.exists()
+    assert "complete and unchanged" in old.run("backup", "check")
+
+
+def test_a_sealed_log_needs_its_passphrase(old, new, place, tmp_path, monkeypatch):
+    with s3_server(tmp_path) as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        create_bucket("backups-of-tests")
+        old.further |= {**PASSPHRASE, "CRAWLCTL_BACKUP_STORE": "s3://backups-of-tests/one"}
+        with old.server(ships=True) as address:
+            old.run("backup")
+            wait_until_stored(old, now_of(address))
+        new.further |= {"CRAWLCTL_BACKUP_STORE": "s3://backups-of-tests/one"}
+        assert "is sealed" in new.run("backup", "restore", code=2)
+        new.run("backup", "restore", **PASSPHRASE)
+
+    assert new.data.exists()

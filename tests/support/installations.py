@@ -1,0 +1,73 @@
+"""An installation with an embedded database of its own, for tests of backups."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.processes import ROOT, Command
+
+PASSPHRASE = {"CRAWLCTL_BACKUP_PASSPHRASE": "correct horse"}
+
+_HOLD = """
+import sys
+from pathlib import Path
+from crawlctl.postgres.lifetime import ensure_running
+print(ensure_running(Path(sys.argv[1]), announce=lambda line: None, companion=sys.argv[2]), flush=True)
+sys.stdin.read()
+"""
+
+
+@dataclass
+class Installation:
+    """It stands for the database of its commands, too."""
+
+    directory: Path
+    further: dict = field(default_factory=dict)
+
+    @property
+    def var(self):
+        return self.directory / "var"
+
+    @property
+    def data(self):
+        return self.var / "postgres" / "data"
+
+    @property
+    def environment(self):
+        return {**os.environ, "DATABASE_URL": "", "CRAWLCTL_VAR": str(self.var), **self.further}
+
+    def start(self, *words, **environment):
+        return Command(self, self.directory, *map(str, words), **environment)
+
+    def run(self, *words, code=0, **environment):
+        """Run a command to its end, and return its output, or its error if `code` is not 0."""
+        command = self.start(*words, **environment)
+        assert command.wait() == code, command.out + command.err
+        assert "Traceback" not in command.err, command.err
+        assert PASSPHRASE["CRAWLCTL_BACKUP_PASSPHRASE"] not in command.out + command.err
+        return command.err if code else command.out
+
+    def backups(self, place):
+        return [json.loads(line) for line in self.run("backup", "list", "--from", place, "--json").splitlines()]
+
+    @contextlib.contextmanager
+    def server(self, *, ships=False):
+        """Let a process use the embedded server, and yield its address. If it `ships`, its log goes to the store."""
+        companion = "crawlctl.backups.beside" if ships else ""
+        command = [sys.executable, "-c", _HOLD, str(self.var / "postgres"), companion]
+        with subprocess.Popen(
+            command, cwd=ROOT, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as user:
+            yield user.stdout.readline().strip()
+            user.stdin.close()
+
+    def log_state(self):
+        """Return the state of the copied log; {} before the first segment."""
+        try:
+            return json.loads((self.var / "wal" / "state.json").read_text())
+        except FileNotFoundError:
+            return {}
