@@ -18,6 +18,7 @@ from jobs.attention.jobs import failing_hosts, failing_jobs, held_jobs, late_out
 from jobs.attention.lines import AttentionLine, Severity
 from jobs.attention.nodes import lost_nodes, no_main_manager, silent_nodes
 from jobs.attention.outputs import outputs_out_of_sync, outputs_that_lost_lines
+from jobs.attention.restores import restored_database
 from jobs.attention.schedules import missed_schedules
 
 # Each function takes the present moment and returns lines, at most `lines.SHOWN` and one that counts the rest. An
@@ -41,6 +42,7 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     jobs_that_wait_for_stores,
     failing_stores,
     old_backup,
+    restored_database,
 )
 
 _RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}

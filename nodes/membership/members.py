@@ -19,6 +19,7 @@ from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import LIVE_STATUSES, NodeStatus, sources_of
 from nodes.membership.incarnation import IS_AS_REMEMBERED, remember, remembered, why_refused
 from nodes.membership.journal import record
+from nodes.membership.restores import notice_restore
 from nodes.membership.rows import end_node, first_row, give_up_office, lock_node, lock_offices, move
 
 
@@ -61,12 +62,13 @@ VALUES (%(id)s, %(kind)s, %(scope)s, %(name)s, %(tags)s, 'starting', clock_times
 
 def register(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> None:
     """
-    Register a new node, as starting.
+    Register a new node, as starting. The first one after a restore ends all nodes of before.
 
     Raises:
         psycopg.errors.UniqueViolation: a node of this id is or was registered. It stays unchanged.
     """
     with connection.transaction():
+        notice_restore(connection)
         connection.execute(_OPEN_SCOPE, {"scope": identity.scope})
         connection.execute(
             _REGISTER,

@@ -5,6 +5,7 @@ from nodes.models.event import NodeEvent
 from nodes.models.kept_answer import KeptAnswer
 from nodes.models.node import Node
 from nodes.models.request import ClusterRequest
+from nodes.models.restore import DatabaseIncarnation, DatabaseRestore
 from nodes.models.settings import SettingsVersion
 from nodes.models.term import MainTerm
 
@@ -12,6 +13,8 @@ __all__ = [
     "ClusterRequest",
     "CoordinationCluster",
     "CoordinationMember",
+    "DatabaseIncarnation",
+    "DatabaseRestore",
     "ItemLock",
     "KeptAnswer",
     "MainTerm",

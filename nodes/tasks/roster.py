@@ -14,6 +14,7 @@ from psycopg.rows import dict_row
 
 from nodes.life.identity import NodeIdentity, has_ended_here
 from nodes.membership.fences import TermHeld, hold_term
+from nodes.membership.restores import notice_restore
 from nodes.tasks import channels, endings
 from nodes.tasks.decisions import Retire, WorkerSeen
 from nodes.tasks.decisions import retire as decide_who_is_lost
@@ -53,6 +54,7 @@ def register(connection: psycopg.Connection[Any], *, me: NodeIdentity, work_on: 
         "process_start": me.process_start,
     }
     with connection.transaction():
+        notice_restore(connection)
         connection.execute(_REGISTER, facts)
         channels.notify(connection, channels.RECRUIT)
 

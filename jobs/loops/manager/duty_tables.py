@@ -37,6 +37,7 @@ from jobs.duties.recruit import (
 )
 from jobs.duties.requests import OPEN_REQUESTS, answer_requests
 from jobs.duties.reseed import JOBS_TO_RESEED, begin_reseeding
+from jobs.duties.restored import RESTORES_TO_HANDLE, verify_after_restore
 from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_seeds
 from jobs.duties.stuff import stuff_groups, wake_late_lanes
 from jobs.duties.tags import TAGS_ARE_NEEDED, report_missing_tags
@@ -77,6 +78,7 @@ MAIN_DUTIES: Final = duties(
     (make_due_tasks, 1.0, DUE_TEMPLATES),
     (assign_due_tasks, 0.3, DUE_TASKS),
     (request_check, CHECK_EVERY, NOTICES_TO_CHECK),
+    (verify_after_restore, 2.0, RESTORES_TO_HANDLE),
     (forget_old_batches, 60.0, ALWAYS),
     (keep_history, 600.0, ALWAYS),
     (keep_tombstones, 600.0, ALWAYS),
