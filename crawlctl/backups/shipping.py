@@ -29,6 +29,7 @@ from crawlctl.backups import wal
 from crawlctl.backups.errors import BackupError
 from crawlctl.backups.sealing import Sealer
 from crawlctl.postgres.binaries import Binaries
+from crawlctl.postgres.locks import FileLock
 from jobs.queries.backups import LogState
 from nodes.stores.port import Store, StoreError
 
@@ -79,6 +80,17 @@ class Shipper:
     def run(self, stopping: threading.Event) -> None:
         """Copy until the event is set. Then close and store the last segment, if that is quick."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = FileLock(self.folder / "lock")
+        try:
+            # That of a killed guardian stores its last segment, and ends.
+            while not lock.take_exclusively():
+                if stopping.wait(_STEP):
+                    return
+            self._run(stopping)
+        finally:
+            lock.close()
+
+    def _run(self, stopping: threading.Event) -> None:
         self._state = LogState.read(self.state_file) or LogState()
         self._state.store = self.store.address
         self._sealer = Sealer(self.passphrase) if self.passphrase else None

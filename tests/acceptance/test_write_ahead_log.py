@@ -248,3 +248,16 @@ def test_a_sealed_log_needs_its_passphrase(old, new, place, tmp_path, monkeypatc
         new.run("backup", "restore", **PASSPHRASE)
 
     assert new.data.exists()
+
+
+def test_the_log_of_a_server_of_ones_own_is_stored_until_the_command_ends(old, new, place):
+    with old.server() as address:
+        old.run("backup", DATABASE_URL=address)
+        shipping = old.start("backup", "ship", DATABASE_URL=address)
+        wait_until_stored(old, now_of(address))
+        shipping.send(signal.SIGTERM)
+        assert shipping.wait() == 0, shipping.err
+        stored = reached(old)
+    (way,) = old.backups(place)[0]["ways"]
+    assert dt.datetime.fromisoformat(way["until"]) == stored
+    assert "stores its log by itself" in new.run("backup", "ship", code=2)
