@@ -13,6 +13,8 @@ class CrawlctlConfig(AppConfig):
     name = "crawlctl"
     label = "crawlctl"
     verbose_name = "crawlctl"
+    # Kinds use the tables, so they are imported when a kind is first needed.
+    task_kinds = "crawlctl.backups.kinds:KINDS"
 
     def ready(self) -> None:
         logging.getLogger("django.request").addFilter(log_outage_in_one_line)

@@ -334,6 +334,7 @@ CRAWLCTL_BACKUP_FILE = _given[of_backups.BACKUP_FILE]
 # Age of the last backup above which the attention list has a line.
 CRAWLCTL_BACKUP_MAX_AGE = _given[of_backups.BACKUP_MAX_AGE]
 # The same for the stored write-ahead log.
+CRAWLCTL_DRILL_MAX_AGE = _given[of_backups.DRILL_MAX_AGE]
 CRAWLCTL_BACKUP_LOG_MAX_AGE = _given[of_backups.BACKUP_LOG_MAX_AGE]
 process.show(version=__version__, directory=VAR_DIR)
 

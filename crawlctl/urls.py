@@ -5,6 +5,7 @@ from django.urls.resolvers import URLPattern, URLResolver
 
 from crawlctl.access.adminsite import site
 from crawlctl.access.login_page import LoginPage
+from crawlctl.drill.api import DrillView
 from crawlctl.drill.views import drills
 from crawlctl.web.documentation import documentation
 from crawlctl.web.metrics import MetricsView
@@ -12,6 +13,7 @@ from jobs.authorities.web import user_acls
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", site.urls),
+    path("api/v1/drills/", DrillView.as_view({"get": "list"}), name="api-drills"),
     path("api/v1/", include("crawlctl.web.api")),
     path("manual/", documentation, name="manual"),
     path("manual/<path:path>", documentation, name="documentation"),

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 
 from django.conf import settings
+from django.utils.dateparse import parse_datetime
 
 from crawlctl import __version__
 from crawlctl.backups import catalogue, reach, wal
@@ -26,6 +27,22 @@ Announce = Callable[[str], None]
 def given_passphrase() -> str:
     """Return the passphrase of the environment; '' if there is none."""
     return str(settings.CRAWLCTL_ENVIRONMENT.get(BACKUP_PASSPHRASE.path) or "")
+
+
+def parse_moment(text: str) -> dt.datetime:
+    """
+    Return a moment that an operator wrote.
+
+    Raises:
+        Unusable: it is no time with a time zone.
+    """
+    try:
+        found = parse_datetime(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise Unusable(f"--to {text} is not a time with a time zone, such as 2030-01-31T12:00+00:00")
+    return found
 
 
 def store_of_setting() -> Store:

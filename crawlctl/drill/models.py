@@ -1,10 +1,13 @@
 """The stored reports of drills."""
 
-from typing import Final
+from typing import Any, Final
 
 from django.db import models
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+# The fault of drills that restore a backup.
+RESTORE: Final = "restore"
 # The moments of a report that its one-line summary shows.
 _MOMENTS: Final = {
     "detected": _("failed after"),
@@ -16,7 +19,7 @@ _MOMENTS: Final = {
 
 
 class Drill(models.Model):
-    """One drill. `report` is a `crawlctl.drill.observation.Report`."""
+    """One drill. `report` is a `crawlctl.drill.observation.Report`, or the report of a restore."""
 
     at = models.DateTimeField(auto_now_add=True)
     fault = models.TextField(_("fault"))
@@ -36,5 +39,17 @@ class Drill(models.Model):
     def came_to(self) -> str:
         """Return, in one line, when each event happened, and which expected events did not."""
         facts = self.report
+        if self.fault == RESTORE:
+            return ", ".join([*_words_of_restore(facts), *facts["missing"]])
         words = [f"{name} {facts[key]:.1f} s" for key, name in _MOMENTS.items() if facts.get(key) is not None]
         return ", ".join([*words, *(f"missing: {sentence}" for sentence in facts["missing"])])
+
+
+def _words_of_restore(facts: dict[str, Any]) -> list[str]:
+    if facts["recovery"] is None:
+        return []
+    return [
+        gettext("%(minutes).1f minutes lost") % {"minutes": facts["lost"] / 60},
+        gettext("recovered in %(seconds).1f s") % {"seconds": facts["recovery"]},
+        gettext("%(n)d documents would be read again") % {"n": facts["read_again"]},
+    ]

@@ -1,4 +1,4 @@
-"""Backups and their log that are too old or have a gap."""
+"""Backups and their log that are too old or have a gap, and drills that are too old or failed."""
 
 import datetime as dt
 
@@ -14,14 +14,15 @@ from jobs.queries.backups import (
     file_of_last_backup,
     file_of_log_state,
     is_log_copied,
+    last_drill,
 )
 
 _NEVER = float("inf")
 
 
 def old_backup(now: dt.datetime) -> list[AttentionLine]:
-    """Return a line for each of these: an old backup, an old log after it, and a gap in the log."""
-    sentences = {"": _of_backup(), "log": _of_log(now), "gap": _of_gap(now)}
+    """Return a line for each of these: an old backup, an old log, a gap in the log, an old or failed drill."""
+    sentences = {"": _of_backup(), "log": _of_log(now), "gap": _of_gap(now), "drill": _of_drill(now)}
     return [_line(key, sentence) for key, sentence in sentences.items() if sentence]
 
 
@@ -61,6 +62,23 @@ def _of_gap(now: dt.datetime) -> str:
         return ""
     sentence = _("The stored write-ahead log has a gap at %(at)s UTC. Make a new backup: crawlctl backup.")
     return sentence % {"at": f"{gap_at.astimezone(dt.UTC):%Y-%m-%d %H:%M}"}
+
+
+def _of_drill(now: dt.datetime) -> str:
+    """Return a sentence if the last drill of a restore failed, or if it is older than the setting."""
+    most = settings.CRAWLCTL_DRILL_MAX_AGE
+    if not settings.CRAWLCTL_BACKUP_STORE or not most:
+        return ""
+    drill = last_drill()
+    if drill is None:
+        return _("No restore was tried yet. Try one: crawlctl drill restore.")
+    at, is_good, reason = drill
+    if not is_good:
+        return _("The last drill of a restore failed: %(reason)s") % {"reason": reason}
+    if now - at <= most:
+        return ""
+    sentence = _("The last drill of a restore is %(days)d days old (limit: %(most)d). Try one: crawlctl drill restore.")
+    return sentence % {"days": (now - at).days, "most": most.days}
 
 
 def _line(key: str, sentence: str) -> AttentionLine:

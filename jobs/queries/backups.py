@@ -91,3 +91,18 @@ def age_of_log(*, now: dt.datetime) -> float | None:
             return None
         reached = row[0]
     return float("inf") if reached is None else max(0.0, (now - reached).total_seconds())
+
+
+# The table of drills is that of an application above this one.
+_LAST_DRILL: Final = """
+SELECT at, is_good, coalesce(report -> 'missing' ->> 0, '') FROM drill_drill
+ WHERE fault = 'restore' ORDER BY at DESC, id DESC LIMIT 1
+"""
+
+
+def last_drill() -> tuple[dt.datetime, bool, str] | None:
+    """Return the time of the last drill of a restore, whether it succeeded, and why it failed; None without one."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LAST_DRILL)
+        row: tuple[dt.datetime, bool, str] | None = cursor.fetchone()
+    return row

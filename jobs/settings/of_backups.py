@@ -54,5 +54,20 @@ BACKUP_LOG_MAX_AGE: Final = Setting(
     default=dt.timedelta(minutes=15),
     meaning="Age of the stored write-ahead log above which the attention list has a line. With 0, it never has.",
 )
+DRILL_MAX_AGE: Final = Setting(
+    path="web.drill_max_age",
+    environment="CRAWLCTL_DRILL_MAX_AGE",
+    kind=Seconds(),
+    default=dt.timedelta(days=35),
+    meaning="Age of the last drill of a restore above which the attention list has a line, if `CRAWLCTL_BACKUP_STORE` is set. With 0, it never has.",
+)
 
-SETTINGS: Final = (BACKUP_FILE, BACKUP_MAX_AGE, BACKUP_PASSPHRASE, BACKUP_LOG_MAX_AGE, BACKUP_STORE, BACKUP_SHIP_EVERY)
+SETTINGS: Final = (
+    BACKUP_FILE,
+    BACKUP_MAX_AGE,
+    BACKUP_PASSPHRASE,
+    BACKUP_LOG_MAX_AGE,
+    BACKUP_STORE,
+    BACKUP_SHIP_EVERY,
+    DRILL_MAX_AGE,
+)

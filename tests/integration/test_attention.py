@@ -10,6 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from crawlctl.drill.models import Drill
 from jobs.attention.sources import read_attention
 from jobs.lifecycle.document import Stage
 from jobs.models import Bin, Job, Outcome, ThrottleGroup
@@ -198,6 +199,7 @@ def test_an_old_backup_needs_attention(settings, tmp_path):
 
 def write_log_state(settings, folder, **facts):
     settings.VAR_DIR, settings.CRAWLCTL_BACKUP_STORE, settings.CRAWLCTL_DATABASE_URL = folder, "/mnt/backups", ""
+    settings.CRAWLCTL_DRILL_MAX_AGE = dt.timedelta(0)
     (folder / "wal").mkdir(exist_ok=True)
     known = {"store": "", "system": "", "segment": "", "reached": "", "gap_at": "", "problem": ""}
     (folder / "wal" / "state.json").write_text(json.dumps({**known, **facts}))
@@ -221,3 +223,22 @@ def test_an_old_or_interrupted_log_of_backups_needs_attention(settings, tmp_path
     assert "has a gap at" in line.sentence
     (tmp_path / "last-backup").touch()
     assert lines_of("backup_old") == []
+
+
+@pytest.mark.django_db
+def test_an_old_or_failed_drill_of_a_restore_needs_attention(settings):
+    assert lines_of("backup_old") == []
+    settings.CRAWLCTL_BACKUP_STORE, settings.CRAWLCTL_BACKUP_LOG_MAX_AGE = "/mnt/backups", dt.timedelta(0)
+    [line] = lines_of("backup_old")
+    assert line.sentence == "No restore was tried yet. Try one: crawlctl drill restore."
+
+    made = {"fault": "restore", "whom": "database", "node": "x", "where": "sandbox"}
+    drill = Drill.objects.create(**made, is_good=True, report={"missing": []})
+    assert lines_of("backup_old") == []
+    Drill.objects.filter(pk=drill.pk).update(at=dt.datetime.now(dt.UTC) - dt.timedelta(days=40))
+    [line] = lines_of("backup_old")
+    assert line.sentence.startswith("The last drill of a restore is 40 days old (limit: 35).")
+
+    Drill.objects.create(**made, is_good=False, report={"missing": ["the log is damaged"]})
+    [line] = lines_of("backup_old")
+    assert line.sentence == "The last drill of a restore failed: the log is damaged"

@@ -4,6 +4,9 @@ import pytest
 from django.test import Client
 
 from crawlctl.drill.models import Drill
+from jobs.models import OutputConnection
+from nodes.database.clock import read_clock
+from nodes.models import DatabaseRestore
 from tests.support.api import make_user
 
 REPORT = {"detected": 2.04, "returned": 2.31, "fetched": None, "missing": ["nothing was fetched any more"]}
@@ -44,3 +47,22 @@ def test_other_roles_are_refused_and_see_no_link(role):
 
 def test_before_the_first_drill_the_page_says_so():
     assert "No drills yet." in visitor("administrator").get("/cluster/drills/").content.decode()
+
+
+def test_the_page_shows_backups_restores_and_tried_restores():
+    client = visitor("administrator")
+    page = client.get("/cluster/drills/").content.decode()
+    assert "No backup on this machine is known." in page
+
+    DatabaseRestore.objects.create(before="a", after="b", nodes_ended=2, as_of=read_clock())
+    OutputConnection.objects.create(name="search", connector="search")
+    facts = {"lost": 90.0, "recovery": 6.25, "read_again": 37, "missing": []}
+    make_drill(fault="restore", whom="database", report=facts)
+    make_drill(fault="restore", whom="database", is_good=False, report={**facts, "recovery": None, "missing": ["why"]})
+
+    page = client.get("/cluster/drills/").content.decode()
+
+    assert "1.5 minutes lost, recovered in 6.2 s, 37 documents would be read again" in page
+    assert "The database was restored: noticed" in page
+    assert "Outputs to verify: search." in page
+    assert "why" in page

@@ -159,6 +159,7 @@ LEAST_ROLE = {
     "repositories_update": ADMINISTRATOR,
     "retention_clean": OPERATOR,
     "retention_list": VIEWER,
+    "drills_list": ADMINISTRATOR,
     "verifications_create": OPERATOR,
     "verifications_list": VIEWER,
     "verifications_retrieve": VIEWER,

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.utils.dateparse import parse_datetime
 
 from crawlctl.backups import catalogue
 from crawlctl.backups.checking import check
@@ -25,7 +24,7 @@ from crawlctl.backups.places import log_folder, open_place, work_folder
 from crawlctl.backups.reach import spoken
 from crawlctl.backups.restoring import restore
 from crawlctl.backups.shipping import Shipper, run_until
-from crawlctl.backups.verbs import choose, given_passphrase, make_backup, prune, store_of_setting, ways
+from crawlctl.backups.verbs import choose, given_passphrase, make_backup, parse_moment, prune, store_of_setting, ways
 from crawlctl.postgres.binaries import find_binaries
 from jobs.queries.backups import file_of_log_state
 from jobs.settings.of_backups import BACKUP_PASSPHRASE, BACKUP_STORE
@@ -188,7 +187,7 @@ class Command(BaseCommand):
                 "DATABASE_URL names a server of your own, and this command restores the embedded one only. "
                 "docs/deploying.md shows restores of other servers"
             )
-        until = _moment(given["until"]) if given["until"] else None
+        until = parse_moment(given["until"]) if given["until"] else None
         way = choose(store, until=until, name=given["backup"])
         needs_key = way.backup.sealed is not None or any(segment.is_sealed for segment in way.segments)
         restored = restore(
@@ -240,13 +239,3 @@ def _passphrase(*, asks: bool = True, twice: bool = False) -> str:
     if twice and said and getpass.getpass("Again: ") != said:
         raise Unusable("the passphrases differ. Nothing was done")
     return said
-
-
-def _moment(text: str) -> dt.datetime:
-    try:
-        found = parse_datetime(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise Unusable(f"--to {text} is not a time with a time zone, such as 2030-01-31T12:00+00:00")
-    return found

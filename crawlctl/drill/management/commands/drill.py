@@ -11,14 +11,19 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 from rich.table import Table
 
+from crawlctl.backups.errors import Unusable
+from crawlctl.backups.places import open_place
+from crawlctl.backups.verbs import given_passphrase, parse_moment
 from crawlctl.drill.drill import perform
 from crawlctl.drill.faults import Fault, NoVictim, Target
-from crawlctl.drill.models import Drill
+from crawlctl.drill.models import RESTORE, Drill
 from crawlctl.drill.observation import Report
+from crawlctl.drill.restoring import RestoreReport, perform_restore
 from crawlctl.drill.sandbox import SandboxFailed, sandbox
 from crawlctl.processes.startup import make_database_ready
 from crawlctl.processes.supervisor import ServiceEnded
 from nodes.database.address import database_dsn
+from nodes.stores.port import StoreError
 
 _SHOWN: Final = 20
 _LONGEST: Final = 3600.0
@@ -27,7 +32,7 @@ _LONGEST: Final = 3600.0
 class Command(BaseCommand):
     help = (
         "Kill or freeze a node, or cut off the database, and measure the recovery of the cluster. The drill runs in a sandbox with a "
-        "synthetic site unless --production is given."
+        "synthetic site unless --production is given. `drill restore` restores the newest backup in a sandbox."
     )
     requires_system_checks: list[str] = []
 
@@ -35,8 +40,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "fault",
             nargs="?",
-            choices=[fault.value for fault in Fault],
-            help="fault: kill or freeze a process, or cut off the database",
+            choices=[*(fault.value for fault in Fault), RESTORE],
+            help="fault: kill or freeze a process, or cut off the database; restore: try a restore of the newest backup",
         )
         parser.add_argument(
             "whom",
@@ -51,6 +56,10 @@ class Command(BaseCommand):
         )
         parser.add_argument("--production", action="store_true", help="inject the fault into the real cluster")
         parser.add_argument("--yes", action="store_true", help="with --production: do not ask for confirmation")
+        parser.add_argument("--from", metavar="PLACE", dest="place", help="for restore: place of the backups")
+        parser.add_argument(
+            "--to", metavar="TIME", dest="until", help="for restore: moment to restore, such as 2030-01-31T12:00+00:00"
+        )
         parser.add_argument("--json", action="store_true", help="print the report as one line of JSON")
         parser.add_argument("--history", action="store_true", help="show the results of earlier drills")
 
@@ -59,6 +68,8 @@ class Command(BaseCommand):
         if given["history"]:
             _show_history()
             return
+        if given["fault"] == RESTORE:
+            self._restore(given)
         if not given["fault"] or not given["whom"]:
             raise CommandError("Write a fault and a target, such as: crawlctl drill kill worker", returncode=2)
         if (given["fault"] == Fault.CUT) != (given["whom"] == Target.DATABASE):
@@ -76,6 +87,24 @@ class Command(BaseCommand):
         except (SandboxFailed, ServiceEnded, OSError) as error:
             raise CommandError(f"The drill ends: {error}", returncode=1) from error
         _show(report)
+        if given["json"]:
+            self.stdout.write(json.dumps(report.as_facts()))
+        sys.exit(0 if report.is_good else 1)
+
+    def _restore(self, given: dict[str, Any]) -> None:
+        if given["whom"] or given["production"] or given["seconds"] is not None:
+            raise CommandError("drill restore has no target, no --seconds and no --production.", returncode=2)
+        try:
+            report = perform_restore(
+                until=parse_moment(given["until"]) if given["until"] else None, store=open_place(given["place"]) if given["place"] else None, passphrase=given_passphrase(),
+                say=self._say,
+            )  # fmt: skip
+        except (Unusable, StoreError) as refused:
+            raise CommandError(str(refused), returncode=2) from refused
+        for name, value in _rows_of_restore(report):
+            self.stdout.write(f"{name}: {value}")
+        for sentence in report.missing:
+            self.stderr.write(f"The drill failed: {sentence}")
         if given["json"]:
             self.stdout.write(json.dumps(report.as_facts()))
         sys.exit(0 if report.is_good else 1)
@@ -139,6 +168,19 @@ def _rows(report: Report) -> list[tuple[str, str]]:
         *((name, str(count)) for applies, name, count in counts if applies),
         ("longest pause of requests", "unknown" if report.pause is None else f"{report.pause:.2f} s"),
         ("fastest pace", "unknown" if report.pace is None else f"{report.pace:.0f} % of the allowed pace"),
+    ]
+
+
+def _rows_of_restore(report: RestoreReport) -> list[tuple[str, str]]:
+    if report.lost is None or report.recovery is None:
+        return []
+    return [
+        ("backup", report.backup),
+        ("restored moment", report.reached),
+        ("time lost", f"{report.lost / 60:.1f} minutes"),
+        ("time to recover", f"{report.recovery:.1f} s"),
+        ("documents in the restored database", f"{report.documents:,}"),
+        ("documents that would be read again", f"{report.read_again:,}"),
     ]
 
 
