@@ -26,6 +26,8 @@ from jobs.archive.records import Archived, BadArchive, Format, RecordKind, momen
 PART_BYTES: Final = 4 * 1024 * 1024
 _PART_RECORDS: Final = 20_000
 _PART_INFLATED: Final = 1 << 30
+# Damaged records of a part after which the rest of the file is left alone.
+_MOST_BAD: Final = 1000
 # Bytes of a block that are searched for its status line.
 _STATUS_LINE: Final = 1024
 # Bytes behind a block that are compared with the start of a record.
@@ -65,7 +67,11 @@ class Found:
 
 @dataclass(slots=True)
 class Part:
-    """The result of a scan. `end` is the offset of the next record. A torn part ends with an incomplete record."""
+    """
+    The result of a scan. `end` is the offset of the next record.
+
+    A torn part ends with an incomplete record, or after too many damaged ones. Nothing behind it is read.
+    """
 
     found: list[Found] = field(default_factory=list)
     records: int = 0
@@ -118,6 +124,9 @@ def scan(file: IO[bytes], start: int) -> Part | None:
         except BadRecord:
             part.bad += 1
             at = _next_begin(file, at + 1, marks, size)
+            if part.bad > _MOST_BAD:
+                part.is_torn = True
+                break
             continue
         part.records += 1
         part.bad += record.is_bad

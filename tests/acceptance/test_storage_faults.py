@@ -218,14 +218,16 @@ def test_torn_pages_of_a_killed_database_lose_no_document(machine_of_clone, serv
 
 
 def test_kills_of_everything_lose_nothing_and_tear_nothing(machine_of_clone, serve, tmp_path):
-    site = serve(pages=900, hosts=2, traps=1, latency_ms=40)
+    kills = int(os.environ.get("CRAWLCTL_TEST_KILLS_OF_ALL", "3"))
+    # The site lasts for all kills.
+    site = serve(pages=300 * kills, hosts=2, traps=1, latency_ms=40 if kills < 10 else 150)
     home, root = Home(tmp_path / "var" / "postgres"), tmp_path / "archive"
     own = {"DATABASE_URL": "", "CRAWLCTL_VAR": str(tmp_path / "var"), "CRAWLCTL_ARCHIVE_ROOT": str(root)}
     running, browser = start_everything(machine_of_clone, **own, **QUICK_HEARTS)
     job_id = start_job(browser, site, output=tmp_path / "pages.jsonl", archive="warc")
     chance = random.Random(int(os.environ.get("CRAWLCTL_TEST_SEED", "1")))
 
-    for _ in range(int(os.environ.get("CRAWLCTL_TEST_KILLS_OF_ALL", "3"))):
+    for _ in range(kills):
         asked = site.count_requests()
         wait_for(lambda asked=asked: site.count_requests() > asked + 12, saying="the crawl goes on")
         time.sleep(chance.uniform(0, 0.5))

@@ -173,6 +173,13 @@ def test_a_length_that_lies_costs_one_record(length):
     assert part.bad == 1
 
 
+def test_a_file_of_damaged_records_is_given_up_after_some():
+    (first,) = plain("a")
+    part = scanned(first + b"WARC/1.1\r\n" * 300_000)
+
+    assert (names_of(part), part.bad, part.is_torn) == (["a"], 1001, True)
+
+
 def test_a_length_beyond_the_end_ends_the_scan():
     first, second = plain("a", "b")
     second = second.replace(b"Content-Length: ", b"Content-Length: 9")

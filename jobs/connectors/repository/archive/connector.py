@@ -170,7 +170,11 @@ class ArchiveConnector:
                 carry={_AT: [location.text for location in _needed(locations)]},
             )
         activity.no_document(code=known.code, validators=known.stored)
-        torn = " The last record is incomplete." if part.is_torn else ""
+        torn = (
+            " The rest of the file is not read: a record is incomplete, or too many are damaged."
+            if part.is_torn
+            else ""
+        )
         return f"{part.records} records, {len(part.found)} answers, {part.bad} damaged, {refused} without an address.{torn}"
 
     def _refer_to_part(self, place: Place, activity: Activity) -> None:
