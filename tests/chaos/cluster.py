@@ -314,7 +314,6 @@ class Cluster:
                 latency_ms=40, slow=slow, **options,
             )
         )  # fmt: skip
-        give_precedence(site.pid)
         output = self.directory / f"pages-{number}.jsonl"
 
         def make():
@@ -410,13 +409,3 @@ class Cluster:
             if not crawl.has_ended:
                 crawl.stop_site.close()
         django_connection.close()
-
-
-def give_precedence(pid):
-    """
-    Give a site priority over all other processes, where that is permitted: its log measures the pace.
-
-    Without it, a busy machine may read and log two well-spaced requests at one moment.
-    """
-    with suppress(PermissionError):
-        os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))

@@ -17,7 +17,6 @@ from jobs.verbs import control
 from jobs.verbs.cluster import move_group
 from nodes.errors import NotDone
 from tests.chaos.checkers import fetches
-from tests.chaos.cluster import give_precedence
 from tests.support.factories import make_job, make_policy
 from tests.support.pace.rules import DENIAL_GRACE, EDIT_GRACE, LeastGap, Limits, Silence, broken, over_time
 from tests.support.processes import serve_site, wait_for
@@ -103,7 +102,6 @@ class Scenario:
         site = self._opened.enter_context(
             serve_site(starts, pages=_PAGES, traps=0, ends=ends, latency_ms=self.latency_ms, **options)
         )
-        give_precedence(site.pid)
         return ServedSite(site, starts, ends)
 
     # --- Faults and changes ----------------------------------------------------------------------
