@@ -55,6 +55,10 @@ class _Imported:
         for name, application in get_commands().items():
             if application.partition(".")[0] in {"crawlctl", "jobs", "nodes"}:
                 load_command_class(application, name)
+        # A million iterations take a quarter of a second at each log-in, as in `quick_hashes` of tests/conftest.py.
+        from django.contrib.auth.hashers import PBKDF2PasswordHasher
+
+        PBKDF2PasswordHasher.iterations = 1000
         # Daemons compare the migrations of the program with those of the database.
         MigrationLoader(None)
         for module in ("crawlctl.urls", "crawlctl.live.routing", "crawlctl.demo.site", "channels.routing"):
