@@ -17,6 +17,7 @@ from rest_framework.test import APIClient
 
 from crawlctl.access.roles import ADMINISTRATOR
 from tests.support.api import document_id, make_user, make_world
+from tests.support.changes_by_api import authorize
 
 pytestmark = pytest.mark.django_db
 
@@ -48,6 +49,7 @@ class Asking:
 
     def __init__(self):
         self.world = make_world()
+        authorize(self.world)
         self.ids = ids_of(self.world)
         self.client = APIClient(raise_request_exception=False)
         # One object is the user of all requests, so its permissions are read once. Roles have their own tests.
@@ -128,6 +130,10 @@ def ids_of(world):
         "deleted-jobs": 1,
         "job-chains": 1,
         **dict.fromkeys(("notification-channels", "notification-rules", "notification-messages", "report-mailings"), 1),
+        "authority-groups": world.authority_group,
+        "authority-connections": world.authority,
+        "mapping-connections": world.mapping,
+        "service-tokens": world.service_token,
         "tasks": world.task.pk,
         "archived-tasks": world.archived_task.pk,
         "task-templates": world.template.pk,

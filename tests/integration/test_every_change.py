@@ -11,13 +11,14 @@ from django.urls import reverse
 from crawlctl.access.accounts import FIRST_START, ensure_administrator
 from crawlctl.access.adminsite import site
 from crawlctl.access.roles import ADMINISTRATOR
+from jobs.authorities.models import AuthorityConnection, AuthorityGroup, MappingConnection, ServiceToken
 from jobs.models import Job, JobEvent
 from jobs.notices.admin import OF_MODELS
 from nodes.admin.lists import OwnedList
 from nodes.models import ClusterRequest, NodeEvent
 from tests.integration.test_roles import OPERATIONS, address
 from tests.support.api import PASSWORD, assert_problem, client_of, make_user, make_world
-from tests.support.changes_by_api import CHANGES, OF_LOG_INS, PREVIEWS, make_unused
+from tests.support.changes_by_api import CHANGES, OF_LOG_INS, PREVIEWS, authorize, make_unused
 from tests.support.tables import each_row
 from tests.support.task_kinds import NAMED
 
@@ -123,6 +124,13 @@ def test_each_deletion_on_set_up_pages_leaves_a_line():
     make_unused(world)
     things = {type(found): found for found in (world.policy, world.repository, world.output)}
     things[User] = make_user(name="otto")
+    authorize(world)
+    things |= {
+        AuthorityGroup: AuthorityGroup.objects.get(pk=world.authority_group),
+        AuthorityConnection: AuthorityConnection.objects.get(),
+        MappingConnection: MappingConnection.objects.get(),
+        ServiceToken: ServiceToken.objects.get(),
+    }
     root = Client()
     root.force_login(make_user(name="root", is_superuser=True, is_staff=True))
 

@@ -197,7 +197,7 @@ def _mailing(world, client):
     return {**facts, "name": "b" if client else "a"}
 
 
-def _authorize(world):
+def authorize(world):
     """Create a group, an authority, a mapping, and a token of a service, of which none uses another."""
     made_by = {"made_by": "vera"}
     world.authority_group = authorities.create_group(name="a", **made_by).pk
@@ -265,19 +265,19 @@ CHANGES: Final = {
     "hosts_stop_by_name": Change({"name": "docs.test", **_REASON}),
     "archived_tasks_reschedule": Change({}, ARCHIVED_TASK),
     "archived_tasks_reschedule_many": Change({"kind": "count"}),
-    "authority_connections_create": Change(_of_group, prepare=_authorize),
-    "authority_connections_destroy": Change(thing=AUTHORITY, prepare=_authorize),
-    "authority_connections_partial_update": Change({"name": "b"}, AUTHORITY, _authorize),
-    "authority_connections_test": Change({}, prepare=_authorize),
+    "authority_connections_create": Change(_of_group, prepare=authorize),
+    "authority_connections_destroy": Change(thing=AUTHORITY, prepare=authorize),
+    "authority_connections_partial_update": Change({"name": "b"}, AUTHORITY, authorize),
+    "authority_connections_test": Change({}, prepare=authorize),
     "authority_groups_create": Change({"name": "b"}),
-    "authority_groups_destroy": Change(thing=AUTHORITY_GROUP, prepare=_authorize),
-    "authority_groups_partial_update": Change({"name": "b"}, AUTHORITY_GROUP, _authorize),
+    "authority_groups_destroy": Change(thing=AUTHORITY_GROUP, prepare=authorize),
+    "authority_groups_partial_update": Change({"name": "b"}, AUTHORITY_GROUP, authorize),
     "mapping_connections_create": Change({"name": "b", "kind": "null"}),
-    "mapping_connections_destroy": Change(thing=MAPPING, prepare=_authorize),
-    "mapping_connections_partial_update": Change({"name": "b"}, MAPPING, _authorize),
-    "mapping_connections_test": Change({}, prepare=_authorize),
+    "mapping_connections_destroy": Change(thing=MAPPING, prepare=authorize),
+    "mapping_connections_partial_update": Change({"name": "b"}, MAPPING, authorize),
+    "mapping_connections_test": Change({}, prepare=authorize),
     "service_tokens_create": Change({"name": "b"}),
-    "service_tokens_destroy": Change(thing=SERVICE_TOKEN, prepare=_authorize),
+    "service_tokens_destroy": Change(thing=SERVICE_TOKEN, prepare=authorize),
     "cluster_rebalance": Change({"dry_run": True}, prepare=_elect),
     "definitions_import": Change(_definition, _definition_of),
     "deleted_jobs_restore": Change(prepare=_bury),

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from jobs.settings import archives, kept, of_backups, table
+from jobs.settings import archives, authorities, kept, of_backups, table
 from jobs.settings.table import CLAIMED, NOTIFIES_OUTPUTS, TABLE
 from nodes.settings.declaration import (
     InvalidSettings,
@@ -40,7 +40,8 @@ def test_no_two_settings_have_one_name():
 
 
 def test_every_setting_that_is_declared_is_in_the_table():
-    values = [value for module in (table, kept, archives, of_backups, of_tasks) for value in vars(module).values()]
+    modules = (table, kept, archives, authorities, of_backups, of_tasks)
+    values = [value for module in modules for value in vars(module).values()]
     declared = {value.path for value in values if isinstance(value, Setting)}
 
     assert declared == {setting.path for setting in TABLE.settings}
@@ -119,7 +120,9 @@ def test_invalid_settings_are_named_by_path_and_none_is_applied():
         ],
         "cluster.node_timeout": ["This must be a number of seconds from 0.1 to 86400."],
         "worker": ["This must be an object of settings."],
-        "web": ["Unknown section. Known sections: archive, cluster, crawl, exports, process, tasks, worker."],
+        "web": [
+            "Unknown section. Known sections: archive, authority, cluster, crawl, exports, process, tasks, worker."
+        ],
         "crawl.connectors": ["This setting can be set only in the environment, as CRAWLCTL_CONNECTORS."],
         "crawl.keep_history": ["This must be a whole number from 0 to 3650."],
     }
