@@ -29,6 +29,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     # The address, and the one of ManifoldCF's own service.
     path("UserACLs", user_acls, name="user-acls"),
     path("mcf-authority-service/UserACLs", user_acls),
+    path("", include("jobs.verification.archives.urls")),
     path("exports/", include("jobs.exports.urls")),
     path("notifications/", include("jobs.notices.pages.urls")),
     path("", include("jobs.ui.urls")),

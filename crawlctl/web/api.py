@@ -43,6 +43,7 @@ from jobs.exports.api import ExportView
 from jobs.notices.api import ChannelView, MailingView, MessageView, RuleView
 from jobs.retention.api import CleaningView, RetentionView
 from jobs.verification.api import VerificationView
+from jobs.verification.archives.api import ArchiveVerificationView
 from nodes.api.views import NodeEventView, NodeView
 from nodes.distributed.api import DistributedJobsView, DistributedJobView, RebalanceJobsView, SwitchView
 from nodes.tasks.api import (
@@ -95,6 +96,7 @@ _router.register("mapping-connections", MappingView, basename="mapping-connectio
 _router.register("service-tokens", ServiceTokenView, basename="service-token")
 _router.register("exports", ExportView, basename="export")
 _router.register("verifications", VerificationView, basename="verification")
+_router.register("archive-verifications", ArchiveVerificationView, basename="archive-verification")
 _router.register("notification-channels", ChannelView, basename="notification-channel")
 _router.register("notification-rules", RuleView, basename="notification-rule")
 _router.register("notification-messages", MessageView, basename="notification-message")

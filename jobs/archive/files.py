@@ -139,25 +139,25 @@ def format_of(path: Copy) -> Format:
     raise BadArchive(f"{path} is neither a WARC nor a BARC file")
 
 
-def read_all(path: Copy) -> Iterator[Archived]:
+def read_all(path: Copy, format: Format | None = None) -> Iterator[Archived]:  # noqa: A002 (the field's name)
     """
-    Yield the exchanges of a file of any format.
+    Yield the exchanges of a file of a format; None is the format that its first bytes show.
 
     Raises:
         BadArchive, OSError
     """
-    read: Callable[[Copy], Iterator[Archived]] = _MODULES[format_of(path)].read_all
+    read: Callable[[Copy], Iterator[Archived]] = _MODULES[format or format_of(path)].read_all
     return read(path)
 
 
-def read_at(path: Copy, offset: int) -> Archived:
+def read_at(path: Copy, offset: int, format: Format | None = None) -> Archived:  # noqa: A002 (the field's name)
     """
-    Return the exchange at an offset of a file of any format.
+    Return the exchange at an offset of a file of a format; None is the format that its first bytes show.
 
     Raises:
         BadArchive, OSError
     """
-    read: Callable[[Copy, int], Archived] = _MODULES[format_of(path)].read_at
+    read: Callable[[Copy, int], Archived] = _MODULES[format or format_of(path)].read_at
     return read(path, offset)
 
 

@@ -1,4 +1,4 @@
-"""Stores of archives that fail, and jobs that wait for them."""
+"""Stores of archives that fail, jobs that wait for them, and archives with faults."""
 
 import datetime as dt
 from typing import Final
@@ -8,11 +8,12 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from jobs.attention.lines import SHOWN, AttentionLine, Severity
-from jobs.models import FailingStore
+from jobs.models import ArchiveVerification, FailingStore
 from jobs.queries.jobs.lines import read_first_jobs
 from jobs.verdicts.causes import Cause
 from nodes.lifecycle import NodeStatus
 from nodes.models import Node
+from nodes.web.formats import number
 
 _KIND: Final = "archive_store_fails"
 
@@ -33,6 +34,25 @@ def failing_stores(_now: dt.datetime) -> list[AttentionLine]:
             severity=Severity.WARNING,
         )
         for failing in FailingStore.objects.filter(Exists(workers))[:SHOWN]
+    ]
+
+
+def damaged_archive(_now: dt.datetime) -> list[AttentionLine]:
+    """Return a line if the last verification of the archives found more faults than it repaired."""
+    last = ArchiveVerification.objects.filter(ended_at__isnull=False, refused="").first()
+    if last is None or last.faults <= last.repaired:
+        return []
+    return [
+        AttentionLine(
+            kind="archive_is_damaged",
+            key="",
+            subject=_("archives"),
+            sentence=_("%(n)s faults in archives are not repaired. Verify them with repair.")
+            % {"n": number(last.faults - last.repaired)},
+            since=last.ended_at,
+            link=reverse("archive-verification"),
+            severity=Severity.WARNING,
+        )
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from django.apps import apps
 from django.utils.module_loading import import_string
 
-from jobs.attention.archives import failing_stores, jobs_that_wait_for_stores
+from jobs.attention.archives import damaged_archive, failing_stores, jobs_that_wait_for_stores
 from jobs.attention.backups import old_backup
 from jobs.attention.disks import disks_without_room
 from jobs.attention.groups import failing_groups
@@ -41,6 +41,7 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     removals_that_wait,
     jobs_that_wait_for_stores,
     failing_stores,
+    damaged_archive,
     old_backup,
     restored_database,
 )

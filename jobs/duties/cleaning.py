@@ -89,6 +89,21 @@ FROM jobs_outputverification
                               WHERE newer.output_id = old.output_id AND newer.id > old.id AND newer.ended_at IS NOT NULL)
                LIMIT %(most)s)
 """
+# The last ended verification of archives stays, with its faults.
+_OLDER_OF_ARCHIVES: Final[LiteralString] = """
+SELECT old.id FROM jobs_archiveverification AS old
+ WHERE old.moved_at < %(before)s
+   AND EXISTS (SELECT FROM jobs_archiveverification AS newer WHERE newer.id > old.id AND newer.ended_at IS NOT NULL)
+"""
+_OLD_ARCHIVE_FAULTS: Final[LiteralString] = f"""
+FROM jobs_archivefault
+ WHERE id IN (SELECT id FROM jobs_archivefault WHERE verification_id IN ({_OLDER_OF_ARCHIVES}) LIMIT %(most)s)
+"""
+_OLD_ARCHIVE_VERIFICATIONS: Final[LiteralString] = f"""
+FROM jobs_archiveverification AS old
+ WHERE old.id IN ({_OLDER_OF_ARCHIVES} LIMIT %(most)s)
+   AND NOT EXISTS (SELECT FROM jobs_archivefault AS found WHERE found.verification_id = old.id)
+"""
 # A count of documents is deleted at 0 only: a delta that is folded meanwhile inserts it again. Counts of events are
 # those of a run that has ended.
 _OLD_COUNTS: Final[tuple[LiteralString, ...]] = tuple(
@@ -193,6 +208,8 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
             tables=(
                 *(Rows(statement, lambda: 0) for statement in (*_OLD_COUNTS, _OLD_FAULTS)),
                 Rows(_OLD_VERIFICATIONS, lambda: _VERIFICATIONS),
+                Rows(_OLD_ARCHIVE_FAULTS, lambda: _VERIFICATIONS),
+                Rows(_OLD_ARCHIVE_VERIFICATIONS, lambda: _VERIFICATIONS),
             ),
         ),
     )

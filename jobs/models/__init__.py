@@ -25,12 +25,21 @@ from jobs.models.removals import DeletedJob, RemovalQuestion, Restoration
 from jobs.models.schedule import ScheduleWindow
 from jobs.models.search import SearchDocument
 from jobs.models.session import Session
-from jobs.models.verification import Fault, OutputFault, OutputVerification
+from jobs.models.verification import (
+    ArchiveFault,
+    ArchiveVerification,
+    Fault,
+    OutputFault,
+    OutputVerification,
+    Verification,
+)
 
 __all__ = [
     "Activity",
+    "ArchiveFault",
     "ArchiveFile",
     "ArchiveRecord",
+    "ArchiveVerification",
     "Batch",
     "Bin",
     "BinLimit",
@@ -79,4 +88,5 @@ __all__ = [
     "ThrottlePolicy",
     "ThrottleRule",
     "Turn",
+    "Verification",
 ]

@@ -1,6 +1,7 @@
-"""Verifications of outputs, and the documents that they found missing, ghost or stale."""
+"""Verifications of outputs and of archives, and their findings."""
 
 import uuid
+from typing import ClassVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -16,30 +17,49 @@ class Fault(models.TextChoices):
     STALE = "stale", _("stale")
 
 
-class OutputVerification(models.Model):
+class Verification(models.Model):
     """
-    One comparison of an output with its record.
+    One verification, with its progress. `attempt` is the fence: an older attempt changes nothing.
 
-    `buckets` are the chosen ones, or null for all. `cursor` is the last hash that was compared. It is written in the
-    transaction of each chunk, and so are the counts. `attempt` is the fence: an older attempt changes nothing.
-    `compared_at` is the end of the comparison, after which repairs begin.
+    `MOVING` are the columns that change while it runs.
     """
 
-    output = models.ForeignKey(
-        "jobs.OutputConnection", on_delete=models.CASCADE, db_index=False, related_name="verifications"
-    )
+    MOVING: ClassVar[tuple[str, ...]] = ()
+
     task = models.BigIntegerField(_("background task, null for a command"), null=True, unique=True)
     started_at = models.DateTimeField(db_default=Now())
     started_by = models.TextField()
     moved_at = models.DateTimeField(_("last sign of life"), db_default=Now())
-    compared_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     refused = models.TextField(_("why the last attempt failed"), default="", db_default="")
-    buckets: "ArrayField[list[int] | None, list[int] | None]" = ArrayField(models.SmallIntegerField(), null=True)
     repairs = models.BooleanField(default=False, db_default=False)
+    attempt = models.IntegerField(default=0, db_default=0)
+
+    class Meta:
+        abstract = True
+
+
+class OutputVerification(Verification):
+    """
+    One comparison of an output with its record.
+
+    `buckets` are the chosen ones, or null for all. `cursor` is the last hash that was compared. It is written in the
+    transaction of each chunk, and so are the counts. `compared_at` is the end of the comparison, after which repairs
+    begin.
+    """
+
+    MOVING = (
+        *("cursor", "compared_at", "ended_at", "documents", "missing", "ghost", "stale", "damaged", "skipped"),
+        *("repaired", "question"),
+    )
+
+    output = models.ForeignKey(
+        "jobs.OutputConnection", on_delete=models.CASCADE, db_index=False, related_name="verifications"
+    )
+    compared_at = models.DateTimeField(null=True)
+    buckets: "ArrayField[list[int] | None, list[int] | None]" = ArrayField(models.SmallIntegerField(), null=True)
     most = models.IntegerField(_("most repairs"), null=True)
     allows_removals = models.BooleanField(default=False, db_default=False)
-    attempt = models.IntegerField(default=0, db_default=0)
     cursor: "models.UUIDField[uuid.UUID | None, uuid.UUID | None]" = models.UUIDField(null=True)
     documents = models.BigIntegerField(_("documents read"), default=0, db_default=0)
     missing = models.BigIntegerField(default=0, db_default=0)
@@ -84,3 +104,91 @@ class OutputFault(models.Model):
 
     def __str__(self) -> str:
         return self.identifier or self.hash.hex
+
+
+class ArchiveVerification(Verification):
+    """
+    One comparison of the files of all archives, and of their copies, with their rows.
+
+    `sample` is the share of the files in percent, null for all. `host` is the machine whose local copies are compared.
+    `cursor` is the last file that was compared. It is written in the transaction of each file, and so are the counts.
+    """
+
+    MOVING = (
+        *(
+            "cursor",
+            "ended_at",
+            "files",
+            "records",
+            "deleted",
+            "truncated",
+            "damaged",
+            "foreign",
+            "no_record",
+            "no_row",
+        ),
+        *("lost", "skipped", "repaired"),
+    )
+
+    sample = models.FloatField(null=True)
+    host = models.TextField(default="", db_default="")
+    cursor = models.BigIntegerField(default=0, db_default=0)
+    files = models.BigIntegerField(default=0, db_default=0)
+    records = models.BigIntegerField(default=0, db_default=0)
+    deleted = models.BigIntegerField(_("copies that are missing"), default=0, db_default=0)
+    truncated = models.BigIntegerField(_("copies that end early"), default=0, db_default=0)
+    damaged = models.BigIntegerField(_("copies with other content"), default=0, db_default=0)
+    foreign = models.BigIntegerField(_("files without a row"), default=0, db_default=0)
+    no_record = models.BigIntegerField(_("rows without a record"), default=0, db_default=0)
+    no_row = models.BigIntegerField(_("files with records without rows"), default=0, db_default=0)
+    lost = models.BigIntegerField(_("documents whose body is lost"), default=0, db_default=0)
+    skipped = models.BigIntegerField(_("copies that could not be reached"), default=0, db_default=0)
+    repaired = models.BigIntegerField(default=0, db_default=0)
+
+    class Meta:
+        ordering = ("-id",)
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return f"verification {self.pk} of the archives"
+
+    @property
+    def faults(self) -> int:
+        """Return the number of faults that were found."""
+        return sum(getattr(self, kind.value) for kind in ArchiveFault.Kind)
+
+
+class ArchiveFault(models.Model):
+    """
+    A fault of an archive. `place` is a store, or a machine with its directory. `result` is that of its repair.
+
+    `hash`, `job_id` and `identifier` name a document.
+    """
+
+    class Kind(models.TextChoices):
+        DELETED = "deleted", _("copy deleted")
+        TRUNCATED = "truncated", _("copy truncated")
+        DAMAGED = "damaged", _("copy damaged")
+        FOREIGN = "foreign", _("foreign file")
+        NO_RECORD = "no_record", _("row without a record")
+        NO_ROW = "no_row", _("records without rows")
+        LOST = "lost", _("document without a body")
+
+    verification = models.ForeignKey(
+        ArchiveVerification, on_delete=models.CASCADE, db_index=False, related_name="found"
+    )
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    path = models.TextField()
+    place = models.TextField(default="")
+    job_id = models.BigIntegerField(null=True)
+    hash: "models.UUIDField[uuid.UUID | None, uuid.UUID | None]" = models.UUIDField(null=True)
+    identifier = models.TextField(default="")
+    result = models.TextField(default="", db_default="")
+
+    class Meta:
+        ordering = ("id",)
+        default_permissions = ("view",)
+        indexes = (models.Index(fields=["verification", "id"], name="fault_of_verification"),)
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.path, self.place, self.identifier) if part)

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from jobs.models import Fault, OutputFault, OutputVerification
 from jobs.verbs.control import MAY_CONTROL
 from jobs.verification import verbs
+from jobs.verification.attempts import state_of
 from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, StrictSerializer, read_body
@@ -96,7 +97,7 @@ class VerificationSerializer(serializers.ModelSerializer[OutputVerification]):
 
     @extend_schema_field(serializers.ChoiceField(["waiting", "running", "done", "refused", "ended early"]))
     def get_state(self, verification: OutputVerification) -> str:
-        return verbs.state_of(verification)
+        return state_of(verification)
 
     def get_in_sync(self, verification: OutputVerification) -> float:
         return verbs.share_in_sync(verification)

@@ -1,4 +1,4 @@
-"""The app `verification`: outputs are compared with their record by commands and background tasks."""
+"""The app `verification`: outputs and archives are compared with their records by commands and background tasks."""
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
@@ -7,5 +7,5 @@ from django.utils.translation import gettext_lazy as _
 class VerificationConfig(AppConfig):
     name = "jobs.verification"
     label = "verification"
-    verbose_name = _("Verification of outputs")
+    verbose_name = _("Verification")
     task_kinds = "jobs.verification.kinds:KINDS"

@@ -9,7 +9,7 @@ once, whatever is killed.
 import bisect
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import psycopg
@@ -23,6 +23,7 @@ from jobs.models import Fault, OutputFault, OutputVerification
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.verified import lock_records, read_known, unlock_records
+from jobs.verification.attempts import GoesOn, note
 from jobs.verification.comparison import candidates, compare
 from jobs.verification.reading import Group, read_groups
 
@@ -31,13 +32,6 @@ _AT_ONCE: Final = 500
 # Findings that a verification stores. The others are only counted.
 STORED: Final = 100_000
 
-# True while the verification may go on.
-GoesOn = Callable[[OutputVerification], bool]
-
-
-class AnotherAttempt(Exception):
-    """Another attempt carries out this verification."""
-
 
 def cursor_of_database() -> psycopg.Cursor[Any]:
     """Return a cursor of Django's connection, whose rows outputs can read."""
@@ -45,7 +39,7 @@ def cursor_of_database() -> psycopg.Cursor[Any]:
     return named_rows(connection.connection)
 
 
-def find(verification: OutputVerification, output: Lists, *, goes_on: GoesOn) -> bool:
+def find(verification: OutputVerification, output: Lists, *, goes_on: GoesOn[OutputVerification]) -> bool:
     """
     Compare the chosen buckets from the last chunk on. Return True if all were compared.
 
@@ -65,7 +59,7 @@ def find(verification: OutputVerification, output: Lists, *, goes_on: GoesOn) ->
     return True
 
 
-def _find_in(verification: OutputVerification, group: Group, *, goes_on: GoesOn) -> bool:
+def _find_in(verification: OutputVerification, group: Group, *, goes_on: GoesOn[OutputVerification]) -> bool:
     done = "" if verification.cursor is None else verification.cursor.hex
     hashes = group.hashes
     suspects = [hash_ for hash_ in candidates(group.recorded, group.held) if hash_ > done]
@@ -116,24 +110,3 @@ def _confirm(
         damaged=F("damaged") + (group.listing.damaged if is_last else 0),
         **{kind.value: F(kind.value) + counts[kind] for kind in Fault},
     )
-
-
-# Columns that change while a verification runs.
-_MOVING: Final = (
-    *("cursor", "compared_at", "ended_at", "documents", "missing", "ghost", "stale", "damaged", "skipped", "repaired"),
-    "question",
-)
-
-
-def note(verification: OutputVerification, **facts: object) -> None:
-    """
-    Store the progress of a verification.
-
-    Raises:
-        AnotherAttempt: another attempt carries it out, or it has ended.
-    """
-    mine = OutputVerification.objects.filter(pk=verification.pk, attempt=verification.attempt, ended_at=None)
-    if not mine.update(**facts, moved_at=Now()):
-        raise AnotherAttempt(f"Another attempt carries out verification {verification.pk}.")
-    # Without the number of the attempt: it is the fence of this one.
-    verification.refresh_from_db(fields=_MOVING)

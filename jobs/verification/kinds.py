@@ -1,4 +1,4 @@
-"""The kind of tasks that verifies an output."""
+"""The kinds of tasks that verify an output and the archives."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -6,6 +6,8 @@ from typing import Any, Final
 from jobs.connectors.output.base import OutputError
 from jobs.models import OutputVerification
 from jobs.verification import verbs
+from jobs.verification.archives.kinds import VERIFY_ARCHIVE
+from jobs.verification.attempts import refuse
 from nodes.tasks.context import TaskContext
 from nodes.tasks.kinds import Kind
 
@@ -34,7 +36,7 @@ def verify(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any]
     try:
         return _found(verbs.carry_out(verification, goes_on=goes_on))
     except OutputError as error:
-        OutputVerification.objects.filter(pk=verification.pk, ended_at=None).update(refused=str(error))
+        refuse(verification, str(error), ends=False)
         raise
 
 
@@ -57,4 +59,4 @@ VERIFY_OUTPUT: Final = Kind(
     required=("output",),
     retry_policy={"policy": "times", "times": 5, "seconds": 30},
 )
-KINDS: Final = (VERIFY_OUTPUT,)
+KINDS: Final = (VERIFY_OUTPUT, VERIFY_ARCHIVE)

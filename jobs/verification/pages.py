@@ -11,6 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 from jobs.models import OutputConnection, OutputFault, OutputVerification
 from jobs.verbs.control import MAY_CONTROL
 from jobs.verification import verbs
+from jobs.verification.attempts import state_of
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone, Unknown
 from nodes.web import formats
@@ -19,7 +20,7 @@ from nodes.web.pages import name_of_who_may, page_for
 page: Final = page_for("jobs.view_outputconnection")
 # Verifications, and documents of the last one, that the page shows.
 _SHOWN: Final = 50
-_TONES: Final = {"done": "indexed", "running": "active", "waiting": "waiting"}
+TONES: Final = {"done": "indexed", "running": "active", "waiting": "waiting"}
 
 
 @page
@@ -51,9 +52,9 @@ def start(request: HttpRequest, output_id: int) -> HttpResponse:
     try:
         made = verbs.start(
             output_id,
-            sample=_number(request, "sample", float),
+            sample=read_number(request, "sample", float),
             repairs="repair" in request.POST,
-            most=_number(request, "most", int),
+            most=read_number(request, "most", int),
             allows_removals="allow_removals" in request.POST,
             may=user.has_perm,
             made_by=name,
@@ -67,7 +68,7 @@ def start(request: HttpRequest, output_id: int) -> HttpResponse:
     return redirect("output-verification", output_id)
 
 
-def _number(request: HttpRequest, name: str, kind: type[Any]) -> Any:  # noqa: ANN401 (int or float)
+def read_number(request: HttpRequest, name: str, kind: type[Any]) -> Any:  # noqa: ANN401 (int or float)
     """
     Return a number of the form, or None for an empty field.
 
@@ -91,7 +92,7 @@ def _output(output_id: int) -> OutputConnection:
 
 
 def _row(verification: OutputVerification) -> dict[str, object]:
-    state = verbs.state_of(verification)
+    state = state_of(verification)
     counts = {
         name: formats.number(getattr(verification, name))
         for name in ("documents", "missing", "ghost", "stale", "damaged", "skipped", "repaired")
@@ -101,7 +102,7 @@ def _row(verification: OutputVerification) -> dict[str, object]:
         "id": verification.pk,
         "task": verification.task,
         "state": state,
-        "tone": _TONES.get(state, "failed"),
+        "tone": TONES.get(state, "failed"),
         "refused": verification.refused,
         "in_sync": formats.share(in_sync, verification.documents) if verification.documents else formats.UNKNOWN,
         "buckets": formats.number(verbs.buckets_of(verification)),

@@ -24,8 +24,9 @@ from jobs.queue import verified
 from jobs.queue.sql.retrying import retried
 from jobs.queue.wake import wake_job
 from jobs.settings.table import KEEP_HISTORY
+from jobs.verification.attempts import GoesOn, note
 from jobs.verification.comparison import compare
-from jobs.verification.finding import GoesOn, cursor_of_database, note
+from jobs.verification.finding import cursor_of_database
 from jobs.verification.reading import Group, read_groups
 from nodes.database.clock import read_clock
 from nodes.settings.running import current
@@ -56,7 +57,7 @@ class _Plan:
     results: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
-def repair(verification: OutputVerification, output: Output, *, goes_on: GoesOn) -> bool:
+def repair(verification: OutputVerification, output: Output, *, goes_on: GoesOn[OutputVerification]) -> bool:
     """
     Repair what was found, at most the number that was requested. Return True if nothing is left to do.
 

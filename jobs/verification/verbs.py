@@ -1,6 +1,5 @@
 """Operations of operators: the verification of an output, at once or by a background task."""
 
-import datetime as dt
 from collections.abc import Callable
 from typing import Final
 
@@ -13,9 +12,9 @@ from jobs.connectors.output.registry import is_installed, open_output
 from jobs.connectors.schema import BadSpecification
 from jobs.models import OutputConnection, OutputVerification
 from jobs.verbs.control import MAY_CONTROL
-from jobs.verification.finding import GoesOn, find, note
+from jobs.verification.attempts import GoesOn, begin_attempt, note, refuse
+from jobs.verification.finding import find
 from jobs.verification.repairing import repair
-from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotAllowed, Refused, Unknown
 from nodes.membership.changes import record_request
 from nodes.tasks import book
@@ -25,8 +24,6 @@ May = Callable[[str], bool]
 
 # Removals of ghosts above the thresholds of the guard are those of an administrator.
 MAY_ALLOW_REMOVALS: Final = "jobs.change_outputconnection"
-# Silence after which a verification without a task counts as ended early.
-_SILENT: Final = dt.timedelta(minutes=10)
 MOST_REPAIRS: Final = 2**31 - 1
 
 
@@ -38,7 +35,7 @@ def verify_output(
     most: int | None = None,
     allows_removals: bool = False,
     made_by: str,
-    goes_on: GoesOn = lambda _verification: True,
+    goes_on: GoesOn[OutputVerification] = lambda _verification: True,
 ) -> OutputVerification:
     """
     Compare an output with its record in this process, and return the result.
@@ -57,8 +54,7 @@ def verify_output(
     try:
         return carry_out(verification, goes_on=goes_on)
     except OutputError as error:
-        mine = OutputVerification.objects.filter(pk=verification.pk, ended_at=None)
-        mine.update(ended_at=Now(), moved_at=Now(), refused=str(error))
+        refuse(verification, str(error), ends=True)
         raise Refused(str(error)) from error
 
 
@@ -131,7 +127,7 @@ def create_for_task(
     )
 
 
-def carry_out(verification: OutputVerification, *, goes_on: GoesOn) -> OutputVerification:
+def carry_out(verification: OutputVerification, *, goes_on: GoesOn[OutputVerification]) -> OutputVerification:
     """
     Compare and repair from the last chunk on, and return the verification.
 
@@ -139,12 +135,9 @@ def carry_out(verification: OutputVerification, *, goes_on: GoesOn) -> OutputVer
         OutputError: the output cannot be read, or refuses a removal.
         AnotherAttempt: another attempt carries it out.
     """
-    with transaction.atomic():
-        verification = OutputVerification.objects.select_for_update(of=("self",)).get(pk=verification.pk)
-        if verification.ended_at is not None:
-            return verification
-        verification.attempt += 1
-        verification.save(update_fields=["attempt"])
+    verification = begin_attempt(verification)
+    if verification.ended_at is not None:
+        return verification
     try:
         output = open_output(verification.output)
     except BadSpecification as error:
@@ -168,18 +161,6 @@ def share_in_sync(verification: OutputVerification) -> float:
 def buckets_of(verification: OutputVerification) -> int:
     """Return the number of buckets that a verification compares."""
     return BUCKETS if verification.buckets is None else len(verification.buckets)
-
-
-def state_of(verification: OutputVerification) -> str:
-    """Return the state of a verification."""
-    if verification.ended_at is not None:
-        return "refused" if verification.refused else "done"
-    if verification.task is None:
-        return "running" if verification.moved_at > read_clock() - _SILENT else "ended early"
-    task = Task.objects.filter(pk=verification.task).first()
-    if task is None:
-        return "ended early"
-    return "running" if task.started_at is not None else "waiting"
 
 
 def _create(

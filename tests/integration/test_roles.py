@@ -160,6 +160,9 @@ LEAST_ROLE = {
     "retention_clean": OPERATOR,
     "retention_list": VIEWER,
     "drills_list": ADMINISTRATOR,
+    "archive_verifications_create": OPERATOR,
+    "archive_verifications_list": VIEWER,
+    "archive_verifications_retrieve": VIEWER,
     "verifications_create": OPERATOR,
     "verifications_list": VIEWER,
     "verifications_retrieve": VIEWER,
@@ -249,6 +252,7 @@ def address(path, world):
         "bulk": world.bulk.pk,
         # No verification exists.
         "verifications": 1,
+        "archive-verifications": 1,
     }
     return (
         path.replace("{id}", str(ids.get(kind)))

@@ -14,6 +14,7 @@ from jobs.retention import urls as of_retention
 from jobs.ui import urls as of_the_crawl
 from jobs.verbs.control import VERBS
 from jobs.verification import urls as of_verifications
+from jobs.verification.archives import urls as of_archives
 from nodes.distributed.pages import urls as of_distributed_jobs
 from nodes.tasks.pages import urls as of_tasks
 from tests.integration.test_roles import ADMINISTRATOR, ANYBODY, IN_RISING_ORDER, LEAST_ROLE, OPERATOR, VIEWER
@@ -32,6 +33,7 @@ PAGES = [
     *of_exports.urlpatterns,
     *of_retention.urlpatterns,
     *of_verifications.urlpatterns,
+    *of_archives.urlpatterns,
 ]
 # Operations of the API that make the same change as a page, by page.
 CHANGES = {
@@ -67,6 +69,7 @@ CHANGES = {
     "notification-rule-act": "notification_rules_mute",
     "notification-rule-new": "notification_rules_create",
     "retention-clean": "retention_clean",
+    "archive-verification-start": "archive_verifications_create",
     "output-verification-start": "verifications_create",
     "settings": "settings_update",
     "task-cancel": "tasks_cancel",
@@ -105,6 +108,7 @@ ONLY_CHANGE = {
     *("cluster-rebalance", "deleted-job-restore", "distributed-switch", "host-end-back-off", "host-release"),
     *("job-restore", "job-send-back", "job-transition", "job-chain-add", "job-chain-remove"),
     *("notification-channel-act", "notification-rule-act", "output-verification-start"),
+    "archive-verification-start",
     *("task-cancel", "task-reschedule", "task-template-remove"),
     *("export-cancel", "export-delete", "job-bulk-cancel", "job-bulk-start", "notification-mailing-remove"),
     "retention-clean",

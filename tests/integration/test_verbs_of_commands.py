@@ -107,9 +107,9 @@ CONFIGURATION = {
     "seeds_replace_urls",
     "task_templates_create",
 }
-# Commands that carry out the work themselves, or wait for the end of its task (tests/integration/test_bulk.py and
-# test_verification_doors.py).
-WAITING = {"bulk_create", "verifications_create"}
+# Commands that carry out the work themselves, or wait for the end of its task (tests/integration/test_bulk.py,
+# test_verification_doors.py and test_archive_verification_doors.py).
+WAITING = {"bulk_create", "verifications_create", "archive_verifications_create"}
 
 
 @pytest.fixture(autouse=True)

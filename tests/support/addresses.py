@@ -54,6 +54,7 @@ _VALUES: Final = {
     "api/v1/groups/": "SELECT min(id) FROM jobs_throttlegroup",
     "api/v1/bulk/": "SELECT coalesce(max(id), 1) FROM bulk_bulkoperation",
     "api/v1/verifications/": "SELECT coalesce(max(id), 1) FROM jobs_outputverification",
+    "api/v1/archive-verifications/": "SELECT coalesce(max(id), 1) FROM jobs_archiveverification",
     "outputs/": "SELECT min(id) FROM jobs_outputconnection",
     "api/v1/archive-records/": "SELECT coalesce(max(id), 1) FROM jobs_archiverecord",
     "archive/": "SELECT coalesce(max(id), 1) FROM jobs_archiverecord",

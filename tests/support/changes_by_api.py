@@ -304,6 +304,7 @@ CHANGES: Final = {
     "exports_destroy": Change(thing=EXPORT, prepare=_ended_export),
     "retention_clean": Change(),
     "verifications_create": Change(_verification),
+    "archive_verifications_create": Change({"repair": True}),
     "job_chains_create": Change(_successor, prepare=_add_job),
     "job_chains_destroy": Change(thing=CHAIN, prepare=_chain),
     "jobs_restore": Change({}, JOB, _remove),

@@ -1,0 +1,142 @@
+"""Verifications of archives in the API."""
+
+from typing import Any, Final
+
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from rest_framework import mixins, serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs.models import ArchiveFault, ArchiveVerification
+from jobs.verbs.control import MAY_CONTROL
+from jobs.verification.archives import verbs
+from jobs.verification.attempts import state_of
+from nodes.api.base import created
+from nodes.api.paging import ListingView
+from nodes.api.strict import NewestQuery, StrictSerializer, read_body
+
+# Faults that one answer names.
+_SHOWN: Final = 100
+
+
+class ArchiveVerificationWantedSerializer(StrictSerializer):
+    """Verification of archives to schedule."""
+
+    sample = serializers.FloatField(
+        required=False,
+        allow_null=True,
+        default=None,
+        min_value=0.001,
+        max_value=100,
+        help_text="Share of the files that are compared, in percent. Null: all.",
+    )
+    repair = serializers.BooleanField(
+        default=False,
+        help_text="Writes damaged copies again from whole ones, and reads documents again whose body is lost.",
+    )
+
+
+class ArchiveFaultSerializer(serializers.ModelSerializer[ArchiveFault]):
+    """Fault of an archive."""
+
+    kind = serializers.ChoiceField(ArchiveFault.Kind.choices)
+    job = serializers.IntegerField(source="job_id", allow_null=True)
+
+    class Meta:
+        model = ArchiveFault
+        fields = ("kind", "path", "place", "job", "hash", "identifier", "result")
+        read_only_fields = fields
+
+
+class ArchiveVerificationSerializer(serializers.ModelSerializer[ArchiveVerification]):
+    """Verification of the archives, with its progress."""
+
+    state = serializers.SerializerMethodField(help_text="`waiting`, `running`, `done`, `refused` or `ended early`.")
+    host = serializers.CharField(help_text="Machine whose local copies are compared; empty: it has not begun.")
+
+    class Meta:
+        model = ArchiveVerification
+        fields: tuple[str, ...] = (
+            "id",
+            "task",
+            "state",
+            "started_at",
+            "started_by",
+            "ended_at",
+            "refused",
+            "sample",
+            "repairs",
+            "host",
+            "files",
+            "records",
+            "deleted",
+            "truncated",
+            "damaged",
+            "foreign",
+            "no_record",
+            "no_row",
+            "lost",
+            "skipped",
+            "repaired",
+        )
+        read_only_fields = fields
+
+    @extend_schema_field(serializers.ChoiceField(["waiting", "running", "done", "refused", "ended early"]))
+    def get_state(self, verification: ArchiveVerification) -> str:
+        return state_of(verification)
+
+
+class ArchiveVerificationResultSerializer(ArchiveVerificationSerializer):
+    """Verification of the archives, with faults."""
+
+    examples = serializers.SerializerMethodField(help_text="The first 100 faults.")
+
+    class Meta(ArchiveVerificationSerializer.Meta):
+        fields = (*ArchiveVerificationSerializer.Meta.fields, "examples")
+        read_only_fields = fields
+
+    @extend_schema_field(ArchiveFaultSerializer(many=True))
+    def get_examples(self, verification: ArchiveVerification) -> list[Any]:
+        found = ArchiveFault.objects.filter(verification=verification)[:_SHOWN]
+        return list(ArchiveFaultSerializer(found, many=True).data)
+
+
+@extend_schema_view(
+    list=extend_schema(description="List verifications of archives, newest first."),
+    retrieve=extend_schema(
+        description="Return one verification with its progress, and 100 of its faults.",
+        responses={200: ArchiveVerificationResultSerializer},
+    ),
+)
+class ArchiveVerificationView(mixins.RetrieveModelMixin, ListingView):
+    http_method_names = ["get", "head", "options", "post"]
+    permissions_needed = {
+        "list": "jobs.view_queueitem",
+        "retrieve": "jobs.view_queueitem",
+        "create": MAY_CONTROL,
+    }
+    queryset = ArchiveVerification.objects.all()
+    serializer_class = ArchiveVerificationSerializer
+    query_class = NewestQuery
+    keyset = ("-id",)
+    tagged_by = ArchiveVerificationSerializer
+    tagged_fields = ("state", "attempt")
+    lookup_value_regex = "[0-9]{1,18}"
+
+    def get_serializer_class(self) -> type[ArchiveVerificationSerializer]:
+        return ArchiveVerificationResultSerializer if self.action == "retrieve" else ArchiveVerificationSerializer
+
+    @extend_schema(
+        description="Schedule the verification of the archives by a background task.",
+        request=ArchiveVerificationWantedSerializer,
+        responses={201: ArchiveVerificationSerializer},
+    )
+    def create(self, request: Request) -> Response:
+        wanted = read_body(ArchiveVerificationWantedSerializer, request)
+        user: Any = request.user
+        made = verbs.start(
+            sample=wanted["sample"], repairs=wanted["repair"], may=user.has_perm, made_by=user.get_username()
+        )
+        at = reverse("api:archive-verification-detail", args=[made.pk])
+        return created(ArchiveVerificationSerializer(made).data, at=at, request=request)

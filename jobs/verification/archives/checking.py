@@ -1,0 +1,269 @@
+"""
+One archive file is compared with its copies and its rows, and repaired.
+
+If a copy is whole, other copies are written again from it. Otherwise the records that no copy has are marked as lost,
+and so is a file without any record. A document is scheduled only if its newest archived body is lost.
+
+The transaction of a file also writes the counts and the number of the file, so each file counts once.
+"""
+
+import socket
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+from django.db import connection, transaction
+from django.db.models import F
+
+from jobs.archive.records import Format
+from jobs.models import ArchiveFault, ArchiveFile, ArchiveRecord, ArchiveVerification, FileState
+from jobs.queue import archived
+from jobs.verification.archives.looking import (
+    Compared,
+    Row,
+    Seen,
+    State,
+    compare,
+    look_at_local,
+    look_at_stored,
+)
+from jobs.verification.archives.mending import write_local, write_stored
+from jobs.verification.attempts import note
+from nodes.database.clock import read_clock
+from nodes.stores.port import StoreError
+
+# Results of repairs. All but the last two leave nothing to do.
+WRITTEN: Final = "written again"
+KEPT_OTHERS: Final = "the other records are kept"
+ACCEPTED: Final = "accepted"
+MARKED_LOST: Final = "marked as lost"
+READ_AGAIN: Final = "read again"
+CLAIMED: Final = "claimed"
+NO_WHOLE_COPY: Final = "no whole copy can be reached"
+MOVED: Final = "moved aside"
+DONE: Final = frozenset({WRITTEN, KEPT_OTHERS, ACCEPTED, MARKED_LOST, READ_AGAIN, MOVED})
+
+_FAULTS: Final = {
+    State.DELETED: ArchiveFault.Kind.DELETED,
+    State.TRUNCATED: ArchiveFault.Kind.TRUNCATED,
+    State.DAMAGED: ArchiveFault.Kind.DAMAGED,
+}
+# Faults that a verification stores. The others are only counted.
+_STORED: Final = 100_000
+_Fault = ArchiveFault
+
+
+@dataclass(slots=True)
+class Check:
+    """The check of one file, with its faults."""
+
+    file: ArchiveFile
+    repairs: bool
+    found: list[ArchiveFault] = field(default_factory=list)
+    records: int = 0
+    skipped: int = 0
+
+    def add(self, kind: ArchiveFault.Kind, *, place: str = "", result: str = "") -> None:
+        self.found.append(ArchiveFault(kind=kind, path=self.file.path, place=place, result=result))
+
+
+def check_file(verification: ArchiveVerification, file: ArchiveFile) -> None:
+    """
+    Compare a file with its copies and its rows, repair it if the verification repairs, and store the result.
+
+    Raises:
+        AnotherAttempt: another attempt carries the verification out.
+    """
+    check = Check(file, verification.repairs)
+    if file.state != FileState.LOST:
+        rows = [
+            Row(*row)
+            for row in ArchiveRecord.objects.filter(file=file, is_lost=False)
+            .order_by("offset")
+            .values_list("id", "offset", "kind", "digest")
+        ]
+        check.records = len(rows)
+        seen = _look(file)
+        check.skipped = sum(one.state is State.UNREACHABLE for one in seen)
+        whole = next((one for one in seen if one.state is State.WHOLE), None)
+        if whole is not None:
+            _mend_copies(check, seen, whole)
+            _compare_rows(check, whole, rows)
+        elif file.sha256 == "":
+            _check_unfinished(check, seen, rows)
+        elif check.skipped:
+            for one in seen:
+                if one.state in _FAULTS:
+                    check.add(_FAULTS[one.state], place=one.place, result=NO_WHOLE_COPY if check.repairs else "")
+        else:
+            _save_what_is_left(check, seen, rows)
+    _store(verification, check)
+
+
+def _look(file: ArchiveFile) -> list[Seen]:
+    """Return the copies that should exist, the local one first."""
+    seen = []
+    if file.removed_at is None:
+        place = f"{file.host}:{file.root}"
+        if file.host == socket.gethostname():
+            seen.append(look_at_local(place, Path(file.root), file.path, length=file.length, sha256=file.sha256))
+        else:
+            seen.append(Seen(place, None, State.UNREACHABLE))
+    stores = sorted(file.stores)
+    return [*seen, *(look_at_stored(one, file.path, length=file.length, sha256=file.sha256) for one in stores)]
+
+
+def _mend_copies(check: Check, seen: Sequence[Seen], whole: Seen) -> None:
+    """Write the copies that are not whole again."""
+    for one in seen:
+        if one.state in _FAULTS:
+            check.add(_FAULTS[one.state], place=one.place, result=_write(check, one, whole) if check.repairs else "")
+
+
+def _write(check: Check, target: Seen, whole: Seen) -> str:
+    """Write a copy again, and return the result."""
+    file = check.file
+    assert whole.copy is not None
+    try:
+        if target.place in file.stores:
+            write_stored(whole.copy, target.place, file.path, sha256=whole.sha256, folder=Path(file.root))
+        else:
+            write_local(whole.copy, Path(file.root) / file.path, sha256=whole.sha256)
+    except (OSError, StoreError) as error:
+        return f"not written: {error}"
+    return WRITTEN
+
+
+def _compare_rows(check: Check, whole: Seen, rows: Sequence[Row]) -> None:
+    """Compare the records of a whole copy with the rows."""
+    compared = _compare(check, whole, rows)
+    _lose(check, compared.bad)
+    if compared.surplus is not None and compared.surplus != check.file.surplus:
+        check.add(_Fault.Kind.NO_ROW, result=ACCEPTED if check.repairs else "")
+        if check.repairs:
+            check.file.surplus = compared.surplus
+            check.file.save(update_fields=["surplus"])
+
+
+def _check_unfinished(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) -> None:
+    """Check a file that no worker has ended or read yet: only its rows say what it must hold."""
+    for one in seen:
+        if one.state is State.DELETED:
+            check.add(_Fault.Kind.DELETED, place=one.place, result=MARKED_LOST)
+            _lose_file(check)
+        elif one.copy is not None:
+            bad = _compare(check, one, rows).bad
+            if bad and len(bad) == len(rows):
+                check.add(_Fault.Kind.DAMAGED, place=one.place, result=MARKED_LOST)
+                _lose_file(check)
+            else:
+                _lose(check, bad)
+
+
+def _save_what_is_left(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) -> None:
+    """Mark the records that no copy has as lost. With a repair, the best copy is the file from now on."""
+    compared = [(one, _compare(check, one, rows)) for one in seen if one.has_content]
+    best = min(compared, key=lambda pair: len(pair[1].bad), default=None)
+    if best is None or (rows and len(best[1].bad) == len(rows)):
+        for one in seen:
+            check.add(_FAULTS[one.state], place=one.place, result=MARKED_LOST)
+        _lose_file(check)
+        return
+    copy, found = best
+    for one in seen:
+        result = ""
+        if check.repairs:
+            result = KEPT_OTHERS if one is copy else _write(check, one, copy)
+        check.add(_FAULTS[one.state], place=one.place, result=result)
+    _lose(check, found.bad)
+    if check.repairs:
+        file = check.file
+        file.sha256, file.length = copy.sha256, copy.size
+        file.problem = f"{len(found.bad)} records are lost."
+        file.surplus = found.surplus or 0
+        file.save(update_fields=["sha256", "length", "problem", "surplus"])
+
+
+def _compare(check: Check, seen: Seen, rows: Sequence[Row]) -> Compared:
+    assert seen.copy is not None
+    try:
+        return compare(seen.copy, rows, form=Format(check.file.format))
+    except (OSError, StoreError):
+        return Compared(rows, None)
+
+
+def _lose(check: Check, bad: Sequence[Row]) -> None:
+    """Mark the records of these rows as lost."""
+    if bad:
+        archived.lose_records(_driver(), [row.id for row in bad])
+        for row in bad:
+            check.add(_Fault.Kind.NO_RECORD, place=f"offset {row.offset}", result=MARKED_LOST)
+
+
+def _lose_file(check: Check) -> None:
+    why = "A verification found no copy that could be read."
+    archived.lose_file(_driver(), check.file.pk, why=why, now=read_clock())
+
+
+def _driver() -> psycopg.Connection[Any]:
+    """Return the driver's connection of Django."""
+    connection.ensure_connection()
+    driver: psycopg.Connection[Any] = connection.connection
+    return driver
+
+
+def _store(verification: ArchiveVerification, check: Check) -> None:
+    """Schedule the documents whose body is lost, and store what was found."""
+    documents = archived.read_without_body(_driver(), [check.file.pk])
+    scheduled = set()
+    if check.repairs:
+        scheduled = archived.read_again(_driver(), documents, now=read_clock())
+    for document in documents:
+        result = "" if not check.repairs else READ_AGAIN if (document.hash, document.job_id) in scheduled else CLAIMED
+        check.found.append(
+            ArchiveFault(
+                kind=_Fault.Kind.LOST,
+                path=check.file.path,
+                job_id=document.job_id,
+                hash=uuid.UUID(document.hash),
+                identifier=document.identifier,
+                result=result,
+            )
+        )
+    store_found(verification, check.found, cursor=check.file.pk, files=1, records=check.records, skipped=check.skipped)
+
+
+@transaction.atomic
+def store_found(
+    verification: ArchiveVerification,
+    found: Sequence[ArchiveFault],
+    *,
+    cursor: int | None = None,
+    files: int = 0,
+    records: int = 0,
+    skipped: int = 0,
+) -> None:
+    """
+    Store faults with their counts.
+
+    Raises:
+        AnotherAttempt: another attempt carries the verification out.
+    """
+    for fault in found:
+        fault.verification = verification
+    ArchiveFault.objects.bulk_create(found[: max(0, _STORED - verification.faults)])
+    counts = Counter(fault.kind for fault in found)
+    repaired = sum(fault.result in DONE for fault in found)
+    note(
+        verification,
+        **({} if cursor is None else {"cursor": cursor}),
+        files=F("files") + files,
+        records=F("records") + records,
+        skipped=F("skipped") + skipped,
+        repaired=F("repaired") + repaired,
+        **{kind.value: F(kind.value) + counts[kind] for kind in ArchiveFault.Kind},
+    )

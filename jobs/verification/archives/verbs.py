@@ -1,0 +1,127 @@
+"""Operations of operators: the verification of all archives, at once or by a background task."""
+
+import hashlib
+import socket
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from jobs.loops.worker.archives import archive_root
+from jobs.models import ArchiveFile, ArchiveVerification
+from jobs.settings.archives import ARCHIVE_STORES
+from jobs.verbs.control import MAY_CONTROL
+from jobs.verification.archives.checking import check_file
+from jobs.verification.archives.foreign import check_foreign
+from jobs.verification.attempts import GoesOn, begin_attempt, note
+from nodes.errors import Invalid, NotAllowed
+from nodes.membership.changes import record_request
+from nodes.settings.running import current
+from nodes.tasks import book
+from nodes.tasks.models import Task
+
+May = Callable[[str], bool]
+
+_ALL: Final = 100
+# Files whose rows are read at once.
+_FILES_AT_ONCE: Final = 200
+
+
+def verify_archive(
+    *,
+    sample: float | None = None,
+    repairs: bool = False,
+    made_by: str,
+    goes_on: GoesOn[ArchiveVerification] = lambda _verification: True,
+) -> ArchiveVerification:
+    """
+    Compare the archives with their rows in this process, and return the result.
+
+    `sample` is a share of the files in percent, None for all. If it `repairs`, damaged copies are written again from
+    whole ones, and documents whose body is lost are scheduled. While it runs, `goes_on` is called with the progress,
+    and ends the verification early by False.
+
+    Raises:
+        Invalid: the sample is invalid.
+    """
+    verification = _create(sample=sample, repairs=repairs, made_by=made_by, task=None)
+    return carry_out(verification, goes_on=goes_on)
+
+
+@transaction.atomic
+def start(*, sample: float | None = None, repairs: bool = False, may: May, made_by: str) -> ArchiveVerification:
+    """
+    Schedule the verification of the archives as a background task.
+
+    Raises:
+        Invalid: the sample is invalid.
+        NotAllowed: the user may not do this.
+    """
+    if not may(MAY_CONTROL):
+        raise NotAllowed("Your role does not permit this.")
+    _check(sample)
+    arguments = {name: value for name, value in {"sample": sample, "repair": repairs or None}.items() if value}
+    task = book.create(kind="verify_archive", arguments=arguments, made_by=made_by)
+    return _create(sample=sample, repairs=repairs, made_by=made_by, task=task.pk)
+
+
+def create_for_task(task: int, *, sample: float | None, repairs: bool) -> ArchiveVerification:
+    """Return the verification of a task. A template makes tasks that have none yet."""
+    found = ArchiveVerification.objects.filter(task=task).first()
+    if found is not None:
+        return found
+    made_by = Task.objects.filter(pk=task).values_list("created_by", flat=True).first() or "task"
+    return _create(sample=sample, repairs=repairs, made_by=made_by, task=task)
+
+
+def carry_out(verification: ArchiveVerification, *, goes_on: GoesOn[ArchiveVerification]) -> ArchiveVerification:
+    """
+    Compare and repair from the last file on, and return the verification.
+
+    Raises:
+        AnotherAttempt: another attempt carries it out.
+    """
+    verification = begin_attempt(verification)
+    if verification.ended_at is not None:
+        return verification
+    host = socket.gethostname()
+    note(verification, host=host)
+    for file in _files(verification):
+        if not goes_on(verification):
+            return verification
+        check_file(verification, file)
+    check_foreign(verification, archive_root(), host=host, stores=current()[ARCHIVE_STORES])
+    note(verification, ended_at=Now(), refused="")
+    return verification
+
+
+def _files(verification: ArchiveVerification) -> Iterator[ArchiveFile]:
+    """Yield the chosen files behind the cursor. A file without records may not exist yet."""
+    last = verification.cursor
+    while some := list(ArchiveFile.objects.filter(pk__gt=last).order_by("pk")[:_FILES_AT_ONCE]):
+        yield from (file for file in some if _is_chosen(verification, file))
+        last = some[-1].pk
+
+
+def _is_chosen(verification: ArchiveVerification, file: ArchiveFile) -> bool:
+    if verification.sample is None:
+        return True
+    drawn = hashlib.sha256(f"{verification.pk} {file.pk}".encode()).digest()
+    return int.from_bytes(drawn[:8]) < verification.sample / _ALL * 2**64
+
+
+def _create(*, sample: float | None, repairs: bool, made_by: str, task: int | None) -> ArchiveVerification:
+    _check(sample)
+    if repairs and task is None:
+        record_request(f"{made_by} verifies and repairs the archives", made_by=made_by)
+    made = ArchiveVerification.objects.create(
+        task=task, started_by=made_by, sample=None if sample == _ALL else sample, repairs=repairs
+    )
+    made.refresh_from_db()
+    return made
+
+
+def _check(sample: float | None) -> None:
+    if sample is not None and not 0 < sample <= _ALL:
+        raise Invalid({"sample": ["This must be a share of the files in percent, above 0 and at most 100."]})

@@ -1,0 +1,91 @@
+"""Verifications of archives by command, by API and on pages: their results and their refusals."""
+
+import datetime as dt
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.urls import reverse
+
+from crawlctl.access.roles import OPERATOR, VIEWER
+from jobs.attention.sources import read_attention
+from jobs.duties.cleaning import SUBJECTS, clean
+from jobs.models import ArchiveFault, ArchiveFile, ArchiveVerification
+from jobs.verification.archives import verbs
+from jobs.verification.kinds import KINDS
+from nodes.database.clock import read_clock
+from nodes.tasks.context import TaskContext
+from nodes.tasks.models import Task
+from tests.integration.test_archive_verification import copies, crawl, stores, truncate
+from tests.integration.test_retention import connected
+from tests.support.api import NOON, assert_problem, client_of
+
+__all__ = ["copies", "crawl", "stores"]
+
+
+def test_the_command_names_faults_repairs_them_and_then_finds_none(copies, capsys):
+    truncate(copies[1])
+    with pytest.raises(CommandError, match="1 faults are left") as ended:
+        call_command("verify_archive")
+    assert ended.value.returncode == 1
+    assert f"truncated {ArchiveFile.objects.get().path} dir:{copies[1].parent.parent}" in capsys.readouterr().out
+
+    call_command("verify_archive", "--repair")
+    assert "written again" in capsys.readouterr().out
+    call_command("verify_archive")
+    assert "1 files with 2 records: no faults." in capsys.readouterr().out
+    with pytest.raises(CommandError, match="sample: This must be a share") as refused:
+        call_command("verify_archive", "--sample", "0")
+    assert refused.value.returncode == 2
+
+
+def test_the_api_schedules_a_verification_and_shows_its_faults(copies):
+    operator = client_of(OPERATOR)
+    made = operator.post("/api/v1/archive-verifications/", {"repair": True}, format="json")
+    assert (made.status_code, made.json()["state"]) == (201, "waiting")
+    task = Task.objects.get(pk=made.json()["task"])
+    assert (task.kind, task.arguments) == ("verify_archive", {"repair": True})
+
+    copies[2].unlink()
+    kind = next(kind for kind in KINDS if kind.name == "verify_archive")
+    found = kind.run(TaskContext(task=task.pk, group=""), task.arguments)
+    assert (found["deleted"], found["repaired"]) == (1, 1)
+    shown = operator.get(f"/api/v1/archive-verifications/{made.json()['id']}/").json()
+    assert (shown["state"], shown["examples"][0]["result"]) == ("done", "written again")
+
+    invalid = operator.post("/api/v1/archive-verifications/", {"sample": 101}, format="json")
+    assert_problem(invalid, 400, "invalid", fields={"sample"})
+
+
+def test_the_page_shows_the_last_verification_and_starts_one(copies):
+    copies[0].unlink()
+    verbs.verify_archive(made_by="a test")
+    page = reverse("archive-verification")
+    operator = client_of(OPERATOR)
+
+    shown = operator.get(page).content.decode()
+    assert "copy deleted" in shown
+    assert 'name="sample"' not in client_of(VIEWER).get(page).content.decode()
+    answer = operator.post(f"{page}start/", {"sample": "x"}, format="multipart", follow=True)
+    assert "This must be a number." in answer.content.decode()
+    assert operator.post(f"{page}start/", {"repair": "on"}, format="multipart").status_code == 302
+    assert ArchiveVerification.objects.filter(repairs=True, task__isnull=False).exists()
+
+
+def test_retention_keeps_the_last_verification_of_archives(copies):
+    copies[0].unlink()
+    old, last = (verbs.verify_archive(made_by="a test") for _ in range(2))
+    ArchiveVerification.objects.update(moved_at=read_clock() - dt.timedelta(days=400))
+
+    clean(connected(), SUBJECTS["runs"], now=read_clock())
+
+    assert not ArchiveVerification.objects.filter(pk=old.pk).exists()
+    assert ArchiveFault.objects.get().verification == last
+
+
+def test_attention_names_a_damaged_archive_until_it_is_repaired(copies):
+    copies[0].unlink()
+    verbs.verify_archive(made_by="a test")
+    (line,) = [line for line in read_attention(now=NOON) if line.kind == "archive_is_damaged"]
+    assert "1 faults in archives are not repaired" in line.sentence
+    verbs.verify_archive(repairs=True, made_by="a test")
+    assert not [line for line in read_attention(now=NOON) if line.kind == "archive_is_damaged"]
