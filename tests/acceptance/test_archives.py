@@ -138,3 +138,25 @@ def test_jobs_wait_for_a_store_and_continue_by_themselves(cluster, serve, root, 
         assert len({sha256_of(store / file.path) for store in stores} | {file.sha256}) == 1
     wait_for(lambda: of_stores.filter(removed_at__isnull=False).exists(), saying="a local copy is removed")
     assert not FailingStore.objects.exists()
+
+
+def test_after_a_destroyed_disk_the_next_run_reads_exactly_its_documents_again(cluster, serve, root):
+    site = serve(pages=120, hosts=4, traps=0)
+    given = {"CRAWLCTL_ARCHIVE_ROOT": str(root)}
+    _, *workers = cluster.start("runmanager", "runworker", "runworker", **given)
+    job = cluster.make_job(site)
+    Job.objects.filter(pk=job.pk).update(archive="warc")
+    cluster.run(job)
+    of_worker = {worker: cluster.node_of(worker).id for worker in workers}
+    lost = ArchiveFile.objects.get(node_id=of_worker[workers[0]], state="open")
+    documents = set(lost.records.filter(kind="response").values_list("hash", flat=True))
+    assert 0 < len(documents) < 120
+
+    workers[0].kill()
+    (root / lost.path).unlink()
+    wait_for(lambda: ArchiveFile.objects.get(pk=lost.pk).state == "lost", within=30, saying="the file is lost")
+    cluster.run(job)
+
+    again = ArchiveRecord.objects.filter(run_no=2, kind="response")
+    assert set(again.values_list("hash", flat=True)) == documents
+    assert held_by(cluster.output) == site.documents
