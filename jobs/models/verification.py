@@ -111,6 +111,7 @@ class ArchiveVerification(Verification):
     One comparison of the files of all archives, and of their copies, with their rows.
 
     `sample` is the share of the files in percent, null for all. `host` is the machine whose local copies are compared.
+    The local copies of the `lost_machine` count as deleted.
     `cursor` is the last file that was compared. It is written in the transaction of each file, and so are the counts.
     """
 
@@ -132,6 +133,7 @@ class ArchiveVerification(Verification):
 
     sample = models.FloatField(null=True)
     host = models.TextField(default="", db_default="")
+    lost_machine = models.TextField(default="", db_default="")
     cursor = models.BigIntegerField(default=0, db_default=0)
     files = models.BigIntegerField(default=0, db_default=0)
     records = models.BigIntegerField(default=0, db_default=0)

@@ -270,6 +270,17 @@ def test_a_complete_file_that_no_store_has_is_lost_with_its_disk(crawl, stores):
     assert stages() == {"a": Stage.PENDING, "b": Stage.ACTIVE}
 
 
+def test_a_missing_file_that_a_store_has_is_not_lost(crawl, stores):
+    path = archive(crawl, "a")
+    stores[1].rmdir()
+    store(crawl)
+    path.unlink()
+    stores[1].mkdir()
+    store(crawl)
+    file = ArchiveFile.objects.get()
+    assert (file.state, "a store has it" in file.problem) == ("complete", True)
+
+
 def test_a_disk_that_is_not_mounted_loses_no_file(crawl, stores, tmp_path):
     archive(crawl, "a")
     ArchiveFile.objects.update(root=str(tmp_path / "absent"))

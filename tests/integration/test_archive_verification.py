@@ -8,6 +8,7 @@ from jobs.archive import files
 from jobs.lifecycle.document import Stage
 from jobs.models import ArchiveFault, ArchiveFile, ArchiveRecord, ArchiveVerification, Job, QueueItem
 from jobs.verification.archives import verbs
+from nodes.errors import Refused
 from tests.integration.test_archive_rows import crawl, flush_results, make_all_due, read_rows, result_of
 from tests.integration.test_archive_stores import archive, stages, store, stores
 from tests.support.cluster import NOON
@@ -220,6 +221,23 @@ def test_the_local_copies_of_other_machines_are_skipped(copies):
     copies[0].unlink()
     assert verify() == ({}, 0)
     assert ArchiveVerification.objects.get().skipped == 1
+
+
+def test_the_copies_of_a_lost_machine_are_given_up(crawl, copies):
+    make_all_due(crawl)
+    ArchiveFile.objects.update(host="burnt")
+    flush_results(crawl, [result_of(crawl, crawl.claim()["a"], body=b"newer")])
+    ArchiveFile.objects.filter(state="open").update(host="burnt")
+    QueueItem.objects.update(stage=Stage.DONE, batch=None, validators="etag")
+
+    assert verify(repairs=True, lost_machine="burnt") == ({"deleted": 2, "lost": 1}, 0)
+
+    assert results() == {("deleted", "no longer expected there"), ("deleted", "marked as lost"), ("lost", "read again")}
+    assert list(ArchiveFile.objects.order_by("id").values_list("state", flat=True)) == ["stored", "lost"]
+    assert stages() == {"a": Stage.PENDING, "b": Stage.DONE}
+    assert verify() == ({}, 0)
+    with pytest.raises(Refused, match="is not lost: the node"):
+        verify(lost_machine=crawl.worker.host)
 
 
 def test_a_file_that_may_lack_its_local_copy_is_compared_in_its_stores(copies):

@@ -248,10 +248,13 @@ def lose_missing_file(connection: psycopg.Connection[Any], *, file_id: int, root
     row = connection.execute(
         "SELECT clock_timestamp(), path, stores = '{}' FROM jobs_archivefile WHERE id = %s", (file_id,)
     ).fetchone()
-    if row is None or not row[2]:
-        # A store has it: a verification brings it back.
+    if row is None:
         return
-    now, path, _ = row
+    now, path, is_nowhere = row
+    if not is_nowhere:
+        why = f"The file is missing below {root}, and a store has it. Verify the archive with repair."
+        connection.execute("UPDATE jobs_archivefile SET problem = %s WHERE id = %s", (why, file_id))
+        return
     why = f"The file was missing below {root}, and no store had it."
     archived.lose_file(connection, file_id, why=why, now=now)
     documents = archived.read_without_body(connection, [file_id])

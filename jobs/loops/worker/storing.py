@@ -28,7 +28,7 @@ from jobs.queue.sql.rows import named_rows
 from jobs.settings.archives import ARCHIVE_KEEP_LOCAL, ARCHIVE_MOST_LOCAL, ARCHIVE_STORES
 from nodes.settings.running import current
 from nodes.stores.opening import open_store
-from nodes.stores.port import Store
+from nodes.stores.port import Store, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -149,15 +149,15 @@ class Storing:
 
     async def _usable(self) -> dict[str, Store]:
         """Return the stores that are not paused, by their addresses."""
-        for address in self._wanted:
-            if address not in self._opened:
-                self._opened[address] = await _in_thread(partial(open_store, address))
         now = self._loop.time()
-        return {
-            address: store
-            for address, store in self._opened.items()
-            if address not in self._pauses or self._pauses[address].until <= now
-        }
+        usable = [one for one in self._wanted if one not in self._pauses or self._pauses[one].until <= now]
+        for address in usable:
+            if address not in self._opened:
+                try:
+                    self._opened[address] = await _in_thread(partial(open_store, address))
+                except StoreError as error:
+                    await self._note_stores(Attempt(failures={address: error}))
+        return {address: self._opened[address] for address in usable if address in self._opened}
 
     async def _store(self, file: _File, stores: dict[str, Store]) -> bool:
         """Store one file, and record the result. Return True if a store confirmed it, or it has its checksum now."""
@@ -185,12 +185,12 @@ class Storing:
             self._pause_file(file)
         for address in attempt.failures:
             stores.pop(address, None)
-        self._note(attempt)
         await self._state.database.run(partial(self._record, file=file, attempt=attempt))
+        await self._note_stores(attempt)
         return bool(attempt.confirmed) or attempt.sha256 != file.sha256
 
-    def _note(self, attempt: Attempt) -> None:
-        """Pause the stores that failed, and end the pauses of the others."""
+    async def _note_stores(self, attempt: Attempt) -> None:
+        """Pause the stores that failed, and end the pauses of the others. Both are recorded."""
         for address, error in attempt.failures.items():
             known = self._pauses.get(address)
             seconds = min(_LONGEST_PAUSE, known.seconds * 2) if known else _FIRST_PAUSE
@@ -199,6 +199,7 @@ class Storing:
         for address in attempt.confirmed:
             if self._pauses.pop(address, None) is not None:
                 logger.info("the store %s takes archive files again", address)
+        await self._state.database.run(partial(self._record_stores, attempt=attempt))
 
     def _pause_file(self, file: _File, *, seconds: float = _LONGEST_PAUSE) -> None:
         self._paused_files[file.id] = self._loop.time() + seconds
@@ -231,6 +232,9 @@ class Storing:
         row = connection.execute(_CONFIRM, {**facts, "wanted": list(self._wanted)}).fetchone()
         if row is not None and row[0] == "stored":
             logger.info("the archive file %s is stored", file.path)
+
+    def _record_stores(self, connection: psycopg.Connection[Any], *, attempt: Attempt) -> None:
+        now = self._state.clock.now(connection)
         for address, error in attempt.failures.items():
             connection.execute(_FAILS, {**self._here, "store": address, "now": now, "problem": str(error)})
         if attempt.confirmed:

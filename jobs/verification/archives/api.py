@@ -35,6 +35,13 @@ class ArchiveVerificationWantedSerializer(StrictSerializer):
         default=False,
         help_text="Writes damaged copies again from whole ones, and reads documents again whose body is lost.",
     )
+    lost_machine = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        default="",
+        max_length=255,
+        help_text="Machine that never comes back. Its local copies count as deleted.",
+    )
 
 
 class ArchiveFaultSerializer(serializers.ModelSerializer[ArchiveFault]):
@@ -54,6 +61,7 @@ class ArchiveVerificationSerializer(serializers.ModelSerializer[ArchiveVerificat
 
     state = serializers.SerializerMethodField(help_text="`waiting`, `running`, `done`, `refused` or `ended early`.")
     host = serializers.CharField(help_text="Machine whose local copies are compared; empty: it has not begun.")
+    lost_machine = serializers.CharField(help_text="Machine whose local copies count as deleted; empty: none.")
 
     class Meta:
         model = ArchiveVerification
@@ -68,6 +76,7 @@ class ArchiveVerificationSerializer(serializers.ModelSerializer[ArchiveVerificat
             "sample",
             "repairs",
             "host",
+            "lost_machine",
             "files",
             "records",
             "deleted",
@@ -136,7 +145,11 @@ class ArchiveVerificationView(mixins.RetrieveModelMixin, ListingView):
         wanted = read_body(ArchiveVerificationWantedSerializer, request)
         user: Any = request.user
         made = verbs.start(
-            sample=wanted["sample"], repairs=wanted["repair"], may=user.has_perm, made_by=user.get_username()
+            sample=wanted["sample"],
+            repairs=wanted["repair"],
+            lost_machine=wanted["lost_machine"],
+            may=user.has_perm,
+            made_by=user.get_username(),
         )
         at = reverse("api:archive-verification-detail", args=[made.pk])
         return created(ArchiveVerificationSerializer(made).data, at=at, request=request)

@@ -42,10 +42,11 @@ KEPT_OTHERS: Final = "the other records are kept"
 ACCEPTED: Final = "accepted"
 MARKED_LOST: Final = "marked as lost"
 READ_AGAIN: Final = "read again"
+NOT_KEPT: Final = "no longer expected there"
 CLAIMED: Final = "claimed"
 NO_WHOLE_COPY: Final = "no whole copy can be reached"
 MOVED: Final = "moved aside"
-DONE: Final = frozenset({WRITTEN, KEPT_OTHERS, ACCEPTED, MARKED_LOST, READ_AGAIN, MOVED})
+DONE: Final = frozenset({WRITTEN, KEPT_OTHERS, ACCEPTED, MARKED_LOST, READ_AGAIN, MOVED, NOT_KEPT})
 
 _FAULTS: Final = {
     State.DELETED: ArchiveFault.Kind.DELETED,
@@ -87,7 +88,7 @@ def check_file(verification: ArchiveVerification, file: ArchiveFile) -> None:
             .values_list("id", "offset", "kind", "digest")
         ]
         check.records = len(rows)
-        seen = _look(file)
+        seen = _look(file, lost_machine=verification.lost_machine)
         check.skipped = sum(one.state is State.UNREACHABLE for one in seen)
         whole = next((one for one in seen if one.state is State.WHOLE), None)
         if whole is not None:
@@ -104,15 +105,15 @@ def check_file(verification: ArchiveVerification, file: ArchiveFile) -> None:
     _store(verification, check)
 
 
-def _look(file: ArchiveFile) -> list[Seen]:
-    """Return the copies that should exist, the local one first."""
+def _look(file: ArchiveFile, *, lost_machine: str) -> list[Seen]:
+    """Return the copies that should exist, the local one first. A lost machine has none."""
     seen = []
     if file.removed_at is None:
         place = f"{file.host}:{file.root}"
         if file.host == socket.gethostname():
             seen.append(look_at_local(place, Path(file.root), file.path, length=file.length, sha256=file.sha256))
         else:
-            seen.append(Seen(place, None, State.UNREACHABLE))
+            seen.append(Seen(place, None, State.DELETED if file.host == lost_machine else State.UNREACHABLE))
     stores = sorted(file.stores)
     return [*seen, *(look_at_stored(one, file.path, length=file.length, sha256=file.sha256) for one in stores)]
 
@@ -131,6 +132,10 @@ def _write(check: Check, target: Seen, whole: Seen) -> str:
     try:
         if target.place in file.stores:
             write_stored(whole.copy, target.place, file.path, sha256=whole.sha256, folder=Path(file.root))
+        elif file.host != socket.gethostname():
+            file.removed_at = read_clock()
+            file.save(update_fields=["removed_at"])
+            return NOT_KEPT
         else:
             write_local(whole.copy, Path(file.root) / file.path, sha256=whole.sha256)
     except (OSError, StoreError) as error:

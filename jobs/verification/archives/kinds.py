@@ -15,9 +15,13 @@ def verify(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any]
 
     Raises:
         AnotherAttempt: another attempt carries it out.
+        Refused: a node runs on the lost machine.
     """
     verification = verbs.create_for_task(
-        context.task, sample=arguments.get("sample"), repairs=bool(arguments.get("repair", False))
+        context.task,
+        sample=arguments.get("sample"),
+        repairs=bool(arguments.get("repair", False)),
+        lost_machine=arguments.get("lost_machine", ""),
     )
 
     def goes_on(progress: ArchiveVerification) -> bool:
@@ -39,6 +43,7 @@ VERIFY_ARCHIVE: Final = Kind(
     properties={
         "sample": {"type": "number", "exclusiveMinimum": 0, "maximum": 100},
         "repair": {"type": "boolean"},
+        "lost_machine": {"type": "string"},
     },
     retry_policy={"policy": "times", "times": 5, "seconds": 30},
 )

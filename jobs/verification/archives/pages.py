@@ -49,6 +49,7 @@ def start(request: HttpRequest) -> HttpResponse:
         made = verbs.start(
             sample=read_number(request, "sample", float),
             repairs="repair" in request.POST,
+            lost_machine=request.POST.get("lost_machine", "").strip(),
             may=user.has_perm,
             made_by=name,
         )

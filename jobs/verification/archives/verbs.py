@@ -15,8 +15,10 @@ from jobs.verbs.control import MAY_CONTROL
 from jobs.verification.archives.checking import check_file
 from jobs.verification.archives.foreign import check_foreign
 from jobs.verification.attempts import GoesOn, begin_attempt, note
-from nodes.errors import Invalid, NotAllowed
+from nodes.errors import Invalid, NotAllowed, Refused
+from nodes.lifecycle import NodeStatus
 from nodes.membership.changes import record_request
+from nodes.models import Node
 from nodes.settings.running import current
 from nodes.tasks import book
 from nodes.tasks.models import Task
@@ -32,6 +34,7 @@ def verify_archive(
     *,
     sample: float | None = None,
     repairs: bool = False,
+    lost_machine: str = "",
     made_by: str,
     goes_on: GoesOn[ArchiveVerification] = lambda _verification: True,
 ) -> ArchiveVerification:
@@ -39,40 +42,45 @@ def verify_archive(
     Compare the archives with their rows in this process, and return the result.
 
     `sample` is a share of the files in percent, None for all. If it `repairs`, damaged copies are written again from
-    whole ones, and documents whose body is lost are scheduled. While it runs, `goes_on` is called with the progress,
-    and ends the verification early by False.
+    whole ones, and documents whose body is lost are scheduled. The local copies of the `lost_machine` count as
+    deleted. While it runs, `goes_on` is called with the progress, and ends the verification early by False.
 
     Raises:
         Invalid: the sample is invalid.
+        Refused: a node runs on the lost machine.
     """
-    verification = _create(sample=sample, repairs=repairs, made_by=made_by, task=None)
+    verification = _create(sample=sample, repairs=repairs, lost_machine=lost_machine, made_by=made_by, task=None)
     return carry_out(verification, goes_on=goes_on)
 
 
 @transaction.atomic
-def start(*, sample: float | None = None, repairs: bool = False, may: May, made_by: str) -> ArchiveVerification:
+def start(
+    *, sample: float | None = None, repairs: bool = False, lost_machine: str = "", may: May, made_by: str
+) -> ArchiveVerification:
     """
     Schedule the verification of the archives as a background task.
 
     Raises:
         Invalid: the sample is invalid.
         NotAllowed: the user may not do this.
+        Refused: a node runs on the lost machine.
     """
     if not may(MAY_CONTROL):
         raise NotAllowed("Your role does not permit this.")
-    _check(sample)
-    arguments = {name: value for name, value in {"sample": sample, "repair": repairs or None}.items() if value}
+    _check(sample, lost_machine)
+    given = {"sample": sample, "repair": repairs, "lost_machine": lost_machine}
+    arguments = {name: value for name, value in given.items() if value}
     task = book.create(kind="verify_archive", arguments=arguments, made_by=made_by)
-    return _create(sample=sample, repairs=repairs, made_by=made_by, task=task.pk)
+    return _create(sample=sample, repairs=repairs, lost_machine=lost_machine, made_by=made_by, task=task.pk)
 
 
-def create_for_task(task: int, *, sample: float | None, repairs: bool) -> ArchiveVerification:
+def create_for_task(task: int, *, sample: float | None, repairs: bool, lost_machine: str = "") -> ArchiveVerification:
     """Return the verification of a task. A template makes tasks that have none yet."""
     found = ArchiveVerification.objects.filter(task=task).first()
     if found is not None:
         return found
     made_by = Task.objects.filter(pk=task).values_list("created_by", flat=True).first() or "task"
-    return _create(sample=sample, repairs=repairs, made_by=made_by, task=task)
+    return _create(sample=sample, repairs=repairs, lost_machine=lost_machine, made_by=made_by, task=task)
 
 
 def carry_out(verification: ArchiveVerification, *, goes_on: GoesOn[ArchiveVerification]) -> ArchiveVerification:
@@ -111,17 +119,29 @@ def _is_chosen(verification: ArchiveVerification, file: ArchiveFile) -> bool:
     return int.from_bytes(drawn[:8]) < verification.sample / _ALL * 2**64
 
 
-def _create(*, sample: float | None, repairs: bool, made_by: str, task: int | None) -> ArchiveVerification:
-    _check(sample)
+def _create(
+    *, sample: float | None, repairs: bool, lost_machine: str, made_by: str, task: int | None
+) -> ArchiveVerification:
+    _check(sample, lost_machine)
     if repairs and task is None:
         record_request(f"{made_by} verifies and repairs the archives", made_by=made_by)
     made = ArchiveVerification.objects.create(
-        task=task, started_by=made_by, sample=None if sample == _ALL else sample, repairs=repairs
+        task=task,
+        started_by=made_by,
+        sample=None if sample == _ALL else sample,
+        repairs=repairs,
+        lost_machine=lost_machine,
     )
     made.refresh_from_db()
     return made
 
 
-def _check(sample: float | None) -> None:
+def _check(sample: float | None, lost_machine: str) -> None:
     if sample is not None and not 0 < sample <= _ALL:
         raise Invalid({"sample": ["This must be a share of the files in percent, above 0 and at most 100."]})
+    if lost_machine:
+        living = (
+            Node.objects.filter(host=lost_machine, status=NodeStatus.RUNNING).values_list("name", flat=True).first()
+        )
+        if living is not None:
+            raise Refused(f"The machine {lost_machine} is not lost: the node {living} runs there. Stop it first.")

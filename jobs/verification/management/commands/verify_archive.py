@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from jobs.models import ArchiveFault, ArchiveVerification
 from jobs.verification.archives import verbs
-from nodes.errors import Invalid
+from nodes.errors import Invalid, Refused
 from nodes.management.database import check_database
 
 # Faults that the command names without --all.
@@ -30,14 +30,27 @@ class Command(BaseCommand):
             action="store_true",
             help="write damaged copies again from whole ones, and read documents again whose body is lost",
         )
+        parser.add_argument(
+            "--lost-machine",
+            metavar="NAME",
+            default="",
+            help="count the local copies of this machine as deleted, because it never comes back",
+        )
         parser.add_argument("--all", action="store_true", help=f"name all faults, and not only {_SHOWN}")
 
     def handle(self, *_args: Any, **given: Any) -> None:
         check_database()
         try:
-            done = verbs.verify_archive(sample=given["sample"], repairs=given["repair"], made_by=getpass.getuser())
+            done = verbs.verify_archive(
+                sample=given["sample"],
+                repairs=given["repair"],
+                lost_machine=given["lost_machine"],
+                made_by=getpass.getuser(),
+            )
         except Invalid as invalid:
             raise CommandError(invalid.by_field, returncode=2) from invalid
+        except Refused as refused:
+            raise CommandError(str(refused), returncode=2) from refused
         self._show(done, shown=None if given["all"] else _SHOWN)
         if done.faults > done.repaired:
             advice = "Verify the archive again later." if done.repairs else "Repair them with --repair."
