@@ -7,8 +7,9 @@ import pytest
 from jobs.archive import files
 from jobs.lifecycle.document import Stage
 from jobs.models import ArchiveFault, ArchiveFile, ArchiveRecord, ArchiveVerification, Job, QueueItem
-from jobs.verification.archives import verbs
+from jobs.verification.archives import checking, verbs
 from nodes.errors import Refused
+from nodes.stores.port import StoreUnavailable
 from tests.integration.test_archive_rows import crawl, flush_results, make_all_due, read_rows, result_of
 from tests.integration.test_archive_stores import archive, stages, store, stores
 from tests.support.cluster import NOON
@@ -214,6 +215,37 @@ def test_copies_out_of_reach_prove_no_loss(copies, stores):
     assert (results(), stages()) == ({("deleted", "no whole copy can be reached")}, BOTH_DONE)
     stores[1].with_name("elsewhere").rename(stores[1])
     assert verify(repairs=True) == ({"deleted": 2}, 0)
+
+
+def test_a_copy_that_cannot_be_read_proves_no_loss(copies):
+    copies[1].unlink()
+    copies[2].unlink()
+    # The tests may run as root, which may read every file, so a directory stands in the way.
+    content = copies[0].read_bytes()
+    copies[0].unlink()
+    copies[0].mkdir()
+
+    assert verify(repairs=True) == ({"deleted": 2}, 2)
+    assert (ArchiveFile.objects.get().state, stages()) == ("stored", BOTH_DONE)
+
+    copies[0].rmdir()
+    copies[0].write_bytes(content)
+    assert verify(repairs=True) == ({"deleted": 2}, 0)
+
+
+def test_a_store_that_fails_between_two_readings_loses_no_record(copies, monkeypatch):
+    def fail(*_arguments, **_facts):
+        raise StoreUnavailable("no answer")
+
+    monkeypatch.setattr(checking, "compare", fail)
+    flip(copies[0])
+    assert verify(repairs=True) == ({"damaged": 1}, 0)
+    for copy in copies:
+        flip(copy)
+    assert verify(repairs=True) == ({}, 0)
+    assert not ArchiveRecord.objects.filter(is_lost=True).exists()
+    monkeypatch.undo()
+    assert verify()[0] == {"damaged": 3, "no_record": 1, "lost": 1}
 
 
 def test_the_local_copies_of_other_machines_are_skipped(copies):

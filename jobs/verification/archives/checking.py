@@ -36,7 +36,7 @@ from jobs.verification.attempts import note
 from nodes.database.clock import read_clock
 from nodes.stores.port import StoreError
 
-# Results of repairs. All but the last two leave nothing to do.
+# Results of repairs.
 WRITTEN: Final = "written again"
 KEPT_OTHERS: Final = "the other records are kept"
 ACCEPTED: Final = "accepted"
@@ -44,6 +44,7 @@ MARKED_LOST: Final = "marked as lost"
 READ_AGAIN: Final = "read again"
 NOT_KEPT: Final = "no longer expected there"
 CLAIMED: Final = "claimed"
+NOT_NOW: Final = "its job is in a transition"
 NO_WHOLE_COPY: Final = "no whole copy can be reached"
 MOVED: Final = "moved aside"
 DONE: Final = frozenset({WRITTEN, KEPT_OTHERS, ACCEPTED, MARKED_LOST, READ_AGAIN, MOVED, NOT_KEPT})
@@ -79,6 +80,8 @@ def check_file(verification: ArchiveVerification, file: ArchiveFile) -> None:
     Raises:
         AnotherAttempt: another attempt carries the verification out.
     """
+    # The verification may have read the row hours ago.
+    file.refresh_from_db()
     check = Check(file, verification.repairs)
     if file.state != FileState.LOST:
         rows = [
@@ -89,6 +92,9 @@ def check_file(verification: ArchiveVerification, file: ArchiveFile) -> None:
         ]
         check.records = len(rows)
         seen = _look(file, lost_machine=verification.lost_machine)
+        if file.removed_at is None and ArchiveFile.objects.filter(pk=file.pk, removed_at__isnull=False).exists():
+            # A worker removed the local copy meanwhile, by its policy.
+            seen = seen[1:]
         check.skipped = sum(one.state is State.UNREACHABLE for one in seen)
         whole = next((one for one in seen if one.state is State.WHOLE), None)
         if whole is not None:
@@ -146,6 +152,8 @@ def _write(check: Check, target: Seen, whole: Seen) -> str:
 def _compare_rows(check: Check, whole: Seen, rows: Sequence[Row]) -> None:
     """Compare the records of a whole copy with the rows."""
     compared = _compare(check, whole, rows)
+    if compared is None:
+        return
     _lose(check, compared.bad)
     if compared.surplus is not None and compared.surplus != check.file.surplus:
         check.add(_Fault.Kind.NO_ROW, result=ACCEPTED if check.repairs else "")
@@ -161,7 +169,8 @@ def _check_unfinished(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) -
             check.add(_Fault.Kind.DELETED, place=one.place, result=MARKED_LOST)
             _lose_file(check)
         elif one.copy is not None:
-            bad = _compare(check, one, rows).bad
+            compared = _compare(check, one, rows)
+            bad = [] if compared is None else compared.bad
             if bad and len(bad) == len(rows):
                 check.add(_Fault.Kind.DAMAGED, place=one.place, result=MARKED_LOST)
                 _lose_file(check)
@@ -171,7 +180,14 @@ def _check_unfinished(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) -
 
 def _save_what_is_left(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) -> None:
     """Mark the records that no copy has as lost. With a repair, the best copy is the file from now on."""
-    compared = [(one, _compare(check, one, rows)) for one in seen if one.has_content]
+    compared = []
+    for one in seen:
+        if one.has_content:
+            found = _compare(check, one, rows)
+            if found is None:
+                # It cannot be read now, so nothing is known to be lost.
+                return
+            compared.append((one, found))
     best = min(compared, key=lambda pair: len(pair[1].bad), default=None)
     if best is None or (rows and len(best[1].bad) == len(rows)):
         for one in seen:
@@ -193,12 +209,14 @@ def _save_what_is_left(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) 
         file.save(update_fields=["sha256", "length", "problem", "surplus"])
 
 
-def _compare(check: Check, seen: Seen, rows: Sequence[Row]) -> Compared:
+def _compare(check: Check, seen: Seen, rows: Sequence[Row]) -> Compared | None:
+    """Return the rows without their record in a copy, or None if it can no longer be read."""
     assert seen.copy is not None
     try:
         return compare(seen.copy, rows, form=Format(check.file.format))
     except (OSError, StoreError):
-        return Compared(rows, None)
+        check.skipped += 1
+        return None
 
 
 def _lose(check: Check, bad: Sequence[Row]) -> None:
@@ -228,7 +246,11 @@ def _store(verification: ArchiveVerification, check: Check) -> None:
     if check.repairs:
         scheduled = archived.read_again(_driver(), documents, now=read_clock())
     for document in documents:
-        result = "" if not check.repairs else READ_AGAIN if (document.hash, document.job_id) in scheduled else CLAIMED
+        result = ""
+        if (document.hash, document.job_id) in scheduled:
+            result = READ_AGAIN
+        elif check.repairs:
+            result = CLAIMED if document.is_claimed else NOT_NOW
         check.found.append(
             ArchiveFault(
                 kind=_Fault.Kind.LOST,

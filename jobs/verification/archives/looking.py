@@ -59,17 +59,21 @@ class Compared:
 
 
 def look_at_local(place: str, root: Path, path: str, *, length: int, sha256: str) -> Seen:
-    """Return the copy on this machine. It is out of reach if the disk of its root is not mounted."""
+    """
+    Return the copy on this machine.
+
+    It is out of reach if the disk of its root is not mounted, or if it cannot be read: another account owns it, or its
+    disk returns errors. Only content that was read can be damaged.
+    """
     local = root / path
     if not root.is_dir():
         return Seen(place, None, State.UNREACHABLE)
     try:
         size, found = local.stat().st_size, files.sha256_of(local)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Seen(place, None, State.DELETED)
     except OSError:
-        # A disk that returns errors has lost the content.
-        return Seen(place, local, State.DAMAGED)
+        return Seen(place, None, State.UNREACHABLE)
     return Seen(place, local, _judge(size, found, length=length, sha256=sha256), size, found)
 
 
