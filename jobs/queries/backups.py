@@ -68,6 +68,21 @@ SELECT last_archived_time FROM pg_stat_archiver WHERE current_setting('archive_m
 """
 
 
+# Time for which one reading of the archiver serves the metrics and the attention list (seconds).
+_GOOD_FOR: Final = 5.0
+_last_reading: list[tuple[float, tuple[dt.datetime | None] | None]] = []
+
+
+def _read_archiver() -> tuple[dt.datetime | None] | None:
+    """Return the time of the last archived file, at most seconds old; None if the server archives nothing."""
+    now = time.monotonic()
+    if not _last_reading or now - _last_reading[0][0] > _GOOD_FOR:
+        with connection.cursor() as cursor:
+            cursor.execute(_ARCHIVER)
+            _last_reading[:] = [(now, cursor.fetchone())]
+    return _last_reading[0][1]
+
+
 def is_log_copied() -> bool:
     """True if crawlctl copies the write-ahead log, or should: of the embedded server, or by `backup ship`."""
     return bool(settings.CRAWLCTL_BACKUP_STORE) and (not settings.CRAWLCTL_DATABASE_URL or file_of_log_state().exists())
@@ -84,9 +99,7 @@ def age_of_log(*, now: dt.datetime) -> float | None:
     elif not settings.CRAWLCTL_DATABASE_URL:
         return None
     else:
-        with connection.cursor() as cursor:
-            cursor.execute(_ARCHIVER)
-            row = cursor.fetchone()
+        row = _read_archiver()
         if row is None:
             return None
         reached = row[0]
