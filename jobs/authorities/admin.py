@@ -7,7 +7,8 @@ from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminSelectWidget
@@ -160,12 +161,22 @@ class ConnectionAdmin(_SetUp):
 
     @action(description=_("Test"), url_path="test", permissions=("ask",))  # type: ignore[untyped-decorator]
     def test(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
-        """Reach the system with the account of the connection, and show the result above its page."""
-        if why := verbs.check(self.form.model_kind, int(object_id), made_by=request.user.get_username()):
+        """Reach the system with the account of the connection, after a question, and show the result above its page."""
+        connection = get_object_or_404(self.model, pk=object_id)
+        back = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
+        if request.method != "POST":
+            context = {
+                **self.admin_site.each_context(request),
+                "title": _("Test"),
+                "question": _("This reaches the system of %(name)s with its account.") % {"name": connection},
+                "back": reverse(back, args=[object_id]),
+            }
+            return render(request, "admin/jobs/ask_first.html", context)
+        if why := verbs.check(self.form.model_kind, connection.pk, made_by=request.user.get_username()):
             messages.error(request, why)
         else:
             messages.success(request, _("The connection works."))
-        return redirect(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", object_id)
+        return redirect(back, object_id)
 
     def _kind(self, request: HttpRequest, connection: verbs.Connection | None) -> Any:  # noqa: ANN401 (a kind)
         kinds = verbs.kinds_of(self.form.model_kind)

@@ -408,7 +408,7 @@ def test_a_connection_is_set_up_tested_and_deleted_on_the_set_up_pages(users, gr
     assert made.status_code == 302, made.content.decode()
     stored = AuthorityConnection.objects.get()
     assert stored.configuration == {"path": str(users)}
-    tested = client.get(f"/admin/authorities/authorityconnection/{stored.pk}/test", follow=True)
+    tested = client.post(f"/admin/authorities/authorityconnection/{stored.pk}/test", follow=True)
     assert "The connection works." in tested.content.decode()
     change = f"/admin/authorities/authorityconnection/{stored.pk}/change/"
     changed = client.post(change, {**facts, "name": "renamed", "configuration_path": str(users)})
