@@ -4,6 +4,7 @@ import datetime as dt
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 from rest_framework.test import APIClient
 
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
@@ -408,7 +409,7 @@ def test_a_connection_is_set_up_tested_and_deleted_on_the_set_up_pages(users, gr
     assert made.status_code == 302, made.content.decode()
     stored = AuthorityConnection.objects.get()
     assert stored.configuration == {"path": str(users)}
-    tested = client.post(f"/admin/authorities/authorityconnection/{stored.pk}/test", follow=True)
+    tested = client.post(reverse("admin:authorities_authorityconnection_test", args=[stored.pk]), follow=True)
     assert "The connection works." in tested.content.decode()
     change = f"/admin/authorities/authorityconnection/{stored.pk}/change/"
     changed = client.post(change, {**facts, "name": "renamed", "configuration_path": str(users)})
