@@ -60,6 +60,7 @@ NAVIGATION = {
         "docs/tasks",
         "docs/archive",
         "docs/exports",
+        "docs/definitions",
         "docs/bulk",
         "docs/notifications",
         "docs/authorities",

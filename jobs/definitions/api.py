@@ -76,7 +76,7 @@ class ImportQuery(StrictSerializer):
 
 
 class ChangedFieldSerializer(serializers.Serializer[Any]):
-    """Field that differs, without secrets. Of a long list, only the items that differ are shown."""
+    """Field that differs, without secrets. A long list shows only the items that differ."""
 
     field = serializers.CharField()
     before = serializers.JSONField(allow_null=True)
@@ -148,9 +148,9 @@ class DefinitionView(ContractView):
             subject, last = page.rows[-1]
             cursor = signing.dumps([subject.name, last.name], salt=_SALT)
             following = replace_query_param(request.build_absolute_uri(), "cursor", cursor)
-        wholes = [(subject, read_whole(subject, row, with_defaults=False)) for subject, row in page.rows]
+        wholes = [(subject, row, read_whole(subject, row, with_defaults=False)) for subject, row in page.rows]
         answer = page_response([without_secrets(*whole) for whole in wholes], next_page=following)
-        answer.headers["ETag"] = _tag_of(whole for _, whole in wholes)
+        answer.headers["ETag"] = _tag_of(whole for _, _, whole in wholes)
         return answer
 
     @extend_schema(

@@ -267,7 +267,7 @@ def _restore_secrets(one: _Wanted, before: Definition) -> Iterator[Problem]:
 
 
 def _differences(before: Definition, after: Definition) -> Differences:
-    """Return the fields that differ. Of a long list, only the items that differ are shown."""
+    """Return the fields that differ. A long list shows only the items that differ."""
     old, new = dict(_by_place(before)), dict(_by_place(after))
     for place in old.keys() & new.keys():
         lists = old[place], new[place]

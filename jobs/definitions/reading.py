@@ -30,17 +30,16 @@ def read_whole(subject: Subject, stored: Any, *, with_defaults: bool) -> Definit
         ):
             del definition["min_gap"]
     if subject.held_in in definition:
-        schema = subject.schema(definition)
-        definition[subject.held_in] = _in_order(definition[subject.held_in], schema)
+        definition[subject.held_in] = _in_order(definition[subject.held_in], subject.stored_schema(stored))
     return definition
 
 
-def without_secrets(subject: Subject, whole: Definition) -> Definition:
-    """Return a definition as exports show it: `left_out` has the places of its secrets."""
+def without_secrets(subject: Subject, stored: Any, whole: Definition) -> Definition:  # noqa: ANN401 (any of four models)
+    """Return the definition of an object as exports show it: `left_out` has the places of its secrets."""
     if subject.held_in not in whole:
         return whole
     shown = copy.deepcopy(whole)
-    found = list(secrets_of(shown[subject.held_in], subject.schema(shown), below=(subject.held_in,)))
+    found = list(secrets_of(shown[subject.held_in], subject.stored_schema(stored), below=(subject.held_in,)))
     for secret in found:
         del secret.holder[secret.key]
     return {**shown, "left_out": [secret.path for secret in found]} if found else shown
@@ -75,7 +74,7 @@ def read_rows(chosen: Mapping[Subject, Sequence[Any]], *, alone: bool) -> Iterat
 
 def _shown(subject: Subject, rows: Iterable[Any]) -> Iterator[Definition]:
     for row in rows:
-        yield without_secrets(subject, read_whole(subject, row, with_defaults=False))
+        yield without_secrets(subject, row, read_whole(subject, row, with_defaults=False))
 
 
 def _without_defaults(serializer: serializers.Serializer[Any], shown: Mapping[str, Any]) -> Definition:

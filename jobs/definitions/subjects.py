@@ -40,9 +40,9 @@ class Context:
 @dataclass(frozen=True, slots=True)
 class Subject:
     """
-    A kind of object. `held_in` is the field with the values of a connector, and `schema` reads their schema.
+    A kind of object. `held_in` is the field with the values of a connector.
 
-    `schema` gets the definition. `write` stores a new object (None) or a changed one, and returns its number and
+    `schema` returns their schema for a definition, and `stored_schema` for a stored object. `write` stores a new object (None) or a changed one, and returns its number and
     warnings.
     """
 
@@ -54,6 +54,7 @@ class Subject:
     write: Callable[[Any | None, dict[str, Any], Context], tuple[int, Sequence[str]]]
     held_in: str | None = None
     schema: Callable[[Mapping[str, Any]], Schema] = lambda _definition: NOTHING
+    stored_schema: Callable[[Any], Schema] = lambda _stored: NOTHING
 
     def permission(self, verb: str) -> str:
         """Return the permission to view, add or change the objects."""
@@ -97,13 +98,13 @@ def _write_connection(model: connections.Kind) -> Callable[..., tuple[int, Seque
     return write
 
 
-def _schema_of_repository(definition: Mapping[str, Any]) -> Schema:
-    kind = repositories.installed().get(str(definition.get("connector")))
+def _of_repositories(connector: object) -> Schema:
+    kind = repositories.installed().get(str(connector))
     return kind.configuration if kind else NOTHING
 
 
-def _schema_of_output(definition: Mapping[str, Any]) -> Schema:
-    kind = outputs.installed().get(str(definition.get("connector")))
+def _of_outputs(connector: object) -> Schema:
+    kind = outputs.installed().get(str(connector))
     return kind.configuration if kind else NOTHING
 
 
@@ -115,11 +116,17 @@ def _jobs() -> QuerySet[Job]:
     return Job.objects.select_related("repository").prefetch_related("outputs", "windows", seeds)
 
 
-def _schema_of_job(definition: Mapping[str, Any]) -> Schema:
-    name = definition.get("repository")
-    found = RepositoryConnection.objects.filter(name=name).first() if isinstance(name, str) else None
-    kind = repositories.installed().get(found.connector) if found else None
+def _of_jobs(connector: object) -> Schema:
+    kind = repositories.installed().get(str(connector))
     return kind.specification if kind else NOTHING
+
+
+def _connector_of(definition: Mapping[str, Any]) -> str | None:
+    """Return the connector of the repository that the definition of a job names."""
+    name = definition.get("repository")
+    if not isinstance(name, str):
+        return None
+    return RepositoryConnection.objects.filter(name=name).values_list("connector", flat=True).first()
 
 
 def _write_job(stored: Job | None, wanted: dict[str, Any], context: Context) -> tuple[int, Sequence[str]]:
@@ -181,7 +188,8 @@ REPOSITORY: Final = Subject(
     RepositoryConnection.objects.all,
     _write_connection(RepositoryConnection),
     "configuration",
-    _schema_of_repository,
+    lambda definition: _of_repositories(definition.get("connector")),
+    lambda stored: _of_repositories(stored.connector),
 )
 OUTPUT: Final = Subject(
     "output",
@@ -191,8 +199,19 @@ OUTPUT: Final = Subject(
     OutputConnection.objects.all,
     _write_connection(OutputConnection),
     "configuration",
-    _schema_of_output,
+    lambda definition: _of_outputs(definition.get("connector")),
+    lambda stored: _of_outputs(stored.connector),
 )
-JOB: Final = Subject("job", Job, JobDefinition, JobDefinition.ORDER, _jobs, _write_job, "specification", _schema_of_job)
+JOB: Final = Subject(
+    "job",
+    Job,
+    JobDefinition,
+    JobDefinition.ORDER,
+    _jobs,
+    _write_job,
+    "specification",
+    lambda definition: _of_jobs(_connector_of(definition)),
+    lambda stored: _of_jobs(stored.repository.connector),
+)
 # In the order of an import: each names only objects of those before it.
 SUBJECTS: Final[Mapping[str, Subject]] = {one.name: one for one in (POLICY, REPOSITORY, OUTPUT, JOB)}

@@ -1,4 +1,4 @@
-"""Definitions by the API: what GET answers can be put back, in JSON and in YAML, by users who may change each object."""
+"""Definitions by the API: answers of GET can be put back, in JSON and in YAML, with the role of each object."""
 
 import json
 

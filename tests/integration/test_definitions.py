@@ -1,10 +1,9 @@
-"""Definitions: what is exported can be imported, an import is all or nothing, and secrets stay where they are."""
+"""Definitions: exports can be imported, an import is all or nothing, and secrets stay in the database."""
 
-import io
 import json
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db import connections
 
 from jobs.api.job_options import OPTION_FIELDS
@@ -17,7 +16,7 @@ from nodes.database.sealing import unseal
 from nodes.models import NodeEvent
 from tests.support import definitions as given
 from tests.support.api import set_phase
-from tests.support.definitions import delete_all, everything, seed, store, uncovered_fields
+from tests.support.definitions import delete_all, everything, run, seed, store, uncovered_fields
 from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
@@ -45,12 +44,6 @@ def whole(tmp_path):
     found = everything(tmp_path)
     store(found)
     return found
-
-
-def run(*words):
-    out = io.StringIO()
-    call_command("definitions", *map(str, words), stdout=out)
-    return out.getvalue()
 
 
 def lines():

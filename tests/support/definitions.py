@@ -1,5 +1,9 @@
 """A cluster with each kind of connection and each option of a job, as definitions of tests."""
 
+import io
+
+from django.core.management import call_command
+
 from jobs.connectors.output import registry as outputs
 from jobs.connectors.repository import registry as repositories
 from jobs.definitions import importing
@@ -159,6 +163,13 @@ def store(definitions, *, made_by="vera", dry_run=False, may=lambda _permission:
     """Import definitions, and return their changes."""
     given = [importing.Given(str(place), one) for place, one in enumerate(definitions)]
     return importing.import_definitions(given, may=may, made_by=made_by, dry_run=dry_run)
+
+
+def run(*words):
+    """Run the command `definitions`, and return its standard output."""
+    out = io.StringIO()
+    call_command("definitions", *map(str, words), stdout=out)
+    return out.getvalue()
 
 
 def delete_all():

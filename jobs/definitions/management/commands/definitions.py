@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import IntegrityError
 
 from jobs.definitions import importing, texts
+from jobs.definitions.manifoldcf.convert import convert
 from jobs.definitions.reading import Definition, read_all, read_rows
 from jobs.definitions.subjects import JOB, SUBJECTS
+from jobs.models import RepositoryConnection
 from nodes.errors import NotAllowed
 from nodes.management.database import check_database
 
@@ -51,7 +54,12 @@ class Command(BaseCommand):
             metavar="FILE",
             help="file in YAML, or in JSON if it ends in .json; - reads standard input",
         )
+        store.add_argument("--from-manifoldcf", action="store_true", help="the files are JSON of ManifoldCF's REST API")
         store.add_argument("--dry-run", action="store_true", help="show the changes without storing them")
+
+        convert = doing.add_parser("convert", help="write the definitions of files from ManifoldCF to standard output")
+        convert.add_argument("files", nargs="+", metavar="FILE", help="JSON as ManifoldCF's REST API prints it")
+        convert.add_argument("--format", choices=texts.FORMATS, default=texts.YAML)
 
     def handle(self, *_args: Any, verb: str, **given: Any) -> None:
         check_database()
@@ -93,7 +101,27 @@ class Command(BaseCommand):
     # --- Import ------------------------------------------------------------------------------------
 
     def _import(self, given: dict[str, Any]) -> None:
-        self._store(list(_read_files(given["files"])), dry_run=given["dry_run"])
+        if given["from_manifoldcf"]:
+            converted = self._converted(given["files"])
+            read = [importing.Given(place, definition) for place, definition in converted]
+        else:
+            read = list(_read_files(given["files"]))
+        self._store(read, dry_run=given["dry_run"])
+
+    # --- ManifoldCF --------------------------------------------------------------------------------
+
+    def _convert(self, given: dict[str, Any]) -> None:
+        definitions = (definition for _, definition in self._converted(given["files"]))
+        for part in texts.write(definitions, text_format=given["format"]):
+            self.stdout.write(part, ending="")
+
+    def _converted(self, files: Iterable[str]) -> list[tuple[str, Definition]]:
+        """Return the definitions of files from ManifoldCF with their places. Notes go to standard error."""
+        bodies = [(file, body) for file in files for body in read_file(file, text_format=texts.JSON)]
+        conversion = convert(bodies, connector_of=_connector_of)
+        for note in conversion.notes:
+            self.stderr.write(f"{note.place}: {note.why}", self.style.NOTICE)
+        return conversion.definitions
 
     def _store(self, given: list[importing.Given], *, dry_run: bool) -> None:
         try:
@@ -103,6 +131,9 @@ class Command(BaseCommand):
             raise CommandError("\n".join([*lines, "Nothing was changed."]), returncode=2) from refused
         except NotAllowed as refused:
             raise CommandError(str(refused), returncode=1) from refused
+        except IntegrityError as error:
+            said = "Another user stored one of these objects at this moment. Nothing was changed. Repeat the command."
+            raise CommandError(said, returncode=1) from error
         for change in changes:
             self.stdout.write(f"{change.definition} {change.name}: {change.result}")
             for name, pair in change.fields.items():
@@ -154,7 +185,7 @@ def _read_files(files: Iterable[str]) -> Iterator[importing.Given]:
                 yield importing.Given(place if items is None else f"{place}, item {item}", one)
 
 
-def read_file(file: str) -> list[Any]:
+def read_file(file: str, *, text_format: str | None = None) -> list[Any]:
     """
     Return the values of a file: one of JSON, or one of each document of YAML.
 
@@ -167,11 +198,17 @@ def read_file(file: str) -> list[Any]:
         else:
             with Path(file).open("rb") as opened:
                 text = opened.read(texts.MOST_BYTES + 1)
-        return texts.read(text, text_format=texts.JSON if file.endswith(".json") else texts.YAML)
+        by_name = texts.JSON if file.endswith(".json") else texts.YAML
+        return texts.read(text, text_format=text_format or by_name)
     except OSError as error:
         raise CommandError(f"Cannot read {file}: {error.strerror}.", returncode=2) from error
     except texts.BadText as bad:
         raise CommandError(f"{file}: {bad} Nothing was changed.", returncode=2) from bad
+
+
+def _connector_of(name: str) -> str | None:
+    """Return the connector of a stored repository."""
+    return RepositoryConnection.objects.filter(name=name).values_list("connector", flat=True).first()
 
 
 def _line_of(problem: importing.Problem) -> str:

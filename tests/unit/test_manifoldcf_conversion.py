@@ -1,0 +1,186 @@
+"""ManifoldCF's JSON becomes definitions, and each part without an equivalent is named by its place."""
+
+from jobs.definitions.manifoldcf.convert import convert
+from jobs.definitions.manifoldcf.limits import host_pattern
+from tests.support import manifoldcf as given
+from tests.support.tables import each_row
+
+
+def converted(*bodies, connector_of=lambda _name: None):
+    return convert([("a.json", body) for body in bodies], connector_of=connector_of)
+
+
+def definitions(*bodies):
+    return {(one["definition"], one["name"]): one for _, one in converted(*bodies).definitions}
+
+
+def notes(*bodies):
+    return {note.place.removeprefix("a.json: "): note.why for note in converted(*bodies).notes}
+
+
+def test_a_web_connection_becomes_a_repository_and_a_policy():
+    found = definitions(given.WEB)
+
+    assert found["repository", "Intranet"] == {
+        "definition": "repository",
+        "name": "Intranet",
+        "connector": "web",
+        "configuration": {"user_agent": "crawlctl/0.1 (crawl@docs.test)"},
+    }
+    assert found["policy", "Intranet"] == {
+        "definition": "policy",
+        "name": "Intranet",
+        "open_requests": 2,
+        "bytes_per_second": 64_000,
+        "starts": 12,
+        "period": "minute",
+        "rules": [
+            {"pattern": "*docs.test*", "starts": 6, "period": "minute"},
+            {"pattern": "slow.docs.test", "starts": 3, "period": "minute"},
+        ],
+    }
+
+
+def test_parts_of_a_web_connection_without_an_equivalent_are_named():
+    assert set(notes(given.WEB)) == {
+        "repositoryconnection.max_connections",
+        "repositoryconnection.acl_authority",
+        "repositoryconnection.configuration._PARAMETER_[1]",
+        "repositoryconnection.configuration._PARAMETER_[2]",
+        "repositoryconnection.configuration.bindesc[2]",
+        "repositoryconnection.configuration.accesscredential",
+    }
+    assert "swordfish" not in str(notes(given.WEB))
+
+
+def test_a_web_job_keeps_its_seeds_rules_schedule_and_limits():
+    assert definitions(given.WEB, given.WEB_JOB)["job", "Intranet pages"] == {
+        "definition": "job",
+        "name": "Intranet pages",
+        "repository": "Intranet",
+        "outputs": ["Solr"],
+        "seeds": [{"urls": ["http://docs.test/", "http://docs.test/more"], "policy": "Intranet"}],
+        "specification": {"scope": "host", "exclude": ["\\.zip$", "(?=lookahead)"], "exclude_text": ["draft"]},
+        "priority": 3,
+        "kind": "once",
+        "hop_mode": "never_delete",
+        "hop_limits": {"link": 4},
+        "start_method": "window_begin",
+        "windows": [
+            {
+                "days_of_week": [6, 7],
+                "days_of_month": [1, 15],
+                "months": [1],
+                "years": [2027],
+                "hours": [1],
+                "minutes": [30],
+                "time_zone": "Europe/Berlin",
+                "duration": 7200,
+                "minimal": True,
+            }
+        ],
+    }
+
+
+def test_parts_of_a_web_job_without_an_equivalent_are_named():
+    found = {place: why for place, why in notes(given.WEB, given.WEB_JOB).items() if place.startswith("job")}
+
+    assert set(found) == {
+        "job.document_specification.excludes",
+        "job.document_specification.excludesindex",
+        "job.document_specification.urlspec",
+        "job.document_specification.access[0]",
+        "job.document_specification.something_new",
+        "job.hopcount[1]",
+        "job.pipelinestage[0]",
+        "job.forcedparam",
+    }
+    assert "RE2 does not accept '(?=lookahead)'" in found["job.document_specification.excludes"]
+
+
+def test_a_continuous_feed_job_keeps_its_feeds_and_intervals():
+    found = definitions(given.FEEDS, given.FEED_JOB)
+
+    job = found["job", "News"]
+    assert job["seeds"] == [{"urls": ["http://news.test/a", "http://news.test/b"], "policy": "News"}]
+    assert job["specification"] == {"exclude": ["/ads/"]}
+    assert (job["kind"], job["recrawl_after"], job["recrawl_at_most"]) == ("continuous", 86_400, 172_800.5)
+    assert job["reseed_after"] == 3_600
+    assert found["policy", "News"] == {
+        "definition": "policy",
+        "name": "News",
+        "open_requests": 3,
+        "bytes_per_second": 32_000,
+    }
+    assert set(notes(given.FEEDS, given.FEED_JOB)) == {
+        "repositoryconnection.configuration._PARAMETER_[2]",
+        "job[0].document_specification.feedrescan",
+        "job[0].document_specification.chromedmode",
+    }
+
+
+def test_a_file_job_gives_its_connection_the_directories(tmp_path):
+    job = given.file_job(tmp_path)
+    found = definitions(given.FILES, job)
+
+    assert found["repository", "Shares"]["configuration"] == {"roots": [str(tmp_path)]}
+    assert found["job", "Shares"]["seeds"] == [{"urls": [tmp_path.as_uri()]}]
+    assert found["job", "Shares"]["specification"] == {"include": ["*.txt"], "exclude": ["drafts"]}
+    assert set(notes(given.FILES, job)) == {"job.document_specification.startpoint._children_[3]"}
+
+
+def test_other_outputs_become_the_search_index():
+    found = definitions(given.SOLR, given.NULL)
+
+    assert (found["output", "Solr"]["connector"], found["output", "Nothing"]["connector"]) == ("search", "null")
+    assert "SolrConnector" in notes(given.SOLR)["outputconnection"]
+
+
+def test_unknown_connectors_and_objects_are_named():
+    job = {"job": {"description": "a", "repository_connection": "SharePoint"}}
+
+    assert set(notes(given.OTHER, job, {"authoritygroup": {"name": "staff"}}, 7)) == {
+        "repositoryconnection",
+        "job",
+        "authoritygroup",
+        "a.json",
+    }
+
+
+def test_a_list_of_objects_is_converted():
+    listed = {"repositoryconnection": [given.WEB["repositoryconnection"], given.FEEDS["repositoryconnection"]]}
+
+    assert {name for kind, name in definitions([listed, given.NULL]) if kind == "repository"} == {"Intranet", "News"}
+
+
+def test_jobs_with_one_description_get_different_names():
+    first = given.FEED_JOB["job"][0]
+
+    found = converted(given.FEEDS, {"job": [first, first]})
+
+    assert [one["name"] for _, one in found.definitions if one["definition"] == "job"] == ["News", "News (2)"]
+
+
+def test_a_job_of_a_stored_connection_is_converted():
+    found = converted(given.FEED_JOB, connector_of={"News": "feed"}.get)
+
+    assert [one["name"] for _, one in found.definitions] == ["News"]
+
+
+@each_row(
+    ("expression", "pattern"),
+    [
+        ("", ""),
+        (".*", ""),
+        ("^www\\.docs\\.test$", "www.docs.test"),
+        ("docs\\.test$", "*docs.test"),
+        ("^WWW\\.", "www.*"),
+        ("^a.*\\.test$", "a*.test"),
+        ("^(a|b)$", None),
+        ("^a.test$", None),
+        ("[ab]", None),
+        ("a+", None),
+    ],
+)
+def test_an_expression_of_hosts_becomes_a_pattern_or_nothing(expression, pattern):
+    assert host_pattern(expression) == pattern
