@@ -55,8 +55,8 @@ class NamesField(serializers.ListField):
 
     child = serializers.CharField(max_length=_LONGEST_NAME)
 
-    def to_representation(self, value: Manager[OutputConnection]) -> list[str]:
-        return sorted(output.name for output in value.all())
+    def to_representation(self, value: "list[Any] | Manager[OutputConnection]") -> list[str]:
+        return sorted(output.name for output in (value.all() if isinstance(value, Manager) else value))
 
 
 class LeftOutField(serializers.ListField):

@@ -150,21 +150,17 @@ class _Building:
             BadText: definitions have no such part.
         """
         where = _where(event.start_mark)
-        match event:
-            case yaml.AliasEvent():
-                raise BadText(f"It has an alias (*{event.anchor}){where}. Write the value out.")
-            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                self._open.pop()
-                return
+        if isinstance(event, yaml.AliasEvent):
+            raise BadText(f"It has an alias (*{event.anchor}){where}. Write the value out.")
+        if isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            self._open.pop()
+            return
         if event.tag is not None and event.tag != "!":
             raise BadText(f"It has a tag ({event.tag[:40]}){where}. Leave it out.")
-        match event:
-            case yaml.ScalarEvent():
-                self._put(_scalar(event, where), where=where, is_text=True)
-            case yaml.MappingStartEvent():
-                self._begin({}, where=where)
-            case yaml.SequenceStartEvent():
-                self._begin([], where=where)
+        if isinstance(event, yaml.ScalarEvent):
+            self._put(_scalar(event, where), where=where, is_text=True)
+        else:
+            self._begin({} if isinstance(event, yaml.MappingStartEvent) else [], where=where)
 
     def _begin(self, holds: dict[str, Any] | list[Any], *, where: str) -> None:
         if len(self._open) >= _MOST_DEPTH:

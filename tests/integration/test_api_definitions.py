@@ -1,6 +1,8 @@
 """Definitions by the API: answers of GET can be put back, in JSON and in YAML, with the role of each object."""
 
+import html
 import json
+import re
 
 import pytest
 import yaml
@@ -204,3 +206,12 @@ def test_a_page_ends_before_it_has_too_many_addresses(world, administrator):
 
 def test_an_invalid_cursor_is_refused(world, administrator):
     assert_problem(administrator.get(f"{ADDRESS}?cursor=x"), 400, "invalid", fields=["cursor"])
+
+
+def test_the_page_of_a_job_links_to_its_definition(world, administrator):
+    Job.objects.update(name="docs & “more”")
+
+    page = administrator.get(f"/jobs/{world.job.pk}/").content.decode()
+
+    (address,) = [html.unescape(found) for found in re.findall(r'href="(/api/v1/definitions/[^"]*)"', page)]
+    assert [one["name"] for one in administrator.get(address).json()["results"]] == ["docs & “more”"]
