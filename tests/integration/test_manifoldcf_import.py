@@ -48,11 +48,11 @@ def test_converted_files_can_be_edited_and_imported(tmp_path):
     assert "4 created" in run("import", converted)
 
 
-def test_an_expression_that_re2_refuses_is_refused_at_its_field(tmp_path):
+def test_an_expression_that_re2_refuses_is_named_with_its_job(tmp_path):
     file = tmp_path / "manifoldcf.json"
     file.write_text(json.dumps([manifoldcf.WEB, manifoldcf.SOLR, manifoldcf.WEB_JOB]))
 
-    with pytest.raises(CommandError, match=r"job Intranet pages: specification.exclude: .*lookahead") as refused:
+    with pytest.raises(CommandError, match=r"job Intranet pages: specification: pattern .*lookahead") as refused:
         run("import", "--from-manifoldcf", file)
 
     assert refused.value.returncode == 2

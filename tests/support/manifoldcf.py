@@ -105,7 +105,7 @@ WEB_JOB = {
             "timezone": "Europe/Berlin",
             "dayofweek": {"value": [0, 6]},
             "monthofyear": {"value": "0"},
-            "dayofmonth": {"value": ["0", "14"]},
+            "dayofmonth": {"value": ["0", "2"]},
             "year": {"value": "2027"},
             "hourofday": {"value": 1},
             "minutesofhour": {"value": 30},

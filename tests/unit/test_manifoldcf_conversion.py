@@ -35,8 +35,8 @@ def test_a_web_connection_becomes_a_repository_and_a_policy():
         "starts": 12,
         "period": "minute",
         "rules": [
-            {"pattern": "*docs.test*", "starts": 6, "period": "minute"},
             {"pattern": "slow.docs.test", "starts": 3, "period": "minute"},
+            {"pattern": "*docs.test*", "starts": 6, "period": "minute"},
         ],
     }
 
@@ -69,7 +69,7 @@ def test_a_web_job_keeps_its_seeds_rules_schedule_and_limits():
         "windows": [
             {
                 "days_of_week": [6, 7],
-                "days_of_month": [1, 15],
+                "days_of_month": [1, 3],
                 "months": [1],
                 "years": [2027],
                 "hours": [1],
@@ -184,3 +184,16 @@ def test_a_job_of_a_stored_connection_is_converted():
 )
 def test_an_expression_of_hosts_becomes_a_pattern_or_nothing(expression, pattern):
     assert host_pattern(expression) == pattern
+
+
+def test_a_narrow_rule_gets_the_strictest_limits_of_wider_ones():
+    bins = [("^a\\.docs\\.test$", 9), ("docs\\.test$", 5), ("", 7)]
+    described = [{"_attribute_binregexp": one, "maxfetchesperminute": {"_attribute_value": most}} for one, most in bins]
+    connection = {**given.WEB["repositoryconnection"], "configuration": {"bindesc": described}, "throttle": []}
+
+    policy = definitions({"repositoryconnection": connection})["policy", "Intranet"]
+
+    assert (policy["starts"], [(rule["pattern"], rule["starts"]) for rule in policy["rules"]]) == (
+        7,
+        [("a.docs.test", 5), ("*docs.test", 5)],
+    )

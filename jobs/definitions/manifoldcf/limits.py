@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from jobs.definitions.manifoldcf.nodes import Part
@@ -39,13 +40,31 @@ class Limits:
         """Return the definition of a policy with these limits; None if there are none."""
         if not self._by_pattern:
             return None
-        rules = [{"pattern": pattern, **_rate(limits)} for pattern, limits in self._by_pattern.items() if pattern]
+        usual = self._by_pattern.get("", {})
+        # The first rule that matches applies, so a narrow pattern comes before a wide one.
+        narrow_first = sorted(
+            filter(None, self._by_pattern), key=lambda pattern: (-len(pattern.replace("*", "")), pattern)
+        )
+        rules = []
+        for pattern in narrow_first:
+            strictest = self._strictest(pattern)
+            others = {limit: number for limit, number in strictest.items() if number != usual.get(limit)}
+            if others:
+                rules.append({"pattern": pattern, **_rate(others)})
         return {
             "definition": "policy",
             "name": name,
-            **_rate(self._by_pattern.get("", {})),
+            **_rate(usual),
             **({"rules": rules} if rules else {}),
         }
+
+    def _strictest(self, pattern: str) -> dict[str, int]:
+        """Return the strictest limits of all patterns that match the hosts of this one: ManifoldCF applies them all."""
+        found: dict[str, int] = {}
+        for wider, limits in self._by_pattern.items():
+            if not wider or fnmatchcase(pattern, wider):
+                found.update({name: min(number, found.get(name, number)) for name, number in limits.items()})
+        return found
 
 
 def host_pattern(expression: str) -> str | None:
