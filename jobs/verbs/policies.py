@@ -214,10 +214,10 @@ def _users_of(policy: ThrottlePolicy) -> _Users:
 
 
 def rules_of(policy: ThrottlePolicy) -> list[RuleWanted]:
-    """Return the rules of a policy as input of `change`."""
+    """Return the rules of a policy as input of `change`, without a query if they were read with it."""
     return [
         RuleWanted(**{one.name: _said(getattr(rule, one.name)) for one in fields(RuleWanted)})
-        for rule in policy.rules.order_by("position")
+        for rule in policy.rules.all()
     ]
 
 
