@@ -69,6 +69,15 @@ def test_the_next_test_uses_the_same_connection(empty):
     assert backend() == before
 
 
+def test_a_database_whose_backends_have_ended_is_emptied(empty, other_connection):
+    make_policy()
+    other_connection.execute("SELECT pg_terminate_backend(%s, 10000)", backend())
+
+    empty()
+
+    assert not ThrottlePolicy.objects.exists()
+
+
 def backend():
     with django_connection.cursor() as cursor:
         return cursor.execute("SELECT pg_backend_pid()").fetchone()

@@ -14,7 +14,7 @@ read the definitions of all tables again, which costs ten times as much as the q
 from typing import Any, Final
 
 import psycopg
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import TransactionTestCase
 
 # Tables that handlers of `post_migrate` fill. Django calls these again after it has truncated the tables.
@@ -33,6 +33,14 @@ class Emptying:
 
     def empty(self, test_case: TransactionTestCase) -> None:
         """Leave the database as `TransactionTestCase._fixture_teardown` does."""
+        try:
+            self._empty(test_case)
+        except (psycopg.OperationalError, OperationalError):
+            # The test has ended the backend of the connection.
+            connection.close()
+            self._empty(test_case)
+
+    def _empty(self, test_case: TransactionTestCase) -> None:
         if not self._tables or self._what_migrate_wrote() != self._as_migrated or not self._delete():
             _truncate(test_case)
             known = set(connection.introspection.django_table_names(only_existing=True, include_views=False))

@@ -27,6 +27,8 @@ class KeptConnection:
         """Return the connection as if it was new."""
         from jobs.queue.sql.arrays import register_arrays
 
+        # A test without this fixture may have ended all backends.
+        self.give_back()
         if self._kept is None:
             self._kept = psycopg.connect(dsn, autocommit=True)
             register_arrays(self._kept)
