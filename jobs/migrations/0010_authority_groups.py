@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('authorities', '0001_release_0_2'),
-        ('jobs', '0008_archive_stores'),
+        ('jobs', '0009_archive_verifications'),
     ]
 
     operations = [
