@@ -140,8 +140,9 @@ def _own_paths():
             yield f"/{path}"
 
 
-# Addresses that do not lead to the login: login and logout themselves, and metrics, which asks programs for a token.
-_NO_PAGES = {"/login/", "/logout/", "/admin/login/", "/admin/logout/", "/metrics"}
+# Addresses that do not lead to the login: login and logout themselves, and those that ask programs for a token.
+_FOR_PROGRAMS = {"/metrics", "/UserACLs", "/mcf-authority-service/UserACLs", "/api/v1/drills/"}
+_NO_PAGES = {"/login/", "/logout/", "/admin/login/", "/admin/logout/", *_FOR_PROGRAMS}
 
 
 @each_row("path", sorted(set(_own_paths()) - _NO_PAGES))

@@ -39,6 +39,17 @@ FILES = {
     "hidden": True,
     "follow_links": True,
 }
+ARCHIVE = {
+    "include": ["^http://"],
+    "exclude": ["\\.zip$"],
+    "earliest": "2026-01-31",
+    "latest": "2026-12-31T12:00:00Z",
+    "statuses": ["200"],
+    "content_types": ["text/html"],
+    "max_bytes": 1_000_000,
+    "exclude_text": ["draft"],
+    "robots_name": "tests",
+}
 FEED = {name: value for name, value in WEB.items() if name not in {"scope", "max_depth"}}
 OPTIONS = {
     "max_documents": 1000,
@@ -115,6 +126,12 @@ def everything(directory):
             "connector": "filesystem",
             "configuration": {"roots": [root], **FILES},
         },
+        {
+            "definition": "repository",
+            "name": "archives",
+            "connector": "archive",
+            "configuration": {"roots": [root], **ARCHIVE},
+        },
         {"definition": "repository", "name": "feeds", "connector": "feed", "configuration": FEED},
         {"definition": "output", "name": "index", "connector": "search"},
         {
@@ -179,7 +196,13 @@ def delete_all():
 
 def uncovered_fields():
     """Return the fields of connectors that `everything` leaves at their defaults."""
-    used = {"web": {*WEB, "logins"}, "filesystem": {"roots", *FILES}, "feed": {*FEED}, "jsonl": {"path"}}
+    used = {
+        "web": {*WEB, "logins"},
+        "filesystem": {"roots", *FILES},
+        "archive": {"roots", *ARCHIVE},
+        "feed": {*FEED},
+        "jsonl": {"path"},
+    }
     kinds = {**repositories.installed(), **outputs.installed()}
     named = {name: {field.name for field in kind.configuration.fields} for name, kind in kinds.items()}
     return {name: fields - used.get(name, set()) for name, fields in named.items() if fields - used.get(name, set())}
