@@ -11,7 +11,7 @@ from jobs.attention.lines import SHOWN, AttentionLine, Severity
 from jobs.models import ArchiveVerification, FailingStore
 from jobs.queries.jobs.lines import read_first_jobs
 from jobs.verdicts.causes import Cause
-from nodes.lifecycle import NodeStatus
+from nodes.lifecycle import NodeKind, NodeStatus
 from nodes.models import Node
 from nodes.web.formats import number
 
@@ -21,7 +21,7 @@ _KIND: Final = "archive_store_fails"
 def failing_stores(_now: dt.datetime) -> list[AttentionLine]:
     """Return a line for each store that fails for the workers of a machine."""
     # A machine without workers tries no more.
-    workers = Node.objects.filter(host=OuterRef("host"), kind="worker", status=NodeStatus.RUNNING)
+    workers = Node.objects.filter(host=OuterRef("host"), kind=NodeKind.WORKER, status=NodeStatus.RUNNING)
     return [
         AttentionLine(
             kind=_KIND,
