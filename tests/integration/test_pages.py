@@ -140,7 +140,7 @@ def _own_paths():
             yield f"/{path}"
 
 
-# Addresses that do not lead to the login: login and logout themselves, and those that ask programs for a token.
+# Addresses that do not lead to the login: login and logout themselves, and addresses for programs with a token.
 _FOR_PROGRAMS = {"/metrics", "/UserACLs", "/mcf-authority-service/UserACLs", "/api/v1/drills/"}
 _NO_PAGES = {"/login/", "/logout/", "/admin/login/", "/admin/logout/", *_FOR_PROGRAMS}
 
