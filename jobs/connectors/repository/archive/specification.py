@@ -10,9 +10,9 @@ from django.utils.translation import gettext_lazy as _
 from jobs.archive.records import RecordKind
 from jobs.archive.scanning import Found
 from jobs.connectors.repository.archive.places import Place, read_place
-from jobs.connectors.repository.filesystem.paths import is_within, normal_path, shown
+from jobs.connectors.repository.filesystem.paths import is_within, shown
 from jobs.connectors.repository.filesystem.rules import compile_rule
-from jobs.connectors.repository.filesystem.specification import ROOTS
+from jobs.connectors.repository.filesystem.specification import ROOTS, read_roots
 from jobs.connectors.repository.kind import Asked, BadIdentifier
 from jobs.connectors.repository.web.index_rules import IndexRules
 from jobs.connectors.repository.web.robots_rules import is_name, name_of
@@ -90,7 +90,7 @@ class ArchiveSpecification:
             BadSpecification: a key is unknown, or a value is invalid.
         """
         said = {**CONFIGURATION.read(asked.configuration), **SPECIFICATION.read(asked.specification)}
-        roots = _read_roots(said["roots"])
+        roots = read_roots(said["roots"])
         name = said.get("robots_name", "")
         if name and not is_name(name):
             raise BadSpecification("robots_name", "must be one word of letters, digits, - and _")
@@ -131,15 +131,6 @@ def compile_pattern_of(place: Place) -> Pattern:
         BadPattern
     """
     return compile_rule(f"/{place.pattern}")
-
-
-def _read_roots(typed: Sequence[str]) -> tuple[bytes, ...]:
-    if not typed:
-        raise BadSpecification("roots", "name a directory that may be read")
-    try:
-        return tuple(dict.fromkeys(normal_path(root.encode("utf-8", "surrogateescape"), typed=root) for root in typed))
-    except (BadIdentifier, UnicodeEncodeError) as error:
-        raise BadSpecification("roots", str(error)) from None
 
 
 def _read_seeds(typed: Sequence[str], roots: Sequence[bytes]) -> tuple[Place, ...]:

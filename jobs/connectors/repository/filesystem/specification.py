@@ -81,7 +81,7 @@ class FileSpecification:
         said = {**CONFIGURATION.read(asked.configuration), **SPECIFICATION.read(asked.specification)}
         if said.get("max_bytes", 0) is None:
             del said["max_bytes"]
-        roots = _read_roots(said.pop("roots"))
+        roots = read_roots(said.pop("roots"))
         return cls(roots=roots, seeds=_read_seeds(asked.seeds, roots), **said)
 
     def rules(self) -> Rules:
@@ -94,7 +94,13 @@ class FileSpecification:
         return Rules(tops=self.seeds, include=self.include, exclude=self.exclude, hidden=self.hidden)
 
 
-def _read_roots(typed: Sequence[str]) -> tuple[bytes, ...]:
+def read_roots(typed: Sequence[str]) -> tuple[bytes, ...]:
+    """
+    Return the normal paths of the roots of a connection, each once.
+
+    Raises:
+        BadSpecification: there is none, or one is not a path.
+    """
     if not typed:
         raise BadSpecification("roots", "name a directory that may be read")
     try:
