@@ -1,5 +1,5 @@
 """
-A daemon's work connection, and its listener for wake-ups.
+A daemon's work connection, its thread, and the database's clock.
 
 Queue functions are plain blocking code on one psycopg connection. A worker runs them in one thread: they are serial,
 and its event loop stays free. After the loss of a connection, the thread connects and runs the function again. That
@@ -9,17 +9,15 @@ is safe because the claim fence counts an outcome once.
 import asyncio
 import datetime as dt
 import logging
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, InterfaceError, InternalError, OperationalError, connections
 from django.db import connection as django_connection
-from psycopg import sql
 
 from jobs.metrics import crawl
 from jobs.queue.sql.arrays import register_arrays
@@ -32,8 +30,6 @@ _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 1.0
 # Seconds during which the drift of two clocks does not matter.
 _CLOCK_IS_GOOD_FOR: Final = 10.0
-# Time (seconds) that the listener waits before it checks whether it must stop.
-_LISTEN_TIMEOUT: Final = 0.5
 # Errors that a server sends before it closes a connection: the driver has it as open until its next use.
 _LAST_WORDS: Final = (
     psycopg.errors.AdminShutdown,
@@ -232,53 +228,3 @@ class DatabaseThread:
     def close(self) -> None:
         self._thread.submit(self._connection.close)
         self._thread.shutdown(wait=True)
-
-
-class DatabaseListener:
-    """A thread that listens for notifications on its own connection, and calls back for each."""
-
-    def __init__(
-        self,
-        dsn: Dsn,
-        *,
-        node_id: uuid.UUID,
-        timeout: dt.timedelta,
-        channels: Iterable[str],
-        heard: Callable[[str, str], None],
-    ) -> None:
-        """
-        `heard(channel, payload)` runs in the listener's thread; ('', '') after a reconnect: notifications may be
-        lost.
-        """
-        self._dsn, self._node_id, self._timeout = dsn, node_id, timeout
-        self._channels, self._heard = tuple(channels), heard
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ear", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=2 * _LISTEN_TIMEOUT)
-
-    def _run(self) -> None:
-        pause = _FIRST_PAUSE
-        while not self._stopping.is_set():
-            try:
-                self._listen()
-                pause = _FIRST_PAUSE
-            except psycopg.Error as error:
-                logger.info("the listener lost its connection (%s)", str(error).strip())
-                self._stopping.wait(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
-
-    def _listen(self) -> None:
-        with connect(self._dsn, node_id=self._node_id, purpose="listen", timeout=self._timeout) as connection:
-            for channel in self._channels:
-                connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
-            self._heard("", "")
-            while not self._stopping.is_set():
-                for note in connection.notifies(timeout=_LISTEN_TIMEOUT):
-                    self._heard(note.channel, note.payload)

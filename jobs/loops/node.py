@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 import psycopg
 
-from jobs.loops.database import DatabaseListener, WorkConnection
+from jobs.loops.database import WorkConnection
 from nodes.coordination.membership_session import MembershipSession, StoreSession
 from nodes.coordination.port import Coordination
 from nodes.database.connections import Dsn
@@ -14,6 +14,7 @@ from nodes.life.identity import NodeIdentity
 from nodes.membership import members
 from nodes.membership.fences import count_refused
 from nodes.membership.heartbeat import HeartbeatThread, exit_at_once
+from nodes.membership.members import Asks
 from nodes.settings import running, versions
 from nodes.settings.effective import Effective
 from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_GIVE_UP
@@ -30,7 +31,7 @@ class Node:
     """
     A node of the cluster, from its registration to its end.
 
-    The heartbeat thread, the listener and the membership session in a coordination store have their own threads and
+    The heartbeat thread, which also listens, and the membership session in a coordination store have their own
     connections.
     """
 
@@ -43,13 +44,16 @@ class Node:
         store: Coordination | None,
         channels: Collection[str],
         heard: _Heard,
+        asks: Asks,
+        answered: Callable[[frozenset[str]], object],
         is_stopping: Callable[[], bool],
         stands: bool = False,
         membership_changed: Callable[[], None] = lambda: None,
     ) -> None:
         """
-        `heard` is called in the listener's thread for each notification of `channels`, and with two empty texts after
-        a reconnect. A node that `stands` can become the main manager. `store` has been reached; None if there is
+        `heard` is called for each notification of `channels`, and with two empty texts after a reconnect. `answered`
+        is called after each beat with the names of the conditions of `asks` that are true. Both run in the thread of
+        the heartbeat. A node that `stands` can become the main manager. `store` has been reached; None if there is
         none.
         """
         self._dsn, self._identity, self._settings, self._is_stopping = dsn, identity, settings, is_stopping
@@ -60,15 +64,16 @@ class Node:
             timeout=identity.timeout,
             give_up=settings[NODE_GIVE_UP],
             abandon=exit_at_once,
+            channels=channels,
+            heard=heard,
+            asks=asks,
+            answered=answered,
         )
         self.membership = MembershipSession()
         if store is not None:
             self.membership = StoreSession(
                 store, timeout=identity.timeout, stands=stands, is_fit=self.may_begin, changed=membership_changed
             )
-        self._listener = DatabaseListener(
-            dsn, node_id=identity.id, timeout=identity.timeout, channels=channels, heard=heard
-        )
 
     @property
     def heartbeat(self) -> dt.timedelta:
@@ -98,7 +103,6 @@ class Node:
         """Start to beat and to listen. Call it after `join`."""
         self.heartbeats.start()
         self.membership.start()
-        self._listener.start()
 
     def begin_draining(self, connection: psycopg.Connection[Any]) -> None:
         """Store that this node finishes its work and gets no more."""
@@ -111,7 +115,6 @@ class Node:
     def stop(self) -> None:
         """End the node's threads."""
         self.membership.stop()
-        self._listener.stop()
         self.heartbeats.stop()
 
     @property

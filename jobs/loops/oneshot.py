@@ -157,7 +157,7 @@ class OneShot:
 
     def _is_over(self) -> bool:
         assert self._manager is not None
-        changes = self._manager.control_changes
+        changes = self._manager.events.control_changes
         wait_at_most = _INSISTING if self.was_interrupted else _ASKING
         if changes == self._asked_after and time.monotonic() - self._asked_at < wait_at_most:
             return False

@@ -35,6 +35,14 @@ _TRUSTED: Final = LONGEST_PLAN / 2
 _LAST_USE: Final[LiteralString] = f"{OPENING}, starts, bytes_read"
 _PAGE_BYTES: Final[LiteralString] = "state.bytes_read::float / nullif(state.starts, 0)"
 
+# The number of running workers as the main manager counted it. A worker of a large cluster must not count them itself.
+_WORKERS: Final[LiteralString] = """
+           coalesce((SELECT (main.progress ->> 'workers')::int
+                       FROM node JOIN nodes_mainterm AS term ON term.scope = node.scope AND NOT term.resigned
+                       JOIN nodes_node AS main ON main.id = term.main_id),
+                    (SELECT count(*) FROM nodes_node AS other, node
+                      WHERE other.scope = node.scope AND other.kind = 'worker' AND other.status = 'running'))"""
+
 # The oldest batches that fit into the room: first successors of its turns, then batches of bins that it keeps,
 # then its share of the others. A worker without documents always gets one. A bin stays with the worker that got its
 # first turns, so the first worker that wakes must not get them all.
@@ -62,9 +70,7 @@ WITH node AS MATERIALIZED (
             THEN NOT EXISTS (SELECT FROM nodes_node AS keeper WHERE keeper.id = preferred AND keeper.status = 'running')
             ELSE created_at < %(now)s - %(courtesy)s END)
      ORDER BY id
-     LIMIT (SELECT least(64, ceil(count(*)::float / greatest(1, (
-                   SELECT count(*) FROM nodes_node AS other, node
-                    WHERE other.scope = node.scope AND other.kind = 'worker' AND other.status = 'running'))))
+     LIMIT (SELECT least(64, ceil(count(*)::float / greatest(1, {_WORKERS})))
               FROM jobs_batch
              WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id IS NULL AND id >= {LOWEST_BATCH})
        FOR NO KEY UPDATE SKIP LOCKED

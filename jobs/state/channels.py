@@ -6,6 +6,8 @@ from typing import Final
 STUFF: Final = "crawlctl_stuff"
 # Managers listen: groups change their owner, or a request for that was stored. Payload: the scope of nodes.
 GROUPS: Final = "crawlctl_groups"
+# Managers listen: the main manager gave up its office. Payload: the scope of nodes.
+OFFICE: Final = "crawlctl_office"
 # Workers listen: a batch is offered. Payload: the scope of nodes.
 TAKE: Final = "crawlctl_take"
 # All nodes listen: a job changed its state, or the limits of bins changed. Payload: the job's id, or LIMITS.

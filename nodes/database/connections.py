@@ -14,7 +14,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -45,6 +45,9 @@ _WAY: Final = dt.timedelta(seconds=2)
 # Executions after which a statement is prepared. Daemons execute the same large statements repeatedly, and the server
 # parses and plans an unprepared statement each time. Only a statement executed once gains nothing.
 _PREPARED_AFTER: Final = 1
+
+# Share of a timeout for which a beat waits for a lock.
+_LOCKS_OF_A_BEAT: Final = 10
 
 
 class ConnectionWithTimeouts(psycopg.Connection[Row]):
@@ -120,7 +123,7 @@ def connect(
     with Waiting():
         connection = open_session(
             {**given, **mine, "prepare_threshold": _PREPARED_AFTER},
-            settings=settings_of_node(timeout),
+            settings=settings_of_node(timeout, purpose=purpose),
             gives_up=lambda waited: waited > wait_at_most or gives_up(waited),
         )
     of_nodes.CONNECTS.add(1, purpose)
@@ -181,9 +184,13 @@ def session_of_node(*, node_id: UUID | str, purpose: str, timeout: dt.timedelta)
     return {"application_name": f"{node_id} {purpose}", **_limits_of_node(timeout).parameters()}
 
 
-def settings_of_node(timeout: dt.timedelta) -> Mapping[str, str | int]:
+def settings_of_node(timeout: dt.timedelta, *, purpose: str = "work") -> Mapping[str, str | int]:
     """Return the server settings of a node's session, with their values as the server prints them."""
-    return _limits_of_node(timeout).settings()
+    limits = _limits_of_node(timeout)
+    if purpose == "beat":
+        # A beat also reads tables of the work. If one of them is locked, the node beats without it in time.
+        limits = replace(limits, lock=timeout / _LOCKS_OF_A_BEAT)
+    return limits.settings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

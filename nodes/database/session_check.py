@@ -16,8 +16,8 @@ import psycopg
 
 from nodes.database.connections import connect, settings_of_node
 
-# Connections of a node: for its work, its beats, and its notifications. A manager has one more at times.
-CONNECTIONS_OF_A_NODE: Final = 3
+# Connections of a node: for its work, and for its beats and notifications. A manager has one more at times.
+CONNECTIONS_OF_A_NODE: Final = 2
 
 _SETTINGS: Final = "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)"
 # Free connections for users that are not superusers, including the one of this session.

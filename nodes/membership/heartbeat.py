@@ -1,27 +1,27 @@
 """
-The heartbeat of a node: a thread that beats for as long as the process makes progress.
+The heartbeat of a node: a thread that beats for as long as the process makes progress, and listens between two beats.
 
-It beats on a connection of its own, so that a slow statement of the work delays no beat. `nodes.life.pulse` decides
-when the thread beats, and what follows from a beat that was counted or missed.
+It uses a connection of its own, so that a slow statement of the work delays no beat. `nodes.life.pulse` decides when
+the thread beats, and what follows from a beat that was counted or missed. A beat is the only statement of an idle node:
+it also asks the conditions for which the node would have to look.
 """
 
 import datetime as dt
 import logging
 import os
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
 from uuid import UUID
 
 import psycopg
 
-from nodes.database.connections import Dsn, connect
+from nodes.database.connections import Dsn
 from nodes.life.effort import Effort
 from nodes.life.pulse import Pulse
 from nodes.life.trust import Clock, TrustWindow, seconds_since_boot
 from nodes.lifecycle import NodeStatus
-from nodes.membership import members
-from nodes.membership.members import Beat
+from nodes.membership.beat_connection import LISTEN, BeatConnection
+from nodes.membership.members import ASKS_NOTHING, Asks, Beat, MainSeen
 from nodes.metrics import of_nodes
 
 # Time that a thread may compute without completing a pass before it counts as hanging (in timeouts).
@@ -29,6 +29,7 @@ _TIMEOUTS_OF_COMPUTING = 10
 # Time that a thread may hang before the process is ended (in timeouts). After the first timeout the node falls silent.
 # After the second it has been marked failed, and nothing that it holds open is of use.
 _TIMEOUTS_OF_HANGING = 2
+
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +45,8 @@ class HeartbeatThread:
 
     `failed` is set once the database refuses the node's beats: the node is failed, or the database went back in time.
     The process must then exit, and `why` is the reason as a sentence. `drains` is set once the database reports that
-    the node drains. `term` and `main_id` are those of the node's scope at the last counted beat, and `settings_version`
-    is the newest version of the stored settings.
+    the node drains. `term`, `main_id` and `main` are those of the node's scope at the last counted beat, and
+    `settings_version` is the newest version of the stored settings.
     """
 
     def __init__(
@@ -57,24 +58,33 @@ class HeartbeatThread:
         timeout: dt.timedelta,
         give_up: dt.timedelta,
         abandon: Callable[[], None] = lambda: None,
+        channels: Collection[str] = (),
+        heard: Callable[[str, str], None] = lambda _channel, _payload: None,
+        asks: Asks = ASKS_NOTHING,
+        answered: Callable[[frozenset[str]], object] = lambda _names: None,
         clock: Clock = seconds_since_boot,
     ) -> None:
         """
         `timeout` is the one that the node registered with. `give_up` is the longest outage of the database that the
         process waits out. `abandon` is called when the work hangs for good: only this thread is left to end the
         process.
+
+        In this thread, `heard` is called for each notification of `channels`, and with two empty texts after a
+        reconnect: notifications may be lost. `answered` is called after each beat, with the names of the conditions
+        of `asks` that are true.
         """
-        self._dsn = dsn
         self._node_id = node_id
         self._interval = interval.total_seconds()
         self._timeout = timeout
-        self._abandon = abandon
+        self._abandon, self._answered = abandon, answered
         self._clock = clock
         self._pulse = Pulse(interval=interval, timeout=timeout, give_up=give_up, clock=clock)
         self._thread = threading.Thread(target=self._run, name=f"heart of {node_id}", daemon=True)
         self._stopping = threading.Event()
-        # Used by the heartbeat thread only.
-        self._connection: psycopg.Connection[Any] | None = None
+        # Both are used by the heartbeat thread only.
+        self._line = BeatConnection(
+            dsn, node_id=node_id, timeout=timeout, channels=channels, heard=heard, asks=asks, stopping=self._stopping
+        )
         self._hangs_since: float | None = None
         # Guards the facts, which the work loop writes and the heartbeat reads.
         self._lock = threading.Lock()
@@ -87,6 +97,7 @@ class HeartbeatThread:
         self.drains = threading.Event()
         self.term = 0
         self.main_id: UUID | None = None
+        self.main: MainSeen | None = None
         self.settings_version = 0
 
     def start(self) -> None:
@@ -99,7 +110,7 @@ class HeartbeatThread:
         """End the thread and its connection. Do not wait for a beat that hangs at the database."""
         self._stopping.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=self._interval)
+            self._thread.join(timeout=max(self._interval, 2 * LISTEN))
 
     def progress(self, **facts: object) -> None:
         """Note that the work loop completed a pass. `facts` replace those of the same name on the node's page."""
@@ -134,7 +145,7 @@ class HeartbeatThread:
 
     def _run(self) -> None:
         pause = 0.0
-        while not self._stopping.wait(pause):
+        while self._line.listen(pause):
             if all(effort.made_progress() for effort in self._efforts):
                 self._pulse.progress()
             if self._pulse.is_work_stuck:
@@ -152,7 +163,7 @@ class HeartbeatThread:
                 beat = self._beat()
             except psycopg.Error as error:
                 logger.warning("node %s cannot send a heartbeat: %s", self._node_id, error)
-                self._disconnect()
+                self._line.close()
                 of_nodes.BEATS.add(1, "missed")
                 pause = self._pulse.missed()
                 continue
@@ -161,12 +172,13 @@ class HeartbeatThread:
                 break
             of_nodes.BEATS.add(1, "counted")
             with self._lock:
-                self.term, self.main_id = beat.term, beat.main_id
+                self.term, self.main_id, self.main = beat.term, beat.main_id, beat.main
                 self.settings_version = beat.settings_version
             if beat.status == NodeStatus.DRAINING:
                 self.drains.set()
             pause = self._pulse.counted(began_at=began_at)
-        self._disconnect()
+            self._answered(beat.answers)
+        self._line.close()
 
     def _hangs_for_good(self) -> bool:
         now = self._clock()
@@ -175,16 +187,9 @@ class HeartbeatThread:
         return now - self._hangs_since > (_TIMEOUTS_OF_HANGING * self._timeout).total_seconds()
 
     def _beat(self) -> Beat:
-        if self._connection is None:
-            self._connection = connect(self._dsn, node_id=self._node_id, purpose="beat", timeout=self._timeout)
         with self._lock:
             facts = dict(self._facts)
-        return members.beat(self._connection, node_id=self._node_id, progress=facts)
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
+        return self._line.beat(facts)
 
     def _end(self, beat: Beat) -> None:
         """Note that no beat will count any more, and demand the exit of the process unless the node stopped itself."""

@@ -9,18 +9,56 @@ import datetime as dt
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, LiteralString
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final, LiteralString
 from uuid import UUID
 
 import psycopg
 from psycopg.types.json import Jsonb
 
-from nodes.life.identity import NodeIdentity
+from nodes.life.identity import NodeIdentity, has_ended_here
 from nodes.lifecycle import LIVE_STATUSES, NodeStatus, sources_of
 from nodes.membership.incarnation import IS_AS_REMEMBERED, remember, remembered, why_refused
 from nodes.membership.journal import record
 from nodes.membership.restores import notice_restore
 from nodes.membership.rows import end_node, first_row, give_up_office, lock_node, lock_offices, move
+
+# Silence of a main manager after which managers prepare an election (in timeouts). A beat is at most half a timeout
+# later, so they begin to look before the whole timeout has passed.
+_SILENT_FOR: Final = 0.5
+
+# Conditions in SQL by name, which a node asks with each beat. `beaten` is the node's row: id, scope, tags and host.
+Asks = Mapping[str, LiteralString]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MainSeen:
+    """
+    The main manager at a beat of another node: its silence in timeouts, and its process.
+
+    Any node can check so whether its scope needs an election, without reading the other nodes.
+    """
+
+    silence: float
+    has_ended: bool
+    boot_id: str
+    pid_namespace: str
+    pid: int
+    process_start: int
+
+    def seems_lost(self) -> bool:
+        """True if it has ended, is silent for half its timeout, or no longer runs on this machine."""
+        return (
+            self.has_ended
+            or self.silence > _SILENT_FOR
+            or has_ended_here(
+                boot_id=self.boot_id,
+                pid_namespace=self.pid_namespace,
+                pid=self.pid,
+                process_start=self.process_start,
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,16 +66,18 @@ class Beat:
     """
     The answer of the database to a heartbeat.
 
-    `status` is None if the database has no row of the node. `main_id` is None while the scope has no main manager.
-    `settings_version` is the newest version of the stored settings. `refusal` is the reason why the beat was not
-    counted.
+    `status` is None if the database has no row of the node. `main_id` is None while the scope has no main manager, and
+    `main` is that manager as the database sees it. `settings_version` is the newest version of the stored settings.
+    `answers` are the names of the conditions that are true. `refusal` is the reason why the beat was not counted.
     """
 
     at: dt.datetime
     status: NodeStatus | None
     term: int
     main_id: UUID | None
+    main: MainSeen | None = None
     settings_version: int = 0
+    answers: frozenset[str] = frozenset()
     refusal: str = ""
 
     @property
@@ -115,18 +155,24 @@ def join(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> None
 
 # Locks: the node's row NO KEY UPDATE, in a transaction of its own. It waits for a transaction that marks the node
 # failed, and then updates nothing, because the status is checked again after the wait. A database that went back in
-# time gets no beat.
-_BEAT: LiteralString = f"""
+# time gets no beat. All else that an idle node asks regularly is in the same statement: a thousand nodes ask it.
+_BEAT: Final[LiteralString] = f"""
 WITH beaten AS (
     UPDATE nodes_node SET heartbeat_at = clock_timestamp(), progress = %(progress)s, beats = beats + 1
      WHERE id = %(node_id)s AND status IN ('starting', 'running', 'draining') AND {IS_AS_REMEMBERED}
- RETURNING status, scope, beats
+ RETURNING id, status, scope, beats, tags, host
 )
 SELECT beaten.status, beaten.beats, nodes_incarnation() AS incarnation, clock_timestamp() AS at, term.term,
        CASE WHEN NOT term.resigned THEN term.main_id END AS main_id,
-       coalesce((SELECT max(version) FROM nodes_settingsversion), 0) AS settings_version
+       extract(epoch FROM clock_timestamp() - main.heartbeat_at)::float8 / main.timeout_seconds AS main_silence,
+       main.status AS main_status, main.boot_id, main.pid_namespace, main.pid, main.process_start,
+       coalesce((SELECT max(version) FROM nodes_settingsversion), 0) AS settings_version,
+       {{answers}} AS answers
   FROM beaten JOIN nodes_mainterm AS term ON term.scope = beaten.scope
+  LEFT JOIN nodes_node AS main ON main.id = term.main_id
 """
+
+ASKS_NOTHING: Final[Asks] = MappingProxyType({})
 
 # Only for a beat that updated nothing. It is a statement of its own, because the SELECT above would still read the row
 # as it was before the wait.
@@ -140,9 +186,12 @@ SELECT node.status, node.beats, nodes_incarnation() AS incarnation, clock_timest
 """
 
 
-def beat(connection: psycopg.Connection[Any], *, node_id: UUID, progress: Mapping[str, object]) -> Beat:
-    """Record a beat of the node and its progress. Return the status of the node and of its scope."""
-    row = first_row(connection, _BEAT, {"node_id": node_id, "progress": Jsonb(dict(progress)), **remembered(node_id)})
+def beat(
+    connection: psycopg.Connection[Any], *, node_id: UUID, progress: Mapping[str, object], asks: Asks = ASKS_NOTHING
+) -> Beat:
+    """Record a beat of the node and its progress. Return the status of the node and of its scope, and the answers."""
+    facts = {"node_id": node_id, "progress": Jsonb(dict(progress)), **remembered(node_id)}
+    row = first_row(connection, _beat_with(tuple(asks.values())), facts)
     refusal = ""
     if row is None:
         row = first_row(connection, _LOOK_AT_MYSELF, {"node_id": node_id})
@@ -150,14 +199,34 @@ def beat(connection: psycopg.Connection[Any], *, node_id: UUID, progress: Mappin
         refusal = why_refused(node_id, row)
     else:
         remember(node_id, beats=row["beats"], incarnation=row["incarnation"])
-    status = None if row["status"] is None else NodeStatus(row["status"])
     return Beat(
         at=row["at"],
-        status=status,
+        status=None if row["status"] is None else NodeStatus(row["status"]),
         term=row["term"],
         main_id=row["main_id"],
+        main=_main_seen(row),
         settings_version=row["settings_version"],
+        answers=frozenset(name for name, is_true in zip(asks, row.get("answers", ()), strict=False) if is_true),
         refusal=refusal,
+    )
+
+
+@cache
+def _beat_with(conditions: tuple[LiteralString, ...]) -> LiteralString:
+    """Return the statement of a beat that asks these conditions."""
+    return _BEAT.replace("{answers}", "ARRAY[" + ", ".join([f"({one})" for one in conditions]) + "]::boolean[]")
+
+
+def _main_seen(row: Mapping[str, Any]) -> MainSeen | None:
+    if row["main_id"] is None or row.get("main_status") is None:
+        return None
+    return MainSeen(
+        silence=row["main_silence"],
+        has_ended=row["main_status"] not in LIVE_STATUSES,
+        boot_id=row["boot_id"],
+        pid_namespace=row["pid_namespace"],
+        pid=row["pid"],
+        process_start=row["process_start"],
     )
 
 

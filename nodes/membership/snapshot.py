@@ -22,7 +22,8 @@ SELECT clock.now, term.term, term.main_id, term.since, term.resigned,
   FROM clock
   LEFT JOIN nodes_mainterm AS term ON term.scope = %(scope)s
   LEFT JOIN nodes_node AS node
-         ON (node.scope = term.scope AND node.status IN ('starting', 'running', 'draining')) OR node.id = term.main_id
+         ON (node.scope = term.scope AND node.status IN ('starting', 'running', 'draining')
+             AND (NOT %(only_managers)s OR node.kind = 'manager')) OR node.id = term.main_id
  ORDER BY node.started_at, node.id
 """
 
@@ -39,15 +40,21 @@ SELECT node.id, node.kind, node.scope, node.status, node.started_at, node.timeou
 
 
 def look(
-    connection: psycopg.Connection[Any], *, scope: str, me: NodeIdentity, present: Collection[str] | None = None
+    connection: psycopg.Connection[Any],
+    *,
+    scope: str,
+    me: NodeIdentity,
+    present: Collection[str] | None = None,
+    only_managers: bool = False,
 ) -> ClusterSeen:
     """
     Return the scope as it is now, with what `me` can see of the processes on its own machine.
 
-    `present` are the ids of the nodes that are members in the store of coordination; None if that is unknown.
+    `present` are the ids of the nodes that are members in the store of coordination; None if that is unknown. With
+    `only_managers`, workers are left out: an election needs none.
     """
     with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(_LOOK, {"scope": scope}).fetchall()
+        rows = cursor.execute(_LOOK, {"scope": scope, "only_managers": only_managers}).fetchall()
     first = rows[0]
     return ClusterSeen(
         looked_at=first["now"],

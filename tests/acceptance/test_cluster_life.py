@@ -160,7 +160,7 @@ def test_daemons_with_killed_sessions_work_again_within_two_heartbeats(cluster, 
     assert cluster.wait_for_end(job) == "finished"
     assert_undisturbed(cluster, job, site)
     assert count_events(cluster, "marked_failed") == 0
-    wait_for(lambda: sessions_of(cluster, *daemons) == {3}, saying="each holds three connections")
+    wait_for(lambda: sessions_of(cluster, *daemons) == {2}, saying="each holds two connections")
 
 
 def test_the_manager_of_a_crawl_does_not_open_a_session_each_second(machine, serve):
@@ -169,8 +169,8 @@ def test_the_manager_of_a_crawl_does_not_open_a_session_each_second(machine, ser
 
     facts = machine.crawl("--workers", 1, "--delay", 1, site.start_url).facts
 
-    # The command, its manager and its worker open 14 sessions at their start.
-    opened = machine.database.value(SESSIONS_SO_FAR) - before - 14
+    # The command, its manager and its worker open 12 sessions at their start.
+    opened = machine.database.value(SESSIONS_SO_FAR) - before - 12
     assert facts["seconds"] > 6
     assert opened < facts["seconds"] / 2
 

@@ -48,7 +48,7 @@ def test_the_check_uses_timeouts_of_command_line_and_stored_settings(proxy, dsn,
 
 
 def test_a_server_without_free_connections_is_refused_with_both_numbers(dsn):
-    with pytest.raises(SessionRefused, match=r"room for \d+ more of its \d+ connections, and 3000 are needed"):
+    with pytest.raises(SessionRefused, match=r"room for \d+ more of its \d+ connections, and 2000 are needed"):
         check(dsn, nodes=1000)
 
 

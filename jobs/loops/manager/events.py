@@ -1,9 +1,19 @@
-"""Events that a manager hears of between its passes: notifications of the database, and changes of its membership session."""
+"""
+Events that a manager hears of between its passes: notifications of the database, answers to its heartbeats, and changes
+of its membership session.
+"""
 
 import threading
+from types import MappingProxyType
+from typing import Final
 
 from jobs.state import channels
+from nodes.membership.members import Asks
 from nodes.tasks.channels import RECRUIT
+
+# Conditions of a manager's heartbeat: a manager with a group has duties.
+_OWNS: Final = "owns"
+ASKS: Final[Asks] = MappingProxyType({_OWNS: "EXISTS (SELECT FROM jobs_throttlegroup WHERE owner_id = beaten.id)"})
 
 
 class Events:
@@ -20,13 +30,16 @@ class Events:
         self.membership_changed = threading.Event()
         # Number of changes of jobs' states that this process was notified of.
         self.control_changes = 0
+        self.may_own_groups = False
 
     def heard(self, channel: str, payload: str) -> None:
-        """Record a notification. Runs in the listener's thread."""
-        if channel in {channels.STUFF, channels.GROUPS} and payload != self._scope:
+        """Record a notification. Runs in the heartbeat's thread."""
+        if channel in {channels.STUFF, channels.GROUPS, channels.OFFICE} and payload != self._scope:
             return
         if channel == channels.GROUPS:
             self.groups_changed.set()
+        elif channel == channels.OFFICE:
+            self.membership_changed.set()
         elif channel == RECRUIT:
             self.tasks_changed.set()
         elif channel != channels.STUFF:
@@ -35,6 +48,10 @@ class Events:
             if payload == channels.LIMITS:
                 self.limits_changed.set()
         self.woken.set()
+
+    def answered(self, true: frozenset[str]) -> None:
+        """Note the answers to the questions of a heartbeat. Runs in its thread."""
+        self.may_own_groups = _OWNS in true
 
     def note_membership_change(self) -> None:
         """Let the next pass check the term. Runs in the thread of the membership session."""

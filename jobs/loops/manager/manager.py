@@ -20,7 +20,7 @@ from jobs.duties.sources import AskAside
 from jobs.loops.database import DatabaseClock
 from jobs.loops.loop import Rhythm, calls
 from jobs.loops.manager.duty_tables import MAIN_DUTIES, OWNER_DUTIES
-from jobs.loops.manager.events import Events, happened
+from jobs.loops.manager.events import ASKS, Events, happened
 from jobs.loops.manager.office import Office
 from jobs.loops.node import Node
 from jobs.metrics import crawl
@@ -45,8 +45,6 @@ _PASS: Final = 0.2
 # more, so the next one waits longer, except if a worker has run out of documents.
 _SHORT_PAUSE: Final = 0.01
 _PAUSE: Final = 0.12
-# Reads of the cluster's state in one heartbeat interval; another one follows each wake-up of control.
-_LOOKS_A_BEAT: Final = 2
 # Intervals of reading the conditions of duties (seconds), without and with a flow of documents. They are also read
 # when the main manager moved something or a job changed its state.
 _ASK: Final = 0.3
@@ -83,17 +81,19 @@ class Manager:
     ) -> None:
         """`store` is the connection to the coordination store, if there is one beside the database."""
         self._me = self.identity = identity
-        self._events = Events(scope=identity.scope)
+        self.events = Events(scope=identity.scope)
         self._node = Node(
             dsn=dsn,
             identity=identity,
             settings=settings,
             store=store,
-            channels=(channels.STUFF, channels.GROUPS, channels.CONTROL, RECRUIT),
-            heard=self._events.heard,
+            channels=(channels.STUFF, channels.GROUPS, channels.OFFICE, channels.CONTROL, RECRUIT),
+            heard=self.events.heard,
+            asks=ASKS,
+            answered=self.events.answered,
             is_stopping=self._is_stopping,
             stands=True,
-            membership_changed=self._events.note_membership_change,
+            membership_changed=self.events.note_membership_change,
         )
         self._heartbeats = self._node.heartbeats
         self._office = Office(me=identity, node=self._node)
@@ -104,7 +104,7 @@ class Manager:
         self._sources = AskAside()
         self._rounds = Rounds()
         self._cursors = LaneCursors()
-        self._last_look_at = self._asked_at = float("-inf")
+        self._asked_at = float("-inf")
         self._closed_djangos_at = time.monotonic()
         self._called: frozenset[str] = frozenset()
         self._groups: tuple[GroupHeld, ...] = ()
@@ -145,11 +145,6 @@ class Manager:
         after_pass()
         self._rest(moved)
 
-    @property
-    def control_changes(self) -> int:
-        """Number of changes of jobs' states that this process was notified of."""
-        return self._events.control_changes
-
     def _is_stopping(self) -> bool:
         return self._should_stop()
 
@@ -157,7 +152,7 @@ class Manager:
         """Give up the term, and let the main manager move the groups: this manager stuffs them until then."""
         self._node.membership.stand_down()
         self._node.begin_draining(connection)
-        self._last_look_at = float("-inf")
+        self._office.look_soon()
         notify(connection, channels.GROUPS, self._me.scope)
 
     def _has_successors(self, connection: psycopg.Connection[Any]) -> bool:
@@ -175,35 +170,30 @@ class Manager:
         else:
             time.sleep(_SHORT_PAUSE)
             # A process that wakes this one is idle: its documents are stuffed at once.
-            self._events.woken.wait(_PAUSE if moved else _PASS)
-        if happened(self._events.woken):
+            self.events.woken.wait(_PAUSE if moved else _PASS)
+        if happened(self.events.woken):
             self._owner.speed_up()
         if time.monotonic() - self._closed_djangos_at > _DJANGOS_CONNECTION_KEPT:
-            # A node holds only three connections permanently.
+            # A node holds only two connections permanently.
             self._closed_djangos_at = time.monotonic()
             django_connection.close()
 
     def _pass(self, connection: psycopg.Connection[Any]) -> int:
         """Make one pass; return how much was moved."""
         # Here, and not once a round: a pass that gave up waiting for a lock begins again.
-        self._heartbeats.progress(
-            groups=len(self._groups), stuffed=self._stuffed, is_main=self._office.term is not None
-        )
+        is_main, workers = self._office.term is not None, self._office.workers
+        self._heartbeats.progress(groups=len(self._groups), stuffed=self._stuffed, is_main=is_main, workers=workers)
         crawl.GROUPS.set(len(self._groups))
-        of_nodes.IS_MAIN.set(self._office.term is not None)
+        of_nodes.IS_MAIN.set(is_main)
         if self._heartbeats.failed.is_set():
             raise ManagerFailed(self._heartbeats.why)
         if self._node.has_new_settings:
             self._node.take_up_settings(connection)
         self._notice_events()
-        # A node that is absent from the coordination store is judged as soon as the database's rules allow it.
-        pause = 0.0 if self._office.misses_node else self._node.heartbeat.total_seconds() / _LOOKS_A_BEAT
-        if time.monotonic() - self._last_look_at > pause:
-            self._last_look_at = time.monotonic()
-            if self._office.keep(connection):
-                self._main.speed_up()
-                self._asked_at = float("-inf")
-        if not self._node.may_begin():
+        if self._office.keep_if_due(connection):
+            self._main.speed_up()
+            self._asked_at = float("-inf")
+        if not self._node.may_begin() or self._is_idle:
             return 0
         now = self._clock.now(connection)
         if time.monotonic() - self._asked_at > (_ASK_IN_FLOW if self._flows else _ASK):
@@ -242,26 +232,35 @@ class Manager:
             self._asked_at = float("-inf")
         return moved + moved_as_main
 
+    @property
+    def _is_idle(self) -> bool:
+        """True if this manager has no duty: it leads no scope, and owns no group as far as it was told."""
+        has_duties = self._office.term or self._groups or self.events.may_own_groups
+        return not has_duties and self._asked_at > float("-inf")
+
     def _notice_events(self) -> None:
         """Make due what the events since the last pass ask for."""
-        if happened(self._events.control_changed):
+        is_main = self._office.term is not None
+        if happened(self.events.control_changed):
             self._main.speed_up()
             self._owner.speed_up()
-            self._last_look_at = self._asked_at = float("-inf")
-        if happened(self._events.groups_changed):
+            self._asked_at = float("-inf")
+            if is_main:
+                self._office.look_soon()
+        if happened(self.events.groups_changed):
             # Groups were handed over, or have to be: the new owner begins at once.
             self._main.speed_up()
             self._owner.speed_up()
             self._asked_at = float("-inf")
-        if happened(self._events.tasks_changed):
+        if happened(self.events.tasks_changed) and is_main:
             # A duty of another part stays at its pace.
             self._main.speed_up_one(assign_due_tasks)
             self._asked_at = float("-inf")
-        if happened(self._events.limits_changed):
+        if happened(self.events.limits_changed):
             # Lanes that wait for the previous limits are searched among all lanes.
             self._rounds.start_fast_round()
-        if happened(self._events.membership_changed):
-            self._last_look_at = float("-inf")
+        if happened(self.events.membership_changed):
+            self._office.look_soon()
 
     def _ask(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:
         """Read the conditions of the duties, and the groups of this manager."""

@@ -1,32 +1,44 @@
 """The office of the main manager: a manager takes it, keeps it or gives it up, and judges the nodes while it has it."""
 
 import logging
-from typing import Any
+import time
+from typing import Any, Final
 
 import psycopg
 
 from jobs.duties.mirror import read_owners
 from jobs.loops.node import Node
+from jobs.queue.wake import notify
+from jobs.state import channels
 from nodes.decisions.elect import Elect, Resign, elect
 from nodes.decisions.judge import judge
 from nodes.decisions.snapshot import ClusterSeen
 from nodes.life.identity import NodeIdentity
-from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
 from nodes.membership import leadership, snapshot
 from nodes.membership.fences import TermHeld
 from nodes.metrics import of_nodes
+
+# Reads of the cluster's state by the main manager, or while it seems to be lost, in one heartbeat interval. Another one
+# follows each wake-up of control.
+_LOOKS_A_BEAT: Final = 2
 
 logger = logging.getLogger(__name__)
 
 
 class Office:
-    """`term` is None while this manager is not the main manager. `misses_node` if a node seems to be lost."""
+    """
+    `term` is None while this manager is not the main manager. `misses_node` if a node seems to be lost. `workers` is
+    the number of running workers while this manager is the main manager.
+    """
 
     def __init__(self, *, me: NodeIdentity, node: Node) -> None:
         self._me = me
         self._node = node
         self.term: TermHeld | None = None
         self.misses_node = False
+        self.workers: int | None = None
+        self._looked_at = float("-inf")
 
     def may_act(self) -> bool:
         """True if this manager may still begin a duty of the main manager."""
@@ -34,7 +46,33 @@ class Office:
 
     def lost(self) -> None:
         """Record that another node is the main manager now, or none."""
-        self.term = None
+        self.term = self.workers = None
+
+    def look_soon(self) -> None:
+        """Read the scope in the next pass, whatever the heartbeats saw."""
+        self._looked_at = float("-inf")
+
+    def keep_if_due(self, connection: psycopg.Connection[Any]) -> bool:
+        """Call `keep` if it is time for that and has a purpose. Return its result, or False."""
+        # A node that is absent from the coordination store is judged as soon as the database's rules allow it.
+        pause = 0.0 if self.misses_node else self._node.heartbeat.total_seconds() / _LOOKS_A_BEAT
+        if time.monotonic() - self._looked_at <= pause:
+            return False
+        has_to_look = self._looked_at == float("-inf") or self._has_to_look
+        self._looked_at = time.monotonic()
+        return has_to_look and self.keep(connection)
+
+    @property
+    def _has_to_look(self) -> bool:
+        """
+        True if this manager has to read its scope: it leads it, or no other manager certainly does.
+
+        The other managers of a large cluster rely on their heartbeats, which show the main manager.
+        """
+        main = self._node.heartbeats.main
+        if self.term is not None or main is None or self._node.heartbeats.main_id == self._me.id:
+            return True
+        return main.seems_lost() or bool(self._node.membership.is_chosen)
 
     def keep(self, connection: psycopg.Connection[Any]) -> bool:
         """
@@ -43,7 +81,15 @@ class Office:
         Return True if the duties of the main manager have new work: the term is new, or a node failed.
         """
         membership, heartbeats = self._node.membership, self._node.heartbeats
-        cluster = snapshot.look(connection, scope=self._me.scope, me=self._me, present=membership.present)
+        # Only the main manager judges workers.
+        only_managers = self.term is None
+        cluster = snapshot.look(
+            connection,
+            scope=self._me.scope,
+            me=self._me,
+            present=membership.present,
+            only_managers=only_managers,
+        )
         self.misses_node = any(
             node.is_absent and node.is_live and node.heartbeat_age > node.timeout / 2 for node in cluster.nodes
         )
@@ -56,11 +102,14 @@ class Office:
                 leadership.resign(
                     connection, term=TermHeld(scope=decision.scope, term=decision.term, main_id=self._me.id)
                 )
-                self.term = None
+                notify(connection, channels.OFFICE, decision.scope)
+                self.lost()
             case None:
                 self.term = self._term_in(cluster)
         if self.term is None:
             return False
+        running = [node for node in cluster.nodes if node.status == NodeStatus.RUNNING]
+        self.workers = None if only_managers else sum(node.kind == NodeKind.WORKER for node in running)
         has_judged = self._judge(connection, cluster, term=self.term)
         if is_chosen:
             membership.acts()

@@ -146,6 +146,12 @@ class JobArchives(ArchiveRecords):
             },
         )
 
+    @property
+    def has_old_files(self) -> bool:
+        """True if a file is older than the setting allows. Any thread may ask."""
+        most = current()[ARCHIVE_FILE_AGE].total_seconds()
+        return any(time.monotonic() - written.opened_at >= most for written in list(self._open.values()))
+
     def end_old_files(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:
         """End the files that are older than the setting allows."""
         most = current()[ARCHIVE_FILE_AGE].total_seconds()

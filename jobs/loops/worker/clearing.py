@@ -16,16 +16,23 @@ from jobs.queue.removing.restore import restore_some
 
 logger = logging.getLogger(__name__)
 
-# Interval of the search for outputs to clear, and of retries after an error (seconds).
+# Least interval between two rounds, also after an error of an output (seconds).
 _POLL: Final = 5.0
 
 
 async def clear_outputs(
-    database: DatabaseThread, *, may_begin: Callable[[], bool], keeps_history: Callable[[], bool]
+    database: DatabaseThread,
+    *,
+    woken: asyncio.Event,
+    may_begin: Callable[[], bool],
+    keeps_history: Callable[[], bool],
 ) -> None:
-    """Clear outputs chunk by chunk, until cancelled; an output with an error is left for the next time."""
+    """
+    Clear outputs chunk by chunk once `woken`, until cancelled; an output with an error is left for the next time.
+    """
     while True:
-        await asyncio.sleep(_POLL)
+        await woken.wait()
+        woken.clear()
         for clear in (clear_some, drop_orphans):
             refused: frozenset[int] = frozenset()
             while may_begin():
@@ -38,6 +45,7 @@ async def clear_outputs(
                     logger.warning("output %d cannot be cleared now: %s", done.output, done.refused)
                     refused |= {done.output}
         await _restore(database, may_begin=may_begin)
+        await asyncio.sleep(_POLL)
 
 
 async def _restore(database: DatabaseThread, *, may_begin: Callable[[], bool]) -> None:

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import psycopg
 
@@ -20,9 +20,6 @@ from jobs.state import channels
 
 logger = logging.getLogger(__name__)
 
-# Interval of the search for notifications if no wake-up comes (seconds).
-_POLL: Final = 5.0
-
 
 async def notify_outputs(
     database: DatabaseThread,
@@ -34,14 +31,12 @@ async def notify_outputs(
     keeps_history: Callable[[], bool],
 ) -> None:
     """
-    Claim notifications one by one and perform them, until cancelled; a claimed one is then free for other workers.
+    Claim notifications one by one and perform them once `woken`, until cancelled.
+
+    A notification that is claimed then becomes free for other workers.
     """
     while True:
-        try:
-            async with asyncio.timeout(_POLL):
-                await woken.wait()
-        except TimeoutError:
-            pass
+        await woken.wait()
         woken.clear()
         while may_begin():
             claimed = await database.run(partial(notifications.claim, worker=worker, scope=scope))

@@ -11,8 +11,10 @@ from jobs.metrics import crawl
 from jobs.queue import take
 from jobs.queue.take import Claimed, Taken
 
-# Seconds after which a worker checks for batches without a notification.
+# Seconds after which a worker with documents checks for batches without a notification.
 _POLL: Final = 0.5
+# The same for a worker without documents: its heartbeats tell it of batches, too.
+_IDLE_POLL: Final = 60.0
 # Documents for which a worker must have room: to take again soon after a take, and after a pause.
 _WORTH_TAKING: Final = 128
 _LITTLE: Final = 32
@@ -25,7 +27,11 @@ _BEGUN_AT_ONCE: Final = 8
 
 
 class Taking:
-    """Takes batches after a notification, after a flush that made room, and every half second."""
+    """
+    Takes batches after a notification, after a flush that made room, and every half second while it has documents.
+
+    A worker without documents also takes batches that a heartbeat saw.
+    """
 
     def __init__(self, state: WorkerState, *, serving: Serving, limits: Limits, flushing: Flushing) -> None:
         self._state, self._serving, self._limits, self._flushing = state, serving, limits, flushing
@@ -38,6 +44,8 @@ class Taking:
         """Take batches whenever there may be any."""
         state = self._state
         while True:
+            # Before the take: a batch that is offered during the take may be missing from its answer.
+            state.may_find_work.clear()
             room = state.settings.capacity - state.batches.documents
             reserved = self._reserved
             has_room = (
@@ -52,10 +60,9 @@ class Taking:
             await self._wait()
 
     async def _wait(self) -> None:
-        """Wait for a notification, a flush that made room, or half a second."""
-        self._state.may_find_work.clear()
+        """Wait for a notification, a heartbeat, a flush that made room, or a while."""
         try:
-            async with asyncio.timeout(_POLL):
+            async with asyncio.timeout(_POLL if self._state.batches.all else _IDLE_POLL):
                 await self._state.may_find_work.wait()
         except TimeoutError:
             return
@@ -104,6 +111,7 @@ class Taking:
         crawl.TAKEN_TURNS.add(len(taken.turns))
         for claimed in _claims_of(taken):
             state.batches.add(claimed.batch_id)
+        state.may_find_texts.set()
         await self._prepare(taken)
         old = [turn for turn in taken.turns if turn.is_old]
         in_force = await self._limits.read(pace.bin_id for turn in old for pace in (turn.pace, *turn.parents))

@@ -8,7 +8,7 @@ from typing import Any, Final
 import psycopg
 
 from jobs.duties.index import index_waiting_texts
-from jobs.loops.worker import disks
+from jobs.loops.worker import asks, disks
 from jobs.loops.worker.backlog import MORE_TEXTS_AT_ONCE
 from jobs.loops.worker.clearing import clear_outputs
 from jobs.loops.worker.limits import Limits
@@ -32,7 +32,8 @@ class Upkeep:
     Work that does not depend on single documents, each piece a method that runs until it is cancelled.
 
     `moved_jobs` are jobs whose state changed. `control_changed` wakes the piece that follows such changes, and
-    `may_have_news` the piece that notifies outputs.
+    `may_have_news` the piece that notifies outputs. `outputs_wait` and `archives_wait` are set when a heartbeat saw such
+    work. `may_hold_batches` is True if it saw batches of this worker.
     """
 
     def __init__(self, state: WorkerState, *, serving: Serving, limits: Limits) -> None:
@@ -41,6 +42,23 @@ class Upkeep:
         self.moved_jobs: set[int] = set()
         self.control_changed = asyncio.Event()
         self.may_have_news = asyncio.Event()
+        self.outputs_wait = asyncio.Event()
+        self.archives_wait = asyncio.Event()
+        self.may_hold_batches = True
+
+    def note_answers(self, true: frozenset[str]) -> None:
+        """Wake the pieces that have work by the answers to the questions of a heartbeat."""
+        self.may_hold_batches = asks.SENT in true
+        events = {
+            asks.OUTPUTS: self.outputs_wait,
+            asks.NOTIFICATIONS: self.may_have_news,
+            asks.ARCHIVES: self.archives_wait,
+        }
+        if not self._state.batches.documents:
+            # A busy worker looks for batches and texts by itself.
+            events |= {asks.BATCHES: self._state.may_find_work, asks.TEXTS: self._state.may_find_texts}
+        for name in true & events.keys():
+            events[name].set()
 
     # --- The database decides --------------------------------------------------------------------
 
@@ -48,7 +66,8 @@ class Upkeep:
         """Compare batches with the database every two heartbeats, and forget bins that were not served for a while."""
         while True:
             await asyncio.sleep(2 * self._state.settings.heartbeat.total_seconds())
-            await self.compare_batches()
+            if self.may_hold_batches or self._state.batches.all:
+                await self.compare_batches()
             self._serving.forget_idle_bins()
 
     async def compare_batches(self) -> None:
@@ -121,7 +140,9 @@ class Upkeep:
         """End old archive files, and those of dead processes."""
         state = self._state
         while True:
-            await state.database.run(_end_archive_files_of(state))
+            if self.archives_wait.is_set() or state.writer.archives.has_old_files:
+                self.archives_wait.clear()
+                await state.database.run(_end_archive_files_of(state))
             await asyncio.sleep(_ARCHIVE_POLL)
 
     async def end_all_archive_files(self) -> None:
@@ -155,14 +176,28 @@ class Upkeep:
         """Clear outputs and restore removed documents."""
         state = self._state
         await clear_outputs(
-            state.database, may_begin=state.node.may_begin, keeps_history=lambda: state.settings.keeps_history
+            state.database,
+            woken=self.outputs_wait,
+            may_begin=state.node.may_begin,
+            keeps_history=lambda: state.settings.keeps_history,
         )
 
     async def index(self) -> None:
-        """Index texts, a few at a time, so that no flush waits long."""
+        """
+        Index texts, a few at a time, so that no flush waits long.
+
+        A busy worker writes texts, so it looks for them regularly, and once more when it becomes idle.
+        """
+        state = self._state
         while True:
-            has_more = self._state.indexes and await self._index_some()
-            await asyncio.sleep(0.0 if has_more else _INDEX_POLL)
+            state.may_find_texts.clear()
+            is_busy = bool(state.batches.all)
+            if state.indexes and await self._index_some():
+                await asyncio.sleep(0)
+            elif is_busy:
+                await asyncio.sleep(_INDEX_POLL)
+            else:
+                await state.may_find_texts.wait()
 
     async def _index_some(self) -> bool:
         """Index some texts. Return True if there may be more."""

@@ -9,6 +9,7 @@ import psycopg
 from jobs.loops.database import DatabaseClock, DatabaseThread
 from jobs.loops.disk import FreeDisk
 from jobs.loops.node import Node
+from jobs.loops.worker import asks
 from jobs.loops.worker.flushing import Flushing
 from jobs.loops.worker.limits import Limits
 from jobs.loops.worker.processing import Processing
@@ -62,6 +63,8 @@ class Worker:
             store=store,
             channels=(channels.TAKE, channels.CONTROL),
             heard=self._heard,
+            asks=asks.OF_WORKERS,
+            answered=lambda true: self._loop.call_soon_threadsafe(self._upkeep.note_answers, true),
             is_stopping=stop.is_set,
         )
         self._heartbeats = self._node.heartbeats
@@ -136,7 +139,7 @@ class Worker:
         return [self._loop.create_task(coroutine, name=name) for name, coroutine in coroutines.items()]
 
     def _heard(self, channel: str, payload: str) -> None:
-        """Pass on a notification, in the listener's thread. Two empty texts mean that any may have been lost."""
+        """Pass on a notification, in the heartbeat's thread. Two empty texts mean that any may have been lost."""
         if channel in {channels.TAKE, ""} and payload in {self._me.scope, ""}:
             self._loop.call_soon_threadsafe(self._state.may_find_work.set)
         if channel in {channels.CONTROL, ""}:

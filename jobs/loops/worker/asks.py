@@ -1,0 +1,62 @@
+"""
+The conditions that a worker asks with each heartbeat, in SQL. An idle worker looks only for work that they report.
+
+They name the row `beaten` of the heartbeat's statement. Each of them reads at most a few entries of one index.
+"""
+
+from types import MappingProxyType
+from typing import Final, LiteralString
+
+from jobs.queue.sql.low_water import LOWEST_BATCH
+from nodes.membership.members import Asks
+
+# A batch that the worker may take is offered.
+BATCHES: Final = "batches"
+_BATCHES: Final[LiteralString] = f"""
+EXISTS (SELECT FROM jobs_batch
+         WHERE state = 'available' AND node_scope = beaten.scope AND id >= {LOWEST_BATCH}
+           AND (worker_id = beaten.id OR worker_id IS NULL AND (tag = '' OR tag = ANY(beaten.tags))))
+"""
+# The database has batches as sent to the worker.
+SENT: Final = "sent"
+_SENT: Final[LiteralString] = f"""
+EXISTS (SELECT FROM jobs_batch WHERE state = 'sent' AND worker_id = beaten.id AND id >= {LOWEST_BATCH})
+"""
+# Texts wait to become searchable.
+TEXTS: Final = "texts"
+_TEXTS: Final[LiteralString] = (
+    "(SELECT true FROM jobs_searchdocument WHERE vector IS NULL ORDER BY written_at LIMIT 1) IS NOT NULL"
+)
+# Outputs have to be cleared, or removed documents restored.
+OUTPUTS: Final = "outputs"
+_OUTPUTS: Final[LiteralString] = """
+EXISTS (SELECT FROM jobs_outputconnection WHERE clear_before IS NOT NULL)
+OR EXISTS (SELECT FROM jobs_outputconnection WHERE orphans_after IS NOT NULL)
+OR EXISTS (SELECT FROM jobs_restoration WHERE ended_at IS NULL)
+"""
+# Outputs have to be notified.
+NOTIFICATIONS: Final = "notifications"
+_NOTIFICATIONS: Final[LiteralString] = """
+EXISTS (SELECT FROM jobs_notification AS notification JOIN jobs_job AS job ON job.id = notification.job_id
+         WHERE job.node_scope = beaten.scope AND job.phase IN ('notifying', 'notifying_of_deletion')
+           AND notification.worker_id IS NULL AND notification.notified_at IS NULL AND notification.refused = '')
+"""
+# A dead process of this machine left an archive file open.
+ARCHIVES: Final = "archives"
+_ARCHIVES: Final[LiteralString] = """
+EXISTS (SELECT FROM jobs_archivefile AS file
+         WHERE file.host = beaten.host AND file.state = 'open' AND file.removed_at IS NULL
+           AND NOT EXISTS (SELECT FROM nodes_node AS node
+                            WHERE node.id = file.node_id AND node.status IN ('starting', 'running', 'draining')))
+"""
+
+OF_WORKERS: Final[Asks] = MappingProxyType(
+    {
+        BATCHES: _BATCHES,
+        SENT: _SENT,
+        TEXTS: _TEXTS,
+        OUTPUTS: _OUTPUTS,
+        NOTIFICATIONS: _NOTIFICATIONS,
+        ARCHIVES: _ARCHIVES,
+    }
+)
