@@ -10,6 +10,7 @@ import psycopg
 from jobs.duties.sources import AskAtOnce, Sources
 from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import GroupHeld
+from jobs.queue.offering.workers import Workers
 from jobs.queue.rounds import Rounds
 from nodes.membership.fences import TermHeld
 
@@ -21,7 +22,7 @@ class Pass:
 
     `now` is the database's time, read once. `term` is set while this manager is the main manager of its scope;
     `groups` are the groups that it owns. `sources` asks their sources, `rounds` walks over their lanes, and
-    `cursors` has the cursors of their ready lanes.
+    `cursors` has the cursors of their ready lanes. `workers` are those of the scope.
     """
 
     connection: psycopg.Connection[Any]
@@ -33,6 +34,7 @@ class Pass:
     sources: Sources = field(default_factory=AskAtOnce)
     rounds: Rounds = field(default_factory=Rounds)
     cursors: LaneCursors = field(default_factory=LaneCursors)
+    workers: Workers = field(default_factory=Workers)
 
     @property
     def office(self) -> TermHeld:

@@ -16,13 +16,12 @@ from jobs.queue.offering.stuff_removals import stuff_expired, stuff_outside, stu
 from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.runnable import RUNNABLE
-from jobs.queue.wake import notify
 from jobs.state import channels
 from jobs.throttling.bins import largest_turn
 from nodes.membership.fences import FenceRefused
 
 # The groups of this manager with a ready lane, and among these the groups with documents to expire or remove. Also
-# the live workers, the present backlog, and the seeds without a ready lane, as far as they were scanned from the
+# the workers of the present backlog, its size, and the seeds without a ready lane, as far as they were scanned from the
 # start.
 _LOOK: Final[LiteralString] = f"""
 WITH seen AS MATERIALIZED (
@@ -45,12 +44,8 @@ SELECT (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE t
        (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE may_expire) AS may_expire,
        (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE may_leave) AS may_leave,
        (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE NOT to_process) AS to_remove,
-       (SELECT coalesce(array_agg(id), '{{}}') FROM nodes_node
-         WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running') AS workers,
-       (SELECT coalesce(sum(capacity), 0) FROM nodes_node
-         WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running')::bigint AS capacity,
-       (SELECT min(capacity) FROM nodes_node
-         WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running') AS least_capacity,
+       (SELECT coalesce(array_agg(DISTINCT coalesce(worker_id, preferred)), '{{}}') FROM jobs_batch
+         WHERE node_scope = %(scope)s AND state = 'available' AND id >= {LOWEST_BATCH}) AS told,
        (SELECT coalesce(json_object_agg(group_id, documents), '{{}}')
           FROM (SELECT group_id, sum(documents) AS documents FROM jobs_batch
                  WHERE node_scope = %(scope)s AND state = 'available' AND tag = '' AND id >= {LOWEST_BATCH}
@@ -88,15 +83,17 @@ def stuff_groups(at: Pass) -> int:
         ).fetchone()
     assert work is not None
     at.cursors.note_idle(work.idle, now=at.now)
-    if not work.workers:
+    workers = at.workers
+    workers.read(at.connection, scope=at.scope, now=at.now)
+    if not workers.ids:
         return 0
     held = {group.id: group for group in at.groups}
     backlog = {int(group): documents for group, documents in work.backlog.items()}
     process = partial(
         stuff,
-        workers=len(work.workers),
-        largest=largest_turn(work.least_capacity),
-        keepers=work.workers,
+        workers=len(workers.ids),
+        largest=largest_turn(workers.least_capacity),
+        keepers=workers.ids,
         cursors=at.cursors,
     )
     wanted: list[tuple[int, Callable[..., Stuffed]]] = [
@@ -105,15 +102,15 @@ def stuff_groups(at: Pass) -> int:
         *((group, process) for group in work.to_process),
         *((group, stuff_removals) for group in work.to_remove),
     ]
-    most = min(_BACKLOG_A_WORKER * len(work.workers), work.capacity)
+    most = min(_BACKLOG_A_WORKER * len(workers.ids), workers.capacity)
     room = _room(backlog, groups={group for group, _ in wanted}, most=most)
-    offered = 0
+    offered: list[Stuffed] = []
     failed: dict[int, Exception] = {}
     for group, stuffing in wanted:
         if room[group] <= 0:
             continue
         try:
-            offered += _unless_lost(partial(stuffing, group=held[group], room=room[group]), at)
+            offered.append(_unless_lost(partial(stuffing, group=held[group], room=room[group]), at))
         except FenceRefused:
             raise
         except psycopg.OperationalError as error:
@@ -126,12 +123,12 @@ def stuff_groups(at: Pass) -> int:
             _report_failure(at, group, error)
     if works_again := [group for group in work.failing if group not in failed and group in dict(wanted)]:
         at.connection.execute(_WORKS, {"groups": works_again, "me": at.me})
-    # Busy workers come by themselves when they have room; idle ones have taken the whole backlog.
-    if offered and not backlog:
-        notify(at.connection, channels.TAKE, at.scope)
+    workers.tell(
+        at.connection, scope=at.scope, offered=offered, told=work.told, channel_of=channels.take_of, now=at.now
+    )
     if failed:
         raise next(iter(failed.values()))
-    return offered
+    return sum(one.documents for one in offered)
 
 
 def _room(backlog: Mapping[int, int], *, groups: Collection[int], most: int) -> dict[int, int]:
@@ -152,19 +149,19 @@ def _report_failure(at: Pass, group: int, error: Exception) -> None:
     at.connection.execute(_FAILS, {"group": group, "why": why, "me": at.me})
 
 
-def _unless_lost(stuffing: Callable[..., Stuffed], at: Pass) -> int:
-    """Stuff one group; return the number of offered documents, 0 for a group that was lost meanwhile."""
+def _unless_lost(stuffing: Callable[..., Stuffed], at: Pass) -> Stuffed:
+    """Stuff one group; return the offer, an empty one for a group that was lost meanwhile."""
     began_at = time.monotonic()
     try:
         stuffed = stuffing(at.connection, manager=at.me, now=at.now)
     except FenceRefused as refused:
         if refused.fence == "group":
-            return 0
+            return Stuffed()
         raise
     crawl.STUFFING.observe(time.monotonic() - began_at, "offered" if stuffed.documents else "nothing")
     crawl.OFFERED.add(stuffed.documents)
     crawl.OFFERED_BATCHES.add(stuffed.batches)
-    return stuffed.documents
+    return stuffed
 
 
 def wake_late_lanes(at: Pass) -> int:

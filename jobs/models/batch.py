@@ -51,6 +51,8 @@ class Batch(models.Model):
         indexes = (
             models.Index(fields=["node_scope", "id"], name="batch_available", condition=Q(state="available")),
             models.Index(fields=["id"], name="batch_sent", condition=Q(state="sent")),
+            # A worker of a large cluster must not read the batches of all others.
+            models.Index(fields=["worker_id", "id"], name="batch_of_worker", condition=Q(state="sent")),
         )
 
 

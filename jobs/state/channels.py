@@ -1,5 +1,6 @@
 """Names of the notification channels, and their payloads."""
 
+import uuid
 from typing import Final
 
 # Managers listen: there may be documents to stuff. Payload: the scope of nodes.
@@ -8,8 +9,13 @@ STUFF: Final = "crawlctl_stuff"
 GROUPS: Final = "crawlctl_groups"
 # Managers listen: the main manager gave up its office. Payload: the scope of nodes.
 OFFICE: Final = "crawlctl_office"
-# Workers listen: a batch is offered. Payload: the scope of nodes.
+# The beginning of the channel of each worker, which listens there: batches are offered that it may take. No payload.
 TAKE: Final = "crawlctl_take"
 # All nodes listen: a job changed its state, or the limits of bins changed. Payload: the job's id, or LIMITS.
 CONTROL: Final = "crawlctl_control"
 LIMITS: Final = "limits"
+
+
+def take_of(worker: uuid.UUID) -> str:
+    """Return the channel on which a worker hears of batches that it may take."""
+    return f"{TAKE}_{worker.hex}"

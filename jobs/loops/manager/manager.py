@@ -26,6 +26,7 @@ from jobs.loops.node import Node
 from jobs.metrics import crawl
 from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import LANES_A_PASS, GroupHeld
+from jobs.queue.offering.workers import Workers
 from jobs.queue.rounds import Rounds
 from jobs.queue.wake import notify
 from jobs.state import channels
@@ -104,6 +105,7 @@ class Manager:
         self._sources = AskAside()
         self._rounds = Rounds()
         self._cursors = LaneCursors()
+        self._workers = Workers()
         self._asked_at = float("-inf")
         self._closed_djangos_at = time.monotonic()
         self._called: frozenset[str] = frozenset()
@@ -209,6 +211,7 @@ class Manager:
             sources=self._sources,
             rounds=self._rounds,
             cursors=self._cursors,
+            workers=self._workers,
         )
         self._cursors.is_cut_off = False
         moved = self._owner.perform(at, called=self._called, may_begin=self._node.may_begin)

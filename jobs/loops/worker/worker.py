@@ -61,7 +61,7 @@ class Worker:
             identity=identity,
             settings=settings,
             store=store,
-            channels=(channels.TAKE, channels.CONTROL),
+            channels=(channels.take_of(identity.id), channels.CONTROL),
             heard=self._heard,
             asks=asks.OF_WORKERS,
             answered=lambda true: self._loop.call_soon_threadsafe(self._upkeep.note_answers, true),
@@ -140,7 +140,7 @@ class Worker:
 
     def _heard(self, channel: str, payload: str) -> None:
         """Pass on a notification, in the heartbeat's thread. Two empty texts mean that any may have been lost."""
-        if channel in {channels.TAKE, ""} and payload in {self._me.scope, ""}:
+        if channel in {channels.take_of(self._me.id), ""}:
             self._loop.call_soon_threadsafe(self._state.may_find_work.set)
         if channel in {channels.CONTROL, ""}:
             if payload.isdigit():

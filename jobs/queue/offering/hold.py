@@ -41,10 +41,15 @@ class GroupHeld:
 
 @dataclass(frozen=True, slots=True)
 class Stuffed:
-    """The offer of one pass."""
+    """
+    The offer of one pass. `keepers` are the workers that its batches are for, or that they prefer. `open_batches`
+    prefer none.
+    """
 
     documents: int = 0
     batches: int = 0
+    keepers: frozenset[uuid.UUID] = frozenset()
+    open_batches: int = 0
 
 
 # The rows that `_HOLD` locks: the bins of the ready lanes, their parents, and the lanes. A bin is useless without the

@@ -543,7 +543,13 @@ def _offer(
                 "now": now,
             },
         )
-    stuffed = Stuffed(documents=sum(len(documents) for _, _, documents in rows), batches=len(ids))
+    goes_to = [pack[0][0].worker or pack[0][0].preferred for pack in packed]
+    stuffed = Stuffed(
+        documents=sum(len(documents) for _, _, documents in rows),
+        batches=len(ids),
+        keepers=frozenset(worker for worker in goes_to if worker is not None),
+        open_batches=goes_to.count(None),
+    )
     return stuffed, [lane for lane in left if lane.is_empty]
 
 

@@ -126,7 +126,7 @@ def stuff_removals(
     for kind in (Batch.Kind.CLEAN, Batch.Kind.DELETE):
         stuffed = _stuff(connection, kind, manager=manager, group=group, room=room, now=now)
         offered, batches = offered + stuffed.documents, batches + stuffed.batches
-    return Stuffed(documents=offered, batches=batches)
+    return Stuffed(documents=offered, batches=batches, open_batches=batches)
 
 
 @retried
@@ -234,7 +234,8 @@ def _offer_removals(
             "soon": now + _ASK_AGAIN,
         },
     )
-    return Stuffed(documents=sum(one.documents for one in stuffed), batches=sum(one.batches for one in stuffed))
+    batches = sum(one.batches for one in stuffed)
+    return Stuffed(documents=sum(one.documents for one in stuffed), batches=batches, open_batches=batches)
 
 
 def _most_of_a_lane(held: Held, *, room: int) -> int:
@@ -296,4 +297,4 @@ def _offer(
             "expires": kind == Batch.Kind.EXPIRE,
         },
     )
-    return Stuffed(documents=len(rows), batches=len(ids))
+    return Stuffed(documents=len(rows), batches=len(ids), open_batches=len(ids))

@@ -1,0 +1,107 @@
+"""
+The running workers of a scope, as a manager knows them, and the wake-ups that tell them of its offers.
+
+An offer wakes only workers that can use it: first the preferred worker of its hosts. If that worker does not take it
+in time, the idlest others are woken, a few for each batch. Each worker has a channel of its own, because a server
+passes a notification to all sessions that listen on its channel.
+"""
+
+import datetime as dt
+import random
+import uuid
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.queue.offering.hold import Stuffed
+from jobs.queue.sql.low_water import LOWEST_BATCH
+
+# Time for which the list of workers is used: a manager offers several times a second.
+_KNOWN_FOR: Final = dt.timedelta(seconds=1)
+# Age of a batch at which other workers may take it (`jobs.queue.take`), and a little more.
+_LATE: Final = dt.timedelta(milliseconds=300)
+# Least time between two looks for late batches.
+_LOOK: Final = dt.timedelta(milliseconds=250)
+# Workers that are woken for batches without a preferred worker: at least, and for each batch.
+_FOR_OPEN: Final = 4
+
+_WORKERS: Final[LiteralString] = """
+SELECT id, capacity FROM nodes_node WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running'
+"""
+# The idlest workers that may take a batch that has become late since the last look, by their last heartbeats.
+_HELPERS: Final[LiteralString] = f"""
+WITH late AS MATERIALIZED (
+    SELECT preferred, tag FROM jobs_batch
+     WHERE state = 'available' AND node_scope = %(scope)s AND id >= {LOWEST_BATCH} AND worker_id IS NULL
+       AND created_at > %(since)s AND created_at <= %(until)s
+     LIMIT 64
+)
+SELECT id FROM nodes_node AS node
+ WHERE EXISTS (SELECT FROM late) AND scope = %(scope)s AND kind = 'worker' AND status = 'running'
+   AND EXISTS (SELECT FROM late WHERE (late.tag = '' OR late.tag = ANY(node.tags)) AND late.preferred IS DISTINCT FROM node.id)
+ ORDER BY coalesce((progress ->> 'claimed')::int, 0), random()
+ LIMIT least(16, 2 * (SELECT count(*) FROM late))
+"""
+_TELL: Final[LiteralString] = "SELECT pg_notify(channel, '') FROM unnest(%(channels)s::text[]) AS channel"
+
+
+@dataclass(slots=True)
+class Workers:
+    """The `ids` of the running workers, and the documents that all of them, and the smallest, can hold."""
+
+    ids: list[uuid.UUID] = field(default_factory=list)
+    capacity: int = 0
+    least_capacity: int = 0
+    _read_at: dt.datetime | None = None
+    _looked_until: dt.datetime | None = None
+
+    def read(self, connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> None:
+        """Read the workers, unless they were read a moment ago."""
+        if self.ids and self._read_at is not None and now - self._read_at < _KNOWN_FOR:
+            return
+        rows = connection.execute(_WORKERS, {"scope": scope}).fetchall()
+        self._read_at, self.ids = now, [row[0] for row in rows]
+        self.capacity = sum(row[1] for row in rows)
+        self.least_capacity = min((row[1] for row in rows), default=0)
+
+    def tell(
+        self,
+        connection: psycopg.Connection[Any],
+        *,
+        scope: str,
+        offered: Iterable[Stuffed],
+        told: Collection[uuid.UUID | None],
+        channel_of: Callable[[uuid.UUID], str],
+        now: dt.datetime,
+    ) -> None:
+        """
+        Wake the workers that can use an offer, and others for late batches.
+
+        `told` are the workers of batches that were offered before, None for those of any worker. They come by
+        themselves when they have room. `channel_of` returns the channel of a worker.
+        """
+        wanted: set[uuid.UUID] = set()
+        open_batches = 0
+        for one in offered:
+            wanted |= one.keepers
+            open_batches += one.open_batches
+        if open_batches and None not in told:
+            most = min(len(self.ids), max(open_batches, _FOR_OPEN))
+            wanted |= set(random.sample(self.ids, most))
+        wanted -= set(told)
+        if told:
+            wanted |= self._helpers(connection, scope=scope, now=now)
+        if wanted:
+            connection.execute(_TELL, {"channels": [channel_of(worker) for worker in sorted(wanted)]})
+
+    def _helpers(self, connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> set[uuid.UUID]:
+        """Return other workers for batches that were not taken in time. Each batch is seen once."""
+        until = now - _LATE
+        since = self._looked_until or until - _LOOK
+        if until - since < _LOOK:
+            return set()
+        self._looked_until = until
+        rows = connection.execute(_HELPERS, {"scope": scope, "since": since, "until": until}).fetchall()
+        return {row[0] for row in rows}
