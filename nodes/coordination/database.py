@@ -15,7 +15,7 @@ import datetime as dt
 import logging
 import socket
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
@@ -400,6 +400,28 @@ class DatabaseCoordination(Participant):
             # If the lock was released between the two statements, it is free: try again.
             if seen is not None:
                 return _lock_seen(seen)
+
+    def acquire_all(self, items: Sequence[WorkItem], *, lease: dt.timedelta) -> Sequence[ItemLock] | LockSeen:
+        taken: list[ItemLock] = []
+        try:
+            for item in items:
+                one = self.acquire(item, lease=lease)
+                if isinstance(one, LockSeen):
+                    self.release_all(taken)
+                    return one
+                taken.append(one)
+        except Unreachable:
+            # The next request for one of them continues with its token.
+            with self._lock:
+                self._unanswered.update({lock.item: lock.token for lock in taken})
+            raise
+        return taken
+
+    def prolong_all(self, locks: Sequence[ItemLock], *, lease: dt.timedelta) -> Sequence[ItemLock | None]:
+        return [self.prolong(lock, lease=lease) for lock in locks]
+
+    def release_all(self, locks: Sequence[ItemLock]) -> Sequence[bool]:
+        return [self.release(lock) for lock in locks]
 
     def prolong(self, lock: ItemLock, *, lease: dt.timedelta) -> ItemLock | None:
         began_at = self._clock()

@@ -4,7 +4,7 @@ The facts that a node knows by itself in either store: its name, how long it may
 
 import datetime as dt
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from uuid import UUID, uuid4
 
@@ -69,13 +69,20 @@ class Participant:
         """Yield a token for a lock request: the earlier one, if an earlier request for the item had no answer."""
         checked("job", item.job)
         checked("item", item.item)
+        with self._tokens_for([item]) as (token,):
+            yield token
+
+    @contextmanager
+    def _tokens_for(self, items: Sequence[WorkItem]) -> Iterator[list[UUID]]:
+        """Yield a token for the lock of each of these items, as `_token_for` does."""
         with self._lock:
-            token = self._unanswered.pop(item, None) or uuid4()
-            try:
-                yield token
-            except Unreachable:
-                self._unanswered[item] = token
-                raise
+            tokens = [self._unanswered.pop(item) if item in self._unanswered else uuid4() for item in items]
+        try:
+            yield tokens
+        except Unreachable:
+            with self._lock:
+                self._unanswered.update(zip(items, tokens, strict=True))
+            raise
 
 
 def lock_held(

@@ -23,7 +23,7 @@ whether the call took effect, and repeating it is always safe.
 """
 
 import datetime as dt
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -320,6 +320,10 @@ class Coordination(Protocol):
         """Take the lock of an item if it is free or has expired. Return the lock, or the lock of its present holder."""
         ...
 
+    def acquire_all(self, items: Sequence[WorkItem], *, lease: dt.timedelta) -> Sequence[ItemLock] | LockSeen:
+        """Take the locks of all these items, or of none: then return the first lock that another node has."""
+        ...
+
     def prolong(self, lock: ItemLock, *, lease: dt.timedelta) -> ItemLock | None:
         """
         Extend a lock to a full lease from now. Return it, or None if this node has lost it.
@@ -328,8 +332,16 @@ class Coordination(Protocol):
         """
         ...
 
+    def prolong_all(self, locks: Sequence[ItemLock], *, lease: dt.timedelta) -> Sequence[ItemLock | None]:
+        """Extend many locks, each as `prolong` does."""
+        ...
+
     def release(self, lock: ItemLock) -> bool:
         """Release a lock, with its `paced_from` for the next holder. Return True if this node still held it."""
+        ...
+
+    def release_all(self, locks: Sequence[ItemLock]) -> Sequence[bool]:
+        """Release many locks, each as `release` does."""
         ...
 
     def lock_of(self, item: WorkItem) -> LockSeen | None:

@@ -22,13 +22,13 @@ import json
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from nodes.assignment.pools import Shares, WorkItem
-from nodes.coordination.names import checked_pools
+from nodes.coordination.names import checked, checked_pools
 from nodes.coordination.participant import Participant
 from nodes.coordination.paths import MARK, Tree
 from nodes.coordination.port import (
@@ -446,16 +446,29 @@ class ZooKeeperCoordination(Participant):
     # --- Locks -----------------------------------------------------------------------------------
 
     def acquire(self, item: WorkItem, *, lease: dt.timedelta, note: str = "") -> ItemLock | LockSeen:
-        with self._token_for(item) as token, self._asking() as session:
+        with self._token_for(item) as token, self._sharing() as session:
             return self._again(lambda: self._locks.acquire(session, item, token, lease=lease, note=note))
 
+    def acquire_all(self, items: Sequence[WorkItem], *, lease: dt.timedelta) -> Sequence[ItemLock] | LockSeen:
+        for item in items:
+            checked("job", item.job)
+            checked("item", item.item)
+        with self._tokens_for(items) as tokens, self._sharing() as session:
+            return self._again(lambda: self._locks.acquire_all(session, items, tokens, lease=lease))
+
     def prolong(self, lock: ItemLock, *, lease: dt.timedelta) -> ItemLock | None:
-        with self._asking() as session:
-            return self._again(lambda: self._locks.prolong(session, lock, lease=lease))
+        return self.prolong_all([lock], lease=lease)[0]
+
+    def prolong_all(self, locks: Sequence[ItemLock], *, lease: dt.timedelta) -> Sequence[ItemLock | None]:
+        with self._sharing() as session:
+            return self._again(lambda: self._locks.prolong_all(session, locks, lease=lease))
 
     def release(self, lock: ItemLock) -> bool:
-        with self._asking() as session:
-            return self._again(lambda: self._locks.release(session, lock))
+        return self.release_all([lock])[0]
+
+    def release_all(self, locks: Sequence[ItemLock]) -> Sequence[bool]:
+        with self._sharing() as session:
+            return self._again(lambda: self._locks.release_all(session, locks))
 
     def lock_of(self, item: WorkItem) -> LockSeen | None:
         with self._asking() as session:
@@ -489,6 +502,12 @@ class ZooKeeperCoordination(Participant):
     @contextmanager
     def _asking(self) -> Iterator[Session]:
         """Yield the session for one operation. Translate its errors into those of the contract."""
+        with self._lock, self._sharing() as session:
+            yield session
+
+    @contextmanager
+    def _sharing(self) -> Iterator[Session]:
+        """Yield the session as `_asking` does, also to several threads at once: their requests are in flight together."""
         with self._lock:
             if self._closing.is_set():
                 raise Unreachable(f"node {self._node} has closed its connection")
@@ -496,15 +515,17 @@ class ZooKeeperCoordination(Participant):
                 self._drop()
             if self._session is None:
                 self._session = self._open()
-            try:
-                yield self._session
-            except Absent as error:
-                # Something removed our tree. A node that joins again creates it again.
+            session = self._session
+        try:
+            yield session
+        except Absent as error:
+            # Something removed our tree. A node that joins again creates it again.
+            with self._lock:
                 self._joined = None
                 self._lose_place()
-                raise NotMember(f"the tree of cluster {self._cluster} is not there (any more): join again") from error
-            except Conflict as error:
-                raise Unreachable(f"the cluster {self._cluster} changed while it was written to: {error}") from error
+            raise NotMember(f"the tree of cluster {self._cluster} is not there (any more): join again") from error
+        except Conflict as error:
+            raise Unreachable(f"the cluster {self._cluster} changed while it was written to: {error}") from error
 
     def _open(self) -> Session:
         session = Session(address=self._address, timeout=self._timeout, clock=self._clock)

@@ -13,7 +13,7 @@ the version of `locks`, which every other write checks.
 import datetime as dt
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -23,7 +23,18 @@ from nodes.assignment.pools import WorkItem
 from nodes.coordination.participant import lock_held
 from nodes.coordination.paths import MARK, Tree, item_of_lock
 from nodes.coordination.port import ClusterState, ItemLock, LockSeen
-from nodes.coordination.zookeeper_session import UNREADABLE, Absent, Check, Conflict, Delete, Session, Set, Stat
+from nodes.coordination.zookeeper_session import (
+    UNREADABLE,
+    Absent,
+    Check,
+    Conflict,
+    Create,
+    Delete,
+    Operation,
+    Session,
+    Set,
+    Stat,
+)
 from nodes.life.trust import Clock
 
 # Upper limits of a valid lease (seconds) and moment (milliseconds). A lock beyond them is garbage.
@@ -123,58 +134,102 @@ class ZooKeeperLocks:
         self, session: Session, item: WorkItem, token: UUID, *, lease: dt.timedelta, note: str
     ) -> ItemLock | LockSeen:
         """Take a lock that is free or has expired. Return it, or the lock of its present holder."""
-        path = self._tree.lock(item)
-        mine = self._lease(token, lease=lease, note=note)
-        whole = self._whole(session)
-        began_at, paced_from = self._clock(), None
-        if session.stat(path) is None:
-            stat = self._make(session, item, mine)
-        else:
-            data, there = session.get(path)
-            seen = None if _Lease.is_of(token, data) else self._seen(session, item, data, there)
+        taken = self.acquire_all(session, [item], [token], lease=lease, note=note)
+        return taken if isinstance(taken, LockSeen) else taken[0]
+
+    def acquire_all(
+        self,
+        session: Session,
+        items: Sequence[WorkItem],
+        tokens: Sequence[UUID],
+        *,
+        lease: dt.timedelta,
+        note: str = "",
+    ) -> list[ItemLock] | LockSeen:
+        """Take the locks of all these items, or of none: then return the first lock that another node has."""
+        paths = [self._tree.lock(item) for item in items]
+        whole, found = self._read(session, paths)
+        operations: list[Operation] = []
+        for item, token, path, there in zip(items, tokens, paths, found, strict=True):
+            data = self._lease(token, lease=lease, note=note).data()
+            if there is None:
+                operations.append(Create(path, data))
+                continue
+            seen = None if _Lease.is_of(token, there[0]) else self._seen(session, item, *there)
             if seen is not None and not seen.has_expired:
                 return seen
-            began_at, before = self._clock(), _paced_from(data, there)
-            session.commit([whole, Set(path, there.version, mine.data())])
-            data, stat = session.get(path)
-            if not _Lease.is_of(token, data):
-                raise Conflict("taken over by another at once")
-            paced_from = None if before is None else self._clock() - (stat.changed_at / 1000 - before)
-        since = _moment(stat.changed_at)
-        return lock_held(item, token, since=since, began_at=began_at, lease=lease, note=note, paced_from=paced_from)
-
-    def _make(self, session: Session, item: WorkItem, lease: _Lease) -> Stat:
-        try:
-            return session.create(self._tree.lock(item), lease.data())[1]
-        except Absent:
-            with suppress(Conflict):
-                session.create(self._tree.locks(item.job))
-            raise
-
-    def prolong(self, session: Session, lock: ItemLock, *, lease: dt.timedelta) -> ItemLock | None:
-        """Extend a lock to a full lease from now; None if this node has lost it."""
+            operations.append(Set(path, there[1].version, data))
         began_at = self._clock()
-        longer = self._lease(lock.token, lease=lease, note=lock.note, since=lock.since)
-        if not self._change(session, lock, longer.data()):
-            return None
-        return lock_held(lock.item, lock.token, since=lock.since, began_at=began_at, lease=lease, note=lock.note)
-
-    def release(self, session: Session, lock: ItemLock) -> bool:
-        """Release a lock. Return True if this node still held it."""
-        return self._change(session, lock, _given_back(lock.paced_ago(clock=self._clock)))
-
-    def _change(self, session: Session, lock: ItemLock, data: bytes) -> bool:
-        """Replace the data of a lock. Return True if this node still held it."""
-        path = self._tree.lock(lock.item)
-        whole = self._whole(session)
         try:
-            written, stat = session.get(path)
-        except Absent:
-            return False
-        if not _Lease.is_of(lock.token, written):
-            return False
-        session.commit([whole, Set(path, stat.version, data)])
-        return True
+            session.commit([whole, *operations])
+        except Conflict:
+            self._make_folders(session, items)
+            raise
+        locks: list[ItemLock] = []
+        written = session.get_of(paths)
+        for item, token, before, now in zip(items, tokens, found, written, strict=True):
+            if now is None or not _Lease.is_of(token, now[0]):
+                raise Conflict("taken over by another at once")
+            paced = None if before is None else _paced_from(*before)
+            changed_at = now[1].changed_at
+            locks.append(
+                lock_held(
+                    item,
+                    token,
+                    since=_moment(changed_at),
+                    began_at=began_at,
+                    lease=lease,
+                    note=note,
+                    paced_from=None if paced is None else self._clock() - (changed_at / 1000 - paced),
+                )
+            )
+        return locks
+
+    def prolong_all(self, session: Session, locks: Sequence[ItemLock], *, lease: dt.timedelta) -> list[ItemLock | None]:
+        """Extend locks to a full lease from now. Return each, or None if this node has lost it."""
+        began_at = self._clock()
+        data = [self._lease(lock.token, lease=lease, note=lock.note, since=lock.since).data() for lock in locks]
+        held = self._change(session, locks, data)
+        return [
+            lock_held(lock.item, lock.token, since=lock.since, began_at=began_at, lease=lease, note=lock.note)
+            if is_held
+            else None
+            for lock, is_held in zip(locks, held, strict=True)
+        ]
+
+    def release_all(self, session: Session, locks: Sequence[ItemLock]) -> list[bool]:
+        """Release locks. Return True for each that this node still held."""
+        return self._change(session, locks, [_given_back(lock.paced_ago(clock=self._clock)) for lock in locks])
+
+    def _change(self, session: Session, locks: Sequence[ItemLock], data: Sequence[bytes]) -> list[bool]:
+        """Replace the data of locks. Return True for each that this node still held."""
+        paths = [self._tree.lock(lock.item) for lock in locks]
+        whole, found = self._read(session, paths)
+        held = [
+            there is not None and _Lease.is_of(lock.token, there[0]) for lock, there in zip(locks, found, strict=True)
+        ]
+        changes = [
+            Set(path, there[1].version, new)
+            for path, there, new, is_held in zip(paths, found, data, held, strict=True)
+            if there is not None and is_held
+        ]
+        if changes:
+            session.commit([whole, *changes])
+        return held
+
+    def _read(self, session: Session, paths: Sequence[str]) -> tuple[Check, list[tuple[bytes, Stat] | None]]:
+        """Return the check that no lock was removed since, and the nodes of locks, all requested at once."""
+        whole, *found = session.get_of([self._tree.all_locks, *paths])
+        if whole is None:
+            raise Absent
+        return Check(self._tree.all_locks, whole[1].version), found
+
+    def _make_folders(self, session: Session, items: Iterable[WorkItem]) -> None:
+        """Create the missing folders of the locks of these items."""
+        for job in sorted({item.job for item in items}):
+            if session.stat(self._tree.locks(job)) is None:
+                with suppress(Conflict):
+                    session.create(self._tree.locks(job))
 
     def _whole(self, session: Session) -> Check:
         """Return the check that no lock was removed between the following read and the write."""

@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,6 +35,8 @@ from nodes.coordination.membership_session import StoreSession, session_timeout
 from nodes.coordination.port import Coordination, ItemLock
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address
+from nodes.distributed.engine.locks import HeldLocks, RunLocks
+from nodes.distributed.engine.observer import ObserverGroup
 from tests.benchmarks import databases
 from tests.benchmarks.strategies import POOLS
 from tests.support.zookeeper import ZooKeeper
@@ -45,6 +48,8 @@ _CLUSTERS: Sequence[tuple[str, int, Mapping[str, Sequence[str]]]] = (
     ("100 nodes, 100 jobs, 10,000 items", 100, _LARGE),
 )
 _LOCKS = 200
+# Items of one job, and its runs at a time.
+_ITEMS, _RUNS = 1_000, 50
 # A short timeout; the time to notice a silence is a multiple of it.
 _SHORT_TIMEOUT = dt.timedelta(seconds=2)
 # Number and timeout of daemons by default, and the seconds for which their membership sessions are watched.
@@ -80,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for title, nodes, pools in _CLUSTERS:
                     _measure_rebalances(store, title, nodes=nodes, pools=pools, rounds=options.rounds)
                 _measure_locks(store)
+                _measure_many_items(store)
                 _measure_loss(store, rounds=options.rounds)
                 if store.tells_what_was_asked:
                     _measure_sessions(store)
@@ -200,6 +206,34 @@ def _measure_locks(store: Store) -> None:
     _tell(
         f"{store.name}: a lock is taken in {1000 * statistics.median(taken):.1f} ms and given back in "
         f"{1000 * statistics.median(given_back):.1f} ms"
+    )
+
+
+def _measure_many_items(store: Store) -> None:
+    """Measure the locks of a job with a thousand items: in one run, and in many runs of one item each."""
+    node = store.open("many", "node")
+    node.connect()
+    held = HeldLocks(node, lease=lambda: _TIMEOUT, observer=ObserverGroup([]))
+    items = [WorkItem("job", f"item-{number}") for number in range(_ITEMS)]
+
+    def run(some: Sequence[WorkItem]) -> None:
+        locks = held.take(some, wanted=lambda: True, stop=lambda: None)
+        assert isinstance(locks, RunLocks)
+        locks.let_go()
+
+    # At the first time, no lock exists in ZooKeeper.
+    run(items)
+    began_at = time.perf_counter()
+    run(items)
+    together = time.perf_counter() - began_at
+    began_at = time.perf_counter()
+    with ThreadPoolExecutor(_RUNS) as runs:
+        list(runs.map(run, [[item] for item in items]))
+    apart = time.perf_counter() - began_at
+    node.close()
+    _tell(
+        f"{store.name}: locks of {_ITEMS:,} items are taken and given back at {_ITEMS / together:,.0f} items/s in one run, "
+        f"and at {_ITEMS / apart:,.0f} items/s in runs of one item each, {_RUNS} at a time"
     )
 
 

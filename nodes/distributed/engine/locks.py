@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 _PROLONGED_AT: Final = 2 / 3
 _ENDED_AT: Final = 1 / 6
 _CHECKED_EVERY: Final = 1 / 12
+# Locks that are requested together.
+_AT_ONCE: Final = 200
 
 
 @dataclass(slots=True)
@@ -83,17 +85,18 @@ class HeldLocks:
         """
         run_locks = RunLocks(self)
         try:
-            for item in sorted(items):
+            in_order = sorted(items)
+            for first in range(0, len(in_order), _AT_ONCE):
                 if not wanted():
                     run_locks.let_go()
                     return None
-                taken = self._coordination.acquire(item, lease=self._lease())
+                taken = self._coordination.acquire_all(in_order[first : first + _AT_ONCE], lease=self._lease())
                 if isinstance(taken, LockSeen):
                     run_locks.let_go()
                     return taken
                 with self._lock:
-                    self._held[taken.token] = _Held(taken, stop)
-                run_locks.tokens.append(taken.token)
+                    self._held.update({lock.token: _Held(lock, stop) for lock in taken})
+                run_locks.tokens += [lock.token for lock in taken]
         except BaseException:
             run_locks.let_go()
             raise
@@ -129,23 +132,23 @@ class HeldLocks:
         self._release_again(tokens)
 
     def _release_again(self, tokens: Collection[UUID] | None = None) -> None:
-        """Release all pending locks, or these. Stop at the first that gets no answer."""
+        """Release all pending locks, or these. Stop if the store does not answer."""
         with self._lock:
             tokens_to_release = [token for token in self._unreleased if tokens is None or token in tokens]
-        for token in tokens_to_release:
+        for first in range(0, len(tokens_to_release), _AT_ONCE):
+            part = tokens_to_release[first : first + _AT_ONCE]
             with self._lock:
-                lock = self._unreleased.pop(token, None)
-            if lock is None:
-                continue
+                locks = [lock for token in part if (lock := self._unreleased.pop(token, None)) is not None]
             try:
-                if not self._coordination.release(lock):
+                released = self._coordination.release_all(locks) if locks else ()
+            except CoordinationError:
+                with self._lock:
+                    self._unreleased.update({lock.token: lock for lock in locks if lock.remaining()})
+                return
+            for lock, was_held in zip(locks, released, strict=True):
+                if not was_held:
                     name = f"{lock.item.job}/{lock.item.item}"
                     logger.warning("item %s was returned too late: its lock had expired", name)
-            except CoordinationError:
-                if lock.remaining():
-                    with self._lock:
-                        self._unreleased[token] = lock
-                    return
 
     # --- Threads ---------------------------------------------------------------------------------
 
@@ -164,13 +167,15 @@ class HeldLocks:
         if not due:
             return
         with self._observer.work(Work.PROLONG_LOCKS):
-            for one in due:
-                longer = self._coordination.prolong(one.lock, lease=self._lease())
-                if longer is not None:
-                    with self._lock:
-                        one.lock = replace(longer, paced_from=one.lock.paced_from)
-                elif self._is_held(one):
-                    self._stop_run(one)
+            for first in range(0, len(due), _AT_ONCE):
+                part = due[first : first + _AT_ONCE]
+                extended = self._coordination.prolong_all([one.lock for one in part], lease=self._lease())
+                for one, longer in zip(part, extended, strict=True):
+                    if longer is not None:
+                        with self._lock:
+                            one.lock = replace(longer, paced_from=one.lock.paced_from)
+                    elif self._is_held(one):
+                        self._stop_run(one)
 
     def _watch_leases(self) -> None:
         while not self._closing.wait(self._lease().total_seconds() * _CHECKED_EVERY / 2):

@@ -33,6 +33,18 @@ def test_an_item_has_one_holder_whatever_happens_to_its_connection(fleet):
     assert fleet.conflicts() == []
 
 
+def test_a_thousand_items_begin_again_after_a_kill(fleet):
+    thousand = {f"item-{number}" for number in range(1_000)}
+    for name in ("djm1", "djm2", "djm3"):
+        fleet.start(name, fleet.job("reports", items=thousand, takes=SECOND / 5))
+    settles(fleet, "reports", thousand, on={"djm1", "djm2", "djm3"})
+
+    fleet.kill("djm1")
+    settles(fleet, "reports", thousand, on={"djm2", "djm3"})
+
+    assert fleet.conflicts() == []
+
+
 def test_a_run_without_a_store_continues_and_stops_before_its_lease_ends(fleet):
     job = fleet.job("mails", takes=HOUR)
     fleet.start("djm1", job)
