@@ -95,12 +95,14 @@ class WorkConnection:
         timeout: dt.timedelta,
         longest_pause: dt.timedelta,
         gives_up: Callable[[float], bool],
+        is_pooled: bool = False,
     ) -> None:
         """
-        `gives_up` is called after each failure, with the seconds since the first one in a row, and while an answer is
+        `dsn` leads to sessions that clients share if it `is_pooled`. `gives_up` is called after each failure, with the seconds since the first one in a row, and while an answer is
         pending, with the seconds since the request.
         """
         self._dsn, self._node_id, self._timeout, self._gives_up = dsn, node_id, timeout, gives_up
+        self._is_pooled = is_pooled
         self._longest_pause = longest_pause.total_seconds()
         self._connection: psycopg.Connection[Any] | None = None
         self._failing_since: float | None = None
@@ -123,6 +125,7 @@ class WorkConnection:
                         purpose="work",
                         timeout=self._timeout,
                         gives_up=self._gives_up,
+                        is_pooled=self._is_pooled,
                     )
                     register_arrays(self._connection)
                 done = work(self._connection)

@@ -17,7 +17,7 @@ from nodes.membership.heartbeat import HeartbeatThread, exit_at_once
 from nodes.membership.members import Asks
 from nodes.settings import running, versions
 from nodes.settings.effective import Effective
-from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_GIVE_UP
+from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_GIVE_UP, POOLED_DATABASE_URL
 
 # Seconds that a stopping node waits for a database that does not answer.
 _LAST_WAIT: Final = 3.0
@@ -85,9 +85,15 @@ class Node:
         return self.heartbeats.trust.may_begin
 
     def work_connection(self) -> WorkConnection:
-        """Return a connection for the node's work. It is opened at its first use, and again when it breaks."""
+        """
+        Return a connection for the node's work. It is opened at its first use, and again when it breaks.
+
+        It leads through the pooler, if there is one.
+        """
+        pooled = self._settings[POOLED_DATABASE_URL]
         return WorkConnection(
-            self._dsn,
+            pooled or self._dsn,
+            is_pooled=bool(pooled),
             node_id=self._identity.id,
             timeout=self._identity.timeout,
             longest_pause=self._settings[HEARTBEAT_INTERVAL],

@@ -106,12 +106,14 @@ def connect(
     purpose: str,
     timeout: dt.timedelta,
     gives_up: GivesUp = lambda _waited: False,
+    is_pooled: bool = False,
 ) -> ConnectionWithTimeouts[Any]:
     """
-    Return a new connection of the node, in autocommit, for one purpose (work, beat, listen).
+    Return a new connection of the node, in autocommit, for one purpose (work, beat).
 
     A `dsn` that is a function is called each time. `timeout` is the node's own. `gives_up` may end a wait for an answer
-    before its limit. The caller closes the connection.
+    before its limit. The sessions of a connection that `is_pooled` have their settings from the pooler, and share no
+    prepared statements. The caller closes the connection.
 
     Raises:
         psycopg.OperationalError: the database cannot be reached within half the timeout.
@@ -122,8 +124,8 @@ def connect(
     wait_at_most = timeout_of_node(timeout, purpose=purpose).total_seconds()
     with Waiting():
         connection = open_session(
-            {**given, **mine, "prepare_threshold": _PREPARED_AFTER},
-            settings=settings_of_node(timeout, purpose=purpose),
+            {**given, **mine, "prepare_threshold": None if is_pooled else _PREPARED_AFTER},
+            settings=None if is_pooled else settings_of_node(timeout, purpose=purpose),
             gives_up=lambda waited: waited > wait_at_most or gives_up(waited),
         )
     of_nodes.CONNECTS.add(1, purpose)
@@ -131,10 +133,10 @@ def connect(
 
 
 def open_session(
-    parameters: Mapping[str, Any], *, settings: Mapping[str, str | int], gives_up: GivesUp
+    parameters: Mapping[str, Any], *, settings: Mapping[str, str | int] | None, gives_up: GivesUp
 ) -> ConnectionWithTimeouts[Any]:
     """
-    Return a new connection, in autocommit, whose session has these settings of the server.
+    Return a new connection, in autocommit, whose session has these settings of the server; None: those of its pooler.
 
     The settings are sent after connecting: a pooler such as PgBouncer refuses them as startup options.
 
@@ -149,6 +151,8 @@ def open_session(
         return made
 
     connection = opened()
+    if settings is None:
+        return connection
     try:
         # Settings that are sent to a shared session would change the sessions of other clients.
         refuse_shared_session(connection, opened)

@@ -50,6 +50,37 @@ def check_sessions(dsn: str, *, timeout: dt.timedelta, nodes: int) -> None:
         _refuse_full_server(connection, needed=nodes * CONNECTIONS_OF_A_NODE)
 
 
+def check_pooled_sessions(dsn: str, *, timeout: dt.timedelta) -> None:
+    """
+    Check that a pooler hands out sessions with the limits of a node with this timeout.
+
+    Raises:
+        SessionRefused: it does not. The message has the line for its configuration.
+        psycopg.OperationalError: the pooler or the database cannot be reached.
+    """
+    wanted = _settings_of_a_pooler(timeout)
+    with connect(dsn, node_id=uuid.uuid4(), purpose="check", timeout=timeout, is_pooled=True) as connection:
+        found = dict(connection.execute(_SETTINGS, [list(wanted)]).fetchall())
+    for name, value in wanted.items():
+        if found[name] != str(value):
+            raise SessionRefused(
+                f"CRAWLCTL_POOLED_DATABASE_URL leads to sessions in which {name} is {found[name]}, not {value}. "
+                f"Add to the line of this database in PgBouncer: connect_query='{connect_query(timeout)}'"
+            )
+
+
+def connect_query(timeout: dt.timedelta) -> str:
+    """Return the statements that a pooler executes in each new session for nodes with this timeout, for its file."""
+    said = (f"SET {name} = ''{value}''" for name, value in _settings_of_a_pooler(timeout).items())
+    return "; ".join(said)
+
+
+def _settings_of_a_pooler(timeout: dt.timedelta) -> Mapping[str, str | int]:
+    """Return the settings of shared sessions. The pooler notices a lost line by itself, and has the zone of its clients."""
+    settings = settings_of_node(timeout)
+    return {name: value for name, value in settings.items() if not name.startswith("tcp_") and name != "TimeZone"}
+
+
 def _refuse_other_settings(connection: psycopg.Connection[Any], wanted: Mapping[str, str | int]) -> None:
     ((is_local,),) = connection.execute("SELECT inet_server_addr() IS NULL").fetchall()
     found = dict(connection.execute(_SETTINGS, [list(wanted)]).fetchall())

@@ -10,8 +10,8 @@ from django.db import connection
 from nodes.database.address import database_dsn
 from nodes.database.connections import connect
 from nodes.database.schema import SchemaBehind, SchemaRefused, require_current
-from nodes.database.session_check import SessionRefused, check_sessions
-from nodes.settings.of_nodes import NODE_TIMEOUT
+from nodes.database.session_check import SessionRefused, check_pooled_sessions, check_sessions
+from nodes.settings.of_nodes import NODE_TIMEOUT, POOLED_DATABASE_URL
 from nodes.settings.running import read_given, together
 
 
@@ -44,6 +44,8 @@ def check_room_for_sessions(*, nodes: int, options: Sequence[str] = ()) -> None:
         with connect(dsn, node_id=uuid.uuid4(), purpose="settings", timeout=given[NODE_TIMEOUT]) as asking:
             timeout = together(given, asking)[NODE_TIMEOUT]
         check_sessions(dsn, timeout=timeout, nodes=nodes)
+        if pooled := given[POOLED_DATABASE_URL]:
+            check_pooled_sessions(pooled, timeout=timeout)
     except SessionRefused as error:
         raise CommandError(str(error), returncode=2) from error
     except psycopg.OperationalError as error:

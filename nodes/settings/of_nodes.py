@@ -67,6 +67,16 @@ DATABASE_URL: Final = Setting(
     default="",
     meaning="Address of the database, PostgreSQL 15 or newer. If empty, this machine runs an embedded one.",
 )
+POOLED_DATABASE_URL: Final = Setting(
+    path="process.pooled_database_url",
+    environment="CRAWLCTL_POOLED_DATABASE_URL",
+    kind=Text(),
+    default="",
+    meaning=(
+        "Address of the database through a pooler that shares sessions (PgBouncer, `pool_mode = transaction`), for the work of "
+        "managers and workers (docs/deploying.md). If empty, they use `DATABASE_URL`."
+    ),
+)
 
 METRICS_PORT: Final = Setting(
     path="process.metrics_port",

@@ -1,15 +1,21 @@
-"""Proves that crawlctl works behind a PgBouncer that keeps one session per client, and refuses shared sessions."""
+"""
+Proves that crawlctl works behind a PgBouncer that keeps one session per client, and refuses shared sessions, but for
+the work of daemons.
+"""
 
 import signal
 
 import pytest
 
-from nodes.database.session_check import check_sessions
+from nodes.database.session_check import SessionRefused, check_pooled_sessions, check_sessions, connect_query
+from nodes.settings.of_nodes import NODE_TIMEOUT
+from tests.acceptance.test_daemons import assert_undisturbed
 from tests.acceptance.test_older_databases import Crawl, replace_database
-from tests.support.cluster import TIMEOUT
+from tests.support.cluster import TIMEOUT, seconds
+from tests.support.daemons import Cluster
 from tests.support.debian import debian_server
 from tests.support.pgbouncer import pgbouncer
-from tests.support.processes import QUICK_HEARTS, Database, Machine
+from tests.support.processes import QUICK_HEARTS, ROOT, Database, Machine
 from tests.support.tables import each_row
 
 pytestmark = [pytest.mark.debian("postgresql"), pytest.mark.debian("pgbouncer")]
@@ -61,6 +67,62 @@ def machine(pooled, tmp_path):
     made = Machine(pooled, tmp_path)
     yield made
     made.clean_up()
+
+
+# --- The work of daemons in shared sessions ---------------------------------------------------------
+
+
+SETTINGS_OF_A_POOLER = connect_query(seconds(2))
+
+
+@pytest.fixture
+def shares(server, tmp_path):
+    """Return the address of a PgBouncer that shares two sessions, with the limits of quick nodes."""
+    with pgbouncer(
+        server, tmp_path / "shares", mode="transaction", connect_query=SETTINGS_OF_A_POOLER, sessions=2
+    ) as dsn:
+        yield dsn
+
+
+def test_managers_and_workers_crawl_exactly_in_shared_sessions(server, shares, tmp_path, serve):
+    cluster = Cluster(Machine(Database(server.address), tmp_path))
+    site = serve(pages=150, hosts=2, traps=3)
+    assert cluster.machine.start("migrate").wait() == 0
+    try:
+        cluster.start(
+            *("runmanager", "runmanager", "runworker", "runworker"),
+            CRAWLCTL_POOLED_DATABASE_URL=shares,
+            **QUICK_HEARTS,
+        )
+        job = cluster.make_job(site)
+
+        assert cluster.run(job) == "finished"
+
+        assert_undisturbed(cluster, job, site)
+        sessions = cluster.database.rows(
+            "SELECT right(application_name, 4), count(*) FROM pg_stat_activity "
+            "WHERE application_name ~ ' (work|beat)$' GROUP BY 1"
+        )
+        assert dict(map(tuple, sessions))["beat"] == 4
+        assert dict(map(tuple, sessions))["work"] <= 2
+    finally:
+        cluster.machine.clean_up()
+
+
+def test_shared_sessions_without_the_limits_of_a_node_are_refused(server, shared):
+    with pytest.raises(
+        SessionRefused, match=r"lock_timeout|idle_in_transaction.* Add to the line .* connect_query='SET"
+    ):
+        check_pooled_sessions(shared.dsn, timeout=TIMEOUT)
+
+
+def test_the_deployed_pooler_has_the_limits_of_a_node_with_default_settings():
+    deployed = (ROOT / "deploy" / "pgbouncer.ini").read_text()
+
+    assert f"connect_query='{connect_query(NODE_TIMEOUT.default)}'" in deployed
+
+
+# --- Sessions for each client -----------------------------------------------------------------------
 
 
 def test_sessions_behind_a_pooler_have_the_limits_of_a_node(pooled):

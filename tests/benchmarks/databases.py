@@ -77,8 +77,9 @@ def embedded(var: Path) -> Iterator[Database]:
 @contextlib.contextmanager
 def with_statistics(var: Path, *, connections: int = 100) -> Iterator[Database]:
     """Run a cluster of Debian's PostgreSQL that counts its statements, with our tables and room for connections."""
-    configuration = f"shared_preload_libraries = '{_MODULE}'\nmax_connections = {connections}\n"
-    with debian_server(var / "debian", configuration=configuration) as server:
+    configuration = f"shared_preload_libraries = '{_MODULE}'\n"
+    options = {"max_connections": str(connections)}
+    with debian_server(var / "debian", configuration=configuration, options=options) as server:
         environment = {**os.environ, "CRAWLCTL_VAR": str(var), "DATABASE_URL": server.address}
         _make_tables(environment)
         with psycopg.connect(server.address, autocommit=True) as connection:

@@ -34,13 +34,16 @@ from tests.support.waiting import wait_until
 _MANAGERS_A_PROCESS, _WORKERS_A_PROCESS = 25, 125
 # Nodes of the cluster whose statements are listed.
 _FEW = 8
-_PATIENCE = 300.0
+_PATIENCE = 120.0
+# Seconds between the starts of two nodes of one process.
+_PAUSE = 0.04
 # Seconds until the cost of a start is over.
 _SETTLED = 6.0
 _SESSIONS = """
 SELECT count(*) FROM pg_stat_activity
  WHERE backend_type = 'client backend' AND application_name ~ '^[0-9a-f]{8}-.* (beat|listen|work|orm|session)$'
 """
+_AT_WORK = "SELECT count(*) FROM nodes_node WHERE status = 'running'"
 _MAIN = """
 SELECT node.pid, term.term, node.timeout_seconds FROM nodes_mainterm AS term JOIN nodes_node AS node ON node.id = main_id
  WHERE term.scope = 'cluster' AND NOT resigned
@@ -57,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--managers", type=int, default=100, help="managers (%(default)s)")
     parser.add_argument("--workers", type=int, default=1_000, help="workers (%(default)s)")
     parser.add_argument("--seconds", type=float, default=20.0, help="seconds of each measurement (%(default)s)")
+    parser.add_argument("--only-cluster", action="store_true", help="do not list statements")
     parser.add_argument("--run", nargs=2, metavar=("KIND", "NUMBER"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.run:
@@ -73,7 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ExitStack() as running,
     ):
         bench = _Bench(database, running, seconds=options.seconds)
-        bench.tell_statements()
+        if not options.only_cluster:
+            bench.tell_statements()
         bench.tell_cluster(managers=options.managers, workers=options.workers)
         bench.tell_takeover()
     return 0
@@ -84,7 +89,7 @@ class _Bench:
 
     def __init__(self, database: Database, running: ExitStack, *, seconds: float) -> None:
         self._database, self._running, self._seconds = database, running, seconds
-        self._managers = self._workers = 0
+        self._managers = self._workers = self._nodes = 0
         self._connection = running.enter_context(psycopg.connect(database.address, autocommit=True))
 
     def tell_statements(self) -> None:
@@ -107,7 +112,7 @@ class _Bench:
         cores = (cpu_seconds_of_tree(self._database.server) - busy) / (time.monotonic() - began_at)
         (sessions,) = self._row(_SESSIONS)
         memory = sum(process.memory_full_info().pss for process in tree_of(self._database.server)) / 2**20
-        nodes = self._managers + self._workers
+        nodes = self._nodes
         _say(f"{self._managers} managers and {self._workers} workers, idle: {sum(rates.values()):.0f} statements/s")
         _say(
             f"  {cores:.2f} cores of PostgreSQL, {sessions} connections ({sessions / nodes:.2f} a node), {memory:,.0f} MiB"
@@ -127,13 +132,14 @@ class _Bench:
     def _grow(self, *, managers: int = 0, workers: int = 0) -> None:
         """Start more nodes, and wait until they work and the cost of their start is over."""
         for kind, number, most in (("manager", managers, _MANAGERS_A_PROCESS), ("worker", workers, _WORKERS_A_PROCESS)):
+            # One process after another: a small machine has no CPU for the start of all at once.
             for first in range(0, number, most):
-                self._running.enter_context(_nodes(self._database, kind, min(most, number - first)))
+                nodes = min(most, number - first)
+                self._running.enter_context(_nodes(self._database, kind, nodes))
+                self._nodes += nodes
+                wait_until(lambda: self._row(_AT_WORK)[0] == self._nodes, within=_PATIENCE)
         self._managers += managers
         self._workers += workers
-        wanted = self._managers + self._workers
-        at_work = "SELECT count(*) FROM nodes_node WHERE status = 'running'"
-        wait_until(lambda: self._row(at_work)[0] == wanted, within=_PATIENCE)
         time.sleep(_SETTLED)
 
     def _rates(self) -> dict[str, float]:
@@ -195,7 +201,11 @@ async def _run_workers(number: int) -> None:
         Worker(dsn=_address(), identity=_identity(kind="worker", place=place), settings=current(), stop=stop)
         for place in range(number)
     ]
-    await asyncio.gather(*(worker.run(force_stop=asyncio.Event()) for worker in workers))
+    tasks = []
+    for worker in workers:
+        tasks.append(asyncio.create_task(worker.run(force_stop=asyncio.Event())))
+        await asyncio.sleep(_PAUSE)
+    await asyncio.gather(*tasks)
 
 
 def _run_managers(number: int) -> None:
@@ -211,6 +221,7 @@ def _run_managers(number: int) -> None:
     ]
     for thread in threads:
         thread.start()
+        time.sleep(_PAUSE)
     for thread in threads:
         thread.join()
 

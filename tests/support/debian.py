@@ -4,7 +4,7 @@ import contextlib
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psycopg
@@ -23,14 +23,15 @@ _ENDS_WITHIN = 20.0
 class DebianServer:
     """The server. `address` stays the same over its restarts."""
 
-    def __init__(self, server: Server, sockets: Path) -> None:
-        self.server, self.sockets = server, sockets
+    def __init__(self, server: Server, sockets: Path, *, options: Mapping[str, str] | None = None) -> None:
+        """`options` are settings of the server, which replace those of the embedded one."""
+        self.server, self.sockets, self._options = server, sockets, options
         self.address = address_of(sockets)
         self._postmaster: Postmaster | None = None
 
     def start(self) -> None:
         """Start the server, however it ended before."""
-        self._postmaster = self.server.start(socket_directory=self.sockets)
+        self._postmaster = self.server.start(socket_directory=self.sockets, further=self._options)
 
     @property
     def pid(self) -> int:
@@ -67,8 +68,10 @@ class DebianServer:
 
 
 @contextlib.contextmanager
-def debian_server(directory: Path, *, configuration: str = "") -> Iterator[DebianServer]:
-    """Run a new cluster below `directory`, with these lines in its configuration."""
+def debian_server(
+    directory: Path, *, configuration: str = "", options: Mapping[str, str] | None = None
+) -> Iterator[DebianServer]:
+    """Run a new cluster below `directory`, with these lines in its configuration, and these options."""
     programs = newest_debian()
     assert programs is not None, "install Debian's package postgresql"
     home = Home(directory)
@@ -83,7 +86,7 @@ def debian_server(directory: Path, *, configuration: str = "") -> Iterator[Debia
         file.write(f"log_min_messages = fatal\n{configuration}")
     sockets = home.claim_socket_directory(owner=account.uid)
     account.take_over(sockets)
-    running = DebianServer(server, sockets)
+    running = DebianServer(server, sockets, options=options)
     running.start()
     try:
         yield running

@@ -18,8 +18,19 @@ _CONFIGURATION = Path(__file__).resolve().parents[2] / "deploy" / "pgbouncer.ini
 
 
 @contextlib.contextmanager
-def pgbouncer(server: DebianServer, directory: Path, *, mode: str | None = None) -> Iterator[str]:
-    """Run PgBouncer as `deploy/pgbouncer.ini` says, or with this `pool_mode`. Yield the address of the database through it."""
+def pgbouncer(
+    server: DebianServer,
+    directory: Path,
+    *,
+    mode: str | None = None,
+    connect_query: str = "",
+    sessions: int | None = None,
+) -> Iterator[str]:
+    """
+    Run PgBouncer as `deploy/pgbouncer.ini` says, or with this `pool_mode`. Yield the address of the database through it.
+
+    It executes `connect_query` in each new session, and has at most this number of `sessions`.
+    """
     directory.mkdir(parents=True)
     account = server.server.account
     facts = conninfo_to_dict(server.address)
@@ -28,13 +39,15 @@ def pgbouncer(server: DebianServer, directory: Path, *, mode: str | None = None)
         listens = free.getsockname()[1]
     read = configparser.ConfigParser(interpolation=None, delimiters="=")
     read.read(_CONFIGURATION)
-    read["databases"] = {"*": f"host={facts['host']} port={facts.get('port', 5432)} user={facts['user']}"}
+    line = f"host={facts['host']} port={facts.get('port', 5432)} user={facts['user']}"
+    read["databases"] = {"*": f"{line} connect_query='{connect_query}'" if connect_query else line}
     del read["pgbouncer"]["auth_file"]
     read["pgbouncer"].update(
         {
             "listen_port": str(listens),
             "unix_socket_dir": "",
             "auth_type": "any",
+            **({} if sessions is None else {"default_pool_size": str(sessions)}),
             "pool_mode": mode or read["pgbouncer"]["pool_mode"],
             "logfile": str(directory / "pgbouncer.log"),
         }
