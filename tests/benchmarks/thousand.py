@@ -106,6 +106,9 @@ class _Bench:
 
     def tell_cluster(self, *, managers: int, workers: int) -> None:
         """Print the cost of the whole cluster."""
+        if not self._managers:
+            # The main manager is in a process of its own, which can be frozen.
+            self._grow(managers=1)
         self._grow(managers=managers - self._managers, workers=workers - self._workers)
         busy, began_at = cpu_seconds_of_tree(self._database.server), time.monotonic()
         rates = self._rates()
