@@ -59,6 +59,11 @@ class ArchiveFile(models.Model):
             models.Index(
                 fields=["host", "id"], name="archive_is_complete", condition=models.Q(state=FileState.COMPLETE)
             ),
+            models.Index(
+                fields=["host"],
+                name="archive_lacks_checksum",
+                condition=models.Q(state=FileState.COMPLETE, sha256=""),
+            ),
             models.Index(fields=["id"], name="archive_is_lost", condition=models.Q(state=FileState.LOST)),
         )
 

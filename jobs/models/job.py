@@ -177,6 +177,9 @@ class Job(models.Model):
             ),
             models.Index(fields=["id"], name="job_waits_for_approval", condition=models.Q(guard=Guard.WAITING)),
             models.Index(fields=["id"], name="job_lacks_connector", condition=models.Q(connectors_ready=False)),
+            models.Index(
+                fields=["id"], name="job_paused", condition=models.Q(phase=Phase.ACTIVE) & ~models.Q(pause=Pause.NO)
+            ),
             models.Index(fields=["id"], name="job_waits_for_archive", condition=~models.Q(archive_hold="")),
             models.Index(
                 fields=["id"],

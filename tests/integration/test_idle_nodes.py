@@ -3,20 +3,23 @@
 import asyncio
 import contextlib
 import threading
+from uuid import uuid4
 
 import psycopg
 import pytest
 
 from jobs.loops.manager import Manager
 from jobs.loops.worker import Worker
-from jobs.models import Batch
+from jobs.models import ArchiveFile, Batch
+from jobs.settings.archives import ARCHIVE_ROOT
 from nodes.database.connections import ConnectionWithTimeouts
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 from nodes.membership import members
 from nodes.settings.of_nodes import HEARTBEAT_INTERVAL
 from nodes.settings.running import current
-from tests.support.cluster import elect_main, fall_silent, register_node, seconds
+from tests.integration.test_archive_rows import set_settings
+from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds
 from tests.support.factories import make_documents, make_lane, make_running_job
 from tests.support.waiting import wait_until
 
@@ -83,6 +86,12 @@ def _running(thread, stop):
         assert not thread.is_alive()
 
 
+def make_archive_file(**facts):
+    """Store the row of a complete archive file."""
+    usual = {"job_id": 1, "node_id": uuid4(), "root": "/", "path": "a.warc", "format": "warc", "sha256": "0" * 64}
+    return ArchiveFile.objects.create(**{**usual, **facts}, state="complete", opened_at=NOON)
+
+
 def beats_of(connection, node):
     row = connection.execute("SELECT beats FROM nodes_node WHERE id = %s", [node.id]).fetchone()
     return row[0] if row else 0
@@ -96,6 +105,8 @@ def let_it_beat(connection, node, *, times=20):
 
 def test_an_idle_worker_sends_only_beats_on_two_connections(dsn, connection, statements):
     worker = identity_here("worker", timeout=seconds(10))
+    # Without stores, nothing is left to do for a file that has its checksum.
+    make_archive_file(host=worker.host)
     with running_worker(dsn, worker):
         let_it_beat(connection, worker, times=10)
         statements.clear()
@@ -105,6 +116,17 @@ def test_an_idle_worker_sends_only_beats_on_two_connections(dsn, connection, sta
         others = [statement for statement in statements if "UPDATE nodes_node SET heartbeat_at" not in statement]
         assert others == []
         assert connection.execute(SESSIONS, [str(worker.id)]).fetchone() == (2,)
+
+
+def test_a_worker_gives_a_complete_file_its_checksum(dsn, connection, tmp_path, settings):
+    set_settings(settings, {ARCHIVE_ROOT: str(tmp_path)})
+    worker = identity_here("worker", timeout=seconds(10))
+    with running_worker(dsn, worker):
+        let_it_beat(connection, worker, times=10)
+        (tmp_path / "a.warc").write_bytes(b"records")
+        file = make_archive_file(host=worker.host, root=str(tmp_path), path="a.warc", length=7, sha256="")
+
+        wait_until(lambda: ArchiveFile.objects.exclude(sha256="").filter(pk=file.pk).exists(), within=10)
 
 
 def test_an_idle_manager_sends_only_beats_on_two_connections(dsn, connection, statements):

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final, LiteralString
 
 from jobs.queue.sql.low_water import LOWEST_BATCH
+from jobs.state import disk_waits
 from nodes.membership.members import Asks
 
 # A batch that the worker may take is offered.
@@ -49,14 +50,35 @@ EXISTS (SELECT FROM jobs_archivefile AS file
            AND NOT EXISTS (SELECT FROM nodes_node AS node
                             WHERE node.id = file.node_id AND node.status IN ('starting', 'running', 'draining')))
 """
+# Complete archive files of this machine lack a store.
+STORES: Final = "stores"
+_STORES: Final[LiteralString] = """
+EXISTS (SELECT FROM jobs_archivefile WHERE host = beaten.host AND state = 'complete')
+"""
+# Without stores, a complete file only gets its checksum.
+_CHECKSUMS: Final[LiteralString] = """
+EXISTS (SELECT FROM jobs_archivefile WHERE host = beaten.host AND state = 'complete' AND sha256 = '')
+"""
+# Jobs wait for a disk of this machine.
+DISKS: Final = "disks"
+_DISKS: Final[LiteralString] = f"""
+EXISTS (SELECT FROM jobs_job
+         WHERE node_scope = beaten.scope AND phase = 'active' AND pause <> 'no'
+           AND starts_with(reason, '{disk_waits.BEGINS}') AND strpos(reason, ' on ' || beaten.host || ': ') > 0)
+"""
 
-OF_WORKERS: Final[Asks] = MappingProxyType(
-    {
-        BATCHES: _BATCHES,
-        SENT: _SENT,
-        TEXTS: _TEXTS,
-        OUTPUTS: _OUTPUTS,
-        NOTIFICATIONS: _NOTIFICATIONS,
-        ARCHIVES: _ARCHIVES,
-    }
-)
+
+def of_worker(*, has_stores: bool) -> Asks:
+    """Return the conditions of a worker, with or without stores for archive files."""
+    return MappingProxyType(
+        {
+            BATCHES: _BATCHES,
+            SENT: _SENT,
+            TEXTS: _TEXTS,
+            OUTPUTS: _OUTPUTS,
+            NOTIFICATIONS: _NOTIFICATIONS,
+            ARCHIVES: _ARCHIVES,
+            STORES: _STORES if has_stores else _CHECKSUMS,
+            DISKS: _DISKS,
+        }
+    )

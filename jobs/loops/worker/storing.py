@@ -34,8 +34,10 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-# Seconds between two checks for files to store.
+# Seconds between two checks for files to store, while there are some.
 _POLL: Final = 2.0
+# Seconds between two checks for local copies to remove, while no file waits.
+_REMOVAL_POLL: Final = 60.0
 # Files of one check.
 _AT_ONCE: Final = 20
 # Pause of a store that failed, and of a file that cannot be stored (seconds).
@@ -109,6 +111,7 @@ class Storing:
     The part of a worker that stores its machine's archive files.
 
     `hold` says why jobs with an archive must wait: the stores have confirmed too little. It is "" if they need not.
+    `files_wait` is set when a heartbeat saw files to store.
     """
 
     def __init__(self, state: WorkerState) -> None:
@@ -121,14 +124,22 @@ class Storing:
         self._paused_files: dict[int, float] = {}
         self._one_at_a_time = asyncio.Lock()
         self.hold = ""
+        self.files_wait = asyncio.Event()
 
     async def run(self) -> None:
         """Store files, and remove local copies, until it is cancelled."""
         await self._state.database.run(self._apply_setting)
+        removed_at = float("-inf")
         while True:
-            while await self.store_some():
-                pass
-            await self._remove_local_copies()
+            is_due = self._loop.time() - removed_at >= _REMOVAL_POLL
+            # Another worker of the machine may have stored the last file for which jobs are held.
+            if self.files_wait.is_set() or self.hold:
+                self.files_wait.clear()
+                while await self.store_some():
+                    is_due = True
+            if is_due:
+                removed_at = self._loop.time()
+                await self._remove_local_copies()
             await asyncio.sleep(_POLL)
 
     async def store_what_is_left(self, deadline: float) -> None:

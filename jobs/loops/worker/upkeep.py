@@ -32,8 +32,8 @@ class Upkeep:
     Work that does not depend on single documents, each piece a method that runs until it is cancelled.
 
     `moved_jobs` are jobs whose state changed. `control_changed` wakes the piece that follows such changes, and
-    `may_have_news` the piece that notifies outputs. `outputs_wait` and `archives_wait` are set when a heartbeat saw such
-    work. `may_hold_batches` is True if it saw batches of this worker.
+    `may_have_news` the piece that notifies outputs. `outputs_wait`, `archives_wait` and `disks_wait` are set when a
+    heartbeat saw such work. `may_hold_batches` is True if it saw batches of this worker.
     """
 
     def __init__(self, state: WorkerState, *, serving: Serving, limits: Limits) -> None:
@@ -44,6 +44,7 @@ class Upkeep:
         self.may_have_news = asyncio.Event()
         self.outputs_wait = asyncio.Event()
         self.archives_wait = asyncio.Event()
+        self.disks_wait = asyncio.Event()
         self.may_hold_batches = True
 
     def note_answers(self, true: frozenset[str]) -> None:
@@ -53,6 +54,7 @@ class Upkeep:
             asks.OUTPUTS: self.outputs_wait,
             asks.NOTIFICATIONS: self.may_have_news,
             asks.ARCHIVES: self.archives_wait,
+            asks.DISKS: self.disks_wait,
         }
         if not self._state.batches.documents:
             # A busy worker looks for batches and texts by itself.
@@ -156,9 +158,11 @@ class Upkeep:
         """Resume jobs that wait for a disk of this machine."""
         state, me = self._state, self._state.identity
         while True:
-            await asyncio.sleep(_DISK_POLL)
+            await self.disks_wait.wait()
+            self.disks_wait.clear()
             limit = state.settings.free_disk
             await state.database.run(partial(disks.resume_jobs, scope=me.scope, host=me.host, limit=limit))
+            await asyncio.sleep(_DISK_POLL)
 
     async def notify(self) -> None:
         """Notify outputs of the end of runs."""

@@ -22,6 +22,7 @@ from jobs.loops.worker.taking import Taking
 from jobs.loops.worker.upkeep import Upkeep
 from jobs.loops.worker.writing import Writer
 from jobs.metrics import crawl
+from jobs.settings.archives import ARCHIVE_STORES
 from jobs.state import channels
 from nodes.coordination.port import Coordination
 from nodes.database.connections import Dsn
@@ -63,8 +64,8 @@ class Worker:
             store=store,
             channels=(channels.take_of(identity.id), channels.CONTROL),
             heard=self._heard,
-            asks=asks.OF_WORKERS,
-            answered=lambda true: self._loop.call_soon_threadsafe(self._upkeep.note_answers, true),
+            asks=asks.of_worker(has_stores=bool(settings[ARCHIVE_STORES])),
+            answered=lambda true: self._loop.call_soon_threadsafe(self._note_answers, true),
             is_stopping=stop.is_set,
         )
         self._heartbeats = self._node.heartbeats
@@ -137,6 +138,12 @@ class Worker:
         if self._state.settings.notifies:
             coroutines["notify"] = self._upkeep.notify()
         return [self._loop.create_task(coroutine, name=name) for name, coroutine in coroutines.items()]
+
+    def _note_answers(self, true: frozenset[str]) -> None:
+        """Pass on the answers to the questions of a heartbeat."""
+        self._upkeep.note_answers(true)
+        if asks.STORES in true:
+            self._storing.files_wait.set()
 
     def _heard(self, channel: str, payload: str) -> None:
         """Pass on a notification, in the heartbeat's thread. Two empty texts mean that any may have been lost."""
