@@ -41,6 +41,8 @@ class WorkerState:
     may_find_work: asyncio.Event = field(default_factory=asyncio.Event)
     # Wakes the part that makes texts searchable.
     may_find_texts: asyncio.Event = field(default_factory=asyncio.Event)
+    # Wakes the part that stores archive files.
+    may_find_files: asyncio.Event = field(default_factory=asyncio.Event)
     stopped_jobs: set[int] = field(default_factory=set)
     indexes: bool = False
     lacks_disk: bool = False

@@ -111,7 +111,6 @@ class Storing:
     The part of a worker that stores its machine's archive files.
 
     `hold` says why jobs with an archive must wait: the stores have confirmed too little. It is "" if they need not.
-    `files_wait` is set when a heartbeat saw files to store.
     """
 
     def __init__(self, state: WorkerState) -> None:
@@ -124,7 +123,6 @@ class Storing:
         self._paused_files: dict[int, float] = {}
         self._one_at_a_time = asyncio.Lock()
         self.hold = ""
-        self.files_wait = asyncio.Event()
 
     async def run(self) -> None:
         """Store files, and remove local copies, until it is cancelled."""
@@ -133,8 +131,8 @@ class Storing:
         while True:
             is_due = self._loop.time() - removed_at >= _REMOVAL_POLL
             # Another worker of the machine may have stored the last file for which jobs are held.
-            if self.files_wait.is_set() or self.hold:
-                self.files_wait.clear()
+            if self._state.may_find_files.is_set() or self.hold:
+                self._state.may_find_files.clear()
                 while await self.store_some():
                     is_due = True
             if is_due:

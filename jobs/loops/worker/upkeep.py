@@ -55,12 +55,20 @@ class Upkeep:
             asks.NOTIFICATIONS: self.may_have_news,
             asks.ARCHIVES: self.archives_wait,
             asks.DISKS: self.disks_wait,
+            asks.STORES: self._state.may_find_files,
         }
         if not self._state.batches.documents:
             # A busy worker looks for batches and texts by itself.
             events |= {asks.BATCHES: self._state.may_find_work, asks.TEXTS: self._state.may_find_texts}
         for name in true & events.keys():
             events[name].set()
+
+    def note_control(self, payload: str) -> None:
+        """Wake the pieces that follow jobs and limits, after a notification with this payload."""
+        if payload.isdigit():
+            self.moved_jobs.add(int(payload))
+        self.control_changed.set()
+        self.may_have_news.set()
 
     # --- The database decides --------------------------------------------------------------------
 

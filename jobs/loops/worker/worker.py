@@ -65,7 +65,7 @@ class Worker:
             channels=(channels.take_of(identity.id), channels.CONTROL),
             heard=self._heard,
             asks=asks.of_worker(has_stores=bool(settings[ARCHIVE_STORES])),
-            answered=lambda true: self._loop.call_soon_threadsafe(self._note_answers, true),
+            answered=lambda true: self._loop.call_soon_threadsafe(self._upkeep.note_answers, true),
             is_stopping=stop.is_set,
         )
         self._heartbeats = self._node.heartbeats
@@ -139,21 +139,12 @@ class Worker:
             coroutines["notify"] = self._upkeep.notify()
         return [self._loop.create_task(coroutine, name=name) for name, coroutine in coroutines.items()]
 
-    def _note_answers(self, true: frozenset[str]) -> None:
-        """Pass on the answers to the questions of a heartbeat."""
-        self._upkeep.note_answers(true)
-        if asks.STORES in true:
-            self._storing.files_wait.set()
-
     def _heard(self, channel: str, payload: str) -> None:
         """Pass on a notification, in the heartbeat's thread. Two empty texts mean that any may have been lost."""
         if channel in {channels.take_of(self._me.id), ""}:
             self._loop.call_soon_threadsafe(self._state.may_find_work.set)
         if channel in {channels.CONTROL, ""}:
-            if payload.isdigit():
-                self._loop.call_soon_threadsafe(self._upkeep.moved_jobs.add, int(payload))
-            self._loop.call_soon_threadsafe(self._upkeep.control_changed.set)
-            self._loop.call_soon_threadsafe(self._upkeep.may_have_news.set)
+            self._loop.call_soon_threadsafe(self._upkeep.note_control, payload)
 
     async def _watch(self) -> None:
         """
@@ -231,10 +222,9 @@ class Worker:
         self._serving.cancel_tasks()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._flushing.write_everything()
-        if self._me.scope != CLUSTER_SCOPE:
-            await self._upkeep.index_what_is_left(deadline)
         await self._upkeep.end_all_archive_files()
         if self._me.scope != CLUSTER_SCOPE:
+            await self._upkeep.index_what_is_left(deadline)
             await self._storing.store_what_is_left(deadline)
         await self._database.run(self._node.leave)
 
