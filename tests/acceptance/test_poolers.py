@@ -84,29 +84,35 @@ def shares(server, tmp_path):
         yield dsn
 
 
-def test_managers_and_workers_crawl_exactly_in_shared_sessions(server, shares, tmp_path, serve):
-    cluster = Cluster(Machine(Database(server.address), tmp_path))
+@pytest.fixture
+def cluster(server, tmp_path, django_db_blocker):
+    """Return a cluster whose own sessions reach the server directly."""
+    database = Database(server.address)
+    with database.as_django(), django_db_blocker.unblock():
+        machine = Machine(database, tmp_path)
+        try:
+            yield Cluster(machine)
+        finally:
+            machine.clean_up()
+
+
+def test_managers_and_workers_crawl_exactly_in_shared_sessions(cluster, shares, serve):
     site = serve(pages=150, hosts=2, traps=3)
     assert cluster.machine.start("migrate").wait() == 0
-    try:
-        cluster.start(
-            *("runmanager", "runmanager", "runworker", "runworker"),
-            CRAWLCTL_POOLED_DATABASE_URL=shares,
-            **QUICK_HEARTS,
-        )
-        job = cluster.make_job(site)
+    cluster.start(
+        *("runmanager", "runmanager", "runworker", "runworker"), CRAWLCTL_POOLED_DATABASE_URL=shares, **QUICK_HEARTS
+    )
+    job = cluster.make_job(site)
 
-        assert cluster.run(job) == "finished"
+    assert cluster.run(job) == "finished"
 
-        assert_undisturbed(cluster, job, site)
-        sessions = cluster.database.rows(
-            "SELECT right(application_name, 4), count(*) FROM pg_stat_activity "
-            "WHERE application_name ~ ' (work|beat)$' GROUP BY 1"
-        )
-        assert dict(map(tuple, sessions))["beat"] == 4
-        assert dict(map(tuple, sessions))["work"] <= 2
-    finally:
-        cluster.machine.clean_up()
+    assert_undisturbed(cluster, job, site)
+    sessions = cluster.database.rows(
+        "SELECT right(application_name, 4), count(*) FROM pg_stat_activity "
+        "WHERE application_name ~ ' (work|beat)$' GROUP BY 1"
+    )
+    assert dict(map(tuple, sessions))["beat"] == 4
+    assert dict(map(tuple, sessions))["work"] <= 2
 
 
 def test_shared_sessions_without_the_limits_of_a_node_are_refused(server, shared):
