@@ -33,16 +33,31 @@ def test_an_item_has_one_holder_whatever_happens_to_its_connection(fleet):
     assert fleet.conflicts() == []
 
 
-def test_a_thousand_items_begin_again_after_a_kill(fleet):
-    thousand = {f"item-{number}" for number in range(1_000)}
-    for name in ("djm1", "djm2", "djm3"):
-        fleet.start(name, fleet.job("reports", items=thousand, takes=SECOND / 5))
-    settles(fleet, "reports", thousand, on={"djm1", "djm2", "djm3"})
+def test_a_thousand_items_begin_again_within_two_timeouts_of_a_kill(fleet):
+    thousand, timeout = {f"item-{number}" for number in range(1_000)}, 5 * SECOND
+    names = ["djm1", "djm2", "djm3"]
+    for name in names:
+        fleet.start(name, fleet.job("reports", items=thousand, takes=SECOND / 5), timeout=timeout)
 
-    fleet.kill("djm1")
-    settles(fleet, "reports", thousand, on={"djm2", "djm3"})
+    while len(names) > 1:
+        shares = settles(fleet, "reports", thousand, on=set(names))
+        killed, killed_at = names.pop(0), time.monotonic()
+        fleet.kill(killed)
 
+        assert seconds_until_begun(fleet, "reports", shares[killed], since=killed_at) < 2 * timeout.total_seconds()
     assert fleet.conflicts() == []
+
+
+def seconds_until_begun(fleet, job, items, *, since):
+    """Wait until all these items have begun since a moment. Return the seconds until the last of them began first."""
+
+    def first_runs():
+        runs = sorted(fleet.ledger.of(job, since=since), key=lambda run: -run.began_at)
+        return {item: run.began_at for run in runs for item in run.items}
+
+    wait_until(lambda: first_runs().keys() >= items)
+    begun = first_runs()
+    return max(begun[item] for item in items) - since
 
 
 def test_a_run_without_a_store_continues_and_stops_before_its_lease_ends(fleet):
