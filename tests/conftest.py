@@ -1,6 +1,5 @@
 """Fixtures for all tests: the database over a plain connection, and the mark for Debian's packages."""
 
-import fcntl
 import gc
 import os
 import shutil
@@ -13,6 +12,7 @@ import hypothesis
 import psycopg
 import pytest
 
+from tests.support import once
 from tests.support.ordering import waiting_first
 from tests.support.rival import Rival
 
@@ -116,18 +116,19 @@ def test_server(django_db_blocker: "DjangoDbBlocker") -> None:
         connection.execute("SELECT pg_reload_conf()")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def shared_directory(worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let all processes of the test session share what `made_once` makes."""
+    of_this_process = tmp_path_factory.getbasetemp()
+    once.share(of_this_process if worker_id == "master" else of_this_process.parent)
+
+
 @pytest.fixture(scope="session")
-def template(test_server: None, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> "Database":
+def template(test_server: None, shared_directory: None) -> "Database":
     """Return a migrated database, the template of all others. It is made once for all processes of the test session."""
     from tests.support.processes import make_template, template_database
 
-    of_this_process = tmp_path_factory.getbasetemp()
-    shared = of_this_process if worker_id == "master" else of_this_process.parent
-    with (shared / "template.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (made := shared / "template.made").exists():
-            make_template()
-            made.touch()
+    once.made_once("template", lambda _directory: make_template())
     return template_database()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from crawlctl.postgres.home import Home
 from tests.acceptance.test_database_restarts import start_everything, start_job
-from tests.support.installations import PASSPHRASE, Installation
+from tests.support.installations import PASSPHRASE, Installation, copy_migrated
 from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
 from tests.support.s3 import create_bucket, s3_server
 
@@ -17,7 +17,7 @@ def made(tmp_path_factory):
     """Make an installation with two backups: the first without, the second with the secret key."""
     directory = tmp_path_factory.mktemp("installation")
     installation = Installation(directory, {})
-    installation.run("migrate")
+    copy_migrated(installation.var)
     place = directory / "place"
     installation.run("backup", "--to", place)
     installation.run("backup", "--to", place, **PASSPHRASE)
@@ -184,6 +184,7 @@ def test_a_backup_goes_to_a_bucket_and_comes_back(old, new, tmp_path, monkeypatc
 def test_a_crawl_ends_as_if_undisturbed_after_a_crash_and_a_restore(serve, tmp_path):
     machine = Machine(Database("dbname=none"), tmp_path)
     own = {"DATABASE_URL": "", "CRAWLCTL_VAR": str(tmp_path / "var"), **QUICK_HEARTS, **PASSPHRASE}
+    copy_migrated(tmp_path / "var")
     site = serve(pages=400, hosts=2, traps=1, latency_ms=40)
     output, place = tmp_path / "pages.jsonl", tmp_path / "place"
     try:

@@ -191,10 +191,9 @@ def sessions_of(cluster, *daemons):
 
 @pytest.mark.debian("postgresql")
 def test_the_term_survives_a_crash_of_the_database_and_continues(tmp_path):
-    with debian_server(tmp_path / "server") as server:
+    with debian_server(tmp_path / "server", is_migrated=True) as server:
         machine = Machine(Database(server.address), tmp_path)
         try:
-            machine.start("migrate", "--verbosity", "0").wait()
             cluster = Cluster(machine)
             first, second = start_one_by_one(cluster, "runmanager", "runmanager")
             first.kill()

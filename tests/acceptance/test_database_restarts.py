@@ -60,7 +60,7 @@ class Browser:
 
 @pytest.fixture
 def server(tmp_path):
-    with debian_server(tmp_path / "server") as running:
+    with debian_server(tmp_path / "server", is_migrated=True) as running:
         yield running
 
 

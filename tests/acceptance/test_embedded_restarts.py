@@ -12,6 +12,7 @@ import pytest
 
 from tests.acceptance.test_database_restarts import start_everything, start_job
 from tests.support.disks import fill, small_disk
+from tests.support.installations import copy_migrated
 from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
 
 
@@ -24,7 +25,8 @@ def machine(tmp_path):
 
 @pytest.fixture
 def home(tmp_path):
-    """Return the directory of the machine's embedded server."""
+    """Return the directory of the machine's embedded server, which has a migrated database."""
+    copy_migrated(tmp_path / "var")
     return tmp_path / "var" / "postgres"
 
 
@@ -67,6 +69,7 @@ def test_a_crawl_survives_an_embedded_server_that_cannot_start_for_a_while(machi
 def test_a_crawl_continues_after_a_full_disk(machine, serve, tmp_path):
     site = serve(pages=300, hosts=2, traps=3, latency_ms=40)
     with small_disk(tmp_path / "disk", mebibytes=300) as disk:
+        copy_migrated(disk / "var")
         _, browser = start_everything(
             machine, DATABASE_URL="", CRAWLCTL_VAR=str(disk / "var"), CRAWLCTL_FREE_DISK="0", **QUICK_HEARTS
         )

@@ -22,7 +22,7 @@ SLOW_HEARTS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "10", "CRAWLCTL_NODE_TIMEOUT": "24
 
 @pytest.fixture
 def server(tmp_path):
-    with debian_server(tmp_path / "server") as running:
+    with debian_server(tmp_path / "server", is_migrated=True) as running:
         yield running
 
 

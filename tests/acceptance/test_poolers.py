@@ -46,7 +46,8 @@ COMMANDS = [
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     # Debian's name for the zone that initdb calls UTC.
-    with debian_server(tmp_path_factory.mktemp("pooled") / "server", configuration="timezone = 'Etc/UTC'") as running:
+    directory = tmp_path_factory.mktemp("pooled") / "server"
+    with debian_server(directory, configuration="timezone = 'Etc/UTC'", is_migrated=True) as running:
         yield running
 
 

@@ -4,6 +4,7 @@ import json
 
 from crawlctl.drill.models import RESTORE
 from tests.acceptance.test_database_restarts import start_everything, start_job
+from tests.support.installations import copy_migrated
 from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
 
 
@@ -22,6 +23,7 @@ def test_a_drill_during_a_crawl_measures_a_restore_and_changes_nothing(serve, tm
         "CRAWLCTL_BACKUP_SHIP_EVERY": "1",
         "CRAWLCTL_BACKUP_PASSPHRASE": "correct horse",
     }
+    copy_migrated(tmp_path / "var")
     site = serve(pages=400, hosts=2, traps=1, latency_ms=40)
     output = tmp_path / "pages.jsonl"
     try:

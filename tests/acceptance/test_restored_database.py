@@ -4,6 +4,7 @@ import shutil
 
 from tests.acceptance.test_database_restarts import start_everything, start_job
 from tests.support.growing_site import growing_site
+from tests.support.installations import copy_migrated
 from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
 
 
@@ -23,6 +24,7 @@ def test_pages_that_appeared_and_vanished_since_the_backup_leave_the_output(tmp_
         "CRAWLCTL_VAR": str(tmp_path / "var"),
         "CRAWLCTL_BACKUP_STORE": str(tmp_path / "place"),
     }
+    copy_migrated(tmp_path / "var")
     output = tmp_path / "pages.jsonl"
     stay = [f"stays{number}" for number in range(60)]
     come = [f"comes{number}" for number in range(10)]

@@ -21,6 +21,7 @@ from tests.acceptance.test_database_restarts import start_everything, start_job
 from tests.acceptance.test_embedded_restarts import phase_of
 from tests.support.debian import debian_server
 from tests.support.disks import fill, make_read_only, small_disk
+from tests.support.installations import copy_migrated
 from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
 
 _PAGE = 8192
@@ -89,7 +90,7 @@ def test_a_one_shot_ends_at_a_full_disk_and_can_be_resumed(machine, serve, tmp_p
 
 @pytest.fixture
 def server(tmp_path):
-    with debian_server(tmp_path / "server") as running:
+    with debian_server(tmp_path / "server", is_migrated=True) as running:
         yield running
 
 
@@ -102,7 +103,8 @@ def machine_of_server(server, tmp_path):
 
 @pytest.fixture
 def machine_of_clone(tmp_path):
-    """Return a machine whose clone has an embedded server."""
+    """Return a machine whose clone has an embedded server with a migrated database."""
+    copy_migrated(tmp_path / "var")
     made = Machine(Database("dbname=none"), tmp_path)
     yield made
     made.clean_up()
@@ -136,8 +138,6 @@ def test_a_crawl_continues_after_a_full_disk_of_the_write_ahead_log(machine_of_c
     home = Home(tmp_path / "var" / "postgres")
     own = {"DATABASE_URL": "", "CRAWLCTL_VAR": str(tmp_path / "var"), "CRAWLCTL_FREE_DISK": "0"}
     with small_disk(tmp_path / "disk", mebibytes=160) as disk:
-        assert machine_of_clone.start("migrate", **own).wait() == 0
-        wait_for(lambda: not (home.data / "postmaster.pid").exists(), saying="the server has ended")
         wal = home.data / "pg_wal"
         subprocess.run(["cp", "-a", wal, disk / "pg_wal"], check=True)
         wal.rename(home.directory / "old_wal")

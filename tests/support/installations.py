@@ -1,4 +1,4 @@
-"""An installation with an embedded database of its own, for tests of backups."""
+"""An installation with an embedded database of its own, and copies of a migrated one, which costs much to make."""
 
 import contextlib
 import json
@@ -8,7 +8,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.processes import ROOT, Command
+from tests.support import once
+from tests.support.processes import ROOT, Command, wait_for
 
 PASSPHRASE = {"CRAWLCTL_BACKUP_PASSPHRASE": "correct horse"}
 
@@ -71,3 +72,14 @@ class Installation:
             return json.loads((self.var / "wal" / "state.json").read_text())
         except FileNotFoundError:
             return {}
+
+
+def copy_migrated(var):
+    """Copy a migrated embedded database to this directory of data, which its processes use as their own."""
+    once.copy(once.made_once("migrated-installation", _migrate) / "var", var)
+
+
+def _migrate(directory):
+    installation = Installation(directory)
+    installation.run("migrate")
+    wait_for(lambda: not (installation.data / "postmaster.pid").exists(), saying="the server has ended")

@@ -26,9 +26,11 @@ _OURS = ("nodes", "jobs")
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """A loader that compiles the changed source, and bypasses the cache of compiled modules."""
+    """A loader that compiles the changed source, and bypasses the cache of compiled modules. Others are in the cache."""
 
     def get_code(self, fullname):
+        if "mutant" not in _ORDERS:
+            return super().get_code(fullname)
         source = Path(self.path).read_text(encoding="utf-8")
         for pattern, replacement in _ORDERS.get("mutant", ()):
             source = re.sub(pattern, replacement, source)
