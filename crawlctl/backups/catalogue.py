@@ -19,6 +19,7 @@ FOLDER: Final = "base"
 # The description is written last and deleted first: a backup without it does not count.
 _DESCRIPTION: Final = "backup.json"
 _DATA: Final = "data.tar.zst"
+_SEALED_DATA: Final = "data.tar.zst.sealed"
 _SEALED: Final = "secrets.sealed"
 _NAME: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 _FORMAT: Final = 1
@@ -60,14 +61,19 @@ class Backup:
     def ended_at(self) -> dt.datetime:
         return dt.datetime.fromisoformat(self.ended)
 
+    @property
+    def has_sealed_data(self) -> bool:
+        """True if the copy of the database is sealed. Older versions sealed the secret key only."""
+        return self.data.key.endswith(f"/{_SEALED_DATA}")
+
 
 def new_name(started: dt.datetime) -> str:
     """Return the name of a backup that starts now. Names sort by time."""
     return f"{started.astimezone(dt.UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
-def store_data(store: Store, name: str, path: Path) -> File:
-    return _stored(store, f"{FOLDER}/{name}/{_DATA}", path)
+def store_data(store: Store, name: str, path: Path, *, is_sealed: bool) -> File:
+    return _stored(store, f"{FOLDER}/{name}/{_SEALED_DATA if is_sealed else _DATA}", path)
 
 
 def store_sealed(store: Store, name: str, content: bytes) -> File:

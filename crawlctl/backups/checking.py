@@ -11,11 +11,12 @@ from crawlctl.postgres.binaries import Binaries
 from nodes.stores.port import Store
 
 
-def check(store: Store, ways: list[Way], *, binaries: Binaries, work: Path, passphrase: str) -> None:
+def check(store: Store, ways: list[Way], *, binaries: Binaries, work: Path, passphrase: str) -> bool:
     """
     Read all files of a backup, unpack the copy of the database, and verify it. Read the log of all of its ways.
 
-    `work` has room for the backup. With a passphrase, also open the secret key and sealed segments.
+    `work` has room for the backup. Return False if parts were not opened, because they are sealed and there is no
+    passphrase. The copy is compared with its SHA-256 in any case.
 
     Raises:
         Damaged: a restore of the backup would fail.
@@ -29,8 +30,9 @@ def check(store: Store, ways: list[Way], *, binaries: Binaries, work: Path, pass
             if passphrase:
                 unseal(sealed.read_bytes(), passphrase=passphrase, backup=backup.name)
         catalogue.fetch(store, backup.data, packed)
-        packing.unpack(packed, copy)
-        packing.verify(copy, binaries=binaries)
+        if passphrase or not backup.has_sealed_data:
+            packing.unpack(packed, copy, is_sealed=backup.has_sealed_data, passphrase=passphrase, name=backup.name)
+            packing.verify(copy, binaries=binaries)
         sealer = Sealer(passphrase)
         for segment in {segment.key: segment for way in ways for segment in way.segments}.values():
             if passphrase or not segment.is_sealed:
@@ -39,3 +41,5 @@ def check(store: Store, ways: list[Way], *, binaries: Binaries, work: Path, pass
                 path.unlink()
     if gaps := [way.gap for way in ways if way.gap]:
         raise Damaged(f"the write-ahead log after the backup has a gap: {gaps[-1]}. Make a new backup")
+    has_sealed = backup.sealed is not None or any(segment.is_sealed for way in ways for segment in way.segments)
+    return bool(passphrase) or not has_sealed

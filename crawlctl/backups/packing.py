@@ -1,4 +1,4 @@
-"""A copy of a database server in one compressed file, and PostgreSQL's check of the copy."""
+"""A copy of a database server in one compressed file, which may be sealed, and PostgreSQL's check of the copy."""
 
 import os
 import subprocess
@@ -8,26 +8,36 @@ from pathlib import Path
 from backports import zstd
 
 from crawlctl.backups.errors import Damaged
+from crawlctl.backups.sealed_files import open_sealed, open_to_seal
 from crawlctl.postgres.binaries import Binaries
 
 
-def pack(directory: Path, path: Path) -> None:
-    """Write the content of the directory to a compressed file."""
-    with zstd.open(path, "wb") as compressed, tarfile.open(fileobj=compressed, mode="w|") as archive:
+def pack(directory: Path, path: Path, *, passphrase: str, name: str) -> None:
+    """Write the content of the directory to a compressed file. With a passphrase, seal it under that name."""
+    with (
+        open_to_seal(path, passphrase=passphrase, name=name) if passphrase else path.open("xb") as file,
+        zstd.open(file, "wb") as compressed,
+        tarfile.open(fileobj=compressed, mode="w|") as archive,
+    ):
         for entry in sorted(directory.iterdir()):
             archive.add(entry, arcname=entry.name)
 
 
-def unpack(path: Path, directory: Path) -> None:
+def unpack(path: Path, directory: Path, *, is_sealed: bool, passphrase: str, name: str) -> None:
     """
     Write the content of a compressed file to the new directory.
 
     Raises:
-        Damaged: the file is no such file.
+        Damaged: the file is no such file, or it was changed.
+        Unusable: it is sealed, and the passphrase is missing or another one.
     """
     directory.mkdir(mode=0o700, parents=True)
     try:
-        with zstd.open(path, "rb") as compressed, tarfile.open(fileobj=compressed, mode="r|") as archive:
+        with (
+            open_sealed(path, passphrase=passphrase, name=name) if is_sealed else path.open("rb") as file,
+            zstd.open(file, "rb") as compressed,
+            tarfile.open(fileobj=compressed, mode="r|") as archive,
+        ):
             archive.extractall(directory, filter="data")
     except (zstd.ZstdError, tarfile.TarError, EOFError) as error:
         raise Damaged(f"the copy of the database cannot be unpacked: {error}") from None

@@ -63,7 +63,8 @@ def restore(
     directory. Without it, there must be none. A drill writes nothing to the store.
 
     Raises:
-        Unusable: the server is used, there are data already, or this program cannot run the backup. Nothing was changed.
+        Unusable: the server is used, there are data already, or this program cannot run or open the backup. Nothing was
+            changed.
         Damaged: the backup is not complete. Nothing was changed.
         BackupError: the server did not start. Nothing was changed.
         EmbeddedPostgresError, StoreError
@@ -78,6 +79,11 @@ def restore(
                 f"the backup {backup.name} is of PostgreSQL {backup.server_version}, and this installation runs {binaries.major}. "
                 "Install the version of crawlctl that made the backup"
             )
+        if backup.has_sealed_data and not passphrase:
+            # Before the download, which may take long.
+            raise Unusable(
+                f"the backup {backup.name} is sealed. Give the passphrase of its time in CRAWLCTL_BACKUP_PASSPHRASE"
+            )
         beside = Home(home.directory / _UNFINISHED)
         shutil.rmtree(beside.directory, ignore_errors=True)
         beside.directory.mkdir(mode=0o700)
@@ -86,7 +92,9 @@ def restore(
             announce(f"Reading the backup {backup.name}: {backup.data.size / 1e6:,.1f} MB")
             packed = beside.directory / "data.tar.zst"
             catalogue.fetch(store, backup.data, packed)
-            packing.unpack(packed, beside.data)
+            packing.unpack(
+                packed, beside.data, is_sealed=backup.has_sealed_data, passphrase=passphrase, name=backup.name
+            )
             packed.unlink()
             announce(f"Verifying the copy: {backup.bytes / 1e6:,.1f} MB")
             packing.verify(beside.data, binaries=binaries)

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from crawlctl.backups.errors import Damaged, Unusable
 
 _HEADER: Final = b"crawlctl sealed 1\n"
-_SALT: Final = 16
+SALT_BYTES: Final = 16
 _NONCE: Final = 12
 # Cost of scrypt: 128 * _N * _R bytes of memory.
 _N: Final = 2**17
@@ -34,9 +34,9 @@ class Secrets:
 
 def seal(secrets: Secrets, *, passphrase: str, backup: str) -> bytes:
     """Return the secrets sealed for the backup with that name."""
-    salt, nonce = os.urandom(_SALT), os.urandom(_NONCE)
+    salt, nonce = os.urandom(SALT_BYTES), os.urandom(_NONCE)
     content = json.dumps(asdict(secrets)).encode()
-    return _HEADER + salt + nonce + _cipher(passphrase, salt).encrypt(nonce, content, _HEADER + backup.encode())
+    return _HEADER + salt + nonce + derive_cipher(passphrase, salt).encrypt(nonce, content, _HEADER + backup.encode())
 
 
 def unseal(sealed: bytes, *, passphrase: str, backup: str) -> Secrets:
@@ -50,9 +50,9 @@ def unseal(sealed: bytes, *, passphrase: str, backup: str) -> Secrets:
     if not sealed.startswith(_HEADER):
         raise Damaged(f"the sealed key of the backup {backup} is damaged: it does not start with its header")
     rest = sealed.removeprefix(_HEADER)
-    salt, nonce, content = rest[:_SALT], rest[_SALT : _SALT + _NONCE], rest[_SALT + _NONCE :]
+    salt, nonce, content = rest[:SALT_BYTES], rest[SALT_BYTES : SALT_BYTES + _NONCE], rest[SALT_BYTES + _NONCE :]
     try:
-        return Secrets(**json.loads(_cipher(passphrase, salt).decrypt(nonce, content, _HEADER + backup.encode())))
+        return Secrets(**json.loads(derive_cipher(passphrase, salt).decrypt(nonce, content, _HEADER + backup.encode())))
     except (InvalidTag, ValueError):
         raise Unusable(
             f"the passphrase does not open the secret key of the backup {backup}. Give the passphrase of the time of the backup "
@@ -65,7 +65,7 @@ class Sealer:
 
     def __init__(self, passphrase: str) -> None:
         self._passphrase = passphrase
-        self._salt = os.urandom(_SALT)
+        self._salt = os.urandom(SALT_BYTES)
         self._ciphers: dict[bytes, AESGCM] = {}
 
     def seal(self, content: bytes, *, name: str) -> bytes:
@@ -87,7 +87,7 @@ class Sealer:
         if not sealed.startswith(_HEADER):
             raise Damaged(f"{name} is damaged: it does not start with its header")
         rest = sealed.removeprefix(_HEADER)
-        salt, nonce, content = rest[:_SALT], rest[_SALT : _SALT + _NONCE], rest[_SALT + _NONCE :]
+        salt, nonce, content = rest[:SALT_BYTES], rest[SALT_BYTES : SALT_BYTES + _NONCE], rest[SALT_BYTES + _NONCE :]
         try:
             return self._cipher_of(salt).decrypt(nonce, content, _HEADER + name.encode())
         except (InvalidTag, ValueError):
@@ -98,9 +98,10 @@ class Sealer:
 
     def _cipher_of(self, salt: bytes) -> AESGCM:
         if salt not in self._ciphers:
-            self._ciphers[salt] = _cipher(self._passphrase, salt)
+            self._ciphers[salt] = derive_cipher(self._passphrase, salt)
         return self._ciphers[salt]
 
 
-def _cipher(passphrase: str, salt: bytes) -> AESGCM:
+def derive_cipher(passphrase: str, salt: bytes) -> AESGCM:
+    """Return the cipher of a passphrase. That is slow on purpose."""
     return AESGCM(Scrypt(salt=salt, length=32, n=_N, r=_R, p=1).derive(passphrase.encode()))

@@ -56,7 +56,7 @@ def take(
     """
     Store a backup of the server at `dsn` and return its description. `work` has room for two copies of the database.
 
-    Without a passphrase the secrets are not in the backup.
+    With a passphrase the copy and the secrets are sealed. Without one, the secrets are not in the backup.
 
     Raises:
         Unusable: the account or the version of the server does not allow it.
@@ -74,10 +74,10 @@ def take(
         size = packing.size_of(copy)
         announce(f"Verifying the copy: {size / 1e6:,.1f} MB")
         packing.verify(copy, binaries=binaries)
-        announce("Packing the copy")
-        packing.pack(copy, packed)
+        announce("Packing and sealing the copy" if passphrase else "Packing the copy")
+        packing.pack(copy, packed, passphrase=passphrase, name=name)
         announce(f"Storing {packed.stat().st_size / 1e6:,.1f} MB in {store.address}")
-        data = catalogue.store_data(store, name, packed)
+        data = catalogue.store_data(store, name, packed, is_sealed=bool(passphrase))
         sealed = None
         if passphrase:
             sealed = catalogue.store_sealed(store, name, seal(secrets, passphrase=passphrase, backup=name))

@@ -28,7 +28,9 @@ BACKUP_PASSPHRASE: Final = Setting(
     environment="CRAWLCTL_BACKUP_PASSPHRASE",
     kind=Text(),
     default="",
-    meaning="Passphrase that seals the secret key in backups and opens it in restores. If empty, `crawlctl backup` asks at a terminal.",
+    meaning=(
+        "Passphrase that seals backups, with the secret key, and opens them in restores. If empty, `crawlctl backup` asks at a terminal."
+    ),
 )
 BACKUP_STORE: Final = Setting(
     path="process.backup_store",

@@ -11,6 +11,9 @@ from tests.support.installations import PASSPHRASE, Installation, copy_migrated
 from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
 from tests.support.s3 import create_bucket, s3_server
 
+# The first bytes of a compressed file that is not sealed.
+ZSTANDARD = bytes.fromhex("28b52ffd")
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
@@ -88,8 +91,22 @@ def test_a_restore_refuses_another_passphrase(new, place):
     assert not new.data.exists()
 
 
-def test_a_restore_refuses_a_time_that_no_backup_reaches(old, new, place):
+def test_a_backup_with_a_passphrase_is_sealed_as_a_whole(old, new, place):
     first, second = old.backups(place)
+    assert (place / first["data"]["key"]).read_bytes()[:4] == ZSTANDARD
+    assert (place / second["data"]["key"]).read_bytes().startswith(b"crawlctl sealed file 1\n")
+
+    said = new.run("backup", "restore", "--from", place, code=2)
+    assert f"The backup {second['name']} is sealed. Give the passphrase of its time" in said
+    assert not new.data.exists()
+
+    unopened = "Sealed parts were not opened"
+    assert unopened in old.run("backup", "check", "--from", place)
+    assert unopened not in old.run("backup", "check", "--from", place, **PASSPHRASE)
+
+
+def test_a_restore_refuses_a_time_that_no_backup_reaches(old, new, place):
+    first, _ = old.backups(place)
 
     said = new.run("backup", "restore", "--from", place, "--to", "2001-01-01T00:00Z", code=2)
     assert "no backup in" in said.lower()
@@ -97,13 +114,13 @@ def test_a_restore_refuses_a_time_that_no_backup_reaches(old, new, place):
     assert "reaches 2001-01-01 00:00:00 UTC" in said
     assert not new.data.exists()
 
-    said = new.run("backup", "restore", "--from", place, "--backup", second["name"])
+    said = new.run("backup", "restore", "--from", place, "--backup", first["name"])
     assert "The secret key was not restored" in said
 
 
 def test_a_damaged_backup_is_found_and_never_restored(old, new, place):
     name = old.backups(place)[1]["name"]
-    data = place / "base" / name / "data.tar.zst"
+    data = place / "base" / name / "data.tar.zst.sealed"
     content = bytearray(data.read_bytes())
     content[len(content) // 2] ^= 1
     data.write_bytes(content)
@@ -112,13 +129,13 @@ def test_a_damaged_backup_is_found_and_never_restored(old, new, place):
     assert checked.wait() == 1
     assert f"{name}: damaged." in checked.out
     assert checked.out.count("complete and unchanged") == 1
-    assert "was changed" in new.run("backup", "restore", "--from", place, code=1)
+    assert "was changed" in new.run("backup", "restore", "--from", place, code=1, **PASSPHRASE)
     assert not new.data.exists()
 
 
 def test_prune_keeps_the_newest_complete_backup(old, place):
     first, second = [backup["name"] for backup in old.backups(place)]
-    (place / "base" / second / "data.tar.zst").unlink()
+    (place / "base" / second / "data.tar.zst.sealed").unlink()
 
     old.run("backup", "prune", "--from", place, "--keep", 1)
     assert [backup["name"] for backup in old.backups(place)] == [first, second]

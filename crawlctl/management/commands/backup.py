@@ -107,12 +107,15 @@ class Command(BaseCommand):
 
     def _take(self, store: Store) -> None:
         check_database()
-        passphrase = _passphrase(twice=True)
+        passphrase = _passphrase(
+            "Passphrase to seal the backup (empty: not sealed, without the secret key): ", twice=True
+        )
         backup = make_backup(store, passphrase=passphrase, announce=self._announce)
         self.stdout.write(f"Backup {backup.name} is in {store.address}.")
         if backup.sealed is None:
             self.stdout.write(
-                f"The secret key is not in it. Set {BACKUP_PASSPHRASE.environment} to add it, or keep the key yourself."
+                f"It is not sealed, and the secret key is not in it. Set {BACKUP_PASSPHRASE.environment} to change both, "
+                "or keep the key yourself."
             )
 
     def _list(self, store: Store, *, as_json: bool) -> None:
@@ -131,7 +134,9 @@ class Command(BaseCommand):
                 ]
                 self.stdout.write(json.dumps({**asdict(backup), "problem": problem, "ways": facts}))
                 continue
-            key = "with the secret key" if backup.sealed else "without the secret key"
+            key = ("sealed, " if backup.has_sealed_data else "") + (
+                "with the secret key" if backup.sealed else "without the secret key"
+            )
             self.stdout.write(
                 f"{name}  {backup.ended_at:%Y-%m-%d %H:%M:%S} UTC  {backup.data.size / 1e6:>9,.1f} MB  crawlctl {backup.version}  "
                 f"PostgreSQL {backup.server_version}  {key}" + (f"  damaged: {problem}" if problem else "")
@@ -143,14 +148,15 @@ class Command(BaseCommand):
                     self.stdout.write(f"  gap: {way.gap}")
 
     def _check(self, store: Store, *, name: str | None, all_of_them: bool) -> None:
-        passphrase = _passphrase(asks=False)
         wanted = catalogue.names(store) if all_of_them else [name or catalogue.newest(store).name]
         if not wanted:
             raise Unusable(f"{store.address} has no backup")
         damaged, all_ways = 0, ways(store)
+        has_sealed = any(way.backup.has_sealed_data for way in all_ways if way.backup.name in wanted)
+        passphrase = _passphrase("Passphrase of the backup (empty: compare its SHA-256 only): ", asks=has_sealed)
         for each in wanted:
             try:
-                check(
+                is_opened = check(
                     store, [way for way in all_ways if way.backup.name == each] or [choose(store, name=each)],
                     binaries=find_binaries(), work=work_folder(), passphrase=passphrase,
                 )  # fmt: skip
@@ -159,6 +165,10 @@ class Command(BaseCommand):
                 self.stdout.write(f"{each}: damaged. {_sentence(error)}")
             else:
                 self.stdout.write(f"{each}: complete and unchanged.")
+                if not is_opened:
+                    self.stdout.write(
+                        f"  Sealed parts were not opened. Set {BACKUP_PASSPHRASE.environment} to check them, too."
+                    )
         if damaged:
             raise CommandError(
                 f"Damaged backups: {damaged} of {len(wanted)}. Make a new backup, and check the disk of {store.address}.",
@@ -193,7 +203,7 @@ class Command(BaseCommand):
         restored = restore(
             store, way, until=until, directory=settings.VAR_DIR / "postgres", binaries=find_binaries(),
             keep_old=given["keep_old"].absolute() if given["keep_old"] else None,
-            passphrase=_passphrase() if needs_key else "", announce=self._announce,
+            passphrase=_passphrase("Passphrase of the backup: ") if needs_key else "", announce=self._announce,
         )  # fmt: skip
         reached = until or way.until
         last = f" The last change in it is of {restored.reached:%Y-%m-%d %H:%M:%S} UTC." if restored.reached else ""
@@ -230,12 +240,12 @@ def _sentence(error: Exception) -> str:
     )
 
 
-def _passphrase(*, asks: bool = True, twice: bool = False) -> str:
+def _passphrase(question: str, *, asks: bool = True, twice: bool = False) -> str:
     """Return the passphrase of the environment, or of the person at the terminal; '' if there is none."""
     given = given_passphrase()
     if given or not asks or not sys.stdin.isatty():
         return given
-    said = getpass.getpass("Passphrase of the secret key (empty: without the key): ")
+    said = getpass.getpass(question)
     if twice and said and getpass.getpass("Again: ") != said:
         raise Unusable("the passphrases differ. Nothing was done")
     return said
