@@ -2,6 +2,8 @@
 
 from django.apps import AppConfig
 
+from jobs.queue.jump import CORRECTIONS
+from nodes.membership.jumps import follow_at_jump
 from nodes.membership.restores import raise_at_restore
 
 
@@ -12,3 +14,5 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         raise_at_restore("UPDATE jobs_throttlegroup SET epoch = epoch + 1000")
+        for correction in CORRECTIONS:
+            follow_at_jump(correction)

@@ -21,6 +21,7 @@ from nodes.life.identity import NodeIdentity, has_ended_here
 from nodes.lifecycle import LIVE_STATUSES, NodeStatus, sources_of
 from nodes.membership.incarnation import IS_AS_REMEMBERED, remember, remembered, why_refused
 from nodes.membership.journal import record
+from nodes.membership.jumps import notice_jump
 from nodes.membership.restores import notice_restore
 from nodes.membership.rows import end_node, first_row, give_up_office, lock_node, lock_offices, move
 
@@ -102,13 +103,16 @@ VALUES (%(id)s, %(kind)s, %(scope)s, %(name)s, %(tags)s, 'starting', clock_times
 
 def register(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> None:
     """
-    Register a new node, as starting. The first one after a restore ends all nodes of before.
+    Register a new node, as starting.
+
+    The first one after a restore ends all nodes of before. The first one after a jump of the clock corrects moments.
 
     Raises:
         psycopg.errors.UniqueViolation: a node of this id is or was registered. It stays unchanged.
     """
     with connection.transaction():
         notice_restore(connection)
+        notice_jump(connection)
         connection.execute(_OPEN_SCOPE, {"scope": identity.scope})
         connection.execute(
             _REGISTER,

@@ -3,6 +3,7 @@
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
+from nodes.membership.jumps import AHEAD, follow_at_jump
 from nodes.membership.restores import raise_at_restore
 
 
@@ -18,3 +19,14 @@ class TasksConfig(AppConfig):
         # The workers of before are retired, and a second assignment of a task has another epoch.
         raise_at_restore("UPDATE tasks_task SET epoch = epoch + 1000")
         raise_at_restore("UPDATE tasks_taskworker SET last_seen_at = last_seen_at - interval '10 years'")
+        # A lost worker is silent from now on. A task that is not for a given moment is due, and so is a template whose
+        # next moment is one of the other clock.
+        follow_at_jump("UPDATE tasks_taskworker SET last_seen_at = %(now)s WHERE last_seen_at > %(now)s")
+        follow_at_jump(
+            "UPDATE tasks_task SET scheduled_at = greatest(scheduled_at - %(jump)s, %(now)s)"
+            f" WHERE scheduled_at > %(now)s AND (last_ended_at > %(now)s + {AHEAD}"
+            " OR scheduled_at <= created_at + interval '1 second')"
+        )
+        follow_at_jump(
+            f"UPDATE tasks_tasktemplate SET next_at = %(now)s WHERE next_at > %(now)s AND last_moment > %(now)s + {AHEAD}"
+        )

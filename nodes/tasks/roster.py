@@ -14,6 +14,7 @@ from psycopg.rows import dict_row
 
 from nodes.life.identity import NodeIdentity, has_ended_here
 from nodes.membership.fences import TermHeld, hold_term
+from nodes.membership.jumps import notice_jump
 from nodes.membership.restores import notice_restore
 from nodes.tasks import channels, endings
 from nodes.tasks.decisions import Retire, WorkerSeen
@@ -55,6 +56,7 @@ def register(connection: psycopg.Connection[Any], *, me: NodeIdentity, work_on: 
     }
     with connection.transaction():
         notice_restore(connection)
+        notice_jump(connection)
         connection.execute(_REGISTER, facts)
         channels.notify(connection, channels.RECRUIT)
 

@@ -1,6 +1,7 @@
 """Faults of disks lose nothing: the crawl shows the reason, and continues by itself when the fault is over."""
 
 import contextlib
+import datetime as dt
 import os
 import random
 import signal
@@ -16,12 +17,14 @@ import pytest
 from crawlctl.postgres.home import Home
 from jobs.archive import files
 from jobs.models import Job
+from nodes.models import Node
 from tests.acceptance.test_archives import assert_rows_agree_with_files
 from tests.acceptance.test_database_restarts import start_everything, start_job
 from tests.acceptance.test_embedded_restarts import phase_of
 from tests.support.debian import debian_server
 from tests.support.disks import fill, make_read_only, small_disk
 from tests.support.installations import copy_migrated
+from tests.support.jumps import set_clock_back
 from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
 
 _PAGE = 8192
@@ -280,6 +283,29 @@ def test_a_crawl_goes_on_when_the_clock_of_the_database_is_set_back(server, mach
 
     wait_for(lambda: phase_of(browser, job_id) == "inactive", within=60, saying="the job has ended")
     assert held_by(tmp_path / "pages.jsonl") == site.documents
+
+
+@pytest.mark.parametrize("hours", [1, -1], ids=["back", "forward"])
+def test_a_crawl_goes_on_after_a_jump_of_the_clock_while_nothing_ran(cluster, serve, hours):
+    site = serve(pages=200, hosts=2, traps=1, latency_ms=20)
+    daemons = cluster.start("runmanager", "runworker")
+    job = cluster.make_job(site, open_requests=4)
+    cluster.start_job(job)
+    wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
+    for daemon in daemons:
+        daemon.send(signal.SIGKILL)
+        daemon.wait()
+
+    # The machine was started again meanwhile, so its processes of before are those of another boot.
+    Node.objects.update(boot_id="another boot")
+    with psycopg.connect(cluster.database.dsn, autocommit=True) as connection:
+        set_clock_back(connection, dt.timedelta(hours=hours))
+    before = set(Node.objects.values_list("pk", flat=True))
+    cluster.start("runmanager", "runworker")
+
+    assert cluster.wait_for_end(job) == "finished"
+    assert held_by(cluster.output) == site.documents
+    assert set(Node.objects.filter(pk__in=before).values_list("status", flat=True)) == {"failed"}
 
 
 def set_clock(file, *, hours):

@@ -1,0 +1,156 @@
+"""A clock of the database that was set back while nothing ran keeps nothing waiting, and lets no dead node live."""
+
+import datetime as dt
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from jobs.models import Bin, Job, QueueItem
+from nodes.decisions.elect import Elect, elect
+from nodes.decisions.judge import judge
+from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.membership import leadership, members, snapshot
+from nodes.models import MainTerm, Node, NodeEvent
+from nodes.tasks import book
+from nodes.tasks.models import TaskTemplate, TaskWorker
+from tests.support.cluster import BEAT, elect_main, register_node, seconds, steady_for
+from tests.support.factories import make_bin, make_documents, make_job, make_lane, make_running_job, state_of
+from tests.support.jumps import set_clock_back
+from tests.support.task_kinds import NAMED
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HOUR = dt.timedelta(hours=1)
+SECOND = dt.timedelta(seconds=1)
+
+
+def register(connection, kind="manager"):
+    """Register a node of a machine that no other node shares."""
+    return register_node(connection, kind, boot_id=str(uuid4()))
+
+
+def now_of(connection):
+    return connection.execute("SELECT clock_timestamp()").fetchone()[0]
+
+
+def look(connection, me):
+    # The processes of these nodes do not exist, so no node may look for them.
+    return snapshot.look(connection, scope=CLUSTER_SCOPE, me=replace(me, boot_id="of the reader"))
+
+
+def test_a_dead_main_manager_of_before_is_replaced_after_its_timeout(connection):
+    old = register(connection, "manager")
+    elect_main(connection, old)
+    set_clock_back(connection, HOUR)
+
+    new = register(connection, "manager")
+
+    seen = look(connection, new).node(old.id)
+    assert seconds(0) <= seen.heartbeat_age < seconds(60)
+    Node.objects.filter(pk=old.id).update(heartbeat_at=now_of(connection) - 2 * seen.timeout)
+    decided = elect(look(connection, new), beat=BEAT, is_steady=steady_for(HOUR))
+    assert isinstance(decided, Elect)
+    assert leadership.elect(
+        connection, node_id=new.id, scope=CLUSTER_SCOPE, seen_term=decided.seen_term, replaces=decided.replaces
+    )
+    assert Node.objects.get(pk=old.id).status == "failed"
+
+
+def test_a_manager_of_before_that_lives_may_be_elected(connection):
+    me = register(connection, "manager")
+    set_clock_back(connection, HOUR)
+    MainTerm.objects.filter(scope=CLUSTER_SCOPE).update(main_id=None)
+
+    register(connection, "worker")
+
+    assert isinstance(elect(look(connection, me), beat=BEAT, is_steady=steady_for(HOUR)), Elect)
+
+
+def test_a_node_that_beats_again_is_not_failed(connection):
+    main = register(connection, "manager")
+    elect_main(connection, main)
+    worker = register(connection, "worker")
+    set_clock_back(connection, HOUR)
+
+    register(connection, "worker")
+    members.beat(connection, node_id=worker.id, progress={})
+
+    assert judge(look(connection, main), is_steady=steady_for(HOUR)) == ()
+
+
+def test_hosts_and_documents_wait_as_long_as_they_were_meant_to(connection):
+    manager = register(connection, "manager")
+    run = make_running_job(manager)
+    now = now_of(connection)
+    lane = make_lane(run.seed, ready_at=now + 300 * SECOND)
+    busy = make_bin("busy.example", state={"last_start_at": now, "not_before": now + 5 * SECOND})
+    refusing = make_bin("refusing.example", backing_off_since=now, back_off_until=now + 120 * SECOND, back_off_level=1)
+    [failing, read] = make_documents(lane, 2, check_time=now + 300 * SECOND)
+    QueueItem.objects.filter(hash=failing.hash).update(failing_since=now, failing_until=now + HOUR, failures=1)
+    QueueItem.objects.filter(hash=read.hash).update(fetched_at=now)
+    set_clock_back(connection, HOUR)
+
+    register(connection, "manager")
+
+    now = now_of(connection)
+    state = state_of(Bin.objects.get(pk=busy.pk))
+    assert state.last_start_at <= now
+    assert now < state.not_before < now + 10 * SECOND
+    assert now + 60 * SECOND < Bin.objects.get(pk=refusing.pk).back_off_until < now + 125 * SECOND
+    for item in QueueItem.objects.filter(job=run.job):
+        assert now + 200 * SECOND < item.check_time < now + 305 * SECOND
+    assert state_of(lane).ready_at <= now
+
+
+def test_a_schedule_of_before_starts_its_job_again(connection):
+    manager = register(connection, "manager")
+    job = make_job(node_scope=manager.scope)
+    now = now_of(connection)
+    Job.objects.filter(pk=job.pk).update(
+        schedule_checked_at=now, schedule_due_at=now + 60 * SECOND, reseed_at=now + 60 * SECOND
+    )
+    set_clock_back(connection, 100_000 * HOUR)
+
+    register(connection, "manager")
+
+    job.refresh_from_db()
+    now = now_of(connection)
+    assert job.schedule_checked_at <= now
+    assert job.schedule_due_at is None
+    assert job.reseed_at < now + 61 * SECOND
+
+
+def test_task_workers_and_templates_of_before_follow(connection, settings):
+    settings.CRAWLCTL_TASKS = (NAMED,)
+    register(connection, "manager")
+    template = book.put_template(urn="hourly", kind="count", schedule={"cron": "0 * * * *"}, made_by="a test")
+    now = now_of(connection)
+    TaskTemplate.objects.filter(pk=template.pk).update(last_moment=now, next_at=now + HOUR)
+    TaskWorker.objects.create(id=register(connection).id, name="w", work_on="any", pid=1, process_start=1)
+    set_clock_back(connection, 100_000 * HOUR)
+
+    register(connection, "manager")
+
+    assert TaskTemplate.objects.get(pk=template.pk).next_at <= now_of(connection)
+    assert TaskWorker.objects.get().last_seen_at <= now_of(connection)
+
+
+def test_a_jump_is_noticed_once_and_written_to_the_journal(connection):
+    register(connection, "manager")
+    set_clock_back(connection, HOUR)
+
+    register(connection, "manager")
+    register(connection, "worker")
+
+    said = "the clock of the database was set back by"
+    assert NodeEvent.objects.filter(message__startswith=said).count() == 1
+
+
+def test_a_jump_forward_needs_no_correction(connection):
+    old = register(connection, "manager")
+    set_clock_back(connection, -HOUR)
+
+    new = register(connection, "manager")
+
+    assert look(connection, new).node(old.id).is_silent
+    assert not NodeEvent.objects.filter(message__contains="set back").exists()
