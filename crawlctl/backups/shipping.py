@@ -36,9 +36,6 @@ from nodes.stores.port import Store, StoreError
 logger = logging.getLogger(__name__)
 
 SLOT: Final = "crawlctl_backup"
-# Closed segments that wait for the store. Above the larger number the receiver stops, and the server keeps the log.
-_MOST_WAITING: Final = 64
-_FEW_WAITING: Final = 8
 _STEP: Final = 0.5
 # Time for the last segment at the end (seconds).
 _LAST_WITHIN: Final = 4.0
@@ -58,7 +55,12 @@ _SWITCH: Final = "SELECT pg_walfile_name(pg_switch_wal())"
 
 @dataclass
 class Shipper:
-    """The copy of one server's log. `every` is the longest time until a change is stored."""
+    """
+    The copy of one server's log. `every` is the longest time until a change is stored.
+
+    Above `most_waiting` closed segments that wait for the store, the receiver stops, and the server keeps the log. With
+    `few_waiting` it continues.
+    """
 
     dsn: str
     folder: Path
@@ -67,6 +69,8 @@ class Shipper:
     passphrase: str
     every: dt.timedelta
     binaries: Binaries
+    most_waiting: int = 64
+    few_waiting: int = 8
     _state: LogState = field(init=False)
     _sealer: Sealer | None = field(init=False)
     _connection: psycopg.Connection[Any] | None = None
@@ -139,9 +143,9 @@ class Shipper:
             self._system, self._segment_bytes = row
         waiting = len(self._closed())
         runs = self._receiver is not None and self._receiver.poll() is None
-        if runs and waiting > _MOST_WAITING:
+        if runs and waiting >= self.most_waiting:
             self._stop_receiver()
-        elif not runs and waiting <= _FEW_WAITING:
+        elif not runs and waiting <= self.few_waiting:
             self._start_receiver(self._connection)
         if runs and time.monotonic() - self._marked_at >= self.every.total_seconds():
             self._mark(self._connection)

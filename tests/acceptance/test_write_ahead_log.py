@@ -10,7 +10,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.support.installations import PASSPHRASE, Installation, copy_migrated
+from tests.support.installations import Installation, PASSPHRASE, copy_migrated
+from crawlctl.backups import wal
+from crawlctl.backups.shipping import Shipper
+from crawlctl.postgres.binaries import find_binaries
+from nodes.stores.opening import open_store
 from tests.support.processes import wait_for
 from tests.support.s3 import create_bucket, s3_server
 
@@ -65,6 +69,13 @@ def reached(installation):
 
 def wait_until_stored(installation, moment):
     wait_for(lambda: reached(installation) > moment, saying=f"the log is stored: {installation.log_state()}")
+
+
+def status_of(installation):
+    """Return the lines of `crawlctl status`, which ends with 1 if something needs attention."""
+    status = installation.start("status")
+    assert status.wait() in {0, 1}, status.err
+    return status.out
 
 
 def now_of(address):
@@ -192,7 +203,7 @@ def test_a_flipped_bit_in_the_log_is_found_and_never_restored(old, new, place):
     assert not new.data.exists()
 
 
-def test_a_lost_slot_leaves_a_gap_that_is_reported_until_a_new_backup(old, place):
+def test_a_lost_slot_leaves_a_gap_that_is_reported_until_a_new_backup(old, new, place):
     with old.server(ships=True) as address:
         old.run("backup")
         wait_until_stored(old, now_of(address))
@@ -207,10 +218,71 @@ def test_a_lost_slot_leaves_a_gap_that_is_reported_until_a_new_backup(old, place
         wait_until_stored(old, now_of(address))
         assert old.log_state()["gap_at"]
         assert old.backups(place)[0]["ways"][0]["gap"]
+        lost = now_of(address)
+        assert "has a gap" in status_of(old)
         old.run("backup")
         wait_until_stored(old, now_of(address))
-        ways = old.backups(place)[1]["ways"]
-        assert [way["gap"] for way in ways] == [""]
+        assert "has a gap" not in status_of(old)
+    first, second = old.backups(place)
+    assert [way["gap"] for way in second["ways"]] == [""]
+
+    said = new.run("backup", "restore", "--to", lost.isoformat(), code=2)
+    assert f"reaches {lost:%Y-%m-%d %H:%M:%S} UTC" in said
+    assert f"{first['name']}: from " in said
+    assert f"{second['name']}: from {second['ended'][:10]}" in said
+    new.run("backup", "restore", "--to", reached(old).isoformat())
+
+
+def test_a_store_that_is_away_costs_bounded_disk_and_leaves_no_gap(old, place):
+    waiting = old.var / "wal"
+    with old.server() as address:
+        old.run("backup")
+        with shipper(old, address, place, most_waiting=4, few_waiting=1):
+            wait_until_stored(old, now_of(address))
+            away = place.rename(place.with_name("away"))
+            with psycopg.connect(address, autocommit=True) as connection:
+                for number in range(12):
+                    connection.execute("SELECT pg_current_xact_id(), pg_switch_wal()")
+                    # The receiver has each segment before the next one, until it stops.
+                    kept = min(number, 4)
+                    wait_for(lambda kept=kept: len(segments_in(waiting)) >= kept, saying="the segments wait")
+            wait_for(lambda: old.log_state()["problem"], saying="the problem is reported")
+            assert "Create it, or mount its disk" in old.log_state()["problem"]
+            assert len(segments_in(waiting)) <= 5
+            until = now_of(address)
+
+            away.rename(place)
+            wait_until_stored(old, until)
+            assert old.log_state()["problem"] == ""
+    (way,) = old.backups(place)[0]["ways"]
+    assert (way["gap"], dt.datetime.fromisoformat(way["until"]) >= until) == ("", True)
+    assert segments_in(waiting) == []
+
+
+def segments_in(folder):
+    """Return the closed segments that wait for the store."""
+    return [path for path in folder.iterdir() if wal.SEGMENT_NAME.fullmatch(path.name)]
+
+
+@contextlib.contextmanager
+def shipper(installation, address, place, **bounds):
+    """Store the log of the server in a thread of this process."""
+    copying = Shipper(
+        dsn=address,
+        folder=installation.var / "wal",
+        state_file=installation.var / "wal" / "state.json",
+        store=open_store(f"dir:{place}"),
+        passphrase="",
+        every=dt.timedelta(seconds=1),
+        binaries=find_binaries(),
+        **bounds,
+    )
+    stopping = threading.Event()
+    thread = threading.Thread(target=copying.run, args=(stopping,), daemon=True)
+    thread.start()
+    yield
+    stopping.set()
+    thread.join()
 
 
 def test_prune_deletes_the_log_before_the_oldest_kept_backup(old, place):
