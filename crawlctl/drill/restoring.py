@@ -18,7 +18,7 @@ import psycopg
 from django.conf import settings
 from django.db import connection
 
-from crawlctl.backups.errors import BackupError
+from crawlctl.backups.errors import BackupError, Unusable
 from crawlctl.backups.reach import Way
 from crawlctl.backups.restoring import restore
 from crawlctl.backups.verbs import choose, store_of_setting
@@ -29,6 +29,7 @@ from crawlctl.postgres.errors import EmbeddedPostgresError
 from crawlctl.postgres.home import Home, address_of
 from crawlctl.postgres.server import Server
 from nodes.database.clock import read_clock
+from nodes.settings.of_nodes import DATABASE_URL
 from nodes.stores.port import Store, StoreError
 
 _COUNT: Final = "SELECT count(*) FROM jobs_queueitem"
@@ -68,9 +69,14 @@ def perform_restore(
     Restore the newest state, or that of a moment, in a sandbox. Store and return the report, also of a failure.
 
     Raises:
-        Unusable: there is no store.
+        Unusable: there is no store, or the database is on a server of its own.
         InvalidAddress
     """
+    if settings.CRAWLCTL_ENVIRONMENT.get(DATABASE_URL.path):
+        raise Unusable(
+            "DATABASE_URL names a server of your own, and this drill restores backups of the embedded one only. "
+            "docs/deploying.md shows a drill with pgBackRest"
+        )
     store = store or store_of_setting()
     report = RestoreReport()
     began = read_clock()

@@ -67,7 +67,8 @@ def _of_gap(now: dt.datetime) -> str:
 def _of_drill(now: dt.datetime) -> str:
     """Return a sentence if the last drill of a restore failed, or if it is older than the setting."""
     most = settings.CRAWLCTL_DRILL_MAX_AGE
-    if not settings.CRAWLCTL_BACKUP_STORE or not most:
+    # Drills restore the embedded server only.
+    if not settings.CRAWLCTL_BACKUP_STORE or not most or settings.CRAWLCTL_DATABASE_URL:
         return ""
     drill = last_drill()
     if drill is None:
