@@ -46,6 +46,12 @@ _OPTIONS = {
     "max_wal_size": "2GB",
     # A receiver that is behind by more loses its place, and the disk does not fill.
     "max_slot_wal_keep_size": "4GB",
+    # Partitions exchange rows by logical replication: one receiver for each other partition.
+    "wal_level": "logical",
+    "max_wal_senders": "32",
+    "max_replication_slots": "32",
+    "max_worker_processes": "32",
+    "max_logical_replication_workers": "16",
     "checkpoint_timeout": "15min",
     # An SSD, and queries of a few rows, for which compiling costs more than it saves.
     "random_page_cost": "1.1",
