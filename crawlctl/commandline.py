@@ -15,6 +15,7 @@ from django.db import OperationalError
 from crawlctl import __version__
 from crawlctl.logs.json_lines import use_json_lines
 from crawlctl.postgres.errors import EmbeddedPostgresError
+from jobs.partitions.placement import BadPartitions
 from jobs.settings.table import TABLE
 from nodes.database.poolers import SharedSession
 from nodes.settings.declaration import InvalidSettings, SettingError
@@ -100,7 +101,7 @@ def run(arguments: Sequence[str]) -> None:
             sys.stderr.write(f"{sentence}\n")
     try:
         _Utility(list(arguments)).execute()
-    except (SettingError, InvalidSettings, ImproperlyConfigured, EmbeddedPostgresError) as error:
+    except (SettingError, InvalidSettings, BadPartitions, ImproperlyConfigured, EmbeddedPostgresError) as error:
         _refuse(str(error))
     except OperationalError as error:
         if isinstance(error.__cause__, SharedSession):

@@ -11,6 +11,8 @@ from jobs.lifecycle import schedule
 from jobs.lifecycle.job import HopMode, Kind, StartMethod
 from jobs.models import Job, ScheduleWindow
 from jobs.models.schedule import FIELDS
+from jobs.partitions import here
+from nodes.lifecycle import CLUSTER_SCOPE
 
 INTERVALS: Final = ("recrawl_after", "recrawl_at_most", "expire_after", "reseed_after")
 MOST_WINDOWS: Final = 100
@@ -62,6 +64,20 @@ def check_options(
         problems["archive"] = [f"{job.archive} is no format of archives. Choose {' or '.join(Format)}, or nothing."]
     if job.start_method != StartMethod.MANUAL and not windows:
         problems["start_method"] = ["Add a window: without one, the schedule never starts the job."]
+    if job.node_scope == CLUSTER_SCOPE and here.placement() is not None:
+        problems |= _check_for_partitions(job)
+    return problems
+
+
+def _check_for_partitions(job: Job) -> dict[str, list[str]]:
+    """Return the problems of a job that several partitions crawl: some limits are counted in one database only."""
+    problems: dict[str, list[str]] = {}
+    if job.max_documents is not None:
+        problems["max_documents"] = ["A job of several partitions cannot have a document limit. Leave it empty."]
+    if job.hop_limits:
+        problems["hop_limits"] = [
+            "A job of several partitions cannot have hop limits. Use the connector's depth limit instead."
+        ]
     return problems
 
 

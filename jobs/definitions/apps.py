@@ -3,8 +3,15 @@
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
+from jobs.partitions import configuration
+
 
 class DefinitionsConfig(AppConfig):
     name = "jobs.definitions"
     label = "definitions"
     verbose_name = _("Definitions")
+
+    def ready(self) -> None:
+        from jobs.definitions.partitions import adopt, read_for_partitions  # noqa: PLC0415 (its models are loaded only now)
+
+        configuration.register(read=read_for_partitions, adopt=adopt)

@@ -24,8 +24,11 @@ JOBS_AT_REST: Final[LiteralString] = f"""
 SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window", job.resuming, job.seeding, job.stop_request, job.run_end,
        job.failures, job.retry_at, job.guard, job.guard_percent, job.guard_host_percent, job.guard_documents, job.guard_seeds,
        job.hop_limits <> '{{}}' AND NOT job.minimal AS takes_out,
-       budget.job_id IS NOT NULL AND budget.admitted >= budget.most AS is_at_limit
+       budget.job_id IS NOT NULL AND budget.admitted >= budget.most AS is_at_limit,
+       coalesce(partitioned.may_finish_run < job.run_no, false) AS may_get_references,
+       coalesce(partitioned.others_ended_run < job.run_no, false) AS waits_for_partitions
   FROM jobs_job AS job LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id
+  LEFT JOIN jobs_partitionedjob AS partitioned ON partitioned.job_id = job.id
  WHERE job.node_scope = %(scope)s
    AND job.phase <> 'inactive' AND (job.phase IN ('active', 'shutting_down', 'deleting') OR job.stop_request <> 'none')
    AND NOT EXISTS (
@@ -111,6 +114,9 @@ def _move(at: Pass, job: Any) -> bool:
 
 
 def _shut_down(at: Pass, job: Any) -> bool:
+    if job.may_get_references:
+        # Another partition may still name documents of this one (`jobs.duties.partitioned_runs`).
+        return False
     below = FIRST_FRESH if job.is_at_limit else _NEVER
     if _is_run_left(at, job, below=below, question=_LEFT_OR_CLAIMED):
         return False
@@ -131,7 +137,14 @@ def _finish(at: Pass, job: Any) -> bool:
     if _is_run_left(at, job, below=_NEVER):
         wake_job(at.connection, job_id=job.id, now=at.now)
         return move(at, job.id, "wake up")
+    if job.waits_for_partitions:
+        return False
     return _end(at, job, "finish", as_=RunEnd.FINISHED)
+
+
+def is_quiet(at: Pass, job: Any) -> bool:
+    """True if no document of an active job waits or is in progress. The job is a row with `id`, `run_no`, `kind`, `scan`."""
+    return not _is_run_left(at, job, below=_NEVER, question=_LEFT_OR_CLAIMED)
 
 
 def _end(at: Pass, job: Any, name: str, *, as_: RunEnd) -> bool:

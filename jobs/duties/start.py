@@ -11,9 +11,11 @@ from jobs.connectors.repository.kind import Asked, RepositoryKind, Seeding, Seed
 from jobs.duties.attempts import NO_FAILURES, failed_attempt
 from jobs.duties.context import Pass
 from jobs.duties.moves import move, move_as_owner
+from jobs.duties.partitioned_runs import share_jobs
 from jobs.lifecycle.job import Kind, RunEnd, Scan
 from jobs.lifecycle.scan import choose_scan
 from jobs.models import Job, Seed
+from jobs.partitions import here
 from jobs.queue.offering.hold import GroupHeld
 from jobs.queue.seeds import discover_seeds
 from jobs.queue.sql.rows import named_rows
@@ -46,6 +48,7 @@ SELECT job.id, job.run_no, job.kind, job.minimal, job.from_the_beginning, job.fa
 _TO_SEED: Final[LiteralString] = f"""
 SELECT seed.id, seed.group_id, seed.urls, job.id AS job_id, job.kind, job.phase, job.run_no, job.specification,
        job.failures, job.failing_since, repository.connector, repository.configuration, repository.is_confined,
+       EXISTS (SELECT FROM jobs_partitionedjob AS partitioned WHERE partitioned.job_id = job.id) AS is_partitioned,
        CASE WHEN job.from_the_beginning THEN '' ELSE seed.seeding_version END AS last_version
   FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
   JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
@@ -70,6 +73,7 @@ SELECT job.id, job.phase, job.scan, job.reseed_after FROM jobs_job AS job
 
 def prepare_runs(at: Pass) -> int:
     """Give a run number and a scan to each job that is ready; return how many runs were prepared."""
+    share_jobs(at)
     with named_rows(at.connection) as cursor:
         ready = cursor.execute(JOBS_TO_PREPARE, {"scope": at.scope, "now": at.now}).fetchall()
     moved = 0
@@ -119,6 +123,8 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
     if answer is None:
         return False
     named, version = answer
+    if (placement := here.placement()) is not None and seed.is_partitioned:
+        named = {key: one for key, one in named.items() if placement.foreign(one.bin) is None}
     try:
         discover_seeds(
             at.connection,

@@ -21,6 +21,7 @@ from jobs.loops.database import WorkConnection, name_djangos_sessions
 from jobs.loops.manager import Manager, ManagerFailed
 from jobs.loops.open_files import raise_the_limit_of_open_files
 from jobs.loops.worker import Worker, WorkerFailed
+from jobs.partitions.here import check_partitions
 from jobs.settings.table import CLAIMED
 from nodes.coordination import membership_session
 from nodes.coordination.opening import DATABASE, open_coordination
@@ -130,7 +131,12 @@ def _become_node(
 
 
 def _settings_of_this_process(dsn: Dsn, options: Sequence[str], *, should_stop: Callable[[], bool]) -> Effective:
-    """Return the settings of this process; wait for an unavailable database like a node."""
+    """
+    Return the settings of this process; wait for an unavailable database like a node.
+
+    Raises:
+        BadPartitions: the settings do not fit the partition of the database.
+    """
     given = read_given(options)
 
     def gives_up(failing_for: float) -> bool:
@@ -145,9 +151,11 @@ def _settings_of_this_process(dsn: Dsn, options: Sequence[str], *, should_stop: 
         gives_up=gives_up,
     )
     try:
-        return asking.run(partial(start_with, given))
+        effective = asking.run(partial(start_with, given))
+        asking.run(check_partitions)
     finally:
         asking.close()
+    return effective
 
 
 async def _run_worker(

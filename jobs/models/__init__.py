@@ -19,6 +19,13 @@ from jobs.models.journal import JobEvent
 from jobs.models.lost_lines import LostLines
 from jobs.models.low_water_mark import LowWaterMark
 from jobs.models.notification import Notification
+from jobs.models.partition import (
+    AppliedReferences,
+    ForeignLink,
+    ForeignReference,
+    PartitionedJob,
+    PartitionFact,
+)
 from jobs.models.policy import ThrottlePolicy, ThrottleRule
 from jobs.models.redirect import SeedRedirect
 from jobs.models.removals import DeletedJob, RemovalQuestion, Restoration
@@ -36,6 +43,7 @@ from jobs.models.verification import (
 
 __all__ = [
     "Activity",
+    "AppliedReferences",
     "ArchiveFault",
     "ArchiveFile",
     "ArchiveRecord",
@@ -54,6 +62,8 @@ __all__ = [
     "FailingStore",
     "Fault",
     "FileState",
+    "ForeignLink",
+    "ForeignReference",
     "Gate",
     "GatedDocument",
     "HopCount",
@@ -74,6 +84,8 @@ __all__ = [
     "OutputConnection",
     "OutputFault",
     "OutputVerification",
+    "PartitionFact",
+    "PartitionedJob",
     "QueueItem",
     "RemovalQuestion",
     "RepositoryConnection",

@@ -10,7 +10,8 @@ be shown as they are.
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import wraps
+from typing import Concatenate, Final, ParamSpec
 from uuid import UUID
 
 from django.db import connection
@@ -18,12 +19,31 @@ from django.db import connection
 from jobs.lifecycle.job import TRANSITIONS
 from jobs.lifecycle.table import Transition
 from jobs.models import Job
+from jobs.partitions.here import refuse_elsewhere
 from jobs.queue.send_back import SentBack, send_back
 from jobs.queue.wake import wake_job
 from jobs.state import journal
 from jobs.state.runs import ask_for_run
 from jobs.state.transitions import StateChange, TransitionRefused, make_transition
 from nodes.errors import Unknown
+from nodes.lifecycle import CLUSTER_SCOPE
+
+_P = ParamSpec("_P")
+
+
+def _in_control_partition(
+    verb: Callable[Concatenate[int, _P], StateChange],
+) -> Callable[Concatenate[int, _P], StateChange]:
+    """Refuse a verb in a partition that follows the control partition, except for jobs of a one-shot."""
+
+    @wraps(verb)
+    def checked(job_id: int, /, *args: _P.args, **kwargs: _P.kwargs) -> StateChange:
+        if Job.objects.filter(pk=job_id, node_scope=CLUSTER_SCOPE).exists():
+            refuse_elsewhere()
+        return verb(job_id, *args, **kwargs)
+
+    return checked
+
 
 # Permission for all verbs except delete.
 MAY_CONTROL: Final = "jobs.control_job"
@@ -31,37 +51,44 @@ MAY_CONTROL: Final = "jobs.control_job"
 _AS_NEW: Final = {"failures": 0, "failing_since": None, "retry_at": None}
 
 
+@_in_control_partition
 def start(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     """Request a run, which the main manager prepares. It has no window: a run that was started by hand never waits."""
     return ask_for_run(job_id, "start", made_by=made_by, now=now, facts={"window_ends_at": None})
 
 
+@_in_control_partition
 def start_minimal(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     """Request a run that reads only documents reported as changed, and removes none because it did not reach them."""
     return ask_for_run(job_id, "start minimal", made_by=made_by, now=now, facts={"window_ends_at": None})
 
 
+@_in_control_partition
 def pause(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     """Stop handing out documents; the job is paused when its documents in flight have ended."""
     return make_transition(job_id, "pause", made_by=made_by, now=now)
 
 
+@_in_control_partition
 def resume(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     """Continue a paused job; outside its window it continues when the window opens."""
     return make_transition(job_id, "resume", made_by=made_by, now=now)
 
 
+@_in_control_partition
 def abort(job_id: int, *, made_by: str, now: dt.datetime, reason: str = "") -> StateChange:
     """End the run before it is finished: documents that it did not reach stay."""
     facts = {"retry_at": None, "schedule_checked_at": now}
     return make_transition(job_id, "abort", made_by=made_by, now=now, facts=facts, reason=reason)
 
 
+@_in_control_partition
 def restart(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     """End the run as `abort` does, and start the next one at once."""
     return make_transition(job_id, "restart", made_by=made_by, now=now, facts=_AS_NEW)
 
 
+@_in_control_partition
 def restart_minimal(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     """End the run as `abort` does, and start a minimal one at once."""
     return make_transition(job_id, "restart minimal", made_by=made_by, now=now, facts=_AS_NEW)
@@ -72,6 +99,7 @@ def reset_seeding(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange
     return make_transition(job_id, "reset seeding", made_by=made_by, now=now, facts={"from_the_beginning": True})
 
 
+@_in_control_partition
 def delete(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     """Delete the job, its documents, and documents that only it keeps in its outputs."""
     return make_transition(job_id, "delete", made_by=made_by, now=now, facts=_AS_NEW)

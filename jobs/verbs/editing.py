@@ -19,6 +19,7 @@ from jobs.connectors.repository.registry import find as find_connector
 from jobs.lifecycle.job import Phase
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, OutputConnection, RepositoryConnection
+from jobs.partitions.here import refuse_elsewhere
 from jobs.state import journal
 from jobs.state.transitions import lock_job
 from jobs.verbs.seeds import SeedWanted, addresses_of, are_as_stored, insert_seeds, replace_seeds, seed_facts
@@ -65,8 +66,11 @@ def create_job(
 
     Raises:
         Invalid: a field is invalid, or the name is taken.
+        ControlledElsewhere: this is not the control partition.
     """
     check_name(name)
+    if node_scope == CLUSTER_SCOPE:
+        refuse_elsewhere()
     job = Job(
         name=name,
         repository=repository,
@@ -109,12 +113,15 @@ def change_job(
 
     Raises:
         Invalid: a field is invalid, or cannot be changed now.
+        ControlledElsewhere: this is not the control partition.
         Unknown: the job does not exist.
     """
     if name is not None:
         check_name(name)
     with transaction.atomic():
         job = lock_job(job_id)
+        if job.node_scope == CLUSTER_SCOPE:
+            refuse_elsewhere()
         stored_seeds = list(job.seeds.filter(removed_at=None))
         stored_outputs = list(job.outputs.order_by("pk"))
         stored_windows = [window.times for window in job.windows.all()]

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from jobs.settings import archives, authorities, kept, of_backups, table
+from jobs.settings import archives, authorities, kept, of_backups, partitions, table
 from jobs.settings.table import CLAIMED, NOTIFIES_OUTPUTS, TABLE
 from nodes.settings.declaration import (
     InvalidSettings,
@@ -40,7 +40,7 @@ def test_no_two_settings_have_one_name():
 
 
 def test_every_setting_that_is_declared_is_in_the_table():
-    modules = (table, kept, archives, authorities, of_backups, of_tasks)
+    modules = (table, kept, archives, authorities, of_backups, of_tasks, partitions)
     values = [value for module in modules for value in vars(module).values()]
     declared = {value.path for value in values if isinstance(value, Setting)}
 

@@ -10,6 +10,14 @@ from jobs.duties.cleaning import WITHOUT_TASK_WORKERS, clean_without_task_worker
 from jobs.duties.clock import CLOCK_WAS_SET_BACK, follow_clock
 from jobs.duties.connectors import WATCHED_JOBS, watch_connectors
 from jobs.duties.disks import DISKS_ARE_FULL, report_full_disks
+from jobs.duties.exchange import (
+    MAY_EXCHANGE,
+    SHARED_JOBS,
+    forget_references,
+    keep_exchange,
+    receive_references,
+    tell_figures,
+)
 from jobs.duties.failover import (
     interrupt_dead_one_shots,
     open_gates,
@@ -26,6 +34,7 @@ from jobs.duties.housekeep import (
     raise_low_water_marks,
 )
 from jobs.duties.notices import CHECK_EVERY, NOTICES_TO_CHECK, request_check
+from jobs.duties.partitioned_runs import follow_runs, lead_runs
 from jobs.duties.pass_on import PASSING_JOBS, pass_on
 from jobs.duties.recruit import (
     DUE_TASKS,
@@ -79,6 +88,12 @@ MAIN_DUTIES: Final = duties(
     (assign_due_tasks, 0.3, DUE_TASKS),
     (request_check, CHECK_EVERY, NOTICES_TO_CHECK),
     (verify_after_restore, 2.0, RESTORES_TO_HANDLE),
+    (keep_exchange, 5.0, MAY_EXCHANGE),
+    (lead_runs, 0.3, SHARED_JOBS),
+    (follow_runs, 0.3, f"{MAY_EXCHANGE} AND EXISTS (SELECT FROM jobs_partitionfact)"),
+    (receive_references, 0.1, SHARED_JOBS),
+    (tell_figures, 2.0, SHARED_JOBS),
+    (forget_references, 10.0, SHARED_JOBS),
     (forget_old_batches, 60.0, ALWAYS),
     (keep_history, 600.0, ALWAYS),
     (keep_tombstones, 600.0, ALWAYS),

@@ -20,8 +20,9 @@ from jobs.connectors.repository.kind import (
 )
 from jobs.connectors.repository.missing import MISSING_BINS, MissingRuntime
 from jobs.lifecycle.job import Scan
+from jobs.partitions import here
 from jobs.queue.flushing.hops import rules_of
-from jobs.queue.flushing.outcomes import JobFacts
+from jobs.queue.flushing.outcomes import JobFacts, Partitioned
 from jobs.queue.flushing.recrawl import Intervals
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.take import Claimed
@@ -34,7 +35,9 @@ _READ: Final[LiteralString] = """
 SELECT job.id, job.run_no, job.repository_id, job.specification, job.specification_version, job.seeds_version,
        job.max_documents IS NOT NULL AS has_budget,
        CASE WHEN job.kind = 'continuous' THEN ARRAY[job.recrawl_after, job.recrawl_at_most, job.expire_after] END AS intervals,
-       job.hop_limits, job.hop_mode, job.scan, job.archive, repository.connector, repository.configuration, repository.is_confined, repository.name AS connection,
+       job.hop_limits, job.hop_mode, job.scan, job.archive,
+       (SELECT number FROM jobs_partitionedjob AS partitioned WHERE partitioned.job_id = job.id) AS number,
+       repository.connector, repository.configuration, repository.is_confined, repository.name AS connection,
        coalesce(extract(epoch FROM clock_timestamp() - job.started_at), 0)::float AS running_for,
        coalesce((SELECT array_agg(url) FROM jobs_seed AS seed CROSS JOIN LATERAL unnest(seed.urls) AS url
                   WHERE seed.job_id = job.id AND seed.removed_at IS NULL), '{}') AS seeds,
@@ -136,6 +139,7 @@ class JobTable:
                 specification_version=row.specification_version,
                 admits=connector.admits if isinstance(connector, Selective) else None,
                 archive=row.archive,
+                partitioned=_partitioned(row.number),
             ),
             connection=row.connection,
             bins=bins,
@@ -168,3 +172,11 @@ class JobTable:
         if kind.name not in self._runtimes:
             self._runtimes[kind.name] = kind.runtime()
         return self._runtimes[kind.name]
+
+
+def _partitioned(number: int | None) -> Partitioned | None:
+    """Return what the flush needs to send references to other partitions; None for a job of this database alone."""
+    placement = here.placement() if number is not None else None
+    if number is None or placement is None:
+        return None
+    return Partitioned(placement.here, number, placement.foreign)

@@ -226,6 +226,8 @@ class Writer:
         absent: dict[BinKind, set[tuple[int, str]]] = {}
         for one in ended:
             named = {reference.bin for reference in one.outcome.references or ()}
+            if (partitioned := one.job.facts.partitioned) is not None:
+                named = {name for name in named if partitioned.foreign(name) is None}
             lanes = {(one.claimed.seed_id, name) for name in named}
             if not lanes <= self._lanes.keys():
                 absent.setdefault(one.job.bins, set()).update(lanes - self._lanes.keys())

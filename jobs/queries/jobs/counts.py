@@ -1,5 +1,6 @@
 """Counts of documents of many jobs at once, each for the job's present run."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
@@ -8,6 +9,7 @@ from django.db import connection
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
+from jobs.partitions import here
 from jobs.queue.counting.counters import RunCounts
 from jobs.queue.sql.low_water import LOWEST_DELTA
 
@@ -25,8 +27,36 @@ SELECT job_id, measure, stage, outcome, sum(amount)::bigint AS amount
 """
 
 
+# The figures that other partitions told about the same run of a job (`jobs.duties.exchange`).
+_IN_OTHER_PARTITIONS: Final = """
+SELECT known.job_id, told.body
+  FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
+ CROSS JOIN LATERAL (SELECT DISTINCT ON (source) body FROM jobs_partitionfact
+                      WHERE key = 'figures:' || known.number AND source <> %(here)s
+                      ORDER BY source, number DESC) AS told
+ WHERE known.job_id = ANY(%(jobs)s) AND (told.body ->> 'run_no')::int = job.run_no
+"""
+
+
 def count_present_runs(job_ids: Iterable[int]) -> dict[int, RunCounts]:
-    """Return the counts of each job's present run (without codes); all zero for a run without counts."""
+    """
+    Return the counts of each job's present run (without codes); all zero for a run without counts.
+
+    In the control partition they contain what the other partitions told last, some seconds ago.
+    """
+    counts = count_own_documents(job_ids)
+    placement = here.placement()
+    if placement is None or not placement.is_control:
+        return counts
+    with connection.cursor() as cursor:
+        cursor.execute(_IN_OTHER_PARTITIONS, {"jobs": list(counts), "here": placement.here})
+        for job_id, body in cursor.fetchall():
+            counts[job_id] = add_up([counts[job_id], RunCounts(**json.loads(body)["counts"])])
+    return counts
+
+
+def count_own_documents(job_ids: Iterable[int]) -> dict[int, RunCounts]:
+    """Return the same counts of this partition alone."""
     wanted = list(job_ids)
     found: dict[int, dict[tuple[str, int, int], int]] = defaultdict(dict)
     with connection.cursor() as cursor:

@@ -20,6 +20,7 @@ from jobs.connectors.repository.base import Ending, Reference
 from jobs.lifecycle.document import Stage
 from jobs.queue.discover import COUNT_INSERTED, INSERT_OR_REVIVE, New
 from jobs.queue.flushing import carrying, gates, hop_limits
+from jobs.queue.flushing.foreign import ForeignReferences
 from jobs.queue.flushing.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.flushing.hop_limits import Reach
 from jobs.queue.flushing.outcomes import FlushPlan, JobFacts, Key, Named, Result, give_up
@@ -117,7 +118,7 @@ SELECT DISTINCT source, job_id, hash AS target FROM chain WHERE source IS NOT NU
 # All changes of a flush, in rows that this transaction holds, and the missing references.
 # Locks: the inserted QueueItems, by hash. Rows that another flush inserted meanwhile stay as they are; the caller
 # compares the returned keys.
-_WRITE: Final[LiteralString] = f"""
+WRITE: Final[LiteralString] = f"""
 WITH {INSERT_OR_REVIVE}, ended AS (
     UPDATE jobs_queueitem AS item
        SET stage = own.stage, run_no = own.run_no, batch_id = NULL, rescan = false, outcome = own.outcome,
@@ -246,10 +247,12 @@ def flush(
         if refunds:
             hold_node(connection, worker)
             cursor.execute(_HOLD_BUDGETS, {"jobs": refunds})
-        references = _references(cursor, results, unknown)
+        references, foreign = _references(cursor, results, unknown)
         own = {(r.claimed.document.hash, r.job.id) for r in results}
         whatever_their_run = dict.fromkeys(own | children, _ANY_RUN)
-        found = _lock(cursor, {**_changing(references), **whatever_their_run}, worker=worker)
+        found = lock_documents(
+            cursor, {**runs_below_which_rows_change(references), **whatever_their_run}, worker=worker
+        )
         rows = found.rows
         if not (rows or found.unchanging):
             # No row was found: either the fence refuses, or the rows no longer exist.
@@ -257,7 +260,7 @@ def flush(
         counted = [r for r in results if _claim_holds(r, rows)]
         if len(counted) < len(results):
             # The references of a lost claim are discarded with it.
-            references = _references(cursor, counted, unknown)
+            references, foreign = _references(cursor, counted, unknown)
             passing = carrying.of_results(counted, left=reach.left)
         changed = passing.write(cursor, children)
         plan = FlushPlan(now=now, closed_gates=closed)
@@ -285,14 +288,15 @@ def flush(
         history.record_outcomes(counted)
         history.record_departures(departures, jobs=jobs)
         inserted = {
-            (row.hash.hex, row.job_id) for row in cursor.execute(_WRITE, plan.parameters() | history.parameters())
+            (row.hash.hex, row.job_id) for row in cursor.execute(WRITE, plan.parameters() | history.parameters())
         }
+        foreign.write(cursor)
         keep_retry_limits(cursor, counted)
         if plan.gated:
             gates.let_wait(cursor, plan.gated)
         beaten = [named for named in plan.new if (named.hash, named.job_id) not in inserted]
         if beaten:
-            _meet_the_others(cursor, beaten=beaten, references=references, worker=worker, now=now)
+            meet_the_others(cursor, beaten=beaten, references=references, worker=worker, now=now)
         lanes = plan.woken.union(*_move_touched(cursor, reach, apart_from=references.keys() | ended.keys()))
         lanes |= set(passing.requeue(cursor, changed))
         if len(counted) < len(results):
@@ -303,7 +307,7 @@ def flush(
         refused=len(results) - len(counted),
         lanes=frozenset(lanes),
         waiting_lanes=tuple(plan.waiting.items()),
-        named=[(named.job, key, named.depth) for (key, _), named in references.items()],
+        named=[(named.job, key, named.depth) for (key, _), named in references.items()] + foreign.named(),
         failing_jobs=failing_jobs,
         counted=counted,
         departed=len(departures),
@@ -335,7 +339,7 @@ def _measure_hops(
     hold_node(connection, worker)
     hop_limits.hold(cursor, {result.job for result in limited})
     own = {(result.claimed.document.hash, result.job.id): _ANY_RUN for result in limited}
-    rows = _lock(cursor, own, worker=worker).rows
+    rows = lock_documents(cursor, own, worker=worker).rows
     return hop_limits.measure(cursor, [result for result in limited if _claim_holds(result, rows)])
 
 
@@ -360,9 +364,14 @@ def _claim_holds(result: Result, rows: dict[Key, Any]) -> bool:
     return row is not None and row.batch_id == result.claimed.batch_id
 
 
-def _references(cursor: psycopg.Cursor[Any], results: Sequence[Result], unknown: Unknown) -> dict[Key, Named]:
-    """Return all references of the results, given or stored, each with its smallest depth."""
+def _references(
+    cursor: psycopg.Cursor[Any], results: Sequence[Result], unknown: Unknown
+) -> tuple[dict[Key, Named], ForeignReferences]:
+    """
+    Return all references of the results, given or stored, each with its smallest depth; and those to other partitions.
+    """
     references: dict[Key, Named] = {}
+    foreign = ForeignReferences()
 
     def add(
         job: JobFacts, key: str, *, depth: int, redirects: int, identifier: str, lane: int | None, is_target: bool
@@ -393,6 +402,8 @@ def _references(cursor: psycopg.Cursor[Any], results: Sequence[Result], unknown:
             if not left and len(links) == len(given):
                 continue
             given = [named for named in given if named.is_redirect or named.hash in left]
+        if result.job.partitioned is not None:
+            given = foreign.take(result, given)
         for named in given:
             depth = document.depth + (not named.is_redirect)
             lane = result.lanes.get((result.claimed.seed_id, named.bin))
@@ -409,7 +420,9 @@ def _references(cursor: psycopg.Cursor[Any], results: Sequence[Result], unknown:
         job, document = stored.result.job, stored.result.claimed.document
         depth = document.depth + (not stored.is_redirect)
         redirects = document.redirects + 1 if stored.is_redirect else 0
-        for target in stored.targets if stored.is_redirect else unknown(job, stored.targets, depth):
+        targets = stored.targets if stored.is_redirect else unknown(job, stored.targets, depth)
+        foreign.take_stored(stored, targets)
+        for target in targets:
             add(
                 job,
                 target,
@@ -419,10 +432,10 @@ def _references(cursor: psycopg.Cursor[Any], results: Sequence[Result], unknown:
                 lane=None,
                 is_target=stored.is_redirect,
             )
-    return references
+    return references, foreign
 
 
-def _changing(references: dict[Key, Named]) -> dict[Key, int]:
+def runs_below_which_rows_change(references: dict[Key, Named]) -> dict[Key, int]:
     """Return for each reference the run below which its row may change."""
     return {
         key: _ANY_RUN if named.job.tracks_depth or named.is_target or named.job.hops else named.job.run_no
@@ -431,14 +444,14 @@ def _changing(references: dict[Key, Named]) -> dict[Key, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
     """The existing documents: locked rows, and documents that cannot change."""
 
     rows: dict[Key, Any]
     unchanging: set[Key]
 
 
-def _lock(cursor: psycopg.Cursor[Any], keys: Mapping[Key, int], *, worker: uuid.UUID) -> _Found:
+def lock_documents(cursor: psycopg.Cursor[Any], keys: Mapping[Key, int], *, worker: uuid.UUID) -> Found:
     """
     Lock the rows of `keys` that are older than their given run; return these, and the keys of the other existing
     rows.
@@ -451,7 +464,7 @@ def _lock(cursor: psycopg.Cursor[Any], keys: Mapping[Key, int], *, worker: uuid.
         "runs": [keys[key] for key in ordered],
         **remembered(worker),
     }
-    found = _Found({}, set())
+    found = Found({}, set())
     for row in cursor.execute(_LOCK, facts):
         if row.unchanging is None:
             found.rows[row.hash.hex, row.job_id] = row
@@ -504,7 +517,7 @@ def _find_loops(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> set[K
     return looping
 
 
-def _meet_the_others(
+def meet_the_others(
     cursor: psycopg.Cursor[Any],
     *,
     beaten: list["New"],
@@ -514,10 +527,10 @@ def _meet_the_others(
 ) -> None:
     """Apply references to documents that another flush inserted first: a smaller depth of ours still counts."""
     theirs = {key: references[key] for key in ((named.hash, named.job_id) for named in beaten)}
-    rows = _lock(cursor, _changing(theirs), worker=worker).rows
+    rows = lock_documents(cursor, runs_below_which_rows_change(theirs), worker=worker).rows
     plan = FlushPlan(now=now)
     for key, row in rows.items():
         plan.reference(key, references[key], row, ended=None)
     if plan.again:
         nothing_more = History(now=now, is_kept=False)
-        cursor.execute(_WRITE, plan.parameters() | nothing_more.parameters())
+        cursor.execute(WRITE, plan.parameters() | nothing_more.parameters())

@@ -24,6 +24,20 @@ Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Partitioned:
+    """
+    The partitions of a job, as a flush needs them. `here` is the own one.
+
+    `number` identifies the job in all partitions. `foreign` returns the other partition that has a host, by the name of
+    its bin; None for an own host.
+    """
+
+    here: str
+    number: int
+    foreign: Callable[[str], str | None] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class JobFacts:
     """The facts about a job that a flush needs."""
 
@@ -46,6 +60,8 @@ class JobFacts:
     admits: Callable[[str], bool] | None = field(default=None, compare=False)
     # The format of its archive; "" for none.
     archive: str = ""
+    # The partitions of a job that several databases crawl. None: this database has all of its documents.
+    partitioned: Partitioned | None = None
 
     @property
     def configuration(self) -> str:

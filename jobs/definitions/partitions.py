@@ -1,0 +1,45 @@
+"""Definitions between partitions: the control partition tells a job to the others, which adopt it."""
+
+from typing import Any
+
+from django.db.models import Q
+
+from jobs.definitions.importing import Given, import_definitions
+from jobs.definitions.reading import read_whole
+from jobs.definitions.subjects import JOB, OUTPUT, POLICY, REPOSITORY, SUBJECTS
+from jobs.lifecycle.job import StartMethod
+from jobs.models import Job
+from jobs.partitions.configuration import Definitions
+from jobs.partitions.here import following
+
+_AUTHOR = "the control partition"
+
+
+def read_for_partitions(job_id: int) -> Definitions:
+    """Return the definitions of a job and of all that it uses. Partitions share the key of the sealed secrets."""
+    used = {
+        POLICY: Q(seeds__job=job_id, seeds__removed_at=None),
+        REPOSITORY: Q(jobs=job_id),
+        OUTPUT: Q(jobs=job_id),
+        JOB: Q(pk=job_id),
+    }
+    definitions: list[dict[str, Any]] = []
+    for subject in SUBJECTS.values():
+        chosen = subject.model.objects.filter(used[subject]).values("pk")
+        rows = subject.rows().filter(pk__in=chosen).order_by("name")
+        definitions += [read_whole(subject, row, with_defaults=False) for row in rows]
+    for definition in definitions:
+        if definition["definition"] == JOB.name:
+            # The control partition starts the runs.
+            definition.pop("windows", None)
+            definition["start_method"] = StartMethod.MANUAL.value
+    return definitions
+
+
+def adopt(definitions: Definitions) -> int:
+    """Import the definitions; return the id of the job."""
+    name = next(str(one["name"]) for one in definitions if one["definition"] == JOB.name)
+    given = [Given(place=f"{one['definition']} {one['name']}", body=one) for one in definitions]
+    with following():
+        import_definitions(given, may=lambda _permission: True, made_by=_AUTHOR, dry_run=False)
+    return Job.objects.get(name=name).pk

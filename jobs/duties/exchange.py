@@ -1,0 +1,94 @@
+"""The exchange of rows with other partitions, and the references that arrive through it."""
+
+from dataclasses import asdict
+from typing import Final, LiteralString
+
+from jobs.connectors.repository import registry
+from jobs.duties.context import Pass
+from jobs.partitions import here
+from jobs.partitions.exchange import keep_publications, keep_subscriptions
+from jobs.partitions.facts import forget_superseded, tell
+from jobs.queries.partitions import LIFE, figures_of_jobs
+from jobs.queue.flushing.arrivals import apply_arrivals
+from jobs.queue.sql.rows import named_rows
+from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.membership.fences import hold_term
+
+# Runs with references that arrived and can be applied.
+_WITH_ARRIVALS: Final[LiteralString] = """
+SELECT known.number, job.id, job.run_no, repository.connector
+  FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id AND job.phase = 'active'
+  JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
+ WHERE EXISTS (SELECT FROM jobs_foreignreference AS arrived
+                WHERE arrived.job_number = known.number AND arrived.run_no = job.run_no AND arrived.target = %(here)s)
+"""
+# References of runs that are over: nothing waits for them.
+_FORGET: Final[LiteralString] = """
+DELETE FROM jobs_foreignreference AS reference
+ USING jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
+ WHERE known.number = reference.job_number
+   AND (job.run_no > reference.run_no OR job.run_no = reference.run_no AND job.phase = 'inactive')
+"""
+_FORGET_LINKS: Final[LiteralString] = """
+DELETE FROM jobs_foreignlink AS link
+ USING jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
+ WHERE link.job_id = job.id AND link.run_no < job.run_no AND job.phase = 'inactive' AND job.run_end = 'finished'
+"""
+MAY_EXCHANGE: Final[LiteralString] = f"%(scope)s = '{CLUSTER_SCOPE}'"
+SHARED_JOBS: Final[LiteralString] = f"{MAY_EXCHANGE} AND EXISTS (SELECT FROM jobs_partitionedjob)"
+
+
+def keep_exchange(at: Pass) -> int:
+    """Publish rows for the other partitions, and subscribe to theirs; return how much was set up."""
+    placement = here.placement()
+    if placement is None:
+        return 0
+    made = keep_publications(at.connection, placement)
+    made += keep_subscriptions(at.connection, placement, here.addresses())
+    forget_superseded(at.connection, placement.here)
+    return made
+
+
+def tell_figures(at: Pass) -> int:
+    """Tell the control partition that this one lives, and the counts of its jobs; return 0: nothing waits for it."""
+    placement = here.placement()
+    if placement is None or placement.is_control:
+        return 0
+    documents = 0
+    for one in figures_of_jobs():
+        documents += one.counts.processed + one.counts.waiting
+        body = {"run_no": one.run_no, "counts": asdict(one.counts)}
+        tell(at.connection, placement.here, placement.control, f"figures:{one.number}", body)
+    life = {"documents": documents, "at": at.now.isoformat()}
+    tell(at.connection, placement.here, placement.control, LIFE, life)
+    return 0
+
+
+def receive_references(at: Pass) -> int:
+    """Apply references that arrived from other partitions; return how many."""
+    placement = here.placement()
+    if placement is None:
+        return 0
+    with named_rows(at.connection) as cursor:
+        runs = cursor.execute(_WITH_ARRIVALS, {"here": placement.here}).fetchall()
+    return sum(
+        apply_arrivals(
+            at.connection,
+            term=at.office,
+            here=placement.here,
+            number=run.number,
+            job_id=run.id,
+            run_no=run.run_no,
+            bins=registry.find(run.connector).bins,
+            now=at.now,
+        )
+        for run in runs
+    )
+
+
+def forget_references(at: Pass) -> int:
+    """Delete references and links of runs that are over; return how many."""
+    with at.connection.transaction():
+        hold_term(at.connection, at.office)
+        forgotten = at.connection.execute(_FORGET).rowcount
+        return forgotten + at.connection.execute(_FORGET_LINKS).rowcount

@@ -1,0 +1,63 @@
+"""`manage.py partition list`: the partitions, their shares, and the exchange between them."""
+
+import argparse
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from jobs.partitions import here
+from jobs.partitions.placement import SLOTS
+from jobs.queries.partitions import PartitionSeen, look_at_partitions
+from nodes.management.database import check_database
+
+
+class Command(BaseCommand):
+    # Standard output carries only the answer, without the warnings of checks.
+    requires_system_checks: list[str] = []
+    help = "Show the partitions: several databases, each with a cluster of its own, that crawl one set of jobs."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        listing = verbs.add_parser("list", help="list all partitions, as this one sees them")
+        listing.add_argument("--json", action="store_true", help="print one line of JSON for each partition")
+
+    def handle(self, *_args: Any, **given: Any) -> None:
+        check_database()
+        placement = here.placement()
+        if placement is None:
+            self.stdout.write("This database is the only one: CRAWLCTL_PARTITIONS names no other.")
+            return
+        for seen in look_at_partitions(placement):
+            self.stdout.write(json.dumps(_as_json(seen)) if given["json"] else _in_words(seen))
+
+
+def _as_json(seen: PartitionSeen) -> dict[str, Any]:
+    return {
+        "name": seen.name,
+        "here": seen.is_here,
+        "control": seen.is_control,
+        "slots": seen.slots,
+        "documents": seen.documents,
+        "told_at": seen.told_at and seen.told_at.isoformat(),
+        "receives": seen.is_receiving,
+        "bytes_behind": seen.bytes_behind,
+        "arrived": seen.arrived,
+    }
+
+
+def _in_words(seen: PartitionSeen) -> str:
+    roles = [word for word, holds in (("control", seen.is_control), ("here", seen.is_here)) if holds]
+    name = f"{seen.name} ({', '.join(roles)})" if roles else seen.name
+    facts = [f"{seen.slots} of {SLOTS} slots"]
+    if seen.documents is not None:
+        facts.append(f"{seen.documents:,} documents")
+    if seen.told_at is not None:
+        facts.append(f"as of {seen.told_at:%Y-%m-%d %H:%M:%S} UTC")
+    if not seen.is_here:
+        facts.append("takes the rows of this partition" if seen.is_receiving else "takes no rows of this partition now")
+        if seen.bytes_behind is not None:
+            facts.append(f"{seen.bytes_behind:,} bytes behind")
+        if seen.arrived:
+            facts.append(f"{seen.arrived:,} of its references wait here")
+    return f"{name}: {', '.join(facts)}"

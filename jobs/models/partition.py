@@ -1,0 +1,135 @@
+"""
+Partitions: the facts and references that databases exchange.
+
+PostgreSQL's logical replication copies the rows of `PartitionFact` and `ForeignReference` to the partition that they
+name. Each table holds own rows and received ones, told apart by `source`. Only inserts travel: a deletion is local.
+"""
+
+from django.db import models
+from django.db.models.functions import Now
+
+
+class PartitionFact(models.Model):
+    """
+    A fact that a partition tells another one, such as the wanted state of a run.
+
+    The newest row of a source and key counts. `number` grows with each fact of a source.
+    """
+
+    pk = models.CompositePrimaryKey("source", "number")
+    source = models.CharField(max_length=31)
+    # Given by the database: an identity of the table (jobs/migrations).
+    number = models.BigIntegerField()
+    target = models.CharField(max_length=31)
+    key = models.TextField()
+    body = models.JSONField()
+    told_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        default_permissions = ("view",)
+        indexes = (models.Index(fields=["source", "target", "key", "-number"], name="fact_newest"),)
+
+    def __str__(self) -> str:
+        return f"{self.key} for {self.target}"
+
+
+class PartitionedJob(models.Model):
+    """
+    A job of all partitions, and the state of its present run as this partition knows it.
+
+    `number` is the job's id in the control partition. While the partition is in run `run_no` it may not end it before
+    the control partition allows it: `may_finish_run` is the last run that may end. In the control partition,
+    `round_no` is the last round of questions about the end, and `last_round` its figures if they may be
+    those of the end (`jobs.partitions.quiet`). `others_ended_run` is the last run that has ended in all other partitions.
+    """
+
+    job = models.OneToOneField("jobs.Job", primary_key=True, on_delete=models.CASCADE, related_name="partitioned")
+    number = models.BigIntegerField(unique=True)
+    may_finish_run = models.PositiveIntegerField(default=0, db_default=0)
+    others_ended_run = models.PositiveIntegerField(default=0, db_default=0)
+    round_no = models.PositiveIntegerField(default=0, db_default=0)
+    last_round = models.JSONField(null=True)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"job {self.job_id}"
+
+
+class ForeignLink(models.Model):
+    """
+    A document of another partition that documents here reference, with its least depth in the last run that named it.
+
+    It keeps the identifier, so that an answer without a body (a 304) names the document again.
+    """
+
+    pk = models.CompositePrimaryKey("hash", "job_id")
+    hash = models.UUIDField()
+    job = models.ForeignKey(
+        "jobs.Job", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
+    seed = models.ForeignKey(
+        "jobs.Seed", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
+    target = models.CharField(max_length=31)
+    identifier = models.TextField()
+    bin = models.TextField()
+    run_no = models.IntegerField()
+    depth = models.IntegerField()
+    redirects = models.SmallIntegerField()
+
+    class Meta:
+        default_permissions = ()
+        indexes = (models.Index(fields=["job", "run_no"], name="foreign_link_of_run"),)
+
+    def __str__(self) -> str:
+        return self.identifier
+
+
+class ForeignReference(models.Model):
+    """
+    A reference to a document of another partition: in its own database until the run ends, in the other one until it
+    is applied.
+
+    `job_number` is `PartitionedJob.number`. `seed` is the hash of the first address of the seed (md5): ids of seeds
+    differ between partitions.
+    """
+
+    pk = models.CompositePrimaryKey("source", "number")
+    source = models.CharField(max_length=31)
+    # Given by the database: an identity of the table (jobs/migrations).
+    number = models.BigIntegerField()
+    target = models.CharField(max_length=31)
+    job_number = models.BigIntegerField()
+    run_no = models.IntegerField()
+    hash = models.UUIDField()
+    identifier = models.TextField()
+    bin = models.TextField()
+    seed = models.UUIDField()
+    depth = models.IntegerField()
+    redirects = models.SmallIntegerField()
+    tracks_depth = models.BooleanField()
+
+    class Meta:
+        default_permissions = ()
+        indexes = (models.Index(fields=["job_number", "run_no", "target"], name="foreign_reference_of_run"),)
+
+    def __str__(self) -> str:
+        return self.identifier
+
+
+class AppliedReferences(models.Model):
+    """The number of references of a run that came from a partition and were applied."""
+
+    pk = models.CompositePrimaryKey("job_number", "run_no", "source")
+    job_number = models.BigIntegerField()
+    run_no = models.IntegerField()
+    source = models.CharField(max_length=31)
+    amount = models.BigIntegerField()
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.amount} from {self.source}"

@@ -1,0 +1,120 @@
+"""
+The exchange between partitions: PostgreSQL's logical replication.
+
+Each partition publishes, for each other one, the own rows of `jobs_partitionfact` and `jobs_foreignreference` that name
+it, and subscribes to the rows that the others publish for it. Only inserts travel, in the order of their commits and
+exactly once. A new subscription begins with a copy of all rows that still exist at the publisher.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg import sql
+
+from jobs.partitions.placement import Placement
+
+logger = logging.getLogger(__name__)
+
+_PUBLISHED: Final = ("jobs_partitionfact", "jobs_foreignreference")
+_PUBLICATIONS: Final[LiteralString] = "SELECT pubname FROM pg_publication"
+_SUBSCRIPTIONS: Final[LiteralString] = """
+SELECT subname, subenabled, subconninfo FROM pg_subscription WHERE subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+# Longest wait (seconds) for another partition: this process has other duties.
+_CONNECT_WITHIN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The names of the objects that carry rows from one partition to another."""
+
+    source: str
+    target: str
+
+    @property
+    def publication(self) -> str:
+        return f"crawlctl_to_{self.target}"
+
+    @property
+    def subscription(self) -> str:
+        return f"crawlctl_from_{self.source}"
+
+    @property
+    def slot(self) -> str:
+        return f"crawlctl_{self.source}_to_{self.target}"
+
+
+def keep_publications(connection: psycopg.Connection[Any], placement: Placement) -> int:
+    """Make the publications for all other partitions that do not exist; return how many were made."""
+    present = {name for (name,) in connection.execute(_PUBLICATIONS)}
+    wanted = [_Pair(placement.here, other) for other in placement.others]
+    missing = [pair for pair in wanted if pair.publication not in present]
+    for pair in missing:
+        rows = sql.SQL(", ").join(
+            sql.SQL("TABLE {} WHERE (source = {} AND target = {})").format(
+                sql.Identifier(table), pair.source, pair.target
+            )
+            for table in _PUBLISHED
+        )
+        connection.execute(
+            sql.SQL("CREATE PUBLICATION {} FOR {} WITH (publish = 'insert')").format(
+                sql.Identifier(pair.publication), rows
+            )
+        )
+    return len(missing)
+
+
+def keep_subscriptions(connection: psycopg.Connection[Any], placement: Placement, addresses: Mapping[str, str]) -> int:
+    """
+    Subscribe to all other partitions that publish for this one; return how many subscriptions were made.
+
+    A partition that does not answer is tried again at the next call. The connection is in autocommit mode: a
+    subscription makes a slot at the other server, which no transaction can take back.
+    """
+    present = {name for name, _, _ in connection.execute(_SUBSCRIPTIONS)}
+    made = 0
+    for other in placement.others:
+        pair = _Pair(other, placement.here)
+        if pair.subscription not in present:
+            made += _subscribe(connection, pair, addresses[other])
+    return made
+
+
+def _subscribe(connection: psycopg.Connection[Any], pair: _Pair, address: str) -> bool:
+    """
+    Make a subscription with its slot at the source.
+
+    An existing slot of this name has no reader: an earlier attempt broke off, or a restore of this database lost the
+    subscription.
+    """
+    try:
+        with psycopg.connect(address, autocommit=True, connect_timeout=_CONNECT_WITHIN) as source:
+            if pair.publication not in {name for (name,) in source.execute(_PUBLICATIONS)}:
+                return False
+            source.execute(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s AND NOT active",
+                (pair.slot,),
+            )
+            source.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (pair.slot,))
+    except psycopg.Error as error:
+        logger.warning("partition %s does not answer: %s", pair.source, str(error).strip())
+        return False
+    _forget_received(connection, pair.source)
+    connection.execute(
+        sql.SQL(
+            "CREATE SUBSCRIPTION {} CONNECTION {} PUBLICATION {} WITH (create_slot = false, slot_name = {}, streaming = parallel)"
+        ).format(sql.Identifier(pair.subscription), address, sql.Identifier(pair.publication), pair.slot)
+    )
+    logger.info("this partition receives the rows of partition %s", pair.source)
+    return True
+
+
+def _forget_received(connection: psycopg.Connection[Any], source: str) -> None:
+    """Forget what came from a source: the first copy of a subscription brings all that still counts."""
+    with connection.transaction():
+        connection.execute("DELETE FROM jobs_partitionfact WHERE source = %s", (source,))
+        connection.execute("DELETE FROM jobs_foreignreference WHERE source = %s", (source,))
+        connection.execute("DELETE FROM jobs_appliedreferences WHERE source = %s", (source,))

@@ -1,0 +1,108 @@
+"""
+Facts that partitions tell each other: the newest of a source and key counts.
+
+A fact is a state, not a message: the receiver compares it with its own state and acts on the difference. So a fact
+that arrives twice, or again after a restore, changes nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from jobs.partitions.placement import Placement
+
+# Locks: none of other processes, since only the main manager of the partition tells facts.
+_TELL: Final[LiteralString] = """
+INSERT INTO jobs_partitionfact (source, target, key, body)
+SELECT %(source)s::text, %(target)s::text, %(key)s::text, %(body)s::jsonb
+ WHERE %(body)s::jsonb IS DISTINCT FROM (SELECT body FROM jobs_partitionfact
+                                   WHERE source = %(source)s AND target = %(target)s AND key = %(key)s
+                                   ORDER BY number DESC LIMIT 1)
+RETURNING number
+"""
+_FORGET_OLDER: Final[LiteralString] = """
+DELETE FROM jobs_partitionfact WHERE source = %(source)s AND target = %(target)s AND key = %(key)s AND number < %(number)s
+"""
+_HEARD: Final[LiteralString] = """
+SELECT DISTINCT ON (source, key) source, key, body, number FROM jobs_partitionfact
+ WHERE target = %(here)s AND source <> %(here)s AND key LIKE %(like)s
+ ORDER BY source, key, number DESC
+"""
+_FORGET_SUPERSEDED: Final[LiteralString] = """
+DELETE FROM jobs_partitionfact AS fact
+ WHERE target = %(here)s AND source <> %(here)s
+   AND EXISTS (SELECT FROM jobs_partitionfact AS newer
+                WHERE newer.source = fact.source AND newer.target = fact.target AND newer.key = fact.key
+                  AND newer.number > fact.number)
+"""
+
+_TOLD: Final[LiteralString] = """
+SELECT body FROM jobs_partitionfact
+ WHERE source = %(source)s AND target = %(target)s AND key = %(key)s ORDER BY number DESC LIMIT 1
+"""
+
+_OWN: Final[LiteralString] = """
+SELECT body FROM jobs_partitionfact WHERE source = target AND key = %(key)s ORDER BY number DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A fact of another partition."""
+
+    source: str
+    key: str
+    body: Mapping[str, Any]
+    number: int
+
+
+def tell(connection: psycopg.Connection[Any], here: str, target: str, key: str, body: Mapping[str, Any]) -> bool:
+    """Tell a fact to a partition, unless it was told the same last; return True if it is new."""
+    facts = {"source": here, "target": target, "key": key, "body": Jsonb(body)}
+    with connection.cursor() as cursor:
+        told = cursor.execute(_TELL, facts).fetchone()
+        if told is None:
+            return False
+        cursor.execute(_FORGET_OLDER, {**facts, "number": told[0]})
+    return True
+
+
+def tell_all(connection: psycopg.Connection[Any], placement: Placement, key: str, body: Mapping[str, Any]) -> bool:
+    """Tell a fact to all other partitions; return True if it is new to one of them."""
+    return sum(tell(connection, placement.here, target, key, body) for target in placement.others) > 0
+
+
+def told(connection: psycopg.Connection[Any], here: str, target: str, key: str) -> Mapping[str, Any] | None:
+    """Return the fact that was told to a partition last; None without one."""
+    row = connection.execute(_TOLD, {"source": here, "target": target, "key": key}).fetchone()
+    return row[0] if row else None
+
+
+def told_to_itself(connection: psycopg.Connection[Any], key: str) -> Mapping[str, Any] | None:
+    """Return the fact that this partition, whatever its name, noted for itself; None without one."""
+    row = connection.execute(_OWN, {"key": key}).fetchone()
+    return row[0] if row else None
+
+
+def heard(connection: psycopg.Connection[Any], here: str, *, kind: str) -> list[Fact]:
+    """Return the newest facts of one kind (the key before its first colon) from all other partitions."""
+    rows = connection.execute(_HEARD, {"here": here, "like": f"{kind}:%"}).fetchall()
+    return [Fact(*row) for row in rows]
+
+
+def forget_superseded(connection: psycopg.Connection[Any], here: str) -> int:
+    """Delete received facts that newer ones replaced; return how many."""
+    return connection.execute(_FORGET_SUPERSEDED, {"here": here}).rowcount
+
+
+def was_adopted(connection: psycopg.Connection[Any], here: str, fact: Fact) -> bool:
+    """True if this partition has stored what the fact says. It notes that as a fact for itself, which does not travel."""
+    return told(connection, here, here, fact.key) == {"number": fact.number, "source": fact.source}
+
+
+def note_adopted(connection: psycopg.Connection[Any], here: str, fact: Fact) -> None:
+    """Note that this partition has stored what the fact says."""
+    tell(connection, here, here, fact.key, {"number": fact.number, "source": fact.source})

@@ -1,0 +1,82 @@
+"""
+Which partition has which hosts: arithmetic.
+
+All host names are spread over `SLOTS` slots by a hash; a slot has one partition. Both schemes and all ports of a host
+are together, so one partition paces it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+SLOTS: Final = 1024
+
+
+def slot_of(host: str) -> int:
+    """Return the slot of a bin by its name: `example.org` and `example.org:8443` have the same."""
+    name, colon, port = host.rpartition(":")
+    if not colon or not port.isdigit():
+        name = host
+    digest = blake2b(name.lower().encode(), digest_size=8).digest()
+    return int.from_bytes(digest) % SLOTS
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The partitions, and the name of the own one (`here`). The first is the control partition."""
+
+    here: str
+    names: tuple[str, ...]
+
+    @property
+    def control(self) -> str:
+        return self.names[0]
+
+    @property
+    def is_control(self) -> bool:
+        return self.here == self.control
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        return tuple(name for name in self.names if name != self.here)
+
+    def partition_of(self, host: str) -> str:
+        """Return the partition of a host: each has an equal share of all slots."""
+        return self.names[slot_of(host) * len(self.names) // SLOTS]
+
+    def foreign(self, host: str) -> str | None:
+        """Return the other partition that has this host; None if it is this one."""
+        name = self.partition_of(host)
+        return None if name == self.here else name
+
+
+class BadPartitions(Exception):
+    """The settings of partitions contradict each other, or the database. The message can be shown as it is."""
+
+
+def read_placement(here: str, addresses: Sequence[str]) -> Placement | None:
+    """
+    Return the placement that the settings describe; None if the database is the only one.
+
+    Raises:
+        BadPartitions: the settings do not name the own partition, or name one twice.
+    """
+    if not here and not addresses:
+        return None
+    names = tuple(address.partition("=")[0] for address in addresses)
+    if not here:
+        raise BadPartitions(
+            "CRAWLCTL_PARTITIONS is set, but CRAWLCTL_PARTITION is not. Set it to the partition of this database."
+        )
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadPartitions(f"CRAWLCTL_PARTITIONS names {twice!r} twice. Give each partition its own name.")
+    if here not in names:
+        known = ", ".join(names) or "none"
+        raise BadPartitions(
+            f"CRAWLCTL_PARTITION is {here!r}, which CRAWLCTL_PARTITIONS does not name. It names: {known}."
+        )
+    if len(names) == 1:
+        return None
+    return Placement(here, names)

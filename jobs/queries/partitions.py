@@ -1,0 +1,106 @@
+"""The partitions as this one sees them: their share of the hosts, their documents, and the exchange with them."""
+
+import datetime as dt
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+from django.db import connection
+
+from jobs.partitions.placement import SLOTS, Placement
+from jobs.queries.jobs.counts import count_own_documents
+from jobs.queue.counting.counters import RunCounts
+
+# The key of the fact by which a partition tells that it lives, and how many documents it has.
+LIFE: Final = "life:all"
+_JOBS: Final[LiteralString] = """
+SELECT known.job_id, known.number, job.run_no
+  FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
+"""
+_HEARD: Final[LiteralString] = """
+SELECT DISTINCT ON (source) source, body, told_at FROM jobs_partitionfact
+ WHERE key = %(key)s AND target = %(here)s AND source <> %(here)s ORDER BY source, number DESC
+"""
+# Bytes of the write-ahead log that another partition has not taken yet; its slot keeps them.
+_BEHIND: Final[LiteralString] = """
+SELECT slot_name::text, pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::bigint, active
+  FROM pg_replication_slots WHERE slot_name LIKE 'crawlctl\\_%%\\_to\\_%%'
+"""
+_ARRIVED: Final[LiteralString] = (
+    "SELECT source, count(*) FROM jobs_foreignreference WHERE target = %(here)s GROUP BY source"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSeen:
+    """
+    One partition.
+
+    `documents` is None and `told_at` too if nothing is known about it here: only the control partition hears from all.
+    `is_receiving` tells whether it takes the rows of this partition now, and `bytes_behind` how much it has not taken.
+    `arrived` are references of it that wait here for their run.
+    """
+
+    name: str
+    is_here: bool
+    is_control: bool
+    slots: int
+    documents: int | None = None
+    told_at: dt.datetime | None = None
+    is_receiving: bool | None = None
+    bytes_behind: int | None = None
+    arrived: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobFigures:
+    """The counts of a job's present run in this partition."""
+
+    number: int
+    run_no: int
+    counts: RunCounts
+
+
+def figures_of_jobs() -> list[JobFigures]:
+    """Return the figures of all jobs of several partitions."""
+    with connection.cursor() as cursor:
+        cursor.execute(_JOBS)
+        jobs = cursor.fetchall()
+    counts = count_own_documents(job_id for job_id, _, _ in jobs)
+    return [JobFigures(number, run_no, counts[job_id]) for job_id, number, run_no in jobs]
+
+
+def look_at_partitions(placement: Placement) -> list[PartitionSeen]:
+    """Return all partitions in the order of the settings."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HEARD, {"key": LIFE, "here": placement.here})
+        heard: Mapping[str, tuple[Any, dt.datetime]] = {source: (body, at) for source, body, at in cursor.fetchall()}
+        cursor.execute(_BEHIND)
+        behind = {slot: (lag, active) for slot, lag, active in cursor.fetchall()}
+        cursor.execute(_ARRIVED, {"here": placement.here})
+        arrived = dict(cursor.fetchall())
+    own = sum(one.counts.processed + one.counts.waiting for one in figures_of_jobs())
+    seen = []
+    for name in placement.names:
+        share = sum(placement.names[slot * len(placement.names) // SLOTS] == name for slot in range(SLOTS))
+        if name == placement.here:
+            seen.append(PartitionSeen(name, is_here=True, is_control=placement.is_control, slots=share, documents=own))
+            continue
+        body, told_at = heard.get(name, (None, None))
+        lag, active = behind.get(f"crawlctl_{placement.here}_to_{name}", (None, False))
+        documents = None if body is None else json.loads(body)["documents"]
+        seen.append(
+            PartitionSeen(
+                name,
+                is_here=False,
+                is_control=name == placement.control,
+                slots=share,
+                documents=documents,
+                told_at=told_at,
+                is_receiving=bool(active),
+                bytes_behind=lag,
+                arrived=arrived.get(name, 0),
+            )
+        )
+    return seen

@@ -1,0 +1,148 @@
+"""
+Arrivals: references from other partitions become documents, as references of this partition's documents do.
+
+The rows that logical replication brought are deleted in the same transaction, and counted: the end of a run compares
+this count with the number that the source sent.
+"""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.connectors.repository.kind import BinKind
+from jobs.queue.discover import open_lanes
+from jobs.queue.flushing.flush import WRITE, lock_documents, meet_the_others, runs_below_which_rows_change
+from jobs.queue.flushing.history import History
+from jobs.queue.flushing.outcomes import FlushPlan, JobFacts, Key, Named
+from jobs.queue.sql.retrying import retried
+from jobs.queue.sql.rows import named_rows
+from jobs.queue.sql.transaction import implicit_transaction
+from jobs.queue.wake import wake_lanes
+from nodes.membership.fences import TermHeld, hold_term
+
+# References of one transaction.
+_AT_ONCE: Final = 500
+# True if a reference waits here that this partition can apply or must forget.
+ARRIVALS: Final[LiteralString] = """
+SELECT FROM jobs_foreignreference AS arrived
+  LEFT JOIN jobs_partitionedjob AS known ON known.number = arrived.job_number
+  LEFT JOIN jobs_job AS job ON job.id = known.job_id
+ WHERE arrived.target = %(here)s
+   AND (job.run_no > arrived.run_no OR job.run_no = arrived.run_no AND job.phase IN ('active', 'inactive'))
+"""
+_WAITING: Final[LiteralString] = """
+SELECT arrived.source, arrived.number, arrived.hash, arrived.identifier, arrived.bin, arrived.depth, arrived.redirects,
+       arrived.tracks_depth, seed.id AS seed_id
+  FROM jobs_foreignreference AS arrived
+  LEFT JOIN LATERAL (SELECT id FROM jobs_seed
+                      WHERE job_id = %(job)s AND removed_at IS NULL
+                      ORDER BY md5(urls[1])::uuid <> arrived.seed, id LIMIT 1) AS seed ON true
+ WHERE arrived.target = %(here)s AND arrived.job_number = %(number)s AND arrived.run_no = %(run)s
+ ORDER BY arrived.source, arrived.number
+ LIMIT %(most)s
+"""
+# A job that ends its run meanwhile waits: it has a reference that is not applied.
+# Locks: Job SHARE.
+_HOLD_RUN: Final[LiteralString] = (
+    "SELECT FROM jobs_job WHERE id = %(job)s AND run_no = %(run)s AND phase = 'active' FOR SHARE"
+)
+_DELETE: Final[LiteralString] = """
+DELETE FROM jobs_foreignreference
+ USING unnest(%(sources)s::text[], %(numbers)s::bigint[]) AS applied(source, number)
+ WHERE jobs_foreignreference.source = applied.source AND jobs_foreignreference.number = applied.number
+"""
+_COUNT: Final[LiteralString] = """
+INSERT INTO jobs_appliedreferences AS known (job_number, run_no, source, amount)
+SELECT %(number)s, %(run)s, source, amount FROM unnest(%(sources)s::text[], %(amounts)s::bigint[]) AS given(source, amount)
+ON CONFLICT (job_number, run_no, source) DO UPDATE SET amount = known.amount + excluded.amount
+"""
+
+
+def apply_arrivals(
+    connection: psycopg.Connection[Any],
+    *,
+    term: TermHeld,
+    here: str,
+    number: int,
+    job_id: int,
+    run_no: int,
+    bins: BinKind,
+    now: dt.datetime,
+) -> int:
+    """
+    Apply references that arrived for a run of an active job; return how many.
+
+    Raises:
+        FenceRefused: the term is no longer the main manager's.
+    """
+    facts = {"here": here, "number": number, "job": job_id, "run": run_no, "most": _AT_ONCE}
+    with named_rows(connection) as cursor:
+        arrived = cursor.execute(_WAITING, facts).fetchall()
+    return _apply(connection, arrived, term=term, bins=bins, facts=facts, now=now) if arrived else 0
+
+
+@retried
+def _apply(
+    connection: psycopg.Connection[Any],
+    arrived: Sequence[Any],
+    *,
+    term: TermHeld,
+    bins: BinKind,
+    facts: dict[str, Any],
+    now: dt.datetime,
+) -> int:
+    placed = [row for row in arrived if row.seed_id is not None]
+    lanes = open_lanes(connection, bins=bins, wanted={(row.seed_id, row.bin) for row in placed})
+    with implicit_transaction(connection, binary=True) as cursor:
+        hold_term(connection, term)
+        if cursor.execute(_HOLD_RUN, facts).fetchone() is None:
+            return 0
+        references = _nearest(placed, lanes, job_id=facts["job"], run_no=facts["run"])
+        found = lock_documents(cursor, runs_below_which_rows_change(references), worker=term.main_id)
+        plan = FlushPlan(now=now)
+        for key, named in references.items():
+            if key not in found.unchanging:
+                plan.reference(key, named, found.rows.get(key), ended=None)
+        nothing_more = History(now=now, is_kept=False).parameters()
+        inserted = {(row.hash.hex, row.job_id) for row in cursor.execute(WRITE, plan.parameters() | nothing_more)}
+        beaten = [new for new in plan.new if (new.hash, new.job_id) not in inserted]
+        if beaten:
+            meet_the_others(cursor, beaten=beaten, references=references, worker=term.main_id, now=now)
+        _settle(cursor, arrived, facts)
+    wake_lanes(connection, plan.woken, now=now)
+    return len(arrived)
+
+
+def _nearest(
+    arrived: Sequence[Any], lanes: dict[tuple[int, str], int], *, job_id: int, run_no: int
+) -> dict[Key, Named]:
+    """Return the references by document, each with its least depth."""
+    references: dict[Key, Named] = {}
+    for row in arrived:
+        key = (row.hash.hex, job_id)
+        known = references.get(key)
+        if known is not None and known.depth <= row.depth:
+            continue
+        job = JobFacts(
+            id=job_id,
+            run_no=run_no,
+            repository=0,
+            tracks_depth=row.tracks_depth,
+            max_depth=None,
+            has_budget=False,
+            outputs=(),
+        )
+        references[key] = Named(
+            job, row.identifier, lanes[row.seed_id, row.bin], row.depth, row.redirects, is_target=False
+        )
+    return references
+
+
+def _settle(cursor: psycopg.Cursor[Any], arrived: Sequence[Any], facts: dict[str, Any]) -> None:
+    """Delete the rows that were applied, and count them for their sources."""
+    by_source = Counter(row.source for row in arrived)
+    cursor.execute(_DELETE, {"sources": [row.source for row in arrived], "numbers": [row.number for row in arrived]})
+    cursor.execute(_COUNT, {**facts, "sources": list(by_source), "amounts": list(by_source.values())})

@@ -1,0 +1,140 @@
+"""
+References to documents of other partitions: the flush writes them into the table that travels there.
+
+A document that was named before, in the same run and with no greater depth, is not sent again. `jobs_foreignlink` keeps
+what was sent: of two flushes that name one document, one waits for the row of the other.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, LiteralString, NamedTuple
+
+import psycopg
+
+from jobs.connectors.repository.base import Reference
+from jobs.queue.flushing.outcomes import JobFacts, Partitioned, Result
+from jobs.queue.flushing.stored_links import StoredLinks
+from jobs.queue.sql.columns import columns_of
+
+
+class _Given(NamedTuple):
+    """A reference as a document names it."""
+
+    hash: str
+    job_id: int
+    seed_id: int
+    target: str
+    identifier: str
+    bin: str
+    run_no: int
+    depth: int
+    redirects: int
+
+
+class _Stored(NamedTuple):
+    """A reference of a document that was not read: its identifier is in `jobs_foreignlink`."""
+
+    hash: str
+    job_id: int
+    run_no: int
+    depth: int
+    redirects: int
+
+
+# Locks: ForeignLink by hash, after all documents of the flush.
+_SEND: Final[LiteralString] = """
+WITH given AS (
+    SELECT hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects
+      FROM unnest(%(given_hashes)s::uuid[], %(given_jobs)s::bigint[], %(given_seeds)s::bigint[], %(given_targets)s::text[],
+                  %(given_identifiers)s::text[], %(given_bins)s::text[], %(given_runs)s::int[], %(given_depths)s::int[],
+                  %(given_redirects)s::int[])
+           AS named(hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects)
+     UNION ALL
+    SELECT link.hash, link.job_id, link.seed_id, link.target, link.identifier, link.bin, stored.run_no, stored.depth,
+           stored.redirects
+      FROM unnest(%(stored_hashes)s::uuid[], %(stored_jobs)s::bigint[], %(stored_runs)s::int[], %(stored_depths)s::int[],
+                  %(stored_redirects)s::int[])
+           AS stored(hash, job_id, run_no, depth, redirects)
+      JOIN jobs_foreignlink AS link ON link.hash = stored.hash AND link.job_id = stored.job_id
+), nearest AS (
+    SELECT DISTINCT ON (hash, job_id) * FROM given ORDER BY hash, job_id, depth, redirects
+), named AS (
+    INSERT INTO jobs_foreignlink AS link (hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects)
+    SELECT hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects FROM nearest ORDER BY hash, job_id
+    ON CONFLICT (hash, job_id) DO UPDATE
+       SET seed_id = excluded.seed_id, target = excluded.target, run_no = excluded.run_no, depth = excluded.depth,
+           redirects = excluded.redirects
+     WHERE link.run_no < excluded.run_no OR link.depth > excluded.depth OR link.target <> excluded.target
+    RETURNING *
+)
+INSERT INTO jobs_foreignreference
+       (source, target, job_number, run_no, hash, identifier, bin, seed, depth, redirects, tracks_depth)
+SELECT %(here)s, named.target, job.number, named.run_no, named.hash, named.identifier, named.bin,
+       md5(seed.urls[1])::uuid, named.depth, named.redirects, job.tracks_depth
+  FROM named
+  JOIN unnest(%(jobs)s::bigint[], %(numbers)s::bigint[], %(tracking)s::bool[]) AS job(id, number, tracks_depth)
+    ON job.id = named.job_id
+  JOIN jobs_seed AS seed ON seed.id = named.seed_id
+"""
+_GIVEN: Final = ("hashes", "jobs", "seeds", "targets", "identifiers", "bins", "runs", "depths", "redirects")
+_STORED: Final = ("hashes", "jobs", "runs", "depths", "redirects")
+
+
+class ForeignReferences:
+    """The references of one flush to documents of other partitions."""
+
+    def __init__(self) -> None:
+        self._given: list[_Given] = []
+        self._stored: list[_Stored] = []
+        self._jobs: dict[int, tuple[Partitioned, JobFacts]] = {}
+
+    def take(self, result: Result, references: Sequence[Reference]) -> list[Reference]:
+        """Take the references to other partitions, and return the others."""
+        job, document = result.job, result.outcome.document
+        if job.partitioned is None:
+            return list(references)
+        own: list[Reference] = []
+        for named in references:
+            target = job.partitioned.foreign(named.bin)
+            if target is None:
+                own.append(named)
+                continue
+            depth = document.depth + (not named.is_redirect)
+            if job.max_depth is not None and depth > job.max_depth:
+                continue
+            self._jobs[job.id] = job.partitioned, job
+            redirects = document.redirects + 1 if named.is_redirect else 0
+            self._given.append(
+                _Given(
+                    named.hash, job.id, result.claimed.seed_id, target, named.identifier, named.bin, job.run_no, depth,
+                    redirects,
+                )
+            )  # fmt: skip
+        return own
+
+    def take_stored(self, links: StoredLinks, targets: Sequence[str]) -> None:
+        """Take the stored links of a document that was not read; those to own documents find nothing to send."""
+        job, document = links.result.job, links.result.claimed.document
+        depth = document.depth + (not links.is_redirect)
+        if job.partitioned is None or (job.max_depth is not None and depth > job.max_depth):
+            return
+        self._jobs[job.id] = job.partitioned, job
+        redirects = document.redirects + 1 if links.is_redirect else 0
+        self._stored += [_Stored(target, job.id, job.run_no, depth, redirects) for target in targets]
+
+    def named(self) -> list[tuple[JobFacts, str, int]]:
+        """Return (job, hash, depth) of the references that certainly have a row after the flush."""
+        return [(self._jobs[one.job_id][1], one.hash, one.depth) for one in self._given]
+
+    def write(self, cursor: psycopg.Cursor[Any]) -> None:
+        """Write the references that were not sent before."""
+        if not (self._given or self._stored):
+            return
+        facts = columns_of(self._given, tuple(f"given_{name}" for name in _GIVEN))
+        facts |= columns_of(self._stored, tuple(f"stored_{name}" for name in _STORED))
+        jobs = list(self._jobs.items())
+        facts |= {
+            "jobs": [job_id for job_id, _ in jobs],
+            "numbers": [partitioned.number for _, (partitioned, _) in jobs],
+            "tracking": [job.tracks_depth for _, (_, job) in jobs],
+        }
+        cursor.execute(_SEND, {**facts, "here": jobs[0][1][0].here})

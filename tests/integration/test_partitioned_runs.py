@@ -1,0 +1,403 @@
+"""Runs over several partitions: the control partition tells what it wants, and the others follow and report."""
+
+import pytest
+
+from jobs.duties.exchange import forget_references
+from jobs.duties.partitioned_runs import follow_runs, lead_runs
+from jobs.duties.start import prepare_runs
+from jobs.lifecycle.job import Pause, Phase, RunEnd, StartMethod, StopRequest
+from jobs.models import ForeignReference, Job, PartitionedJob, QueueItem
+from jobs.partitions import configuration
+from jobs.partitions.facts import tell, told
+from jobs.partitions.here import ControlledElsewhere, check_partitions, following
+from jobs.partitions.placement import BadPartitions
+from jobs.settings.partitions import PARTITION, PARTITIONS
+from jobs.verbs import control, editing
+from nodes.errors import Invalid
+from tests.support.cluster import NOON
+from tests.support.factories import hash_of, make_documents, make_job, make_lane, make_running_job
+from tests.support.stepping import Main
+from tests.support.tables import each_row
+
+ADDRESSES = ("a=postgresql://one/crawl", "b=postgresql://two/crawl")
+WANTED = {
+    "run_no": 1,
+    "minimal": False,
+    "from_the_beginning": True,
+    "is_running": True,
+    "is_deleted": False,
+    "is_paused": False,
+    "is_stopped": False,
+    "may_finish": False,
+    "round": 0,
+}
+
+
+@pytest.fixture
+def here(settings):
+    """Make this database a partition."""
+
+    def here(name):
+        said = {PARTITION.path: name, PARTITIONS.path: ADDRESSES}
+        settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+
+    return here
+
+
+@pytest.fixture
+def main(connection):
+    return Main(connection)
+
+
+def hears(connection, source, target, key, body):
+    """Store a fact as logical replication brings it."""
+    tell(connection, source, target, key, body)
+
+
+# --- A partition that follows --------------------------------------------------------------------
+
+
+@pytest.fixture
+def follower(connection, main, here):
+    here("b")
+    return Follower(connection, main)
+
+
+class Follower:
+    """Partition `b`, with the facts of job 7 that the control partition `a` tells it."""
+
+    def __init__(self, connection, main):
+        self.connection, self.main = connection, main
+
+    def hears_of_job(self, job):
+        hears(self.connection, "a", "b", "job:7", {"definitions": configuration.read(job.pk)})
+
+    def stores_job(self):
+        with following():
+            return make_job("news")
+
+    def knows(self, **facts):
+        """Know the job already, in a state."""
+        with following():
+            running = make_running_job(self.main.node, **facts)
+        PartitionedJob.objects.create(job=running.job, number=7)
+        return running
+
+    def follows(self, **wanted):
+        hears(self.connection, "a", "b", "run:7", WANTED | wanted)
+        self.main.step(follow_runs)
+        return Job.objects.get()
+
+    def report(self):
+        return told(self.connection, "b", "a", "run:7")
+
+
+def test_a_partition_adopts_a_job_without_its_schedule(follower):
+    known = follower.stores_job()
+    Job.objects.update(start_method=StartMethod.WINDOW_BEGIN)
+    follower.hears_of_job(known)
+    Job.objects.all().delete()
+
+    follower.main.step(follow_runs)
+
+    adopted = Job.objects.get()
+    assert (adopted.name, adopted.start_method) == ("news", StartMethod.MANUAL)
+    assert list(adopted.seeds.values_list("urls", flat=True)) == [["http://a.example/"]]
+    assert PartitionedJob.objects.get().number == 7
+
+
+def test_a_changed_job_is_adopted_again(follower):
+    job = follower.stores_job()
+    follower.hears_of_job(job)
+    follower.main.step(follow_runs)
+    definitions = configuration.read(job.pk)
+    definitions[-1]["priority"] = 2
+    hears(follower.connection, "a", "b", "job:7", {"definitions": definitions})
+
+    follower.main.step(follow_runs)
+
+    assert Job.objects.get().priority == 2
+
+
+def test_a_wanted_run_starts_with_its_number(follower):
+    running = follower.knows()
+    Job.objects.update(phase=Phase.INACTIVE, run_no=2)
+
+    job = follower.follows(run_no=5)
+
+    assert (job.phase, job.run_no) == (Phase.READY_FOR_STARTUP, 4)
+    assert running.job.pk == job.pk
+
+
+@each_row(
+    "wanted, becomes",
+    [
+        ({"is_paused": True}, {"pause": Pause.PAUSING}),
+        ({"is_stopped": True}, {"stop_request": StopRequest.ABORT}),
+        ({"is_running": False}, {"stop_request": StopRequest.ABORT}),
+        ({"is_deleted": True}, {"stop_request": StopRequest.ABORT}),
+        ({"run_no": 2}, {"stop_request": StopRequest.ABORT}),
+        ({}, {"pause": Pause.NO, "stop_request": StopRequest.NONE}),
+    ],
+)
+def test_a_run_follows_the_wanted_state(follower, wanted, becomes):
+    PartitionedJob.objects.all().delete()
+    Job.objects.all().delete()
+    follower.knows()
+
+    job = follower.follows(**wanted)
+
+    assert {name: getattr(job, name) for name in becomes} == becomes
+
+
+def test_a_paused_run_resumes_with_the_control_partition(follower):
+    follower.knows()
+    Job.objects.update(pause=Pause.PAUSED)
+
+    job = follower.follows()
+
+    assert (job.pause, job.resuming) == (Pause.NO, True)
+
+
+def test_a_run_that_paused_for_a_reason_of_its_own_stays_paused(follower):
+    follower.knows()
+    Job.objects.update(pause=Pause.PAUSED, reason="the disk is full")
+
+    assert follower.follows().pause == Pause.PAUSED
+
+
+def test_a_run_may_finish_when_the_control_partition_says_so(follower):
+    follower.knows()
+
+    follower.follows(may_finish=True)
+
+    assert PartitionedJob.objects.get().may_finish_run == 1
+
+
+def test_a_partition_answers_each_round_once(follower):
+    running = follower.knows()
+    follower.follows(round=3)
+    first = follower.report()
+
+    make_documents(make_lane(running.seed), ["late"])
+    follower.follows(round=3)
+    again = follower.report()
+    follower.follows(round=4)
+
+    assert first["figures"] == again["figures"] == {"quiet": True, "sent": {}, "applied": {}}
+    assert follower.report()["figures"]["quiet"] is False
+    assert follower.report()["round"] == 4
+
+
+def test_a_reference_that_waits_is_work(follower):
+    follower.knows()
+    ForeignReference.objects.create(
+        source="a",
+        number=1,
+        target="b",
+        job_number=7,
+        run_no=1,
+        hash=hash_of("page"),
+        identifier="http://b.example/page",
+        bin="b.example",
+        seed=hash_of("seed"),
+        depth=1,
+        redirects=0,
+        tracks_depth=False,
+    )
+
+    follower.follows(round=1)
+
+    assert follower.report()["figures"]["quiet"] is False
+
+
+def test_operators_change_and_start_jobs_in_the_control_partition_only(follower):
+    job = follower.stores_job()
+
+    with pytest.raises(ControlledElsewhere, match="This is partition b"):
+        control.start(job.pk, made_by="operator", now=NOON)
+    with pytest.raises(ControlledElsewhere, match="control partition, a"):
+        editing.change_job(job.pk, priority=1, made_by="operator", now=NOON)
+
+
+# --- The control partition -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def leader(connection, main, here):
+    here("a")
+    return Leader(connection, main)
+
+
+class Leader:
+    """The control partition `a`, in run 1 of a job, with the reports of partition `b`."""
+
+    def __init__(self, connection, main):
+        self.connection, self.main = connection, main
+        self.running = make_running_job(main.node)
+        self.number = self.running.job.pk
+        PartitionedJob.objects.create(job=self.running.job, number=self.number)
+
+    def hears(self, **report):
+        usual = {
+            "run_no": 1,
+            "phase": "active",
+            "pause": "no",
+            "run_end": "",
+            "reason": "",
+            "round": self.wants["round"],
+        }
+        figures = {"figures": {"quiet": True, "sent": {}, "applied": {}}}
+        hears(self.connection, "b", "a", f"run:{self.number}", usual | figures | report)
+
+    def leads(self):
+        self.main.step(lead_runs)
+        return PartitionedJob.objects.get()
+
+    @property
+    def wants(self):
+        return told(self.connection, "a", "b", f"run:{self.number}")
+
+
+def test_the_control_partition_tells_the_job_and_its_wanted_state(leader):
+    leader.leads()
+
+    assert leader.wants == WANTED
+    definitions = told(leader.connection, "a", "b", f"job:{leader.number}")["definitions"]
+    assert [one["definition"] for one in definitions] == ["repository", "output", "job"]
+
+
+def test_a_run_may_end_after_two_equal_rounds(leader):
+    leader.leads()
+    leader.hears()
+    first = leader.leads()
+    leader.hears()
+    second = leader.leads()
+
+    assert (first.may_finish_run, first.round_no) == (0, 1)
+    assert second.may_finish_run == 1
+    assert leader.wants["may_finish"] is True
+
+
+@each_row(
+    "report",
+    [
+        {"figures": {"quiet": False, "sent": {}, "applied": {}}},
+        {"figures": {"quiet": True, "sent": {"a": 1}, "applied": {}}},
+        {"figures": {"quiet": True, "sent": {}, "applied": {"a": 1}}},
+        {"round": 99},
+        {"run_no": 0},
+    ],
+    ids=[
+        "it has work",
+        "its reference travels",
+        "it knows more than was sent",
+        "an answer to another round",
+        "an older run",
+    ],
+)
+def test_a_run_goes_on_while_a_partition_is_not_known_to_be_quiet(leader, report):
+    for _ in range(4):
+        leader.leads()
+        leader.hears(**report)
+
+    assert leader.leads().may_finish_run == 0
+
+
+def test_the_control_partition_waits_for_its_own_documents(leader):
+    make_documents(make_lane(leader.running.seed), ["page"])
+    for _ in range(4):
+        leader.leads()
+        leader.hears()
+
+    assert leader.leads().may_finish_run == 0
+    assert QueueItem.objects.count() == 1
+
+
+def test_a_partition_that_ends_early_ends_the_run_everywhere(leader):
+    leader.leads()
+    leader.hears(phase="inactive", run_end="error", reason="the output is missing")
+
+    leader.leads()
+
+    job = Job.objects.get()
+    assert job.stop_request == StopRequest.ABORT
+    assert job.reason == "partition b ended its run: the output is missing"
+
+
+def test_the_run_ends_here_after_it_has_ended_elsewhere(leader):
+    PartitionedJob.objects.update(may_finish_run=1)
+    assert leader.leads().others_ended_run == 0
+
+    leader.hears(phase="inactive", run_end="finished")
+
+    assert leader.leads().others_ended_run == 1
+
+
+def test_the_rows_of_a_run_stay_until_it_has_ended(leader):
+    facts = {
+        "target": "b",
+        "job_number": leader.number,
+        "identifier": "x",
+        "bin": "x",
+        "seed": hash_of("s"),
+        "depth": 1,
+    }
+    for run_no in (0, 1):
+        ForeignReference.objects.create(
+            source="a", number=run_no, run_no=run_no, hash=hash_of("x"), redirects=0, tracks_depth=False, **facts
+        )
+
+    leader.main.step(forget_references)
+    during = list(ForeignReference.objects.values_list("run_no", flat=True))
+    Job.objects.update(phase=Phase.INACTIVE, run_end=RunEnd.FINISHED)
+    leader.main.step(forget_references)
+
+    assert during == [1]
+    assert not ForeignReference.objects.exists()
+
+
+def test_a_run_is_shared_before_it_begins(connection, main, here):
+    here("a")
+    job = make_job("news")
+    Job.objects.update(phase=Phase.READY_FOR_STARTUP)
+
+    main.step(prepare_runs)
+
+    assert PartitionedJob.objects.get().number == job.pk
+
+
+@each_row("option, field", [({"max_documents": 10}, "max_documents"), ({"hop_limits": {"link": 3}}, "hop_limits")])
+def test_limits_that_one_database_counts_are_refused_at_their_field(connection, here, option, field):
+    here("a")
+    job = Job.objects.first() or make_job("news")
+
+    with pytest.raises(Invalid) as refused:
+        editing.change_job(job.pk, made_by="operator", now=NOON, **option)
+
+    assert "several partitions" in refused.value.problems[field][0]
+
+
+# --- The settings --------------------------------------------------------------------------------
+
+
+def test_a_database_keeps_its_partition(connection, here, settings):
+    before = settings.CRAWLCTL_ENVIRONMENT
+    here("a")
+    check_partitions(connection)
+    check_partitions(connection)
+
+    here("b")
+    with pytest.raises(BadPartitions, match=r"partition a of a, b\. The settings say b of a, b"):
+        check_partitions(connection)
+    settings.CRAWLCTL_ENVIRONMENT = before
+    with pytest.raises(BadPartitions, match="Set CRAWLCTL_PARTITION and CRAWLCTL_PARTITIONS to these"):
+        check_partitions(connection)
+
+
+def test_a_fact_that_did_not_change_is_not_told_again(connection):
+    assert tell(connection, "a", "b", "run:1", {"round": 1})
+    assert not tell(connection, "a", "b", "run:1", {"round": 1})
+    assert tell(connection, "a", "b", "run:1", {"round": 2})
+
+    assert connection.execute("SELECT count(*) FROM jobs_partitionfact").fetchone() == (1,)
