@@ -8,7 +8,8 @@ import json
 import socket
 import sys
 import urllib.request
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -71,15 +72,27 @@ class DemoCluster:
         started = json.loads(self.supervisor.announcement(_SITE, within=_SITE_STARTS_WITHIN))
         return SitePlan(seed=_SEED, pages=pages, origins=tuple(started["origins"]))
 
-    def start_nodes(self, *, managers: int, workers: int, scope: str = CLUSTER_SCOPE) -> None:
-        """Start nodes, in a scope of their own or in that of the cluster."""
+    def start_nodes(
+        self,
+        *,
+        managers: int,
+        workers: int,
+        scope: str = CLUSTER_SCOPE,
+        partition: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start nodes, in a scope of their own or in that of the cluster, or in another partition's environment."""
+        suffix = f"-{partition}" if partition else ""
         for kind, start, number_of_them in (
             ("manager", services.manager, managers),
             ("worker", services.worker, workers),
         ):
             self.supervisor.start(
                 *(
-                    start(number, scope=scope, log=self._log_of(f"{kind}-{number}"))
+                    replace(
+                        start(number, scope=scope, log=self._log_of(f"{kind}{suffix}-{number}")),
+                        environment=environment,
+                    )
                     for number in range(1, number_of_them + 1)
                 )
             )

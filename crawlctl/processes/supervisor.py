@@ -14,7 +14,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -35,7 +35,8 @@ class Service:
     A program to run, and how.
 
     Its output goes to the end of `log`, or to our standard error. If it `announces`, `Supervisor.announcement` reads
-    its standard output instead. `keeps` are descriptors that it inherits. Without a `directory`, it starts in ours.
+    its standard output instead. `keeps` are descriptors that it inherits. Without a `directory`, it starts in ours, and without
+    an `environment`, it has ours.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Service:
     announces: bool = False
     restarts: bool = True
     keeps: tuple[int, ...] = ()
+    environment: Mapping[str, str] | None = None
 
 
 class ServiceEnded(Exception):
@@ -188,6 +190,7 @@ def _start(service: Service) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             service.command,
             cwd=service.directory,
+            env=service.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE if service.announces else output,
             stderr=output,

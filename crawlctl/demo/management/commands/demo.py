@@ -18,6 +18,7 @@ from rich.console import Console
 
 from crawlctl.access.accounts import ensure_administrator
 from crawlctl.demo import job as demo_job
+from crawlctl.demo import partitions as demo_partitions
 from crawlctl.demo.cluster import DemoCluster
 from crawlctl.demo.expectation import Report, compare, expect_first_crawl
 from crawlctl.demo.plan import SitePlan
@@ -29,6 +30,7 @@ from jobs.lifecycle.job import Phase
 from jobs.loops.oneshot import Progress
 from jobs.management.progress import Bar
 from jobs.models import Job
+from jobs.partitions import here
 from jobs.queries.jobs.counts import count_present_runs
 from jobs.settings.table import PORT
 from nodes.database.clock import read_clock
@@ -89,6 +91,12 @@ class Command(BaseCommand):
         )
         parser.add_argument("--workers", type=int, default=2, help="number of worker processes (default: %(default)s)")
         parser.add_argument(
+            "--partitions",
+            type=int,
+            default=1,
+            help="number of databases, each with its own managers and workers (default: %(default)s)",
+        )
+        parser.add_argument(
             "--port",
             type=int,
             help=f"port of the web server; without it, the first free one from CRAWLCTL_PORT ({current()[PORT]}) on",
@@ -103,10 +111,15 @@ class Command(BaseCommand):
             port=given["port"] and _within("--port", given["port"], 1, 65_535),
             exits=given["exit"],
         )
+        partitions = _within("--partitions", given["partitions"], 1, demo_partitions.MOST)
+        if partitions > 1 and here.placement() is None:
+            demo_partitions.start_again(partitions, sys.argv[1:])
+        self._partitions = demo_partitions.DemoPartitions.of_this_process()
         supervisor = Supervisor(say=_say)
         self._stop_request = StopRequest(supervisor)
         self._cluster = DemoCluster(supervisor, Path(settings.VAR_DIR).absolute() / "demo")
         make_database_ready()
+        self._partitions.make_databases_ready()
         self._refuse_other_machines()
         try:
             with demo_job.only_demo():
@@ -128,6 +141,13 @@ class Command(BaseCommand):
             job = demo_job.create_job(plan, gap=0 if wanted.exits else _GAP_TO_WATCH, now=read_clock())
             with sockets.listen_on(wanted.port, host="127.0.0.1", first=current()[PORT]) as listener:
                 self._cluster.start_nodes(managers=wanted.managers, workers=wanted.workers)
+                for name in self._partitions.names:
+                    self._cluster.start_nodes(
+                        managers=wanted.managers,
+                        workers=wanted.workers,
+                        partition=name,
+                        environment=self._partitions.environment_of(name),
+                    )
                 self._cluster.start_task_worker()
                 self._cluster.start_web_server(listener)
                 address = sockets.address_of(listener, host="127.0.0.1")
@@ -164,7 +184,7 @@ class Command(BaseCommand):
         report = compare(
             log=self._cluster.site_log,
             expectation=expect_first_crawl(plan),
-            indexed_urls=demo_job.indexed_urls(job, plan),
+            indexed_urls=demo_job.indexed_urls(job, plan) | self._partitions.indexed_urls(plan),
         )
         _explain(report)
         self._print(report.as_json())
@@ -233,7 +253,7 @@ class Command(BaseCommand):
 
         def has_caught_up() -> bool:
             nonlocal fewest, moved_at
-            behind = demo_job.count_texts_behind(job, plan)
+            behind = demo_job.count_texts_behind(job, plan) + self._partitions.count_texts_behind(plan)
             if behind < fewest:
                 fewest, moved_at = behind, time.monotonic()
             return not behind or time.monotonic() - moved_at > _INDEX_STANDS_STILL

@@ -1,0 +1,90 @@
+"""
+The partitions of a demo: databases of its own, each with an embedded server and a directory below the demo's.
+
+The demo starts itself again as a process of the control partition, so that it reads the settings of that partition.
+"""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+import psycopg
+from django.conf import settings
+
+from crawlctl.demo.plan import SitePlan
+from crawlctl.postgres.home import Home, address_of
+from jobs.partitions import here
+
+# More partitions than a demo needs, and each has a server and a cluster of its own.
+MOST: Final = 8
+_TEXTS: Final = """
+SELECT url FROM jobs_searchdocument
+ WHERE url LIKE ANY(%(origins)s) AND (vector IS NOT NULL) = %(is_found)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPartitions:
+    """The other partitions of a demo that runs in its control partition."""
+
+    directory: Path
+    names: Sequence[str]
+    addresses: Mapping[str, str]
+
+    @classmethod
+    def of_this_process(cls) -> "DemoPartitions":
+        """Return the partitions that the settings name, apart from the own one; none without partitions."""
+        placement = here.placement()
+        names = () if placement is None else placement.others
+        return cls(Path(settings.VAR_DIR).absolute().parent, names, here.addresses())
+
+    def environment_of(self, name: str) -> dict[str, str]:
+        return {**os.environ, "CRAWLCTL_VAR": str(self.directory / name), "CRAWLCTL_PARTITION": name}
+
+    def make_databases_ready(self) -> None:
+        """Create the databases of the other partitions, and bring their tables up to date."""
+        for name in self.names:
+            command = (*settings.CRAWLCTL_PROGRAM, "migrate", "--verbosity", "0")
+            subprocess.run(command, env=self.environment_of(name), check=True, stdout=subprocess.DEVNULL)
+
+    def indexed_urls(self, plan: SitePlan) -> set[str]:
+        """Return the site's addresses that the search indexes of the other partitions can find."""
+        return self._texts(plan, is_found=True)
+
+    def count_texts_behind(self, plan: SitePlan) -> int:
+        """Return the number of the site's texts that these indexes cannot find yet."""
+        return len(self._texts(plan, is_found=False))
+
+    def _texts(self, plan: SitePlan, *, is_found: bool) -> set[str]:
+        facts = {"origins": [f"{origin}/%" for origin in plan.origins], "is_found": is_found}
+        urls: set[str] = set()
+        for name in self.names:
+            with psycopg.connect(self.addresses[name]) as connection:
+                urls.update(url for (url,) in connection.execute(_TEXTS, facts))
+        return urls
+
+
+def start_again(number: int, arguments: Sequence[str]) -> NoReturn:
+    """Replace this process by the same command in the control partition of a demo with this number of partitions."""
+    directory = Path(settings.VAR_DIR).absolute() / f"demo-{number}-partitions"
+    names = "abcdefgh"[:number]
+    stated = " ".join(f"{name}={_address(directory / name)}" for name in names)
+    program = settings.CRAWLCTL_PROGRAM
+    environment = {
+        **os.environ,
+        "CRAWLCTL_VAR": str(directory / names[0]),
+        "CRAWLCTL_PARTITION": names[0],
+        "CRAWLCTL_PARTITIONS": stated,
+        # All partitions open the same sealed secrets.
+        "CRAWLCTL_SECRET_KEY": settings.SECRET_KEY,
+        "DATABASE_URL": "",
+    }
+    os.execve(program[0], [*program, *arguments], environment)  # noqa: S606 (our own program)
+
+
+def _address(var: Path) -> str:
+    """Return the address of the embedded server of a directory: its socket is behind a link that stays."""
+    return address_of(Home(var / "postgres").socket_link)

@@ -1,0 +1,94 @@
+"""Proves that a crawl over several databases is the crawl of one, also if processes and servers are killed."""
+
+import json
+import signal
+
+import psutil
+import pytest
+
+from tests.support.processes import wait_for
+
+# Two databases and two clusters start one after the other (seconds).
+STARTS_WITHIN = 240
+
+
+@pytest.fixture
+def demo_of(machine):
+    """Start a demo with its own directory, which identifies all of its processes, also those of its partitions."""
+
+    def start(partitions, *arguments):
+        command = ("demo", "--exit", "--partitions", str(partitions), "--managers", "1", "--workers", "1", *arguments)
+        return machine.start(*command, CRAWLCTL_VAR=str(machine.directory / "var"))
+
+    yield start
+    wait_for(lambda: not list(processes_in(machine.directory)), saying="everything has ended")
+
+
+def processes_in(directory):
+    """Yield the processes whose environment names a directory below this one, with its last part: the partition."""
+    for process in psutil.process_iter():
+        try:
+            var = process.environ().get("CRAWLCTL_VAR", "")
+            if var.startswith(str(directory)) and process.status() != "zombie":
+                yield var.rpartition("/")[2], process
+        except psutil.Error:
+            continue
+
+
+def kill_node(directory, partition, name):
+    for here, process in processes_in(directory):
+        if here == partition and name in process.cmdline():
+            process.kill()
+
+
+def kill_server(directory, partition):
+    """Kill all processes of the database server of a partition."""
+    lines = (partition_in(directory, partition) / "postgres" / "data" / "postmaster.pid").read_text().splitlines()
+    server = psutil.Process(int(lines[0]))
+    for process in [*server.children(), server]:
+        process.send_signal(signal.SIGKILL)
+
+
+def partition_in(directory, partition):
+    return next((directory / "var").glob("demo-*-partitions")) / partition
+
+
+def count_requests(directory):
+    logs = list((directory / "var").glob("demo-*-partitions/a/demo/site.log"))
+    return len(logs[0].read_bytes().splitlines()) if logs else 0
+
+
+def report_of(demo):
+    demo.wait()
+    assert "Traceback" not in demo.err, demo.err
+    return json.loads(demo.out.splitlines()[-1])
+
+
+def test_two_partitions_fetch_a_site_exactly_as_one_does(demo_of):
+    report = report_of(demo_of(2, "--pages", "300", "--hosts", "20"))
+
+    assert report["fetched"] == report["indexed"] == report["expected"] == 300
+    assert (report["missing"], report["extra"]) == (0, 0)
+
+
+def test_kills_in_both_partitions_lose_no_document(demo_of, machine):
+    pages = 1500
+    demo = demo_of(2, "--pages", str(pages), "--hosts", "30")
+    kills = (
+        lambda: kill_node(machine.directory, "b", "worker-1"),
+        lambda: kill_server(machine.directory, "b"),
+        lambda: kill_node(machine.directory, "a", "manager-1"),
+        lambda: kill_node(machine.directory, "b", "manager-1"),
+        lambda: kill_server(machine.directory, "a"),
+    )
+    for number, kill in enumerate(kills, start=1):
+        enough = number * pages // (len(kills) + 2)
+        wait_for(
+            lambda enough=enough: count_requests(machine.directory) > enough, within=STARTS_WITHIN, saying="it crawls"
+        )
+        kill()
+    report = report_of(demo)
+
+    # A document in flight may have been fetched twice.
+    assert report["fetched"] == report["indexed"] == report["expected"] == pages
+    assert report["missing"] == 0
