@@ -8,8 +8,6 @@ machine: an embedded PostgreSQL and a key of its own, in the directory of `VAR_D
 import os
 from pathlib import Path
 
-from django.urls import reverse_lazy
-
 from crawlctl import __version__, places
 from crawlctl.access.secret import key_of_this_machine
 from crawlctl.logs import configuration as logs
@@ -131,6 +129,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "crawlctl.web.navigation.navigation",
             ],
         },
     },
@@ -175,16 +174,13 @@ STATICFILES_DIRS = [places.STATIC]
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 
-# The set-up pages of django-unfold, in the colour of our own pages.
+# The lists and forms of django-unfold, in the frame and the colours of all pages (templates/admin/base_site.html).
 UNFOLD = {
     "SITE_TITLE": "crawlctl set-up",
     "SITE_HEADER": "crawlctl",
-    "SITE_SUBHEADER": "Set-up",
     "SITE_URL": "/",
-    # A picture with an alternative text, which a symbol of unfold's font would not have.
-    "SITE_ICON": f"{STATIC_URL}css/icon.svg",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": f"{STATIC_URL}css/icon.svg"}],
-    "STYLES": [f"{STATIC_URL}css/set_up.css"],
+    "STYLES": [f"{STATIC_URL}css/shell.css", f"{STATIC_URL}css/set_up.css"],
     "SCRIPTS": [f"{STATIC_URL}js/set_up.js"],
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",
@@ -202,79 +198,20 @@ UNFOLD = {
             "900": "oklch(27.7% .046 192.524)",
             "950": "oklch(20% .04 192.524)",
         },
-    },
-    "SIDEBAR": {
-        "show_search": False,
-        "show_all_applications": False,
-        "navigation": [
-            {
-                "title": "Watch",
-                "items": [
-                    {"title": "Overview", "icon": "monitoring", "link": reverse_lazy("overview"), "active": False},
-                    {"title": "Documents", "icon": "description", "link": reverse_lazy("documents")},
-                    {"title": "Hosts", "icon": "public", "link": reverse_lazy("hosts")},
-                    {"title": "Reports", "icon": "bar_chart", "link": reverse_lazy("reports")},
-                    {"title": "Cluster", "icon": "lan", "link": reverse_lazy("cluster")},
-                    {"title": "Nodes", "icon": "dns", "link": reverse_lazy("nodes")},
-                    {"title": "Tasks", "icon": "checklist", "link": reverse_lazy("tasks")},
-                    {"title": "Search", "icon": "search", "link": reverse_lazy("search")},
-                ],
-            },
-            {
-                "title": "Set-up",
-                "items": [
-                    {"title": "Jobs", "icon": "work", "link": reverse_lazy("admin:jobs_job_changelist")},
-                    {
-                        "title": "Throttle policies",
-                        "icon": "speed",
-                        "link": reverse_lazy("admin:jobs_throttlepolicy_changelist"),
-                    },
-                    {
-                        "title": "Repositories",
-                        "icon": "cloud_download",
-                        "link": reverse_lazy("admin:jobs_repositoryconnection_changelist"),
-                    },
-                    {
-                        "title": "Outputs",
-                        "icon": "output",
-                        "link": reverse_lazy("admin:jobs_outputconnection_changelist"),
-                    },
-                    {"title": "Authorities", "icon": "key", "link": reverse_lazy("authorities"), "active": False},
-                    {
-                        "title": "Notifications",
-                        "icon": "notifications",
-                        "link": reverse_lazy("notifications"),
-                        "active": False,
-                    },
-                    {"title": "Settings", "icon": "tune", "link": reverse_lazy("settings"), "active": False},
-                    {
-                        "title": "Users",
-                        "icon": "group",
-                        "link": reverse_lazy("admin:auth_user_changelist"),
-                        "permission": "crawlctl.access.adminsite.may_see_users",
-                    },
-                ],
-            },
-            {
-                "title": "Records",
-                "items": [
-                    {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{table}_changelist")}
-                    for title, icon, table in (
-                        ("Seeds", "grass", "jobs_seed"),
-                        ("Queue", "list_alt", "jobs_queueitem"),
-                        ("Groups", "workspaces", "jobs_throttlegroup"),
-                        ("Nodes", "dns", "nodes_node"),
-                        ("Cluster requests", "swap_horiz", "nodes_clusterrequest"),
-                        ("Journal of jobs", "history", "jobs_jobevent"),
-                        ("Journal of nodes", "history", "nodes_nodeevent"),
-                        ("Tasks", "checklist", "tasks_task"),
-                        ("Ended tasks", "inventory_2", "tasks_archivedtask"),
-                        ("Task templates", "event_repeat", "tasks_tasktemplate"),
-                        ("Task workers", "engineering", "tasks_taskworker"),
-                    )
-                ],
-            },
-        ],
+        # The greys of `static/css/shell.css`, light and dark.
+        "base": {
+            "50": "#f6f7f8",
+            "100": "#eef0f2",
+            "200": "#e2e5e9",
+            "300": "#cbd1d7",
+            "400": "#7b8691",
+            "500": "#5d6873",
+            "600": "#48525c",
+            "700": "#39424b",
+            "800": "#2c333b",
+            "900": "#1b2026",
+            "950": "#14181c",
+        },
     },
 }
 

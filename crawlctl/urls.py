@@ -8,6 +8,7 @@ from crawlctl.access.login_page import LoginPage
 from crawlctl.drill.api import DrillView
 from crawlctl.drill.views import drills
 from crawlctl.web.documentation import documentation
+from crawlctl.web.finding import find_anything
 from crawlctl.web.metrics import MetricsView
 from jobs.authorities.web import user_acls
 
@@ -17,6 +18,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("crawlctl.web.api")),
     path("manual/", documentation, name="manual"),
     path("manual/<path:path>", documentation, name="documentation"),
+    path("find/", find_anything, name="find"),
     path("metrics", MetricsView.as_view(), name="metrics"),
     path("cluster/drills/", drills, name="drills"),
     path("cluster/jobs/", include("nodes.distributed.pages.urls")),

@@ -65,10 +65,6 @@ class SetUpSite(UnfoldAdminSite):  # type: ignore[misc]
         """Register the queue. Its primary key has two columns, which `register` refuses and `DocumentAdmin` handles."""
         self._registry[QueueItem] = DocumentAdmin(QueueItem, self)
 
-    def index(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
-        """Redirect to the jobs. The side bar has the rest."""
-        return redirect("admin:jobs_job_changelist")
-
     def login(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
         if request.user.is_authenticated and self.has_permission(request):
             return redirect("admin:index")
@@ -140,11 +136,6 @@ class UserAdmin(DjangoUserAdmin, BoundedList):  # type: ignore[type-arg, misc]
 
 def _journal(request: HttpRequest, user: User, *, before: dict[str, Any], after: dict[str, Any]) -> None:
     journal_user(user, before=before, after=after, made_by=request.user.get_username())
-
-
-def may_see_users(request: HttpRequest) -> bool:
-    """True if the side bar offers the users to this visitor."""
-    return request.user.has_perm("auth.view_user")
 
 
 site = SetUpSite()

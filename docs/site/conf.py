@@ -51,6 +51,7 @@ NAVIGATION = {
     "Start": ["docs/index", "README", "docs/glossary"],
     "Use": [
         "docs/operating",
+        "docs/pages",
         "docs/deploying",
         "docs/connectors",
         "docs/writing-a-connector",

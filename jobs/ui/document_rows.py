@@ -59,6 +59,7 @@ def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, obje
         "job_address": reverse("job", args=[story.job.pk]),
         "archive_address": reverse("document-archive", args=[story.job.pk, item.hash]),
         "facts": _facts(story, now=now),
+        "fetched": formats.moment(item.fetched_at, now=now),
         "held_by": [_held_row(held, now=now) for held in story.held_by],
         "links": [_link_row(link, job_id=story.job.pk) for link in story.links],
         "links_in_all": formats.number(story.links_in_all),

@@ -242,7 +242,7 @@ def _headline(page: OverviewPage, *, now: dt.datetime) -> Record:
     crawl = page.verdict
     verdict, tone = crawl.verdict, verdicts.tone(crawl.verdict)
     if not crawl.is_running:
-        headline, detail = _("No job is running"), _("Start a job, or create one under Set-up.")
+        headline, detail = _("No job is running"), _("Start a job, or create one.")
     elif verdict.cause in _STAND_STILL:
         headline, detail = _("No progress"), verdicts.sentence(verdict, now=now)
     elif verdict.failing is not None:

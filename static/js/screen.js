@@ -5,6 +5,8 @@
 // data-bind="attribute:name ...". A list goes to the element with data-list="name": its children carry
 // data-key, and its <template> is the pattern of a new row. A name that the page does not show is skipped.
 
+import { write } from "./times.js";
+
 const BINDABLE = new Set(["action", "data-size", "data-tone", "href", "max", "points", "title", "value", "width", "x"]);
 const ADDRESSES = new Set(["action", "href"]);
 
@@ -12,7 +14,7 @@ const ADDRESSES = new Set(["action", "href"]);
 export function show(root, record) {
   for (const element of own(root, "[data-cell]")) {
     const text = record[element.dataset.cell];
-    if (typeof text === "string" && element.textContent !== text) element.textContent = text;
+    if (typeof text === "string") write(element, text);
   }
   for (const element of own(root, "[data-bind]")) bind(element, record);
   for (const list of own(root, "[data-list]")) {

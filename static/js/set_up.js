@@ -1,3 +1,9 @@
+// Unfold remembers a theme of its own, which its keys Ctrl-E change. All pages follow the theme of the browser.
+localStorage.removeItem("_x_adminTheme");
+window.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key === "e") event.stopImmediatePropagation();
+}, true);
+
 // Names for screen readers of the elements that unfold's pages show only as an icon.
 
 const NAMES = {

@@ -12,7 +12,8 @@ from jobs.words.documents import document_state
 from jobs.words.reports import STATUS_TONES, activity_tone, status_tone
 from tests.support.tables import each_row
 
-CSS = (Path(__file__).resolve().parents[2] / "static" / "css" / "crawlctl.css").read_text()
+STYLES = Path(__file__).resolve().parents[2] / "static" / "css"
+CSS = "".join((STYLES / name).read_text() for name in ("shell.css", "crawlctl.css"))
 
 
 @each_row(

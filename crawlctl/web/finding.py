@@ -1,0 +1,47 @@
+"""The answers of the palette: pages, jobs, hosts, documents and nodes that a typed text may mean."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.http import HttpRequest, JsonResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from crawlctl.web.navigation import Shell
+from jobs.queries.finding import Found, find
+from jobs.ui.pages import page
+from nodes.models.words import words_in
+
+
+@page
+@require_safe
+def find_anything(request: HttpRequest) -> JsonResponse:
+    """Answer `q` with the results that this user may open: pages first, then what the crawl knows."""
+    text = request.GET.get("q", "")
+    results = [*_pages(request, text), *_of_crawl(find(text), user=request.user)]
+    return JsonResponse({"results": results})
+
+
+def _pages(request: HttpRequest, text: str) -> Iterator[dict[str, str]]:
+    words = words_in(text)
+    # An address is no name of a page.
+    if text.strip() and not words:
+        return
+    for place in Shell(request).find(words):
+        yield {"kind": _("Page"), "name": str(place.label), "says": "", "address": place.address}
+
+
+def _of_crawl(found: Found, *, user: Any) -> Iterator[dict[str, str]]:  # noqa: ANN401 (Django's union of users)
+    for job in found.jobs:
+        yield {"kind": _("Job"), "name": job.name, "says": "", "address": reverse("job", args=[job.key])}
+    for host in found.hosts:
+        yield {"kind": _("Host"), "name": host.name, "says": "", "address": reverse("host", args=[host.key])}
+    for line in found.documents:
+        address = reverse("document", args=[line.job_id, line.hash])
+        says = _("in job %(job)s") % {"job": line.job_name}
+        yield {"kind": _("Document"), "name": line.identifier, "says": says, "address": address}
+    if user.has_perm("nodes.view_node"):
+        for node in found.nodes:
+            address = reverse("admin:nodes_node_change", args=[node.key])
+            yield {"kind": _("Node"), "name": node.name, "says": "", "address": address}

@@ -1,0 +1,223 @@
+"""
+The navigation of all pages: the areas in the bar, their places, and the one that a page belongs to.
+
+The names of addresses decide: a page belongs to the place with the longest beginning of its name. So a new page below
+a known name is in its place, and any other one needs a line here.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import SimpleLazyObject
+from django.utils.translation import gettext_lazy as _
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """
+    One page of the navigation, with the permission to see it (empty: any role).
+
+    `view` is the name of its address. `pages` are beginnings of the names of pages that belong to it, too.
+    """
+
+    label: Any
+    view: str
+    pages: tuple[str, ...] = ()
+    permission: str = ""
+
+    @property
+    def address(self) -> str:
+        return reverse(self.view)
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """One item of the bar, with its places; the first one that a user may see is its address."""
+
+    label: Any
+    places: tuple[Place, ...]
+    permission: str = ""
+
+
+# Lists of rows that the system writes, on the page of the set-up.
+RECORDS: Final[tuple[Place, ...]] = tuple(
+    Place(label, f"admin:{table}_changelist")
+    for label, table in (
+        (_("Seeds"), "jobs_seed"),
+        (_("Queue"), "jobs_queueitem"),
+        (_("Groups"), "jobs_throttlegroup"),
+        (_("Records of nodes"), "nodes_node"),
+        (_("Cluster requests"), "nodes_clusterrequest"),
+        (_("Journal of jobs"), "jobs_jobevent"),
+        (_("Journal of nodes"), "nodes_nodeevent"),
+        (_("Records of tasks"), "tasks_task"),
+        (_("Ended tasks"), "tasks_archivedtask"),
+        (_("Task templates"), "tasks_tasktemplate"),
+        (_("Task workers"), "tasks_taskworker"),
+    )
+)
+
+AREAS: Final[tuple[Area, ...]] = (
+    Area(_("Overview"), (Place(_("Overview"), "overview"),)),
+    Area(
+        _("Jobs"),
+        (
+            Place(_("Jobs"), "admin:jobs_job_changelist", ("job", "admin:jobs_job_")),
+            Place(_("Deleted jobs"), "deleted-jobs", ("deleted-job",)),
+        ),
+    ),
+    Area(
+        _("Documents"),
+        (
+            Place(_("Documents"), "documents", ("document", "archive-record", "archive-body")),
+            Place(_("Search"), "search"),
+        ),
+    ),
+    Area(
+        _("Hosts"),
+        (
+            Place(_("Hosts"), "hosts", ("host",)),
+            Place(_("Denied hosts"), "hosts-denied"),
+            Place(_("Throttle policies"), "admin:jobs_throttlepolicy_changelist", ("admin:jobs_throttlepolicy_",)),
+        ),
+    ),
+    Area(
+        _("Outputs"),
+        (
+            Place(
+                _("Outputs"),
+                "admin:jobs_outputconnection_changelist",
+                ("output", "admin:jobs_outputconnection_"),
+            ),
+            Place(_("Archive files"), "archive-verification", ("archive",)),
+        ),
+    ),
+    Area(_("Tasks"), (Place(_("Tasks"), "tasks", ("task",)),)),
+    Area(
+        _("Cluster"),
+        (
+            Place(_("Cluster"), "cluster", ("cluster",)),
+            Place(_("Nodes"), "nodes", ("node",)),
+            Place(_("Distributed jobs"), "distributed-jobs", ("distributed",)),
+            Place(_("Coordination"), "coordination", ("coordination",), "nodes.control_cluster"),
+            Place(_("Drills"), "drills", ("drill",), "drill.view_drill"),
+        ),
+    ),
+    Area(
+        _("Reports"),
+        (Place(_("Reports"), "reports", ("report",)), Place(_("Exports"), "exports", ("export",))),
+    ),
+    Area(
+        _("Set-up"),
+        (
+            Place(_("All set-up"), "admin:index", ("admin:",)),
+            Place(
+                _("Repositories"), "admin:jobs_repositoryconnection_changelist", ("admin:jobs_repositoryconnection_",)
+            ),
+            Place(_("Authorities"), "authorities", ("authorities", "admin:authorities_")),
+            Place(_("Notifications"), "notifications", ("notification", "admin:notices_")),
+            Place(_("Settings"), "settings"),
+            Place(_("Retention"), "retention", ("retention",)),
+            Place(_("Users"), "admin:auth_user_changelist", ("admin:auth_",), "auth.view_user"),
+        ),
+        "jobs.change_job",
+    ),
+    Area(_("Help"), (Place(_("Help"), "manual", ("documentation",)),)),
+)
+
+
+def find_place(name: str) -> tuple[Area, Place] | None:
+    """Return the place to which the page with this name of its address belongs; None if it has none."""
+    found: tuple[int, Area, Place] | None = None
+    for area in AREAS:
+        for place in area.places:
+            fits = [len(start) for start in place.pages if name.startswith(start)]
+            if name == place.view:
+                fits.append(len(name) + 1)
+            if fits and (found is None or max(fits) > found[0]):
+                found = (max(fits), area, place)
+    return None if found is None else found[1:]
+
+
+class Shell:
+    """The navigation around one page, for its user."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._user: Any = request.user
+        match = request.resolver_match
+        self._name = match.view_name if match else ""
+        self._found = find_place(self._name)
+
+    @property
+    def areas(self) -> Iterator[Mapping[str, object]]:
+        """Yield the items of the bar."""
+        for area in AREAS:
+            places = self._allowed(area)
+            if places and self._may(area.permission):
+                is_current = self._found is not None and area is self._found[0]
+                yield {"label": area.label, "address": places[0].address, "is_current": is_current}
+
+    @property
+    def places(self) -> Sequence[Mapping[str, object]]:
+        """Return the places of the page's area; none if it has only one."""
+        if self._found is None:
+            return []
+        area, current = self._found
+        places = self._allowed(area)
+        if len(places) < 2:
+            return []
+        return [{"label": place.label, "address": place.address, "is_current": place is current} for place in places]
+
+    @property
+    def area(self) -> object:
+        return self._found[0].label if self._found else ""
+
+    @property
+    def place(self) -> Mapping[str, object] | None:
+        """Return the place that the page belongs to; None if the page is that place itself, or belongs to none."""
+        if self._found is None or self._found[1].view == self._name:
+            return None
+        return {"label": self._found[1].label, "address": self._found[1].address}
+
+    @property
+    def place_is_index(self) -> bool:
+        """True for a page of the set-up without a place of its own: its breadcrumb needs the list, too."""
+        return self._found is not None and self._found[1].view == "admin:index"
+
+    @property
+    def set_up(self) -> Sequence[Place]:
+        """Return everything that is set up on pages, for the page that lists it."""
+        wanted = ("Jobs", "Hosts", "Outputs", "Set-up")
+        return [
+            place
+            for area in AREAS
+            if str(area.label) in wanted
+            for place in self._allowed(area)
+            if place.view.startswith("admin:jobs_") or (str(area.label) == "Set-up" and place.view != "admin:index")
+        ]
+
+    @property
+    def records(self) -> Sequence[Place]:
+        return RECORDS
+
+    def find(self, words: Sequence[str]) -> Iterator[Place]:
+        """Yield the places whose label has, for each of these words, a word that begins with it."""
+        places = [place for area in AREAS if self._may(area.permission) for place in self._allowed(area)]
+        for place in [*places, *RECORDS]:
+            said = str(place.label).lower().replace("-", " ").split()
+            if all(any(one.startswith(word.lower()) for one in said) for word in words):
+                yield place
+
+    def _allowed(self, area: Area) -> list[Place]:
+        return [place for place in area.places if self._may(place.permission)]
+
+    def _may(self, permission: str) -> bool:
+        return not permission or self._user.has_perm(permission)
+
+
+def navigation(request: HttpRequest) -> dict[str, object]:
+    """Give each template the navigation, as `shell`."""
+    return {"shell": SimpleLazyObject(lambda: Shell(request))}

@@ -1,0 +1,88 @@
+"""
+Search for a typed text: jobs by their words, hosts by their beginning, documents by their address, live nodes.
+
+Each kind is one bounded query by an index, whatever the size of the crawl.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from jobs.models import Bin, Job
+from jobs.queries.documents.lists import DocumentFilter, DocumentLine, FilterTooWide, list_documents
+from jobs.queries.hosts.selection import HostFilter, find_hosts
+from nodes.lifecycle import LIVE_STATUSES
+from nodes.models import Node
+from nodes.models.words import named_with, words_in
+
+# Results of each kind.
+MOST: Final = 5
+# Longest text that is searched for (characters): an address may be long.
+LONGEST: Final = 2_000
+# Most words of a name that are searched for.
+_WORDS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A found row: its key and its name."""
+
+    key: object
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Everything that a text may mean."""
+
+    jobs: list[Named]
+    hosts: list[Named]
+    documents: list[DocumentLine]
+    nodes: list[Named]
+
+
+def find(text: str) -> Found:
+    """Return what the text may mean; nothing for an empty or a very long one."""
+    text = text.strip().replace("\0", "")
+    if not text or len(text) > LONGEST:
+        return Found([], [], [], [])
+    return Found(_find_jobs(text), _find_hosts(text), list(_find_documents(text)), _find_nodes(text))
+
+
+def _find_jobs(text: str) -> list[Named]:
+    words = words_in(text)[:_WORDS]
+    if not words:
+        return []
+    found = named_with(Job.objects.all(), words).order_by("name").values_list("pk", "name")
+    return [Named(*row) for row in found[:MOST]]
+
+
+def _find_hosts(text: str) -> list[Named]:
+    name = text.lower().split("://", 1)[-1].split("/", 1)[0]
+    if not name:
+        return []
+    ids = find_hosts(HostFilter(name=name), limit=MOST).ids
+    names = dict(Bin.objects.filter(pk__in=ids).values_list("pk", "name"))
+    return [Named(key, names[key]) for key in ids if key in names]
+
+
+def _find_documents(text: str) -> Iterator[DocumentLine]:
+    """Yield the documents with this address; a web address may lack its scheme."""
+    if "." not in text and "/" not in text:
+        return
+    candidates = [text] if "://" in text else [text, f"https://{text}", f"http://{text}"]
+    seen: set[tuple[object, int]] = set()
+    for address in candidates:
+        try:
+            lines = list_documents(DocumentFilter(address=address)).lines
+        except FilterTooWide:
+            continue
+        for line in lines[: MOST - len(seen)]:
+            if (line.hash, line.job_id) not in seen:
+                seen.add((line.hash, line.job_id))
+                yield line
+
+
+def _find_nodes(text: str) -> list[Named]:
+    live = Node.objects.filter(status__in=LIVE_STATUSES, name__istartswith=text).order_by("name")
+    return [Named(*row) for row in live.values_list("pk", "name")[:MOST]]

@@ -1,0 +1,84 @@
+"""Proves in a real browser that the frame of all pages works: palette, breadcrumbs, messages and local times."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from jobs.models import Job
+from tests.acceptance.test_browser import _address, administrator, browser, fill, visitor  # noqa: F401 (fixtures)
+
+pytestmark = pytest.mark.debian("chromium")
+
+
+def go(page, key, text, found):
+    """Open the palette by a key, type, and go to a result by keys alone."""
+    page.keyboard.press(key)
+    page.keyboard.type(text)
+    option = page.get_by_role("option").filter(has_text=found)
+    expect(option).to_have_count(1)
+    while option.get_attribute("aria-selected") != "true":
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+
+
+def test_keys_find_pages_and_jobs_and_messages_and_times_are_for_people(browser, machine):  # noqa: F811
+    web = _address(machine.start("serve", "--port", 0))
+    fill()
+    Job.objects.update(name="nightly handbook")
+    with visitor(browser, web, timezone_id="Asia/Tokyo") as page:
+        go(page, "/", "thrott", "Throttle policies")
+        expect(page).to_have_url(f"{web}/admin/jobs/throttlepolicy/")
+        # The set-up is in the same frame, and its palette is the same.
+        expect(page.get_by_role("navigation", name="Pages").locator("[aria-current]")).to_have_text("Hosts")
+        go(page, "Control+k", "handb", "nightly handbook")
+        expect(page).to_have_url(re.compile("/jobs/[0-9]+/$"))
+        expect(page.get_by_role("navigation", name="Breadcrumb")).to_contain_text("nightly handbook")
+        page.keyboard.press("/")
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+
+        page.get_by_role("button", name="Start", exact=True).click()
+        message = page.locator(".message")
+        expect(message).to_contain_text("nightly handbook: Starting up.")
+        message.get_by_role("button", name="Close this message").click()
+        expect(message).to_have_count(0)
+
+        # Tokyo is nine hours ahead, and UTC is said when a time is pointed at.
+        time = page.locator(".journal time").first
+        utc = re.fullmatch(r"[0-9-]{10} ([0-9]{2})(:[0-9:]+) UTC", time.get_attribute("title"))
+        hour = (int(utc[1]) + 9) % 24
+        expect(time).to_have_text(re.compile(f"{hour:02d}{utc[2]}$"))
+        expect(page.locator(".foot")).to_contain_text("Asia/Tokyo")
+
+
+def test_a_good_message_goes_by_itself_and_a_warning_stays(browser, machine):  # noqa: F811
+    web = _address(machine.start("serve", "--port", 0))
+    fill()
+    job = Job.objects.get()
+    with visitor(browser, web) as page:
+        page.clock.install()
+        page.goto(f"/jobs/{job.pk}/")
+        page.get_by_role("button", name="Start", exact=True).click()
+        expect(page.locator(".message.success")).to_be_visible()
+        page.mouse.move(0, 0)
+        page.clock.fast_forward(20_000)
+        expect(page.locator(".message.success")).to_have_count(0)
+
+        # A second start is refused, because the job is starting.
+        token = page.locator("input[name=csrfmiddlewaretoken]").first.get_attribute("value")
+        page.evaluate(
+            """([address, token]) => {
+                const form = document.createElement("form");
+                form.method = "post"; form.action = address;
+                for (const [name, value] of [["csrfmiddlewaretoken", token], ["transition", "start"]]) {
+                    const field = document.createElement("input");
+                    field.name = name; field.value = value; form.append(field);
+                }
+                document.body.append(form); form.submit();
+            }""",
+            [f"/jobs/{job.pk}/transition/", token],
+        )
+        expect(page.locator(".message.warning")).to_be_visible()
+        page.clock.fast_forward(60_000)
+        expect(page.locator(".message.warning")).to_be_visible()
