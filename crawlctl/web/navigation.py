@@ -65,10 +65,12 @@ AREAS: Final[tuple[Area, ...]] = (
     Area(
         _("Jobs"),
         (
-            Place(_("Jobs"), "admin:jobs_job_changelist", ("job", "admin:jobs_job_")),
+            Place(_("Jobs"), "jobs", ("job", "admin:jobs_job_")),
             Place(_("Deleted jobs"), "deleted-jobs", ("deleted-job",)),
         ),
     ),
+    Area(_("Runs"), (Place(_("Runs"), "runs", ("run",)),)),
+    Area(_("Schedules"), (Place(_("Schedules"), "schedules", ("schedule",)),)),
     Area(
         _("Documents"),
         (
@@ -196,7 +198,8 @@ class Shell:
             for area in AREAS
             if str(area.label) in wanted
             for place in self._allowed(area)
-            if place.view.startswith("admin:jobs_") or (str(area.label) == "Set-up" and place.view != "admin:index")
+            if place.view.startswith(("admin:jobs_", "jobs"))
+            or (str(area.label) == "Set-up" and place.view != "admin:index")
         ]
 
     @property

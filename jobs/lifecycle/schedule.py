@@ -186,6 +186,13 @@ def next_opening_of(windows: Sequence[Window], *, after: dt.datetime) -> tuple[d
     return min(coming, key=lambda found: found[0], default=None)
 
 
+def next_openings(windows: Sequence[Window], *, after: dt.datetime) -> Iterator[tuple[dt.datetime, Window]]:
+    """Yield the openings of all windows after a moment, in order, each with its window."""
+    while (found := next_opening_of(windows, after=after)) is not None:
+        yield found
+        after = found[0]
+
+
 def opening_in_words(opening: dt.datetime, window: Window) -> str:
     """Return a moment as the clock of the window shows it: `Mon 2 Dec 2030 22:00 Europe/Berlin`."""
     shown = opening.astimezone(ZoneInfo(window.time_zone))

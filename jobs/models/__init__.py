@@ -29,6 +29,7 @@ from jobs.models.partition import (
 from jobs.models.policy import ThrottlePolicy, ThrottleRule
 from jobs.models.redirect import SeedRedirect
 from jobs.models.removals import DeletedJob, RemovalQuestion, Restoration
+from jobs.models.run import Run
 from jobs.models.schedule import ScheduleWindow
 from jobs.models.search import SearchDocument
 from jobs.models.session import Session
@@ -91,6 +92,7 @@ __all__ = [
     "RepositoryConnection",
     "Restoration",
     "Robots",
+    "Run",
     "ScheduleWindow",
     "SearchDocument",
     "Seed",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from django.db import transaction
 
 from jobs.models import Budget
+from jobs.state.run_rows import begin_row
 from jobs.state.transitions import StateChange, make_transition
 from nodes.errors import Invalid
 from nodes.membership.fences import TermHeld
@@ -46,6 +47,7 @@ def ask_for_run(
             raise Invalid({"seeds": [f"Job {job.name} has no seed. Add one first."]})
         if not job.outputs.exists():
             raise Invalid({"outputs": [f"Job {job.name} has no output. Choose one first."]})
+        begin_row(job, made_by=made_by, now=now)
         Budget.objects.filter(job=job).delete()
         if job.max_documents is not None:
             Budget.objects.create(job=job, run_no=job.run_no + 1, most=job.max_documents)

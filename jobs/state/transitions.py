@@ -21,6 +21,7 @@ from jobs.lifecycle.table import Owner
 from jobs.models import Job
 from jobs.state import channels, journal
 from jobs.state.deleted_jobs import store_deleted_job
+from jobs.state.run_rows import end_row
 from nodes.errors import Refused, Unknown
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.fences import TermHeld, hold_term
@@ -81,6 +82,8 @@ def make_transition(
         for column, value in changes.items():
             setattr(job, column, value)
         job.save(update_fields=list(changes))
+        if changes.get("ended_at") is not None:
+            end_row(job, now=now)
         _publish(job, name, reason=reason, code=str(changes.get("run_end", "")), made_by=made_by, now=now)
     return StateChange(job=job, name=name, before=before, after=job.state)
 

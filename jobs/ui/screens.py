@@ -54,7 +54,7 @@ def overview_screen(page: OverviewPage, attention: Iterable[AttentionLine], *, n
         "managers": formats.number(sum(node.kind == NodeKind.MANAGER for node in page.nodes)),
         "workers": formats.number(sum(node.kind == NodeKind.WORKER for node in page.nodes)),
         "search_lag": search_lag(page.search_behind_since, now=now),
-        "jobs": [_job_row(job, now=now) for job in page.jobs],
+        "jobs": [job_row(job, now=now) for job in page.jobs],
         "nodes": [node_row(node, now=now) for node in page.nodes],
     }
 
@@ -68,7 +68,7 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
     failing = [code for code in page.codes if code.outcome == Outcome.FAILED]
     others = [code for code in page.codes if code.outcome != Outcome.FAILED]
     return {
-        **_job_row(job, now=now),
+        **job_row(job, now=now),
         **_picture(job.history),
         **_counts(job.counts),
         "says": " ".join(
@@ -166,7 +166,7 @@ def _span(first: int) -> str:
     return formats.duration(span) if first else _("%(minutes)d minutes") % {"minutes": round(span.total_seconds() / 60)}
 
 
-def _job_row(job: JobLine, *, now: dt.datetime) -> dict[str, object]:
+def job_row(job: JobLine, *, now: dt.datetime) -> dict[str, object]:
     counts = job.counts
     return {
         "key": str(job.id),

@@ -12,6 +12,7 @@ from jobs.ui import (
     coordination_views,
     hosts_views,
     removals_views,
+    runs_views,
     settings_views,
     views,
 )
@@ -34,6 +35,9 @@ register_converter(DocumentKeyConverter, "document_key")
 
 urlpatterns = [
     path("", views.overview, name="overview"),
+    path("jobs/", runs_views.jobs, name="jobs"),
+    path("runs/", runs_views.runs, name="runs"),
+    path("schedules/", runs_views.schedules, name="schedules"),
     path("jobs/<int:job_id>/", views.job, name="job"),
     path("jobs/<int:job_id>/transition/", views.transition, name="job-transition"),
     path("jobs/<int:job_id>/removals/", removals_views.removals, name="job-removals"),

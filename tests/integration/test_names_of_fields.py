@@ -39,7 +39,7 @@ def test_every_field_button_and_link_has_a_name(connection):
             }
             unnamed |= {(path, element.html[:200]) for element in page.select(_PRESSED) if not has_words(element)}
 
-    assert unnamed == set()
+    assert unnamed == set(), unnamed
     assert looked_at > 60
 
 

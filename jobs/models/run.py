@@ -1,0 +1,36 @@
+"""The runs of jobs."""
+
+from django.db import models
+
+from jobs.lifecycle.job import RunEnd
+
+
+class Run(models.Model):
+    """
+    One run of a job. `jobs.state.runs` writes it at the start and at the end.
+
+    The counts are those of the end: later runs move the documents. They are 0 while the run lasts.
+    """
+
+    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="runs")
+    run_no = models.PositiveIntegerField()
+    started_at = models.DateTimeField()
+    started_by = models.CharField(max_length=200, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    run_end = models.CharField(max_length=20, choices=[(end.value, end.value) for end in RunEnd], blank=True)
+    # The reason of its end, in words.
+    reason = models.TextField(blank=True)
+    indexed = models.PositiveBigIntegerField(default=0, db_default=0)
+    unchanged = models.PositiveBigIntegerField(default=0, db_default=0)
+    failed = models.PositiveBigIntegerField(default=0, db_default=0)
+    excluded = models.PositiveBigIntegerField(default=0, db_default=0)
+    deleted = models.PositiveBigIntegerField(default=0, db_default=0)
+    bytes = models.PositiveBigIntegerField(default=0, db_default=0)
+
+    class Meta:
+        ordering = ("-started_at", "-id")
+        constraints = (models.UniqueConstraint(fields=["job", "run_no"], name="one_run_a_job_and_number"),)
+        indexes = (models.Index(fields=["-started_at", "-id"], name="run_newest"),)
+
+    def __str__(self) -> str:
+        return f"run {self.run_no} of {self.job_id}"

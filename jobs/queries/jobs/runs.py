@@ -1,0 +1,108 @@
+"""Runs of all jobs, the newest first."""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.models import Q
+
+from jobs.models import Run
+from jobs.queries.jobs.counts import count_present_runs
+from jobs.queue.counting.counters import RunCounts
+
+A_PAGE: Final = 50
+# The value of the filter `end` for runs that have not ended.
+RUNNING: Final = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class RunKey:
+    """The last run before the next page of a list."""
+
+    started_at: dt.datetime
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """The runs to list: those of one job, those with one end (a `RunEnd`, or RUNNING), those after a key."""
+
+    job_id: int | None = None
+    end: str = ""
+    after: RunKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A run; its counts are the present ones while it lasts."""
+
+    id: int
+    job_id: int
+    job_name: str
+    run_no: int
+    started_at: dt.datetime
+    started_by: str
+    ended_at: dt.datetime | None
+    run_end: str
+    reason: str
+    counts: RunCounts
+
+    @property
+    def all_failed(self) -> bool:
+        return 0 < self.counts.processed == self.counts.failed
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """One page; `next_key` is where the next one begins, None at the end."""
+
+    lines: Sequence[RunLine]
+    next_key: RunKey | None
+
+
+def list_runs(wanted: RunFilter) -> RunList:
+    """Return a page of the runs that pass the filter; jobs of one-shot commands have runs, too."""
+    runs = Run.objects.select_related("job")
+    if wanted.job_id is not None:
+        runs = runs.filter(job_id=wanted.job_id)
+    if wanted.end == RUNNING:
+        runs = runs.filter(ended_at=None)
+    elif wanted.end:
+        runs = runs.filter(run_end=wanted.end, ended_at__isnull=False)
+    if wanted.after is not None:
+        key = wanted.after
+        runs = runs.filter(
+            Q(started_at__lt=key.started_at) | Q(started_at=key.started_at, id__lt=key.id),
+            started_at__lte=key.started_at,
+        )
+    found = list(runs.order_by("-started_at", "-id")[: A_PAGE + 1])
+    shown = found[:A_PAGE]
+    running = [run.job_id for run in shown if run.ended_at is None and run.run_no == run.job.run_no]
+    counts = count_present_runs(running) if running else {}
+    lines = [_line(run, counts.get(run.job_id) if run.ended_at is None else None) for run in shown]
+    last = shown[-1] if len(found) > A_PAGE else None
+    return RunList(lines, RunKey(last.started_at, last.pk) if last else None)
+
+
+def _line(run: Run, present: RunCounts | None) -> RunLine:
+    stored = RunCounts(
+        indexed=run.indexed,
+        unchanged=run.unchanged,
+        failed=run.failed,
+        excluded=run.excluded,
+        deleted=run.deleted,
+        bytes=run.bytes,
+    )
+    return RunLine(
+        id=run.pk,
+        job_id=run.job_id,
+        job_name=run.job.name,
+        run_no=run.run_no,
+        started_at=run.started_at,
+        started_by=run.started_by,
+        ended_at=run.ended_at,
+        run_end=run.run_end,
+        reason=run.reason,
+        counts=present or stored,
+    )

@@ -1,0 +1,67 @@
+"""Jobs that start by a schedule, in the order of their next starts."""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from django.db.models import F
+
+from jobs.lifecycle.job import Phase, StartMethod
+from jobs.lifecycle.schedule import Window, next_openings
+from jobs.models import Job
+from nodes.lifecycle import CLUSTER_SCOPE
+
+# Largest number of schedules on the page; the next ones to be checked.
+MOST: Final = 200
+# Coming starts of each.
+STARTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleLine:
+    """A job with a schedule. `coming` are its next openings, with their windows. `missed_at` opened without a run."""
+
+    id: int
+    name: str
+    status: str
+    runs: bool
+    method: StartMethod
+    windows: Sequence[Window]
+    coming: Sequence[tuple[dt.datetime, Window]]
+    missed_at: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleList:
+    lines: Sequence[ScheduleLine]
+    has_more: bool
+
+
+def list_schedules(*, now: dt.datetime) -> ScheduleList:
+    """Return the jobs with a schedule, the next start first; jobs whose windows never open again come last."""
+    jobs = (
+        Job.objects.exclude(start_method=StartMethod.MANUAL)
+        .filter(node_scope=CLUSTER_SCOPE)
+        .order_by(F("schedule_due_at").asc(nulls_first=True), "id")
+        .prefetch_related("windows")
+    )
+    found = list(jobs[: MOST + 1])
+    lines = [_line(job, now=now) for job in found[:MOST]]
+    lines.sort(key=lambda line: (not line.coming, line.coming[0][0] if line.coming else now, line.name))
+    return ScheduleList(lines, has_more=len(found) > MOST)
+
+
+def _line(job: Job, *, now: dt.datetime) -> ScheduleLine:
+    windows = [window.times for window in job.windows.all()]
+    return ScheduleLine(
+        id=job.pk,
+        name=job.name,
+        status=job.status,
+        runs=job.phase != Phase.INACTIVE,
+        method=StartMethod(job.start_method),
+        windows=windows,
+        coming=list(islice(next_openings(windows, after=now), STARTS)),
+        missed_at=job.missed_window_at,
+    )

@@ -1,0 +1,211 @@
+"""The lists over all jobs: jobs, their runs, and their schedules."""
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django import forms
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_safe
+
+from jobs.lifecycle.job import Phase, RunEnd, StartMethod
+from jobs.lifecycle.schedule import opening_in_words
+from jobs.lifecycle.schedule_text import window_in_words
+from jobs.models import Job
+from jobs.queries.few_choices import offer_few
+from jobs.queries.jobs.lines import job_lines
+from jobs.queries.jobs.runs import RUNNING, RunFilter, RunKey, RunLine, list_runs
+from jobs.queries.jobs.schedules import MOST, ScheduleLine, list_schedules
+from jobs.ui import screens
+from jobs.ui.pages import page
+from jobs.words.explanations import explain_end
+from nodes.database.clock import read_clock
+from nodes.models.words import named_with, words_in
+from nodes.web import formats
+
+_JOBS_A_PAGE: Final = 50
+_TONES: Final[Mapping[str, str]] = {
+    RunEnd.FINISHED: "indexed",
+    RunEnd.HELD: "excluded",
+    RunEnd.DOCUMENT_LIMIT: "excluded",
+    RunEnd.ABORTED: "gone",
+    RunEnd.ERROR: "failed",
+}
+# Effects of a window that opens while a run lasts.
+_OVERLAPS: Final = {
+    StartMethod.WINDOW_BEGIN: gettext_lazy("Skip: a window that opens during a run starts nothing."),
+    StartMethod.WINDOW_INSIDE: gettext_lazy("Repeat: after a run, the job starts again while a window is open."),
+}
+
+
+class JobFilterForm(forms.Form):
+    """The filters of the list of jobs, as parameters of its address."""
+
+    use_required_attribute = False
+
+    name = forms.CharField(required=False, max_length=200, label=gettext_lazy("Words of the name"))
+    phase = forms.ChoiceField(
+        choices=[
+            ("", gettext_lazy("all")),
+            ("running", gettext_lazy("running")),
+            ("idle", gettext_lazy("not running")),
+        ],
+        required=False,
+        label=gettext_lazy("State"),
+    )
+    after = forms.CharField(required=False, max_length=200, widget=forms.HiddenInput)
+
+    def as_query(self) -> dict[str, str]:
+        return {name: self.cleaned_data[name] for name in ("name", "phase") if self.cleaned_data[name]}
+
+
+class RunFilterForm(forms.Form):
+    """The filters of the list of runs, as parameters of its address."""
+
+    use_required_attribute = False
+
+    job = forms.ModelChoiceField(
+        Job.objects.all(), required=False, label=gettext_lazy("Job"), empty_label=gettext_lazy("all jobs")
+    )
+    end = forms.ChoiceField(
+        choices=[
+            ("", gettext_lazy("any")),
+            (RUNNING, gettext_lazy("running")),
+            *((end.value, explain_end(end)) for end in RunEnd),
+        ],
+        required=False,
+        label=gettext_lazy("Result"),
+    )
+    after = forms.RegexField(r"^[0-9]{1,17}\.[0-9]{1,18}$", required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer_few(self.fields["job"], chosen=[self.data.get("job", "")])  # type: ignore[arg-type]  # a choice of rows
+
+    def as_filter(self) -> RunFilter:
+        """Return the filter of a valid form."""
+        wanted = self.cleaned_data
+        return RunFilter(job_id=wanted["job"].pk if wanted["job"] else None, end=wanted["end"], after=self._key())
+
+    def as_query(self) -> dict[str, str]:
+        wanted = self.cleaned_data
+        job = {"job": str(wanted["job"].pk)} if wanted["job"] else {}
+        return job | ({"end": wanted["end"]} if wanted["end"] else {})
+
+    def _key(self) -> RunKey | None:
+        micros, _point, number = self.cleaned_data["after"].partition(".")
+        if not number:
+            return None
+        return RunKey(dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(microseconds=int(micros)), int(number))
+
+
+@page
+@require_safe
+def jobs(request: HttpRequest) -> HttpResponse:
+    """Show all jobs by name, a page at a time."""
+    now = read_clock()
+    form = JobFilterForm(request.GET)
+    wanted = _jobs_of(form)
+    found = list(wanted[: _JOBS_A_PAGE + 1])
+    shown = found[:_JOBS_A_PAGE]
+    context: dict[str, Any] = {
+        "form": form,
+        "screen": {"jobs": [screens.job_row(line, now=now) for line in job_lines(shown, now=now)]},
+    }
+    if form.is_valid():
+        if len(found) > _JOBS_A_PAGE:
+            context["next_query"] = urlencode({**form.as_query(), "after": shown[-1].name})
+        context["first_query"] = urlencode(form.as_query()) or "all" if form.cleaned_data["after"] else ""
+    return render(request, "ui/jobs.html", context)
+
+
+def _jobs_of(form: JobFilterForm) -> "QuerySet[Job]":
+    jobs = Job.objects.order_by("name")
+    if not form.is_valid():
+        return jobs
+    wanted = form.cleaned_data
+    if words := words_in(wanted["name"]):
+        jobs = named_with(jobs, words)
+    if wanted["phase"] == "running":
+        jobs = jobs.exclude(phase=Phase.INACTIVE)
+    elif wanted["phase"] == "idle":
+        jobs = jobs.filter(phase=Phase.INACTIVE)
+    return jobs.filter(name__gt=wanted["after"]) if wanted["after"] else jobs
+
+
+@page
+@require_safe
+def runs(request: HttpRequest) -> HttpResponse:
+    """Show the runs of all jobs, the newest first."""
+    now = read_clock()
+    form = RunFilterForm(request.GET)
+    wanted = form.as_filter() if form.is_valid() else RunFilter()
+    found = list_runs(wanted)
+    context: dict[str, Any] = {"form": form, "rows": [_run_row(line, now=now) for line in found.lines]}
+    if form.is_valid():
+        if found.next_key is not None:
+            context["next_query"] = urlencode({**form.as_query(), "after": _written(found.next_key)})
+        context["first_query"] = urlencode(form.as_query()) or "all" if wanted.after is not None else ""
+    return render(request, "ui/runs.html", context)
+
+
+@page
+@require_safe
+def schedules(request: HttpRequest) -> HttpResponse:
+    """Show the jobs with a schedule, the next start first."""
+    now = read_clock()
+    found = list_schedules(now=now)
+    context = {
+        "rows": [_schedule_row(line, now=now) for line in found.lines],
+        "more": _("Only the %(n)d schedules that are checked next are shown.") % {"n": MOST} if found.has_more else "",
+    }
+    return render(request, "ui/schedules.html", context)
+
+
+def _written(key: RunKey) -> str:
+    return f"{int(key.started_at.timestamp() * 1_000_000)}.{key.id}"
+
+
+def _run_row(line: RunLine, *, now: dt.datetime) -> Mapping[str, object]:
+    counts = line.counts
+    return {
+        "key": line.id,
+        "job": line.job_name,
+        "address": reverse("job", args=[line.job_id]),
+        "run": _("run %(run)d") % {"run": line.run_no},
+        "started": formats.moment(line.started_at, now=now),
+        "by": line.started_by,
+        "ended": formats.moment(line.ended_at, now=now) if line.ended_at else "",
+        "took": formats.duration((line.ended_at or now) - line.started_at),
+        "result": explain_end(line.run_end) if line.ended_at else _("running"),
+        "tone": ("failed" if line.all_failed else _TONES.get(line.run_end, "quiet")) if line.ended_at else "working",
+        "reason": line.reason,
+        "processed": formats.number(counts.processed),
+        "indexed": formats.number(counts.indexed),
+        "failed": formats.number(counts.failed),
+        "deleted": formats.number(counts.deleted),
+        "size": formats.size(counts.bytes),
+    }
+
+
+def _schedule_row(line: ScheduleLine, *, now: dt.datetime) -> Mapping[str, object]:
+    coming = [opening_in_words(opening, window) for opening, window in line.coming]
+    return {
+        "key": line.id,
+        "job": line.name,
+        "address": reverse("job", args=[line.id]),
+        "status": line.status,
+        "tone": "working" if line.runs else "quiet",
+        "next": coming[0] if coming else _("never"),
+        "until": formats.time_until(line.coming[0][0], now=now) if line.coming else "",
+        "later": coming[1:],
+        "windows": [window_in_words(window) for window in line.windows],
+        "overlap": _OVERLAPS.get(line.method, ""),
+        "missed": formats.moment(line.missed_at, now=now) if line.missed_at else "",
+    }

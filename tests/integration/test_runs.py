@@ -1,0 +1,171 @@
+"""Runs and schedules of all jobs: their rows, and the pages that list them."""
+
+import datetime as dt
+
+import pytest
+
+from jobs.lifecycle.job import Phase, RunEnd
+from jobs.lifecycle.schedule import Window
+from jobs.models import Job, JobCounter, Outcome, Run
+from jobs.state.run_rows import KEPT
+from jobs.state.transitions import make_transition
+from jobs.verbs import control
+from tests.integration.test_pages import count, page_client
+from tests.support.cluster import NOON
+from tests.support.factories import make_job
+from tests.support.tables import each_row
+
+pytestmark = pytest.mark.django_db
+
+HOUR = dt.timedelta(hours=1)
+
+
+def begin(job, *, at=NOON, made_by="ann"):
+    """Let a run of the job begin, as an operator and the main manager do."""
+    control.start(job.pk, made_by=made_by, now=at)
+    job.refresh_from_db()
+    make_transition(job.pk, "prepare", made_by="manager", now=at, facts={"run_no": job.run_no + 1})
+    make_transition(job.pk, "activate", made_by="manager", now=at)
+    job.refresh_from_db()
+    return job
+
+
+def end(job, *, at=NOON + HOUR):
+    """Abort the run of the job, and end it."""
+    control.abort(job.pk, made_by="ann", now=at)
+    facts = {"ended_at": at, "run_end": RunEnd.ABORTED}
+    make_transition(job.pk, "end aborted", made_by="manager", now=at, facts=facts)
+    Job.objects.filter(pk=job.pk).update(phase=Phase.INACTIVE)
+    job.refresh_from_db()
+
+
+def rows(page):
+    return [(row["job"], row["run"], row["result"], row["processed"]) for row in page.context["rows"]]
+
+
+def test_a_run_has_a_row_with_its_author_its_end_and_its_counts():
+    job = begin(make_job("docs"))
+    count(job, 5)
+    count(job, 2, outcome=Outcome.FAILED, code="500")
+    JobCounter.objects.create(job_id=job.pk, run_no=job.run_no, measure="bytes", amount=700)
+    open_row = Run.objects.get()
+
+    end(job)
+
+    row = Run.objects.get()
+    assert (open_row.ended_at, open_row.started_by, open_row.run_no) == (None, "ann", job.run_no)
+    assert (row.started_at, row.ended_at, row.run_end) == (NOON, NOON + HOUR, "aborted")
+    assert (row.indexed, row.failed, row.excluded, row.bytes) == (5, 2, 0, 700)
+
+
+def test_the_counts_of_a_run_stay_when_the_next_run_moves_its_documents():
+    job = begin(make_job("docs"))
+    count(job, 5)
+    end(job)
+    count(job, -5)
+
+    begin(job, at=NOON + 2 * HOUR)
+
+    assert list(Run.objects.order_by("run_no").values_list("run_no", "indexed")) == [(1, 5), (2, 0)]
+
+
+def test_a_run_that_was_aborted_before_its_preparation_leaves_one_row():
+    job = make_job("docs")
+    control.start(job.pk, made_by="ann", now=NOON)
+    end(job)
+
+    begin(job, at=NOON + 2 * HOUR)
+
+    assert Run.objects.get().started_at == NOON + 2 * HOUR
+
+
+def test_the_newest_runs_of_a_job_are_kept():
+    job = begin(make_job("docs"))
+    Job.objects.filter(pk=job.pk).update(run_no=KEPT + 1)
+    job.refresh_from_db()
+    end(job)
+
+    begin(job, at=NOON + 2 * HOUR)
+
+    assert Run.objects.filter(run_no=1).count() == 0
+
+
+def test_the_page_of_runs_lists_all_jobs_with_the_newest_run_first():
+    first, second = make_job("docs"), make_job("shop")
+    count(begin(first), 3)
+    end(first)
+    count(begin(second, at=NOON + HOUR), 7)
+
+    page = page_client("viewer").get("/runs/")
+
+    assert rows(page) == [("shop", "run 1", "running", "7"), ("docs", "run 1", "aborted", "3")]
+
+
+@each_row(
+    ("query", "shown"),
+    [
+        ("end=running", ["shop"]),
+        ("end=aborted", ["docs"]),
+        ("end=error", []),
+        ("after=1.1", []),
+        ("end=no", ["shop", "docs"]),
+    ],
+)
+def test_runs_are_found_by_their_result(query, shown):
+    job = begin(make_job("docs"))
+    end(job)
+    begin(make_job("shop"), at=NOON + HOUR)
+
+    page = page_client("viewer").get(f"/runs/?{query}")
+
+    assert [row["job"] for row in page.context["rows"]] == shown
+
+
+def test_runs_are_listed_page_by_page():
+    job = make_job("docs")
+    Run.objects.bulk_create(Run(job=job, run_no=number, started_at=NOON + number * HOUR) for number in range(1, 61))
+    client = page_client("viewer")
+
+    first = client.get("/runs/")
+    second = client.get(f"/runs/?{first.context['next_query']}")
+
+    numbers = [int(row["run"].removeprefix("run ")) for page in (first, second) for row in page.context["rows"]]
+    assert numbers == list(range(60, 0, -1))
+    assert second.context.get("next_query") is None
+
+
+def test_the_page_of_jobs_lists_all_by_name_and_finds_words():
+    make_job("daily shop")
+    running = begin(make_job("daily docs"))
+    client = page_client("viewer")
+
+    def names(query):
+        return [row["name"] for row in client.get(f"/jobs/?{query}").context["screen"]["jobs"]]
+
+    assert names("") == ["daily docs", "daily shop"]
+    assert names("name=sho") == ["daily shop"]
+    assert names("phase=running") == [running.name]
+    assert names("phase=idle") == ["daily shop"]
+    assert names("after=daily+docs") == ["daily shop"]
+
+
+def test_the_page_of_schedules_shows_the_next_five_starts_in_words():
+    make_job("by hand")
+    make_job("nightly", windows=[Window(hours=(22,), time_zone="Europe/Berlin")], start_method="window_begin")
+    make_job("hourly", windows=[Window(minutes=(30,))], start_method="window_inside")
+
+    listed = page_client("viewer").get("/schedules/").context["rows"]
+
+    assert [row["job"] for row in listed] == ["hourly", "nightly"]
+    assert listed[1]["next"].endswith("22:00 Europe/Berlin")
+    assert len(listed[1]["later"]) == 4
+    assert str(listed[1]["overlap"]).startswith("Skip")
+
+
+def test_the_page_of_schedules_shows_a_skipped_window():
+    job = make_job("nightly", windows=[Window(hours=(22,))], start_method="window_begin")
+    Job.objects.filter(pk=job.pk).update(missed_window_at=NOON)
+
+    (row,) = page_client("viewer").get("/schedules/").context["rows"]
+
+    assert row["missed"].startswith(f"{NOON:%Y-%m-%d}")
