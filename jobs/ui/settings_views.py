@@ -17,6 +17,7 @@ from rest_framework.exceptions import ParseError
 
 from jobs.queries.settings_page import NodeSettings, SettingLine, SettingsPage, read_settings_page, read_version
 from jobs.settings.table import TABLE
+from jobs.ui import settings_fields
 from jobs.ui.pages import page
 from nodes.api.parsing import read_json
 from nodes.database.clock import read_clock
@@ -90,7 +91,17 @@ def _change(request: HttpRequest) -> HttpResponse:
     form = SettingsForm(request.POST, request.FILES)
     if not form.is_valid():
         return _show(request, read_settings_page(), form)
-    text, based_on = form.text, form.cleaned_data["based_on"]
+    based_on = form.cleaned_data["based_on"]
+    typed: Mapping[str, str] | None = None
+    if "document" in request.POST or request.FILES:
+        text = form.text
+    else:
+        typed = settings_fields.texts_sent(request.POST)
+        read, problems_of_fields = settings_fields.read(typed)
+        text = _pretty(read)
+        if problems_of_fields:
+            shown = SettingsForm(initial={"document": text, "based_on": based_on})
+            return _show(request, read_settings_page(), shown, problems=problems_of_fields, typed=typed)
     problems: Mapping[str, Sequence[str]] = {}
     changed: Sequence[Change] = ()
     try:
@@ -108,7 +119,9 @@ def _change(request: HttpRequest) -> HttpResponse:
         problems = {"": [str(error)]}
     # The file was read once. The next POST stores exactly the text that was shown.
     shown = SettingsForm(initial={"document": text, "based_on": based_on})
-    return _show(request, read_settings_page(), shown, problems=problems, changes=None if problems else changed)
+    return _show(
+        request, read_settings_page(), shown, problems=problems, changes=None if problems else changed, typed=typed
+    )
 
 
 def _show(
@@ -118,12 +131,15 @@ def _show(
     *,
     problems: Mapping[str, Sequence[str]] | None = None,
     changes: Sequence[Change] | None = None,
+    typed: Mapping[str, str] | None = None,
 ) -> HttpResponse:
+    """Show the page. `typed` are the texts of the fields; without them, those of the shown settings JSON."""
     now = read_clock()
+    texts = _texts_of(form) if typed is None else typed
     context = {
         "form": form,
         "lead": _lead(found, now=now),
-        "lines": [_line_row(line) for line in found.lines],
+        "lines": [_line_row(line, texts=texts, problems=problems or {}) for line in found.lines],
         "nodes": [_node_row(node, newest=found.version) for node in found.nodes],
         "history": [
             {
@@ -134,6 +150,8 @@ def _show(
             for line in found.history
         ],
         "problems": [{"path": path, "says": " ".join(said)} for path, said in (problems or {}).items()],
+        # A problem with the text itself stands beside that text.
+        "shows_json": bool(problems) and typed is None,
         "changes": None if changes is None else [_change_row(change) for change in changes],
     }
     return render(request, "ui/settings.html", context)
@@ -147,9 +165,24 @@ def _lead(found: SettingsPage, *, now: dt.datetime) -> str:
     return _("Version %(version)d, stored by %(who)s, %(at)s.") % facts
 
 
-def _line_row(line: SettingLine) -> Mapping[str, object]:
+def _texts_of(form: SettingsForm) -> dict[str, str]:
+    """Return the texts of the fields for the settings JSON of a form; empty ones if it cannot be read."""
+    try:
+        document = read_json((form.initial.get("document") or "{}").encode())
+    except ParseError:
+        document = {}
+    return settings_fields.texts_of(document if isinstance(document, Mapping) else {})
+
+
+def _line_row(
+    line: SettingLine, *, texts: Mapping[str, str], problems: Mapping[str, Sequence[str]]
+) -> Mapping[str, object]:
     setting = line.setting
     return {
+        "field": settings_fields.name_of(setting) if setting.can_be_stored else "",
+        "text": texts.get(setting.path, ""),
+        "default": settings_fields.as_text(setting.as_json(setting.default)) if setting.can_be_stored else "",
+        "problem": " ".join(problems.get(setting.path, ())),
         "path": setting.path,
         "meaning": setting.meaning,
         "environment": setting.environment,

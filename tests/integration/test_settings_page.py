@@ -102,3 +102,43 @@ def test_a_node_that_runs_with_something_else_is_named_with_why():
 def test_a_version_that_is_not_there_is_not_found():
     assert visitor().get(f"{PAGE}?version=9").status_code == 404
     assert visitor("viewer").get(f"{PAGE}?version=x").status_code == 404
+
+
+# --- The fields --------------------------------------------------------------------------------------
+
+
+def sent(client, verb="store", **fields):
+    """Send the fields of settings, named with two underscores for the point."""
+    values = {f"set-{name.replace('__', '.')}": value for name, value in fields.items()}
+    return client.post(PAGE, {"based_on": SettingsVersion.objects.count(), verb: "", **values})
+
+
+def test_a_field_for_each_setting_stores_its_value_and_an_empty_one_none():
+    client = visitor()
+
+    sent(client, worker__claimed="5", cluster__node_timeout="8")
+    first = SettingsVersion.objects.latest("version").document
+    sent(client, worker__claimed="", cluster__node_timeout="8")
+
+    assert first == {"worker": {"claimed": 5}, "cluster": {"node_timeout": 8}}
+    assert SettingsVersion.objects.latest("version").document == {"cluster": {"node_timeout": 8}}
+
+
+def test_an_invalid_field_keeps_its_text_with_the_error_beside_it():
+    page = sent(visitor(), worker__claimed="many").content.decode()
+
+    assert 'value="many"' in page
+    assert "“many” is invalid. It must be a whole number from 1 to 100000." in page
+    assert not SettingsVersion.objects.exists()
+
+
+def test_a_preview_of_fields_keeps_what_was_typed():
+    page = sent(visitor(), "preview", worker__claimed="7").content.decode()
+
+    assert "Changes</h2>" in page
+    assert 'value="7"' in page
+    assert not SettingsVersion.objects.exists()
+
+
+def test_viewers_see_values_without_fields():
+    assert 'name="set-' not in visitor("viewer").get(PAGE).content.decode()
