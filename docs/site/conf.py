@@ -52,6 +52,7 @@ NAVIGATION = {
     "Use": [
         "docs/operating",
         "docs/pages",
+        "docs/first-job",
         "docs/deploying",
         "docs/connectors",
         "docs/writing-a-connector",

@@ -2,20 +2,26 @@
 
 from collections.abc import Callable
 from typing import Any, cast
+from zoneinfo import available_timezones
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import ForeignKey, QuerySet
 from django.forms import ModelChoiceField
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import reverse
+from django.urls import path, reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
 from unfold.admin import StackedInline
 from unfold.decorators import action as detail_action
 
 from jobs.admin.connector_form import BUILT_FOR, fieldset_for, form_for
+from jobs.admin.first_job import FIELDS as SHORT_FIELDS
+from jobs.admin.first_job import TYPED, FirstJobForm, values_of
+from jobs.admin.job_checks import check_seed, coming_starts
 from jobs.admin.job_form import JobForm, SeedForm, SeedFormSet, keeps_its_seeds
 from jobs.admin.lists import JournaledList
 from jobs.admin.plain_select import PlainSelect
@@ -59,6 +65,14 @@ class SeedInline(StackedInline):  # type: ignore[misc]
             kwargs["widget"] = PlainSelect()
         field: ModelChoiceField[Any] | None = super().formfield_for_foreignkey(db_field, request, **kwargs)
         return field
+
+
+class MoreSeedsInline(SeedInline):
+    """Further seeds of a new job: its first one has a short field."""
+
+    min_num = 0
+    verbose_name = _("further seed")
+    verbose_name_plural = _("further seeds")
 
 
 def _action(verb: control.Verb) -> Callable[..., None]:
@@ -140,6 +154,7 @@ class JobAdmin(JournaledList):
     """
 
     form = JobForm
+    add_form_template = "admin/jobs/first_job.html"
     inlines = (SeedInline,)
     list_display = ("name", "page", "status", "repository", "priority")
     list_filter = ("phase",)
@@ -160,26 +175,57 @@ class JobAdmin(JournaledList):
         return ("repository",) if obj else ()
 
     def get_form(self, request: HttpRequest, obj: Job | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a generated type)
-        return super().get_form(request, obj, form=form_for(JobForm, _kind(request, obj)), **kwargs)
+        form = JobForm if obj else FirstJobForm
+        return super().get_form(request, obj, form=form_for(form, _kind(request, obj)), **kwargs)
 
     def get_fieldsets(self, request: HttpRequest, obj: Job | None = None) -> Any:  # noqa: ANN401 (Django's)
         first, *others = self.fieldsets
         generated = fieldset_for(_("Source settings"), _kind(request, obj), section=JobForm.section)
-        return (first, *generated, *others)
+        short = () if obj else ((None, {"fields": SHORT_FIELDS}),)
+        return (*short, first, *generated, *others)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Select the connection if there is only one."""
-        repositories = _chosen(request) or list(RepositoryConnection.objects.all()[:2])
-        outputs = list(OutputConnection.objects.filter(connector="search")[:2])
+        """Select a connection to the web and a search index, or the values of the job that is duplicated."""
+        if (job := _duplicated(request)) is not None:
+            return values_of(job)
+        repositories = _usual_repositories(request)
+        outputs = list(OutputConnection.objects.filter(connector="search").order_by("pk")[:1])
         return {
-            "name": request.GET.get("name", ""),
-            **({"repository": repositories[0].pk} if len(repositories) == 1 else {}),
-            **({"outputs": [outputs[0].pk]} if len(outputs) == 1 else {}),
+            "name": "",
+            **{name: request.GET[name] for name in TYPED if name in request.GET},
+            **({"repository": repositories[0].pk} if repositories else {}),
+            **({"outputs": [outputs[0].pk]} if outputs else {}),
         }
 
     def get_inlines(self, request: HttpRequest, obj: Job | None) -> tuple[type[SeedInline], ...]:
         """Return no seeds for a job with too many for a form: they stay as they are."""
+        if obj is None:
+            return (MoreSeedsInline,)
         return () if keeps_its_seeds(obj) else self.inlines
+
+    # --- The form of a new job -------------------------------------------------------------------
+
+    def get_urls(self) -> list[Any]:
+        def answering(answer: Callable[[HttpRequest], HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+            def for_adders(request: HttpRequest) -> HttpResponseBase:
+                if not self.has_add_permission(request):
+                    raise PermissionDenied
+                return answer(request)
+
+            return cast(Callable[..., HttpResponseBase], self.admin_site.admin_view(for_adders))
+
+        own = [
+            path("starts/", answering(coming_starts), name="jobs_job_starts"),
+            path("check/", answering(require_POST(check_seed)), name="jobs_job_check"),
+        ]
+        return [*own, *super().get_urls()]
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponseBase:
+        context = {"zones": sorted(available_timezones()), "title": _("New job"), **(extra_context or {})}
+        response: HttpResponseBase = super().add_view(request, form_url, context)
+        return response
 
     # --- Permissions -------------------------------------------------------------------------------
 
@@ -231,6 +277,19 @@ class JobAdmin(JournaledList):
         for warning in saved.warnings:
             messages.warning(request, warning)
 
+    def response_add(self, request: HttpRequest, obj: Job, post_url_continue: str | None = None) -> HttpResponse:
+        """Lead to the page of the new job, which has its Start button."""
+        if {"_continue", "_addanother", "_popup"} & request.POST.keys():
+            return cast(HttpResponse, super().response_add(request, obj, post_url_continue))
+        messages.success(request, _("%(job)s is stored. Start it here.") % {"job": obj.name})
+        return redirect("job", obj.pk)
+
+    def response_change(self, request: HttpRequest, obj: Job) -> HttpResponse:
+        if {"_continue", "_addanother", "_popup"} & request.POST.keys():
+            return cast(HttpResponse, super().response_change(request, obj))
+        messages.success(request, _("%(job)s is stored.") % {"job": obj.name})
+        return redirect("job", obj.pk)
+
     # --- The list --------------------------------------------------------------------------------
 
     @admin.display(description=_("status"))
@@ -253,12 +312,30 @@ def _chosen(request: HttpRequest) -> list[RepositoryConnection]:
     return list(RepositoryConnection.objects.filter(pk=int(named))) if named.isdecimal() and len(named) < 19 else []
 
 
-def _kind(request: HttpRequest, job: Job | None) -> RepositoryKind | None:
-    """Return the connector of a job, or of the selected connection; None without one, or if it is missing."""
-    if job is not None:
-        connections = [job.repository]
-    else:
-        connections = _chosen(request) or list(RepositoryConnection.objects.all()[:2])
-    if len(connections) != 1:
+def _usual_repositories(request: HttpRequest) -> list[RepositoryConnection]:
+    """Return the selected connection, or the oldest one, to the web if there is one; none without connections."""
+    if chosen := _chosen(request):
+        return chosen
+    every = RepositoryConnection.objects.order_by("pk")
+    return list(every.filter(connector="web")[:1]) or list(every[:1])
+
+
+def _duplicated(request: HttpRequest) -> Job | None:
+    """Return the job that the address of a new one names as its pattern."""
+    named = request.GET.get("like", "")
+    if not named.isdecimal() or len(named) > 18:
         return None
-    return registry.installed().get(connections[0].connector)
+    return Job.objects.filter(pk=int(named)).first()
+
+
+def _kind(request: HttpRequest, job: Job | None) -> RepositoryKind | None:
+    """
+    Return the connector of a job, of the job that is duplicated, or of the selected connection; without connections,
+    the one that a new job gets. None if it is not installed.
+    """
+    if job is None and not _chosen(request):
+        job = _duplicated(request)
+    if job is not None:
+        return registry.installed().get(job.repository.connector)
+    repositories = _usual_repositories(request)
+    return registry.installed().get(repositories[0].connector if repositories else "web")

@@ -21,9 +21,10 @@ from jobs.admin.job_option_fields import OPTION_FIELDS, OptionsForm
 from jobs.admin.rehearsal import rehearsal
 from jobs.connectors.repository.registry import UnknownConnector, check_specification
 from jobs.lifecycle.job import Phase
-from jobs.models import Job, Seed
+from jobs.models import Job, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.queries.few_choices import offer_few
 from jobs.verbs import editing
+from jobs.verbs.first_job import PACES, output_for_search, policy_of, repository_for_web
 from jobs.verbs.seeds import SeedWanted
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
@@ -34,8 +35,29 @@ _MOST_ADDRESSES: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
+class FirstSeed:
+    """
+    The addresses in the short fields of a new job, and their pace: a key of `PACES`, the id of a policy, or "".
+    """
+
+    addresses: tuple[str, ...]
+    pace: str = ""
+
+    def wanted(self, *, made_by: str) -> list[SeedWanted]:
+        """Return the seed, if there are addresses; its policy is stored if it is new."""
+        if not self.addresses:
+            return []
+        policy = None
+        if self.pace in PACES:
+            policy = policy_of(self.pace, made_by=made_by)
+        elif self.pace.isdecimal():
+            policy = ThrottlePolicy.objects.filter(pk=int(self.pace), private_to=None).first()
+        return [SeedWanted(self.addresses, policy)]
+
+
+@dataclass(frozen=True, slots=True)
 class JobWanted:
-    """The content of a valid job form. The seeds come from the formset."""
+    """The content of a valid job form. The seeds come from the formset, and a new job's `first` from its short fields."""
 
     name: str
     outputs: list[Any]
@@ -43,12 +65,15 @@ class JobWanted:
     max_documents: int | None
     priority: int
     options: dict[str, Any]
+    first: FirstSeed | None = None
 
     def store(self, job: Job, *, seeds: list[SeedWanted] | None, made_by: str) -> editing.JobSaved:
-        """Store the job, new or changed. Without `seeds` it keeps its own."""
+        """Store the job, new or changed. Without `seeds` it keeps its own. A new one gets connections that it lacks."""
+        if seeds is not None and self.first is not None:
+            seeds = [*self.first.wanted(made_by=made_by), *seeds]
         facts: dict[str, Any] = {
             "name": self.name,
-            "outputs": self.outputs,
+            "outputs": self.outputs or ([] if job.pk else [output_for_search(made_by=made_by)]),
             **({} if seeds is None else {"seeds": seeds}),
             "specification": self.specification,
             "max_documents": self.max_documents,
@@ -59,7 +84,8 @@ class JobWanted:
         }
         if job.pk:
             return editing.change_job(job.pk, **facts)
-        return editing.create_job(repository=job.repository, **facts)
+        repository = job.repository if job.repository_id else repository_for_web(made_by=made_by)
+        return editing.create_job(repository=repository, **facts)
 
 
 class JobForm(ConnectorForm, OptionsForm):
@@ -108,7 +134,7 @@ class JobForm(ConnectorForm, OptionsForm):
         if self.errors:
             return values
         specification = self.said(values)
-        repository = values.get("repository") or self.instance.repository
+        repository = values.get("repository") or self._stored_repository()
         try:
             self.add_problems(check_specification(repository, specification=specification, seeds=[]).problems)
         except UnknownConnector as unknown:
@@ -120,10 +146,15 @@ class JobForm(ConnectorForm, OptionsForm):
             max_documents=values["max_documents"],
             priority=values["priority"],
             options=self.chosen_options(),
+            first=getattr(self.instance, "first_seed", None),
         )
         if keeps_its_seeds(self.instance):
             _rehearse(self.instance, seeds=None)
         return values
+
+    def _stored_repository(self) -> RepositoryConnection:
+        """Return the job's connection; the one that a new job will get if there is none yet."""
+        return self.instance.repository if self.instance.repository_id else RepositoryConnection(connector="web")
 
     def _offer_few(self, name: str, stored: Iterable[int]) -> None:
         """Offer the newest of very many, the stored ones, and the selected ones."""

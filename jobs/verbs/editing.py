@@ -16,7 +16,7 @@ from django.db import transaction
 from jobs.checks.job_options import GUARD, JobOptions, check_options, store_windows
 from jobs.connectors.repository.registry import check_specification
 from jobs.connectors.repository.registry import find as find_connector
-from jobs.lifecycle.job import Phase
+from jobs.lifecycle.job import Phase, StartMethod
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, OutputConnection, RepositoryConnection
 from jobs.partitions.here import refuse_elsewhere
@@ -247,7 +247,12 @@ def _check(
     problems.update(check_options(job, windows=windows, link_types=link_types, now=now))
     if problems:
         raise Invalid(problems)
-    return list(checked.warnings)
+    said = list(checked.warnings)
+    if windows and job.start_method == StartMethod.MANUAL:
+        said.append(
+            "The windows have no effect, because the job starts by hand. Choose another start method, or remove them."
+        )
+    return said
 
 
 def _refuse_while_it_runs(job: Job, *, changed: Sequence[str], seeds_change: bool) -> None:

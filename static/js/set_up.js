@@ -21,3 +21,13 @@ document.addEventListener("DOMContentLoaded", () => {
     picture.setAttribute("aria-hidden", "true");
   }
 });
+
+// A form that is refused may be long: its first error is scrolled to, and its field gets the focus.
+addEventListener("load", () => {
+  const error = document.querySelector("main .errorlist, main .errors");
+  if (!error) return;
+  error.closest("details")?.setAttribute("open", "");
+  const row = error.closest(".field-row, .form-row, [class*='field-']") ?? error.parentElement;
+  row.scrollIntoView({ block: "center" });
+  row.querySelector("input:not([type=hidden]), select, textarea")?.focus({ preventScroll: true });
+});

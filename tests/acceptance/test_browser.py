@@ -93,6 +93,7 @@ def visitor(browser, web, **options):
 def save(page, address, **fields):
     """Fill a form of the set-up pages and save it."""
     page.goto(address)
+    page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
     for name, value in fields.items():
         element = page.locator(f"#id_{name.replace('__', '-')}")
         if element.evaluate("element => element.tagName") == "SELECT":
@@ -117,8 +118,8 @@ def set_up_job(page, seed, *, name="Site", min_gap="0.05"):
         repository="the web",
         outputs_0=True,
         specification_allow_private_networks=True,
-        seeds__0__urls=seed,
-        seeds__0__policy="brisk",
+        addresses=seed,
+        pace="policy brisk",
     )
 
 

@@ -115,7 +115,7 @@ ONLY_CHANGE = {
 }
 # Each user may log out.
 FOR_EVERY_USER = {"logout"}
-NAMES = sorted({pattern.name for pattern in PAGES} - FOR_EVERY_USER | {"drills", "find"})
+NAMES = sorted({pattern.name for pattern in PAGES} - FOR_EVERY_USER | {"drills"})
 # The forms of the set-up. A button deletes a job instead, because its documents must leave the outputs first.
 FORMS = {
     ("job", "add"): "jobs_create",

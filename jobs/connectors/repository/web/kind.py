@@ -7,10 +7,11 @@ from typing import Any, Final
 from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.repository.kind import Asked, BinKind, Checked, Seeding
+from jobs.connectors.repository.web.addresses import is_public
 from jobs.connectors.repository.web.runtime import WebRuntime
 from jobs.connectors.repository.web.scope import BadPattern, Scope
 from jobs.connectors.repository.web.specification import CONFIGURATION, SCHEMA, WebSpecification
-from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
+from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, host_and_port
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.scan import Model
 from jobs.settings.table import ROBOTS_NAME, USER_AGENT
@@ -62,7 +63,8 @@ class AddressKind:
         except BadPattern as error:
             return Checked({"specification": [str(error)]})
         refused = self.refused(scope, asked.seeds)
-        return Checked({"seeds": refused} if refused else {})
+        private = () if wanted.allow_private_networks else private_addresses(asked.seeds)
+        return Checked({"seeds": refused} if refused else {}, private)
 
     def status(self, configuration: Mapping[str, Any]) -> str:
         """Return "": no single address could be checked."""
@@ -128,6 +130,27 @@ def bad_addresses(typed: Sequence[str]) -> list[str]:
         except BadUrl as error:
             problems.append(str(error))
     return problems
+
+
+def private_addresses(typed: Sequence[str]) -> list[str]:
+    """Return a sentence if some of these valid addresses are certainly private: their hosts are not resolved."""
+    hosts = dict.fromkeys(host_and_port(canonical(url))[0] for url in typed)
+    private = [host for host in hosts if _is_private(host)]
+    if not private:
+        return []
+    named = ", ".join(private[:_MOST_REFUSED])
+    return [
+        f"{named}: private addresses, which this job may not request (ADDRESS_FORBIDDEN). Allow private networks in its settings, or change the seed."
+    ]
+
+
+def _is_private(host: str) -> bool:
+    """True for a loopback name, and for a numeric address outside of the public internet."""
+    name = host.strip("[]")
+    try:
+        return not is_public(name)
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost")
 
 
 def name_addresses(typed: Sequence[str], seeding: Seeding) -> None:

@@ -1,0 +1,194 @@
+"""
+The form of a new job: three fields first, everything else below “More”.
+
+The three fields are the address, the pace and the times. Everything else has a default: the name is that of the first
+host, and connections that do not exist yet are stored with the job.
+"""
+
+import datetime as dt
+from typing import Any, ClassVar, Final, cast
+from urllib.parse import urlsplit
+from zoneinfo import available_timezones
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from jobs.admin.connector_form import Lines
+from jobs.admin.job_form import FirstSeed, JobForm
+from jobs.admin.job_option_fields import OPTION_FIELDS
+from jobs.lifecycle.job import StartMethod
+from jobs.lifecycle.schedule import Window
+from jobs.lifecycle.simple_times import Every, window_every
+from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
+from jobs.queries.few_choices import offer_few
+from jobs.verbs.first_job import PACES, with_schemes
+
+FIELDS: Final = ("addresses", "pace", "every", ("at", "weekday", "zone"))
+# Fields that an address of the form may fill.
+TYPED: Final = ("name", "addresses", "pace", "every", "at", "weekday", "zone")
+# The value of `every` for the start method and the windows below “More”.
+_AS_BELOW: Final = "windows"
+_DAYS: Final = (_("Monday"), _("Tuesday"), _("Wednesday"), _("Thursday"), _("Friday"), _("Saturday"), _("Sunday"))
+# A policy's choice: this prefix and its id.
+_POLICY: Final = "policy-"
+
+
+class TimesForm(forms.Form):
+    """When a job starts: the times of the form of a new job, also by themselves."""
+
+    use_required_attribute = False
+
+    every = forms.ChoiceField(
+        label=_("When"),
+        required=False,
+        choices=[
+            ("", _("when it is started by hand")),
+            (Every.HOUR.value, _("every hour")),
+            (Every.DAY.value, _("every day")),
+            (Every.WEEK.value, _("every week")),
+            (_AS_BELOW, _("as set under “More”")),
+        ],
+        widget=UnfoldAdminSelectWidget,
+    )
+    at = forms.TimeField(
+        label=_("At"), required=False, initial=dt.time(2), widget=UnfoldAdminTextInputWidget(attrs={"type": "time"})
+    )
+    weekday = forms.TypedChoiceField(
+        label=_("On"),
+        required=False,
+        coerce=int,
+        empty_value=None,
+        initial=1,
+        choices=list(enumerate(_DAYS, start=1)),
+        widget=UnfoldAdminSelectWidget,
+    )
+    zone = forms.CharField(
+        label=_("Time zone"),
+        required=False,
+        initial="UTC",
+        max_length=60,
+        widget=UnfoldAdminTextInputWidget(attrs={"list": "zones"}),
+    )
+
+    def clean_zone(self) -> str:
+        zone: str = self.cleaned_data["zone"] or "UTC"
+        if zone not in available_timezones():
+            raise forms.ValidationError(
+                _("“%(zone)s” is not a time zone. Write one like Europe/Berlin."), params={"zone": zone}
+            )
+        return zone
+
+    def window(self) -> Window | None:
+        """Return the window of a valid form; None without simple times."""
+        values = self.cleaned_data
+        if values.get("every") not in set(Every):
+            return None
+        return window_every(
+            Every(values["every"]),
+            at=values.get("at") or dt.time(2),
+            weekday=values.get("weekday") or 1,
+            time_zone=values.get("zone") or "UTC",
+        )
+
+
+class FirstJobForm(TimesForm, JobForm):
+    """A new job. The form of a stored one has no such short fields."""
+
+    addresses = Lines(
+        label=_("Address"),
+        required=False,
+        help_text=_("Where the crawl starts, one address per line, such as example.org. “https://” is added."),
+    )
+    pace = forms.ChoiceField(label=_("How fast"), required=False, widget=UnfoldAdminSelectWidget)
+
+    class Media:
+        js = (forms.Script("js/first_job.js", type="module"),)
+
+    # The address is one short line at first.
+    addresses.widget = UnfoldAdminTextareaWidget(attrs={"rows": 2, "placeholder": "example.org"})
+    # Fields that have a default here.
+    optional: ClassVar = {"name": None, "repository": RepositoryConnection, "outputs": OutputConnection}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, kind in self.optional.items():
+            if kind is None or not kind.objects.exists():
+                self.fields[name].required = False
+        self.fields["name"].help_text = _("If empty, the host of the first address.")
+        self.fields["pace"].choices = self._paces()  # type: ignore[attr-defined]  # a choice field
+
+    def clean(self) -> dict[str, Any]:
+        values = self.cleaned_data
+        addresses = with_schemes(values.get("addresses") or (), self.form_connector)  # type: ignore[arg-type]
+        if not addresses and not self._has_seeds():
+            self.add_error("addresses", _("This field is required."))
+        if not values.get("name") and "name" not in self.errors:
+            values["name"] = self.instance.name = _free_name(_name_of(addresses))
+        self.instance.first_seed = FirstSeed(tuple(addresses), values.get("pace", "").removeprefix(_POLICY))
+        return super().clean()
+
+    def chosen_options(self) -> dict[str, Any]:
+        options = super().chosen_options()
+        window = self.window()
+        if window is not None:
+            options |= {"windows": [window], "start_method": StartMethod.WINDOW_BEGIN}
+        return options
+
+    def _has_seeds(self) -> bool:
+        return any(name.startswith("seeds-") and name.endswith("-urls") and value for name, value in self.data.items())
+
+    def _paces(self) -> list[tuple[str, Any]]:
+        of_policies = forms.ModelChoiceField(ThrottlePolicy.objects.filter(private_to=None), empty_label=None)
+        chosen = str(self.data.get("pace") or self.initial.get("pace", ""))
+        offer_few(of_policies, chosen=[chosen.removeprefix(_POLICY)])
+        offered = cast(list[tuple[Any, Any]], of_policies.choices)
+        # The heading of policies that are not offered has an empty list.
+        stored = [
+            (f"{_POLICY}{key}", _("policy %(name)s") % {"name": label})
+            for key, label in offered
+            if not isinstance(label, list)
+        ]
+        paces = [(name, pace.label) for name, pace in PACES.items()]
+        return [("", _("politely: one request a second to each host")), *paces, *stored]
+
+
+def values_of(job: Job) -> dict[str, Any]:
+    """Return the values of a form for a new job like this one, but for seeds beyond the first."""
+    seed = job.seeds.filter(removed_at=None).order_by("pk").first()
+    windows = [window.times for window in job.windows.all()]
+    return {
+        **{name: getattr(job, name) for name in ("max_documents", "priority", *OPTION_FIELDS)},
+        **{f"{JobForm.section}_{name}": value for name, value in job.specification.items()},
+        "name": _free_name(job.name),
+        "repository": job.repository_id,
+        "outputs": list(job.outputs.values_list("pk", flat=True)),
+        "addresses": seed.urls if seed else [],
+        "pace": f"{_POLICY}{seed.policy_id}" if seed and seed.policy_id else "",
+        "every": _AS_BELOW if windows else "",
+        "windows": windows,
+    }
+
+
+def _name_of(addresses: list[str]) -> str:
+    if not addresses:
+        return ""
+    first = addresses[0]
+    try:
+        return urlsplit(first).netloc.rpartition("@")[2] or first.rstrip("/").rpartition("/")[2] or first
+    except ValueError:
+        return ""
+
+
+def _free_name(name: str) -> str:
+    """Return the name, with a number behind it if another job has it."""
+    if not name:
+        return name
+    name = name[:190]
+    taken = set(Job.objects.filter(name__startswith=name).values_list("name", flat=True)[:1_000])
+    number = 2
+    free = name
+    while free in taken:
+        free = f"{name} {number}"
+        number += 1
+    return free

@@ -1,0 +1,137 @@
+"""Answers for the form of a new job: the next starts of its times, and a look at its seed."""
+
+import threading
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final
+
+from django.http import HttpRequest, JsonResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from jobs.admin.first_job import TimesForm
+from jobs.connectors.repository import registry
+from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.web.kind import bad_addresses, specification_of
+from jobs.connectors.repository.web.scope import BadPattern
+from jobs.connectors.repository.web.seed_check import SeedLook, look_at
+from jobs.connectors.repository.web.urls import bin_of, canonical
+from jobs.connectors.schema import BadSpecification
+from jobs.lifecycle.schedule import next_openings, opening_in_words
+from jobs.models import Bin, RepositoryConnection
+from jobs.throttling.patterns import matches
+from jobs.verbs import deny_list
+from jobs.verbs.first_job import with_schemes
+from jobs.words.codes import explain_code
+from nodes.database.clock import read_clock
+
+_STARTS: Final = 5
+# Looks at seeds of one process at the same time.
+_LOOKS: Final = threading.BoundedSemaphore(2)
+
+
+def coming_starts(request: HttpRequest) -> JsonResponse:
+    """Answer with the next starts of the times in the address, in words."""
+    form = TimesForm(request.GET)
+    if not form.is_valid():
+        return JsonResponse({"starts": [], "problems": [said for each in form.errors.values() for said in each]})
+    window = form.window()
+    coming = islice(next_openings([window], after=read_clock()), _STARTS) if window else ()
+    return JsonResponse({"starts": [opening_in_words(*one) for one in coming], "problems": []})
+
+
+def check_seed(request: HttpRequest) -> JsonResponse:
+    """Answer with lines about the first address of the form: its answer now, and the links that a job would follow."""
+    address = next((line.strip() for line in request.POST.get("addresses", "").splitlines() if line.strip()), "")
+    kind = registry.installed()["web"]
+    (address,) = with_schemes([address], kind)
+    if problems := bad_addresses([address]):
+        return _lines(problem=problems[0])
+    if (refusal := _why_not_asked(bin_of(canonical(address)))) is not None:
+        return _lines(problem=refusal)
+    try:
+        wanted = specification_of(_asked(request, address))
+        wanted.scope_around_seeds()
+    except (BadSpecification, BadPattern) as bad:
+        return _lines(problem=str(bad))
+    if not _LOOKS.acquire(blocking=False):
+        return _lines(problem=_("Two addresses are being checked now. Try again in a few seconds."))
+    try:
+        return _lines(look=look_at(wanted))
+    finally:
+        _LOOKS.release()
+
+
+def _asked(request: HttpRequest, address: str) -> Asked:
+    """Return the job of the form, as far as it decides what belongs to it."""
+    sent = request.POST
+    specification: dict[str, Any] = {"scope": sent["specification_scope"]} if sent.get("specification_scope") else {}
+    for name in ("include", "exclude"):
+        lines = [line.strip() for line in sent.get(f"specification_{name}", "").splitlines() if line.strip()]
+        specification |= {name: lines} if lines else {}
+    if sent.get("specification_allow_private_networks"):
+        specification["allow_private_networks"] = True
+    named = sent.get("repository", "")
+    repository = (
+        RepositoryConnection.objects.filter(pk=int(named), connector="web").first()
+        if named.isdecimal() and len(named) < 19
+        else None
+    )
+    return Asked(
+        configuration=repository.configuration if repository else {},
+        specification=specification,
+        seeds=[address],
+        is_confined=True,
+    )
+
+
+def _why_not_asked(host: str) -> str | None:
+    """Return why nothing may be sent to a host now; None if a request may."""
+    known = Bin.objects.filter(namespace="web", name=host).only("stopped_at", "back_off_until").first()
+    if known is not None and known.stopped_at is not None:
+        return _("%(host)s is stopped by an operator, so it is not checked.") % {"host": host}
+    if known is not None and known.back_off_until is not None and known.back_off_until > read_clock():
+        return _("%(host)s backs off now, so it is not checked.") % {"host": host}
+    if any(matches(one.pattern, host) for one in deny_list.denials()):
+        return _("%(host)s is on the deny list.") % {"host": host}
+    return None
+
+
+def _lines(*, look: SeedLook | None = None, problem: str = "") -> JsonResponse:
+    """Return the answer as pairs of a name and a text, with the tone of the first."""
+    if look is None:
+        return JsonResponse({"tone": "failed", "lines": [[_("Not checked"), problem]]})
+    lines = list(_described(look).items())
+    is_good = look.code.startswith("2") and bool(look.in_scope or look.links)
+    return JsonResponse(
+        {"tone": "indexed" if is_good else "excluded" if look.code[:1] in {"2", "3"} else "failed", "lines": lines}
+    )
+
+
+def _described(look: SeedLook) -> Mapping[str, str]:
+    answer = " ".join(filter(None, (look.code, explain_code(look.code), look.content_type.partition(";")[0])))
+    if look.seconds is not None:
+        answer += " " + _("after %(seconds).2f s") % {"seconds": look.seconds}
+    lines = {_("Address"): look.address, _("Answer"): answer}
+    if look.redirects_to:
+        said = (
+            _("%(target)s, which the job follows")
+            if look.redirect_is_followed
+            else _("%(target)s, which is out of scope: use that address, or a wider scope")
+        )
+        lines[_("Redirects to")] = said % {"target": look.redirects_to}
+    if look.title:
+        lines[_("Title")] = look.title
+    if look.code.startswith("2"):
+        lines[_("Links")] = ngettext(
+            "%(n)d link in scope, of %(all)d on the page", "%(n)d links in scope, of %(all)d on the page", look.in_scope
+        ) % {"n": look.in_scope, "all": look.links}
+        if look.examples:
+            lines[_("For example")] = ", ".join(look.examples)
+    if look.robots is not None:
+        allowed = _("allows the address") if look.robots else _("disallows the address, so nothing was read")
+        delay = _(", one request every %(s)g s") % {"s": look.crawl_delay} if look.crawl_delay else ""
+        lines["robots.txt"] = allowed + delay
+    if look.code.startswith("2"):
+        lines[_("Sitemap")] = ", ".join(look.sitemaps) or _("none found")
+    return lines
