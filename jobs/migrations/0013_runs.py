@@ -23,7 +23,7 @@ SELECT job.id, job.run_no, job.started_at, '', job.ended_at, job.run_end, job.re
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0010_authority_groups'),
+        ('jobs', '0012_partitions'),
     ]
 
     operations = [
