@@ -74,6 +74,7 @@ INSTALLED_APPS = [
     "jobs.authorities.apps.AuthoritiesConfig",
     "jobs.bulk.apps.BulkConfig",
     "jobs.definitions.apps.DefinitionsConfig",
+    "jobs.explain.apps.ExplainConfig",
     "jobs.exports.apps.ExportsConfig",
     "jobs.notices.apps.NoticesConfig",
     "jobs.retention.apps.RetentionConfig",

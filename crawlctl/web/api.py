@@ -39,6 +39,7 @@ from jobs.authorities.api import AccessView, AuthorityView, MappingView, Service
 from jobs.authorities.api import GroupView as AuthorityGroupView
 from jobs.bulk.api import BulkView
 from jobs.definitions.api import DefinitionView
+from jobs.explain.api import ExplainView
 from jobs.exports.api import ExportView
 from jobs.notices.api import ChannelView, MailingView, MessageView, RuleView
 from jobs.retention.api import CleaningView, RetentionView
@@ -121,6 +122,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("distributed-jobs/jobs/<str:job>/", DistributedJobView.as_view(), name="distributed-job"),
     path("distributed-jobs/rebalance/", RebalanceJobsView.as_view(), name="distributed-jobs-rebalance"),
     path("distributed-jobs/switch/", SwitchView.as_view(), name="distributed-jobs-switch"),
+    path("explain/", ExplainView.as_view(), name="explain"),
     path("nodes/<uuid:pk>/drain/", DrainView.as_view(), name="node-drain"),
     path("reports/history/", HistoryView.as_view(), name="report-history"),
     path("reports/activity/", BusyView.as_view(), name="report-activity"),

@@ -64,6 +64,7 @@ NAVIGATION = {
         "docs/exports",
         "docs/definitions",
         "docs/bulk",
+        "docs/explain",
         "docs/notifications",
         "docs/authorities",
         "docs/upgrading",

@@ -29,6 +29,8 @@ class Cause(enum.StrEnum):
     GATE = "gate"
     BUDGET = "budget"
     RETRY = "retry"
+    # A document is read in one job at a time.
+    OTHER_JOB = "other_job"
     IN_PROGRESS = "in_progress"
     # --- The cluster ---
     NO_MANAGER = "no_manager"
@@ -66,7 +68,8 @@ _OF_JOBS: Final = frozenset(
     {
         *(Cause.DISK, Cause.NOT_RUNNING, Cause.STARTING, Cause.ENDING, Cause.ABORTING, Cause.PAUSED, Cause.OUTPUT),
         Cause.ARCHIVE,
-        *(Cause.WINDOW, Cause.CONNECTOR, Cause.GUARD, Cause.GATE, Cause.BUDGET, Cause.RETRY, Cause.NO_MANAGER),
+        *(Cause.WINDOW, Cause.CONNECTOR, Cause.GUARD, Cause.GATE, Cause.BUDGET, Cause.RETRY, Cause.OTHER_JOB),
+        Cause.NO_MANAGER,
     }
 )
 

@@ -48,7 +48,8 @@ class DocumentSeen:
     """
     A document that has not ended in this run. `check_time` is when it may be tried again, None if it is due.
 
-    `gate` is the closed gate that it waits behind. The node `gate_by` closed it at `gate_since`.
+    `gate` is the closed gate that it waits behind. The node `gate_by` closed it at `gate_since`. `other_job` is the name
+    of another job that has claimed the same document.
     """
 
     is_claimed: bool = False
@@ -58,6 +59,7 @@ class DocumentSeen:
     gate_by: str = ""
     gate_since: dt.datetime | None = None
     budget_is_used: bool = False
+    other_job: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ def judge_document(
         return Verdict(Cause.BUDGET)
     if document.check_time is not None and document.check_time > now:
         return Verdict(Cause.RETRY, until=document.check_time)
+    if document.other_job:
+        return Verdict(Cause.OTHER_JOB, detail=document.other_job)
     # The document waits there and may continue, although the counters may have changed since.
     mine = replace(host, waiting=max(1, host.waiting), held=min(host.held, max(1, host.waiting) - 1))
     return judge_host(mine, now=now)

@@ -1,7 +1,7 @@
 """Explanations in sentences: result codes, ends of runs, the story of a document."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from django.utils.functional import Promise
@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from jobs.lifecycle.document import CLAIMED, Stage
 from jobs.lifecycle.job import Phase, RunEnd
 from jobs.models import Outcome
-from jobs.queries.documents.lists import DocumentStory
+from jobs.queries.documents.lists import DocumentStory, HeldBy
 from jobs.verdicts.causes import Verdict, is_of_job
 from jobs.words import verdicts
 from jobs.words.codes import explain_code
@@ -33,14 +33,15 @@ def explain_end(run_end: str) -> str:
 
 def explain_document(story: DocumentStory, *, now: dt.datetime) -> list[str]:
     """Return sentences about why the document is, or is not, in the index. The answer comes first."""
-    return [_verdict(story), *_what_happened(story, now=now), *_what_comes_next(story, now=now)]
+    return [explain_holding(story.held_by), *_what_happened(story, now=now), *_what_comes_next(story, now=now)]
 
 
-def _verdict(story: DocumentStory) -> str:
-    holders = [held.output for held in story.held_by if held.version]
+def explain_holding(held_by: Sequence[HeldBy]) -> str:
+    """Return a sentence about the outputs that hold a document."""
+    holders = [held.output for held in held_by if held.version]
     if holders:
         return _("The document is in the index of %(outputs)s.") % {"outputs": ", ".join(holders)}
-    if story.held_by and all(held.connector == "null" for held in story.held_by):
+    if held_by and all(held.connector == "null" for held in held_by):
         return _("The document is in no index, because the job's only output stores nothing.")
     return _("The document is not in the index.")
 
@@ -87,14 +88,14 @@ def _what_comes_next(story: DocumentStory, *, now: dt.datetime) -> list[str]:
             if story.worker
             else _("The document is in a batch that no worker has taken yet.")
         ]
-    if not story.is_of_this_run:
+    if not story.is_of_this_run and story.verdict is None:
         return [
             _("Run %(run)d has found no link to this document yet. If it finds none, the job removes the document.")
             % {"run": job.run_no}
             if job.phase in {Phase.ACTIVE, Phase.SHUTTING_DOWN, Phase.STARTING_UP}
             else _("Run %(run)d did not reach the document.") % {"run": job.run_no}
         ]
-    if item.stage != Stage.PENDING:
+    if item.stage != Stage.PENDING and story.verdict is None:
         return []
     said = []
     if item.failures:

@@ -31,6 +31,7 @@ _TONES = {
     Cause.GATE: "waiting",
     Cause.BUDGET: "excluded",
     Cause.RETRY: "waiting",
+    Cause.OTHER_JOB: "waiting",
     Cause.NO_MANAGER: "failed",
     Cause.NO_WORKER: "failed",
     Cause.NO_TAG: "failed",
@@ -75,6 +76,7 @@ def cause_in_brief(cause: Cause) -> str:
         Cause.GATE: _("waits for a login"),
         Cause.BUDGET: _("document limit reached"),
         Cause.RETRY: _("waits for a retry"),
+        Cause.OTHER_JOB: _("read by another job"),
         Cause.IN_PROGRESS: _("in progress"),
         Cause.NO_MANAGER: _("no manager"),
         Cause.NO_WORKER: _("no worker"),
@@ -196,6 +198,8 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
             return _("The run has used up its document limit.")
         case Cause.RETRY:
             return _("It is retried %(when)s.") % facts
+        case Cause.OTHER_JOB:
+            return _("Job %(detail)s has claimed the same document. Two jobs never read it at once.") % facts
         case Cause.NOT_DUE if verdict.until:
             return _("No document is due. The next one is read again %(when)s.") % facts
         case Cause.IN_PROGRESS:

@@ -59,6 +59,7 @@ LEAST_ROLE = {
     "distributed_jobs_switch": ADMINISTRATOR,
     "documents_list": VIEWER,
     "documents_retrieve": VIEWER,
+    "explain": VIEWER,
     "exports_cancel": OPERATOR,
     "exports_create": OPERATOR,
     "exports_destroy": OPERATOR,

@@ -7,6 +7,7 @@ from django.urls import reverse
 from jobs.authorities.models import AuthorityConnection, AuthorityGroup, MappingConnection
 from jobs.authorities.pages import urls as of_authorities
 from jobs.bulk import urls as of_bulk
+from jobs.explain import urls as of_explanations
 from jobs.exports import urls as of_exports
 from jobs.models import OutputConnection, RepositoryConnection, ThrottlePolicy
 from jobs.notices.pages import urls as of_notifications
@@ -30,6 +31,7 @@ PAGES = [
     *of_notifications.urlpatterns,
     *of_authorities.urlpatterns,
     *of_bulk.urlpatterns,
+    *of_explanations.urlpatterns,
     *of_exports.urlpatterns,
     *of_retention.urlpatterns,
     *of_verifications.urlpatterns,

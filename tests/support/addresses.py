@@ -107,6 +107,16 @@ _QUESTIONS: Final = {
     ],
     "hosts/": ["state=all", "name=h", "name=h77", "name=1", *(f"state={state}" for state in STATES_OF_HOSTS)],
     "search/": ["q=word", "q=word7"],
+    **{
+        address: [
+            "url=http://h7.example/1",
+            "url=http://h7.example/1&job={job}",
+            "url=http://unknown.example/&job={job}",
+            "url=http://unknown.example/",
+            "url=http://h7.example/unknown",
+        ]
+        for address in ("explain/", "api/v1/explain/")
+    },
     "cluster/jobs/": ["cluster=jobs"],
     "admin/jobs/job/": ["phase__exact=inactive", "p=3", "all="],
     "admin/jobs/throttlepolicy/": ["p=3", "all="],

@@ -99,6 +99,7 @@ documents = st.builds(
     check_time=moments,
     gate=st.sampled_from(["", "a login"]),
     budget_is_used=st.booleans(),
+    other_job=st.sampled_from(["", "news"]),
 )
 
 
@@ -185,6 +186,7 @@ TRUE_OF_DOCUMENTS = {
     Cause.GATE: lambda document: document.gate,
     Cause.BUDGET: lambda document: document.budget_is_used,
     Cause.RETRY: lambda document: is_later(document.check_time),
+    Cause.OTHER_JOB: lambda document: document.other_job,
     Cause.IN_PROGRESS: lambda document: document.is_claimed,
 }
 

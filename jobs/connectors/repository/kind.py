@@ -75,6 +75,36 @@ class Checked:
     warnings: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """
+    The judgement of a job's rules on one identifier, without a request.
+
+    `refusal` is the reason why the rules do not admit it, "" if they do, by the `rule` in that case. The path from a
+    seed has at most `max_depth` links. `robots_origin` and `robots_name` tell which robots.txt applies, and for which
+    crawler; "" for a source without one.
+    """
+
+    refusal: str = ""
+    rule: str = ""
+    max_depth: int | None = None
+    robots_origin: str = ""
+    robots_name: str = ""
+
+
+@runtime_checkable
+class Judging(Protocol):
+    """A kind that can tell without a request how the rules of a job judge an identifier."""
+
+    def judge(self, asked: Asked, identifier: str, *, is_seed: bool) -> Judged:
+        """
+        Return the judgement, by the code that a worker uses.
+
+        Raises:
+            ValueError: the stored values are no longer valid.
+        """
+
+
 class SeedingFailed(Exception):
     """
     The source could not return its seeds now. The message can be shown as it is.

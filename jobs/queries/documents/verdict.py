@@ -2,42 +2,71 @@
 
 import datetime as dt
 
-from jobs.lifecycle.document import CLAIMED, Stage
-from jobs.models import Gate, GatedDocument, QueueItem
+from jobs.lifecycle.document import CLAIMED, Action, Stage
+from jobs.lifecycle.job import Scan, Window
+from jobs.lifecycle.schedule import next_opening_of
+from jobs.models import Gate, GatedDocument, Job, QueueItem, ScheduleWindow
 from jobs.queries.hosts.latest_requests import read_latest_requests
 from jobs.queries.hosts.lines import HostStatus
 from jobs.queries.hosts.waiting import narrow
 from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster
+from jobs.queue.sql.order import RECHECKED
 from jobs.verdicts.causes import Verdict
-from jobs.verdicts.jobs import DocumentSeen, judge_document
+from jobs.verdicts.jobs import DocumentSeen, JobSeen, judge_document
 
 
 def judge_item(item: QueueItem, host: HostStatus, *, now: dt.datetime) -> Verdict | None:
-    """Return the verdict on a document; None for one that has ended, or is not of this run."""
-    job = item.job
-    if item.run_no != job.run_no or item.stage not in {Stage.PENDING, *CLAIMED}:
+    """Return the verdict on a document; None for one that has ended, or that this run has not reached."""
+    if item.stage not in CLAIMED and not is_to_be_read(item, now=now):
         return None
+    job = item.job
     gate = _read_gate(item)
     budget = getattr(job, "budget", None)
     seen = DocumentSeen(
         is_claimed=item.stage in CLAIMED,
         worker=item.batch.worker.name if item.batch and item.batch.worker else "",
-        check_time=item.check_time,
+        check_time=item.check_time if item.stage == Stage.PENDING and item.run_no == job.run_no else None,
         gate=gate.name if gate else "",
         gate_by=gate.node.name if gate else "",
         gate_since=gate.closed_at if gate else None,
         budget_is_used=budget is not None and budget.admitted >= budget.most and item.admitted_run != job.run_no,
+        other_job=_read_other_job(item),
     )
-    of_job = job_seen(
+    known = narrow({host.id: host.known}, lane_id=item.lane_id)[host.id]
+    return judge_document(seen, see_job(job, now=now), read_cluster(job.node_scope, now=now), known, now=now)
+
+
+def is_to_be_read(item: QueueItem, *, now: dt.datetime) -> bool:
+    """True if the run of its job reads the document, at once or later; by the conditions of stuffing."""
+    job = item.job
+    if item.run_no < job.run_no:
+        return str(int(item.stage)) in RECHECKED[Scan(job.scan)].split(",")
+    if item.stage == Stage.PENDING:
+        return True
+    is_due = item.check_time is not None and item.check_time <= now
+    return item.stage == Stage.DONE and is_due and item.action == Action.PROCESS
+
+
+def see_job(job: Job, *, now: dt.datetime) -> JobSeen:
+    """Read the facts of a job for the verdict on its documents."""
+    windows = ScheduleWindow.objects.filter(job=job) if job.window != Window.INSIDE else ()
+    coming = next_opening_of([window.times for window in windows], after=now)
+    return job_seen(
         job.state,
         reason=job.reason,
         change=read_changes([job.pk]).get(job.pk),
         latest=read_latest_requests(now=now).of(job.pk),
         archive_hold=job.archive_hold,
         archive_held_since=job.archive_held_since,
+        opens_at=coming[0] if coming else None,
     )
-    known = narrow({host.id: host.known}, lane_id=item.lane_id)[host.id]
-    return judge_document(seen, of_job, read_cluster(job.node_scope, now=now), known, now=now)
+
+
+def _read_other_job(item: QueueItem) -> str:
+    if item.stage in CLAIMED:
+        return ""
+    others = QueueItem.objects.filter(hash=item.hash, stage__in=CLAIMED).exclude(job=item.job_id)
+    return others.values_list("job__name", flat=True).first() or ""
 
 
 def _read_gate(item: QueueItem) -> Gate | None:

@@ -35,7 +35,7 @@ from nodes.database.moment import kept
 
 # Least number of gaps in the period of a host's rate: one start more or less must not show.
 _GAPS: Final = 10
-_COLUMNS: Final[LiteralString] = f"""
+COLUMNS: Final[LiteralString] = f"""
        {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
        bin.stopped_why, state.closed_at, state.starts, state.bytes_read, state.open_turns, state.open_requests, bin.is_known,
        bin.parent_id
@@ -45,10 +45,10 @@ _FROM: Final[LiteralString] = f"""
  CROSS JOIN LATERAL {read_states("*", of="bin", number="bin.id")} AS state {BOUND}
  WHERE bin.id = ANY(%(hosts)s)
 """
-_HOSTS: Final[LiteralString] = f"SELECT {_COLUMNS} {_FROM}"
+_HOSTS: Final[LiteralString] = f"SELECT {COLUMNS} {_FROM}"
 # Parents, with the documents of the open turns below each.
 _ABOVE: Final[LiteralString] = f"""
-SELECT {_COLUMNS}, (SELECT coalesce(sum(turn.documents), 0)
+SELECT {COLUMNS}, (SELECT coalesce(sum(turn.documents), 0)
                       FROM jobs_turn AS turn
                      WHERE turn.closed_at IS NULL AND turn.parents IS NOT NULL AND turn.parents ? bin.id::text)
                    AS open_documents
@@ -156,7 +156,7 @@ def _read(ids: Sequence[int], *, now: dt.datetime) -> list[HostStatus]:
     policies = PolicyNames.of(rows.values(), above.values())
     parents = {row.id: _parent_line(row, applied, policies) for row in above.values()}
     return [
-        _line(
+        line_of(
             rows[id_],
             applied,
             policies.lines(applied.sources_of(rows[id_])),
@@ -222,7 +222,7 @@ def _parent_line(row: Any, applied: AppliedPolicies, policies: PolicyNames) -> P
     )
 
 
-def _line(
+def line_of(
     row: Any,
     applied: AppliedPolicies,
     set_by: LimitLines,

@@ -6,7 +6,7 @@ from typing import Final
 from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.repository.feed.connector import FeedConnector
-from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.kind import Asked, Judged
 from jobs.connectors.repository.web.kind import AddressKind, specification_of
 from jobs.connectors.repository.web.runtime import WebRuntime
 from jobs.connectors.repository.web.scope import ScopeKind
@@ -47,6 +47,11 @@ class FeedKind(AddressKind):
 
     def wanted(self, asked: Asked) -> WebSpecification:
         return entries_wanted(asked)
+
+    def judge(self, asked: Asked, identifier: str, *, is_seed: bool) -> Judged:
+        judged = super().judge(asked, identifier, is_seed=is_seed)
+        # The scope rules apply to entries only, and links of entries are not followed.
+        return replace(judged, refusal="", rule="a feed of the job") if is_seed else judged
 
     def runtime(self) -> WebRuntime:
         return WebRuntime(entries_wanted, connector=FeedConnector)

@@ -12,7 +12,7 @@ from jobs.connectors.repository.filesystem.connector import bin_of
 from jobs.connectors.repository.filesystem.runtime import FileRuntime
 from jobs.connectors.repository.filesystem.specification import CONFIGURATION, SPECIFICATION, FileSpecification
 from jobs.connectors.repository.filesystem.tree import Tree
-from jobs.connectors.repository.kind import Asked, BinKind, Checked, Seeding, SeedingFailed
+from jobs.connectors.repository.kind import Asked, BinKind, Checked, Judged, Seeding, SeedingFailed
 from jobs.connectors.repository.web.scope import BadPattern
 from jobs.connectors.roots import why_not_read
 from jobs.connectors.schema import BadSpecification
@@ -45,6 +45,15 @@ class FileSystemKind:
             return Checked({"specification": [str(error)]})
         why = why_not_read(specification.roots) if asked.is_confined else ""
         return Checked({"roots": [why]} if why else {})
+
+    def judge(self, asked: Asked, identifier: str, *, is_seed: bool) -> Judged:
+        specification = FileSpecification.read(asked)
+        rules, path = specification.rules(), paths.path_of(identifier)
+        if Tree(specification.roots, follows_links=False).root_of(path) is None:
+            return Judged(refusal="outside of the directories of its connection")
+        if not (rules.admits_file(path) or rules.admits_directory(path)):
+            return Judged(refusal="the include and exclude rules do not admit it")
+        return Judged(rule="inside of the directories of its connection; the include and exclude rules admit it")
 
     def status(self, configuration: Mapping[str, Any]) -> str:
         for root in FileSpecification.read(Asked(configuration)).roots:

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from django.utils.translation import gettext_lazy as _
 
-from jobs.connectors.repository.kind import Asked, BinKind, Checked, Seeding
+from jobs.connectors.repository.kind import Asked, BinKind, Checked, Judged, Seeding
 from jobs.connectors.repository.web.addresses import is_public
 from jobs.connectors.repository.web.runtime import WebRuntime
 from jobs.connectors.repository.web.scope import BadPattern, Scope
 from jobs.connectors.repository.web.specification import CONFIGURATION, SCHEMA, WebSpecification
-from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, host_and_port
+from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, host_and_port, origin_of
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.scan import Model
 from jobs.settings.table import ROBOTS_NAME, USER_AGENT
@@ -65,6 +65,17 @@ class AddressKind:
         refused = self.refused(scope, asked.seeds)
         private = () if wanted.allow_private_networks else private_addresses(asked.seeds)
         return Checked({"seeds": refused} if refused else {}, private)
+
+    def judge(self, asked: Asked, identifier: str, *, is_seed: bool) -> Judged:
+        wanted = self.wanted(asked)
+        scope = wanted.scope_around_seeds()
+        return Judged(
+            refusal=scope.why_not(identifier) or "",
+            rule=scope.why(identifier),
+            max_depth=wanted.max_depth,
+            robots_origin=origin_of(identifier),
+            robots_name=wanted.robots_name_asked,
+        )
 
     def status(self, configuration: Mapping[str, Any]) -> str:
         """Return "": no single address could be checked."""

@@ -30,14 +30,23 @@ _RECORD: Final = re.compile(
     r"\s*[:\s]\s*(?P<value>.*)",
     re.IGNORECASE | re.DOTALL,
 )
+# The beginning of a pattern without wildcards and escapes.
+_LITERAL: Final = re.compile(r"[^*$%]*")
 # Characters of a pattern that stay as they are. All others are escaped, so that none can end a line.
 _PLAIN: Final = "".join(map(chr, range(0x21, 0x7F)))
+
+
+class RobotsLine(NamedTuple):
+    """A rule of robots.txt: the number of its line from 1, and the rule as it is understood."""
+
+    number: int
+    rule: str
 
 
 class _Group(NamedTuple):
     """The merged groups of one name."""
 
-    rules: list[str]
+    rules: list[RobotsLine]
     delays: list[str]
 
 
@@ -46,7 +55,11 @@ class RobotsRules:
 
     def __init__(self, text: str, *, name: str, limits: Limits = DEFAULT_LIMITS) -> None:
         group = _group_for(text, name=name)
-        lines = ["User-agent: *", *group.rules, *(f"Crawl-delay: {delay}" for delay in group.delays)]
+        lines = [
+            "User-agent: *",
+            *(line.rule for line in group.rules),
+            *(f"Crawl-delay: {delay}" for delay in group.delays),
+        ]
         self._rules = Protego.parse("\n".join(lines))
         self.crawl_delay = self._delay(limits.crawl_delay)
 
@@ -82,11 +95,37 @@ def is_name(text: str) -> bool:
 def has_rules(text: str) -> bool:
     """True if the text has a rule for any crawler: a web page in the place of robots.txt has none."""
     has_agent = False
-    for kind, _ in _records(text):
+    for _, kind, _ in _records(text):
         if kind != "agent" and has_agent:
             return True
         has_agent = True
     return False
+
+
+def decisive_line(text: str, *, name: str, url: str) -> RobotsLine | None:
+    """
+    Return the rule of robots.txt that decides about an address; None if no rule matches it.
+
+    As the standard says, it is the longest matching rule, and an Allow before a Disallow of that length.
+    """
+    is_allowed = RobotsRules(text, name=name).allows(url)
+    path = url[url.index("/", 8) :]
+    deciding = [
+        line
+        for line in _group_for(text, name=name).rules
+        if line.rule.startswith("allow") == is_allowed and path.startswith(_beginning_of(line)) and _matches(line, url)
+    ]
+    return max(deciding, key=lambda line: len(line.rule.partition(": ")[2]), default=None)
+
+
+def _beginning_of(line: RobotsLine) -> str:
+    """Return the part of a pattern with which a matching path begins in any case."""
+    return _LITERAL.match(line.rule.partition(": ")[2])[0]  # type: ignore[index] # it matches the empty text, too
+
+
+def _matches(line: RobotsLine, url: str) -> bool:
+    pattern = line.rule.partition(": ")[2]
+    return not Protego.parse(f"User-agent: *\ndisallow: {pattern}").can_fetch(url, EVERYONE)
 
 
 def _group_for(text: str, *, name: str) -> _Group:
@@ -97,7 +136,7 @@ def _group_for(text: str, *, name: str) -> _Group:
     # The group's agents that matter here, and whether its rules have begun.
     agents: set[str] = set()
     has_begun = False
-    for kind, value in _records(text):
+    for number, kind, value in _records(text):
         if kind == "agent":
             if has_begun:
                 agents, has_begun = set(), False
@@ -111,7 +150,7 @@ def _group_for(text: str, *, name: str) -> _Group:
         else:
             has_begun = True
             for agent in agents if value else ():
-                groups[agent].rules.append(f"{kind}: {quote(value, safe=_PLAIN)}")
+                groups[agent].rules.append(RobotsLine(number, f"{kind}: {quote(value, safe=_PLAIN)}"))
     return groups[wanted if is_named else EVERYONE]
 
 
@@ -124,11 +163,14 @@ def _agent_of(value: str) -> str:
     return "" if found is None else found[0].lower()
 
 
-def _records(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the records that the standard and crawlers know, as (kind, value). Other records have no effect."""
-    for line in _LINE_ENDS.split(text):
+def _records(text: str) -> Iterator[tuple[int, str, str]]:
+    """
+    Yield the records that the standard and crawlers know, as (number of the line, kind, value). Other records have no
+    effect.
+    """
+    for number, line in enumerate(_LINE_ENDS.split(text), start=1):
         record = _RECORD.match(line.partition("#")[0].strip())
         if record is not None:
             assert record.lastgroup is not None
             kind = next(name for name in ("agent", "allow", "disallow", "delay") if record[name] is not None)
-            yield kind, record["value"]
+            yield number, kind, record["value"]

@@ -132,6 +132,12 @@ class Scope:
             return f"outside of the scope '{self._kind}' of every seed"
         return self._why_patterns_refuse(url)
 
+    def why(self, url: str) -> str:
+        """Return the rules by which this canonical address belongs to the job."""
+        around = "all links" if self._kind is ScopeKind.ANY else f"inside of the scope '{self._kind}' of a seed"
+        matching = next((pattern for pattern, regex in self._include if regex.search(url)), None)
+        return around if matching is None else f"{around}; the include pattern {matching!r} matches it"
+
     def _why_patterns_refuse(self, url: str) -> str | None:
         if self._include and not any(regex.search(url) for _, regex in self._include):
             return "no include pattern matches it"

@@ -59,15 +59,20 @@ class BadUrl(BadIdentifier):
         super().__init__(f"{self.url!r}: {reason}")
 
 
+class OverLimit(BadUrl):
+    """An address of the web that is longer or deeper than the limits allow: probably a trap for crawlers."""
+
+
 def canonical(url: str, base: str | None = None, *, limits: Limits = DEFAULT_LIMITS) -> str:
     """
     Return the one form of this address. A relative address is resolved against `base`, which is in that form itself.
 
     Raises:
-        BadUrl: it cannot be parsed, is not of the web, or is over a limit.
+        BadUrl: it cannot be parsed, or is not of the web.
+        OverLimit: it is longer or deeper than the limits allow.
     """
     if len(url) > _MOST_CHARACTERS_PARSED:
-        raise BadUrl(url, f"longer than {limits.url_characters} characters")
+        raise OverLimit(url, f"longer than {limits.url_characters} characters")
     plain = url if base is None else _joined_plainly(url, base)
     if _PLAIN.fullmatch(plain) and len(plain) <= limits.url_characters and plain.count("/") <= limits.path_segments:
         return plain
@@ -90,9 +95,9 @@ def canonical(url: str, base: str | None = None, *, limits: Limits = DEFAULT_LIM
 
     result = f"{scheme}://{authority}/{path}"
     if len(result) > limits.url_characters:
-        raise BadUrl(url, f"longer than {limits.url_characters} characters")
+        raise OverLimit(url, f"longer than {limits.url_characters} characters")
     if result.count("/") > limits.path_segments and _segments(path) > limits.path_segments:
-        raise BadUrl(url, f"more than {limits.path_segments} path segments")
+        raise OverLimit(url, f"more than {limits.path_segments} path segments")
     return result
 
 
@@ -162,12 +167,13 @@ def _joined_plainly(url: str, base: str) -> str:
 
 
 def _why_no_address(typed: str) -> str:
-    if not _is_unicode(typed):
+    if not is_unicode(typed):
         return "not valid Unicode"
     return "not an address" if "://" in typed else "not an address that starts with http:// or https://"
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """True if the text can be encoded: it has no lone surrogate."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 

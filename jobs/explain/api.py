@@ -1,0 +1,154 @@
+"""Explanations in the API."""
+
+import datetime as dt
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs.api.fields import HIGHEST_ID
+from jobs.explain import words
+from jobs.explain.explaining import Section, explain
+from jobs.explain.gates import Gate, Judgement, Reason, Status
+from jobs.explain.mends import mend_of
+from jobs.explain.ways import Step
+from jobs.verdicts.causes import Cause
+from nodes.api.base import ContractView
+from nodes.api.strict import StrictSerializer, read_query
+from nodes.database.clock import read_clock
+
+_REASONS = [*map(str, Reason), *map(str, Cause)]
+
+
+class ExplainQuery(StrictSerializer):
+    url = serializers.CharField(max_length=10_000, help_text="Address to explain, in any form.")
+    job = serializers.IntegerField(
+        min_value=1,
+        max_value=HIGHEST_ID,
+        required=False,
+        help_text="Only this job, even if it does not know the address.",
+    )
+
+
+class MendSerializer(serializers.Serializer[Any]):
+    """Operation that opens a gate."""
+
+    text = serializers.CharField(source="label", help_text="Label of the button or link.")
+    page = serializers.CharField(source="address", help_text="Page of the operation.")
+    operation = serializers.CharField(help_text="Path of the operation in the API. Empty if there is none.")
+    permission = serializers.CharField(help_text="Permission that it needs.")
+
+
+class GateSerializer(serializers.Serializer[Any]):
+    """Gate between the address and an output."""
+
+    gate = serializers.ChoiceField([*Gate])
+    subject = serializers.CharField(help_text="Name of the output. Empty for other gates.")
+    status = serializers.ChoiceField([*Status], help_text="No gate behind the first blocked one is reached.")
+    reason = serializers.ChoiceField(_REASONS, help_text="Stable code of the reason.")
+    sentence = serializers.CharField()
+    remedy = serializers.CharField(help_text="Step that would open the gate. Empty if none is needed or possible.")
+    facts = serializers.DictField(child=serializers.CharField(), help_text="Values that the sentence names.")
+    since = serializers.DateTimeField(allow_null=True)
+    until = serializers.DateTimeField(allow_null=True)
+    mend = MendSerializer(allow_null=True)
+
+
+class StepSerializer(serializers.Serializer[Any]):
+    """Document on the way from a seed, or one that links to the document."""
+
+    id = serializers.CharField()
+    url = serializers.CharField(source="identifier")
+
+
+class ExplainedJobSerializer(serializers.Serializer[Any]):
+    """Gates of the address in one job."""
+
+    job = serializers.IntegerField(source="job.pk")
+    name = serializers.CharField(source="job.name")
+    document = serializers.SerializerMethodField(help_text="Id of the document. Null in a forecast.")
+    is_forecast = serializers.BooleanField(help_text="True if the job does not know the address.")
+    sentences = serializers.ListField(child=serializers.CharField(), help_text="The answer in short.")
+    blocked_by = serializers.SerializerMethodField(help_text="First blocked gate. Null if no gate is closed.")
+    gates = GateSerializer(many=True)
+    path = StepSerializer(many=True, help_text="Documents from the seed to the document, without itself.")
+    linked_from = StepSerializer(many=True, help_text="Some documents that link to it.")
+
+    @extend_schema_field({"type": "string", "nullable": True})
+    def get_document(self, shown: dict[str, Any]) -> str | None:
+        return shown["document"]  # type: ignore[no-any-return]
+
+    @extend_schema_field({"type": "string", "enum": [*Gate], "nullable": True})
+    def get_blocked_by(self, shown: dict[str, Any]) -> str | None:
+        return shown["blocked_by"]  # type: ignore[no-any-return]
+
+
+class ExplainedSerializer(serializers.Serializer[Any]):
+    """Explanation of an address."""
+
+    url = serializers.CharField(help_text="The address in its normal form.")
+    is_known = serializers.BooleanField(help_text="True if a job knows it. Otherwise the jobs are forecasts.")
+    gates = GateSerializer(many=True, help_text="Gates of an address that no job follows. Empty for others.")
+    jobs = ExplainedJobSerializer(many=True)
+    more_jobs = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Further jobs that know it: ask for them with `job`."
+    )
+
+
+class ExplainView(ContractView):
+    http_method_names = ["get", "head", "options"]
+    permissions_needed = {"get": "jobs.view_queueitem"}
+
+    @extend_schema(
+        operation_id="explain",
+        description="Explain one address: all gates of the crawl in order, in each job that knows it.",
+        parameters=[ExplainQuery],
+        responses={200: ExplainedSerializer},
+    )
+    def get(self, request: Request) -> Response:
+        query = read_query(ExplainQuery, request)
+        now = read_clock()
+        found = explain(query["url"], job_id=query.get("job"), now=now)
+        shown = {
+            "url": found.address.identifier,
+            "is_known": found.is_known,
+            "gates": [_gate(None, gate, now=now) for gate in found.gates],
+            "jobs": [_job(section, now=now) for section in found.sections],
+            "more_jobs": list(found.more),
+        }
+        return Response(ExplainedSerializer(shown).data)
+
+
+def _job(section: Section, *, now: dt.datetime) -> dict[str, Any]:
+    deciding = section.deciding
+    return {
+        "job": section.job,
+        "document": f"{section.job.pk}-{section.item.hash.hex}" if section.item is not None else None,
+        "is_forecast": section.is_forecast,
+        "sentences": words.headline(section, now=now),
+        "blocked_by": deciding.gate if deciding is not None else None,
+        "gates": [_gate(section, gate, now=now) for gate in section.gates],
+        "path": [_step(section, step) for step in section.way],
+        "linked_from": [_step(section, step) for step in section.referrers],
+    }
+
+
+def _step(section: Section, step: Step) -> dict[str, str]:
+    return {"id": f"{section.job.pk}-{step.hash.hex}", "identifier": step.identifier}
+
+
+def _gate(section: Section | None, gate: Judgement, *, now: dt.datetime) -> dict[str, Any]:
+    return {
+        "gate": gate.gate,
+        "subject": gate.subject,
+        "status": gate.status,
+        "reason": gate.reason,
+        "sentence": words.sentence(gate, host=section.host if section is not None else None, now=now),
+        "remedy": words.remedy(gate),
+        "facts": gate.facts,
+        "since": gate.since,
+        "until": gate.until,
+        "mend": mend_of(section, gate) if section is not None else None,
+    }

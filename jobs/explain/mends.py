@@ -1,0 +1,143 @@
+"""The existing operation or page that opens a gate, with the permission that it needs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from jobs.explain.explaining import Section
+from jobs.explain.gates import Judgement, Reason, Status
+from jobs.lifecycle.job import TRANSITIONS
+from jobs.models import Job
+from jobs.queries.hosts.lines import HostStatus, set_by_of
+from jobs.throttling.sources import Origin
+from jobs.verbs.control import MAY_CONTROL
+from jobs.verbs.hosts import MAY_STOP
+from jobs.verbs.policies import EVERYWHERE
+from jobs.verdicts.causes import Cause
+
+_MAY_EDIT_JOB: Final = "jobs.change_job"
+_MAY_EDIT_POLICY: Final = "jobs.change_throttlepolicy"
+_MAY_SEE: Final = "jobs.view_job"
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """
+    A button or a link. `fields` are those of a form, None for a link.
+
+    `operation` is the same operation of the API, "" if there is none.
+    """
+
+    label: str
+    address: str
+    permission: str
+    fields: Mapping[str, str] | None = None
+    operation: str = ""
+
+    @property
+    def is_button(self) -> bool:
+        return self.fields is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The job and the host of a gate."""
+
+    job: Job
+    host: HostStatus | None
+    judgement: Judgement
+
+
+def mend_of(section: Section, judgement: Judgement) -> Mend | None:
+    """Return the operation that opens a blocked gate; None if there is none, or none is needed."""
+    if judgement.status != Status.BLOCKED:
+        return None
+    place = _Place(section.job, section.host, judgement)
+    if isinstance(judgement.reason, Cause):
+        return _of_job(judgement.reason, place) or _of_host(judgement.reason, place)
+    match judgement.reason:
+        case Reason.OUT_OF_SCOPE | Reason.RULES_INVALID | Reason.TOO_FAR:
+            return _edit_job(place, _("Edit the rules of the job"))
+        case Reason.ROBOTS_FORBIDS | Reason.ROBOTS_UNREACHABLE:
+            return _see_host(place)
+        case _:
+            return None
+
+
+def _of_job(cause: Cause, place: _Place) -> Mend | None:
+    match cause:
+        case Cause.NOT_RUNNING:
+            return _transition(place, "start")
+        case Cause.PAUSED | Cause.OUTPUT:
+            return _transition(place, "resume")
+        case Cause.GUARD:
+            return Mend(_("Decide about the removals"), reverse("job-removals", args=[place.job.pk]), _MAY_SEE)
+        case Cause.WINDOW:
+            return _edit_job(place, _("Edit the windows of the job"))
+        case Cause.BUDGET | Cause.CONNECTOR:
+            return _edit_job(place, _("Edit the job"))
+        case Cause.NO_MANAGER | Cause.NO_WORKER | Cause.NO_TAG | Cause.WORKERS | Cause.DISK | Cause.ARCHIVE:
+            return Mend(_("See the nodes"), reverse("nodes"), _MAY_SEE)
+        case Cause.NO_OWNER | Cause.GROUP_FAILS:
+            return Mend(_("See the cluster"), reverse("cluster"), _MAY_SEE)
+        case _:
+            return None
+
+
+def _of_host(cause: Cause, place: _Place) -> Mend | None:
+    host = place.host
+    if host is None:
+        return None
+    match cause:
+        case Cause.STOPPED if host.id:
+            address = f"/api/v1/hosts/{host.id}/release/"
+            return Mend(_("Release the host"), reverse("host-release", args=[host.id]), MAY_STOP, {}, address)
+        case Cause.STOPPED | Cause.DENIED:
+            return Mend(_("See the deny list"), reverse("hosts-denied"), _MAY_SEE)
+        case Cause.BACK_OFF | Cause.TRIAL if host.id:
+            address = f"/api/v1/hosts/{host.id}/end-back-off/"
+            return Mend(_("End the back-off"), reverse("host-end-back-off", args=[host.id]), EVERYWHERE, {}, address)
+        case Cause.CLOSED | Cause.GAP | Cause.BYTES | Cause.REQUESTS | Cause.PARENT | Cause.RAMPING:
+            return _edit_policy(place, host) or _see_host(place)
+        case Cause.CRAWL_DELAY:
+            return _see_host(place)
+        case _:
+            return None
+
+
+def _transition(place: _Place, verb: str) -> Mend:
+    row = TRANSITIONS[verb]
+    return Mend(
+        row.label,
+        reverse("job-transition", args=[place.job.pk]),
+        MAY_CONTROL,
+        {"transition": row.verb},
+        f"/api/v1/jobs/{place.job.pk}/{row.verb}/",
+    )
+
+
+def _edit_job(place: _Place, label: str) -> Mend:
+    operation = f"/api/v1/jobs/{place.job.pk}/"
+    return Mend(label, reverse("admin:jobs_job_change", args=[place.job.pk]), _MAY_EDIT_JOB, operation=operation)
+
+
+def _edit_policy(place: _Place, host: HostStatus) -> Mend | None:
+    set_by = set_by_of(host, place.judgement.verdict) if place.judgement.verdict is not None else None
+    if set_by is None or set_by.source.origin != Origin.POLICY or set_by.source.policy is None:
+        return None
+    number = set_by.source.policy
+    return Mend(
+        _("Edit policy “%(policy)s”") % {"policy": set_by.policy},
+        reverse("admin:jobs_throttlepolicy_change", args=[number]),
+        _MAY_EDIT_POLICY,
+        operation=f"/api/v1/policies/{number}/",
+    )
+
+
+def _see_host(place: _Place) -> Mend | None:
+    if place.host is None or not place.host.id:
+        return None
+    return Mend(_("See the host"), reverse("host", args=[place.host.id]), _MAY_SEE)
