@@ -202,7 +202,7 @@ def _cost_of_reading(readers: int) -> float:
 def _read_over_and_over(page: int) -> float:
     from crawlctl.demo.page import PageWriter
     from crawlctl.demo.plan import SitePlan
-    from jobs.connectors.repository.web.page import read_page
+    from jobs.reading.page import read_page
 
     plan = SitePlan(seed=1, origins=("http://a.example",), pages=1_000)
     html = PageWriter(plan).page(page, plan.outline(page)).decode()

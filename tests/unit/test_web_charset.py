@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from jobs.connectors.repository.web.text import decoded
+from jobs.reading.text import decoded
 from tests.support.charsets import LABELS, REPLACED, TEXTS
 from tests.support.tables import each_row
 

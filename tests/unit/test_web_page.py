@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.connectors.repository.web.page import RobotsDirectives, directives_of_headers, read_page
+from jobs.reading.page import RobotsDirectives, directives_of_headers, read_page
 from tests.support.tables import each_row
 
 

@@ -1,6 +1,6 @@
 """Proves that kinds of content and encodings are recognized as browsers do."""
 
-from jobs.connectors.repository.web.text import Kind, decoded, kind_of
+from jobs.reading.text import Kind, decoded, kind_of
 from tests.support.tables import each_row
 
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj"

@@ -12,7 +12,7 @@ from jobs.connectors.repository.filesystem.tree import TreeError
 from jobs.connectors.repository.web.decoding import BadCoding, UnknownCoding, decoder_for
 from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.limits import Limits
-from jobs.connectors.repository.web.text import Kind, kind_of
+from jobs.reading.text import Kind, kind_of
 
 _HEADERS: Final = {"content-type": "Content-Type", "content-encoding": "Content-Encoding"}
 _ROBOTS_TAG: Final = "x-robots-tag"

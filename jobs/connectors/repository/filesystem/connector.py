@@ -35,8 +35,8 @@ from jobs.connectors.repository.filesystem.paths import identifier_of, path_of, 
 from jobs.connectors.repository.filesystem.specification import FileSpecification
 from jobs.connectors.repository.filesystem.tree import Directory, File, Found, Link, Tree, TreeError
 from jobs.connectors.repository.kind import Pace
-from jobs.connectors.repository.web.page import read_page
-from jobs.connectors.repository.web.text import Kind, decoded, kind_of
+from jobs.reading.page import read_page
+from jobs.reading.text import Kind, decoded, kind_of
 
 logger = logging.getLogger(__name__)
 

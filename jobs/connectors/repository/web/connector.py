@@ -45,9 +45,9 @@ from jobs.connectors.repository.web.robots import RobotsTable
 from jobs.connectors.repository.web.robots_check import RobotsCheck
 from jobs.connectors.repository.web.sessions import KnownSession, Sessions
 from jobs.connectors.repository.web.specification import WebSpecification
-from jobs.connectors.repository.web.text import Kind, kind_of
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, origin_of
 from jobs.connectors.repository.web.validators import conditions_of, validators_of
+from jobs.reading.text import Kind, kind_of
 
 logger = logging.getLogger(__name__)
 

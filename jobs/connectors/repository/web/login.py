@@ -20,9 +20,9 @@ from jobs.connectors.repository.web.cookies import Cookies
 from jobs.connectors.repository.web.fetch import Fetches, FetchFailed, Response
 from jobs.connectors.repository.web.forms import Form, forms_of
 from jobs.connectors.repository.web.scope import BadPattern, Pattern, compile_pattern
-from jobs.connectors.repository.web.text import Kind, decoded, kind_of
 from jobs.connectors.repository.web.urls import BadUrl, canonical, host_and_port
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
+from jobs.reading.text import Kind, decoded, kind_of
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 # Like every 5xx, they may pass by themselves.

@@ -8,9 +8,9 @@ from jobs.connectors.repository.base import Content, Document, Reference
 from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.limits import Limits
 from jobs.connectors.repository.web.links import LinkTable
-from jobs.connectors.repository.web.page import RobotsDirectives, directives_of_headers, read_page
-from jobs.connectors.repository.web.text import Kind, decoded, kind_of, media_type
 from jobs.connectors.repository.web.urls import BadUrl, canonical
+from jobs.reading.page import RobotsDirectives, directives_of_headers, read_page
+from jobs.reading.text import Kind, decoded, kind_of, media_type
 
 _NO_CONTENT: Final = frozenset({204, 205})
 

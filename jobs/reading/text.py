@@ -9,7 +9,7 @@ import enum
 import re
 from typing import Final
 
-from jobs.connectors.repository.web.charset import text_of
+from jobs.reading.charset import text_of
 
 
 class Kind(enum.Enum):

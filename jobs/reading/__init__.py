@@ -1,0 +1,1 @@
+"""The text of bytes that the crawl has read: their kind, their charset, and the pages of HTML."""
