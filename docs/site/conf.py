@@ -67,6 +67,7 @@ NAVIGATION = {
         "docs/explain",
         "docs/notifications",
         "docs/authorities",
+        "docs/access",
         "docs/upgrading",
         "docs/backups",
         "UPGRADING",

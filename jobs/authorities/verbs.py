@@ -23,6 +23,7 @@ from jobs.authorities.models import (
 from jobs.authorities.service.plan import AuthorityFacts, MapperFacts, find_cycle
 from jobs.authorities.tokens import digest_of, new_token
 from jobs.connectors.authority import registry
+from jobs.verbs.connections import distrust_versions
 from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid, NameTaken, Unknown
 from nodes.membership.changes import as_secret, record_change, record_request
@@ -72,7 +73,9 @@ def create_group(*, name: object, made_by: str) -> AuthorityGroup:
 @transaction.atomic
 def change_group(group_id: int, *, name: object, made_by: str) -> AuthorityGroup:
     """
-    Rename a group. Documents that carry its tokens keep the old name until they are indexed again.
+    Rename a group. Documents of its repositories are indexed again by the next runs of their jobs.
+
+    Until then they have tokens with the old name, which no user has.
 
     Raises:
         Invalid: the name is invalid or taken.
@@ -82,6 +85,9 @@ def change_group(group_id: int, *, name: object, made_by: str) -> AuthorityGroup
     before = _facts(group)
     group.name = _checked_name(AuthorityGroup, name, but=group.pk)
     group.save()
+    if group.name != before["name"]:
+        for repository in group.repositories.order_by("pk"):
+            distrust_versions(repository)
     _record(group, before=before, made_by=made_by)
     return group
 

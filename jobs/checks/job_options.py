@@ -39,6 +39,7 @@ class JobOptions(TypedDict, total=False):
     guard_documents: int
     guard_seeds: bool
     archive: str
+    access_rules: list[dict[str, Any]]
     start_method: StartMethod
 
 

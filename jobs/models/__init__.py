@@ -31,7 +31,7 @@ from jobs.models.redirect import SeedRedirect
 from jobs.models.removals import DeletedJob, RemovalQuestion, Restoration
 from jobs.models.run import Run
 from jobs.models.schedule import ScheduleWindow
-from jobs.models.search import SearchDocument
+from jobs.models.search import SearchAccess, SearchDocument
 from jobs.models.session import Session
 from jobs.models.verification import (
     ArchiveFault,
@@ -94,6 +94,7 @@ __all__ = [
     "Robots",
     "Run",
     "ScheduleWindow",
+    "SearchAccess",
     "SearchDocument",
     "Seed",
     "SeedRedirect",

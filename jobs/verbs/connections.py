@@ -89,9 +89,13 @@ def change(
                 Session.objects.filter(repository=connection).delete()
             else:
                 LostLines.objects.filter(output=connection).delete()
-            _distrust_versions(connection)
+            distrust_versions(connection)
         if isinstance(connection, RepositoryConnection) and authority_group_id is not ...:
+            is_another = authority_group_id != connection.authority_group_id
             connection.authority_group_id = _checked_group(authority_group_id)
+            if is_another:
+                # Documents have the tokens of the group before.
+                distrust_versions(connection)
         connection.save()
         _journal(connection, before=before, after=_facts(connection), made_by=made_by)
     return connection
@@ -221,7 +225,7 @@ def _lock(kind: Kind, connection_id: int) -> Connection:
     return connection
 
 
-def _distrust_versions(changed: Connection) -> None:
+def distrust_versions(changed: Connection) -> None:
     """
     Give each job that uses it a new version of its specification, so that document versions of older configurations
     expire.

@@ -14,6 +14,7 @@ from typing import Any, Final, Unpack
 from django.db import transaction
 
 from jobs.checks.job_options import GUARD, JobOptions, check_options, store_windows
+from jobs.connectors.repository.access_rules import check_rules
 from jobs.connectors.repository.registry import check_specification
 from jobs.connectors.repository.registry import find as find_connector
 from jobs.lifecycle.job import Phase, StartMethod
@@ -108,8 +109,8 @@ def change_job(
     Change a job; None keeps a field. While it runs, only its seeds, priority and schedule can change.
 
     If it loses an output, documents that only this job kept there are removed after this call. After a change of the
-    specification or the outputs, with the first hop limit or a new archive, the next run reads and indexes everything again. A seed
-    that is changed while the job runs is read at once.
+    specification, the access rules or the outputs, with the first hop limit or a new archive, the next run reads and indexes
+    everything again. A seed that is changed while the job runs is read at once.
 
     Raises:
         Invalid: a field is invalid, or cannot be changed now.
@@ -157,11 +158,11 @@ def change_job(
         )
         # With a new archive, every document must be read unconditionally once, so that the archive holds it.
         archive_begins = bool(changed.get("archive"))
-        if "specification" in changed or outputs_change or hops_begin or archive_begins:
+        if changed.keys() & {"specification", "access_rules"} or outputs_change or hops_begin or archive_begins:
             job.specification_version += 1
         if seeds is not None and addresses_of(seeds) != [seed.urls for seed in stored_seeds]:
             job.seeds_version += 1
-        if outputs_change or changed.keys() & {"specification", "hop_limits", "hop_mode"}:
+        if outputs_change or changed.keys() & {"specification", "access_rules", "hop_limits", "hop_mode"}:
             job.from_the_beginning = True
         if schedule_changes:
             # Windows of the new schedule that opened before this change are skipped.
@@ -244,6 +245,7 @@ def _check(
     link_types = kind.link_types
     if job.archive and not getattr(kind, "has_exchanges", False):
         problems["archive"] = [f"Documents of {kind.label} have no raw exchanges. Choose no archive."]
+    problems.update(_check_access(job))
     problems.update(check_options(job, windows=windows, link_types=link_types, now=now))
     if problems:
         raise Invalid(problems)
@@ -253,6 +255,17 @@ def _check(
             "The windows have no effect, because the job starts by hand. Choose another start method, or remove them."
         )
     return said
+
+
+def _check_access(job: Job) -> dict[str, list[str]]:
+    found = check_rules(job.access_rules)
+    problems = {f"access_rules.{place}" if place else "access_rules": said for place, said in found.items()}
+    protects = not problems and any(rule.get("allow") for rule in job.access_rules)
+    if protects and job.repository.authority_group_id is None:
+        problems["access_rules"] = [
+            f"Tokens belong to an authority group, and source {job.repository.name} has none. Choose its group first."
+        ]
+    return problems
 
 
 def _refuse_while_it_runs(job: Job, *, changed: Sequence[str], seeds_change: bool) -> None:

@@ -28,7 +28,7 @@ The arguments of `put` set the behaviour of a document:
 - `redirects_to` names the target of a redirect, instead of a text. `fails="CODE"` ends the document with this code.
 - `seconds` is the duration of a request. `waits_for` names a signal that the request waits for.
 - `kills=True`: the worker that processes it is killed (SIGKILL).
-- `bounds` is a `ScheduleBounds`, `originated_at` a moment.
+- `bounds` is a `ScheduleBounds`, `originated_at` a moment, `access` an `Access`, which is part of the version.
 
 Seeding lists the documents of the job's seeds. `world.seeding(...)` changes it: `interruptions`, `retry_after`,
 `limit`, `seconds` and `waits_for` as above. `names` are additional documents, and `version` is the returned version.
@@ -50,6 +50,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
+from jobs.connectors.repository.access import OPEN, Access
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Content, Document, RetryLimit, ScheduleBounds, hash_of
 from jobs.connectors.repository.kind import (
@@ -126,6 +127,7 @@ class World:
         kills: bool = False,
         bounds: ScheduleBounds | None = None,
         originated_at: dt.datetime | None = None,
+        access: Access = OPEN,
     ) -> str:
         """Put a document with this content, and return its identifier."""
         said = {
@@ -143,6 +145,7 @@ class World:
             "kills": kills,
             "bounds": asdict(bounds) if bounds else None,
             "originated_at": originated_at.isoformat() if originated_at else None,
+            "access": access.as_json(),
             "asked_before": self.asked(name),
         }
         self._write(self._file(name), said)
@@ -340,7 +343,8 @@ class ScriptedConnector:
             activity.no_document(code="NO_TEXT")
             return
         carried = json.dumps({key: list(values) for key, values in (document.carried or {}).items()}, sort_keys=True)
-        version = activity.version_of(f"{said['version']}{carried if document.carried else ''}")
+        access = Access.from_json(said["access"])
+        version = activity.version_of(f"{said['version']}{carried if document.carried else ''}{access.text}")
         if not activity.needs_indexing(version):
             activity.unchanged(code="OK_UNCHANGED", read=True)
             return
@@ -351,6 +355,7 @@ class ScriptedConnector:
             text=said["text"],
             content_type="text/plain",
             language="",
+            access=access,
         )
         activity.ingest(content, code="OK", version=version, validators="")
 

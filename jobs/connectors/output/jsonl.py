@@ -323,7 +323,7 @@ def _end_of_last_line(descriptor: int, size: int) -> int:
 
 def _line(action: str, entry: Entry) -> bytes:
     content = entry.content
-    facts = {
+    facts: dict[str, Any] = {
         "action": action,
         "url": entry.url,
         "title": content.title if content else "",
@@ -334,6 +334,8 @@ def _line(action: str, entry: Entry) -> bytes:
         "fetched_at": entry.fetched_at.isoformat(),
         "version": entry.version,
     }
+    if content and not content.access.is_open:
+        facts["access"] = content.access.as_json()
     line = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
     for character in _LINE_ENDS:
         line = line.replace(character, f"\\u{ord(character):04x}")

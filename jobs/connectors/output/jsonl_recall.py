@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from jobs.connectors.output.base import Entry
+from jobs.connectors.repository.access import Access
 from jobs.connectors.repository.base import Content
 
 _ADD: Final = b'{"action":"add","url":'
@@ -73,5 +74,6 @@ def _entry(hash_: str, url: str, facts: Mapping[str, Any]) -> Entry:
         text=facts["text"],
         content_type=facts["content_type"],
         language=facts["language"],
+        access=Access.from_json(facts.get("access", {})),
     )
     return Entry(hash_, url, content, facts["version"], dt.datetime.fromisoformat(facts["fetched_at"]))

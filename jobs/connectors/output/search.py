@@ -5,6 +5,7 @@ The flush writes text, title and address. The vector that a search reads stays n
 (`jobs.duties.index`), because that costs several times the rest of a flush.
 """
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
@@ -13,6 +14,7 @@ import psycopg
 
 from jobs.connectors.output.base import Entry, Held
 from jobs.connectors.output.buckets import ranges_of
+from jobs.connectors.repository.access import Access
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +26,31 @@ class SearchConfiguration:
 _LONGEST_CONTENT_TYPE: Final = 100
 _LONGEST_LANGUAGE: Final = 35
 
+# An access is stored once, for all its documents. Its row never changes and is never deleted.
+# Locks: SearchAccess by digest, below the IndexedDocument rows that the caller holds.
+_STORE_ACCESS: Final[LiteralString] = """
+INSERT INTO jobs_searchaccess (digest, place, of, level, allow, deny)
+SELECT digest, place, of, level, allow, deny
+  FROM jsonb_to_recordset(%(levels)s::jsonb)
+       AS given(digest uuid, place smallint, of smallint, level text, allow text[], deny text[])
+ ORDER BY digest, place
+ON CONFLICT (digest, place) DO NOTHING
+"""
+
 # Locks: SearchDocument by hash, below the IndexedDocument rows that the caller holds.
 _UPSERT: Final[LiteralString] = """
 INSERT INTO jobs_searchdocument (output_id, hash, url, title, description, text, content_type, language, fetched_at,
-                                 written_at, vector)
-SELECT %(output)s, hash, url, title, description, text, content_type, language, fetched_at, statement_timestamp(), NULL
+                                 access, written_at, vector)
+SELECT %(output)s, hash, url, title, description, text, content_type, language, fetched_at, access, statement_timestamp(),
+       NULL
   FROM unnest(%(hashes)s::uuid[], %(urls)s::text[], %(titles)s::text[], %(descriptions)s::text[], %(texts)s::text[],
-              %(content_types)s::text[], %(languages)s::text[], %(fetched_ats)s::timestamptz[])
-       AS entry(hash, url, title, description, text, content_type, language, fetched_at)
+              %(content_types)s::text[], %(languages)s::text[], %(fetched_ats)s::timestamptz[], %(accesses)s::uuid[])
+       AS entry(hash, url, title, description, text, content_type, language, fetched_at, access)
  ORDER BY hash
 ON CONFLICT (output_id, hash) DO UPDATE
    SET url = excluded.url, title = excluded.title, description = excluded.description, text = excluded.text,
        content_type = excluded.content_type, language = excluded.language, fetched_at = excluded.fetched_at,
-       written_at = excluded.written_at, vector = NULL
+       access = excluded.access, written_at = excluded.written_at, vector = NULL
 """
 
 # Locks: SearchDocument, of rows whose IndexedDocument the caller holds.
@@ -72,6 +86,9 @@ class SearchOutput:
         added = [(entry, entry.content) for entry in entries if entry.content is not None]
         if not added:
             return
+        accesses = {content.access: content.access.digest for _, content in added if not content.access.is_open}
+        if accesses:
+            cursor.execute(_STORE_ACCESS, {"levels": _levels_of(accesses)})
         cursor.execute(
             _UPSERT,
             {
@@ -84,6 +101,7 @@ class SearchOutput:
                 "content_types": [_storable(content.content_type)[:_LONGEST_CONTENT_TYPE] for _, content in added],
                 "languages": [_language_tag(content.language) for _, content in added],
                 "fetched_ats": [entry.fetched_at for entry, _ in added],
+                "accesses": [accesses.get(content.access) for _, content in added],
             },
         )
 
@@ -129,3 +147,13 @@ def _storable(text: str) -> str:
 def _language_tag(language: str) -> str:
     """Return a language tag of the source in the one spelling that the index compares: `de-at`."""
     return _storable(language).strip().replace("_", "-").lower()[:_LONGEST_LANGUAGE]
+
+
+def _levels_of(accesses: Mapping[Access, str]) -> str:
+    """Return the rows of these accesses, one for each protected level, as JSON."""
+    rows = [
+        {"digest": digest, "place": place, "of": len(access.levels), "level": name, **access_level.as_json()}
+        for access, digest in accesses.items()
+        for place, (name, access_level) in enumerate(access.levels)
+    ]
+    return json.dumps(rows)

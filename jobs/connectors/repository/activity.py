@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 from jobs.archive.records import RawExchange
+from jobs.connectors.repository.access import NO_RULES, JobAccess
 from jobs.connectors.repository.base import (
     Carried,
     Content,
@@ -34,6 +35,7 @@ class Activity:
     `configuration` identifies the job's specification. A version made under another one never equals the present one,
     so after a change of the job every document is read and indexed again. Carried values have the same effect: with
     other values the document is read and indexed again. `shared` is the state that documents share across workers.
+    `access` has the job's access rules, which are a part of its configuration.
     """
 
     document: Document
@@ -43,6 +45,7 @@ class Activity:
     bytes_read: int = 0
     # None if a document is processed outside of a crawl.
     shared: Shared | None = None
+    access: JobAccess = NO_RULES
     _references: dict[str, Reference] = field(default_factory=dict)
     # References by links of further types: (hash, type). Stored apart because they are rare.
     _other_links: dict[tuple[str, str], Reference] | None = None
@@ -157,7 +160,14 @@ class Activity:
             self._references = dict(references)
 
     def ingest(self, content: Content, *, code: str, version: str, validators: str) -> None:
-        """End: the document was read, and every output is to hold it with this version."""
+        """
+        End: the document was read, and every output is to hold it with this version.
+
+        The outputs get its access by the rules of the job, with tokens of the repository's authority group.
+        """
+        access = self.access.of(self.document.identifier, content.access)
+        if access is not content.access:
+            content = replace(content, access=access)
         self._end(
             Ending.INDEXED, code, version=version, validators=validators, content=content, references=self._read_links()
         )

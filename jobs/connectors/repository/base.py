@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from jobs.archive.records import RawExchange, Stored
+from jobs.connectors.repository.access import OPEN, Access
 
 # Values that parents carry to the documents that they reference, by name.
 Carried = Mapping[str, tuple[str, ...]]
@@ -76,7 +77,11 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """One document for an output: its text and the facts about it."""
+    """
+    One document for an output: its text and the facts about it.
+
+    Connectors report the `access` as their source gives it. Outputs get it with the group and the rules of the job.
+    """
 
     url: str
     title: str
@@ -84,11 +89,14 @@ class Content:
     text: str
     content_type: str
     language: str
+    access: Access = OPEN
 
     @property
     def fingerprint(self) -> str:
         """Return a digest that distinguishes this content from any other, wherever it was read."""
-        parts = (self.title, self.description, self.text, self.content_type, self.language)
+        parts = [self.title, self.description, self.text, self.content_type, self.language]
+        if not self.access.is_open:
+            parts.append(self.access.text)
         return blake2b("\x00".join(parts).encode(), digest_size=16).hexdigest()
 
 

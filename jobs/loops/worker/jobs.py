@@ -9,6 +9,8 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.connectors.repository import registry
+from jobs.connectors.repository.access import NO_RULES, JobAccess
+from jobs.connectors.repository.access_rules import read_rules
 from jobs.connectors.repository.kind import (
     Asked,
     BinKind,
@@ -35,9 +37,10 @@ _READ: Final[LiteralString] = """
 SELECT job.id, job.run_no, job.repository_id, job.specification, job.specification_version, job.seeds_version,
        job.max_documents IS NOT NULL AS has_budget,
        CASE WHEN job.kind = 'continuous' THEN ARRAY[job.recrawl_after, job.recrawl_at_most, job.expire_after] END AS intervals,
-       job.hop_limits, job.hop_mode, job.scan, job.archive,
+       job.hop_limits, job.hop_mode, job.scan, job.archive, job.access_rules,
        (SELECT number FROM jobs_partitionedjob AS partitioned WHERE partitioned.job_id = job.id) AS number,
        repository.connector, repository.configuration, repository.is_confined, repository.name AS connection,
+       coalesce((SELECT name FROM authorities_authoritygroup WHERE id = repository.authority_group_id), '') AS authority_group,
        coalesce(extract(epoch FROM clock_timestamp() - job.started_at), 0)::float AS running_for,
        coalesce((SELECT array_agg(url) FROM jobs_seed AS seed CROSS JOIN LATERAL unnest(seed.urls) AS url
                   WHERE seed.job_id = job.id AND seed.removed_at IS NULL), '{}') AS seeds,
@@ -64,6 +67,7 @@ class JobAtWork:
     seeds_version: int
     # Start of its run on this process's clock: facts about the source from before it are ignored.
     began_at: float
+    access: JobAccess = NO_RULES
 
     @property
     def configuration(self) -> str:
@@ -114,7 +118,9 @@ class JobTable:
         )
         bins = MISSING_BINS
         link_types: tuple[str, ...] = ()
+        access = NO_RULES
         try:
+            access = read_rules(row.access_rules, group=row.authority_group)
             kind = registry.find(row.connector)
             link_types = kind.link_types
             bins, runtime = kind.bins, self._runtime(kind)
@@ -147,6 +153,7 @@ class JobTable:
             connector=connector,
             seeds_version=row.seeds_version,
             began_at=time.monotonic() - row.running_for,
+            access=access,
         )
         while len(self._jobs) > _MOST_JOBS:
             del self._jobs[next(iter(self._jobs))]

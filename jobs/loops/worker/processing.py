@@ -32,7 +32,9 @@ class Processing:
     ) -> None:
         """Process a document of a turn. A defect of the connector ends it with the result code PROTOCOL."""
         set_document(job=claimed.job_id, identifier=claimed.document.identifier)
-        activity = Activity(claimed.document, configuration=job.configuration, shared=self._shared_in(job))
+        activity = Activity(
+            claimed.document, configuration=job.configuration, shared=self._shared_in(job), access=job.access
+        )
         pace = DocumentPace(
             queue.paces_of(turn),
             delay=partial(_crawl_delay, claimed, job),

@@ -17,6 +17,7 @@ import psycopg
 from jobs.connectors.output.base import Entry, Output, OutputError, Recalls
 from jobs.connectors.output.registry import StoredOutput
 from jobs.connectors.repository import registry
+from jobs.connectors.repository.access import Access
 from jobs.connectors.repository.base import Content, Ending
 from jobs.connectors.repository.missing import MISSING_BINS
 from jobs.connectors.schema import BadSpecification
@@ -52,7 +53,9 @@ SELECT job.id, job.run_no, job.phase, job.kind, job.recrawl_after, job.expire_af
 """
 # All tombstones of the next documents. For a document that was removed twice, the newest one applies.
 _NEXT: Final[LiteralString] = """
-SELECT DISTINCT ON (stone.hash, stone.output_id) stone.*
+SELECT DISTINCT ON (stone.hash, stone.output_id) stone.*,
+       (SELECT jsonb_agg(jsonb_build_array(level, allow, deny) ORDER BY place) FROM jobs_searchaccess WHERE digest = stone.access)
+       AS access_levels
   FROM jobs_tombstone AS stone
  WHERE stone.job_id = %(job)s AND stone.run_no = %(run)s AND (%(output)s::bigint IS NULL OR stone.output_id = %(output)s)
    AND stone.hash IN (SELECT hash FROM jobs_tombstone
@@ -270,7 +273,7 @@ def _write(
     cursor: psycopg.Cursor[Any], tombstones: Sequence[Any], opens: Callable[[StoredOutput], Output], *, now: dt.datetime
 ) -> set[uuid.UUID]:
     """Give each output its removed texts; return the documents whose outputs all have their texts now."""
-    texts = {tombstone.hash: tombstone for tombstone in tombstones if tombstone.text is not None}
+    texts = {tombstone.hash: tombstone for tombstone in tombstones if _has_text(tombstone)}
     stored = cursor.execute(_OUTPUTS, {"outputs": list({tombstone.output_id for tombstone in tombstones})}).fetchall()
     # Outputs that cannot be rolled back come last, as in a flush.
     outputs = sorted(map(opens, stored), key=lambda output: not output.is_transactional)
@@ -304,6 +307,11 @@ def _entries(output: Output, tombstones: Sequence[Any], texts: Mapping[uuid.UUID
     return [(entry, versions[hash_]) for hash_, entry in entries.items()]
 
 
+def _has_text(tombstone: Any) -> bool:
+    """True if a tombstone has a text, with its access if it is protected."""
+    return tombstone.text is not None and (tombstone.access is None or bool(tombstone.access_levels))
+
+
 def _entry_of(tombstone: Any, text: Any) -> Entry:
     content = Content(
         url=tombstone.identifier,
@@ -312,6 +320,7 @@ def _entry_of(tombstone: Any, text: Any) -> Entry:
         text=text.text,
         content_type=text.content_type,
         language=text.language,
+        access=Access.from_levels(text.access_levels or ()),
     )
     return Entry(tombstone.hash.hex, tombstone.identifier, content, tombstone.version, text.text_fetched_at)
 
