@@ -1,13 +1,18 @@
 """Each kind of path has exactly one ending."""
 
 import datetime as dt
+import errno
+import grp
 import os
+import pwd
 import socket
+import struct
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from jobs.connectors.repository.access import Access, Level
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Document, Ending, hash_of
 from jobs.connectors.repository.filesystem import tree as tree_module
@@ -48,9 +53,9 @@ class Crawl:
         os.utime(file, (at, at))
         return file
 
-    def asked(self, *, seeds=None, roots=None, **specification):
+    def asked(self, *, seeds=None, roots=None, configuration=None, **specification):
         return Asked(
-            configuration={"roots": roots or [str(self.root)]},
+            configuration={"roots": roots or [str(self.root)], **(configuration or {})},
             specification=specification,
             seeds=seeds or [identifier_of(os.fsencode(self.root))],
         )
@@ -199,6 +204,72 @@ async def test_a_file_that_changes_while_it_is_read_is_retried_and_then_fails(cr
     assert (last.ending, last.removes) == (Ending.FAILED, False)
 
 
+async def test_a_file_has_the_access_of_its_permissions_and_folders(crawl):
+    file = crawl.write("a/b.txt")
+    crawl.root.chmod(0o755)
+    file.parent.chmod(0o710)
+    file.chmod(0o640)
+    owner, group = pwd.getpwuid(file.stat().st_uid).pw_name, grp.getgrgid(file.stat().st_gid).gr_name
+    mine = Level((f"user:{owner}", group))
+    share = {"share_allow": ["net"], "share_deny": ["guests"]}
+
+    open_one = await crawl.process("a/b.txt")
+    alone = await crawl.process("a/b.txt", configuration={"access": "files"})
+    inside = await crawl.process("a/b.txt", configuration={"access": "folders", **share})
+    file.chmod(0o644)
+    public = await crawl.process("a/b.txt", configuration={"access": "files"})
+    named_public = await crawl.process("a/b.txt", configuration={"access": "files", "everyone": "all"})
+
+    def scoped(access):
+        return access.scoped("")
+
+    assert open_one.content.access == public.content.access == Access()
+    assert alone.content.access == scoped(Access(mine))
+    # The root is open to all users, and so is no parent with tokens.
+    assert inside.content.access == scoped(Access(mine, (mine,), Level(("net",), ("guests",))))
+    assert named_public.content.access == scoped(Access(Level((*mine.allow, "all"))))
+
+
+async def test_changed_permissions_alone_write_a_file_again(crawl):
+    file = crawl.write("a/b.txt")
+    file.chmod(0o640)
+    asked = {"configuration": {"access": "folders"}}
+    first = await crawl.process("a/b.txt", **asked)
+    again = await crawl.process("a/b.txt", before=first, **asked)
+    at = file.stat().st_mtime_ns
+
+    file.chmod(0o600)
+    narrowed = await crawl.process("a/b.txt", before=again, **asked)
+    file.parent.chmod(0o700)
+    closed = await crawl.process("a/b.txt", before=narrowed, **asked)
+    last = await crawl.process("a/b.txt", before=closed, **asked)
+
+    assert file.stat().st_mtime_ns == at
+    assert [one.code for one in (first, again, narrowed, closed, last)] == ["OK", "UNCHANGED", "OK", "OK", "UNCHANGED"]
+    assert len({one.content.access for one in (first, narrowed, closed)}) == 3
+
+
+async def test_an_access_control_list_of_a_file_is_read(crawl):
+    file = crawl.write("a/b.txt")
+    file.chmod(0o600)
+    os.setxattr(
+        file,
+        "system.posix_acl_access",
+        acl((1, 6, 0), (2, 4, 4_000_001), (4, 0, 0), (8, 4, 4_000_002), (16, 4, 0), (32, 0, 0)),
+    )
+
+    outcome = await crawl.process("a/b.txt", configuration={"access": "files"})
+
+    allow = set(outcome.content.access.document.allow)
+    assert {":user:4000001", ":4000002"} < allow
+    assert f":{grp.getgrgid(file.stat().st_gid).gr_name}" not in allow
+
+
+def acl(*entries):
+    """Return an access control list as its file system stores it."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
 async def test_a_missing_path_does_not_exist(crawl):
     crawl.write("file")
 
@@ -227,6 +298,25 @@ async def test_forbidden_documents_fail_and_stay_in_the_outputs(crawl):
     for path in ("a", "d"):
         outcome = await crawl.process(path)
         assert (outcome.ending, outcome.code, outcome.removes) == (Ending.FAILED, "FORBIDDEN", False)
+
+
+async def test_a_forbidden_file_leaves_the_outputs_if_permissions_count(crawl, monkeypatch):
+    file = crawl.write("a.txt")
+    asked = {"configuration": {"access": "files"}}
+    first = await crawl.process("a.txt", **asked)
+    real = os.open
+
+    def refused(name, *arguments, **more):
+        if name == os.fsencode(file.name):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(name, *arguments, **more)
+
+    monkeypatch.setattr(tree_module.os, "open", refused)
+    outcome = await crawl.process("a.txt", before=first, **asked)
+
+    assert (outcome.code, outcome.ending, outcome.removes) == ("FORBIDDEN", Ending.EXCLUDED, True)
+    # A folder that cannot be listed keeps its links.
+    assert outcome.references is None
 
 
 async def test_a_forbidden_request_has_the_same_code_for_every_user(crawl, monkeypatch):

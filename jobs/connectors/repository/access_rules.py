@@ -15,7 +15,7 @@ from jobs.connectors.repository.web.scope import BadPattern, compile_pattern
 MOST_RULES: Final = 1_000
 # Most tokens of a rule, and characters of one.
 MOST_TOKENS: Final = 1_000
-_LONGEST_TOKEN: Final = 1_000
+LONGEST_TOKEN: Final = 1_000
 _FIELDS: Final = frozenset({"pattern", "allow", "deny"})
 
 Problems = dict[str, list[str]]
@@ -47,6 +47,13 @@ def check_rules(given: object) -> Problems:
     return problems
 
 
+def as_stored(given: object) -> Any:  # noqa: ANN401 (what is no list of rules stays as it is)
+    """Return given rules with all their fields, so that equal rules are equal values."""
+    if not isinstance(given, list) or not all(isinstance(rule, Mapping) for rule in given):
+        return given
+    return [{"pattern": rule.get("pattern"), "allow": [], "deny": [], **rule} for rule in given]
+
+
 def _check_rule(rule: object) -> Problems:
     if not isinstance(rule, Mapping):
         return {"": ["Write an object with a pattern, and lists of tokens: allow, deny."]}
@@ -76,6 +83,6 @@ def why_no_tokens(given: object) -> str:
     wrong = next((token for token in given if not token.strip() or not token.isprintable()), None)
     if wrong is not None:
         return f"{wrong!r} is no token. Write printable characters."
-    if any(len(token) > _LONGEST_TOKEN for token in given):
-        return f"A token has at most {_LONGEST_TOKEN:,} characters."
+    if any(len(token) > LONGEST_TOKEN for token in given):
+        return f"A token has at most {LONGEST_TOKEN:,} characters."
     return ""

@@ -11,12 +11,12 @@ A file system as a source: one document is one file or one directory.
     a symbolic link                        SYMLINK; references its target if links are followed
     a pipe, a socket, a device             SPECIAL_FILE
     missing                                NOT_FOUND; removed from the outputs
-    not readable for this user             FORBIDDEN; the outputs keep it
+    not readable for this user             FORBIDDEN; the outputs keep it, unless permissions are its access
     changes while it is read               CHANGING, retried after a second and after five, then failed
     the disk fails, or a root is missing   IO_ERROR, NO_ROOT, in the same way
 
 All but the last three are statements of the source: such a document is removed from the outputs. A file with the same
-signature (time of change, size, inode) is not read again. Directories always are, because the facts of a directory say
+signature (time of change, size, inode, and access if the connection reads it) is not read again. Directories always are, because the facts of a directory say
 nothing about the files below it.
 """
 
@@ -25,6 +25,7 @@ import datetime as dt
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Final
 from zlib import crc32
@@ -64,7 +65,9 @@ class FileConnector:
         self._specification = specification
         self._threads = threads
         self._rules = specification.rules()
-        self._tree = Tree(specification.roots, follows_links=specification.follow_links)
+        self._tree = Tree(
+            specification.roots, follows_links=specification.follow_links, permissions=specification.permissions
+        )
 
     def interval_of(self, identifier: str) -> float | None:
         return None
@@ -110,6 +113,9 @@ class FileConnector:
             activity.delete(code=error.code)
         elif error.code in _WITHOUT_TEXT:
             activity.no_document(code=error.code)
+        elif error.code == "FORBIDDEN" and self._specification.permissions is not None:
+            # Its new permissions are unknown, and users of the old ones must not see it.
+            activity.no_document(code=error.code, read=False)
         elif error.code in _PASSING and document.failures < len(_RETRY_DELAYS):
             activity.retry_later(
                 code=error.code,
@@ -157,7 +163,7 @@ class FileConnector:
         if kind is Kind.OTHER or not found.is_whole:
             activity.no_document(code="NOT_TEXT")
             return
-        content = _content_of(found.body, kind, path, document)
+        content = replace(_content_of(found.body, kind, path, document), access=found.access)
         version = activity.version_of(content.fingerprint)
         if activity.needs_indexing(version):
             activity.ingest(content, code="OK", version=version, validators=found.signature)

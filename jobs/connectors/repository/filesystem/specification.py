@@ -1,17 +1,30 @@
 """The stored configuration of a file system connection, and the specification of its jobs."""
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
 from django.utils.translation import gettext_lazy as _
 
+from jobs.connectors.repository.access import Level
+from jobs.connectors.repository.access_rules import why_no_tokens
 from jobs.connectors.repository.filesystem.paths import canonical, is_within, normal_path, path_of, shown
+from jobs.connectors.repository.filesystem.permissions import Permissions
 from jobs.connectors.repository.filesystem.rules import Rules
 from jobs.connectors.repository.kind import Asked, BadIdentifier
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 
 _MOST_BYTES: Final = 20 * 1024 * 1024
+
+
+class Reading(enum.StrEnum):
+    """The permissions that are read as access."""
+
+    NONE = "none"
+    FILES = "files"
+    FOLDERS = "folders"
+
 
 ROOTS: Final = Field(
     name="roots",
@@ -54,8 +67,35 @@ FOLLOW_LINKS: Final = Field(
     label=_("Follow symbolic links"),
     help=_("Follow symbolic links whose targets are below the readable directories."),
 )
+ACCESS: Final = Field(
+    name="access",
+    kind=FieldKind.CHOICE,
+    label=_("Access"),
+    help=_("Users who may see the documents of this connection. Rules of a job override it."),
+    choices=(
+        (Reading.NONE, _("all users")),
+        (Reading.FILES, _("users who may read the file")),
+        (Reading.FOLDERS, _("users who may read the file and open its folders")),
+    ),
+)
+EVERYONE: Final = Field(
+    name="everyone",
+    kind=FieldKind.TEXT,
+    label=_("Token of all users"),
+    help=_("Token of files that all users may read, such as S-1-1-0. If empty, these files are open."),
+)
+SHARE_ALLOW: Final = Field(
+    name="share_allow",
+    kind=FieldKind.LINES,
+    label=_("Tokens of the share: allow"),
+    help=_("Tokens of users who may use the share that holds these directories, one per line. If empty, all may."),
+)
+SHARE_DENY: Final = Field(
+    name="share_deny", kind=FieldKind.LINES, label=_("Tokens of the share: deny"), help=_("One token per line.")
+)
 SPECIFICATION: Final = Schema((INCLUDE, EXCLUDE, MAX_BYTES, HIDDEN, FOLLOW_LINKS))
-CONFIGURATION: Final = Schema((ROOTS, *SPECIFICATION.fields))
+# The access of files is an option of the connection. A job overrides it by its access rules.
+CONFIGURATION: Final = Schema((ROOTS, *SPECIFICATION.fields, ACCESS, EVERYONE, SHARE_ALLOW, SHARE_DENY))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +109,18 @@ class FileSpecification:
     max_bytes: int = _MOST_BYTES
     hidden: bool = False
     follow_links: bool = False
+    access: Reading = Reading.NONE
+    everyone: str = ""
+    share_allow: tuple[str, ...] = ()
+    share_deny: tuple[str, ...] = ()
+
+    @property
+    def permissions(self) -> Permissions | None:
+        """Return the reader of permissions; None if every file is open."""
+        share = Level(self.share_allow, self.share_deny)
+        if self.access == Reading.NONE:
+            return None
+        return Permissions(self.access == Reading.FOLDERS, self.everyone, share)
 
     @classmethod
     def read(cls, asked: Asked) -> Self:
@@ -81,6 +133,17 @@ class FileSpecification:
         said = {**CONFIGURATION.read(asked.configuration), **SPECIFICATION.read(asked.specification)}
         if said.get("max_bytes", 0) is None:
             del said["max_bytes"]
+        for name in ("share_allow", "share_deny"):
+            if why := why_no_tokens(list(said.get(name, ()))):
+                raise BadSpecification(name, why)
+        if said.get("everyone") and (why := why_no_tokens([said["everyone"]])):
+            raise BadSpecification("everyone", why)
+        if "access" in said:
+            said["access"] = Reading(said["access"])
+        elif set(said) & {"everyone", "share_allow", "share_deny"}:
+            raise BadSpecification(
+                "access", "choose the permissions that are read; without them, all users see all files"
+            )
         roots = read_roots(said.pop("roots"))
         return cls(roots=roots, seeds=_read_seeds(asked.seeds, roots), **said)
 

@@ -14,9 +14,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
+from jobs.connectors.repository.access import OPEN, Access, Level
 from jobs.connectors.repository.filesystem.paths import is_within
+from jobs.connectors.repository.filesystem.permissions import Permissions
 
 # Age below which a file's signature is not stored (nanoseconds). A file may be written twice within the same tick of
 # its clock (2 s on FAT), so a newer signature does not yet distinguish it from its next version.
@@ -59,7 +62,8 @@ class Link:
 @dataclass(frozen=True, slots=True)
 class File:
     """
-    A regular file. `signature` distinguishes its versions without reading; '' if that is uncertain.
+    A regular file. `signature` distinguishes its versions without reading; '' if that is uncertain. The `access` is part
+    of it if it is read.
 
     `body` is None if the signature was known already. Else it is the whole content, or its beginning if the file is not
     `wanted` after its first bytes. `modified_at` is in seconds since 1970.
@@ -69,17 +73,23 @@ class File:
     body: bytes | None
     modified_at: float
     is_whole: bool = True
+    access: Access = OPEN
 
 
 Found = Directory | Link | File
 
 
 class Tree:
-    """The readable directories. `roots` are normal paths. The path of a root may contain links."""
+    """
+    The readable directories. `roots` are normal paths. The path of a root may contain links.
 
-    def __init__(self, roots: Sequence[bytes], *, follows_links: bool) -> None:
+    With `permissions`, files have the access that these read.
+    """
+
+    def __init__(self, roots: Sequence[bytes], *, follows_links: bool, permissions: Permissions | None = None) -> None:
         self._roots = sorted(roots, key=len, reverse=True)
         self._follows_links = follows_links
+        self._permissions = permissions
 
     def look(self, path: bytes, *, known: str, most_bytes: int, is_wanted: Callable[[bytes], bool]) -> Found:
         """
@@ -133,7 +143,8 @@ class Tree:
         if path == root:
             with _opened_root(root) as at:
                 return self._list(path, at)
-        with _directory_above(path, root) as (above, name):
+        folders: list[Level] = []
+        with _directory_above(path, root, self._note_in(folders)) as (above, name):
             mode = os.stat(name, dir_fd=above, follow_symlinks=False).st_mode
             if stat.S_ISLNK(mode):
                 return Link(self._target_of(path))
@@ -142,7 +153,20 @@ class Tree:
             with _opened(name, flags=_OPEN, at=above) as opened:
                 if stat.S_ISDIR(mode):
                     return self._list(path, opened)
-                return _read(opened, known=known, most_bytes=most_bytes, is_wanted=is_wanted)
+                return _read(
+                    opened,
+                    known=known,
+                    most_bytes=most_bytes,
+                    is_wanted=is_wanted,
+                    access_of=partial(self._permissions.of_file, folders=folders) if self._permissions else None,
+                )
+
+    def _note_in(self, folders: list[Level]) -> Callable[[int], None] | None:
+        """Return a function that adds the level of an open folder to the list; None if folders do not count."""
+        permissions = self._permissions
+        if permissions is None or not permissions.with_folders:
+            return None
+        return lambda opened: folders.append(permissions.of_folder(opened))
 
     def _list(self, path: bytes, at: int) -> Directory:
         entries: list[Entry] = []
@@ -183,16 +207,26 @@ class Tree:
 
 
 @contextmanager
-def _directory_above(path: bytes, root: bytes) -> Iterator[tuple[int, bytes]]:
-    """Open the directory of a path, and yield it with the path's name in it. No link below the root is followed."""
+def _directory_above(
+    path: bytes, root: bytes, note: Callable[[int], None] | None = None
+) -> Iterator[tuple[int, bytes]]:
+    """
+    Open the directory of a path, and yield it with the path's name in it. No link below the root is followed.
+
+    `note` is called with each directory on the way, from the root on.
+    """
     *above, name = path[len(root) :].strip(b"/").split(b"/")
     with _opened_root(root) as root_at:
         at = os.dup(root_at)
         try:
+            if note is not None:
+                note(at)
             for step in above:
                 below = os.open(step, _DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
                 os.close(at)
                 at = below
+                if note is not None:
+                    note(at)
             yield at, name
         finally:
             os.close(at)
@@ -220,13 +254,25 @@ def _opened(name: bytes, *, flags: int, at: int | None = None) -> Iterator[int]:
         os.close(opened)
 
 
-def _read(opened: int, *, known: str, most_bytes: int, is_wanted: Callable[[bytes], bool]) -> File:
+def _read(
+    opened: int,
+    *,
+    known: str,
+    most_bytes: int,
+    is_wanted: Callable[[bytes], bool],
+    access_of: Callable[[int, os.stat_result], Access] | None,
+) -> File:
     before = os.fstat(opened)
     if not stat.S_ISREG(before.st_mode):
         raise TreeError("CHANGING", "it became something else")
     signature = f"{before.st_mtime_ns:x}-{before.st_size:x}-{before.st_ino:x}"
+    access = OPEN
+    if access_of is not None:
+        # A change of permissions leaves the time of the last change of the content as it is.
+        access = access_of(opened, before)
+        signature += f"-{access.digest}"
     if signature == known:
-        return File(signature, None, before.st_mtime)
+        return File(signature, None, before.st_mtime, access=access)
     if before.st_size > most_bytes:
         raise TreeError("TOO_LARGE", f"{before.st_size} bytes")
     first = os.read(opened, _CHUNK)
@@ -242,7 +288,7 @@ def _read(opened: int, *, known: str, most_bytes: int, is_wanted: Callable[[byte
     ):
         raise TreeError("CHANGING", "it changed while it was read")
     is_settled = time.time_ns() - before.st_mtime_ns > _TICK_NS
-    return File(signature if is_settled else "", b"".join(chunks), before.st_mtime, is_whole)
+    return File(signature if is_settled else "", b"".join(chunks), before.st_mtime, is_whole, access)
 
 
 def _code_of(error: OSError) -> str:
