@@ -280,6 +280,7 @@ process.show(version=__version__, directory=VAR_DIR)
 
 CRAWLCTL_CONNECTORS = _given[table.CONNECTORS]
 CRAWLCTL_OUTPUTS = _given[table.OUTPUTS]
+CRAWLCTL_TRANSFORMATIONS = _given[table.TRANSFORMATIONS]
 CRAWLCTL_AUTHORITIES = _given[authorities.KINDS]
 CRAWLCTL_DISTRIBUTED_JOBS = _given[table.DISTRIBUTED_JOBS]
 CRAWLCTL_TASKS = _given[tasks.KINDS]

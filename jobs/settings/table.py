@@ -181,6 +181,13 @@ OUTPUTS: Final = Setting(
     default=(),
     meaning="Output connectors without an entry point, as package.module:OBJECT.",
 )
+TRANSFORMATIONS: Final = Setting(
+    path="crawl.transformations",
+    environment="CRAWLCTL_TRANSFORMATIONS",
+    kind=Words(),
+    default=(),
+    meaning="Kinds of pipeline stages without an entry point, as package.module:OBJECT.",
+)
 DISTRIBUTED_JOBS: Final = Setting(
     path="jobs.distributed",
     environment="CRAWLCTL_DISTRIBUTED_JOBS",
@@ -341,6 +348,7 @@ TABLE: Final = Table(
         *archives.SETTINGS,
         CONNECTORS,
         OUTPUTS,
+        TRANSFORMATIONS,
         DISTRIBUTED_JOBS,
         *authorities.SETTINGS,
         *partitions.SETTINGS,

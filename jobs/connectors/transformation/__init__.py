@@ -1,0 +1,1 @@
+"""Transformations: the stages of a job's pipeline, between its source and its outputs."""

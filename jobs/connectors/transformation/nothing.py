@@ -1,0 +1,25 @@
+"""A stage that passes on each document as it is: a point at which other stages and outputs branch."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from django.utils.translation import gettext_lazy as _
+
+from jobs.connectors.schema import NOTHING as NO_SETTINGS
+from jobs.connectors.transformation.base import Item, Stage, TransformationKind
+
+
+class PassesOn(Stage):
+    """The stage without any effect."""
+
+    description: Final = "null"
+
+    def transform(self, item: Item) -> Sequence[Item]:
+        return (item,)
+
+
+def _open(_values: Mapping[str, Any]) -> PassesOn:
+    return PassesOn()
+
+
+NOTHING: Final = TransformationKind(name="null", label=_("No change"), settings=NO_SETTINGS, open=_open)
