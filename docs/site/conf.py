@@ -56,6 +56,7 @@ NAVIGATION = {
         "docs/deploying",
         "docs/connectors",
         "docs/writing-a-connector",
+        "docs/pipelines",
         "docs/api",
         "docs/removals",
         "docs/verification",

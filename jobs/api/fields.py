@@ -11,6 +11,7 @@ from rest_framework import serializers
 
 from jobs.checks.job_options import LONGEST
 from jobs.connectors.repository.web.urls import typed_without_userinfo
+from jobs.connectors.transformation.pipeline import MOST_STAGES, read_pipeline
 from jobs.models import OutputConnection
 from nodes.life.identity import TAG
 
@@ -110,3 +111,42 @@ class OutputsField(serializers.ListField):
 
     def to_representation(self, value: "list[Any] | Manager[OutputConnection]") -> list[int]:
         return [output.pk for output in (value.all() if isinstance(value, Manager) else value)]
+
+
+PIPELINE_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "stages": {
+            "type": "array",
+            "maxItems": MOST_STAGES,
+            "items": {
+                "type": "object",
+                "required": ["name", "kind"],
+                "properties": {
+                    "name": {"type": "string", "maxLength": 100},
+                    "kind": {"type": "string"},
+                    "input": {"type": "string", "description": "`source`, or the name of a stage above."},
+                    "settings": {"type": "object", "additionalProperties": True},
+                },
+            },
+        },
+        "outputs": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "Stage of an output. Other outputs follow the last stage.",
+        },
+    },
+}
+
+
+@extend_schema_field(PIPELINE_SCHEMA)
+class PipelineField(ObjectField):
+    """The stages between the source of a job and its outputs, which are named by their ids."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            default=dict, help_text="Stages between source and outputs. An output has its id as its key.", **options
+        )
+
+    def to_representation(self, value: dict[str, Any]) -> dict[str, Any]:
+        return read_pipeline(value).shown()

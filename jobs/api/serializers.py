@@ -7,7 +7,16 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from jobs.api.fields import HIGHEST_ID, MOST_OUTPUTS, MOST_SEEDS, AddressField, ObjectField, OutputsField, TagField
+from jobs.api.fields import (
+    HIGHEST_ID,
+    MOST_OUTPUTS,
+    MOST_SEEDS,
+    AddressField,
+    ObjectField,
+    OutputsField,
+    PipelineField,
+    TagField,
+)
 from jobs.api.job_options import OPTION_FIELDS, OptionsFields
 from jobs.lifecycle.job import allowed_transitions
 from jobs.lifecycle.table import Owner
@@ -93,6 +102,7 @@ class JobSerializer(OptionsFields, StrictModelSerializer):
     specification = ObjectField(
         default=dict, help_text="Specification for the repository's connector: scope, rules, limits."
     )
+    pipeline = PipelineField()
     max_documents = serializers.IntegerField(
         min_value=1,
         max_value=2**53 - 1,
@@ -122,6 +132,7 @@ class JobSerializer(OptionsFields, StrictModelSerializer):
             "outputs",
             "seeds",
             "specification",
+            "pipeline",
             "max_documents",
             "priority",
             *OPTION_FIELDS,
@@ -147,7 +158,7 @@ class JobSerializer(OptionsFields, StrictModelSerializer):
             "ended_at",
             "created_at",
         )
-        read_only_fields = fields[8 + len(OPTION_FIELDS) :]
+        read_only_fields = fields[9 + len(OPTION_FIELDS) :]
 
     def get_allowed(self, job: Job) -> list[str]:
         return [row.verb for row in allowed_transitions(job.state, owner=Owner.OPERATOR)]
@@ -202,7 +213,7 @@ class JobInListSerializer(JobSerializer):
     class Meta:
         model = Job
         fields = (
-            *(name for name in JobSerializer.Meta.fields if name not in {"seeds", "specification"}),
+            *(name for name in JobSerializer.Meta.fields if name not in {"seeds", "specification", "pipeline"}),
             "seeds_in_all",
             "first_seeds",
             "all_seeds",

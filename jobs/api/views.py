@@ -99,7 +99,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
 
     def get_queryset(self) -> QuerySet[Job]:
         jobs = Job.objects.prefetch_related("outputs", "windows")
-        return jobs.defer("specification") if self.action == "list" else jobs.prefetch_related(_LIVE_SEEDS)
+        return jobs.defer("specification", "pipeline") if self.action == "list" else jobs.prefetch_related(_LIVE_SEEDS)
 
     def get_serializer_class(self) -> type[JobSerializer]:
         return JobInListSerializer if self.action == "list" else JobSerializer

@@ -126,6 +126,7 @@ def _facts_of(connection: psycopg.Connection[Any], job_id: int) -> tuple[JobFact
         hops=rules_of(hop_limits=row.hop_limits, hop_mode=row.hop_mode),
         is_full_scan=row.scan == "full",
         specification_version=row.specification_version,
+        has_refusals=row.has_refusals,
     )
     return facts, bool(Job.objects.filter(pk=job_id).values_list("carries", flat=True).first())
 

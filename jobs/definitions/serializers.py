@@ -6,10 +6,11 @@ from django.db.models import Manager
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from jobs.api.fields import MOST_OUTPUTS, MOST_SEEDS, AddressField, ObjectField, TagField
+from jobs.api.fields import MOST_OUTPUTS, MOST_SEEDS, PIPELINE_SCHEMA, AddressField, ObjectField, TagField
 from jobs.api.job_options import OPTION_FIELDS, OptionsFields
 from jobs.api.policies import PolicySerializer
 from jobs.api.serializers import ConnectionSerializer
+from jobs.connectors.transformation.pipeline import read_pipeline
 from jobs.lifecycle.limits import LIMITS
 from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
 from jobs.verbs.seed_lists import LONGEST_ADDRESS, MOST_ADDRESSES
@@ -59,6 +60,27 @@ class NamesField(serializers.ListField):
         return sorted(output.name for output in (value.all() if isinstance(value, Manager) else value))
 
 
+@extend_schema_field(PIPELINE_SCHEMA)
+class PipelineOfNamesField(ObjectField):
+    """The stages between the source of a job and its outputs, which have their names."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            default=dict, help_text="Stages between source and outputs. An output has its name as its key."
+        )
+
+    def get_attribute(self, instance: Any) -> Any:  # noqa: ANN401 (the job, for the names of its outputs)
+        return instance
+
+    def to_representation(self, value: Any) -> dict[str, Any]:  # noqa: ANN401 (a job)
+        stored = read_pipeline(value.pipeline).stored()
+        if not stored:
+            return {}
+        names = {str(output.pk): output.name for output in value.outputs.all()}
+        ends = {names[output]: stage for output, stage in stored.pop("outputs").items() if output in names}
+        return {**stored, **({"outputs": dict(sorted(ends.items()))} if ends else {})}
+
+
 class LeftOutField(serializers.ListField):
     """The places of secrets that a definition leaves out."""
 
@@ -97,6 +119,7 @@ class JobDefinition(OptionsFields, StrictSerializer):
     specification = ObjectField(
         default=dict, help_text="Specification for the repository's connector: scope, rules, limits."
     )
+    pipeline = PipelineOfNamesField()
     max_documents = serializers.IntegerField(
         min_value=1, max_value=2**53 - 1, allow_null=True, default=None, help_text="Document limit of a run."
     )
@@ -112,6 +135,7 @@ class JobDefinition(OptionsFields, StrictSerializer):
         "outputs",
         "seeds",
         "specification",
+        "pipeline",
         "max_documents",
         "priority",
         *OPTION_FIELDS,

@@ -146,12 +146,23 @@ def _write_job(stored: Job | None, wanted: dict[str, Any], context: Context) -> 
         for seed, policy in zip(given, found_policies, strict=True)
     ]
     facts |= {"outputs": list(dict.fromkeys(found_outputs)), "seeds": seeds}
+    facts["pipeline"] = _with_ids(facts["pipeline"], found_outputs)
     author: dict[str, Any] = {"made_by": context.author.name, "now": context.author.now}
     if stored is None:
         saved = editing.create_job(name=wanted["name"], repository=repository, **facts, **author)
     else:
         saved = editing.change_job(stored.pk, **facts, **author)
     return saved.job.pk, saved.warnings
+
+
+def _with_ids(pipeline: dict[str, Any], found: Sequence[OutputConnection]) -> dict[str, Any]:
+    """Return a pipeline with the ids of outputs in place of their names. Unknown names stay, for their problem."""
+    ends = pipeline.get("outputs")
+    if not isinstance(ends, Mapping):
+        return pipeline
+    numbers = {output.name: str(output.pk) for output in found}
+    # A name of digits must not become the number of another output.
+    return {**pipeline, "outputs": {numbers.get(str(name), f"{name!r}"): stage for name, stage in ends.items()}}
 
 
 @dataclass(slots=True)

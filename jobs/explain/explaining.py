@@ -12,7 +12,7 @@ from jobs.explain.judging import Facts, judge, judge_trap
 from jobs.explain.ways import Step, read_ways
 from jobs.lifecycle.document import Stage
 from jobs.models import IndexedDocument, Job, OutLinks, OutputConnection, QueueItem, Robots
-from jobs.queries.documents.lists import HeldBy
+from jobs.queries.documents.outputs import HeldBy
 from jobs.queries.documents.verdict import judge_item, see_job
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queries.hosts.new_hosts import read_new_host

@@ -11,7 +11,7 @@ from jobs.explain.facts import Address, RulesOfJob
 from jobs.explain.gates import GATE_OF, MOVING, Gate, Judgement, Reason, Status, blocked, closed_by, in_order, passed
 from jobs.lifecycle.document import CLAIMED, Action, Stage
 from jobs.models import Job, Outcome, QueueItem, Robots
-from jobs.queries.documents.lists import HeldBy
+from jobs.queries.documents.outputs import HeldBy
 from jobs.queries.hosts.lines import HostStatus
 from jobs.verdicts.causes import Verdict
 

@@ -10,7 +10,9 @@ class ActivityName(enum.StrEnum):
     FETCH = "fetch"
     INGEST = "document ingest"
     DELETION = "document deletion"
+    REFUSAL = "document refusal"
     NOTIFICATION = "output notification"
+    TRANSFORMATION = "transformation"
     JOB_START = "job start"
     JOB_STOP = "job stop"
     JOB_CONTINUE = "job continue"
@@ -19,7 +21,9 @@ class ActivityName(enum.StrEnum):
     JOB_END = "job end"
 
 
-OF_OUTPUTS: Final = frozenset({ActivityName.INGEST, ActivityName.DELETION, ActivityName.NOTIFICATION})
+OF_OUTPUTS: Final = frozenset(
+    {ActivityName.INGEST, ActivityName.DELETION, ActivityName.REFUSAL, ActivityName.NOTIFICATION}
+)
 
 # Activities of transitions: only those after which a job runs or no longer runs.
 OF_TRANSITIONS: Final = {

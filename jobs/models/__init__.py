@@ -9,7 +9,7 @@ from jobs.models.chain import ChainedStart, JobChain
 from jobs.models.connection import OutputConnection, RepositoryConnection
 from jobs.models.counter import Counter, CounterDelta, JobCounter
 from jobs.models.denial import DenialReason
-from jobs.models.document import IndexedDocument, Outcome, OutLinks, QueueItem
+from jobs.models.document import IndexedDocument, Outcome, OutLinks, PipelineRefusal, QueueItem
 from jobs.models.gate import Gate, GatedDocument
 from jobs.models.group import ThrottleGroup
 from jobs.models.hops import HopCount, Link
@@ -87,6 +87,7 @@ __all__ = [
     "OutputVerification",
     "PartitionFact",
     "PartitionedJob",
+    "PipelineRefusal",
     "QueueItem",
     "RemovalQuestion",
     "RepositoryConnection",

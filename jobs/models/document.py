@@ -140,7 +140,12 @@ class OutLinks(models.Model):
 
 
 class IndexedDocument(models.Model):
-    """A document in an output, and its version there."""
+    """
+    A document in an output, and its version there.
+
+    `read_version` is the version of the document in the queue from which a pipeline made this one; '' without a pipeline,
+    because both are the same then.
+    """
 
     pk = models.CompositePrimaryKey("output_id", "hash")
     output = models.ForeignKey(
@@ -149,3 +154,22 @@ class IndexedDocument(models.Model):
     hash = models.UUIDField()
     version = models.TextField()
     indexed_at = models.DateTimeField()
+    read_version = models.TextField(default="", db_default="")
+
+
+class PipelineRefusal(models.Model):
+    """
+    A document that a stage of its job's pipeline passes on to no output, or not to this one, with the reason.
+
+    `version` is that of the document in the queue; '' if the stage failed, so that the next run reads it as a whole.
+    """
+
+    pk = models.CompositePrimaryKey("job_id", "hash", "output_id")
+    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, db_index=False, related_name="+")
+    hash = models.UUIDField()
+    output = models.ForeignKey("jobs.OutputConnection", on_delete=models.CASCADE, related_name="+")
+    version = models.TextField()
+    stage = models.CharField(max_length=100)
+    code = models.CharField(max_length=100)
+    reason = models.TextField()
+    refused_at = models.DateTimeField()

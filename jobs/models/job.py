@@ -56,6 +56,8 @@ class Job(models.Model):
     repository = models.ForeignKey("jobs.RepositoryConnection", on_delete=models.PROTECT, related_name="jobs")
     outputs = models.ManyToManyField("jobs.OutputConnection", related_name="jobs")
     specification = models.JSONField(default=dict, blank=True)
+    # The stages between source and outputs (`jobs.connectors.transformation.pipeline`); {} for none.
+    pipeline = models.JSONField(default=dict, db_default={}, blank=True)
     # Grows with each change of the specification or the outputs: document versions of older ones are not trusted.
     specification_version = models.PositiveIntegerField(default=1)
     # Grows with each change of a seed's address: workers must not check a document by the scope around older seeds.

@@ -24,6 +24,8 @@ class SearchDocument(models.Model):
     text = models.TextField()
     content_type = models.CharField(max_length=100)
     language = models.CharField(max_length=35)
+    # Values by name, or null without any.
+    metadata = models.JSONField(null=True)
     fetched_at = models.DateTimeField()
     access = models.UUIDField(null=True)
     written_at = models.DateTimeField()

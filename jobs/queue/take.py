@@ -104,7 +104,7 @@ WITH node AS MATERIALIZED (
     -- A sent turn can have a successor, so its lane becomes ready.
     {write_states("ready_at = least(state.ready_at, %(now)s)", of="lane", held="sleeping")}
 ), job AS MATERIALIZED (
-    SELECT id, run_no, specification_version, seeds_version, carries,
+    SELECT id, run_no, specification_version, seeds_version, carries, pipeline <> '{{}}' AS is_staged,
            -- Without such an output, no document needs the look-ups of its version.
            EXISTS (SELECT FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
                     WHERE link.job_id = jobs_job.id AND output.connector <> 'null') AS holds
@@ -121,8 +121,17 @@ WITH node AS MATERIALIZED (
                 WHEN (SELECT count(*) FROM jobs_indexeddocument AS held JOIN jobs_job_outputs AS link
                           ON link.outputconnection_id = held.output_id AND link.job_id = item.job_id
                         JOIN jobs_outputconnection AS holder ON holder.id = held.output_id
-                       WHERE held.hash = item.hash AND held.version = item.version
+                       WHERE held.hash = item.hash
+                         -- A pipeline made another version of it.
+                         AND CASE held.read_version WHEN '' THEN held.version ELSE held.read_version END = item.version
                          AND (holder.trusted_from IS NULL OR held.indexed_at >= holder.trusted_from))
+                   + CASE WHEN job.is_staged
+                          THEN (SELECT count(*) FROM jobs_pipelinerefusal AS refusal JOIN jobs_job_outputs AS link
+                                    ON link.outputconnection_id = refusal.output_id AND link.job_id = refusal.job_id
+                                  JOIN jobs_outputconnection AS output ON output.id = refusal.output_id
+                                 WHERE refusal.job_id = item.job_id AND refusal.hash = item.hash
+                                   AND refusal.version = item.version AND output.connector <> 'null')
+                          ELSE 0 END
                    = (SELECT count(*) FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output
                           ON output.id = link.outputconnection_id
                        WHERE link.job_id = item.job_id AND output.connector <> 'null')

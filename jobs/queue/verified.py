@@ -44,7 +44,7 @@ _FORGET: Final[LiteralString] = """
 DELETE FROM jobs_indexeddocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[])
 """
 _DISTRUST: Final[LiteralString] = """
-UPDATE jobs_indexeddocument SET version = ''
+UPDATE jobs_indexeddocument SET version = '', read_version = ''
  WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[]) AND isfinite(indexed_at)
 """
 _VERSIONS: Final[LiteralString] = """
@@ -54,7 +54,10 @@ UPDATE jobs_indexeddocument AS record SET version = given.version
 """
 # The documents of jobs that write to the output, mostly one for each hash.
 _ITEMS: Final[LiteralString] = """
-SELECT item.hash, item.job_id, item.identifier, item.stage, item.indexed_before
+SELECT item.hash, item.job_id, item.identifier, item.stage,
+       item.indexed_before
+       AND NOT EXISTS (SELECT FROM jobs_pipelinerefusal AS refusal
+                        WHERE refusal.job_id = item.job_id AND refusal.hash = item.hash AND refusal.output_id = %(output)s)
   FROM jobs_queueitem AS item
   JOIN jobs_job_outputs AS link ON link.job_id = item.job_id AND link.outputconnection_id = %(output)s
  WHERE item.hash = ANY(%(hashes)s::uuid[])

@@ -9,7 +9,7 @@ text. Every block element begins a line. Blanks are folded.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from turbohtml import Document, Element, Namespace, Node, Text, parse
@@ -52,6 +52,14 @@ _LINK_RELATIONS: Final = frozenset({"canonical", "alternate", "next"})
 _REFRESH: Final = re.compile(
     r"\s*\d*(?:\.\d*)?\s*[;,\s]\s*(?:url\s*=\s*)?(?:\"([^\"]*)|'([^']*)|(.*))", re.IGNORECASE | re.DOTALL
 )
+# Metadata of a page: these names, and names with these beginnings. Names for browsers, scripts and proofs of ownership
+# are left out, because some of them change with each answer.
+_METADATA: Final = frozenset(
+    {"author", "date", "keywords", "last-modified", "news_keywords", "pubdate", "publisher", "subject"}
+)
+_METADATA_BEGINS: Final = (
+    "og:", "article:", "book:", "profile:", "product:", "dc.", "dc:", "dcterms.", "dcterms:", "citation_",
+)  # fmt: skip
 _VALUED_DIRECTIVES: Final = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
 
@@ -75,7 +83,10 @@ class RobotsDirectives:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`links` are as written. They are relative to `base` if the page names one, else to the page."""
+    """
+    `links` are as written. They are relative to `base` if the page names one, else to the page. `named` has the facts of
+    the page's meta elements, by name.
+    """
 
     title: str
     description: str
@@ -84,6 +95,7 @@ class Page:
     base: str | None
     links: list[str]
     robots: RobotsDirectives
+    named: list[tuple[str, str]] = field(default_factory=list)
 
 
 def read_page(html: str, *, robots_name: str) -> Page:
@@ -106,6 +118,7 @@ def read_page(html: str, *, robots_name: str) -> Page:
         base=_first_href(found[_BASE]),
         links=_links_in(found) + metas.refreshes,
         robots=metas.robots,
+        named=metas.named,
         # Last, because it takes the tree apart.
         text=_main_text_of(document.find("body"), found),
     )
@@ -146,6 +159,7 @@ class _Metas:
         self.description = ""
         self.robots = RobotsDirectives()
         self.refreshes: list[str] = []
+        self.named: list[tuple[str, str]] = []
 
     def read(self, node: Element, *, robots_name: str) -> None:
         content = node.attr("content")
@@ -160,6 +174,10 @@ class _Metas:
             target = _REFRESH.match(content)
             if target is not None:
                 self.refreshes.append((target[1] or target[2] or target[3] or "").strip())
+        else:
+            name = name or (node.attr("property") or "").strip().lower()
+            if name in _METADATA or name.startswith(_METADATA_BEGINS):
+                self.named.append((name, content))
 
 
 def _links_in(found: list[list[Element]]) -> list[str]:
@@ -199,6 +217,11 @@ def _main_text_of(body: Element | None, found: list[list[Element]]) -> str:
         if 2 * (len(text) - text.count(_BREAK)) >= len(body.text):
             return _folded(text)
     return _folded(_text_of(body))
+
+
+def text_of_element(root: Element) -> str:
+    """Return the text of an element, with a line for each block and folded blanks."""
+    return _folded(_text_of(root))
 
 
 def _text_of(root: Element) -> str:

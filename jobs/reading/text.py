@@ -22,6 +22,7 @@ _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 _XML_TYPES: Final = frozenset({"text/xml", "application/xml"})
 _PLAIN_TYPES: Final = frozenset({"text/plain", "text/markdown"})
 
+_CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([\w.:+-]{1,40})", re.IGNORECASE)
 # Bytes that are searched for the start of HTML.
 _HTML_WITHIN: Final = 1024
 _SIGNATURES: Final = (
@@ -51,6 +52,12 @@ def kind_of(content_type: str, first: bytes) -> Kind:
     else:
         return Kind.OTHER
     return Kind.OTHER if _is_binary(first, content_type) else kind
+
+
+def charset_of(content_type: str) -> str:
+    """Return the charset that a Content-Type names; '' without one."""
+    found = _CHARSET.search(content_type)
+    return found[1].lower() if found else ""
 
 
 def media_type(content_type: str) -> str:

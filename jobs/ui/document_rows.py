@@ -10,12 +10,17 @@ from django.utils.translation import ngettext
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
-from jobs.queries.documents.lists import DocumentLine, DocumentStory, HeldBy, LinkLine
+from jobs.queries.documents.lists import DocumentLine, DocumentStory, LinkLine
+from jobs.queries.documents.outputs import HeldBy
 from jobs.queries.documents.search import Hit, SearchPage
 from jobs.words.codes import explain_code
 from jobs.words.documents import document_state
 from jobs.words.explanations import explain_document
 from nodes.web import formats
+
+# Metadata that stands beside a search result, and values of each name.
+_SHOWN_OF_HITS = ("author", "published", "categories")
+_MOST_SHOWN = 3
 
 
 def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object]:
@@ -96,6 +101,19 @@ def _hops(story: DocumentStory, link_type: str) -> str:
     return _("%(n)s of at most %(most)s") % {"n": formats.number(count), "most": most}
 
 
+def _refused(held: HeldBy) -> str:
+    """Return why a stage of the pipeline does not pass the document on to the output; '' if none refuses it."""
+    if not held.code:
+        return ""
+    if not held.stage:
+        return f"{held.code}: {held.refused}"
+    return _("Stage “%(stage)s”: %(reason)s (%(code)s)") % {
+        "stage": held.stage,
+        "reason": held.refused,
+        "code": held.code,
+    }
+
+
 def _held_row(held: HeldBy, *, now: dt.datetime) -> Mapping[str, str]:
     keeps_nothing = held.connector == "null"
     return {
@@ -104,6 +122,7 @@ def _held_row(held: HeldBy, *, now: dt.datetime) -> Mapping[str, str]:
         "tone": "indexed" if held.version else "quiet",
         "since": formats.age(held.indexed_at, now=now) if held.indexed_at else "",
         "version": held.version,
+        "refused": _refused(held),
     }
 
 
@@ -136,6 +155,9 @@ def hit_row(hit: Hit, *, now: dt.datetime) -> Mapping[str, object]:
         "link": hit.url if hit.url.startswith(("http://", "https://")) else "",
         "fetched": formats.age(hit.fetched_at, now=now),
         "kind": hit.content_type,
+        "facts": [
+            f"{name}: {', '.join(hit.metadata[name][:_MOST_SHOWN])}" for name in _SHOWN_OF_HITS if name in hit.metadata
+        ],
         "documents_address": f"{reverse('documents')}?{urlencode({'address': hit.url})}",
     }
 

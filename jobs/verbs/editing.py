@@ -17,6 +17,7 @@ from jobs.checks.job_options import GUARD, JobOptions, check_options, store_wind
 from jobs.connectors.repository.access_rules import check_rules
 from jobs.connectors.repository.registry import check_specification
 from jobs.connectors.repository.registry import find as find_connector
+from jobs.connectors.transformation.pipeline import problems_of, read_pipeline
 from jobs.lifecycle.job import Phase, StartMethod
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, OutputConnection, RepositoryConnection
@@ -56,6 +57,7 @@ def create_job(
     outputs: Sequence[OutputConnection],
     seeds: Sequence[SeedWanted],
     specification: Mapping[str, Any],
+    pipeline: Mapping[str, Any] | None = None,
     windows: Sequence[Window] = (),
     node_scope: str = CLUSTER_SCOPE,
     made_by: str,
@@ -72,15 +74,17 @@ def create_job(
     check_name(name)
     if node_scope == CLUSTER_SCOPE:
         refuse_elsewhere()
+    stages, problems = _read_pipeline(pipeline or {}, outputs)
     job = Job(
         name=name,
         repository=repository,
         specification=dict(specification),
+        pipeline=stages,
         node_scope=node_scope,
         schedule_checked_at=now,
         **options,
     )
-    warnings = _check(job, seeds=seeds, outputs=outputs, windows=windows, now=now)
+    warnings = _check(job, seeds=seeds, outputs=outputs, windows=windows, problems=problems, now=now)
     if Job.objects.filter(name=name).exists():
         raise NameTaken("job", name)
     with transaction.atomic():
@@ -99,6 +103,7 @@ def change_job(
     outputs: Sequence[OutputConnection] | None = None,
     seeds: Sequence[SeedWanted] | None = None,
     specification: Mapping[str, Any] | None = None,
+    pipeline: Mapping[str, Any] | None = None,
     windows: Sequence[Window] | None = None,
     node_scope: str | None = None,
     made_by: str,
@@ -110,7 +115,8 @@ def change_job(
 
     If it loses an output, documents that only this job kept there are removed after this call. After a change of the
     specification, the access rules or the outputs, with the first hop limit or a new archive, the next run reads and indexes
-    everything again. A seed that is changed while the job runs is read at once.
+    everything again. A seed that is changed while the job runs is read at once. After a change of the pipeline, the next run
+    reads everything again, and writes what changed to the outputs.
 
     Raises:
         Invalid: a field is invalid, or cannot be changed now.
@@ -126,7 +132,13 @@ def change_job(
         stored_seeds = list(job.seeds.filter(removed_at=None))
         stored_outputs = list(job.outputs.order_by("pk"))
         stored_windows = [window.times for window in job.windows.all()]
-        columns: dict[str, Any] = {"name": name, "specification": specification, "node_scope": node_scope}
+        stages, problems = _changed_pipeline(job, pipeline, stored_outputs if outputs is None else outputs)
+        columns: dict[str, Any] = {
+            "name": name,
+            "specification": specification,
+            "pipeline": stages,
+            "node_scope": node_scope,
+        }
         changed = {
             field: value for field, value in columns.items() if value is not None and value != getattr(job, field)
         }
@@ -154,15 +166,21 @@ def change_job(
             else [SeedWanted(tuple(seed.urls), seed.policy, seed.tag) for seed in stored_seeds],
             outputs=outputs if outputs is not None else stored_outputs,
             windows=windows if windows is not None else stored_windows,
+            problems=problems,
             now=now,
         )
         # With a new archive, every document must be read unconditionally once, so that the archive holds it.
         archive_begins = bool(changed.get("archive"))
-        if changed.keys() & {"specification", "access_rules"} or outputs_change or hops_begin or archive_begins:
+        if (
+            changed.keys() & {"specification", "access_rules", "pipeline"}
+            or outputs_change
+            or hops_begin
+            or archive_begins
+        ):
             job.specification_version += 1
         if seeds is not None and addresses_of(seeds) != [seed.urls for seed in stored_seeds]:
             job.seeds_version += 1
-        if outputs_change or changed.keys() & {"specification", "access_rules", "hop_limits", "hop_mode"}:
+        if outputs_change or changed.keys() & {"specification", "access_rules", "pipeline", "hop_limits", "hop_mode"}:
             job.from_the_beginning = True
         if schedule_changes:
             # Windows of the new schedule that opened before this change are skipped.
@@ -197,7 +215,10 @@ def _facts(
 ) -> dict[str, Any]:
     """Return the fields of a job that operators set."""
     return {
-        **{name: getattr(job, name) for name in ("name", "specification", "node_scope", *JobOptions.__annotations__)},
+        **{
+            name: getattr(job, name)
+            for name in ("name", "specification", "pipeline", "node_scope", *JobOptions.__annotations__)
+        },
         "outputs": sorted(output.name for output in outputs),
         "seeds": seeds,
         "windows": [asdict(window) for window in windows],
@@ -221,15 +242,15 @@ def _check(
     seeds: Sequence[SeedWanted],
     outputs: Sequence[OutputConnection],
     windows: Sequence[Window],
+    problems: dict[str, list[str]],
     now: dt.datetime,
 ) -> list[str]:
     """
-    Return warnings about a new or changed job.
+    Return warnings about a new or changed job, of which `problems` are known already.
 
     Raises:
         Invalid: a field is invalid.
     """
-    problems: dict[str, list[str]] = {}
     urls = [url for seed in seeds for url in seed.urls]
     if not urls:
         problems["seeds"] = ["A job needs at least one seed address."]
@@ -266,6 +287,25 @@ def _check_access(job: Job) -> dict[str, list[str]]:
             f"Tokens belong to an authority group, and source {job.repository.name} has none. Choose its group first."
         ]
     return problems
+
+
+def _read_pipeline(
+    given: Mapping[str, Any], outputs: Sequence[OutputConnection]
+) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Return a given pipeline as it is stored, and its problems by field."""
+    found = problems_of(given, outputs=[output.pk for output in outputs])
+    if found:
+        return {}, {f"pipeline.{name}" if name else "pipeline": said for name, said in found.items()}
+    return read_pipeline(given).stored(), {}
+
+
+def _changed_pipeline(
+    job: Job, given: Mapping[str, Any] | None, outputs: Sequence[OutputConnection]
+) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Return the pipeline of a changed job for these outputs, and its problems by field; the stored one if None is given."""
+    if given is not None:
+        return _read_pipeline(given, outputs)
+    return read_pipeline(job.pipeline).for_outputs([output.pk for output in outputs]).stored(), {}
 
 
 def _refuse_while_it_runs(job: Job, *, changed: Sequence[str], seeds_change: bool) -> None:

@@ -17,6 +17,12 @@ _CODES: Final[Mapping[str, str | Promise]] = {
     "EXCLUDED_TYPE": gettext_lazy("The job does not index this content type."),
     "EXCLUDED_LENGTH": gettext_lazy("The page is longer than the job indexes."),
     "EXCLUDED_TEXT": gettext_lazy("The page has text that the job does not index."),
+    "EXCLUDED_URL": gettext_lazy("A stage of the job's pipeline does not pass this address on."),
+    "EXCLUDED_DATE": gettext_lazy("A stage of the job's pipeline does not pass documents of this date on."),
+    "EXTRACTION_FAILED": gettext_lazy(
+        "A stage of the job's pipeline failed with the document, so the outputs keep what they have."
+    ),
+    "STAGE_UNAVAILABLE": gettext_lazy("A server that a stage of the job's pipeline needs does not answer."),
     "OUT_OF_SCOPE": gettext_lazy("The job's scope, include and exclude rules do not admit this address."),
     "REDIRECT": gettext_lazy("The document redirects. The target is a separate document."),
     "REDIRECT_LOOP": gettext_lazy("The document is part of a redirect loop."),

@@ -10,11 +10,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.support.installations import Installation, PASSPHRASE, copy_migrated
 from crawlctl.backups import wal
 from crawlctl.backups.shipping import Shipper
 from crawlctl.postgres.binaries import find_binaries
 from nodes.stores.opening import open_store
+from tests.support.installations import PASSPHRASE, Installation, copy_migrated
 from tests.support.processes import wait_for
 from tests.support.s3 import create_bucket, s3_server
 

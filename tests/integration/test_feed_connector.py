@@ -183,3 +183,10 @@ async def test_rules_refuse_entries_and_never_a_feed(fetcher):
         assert "/b" not in site.paths()
     assert (feed.code, [named.identifier[-2:] for named in feed.references]) == ("FEED", ["/a"])
     assert (refused.code, refused.requested) == ("OUT_OF_SCOPE", False)
+
+
+async def test_an_entry_has_the_metadata_that_its_feeds_carry(fetcher):
+    async with HostileSite.serve({"/a": answer(PAGE)}) as site:
+        carried = {"author": ("Ada",), "categories": ("one", "two"), "published": ("2026-01-01", "2026-01-02")}
+        outcome = await process(fetcher, site, "/a", depth=1, carried=carried)
+    assert outcome.content.metadata == {"author": ("Ada",), "categories": ("one", "two"), "published": ("2026-01-02",)}

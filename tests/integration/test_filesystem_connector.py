@@ -467,3 +467,13 @@ def test_a_run_does_not_start_while_the_root_is_missing(tmp_path):
 
     with pytest.raises(SeedingFailed, match="No such file"):
         FILE_SYSTEM.seed(asked, Seeding(), last_version="")
+
+
+async def test_a_file_has_its_owner_and_date_as_metadata(crawl):
+    crawl.write("a.html", "<meta name=author content=Ada>words")
+    metadata = (await crawl.process("a.html")).content.metadata
+    assert metadata == {
+        "author": ("Ada",),
+        "owner": (pwd.getpwuid(os.getuid()).pw_name,),
+        "last_modified": ("2020-09-13T12:26:40+00:00",),
+    }

@@ -59,6 +59,7 @@ CHANGES = {
     "job-bulk-start": "bulk_create",
     "job-chain-add": "job_chains_create",
     "job-chain-remove": "job_chains_destroy",
+    "job-pipeline": "jobs_partial_update",
     "job-restore": "jobs_restore",
     "job-send-back": "jobs_send_back",
     "notification-channel": "notification_channels_partial_update",

@@ -288,3 +288,10 @@ def test_a_search_that_takes_too_long_is_given_up(index, monkeypatch):
 
     with pytest.raises(TooSlow):
         search("wombat", limit=50)
+
+
+def test_a_hit_has_the_metadata_of_its_document(index):
+    index(page("a wombat", metadata={"author": ("Ada\0", "\ud800"), "og:type": ("article",)}))
+    assert [hit.metadata for hit in search("wombat", limit=1).hits] == [
+        {"author": ("Ada", "?"), "og:type": ("article",)}
+    ]

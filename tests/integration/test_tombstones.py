@@ -25,7 +25,7 @@ from tests.support.factories import make_output
 from tests.support.guarded_site import GuardedSite
 from tests.support.processes import held_by, read_lines
 
-_TEXTS = "SELECT hash, url, title, description, text, content_type, language, fetched_at FROM jobs_searchdocument ORDER BY hash"
+_TEXTS = "SELECT hash, url, title, description, text, content_type, language, metadata, fetched_at FROM jobs_searchdocument ORDER BY hash"
 _ITEMS = """
 SELECT hash, lane_id, identifier, stage, indexed_before, run_no, outcome, result_code, version, validators, depth, redirects
   FROM jobs_queueitem ORDER BY hash

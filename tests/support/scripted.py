@@ -356,6 +356,7 @@ class ScriptedConnector:
             content_type="text/plain",
             language="",
             access=access,
+            metadata={"name": (name, name.upper())},
         )
         activity.ingest(content, code="OK", version=version, validators="")
 

@@ -143,3 +143,9 @@ def test_entities_that_grow_do_no_harm_and_files_are_not_read():
 
     assert time.process_time() - began < 5
     assert all("root" not in link for link in links)
+
+
+def test_an_entry_has_its_authors_and_categories():
+    entry = "<item><link>http://a.example/3</link><author>ada@a.example</author><category>one</category><category>two</category></item>"
+    read_ = read(RSS.format(channel=entry))
+    assert read_.metadata == {"http://a.example/3": {"author": ("ada@a.example",), "categories": ("one", "two")}}

@@ -47,7 +47,7 @@ def output_at(path: Path) -> JsonLinesOutput:
 
 
 def entry(url: str = "http://a.example/", text: str = "some words") -> Entry:
-    content = Content(url=url, title="A title", description="", text=text, content_type="text/html", language="en")
+    content = Content(url, "A title", "", text, "text/html", "en", {"author": ("Ada", "Bob")})
     return Entry(hash="0" * 32, url=url, content=content, version="1:v", fetched_at=NOON)
 
 
@@ -82,6 +82,7 @@ def test_a_line_has_all_facts_of_a_document(path):
             "text": "text of x",
             "content_type": "text/html",
             "language": "en",
+            "metadata": {"author": ["Ada", "Bob"]},
             "fetched_at": "2030-01-01T12:00:00+00:00",
             "version": "1:v",
         }

@@ -197,3 +197,66 @@ def test_a_narrow_rule_gets_the_strictest_limits_of_wider_ones():
         7,
         [("a.docs.test", 5), ("*docs.test", 5)],
     )
+
+
+def test_pipeline_stages_with_an_equivalent_become_stages():
+    package = "org.apache.manifoldcf.agents.transformation."
+    connections = {
+        "Filter": "documentfilter.DocumentFilter",
+        "Adjuster": "forcedmetadata.ForcedMetadataConnector",
+        "Tika": "tika.TikaExtractor",
+    }
+    filtered = {
+        "minlength": {"_attribute_value": "0"},
+        "maxlength": {"_attribute_value": "1000"},
+        "mimetypes": "text/html\napplication/pdf",
+        "extensions": "*",
+    }
+    adjusted = {
+        "fieldmap": [{"_attribute_source": "a", "_attribute_target": "b"}, {"_attribute_source": "c"}],
+        "expression": {"_attribute_parameter": "label", "_attribute_value": "by ${author}"},
+        "keepAllMetadata": {"_attribute_value": "false"},
+        "filterEmpty": {"_attribute_value": "true"},
+    }
+    stages = [
+        {"stage_id": "0", "stage_connectionname": "Filter", "stage_isoutput": "false", "stage_specification": filtered},
+        {"stage_id": "1", "stage_prerequisite": "0", "stage_connectionname": "Tika", "stage_isoutput": "false"},
+        {"stage_id": "2", "stage_prerequisite": "1", "stage_connectionname": "Adjuster", "stage_isoutput": "false",
+         "stage_description": "labels", "stage_specification": adjusted},
+        {"stage_id": "3", "stage_prerequisite": "2", "stage_connectionname": "Solr", "stage_isoutput": "true"},
+        {"stage_id": "4", "stage_prerequisite": "1", "stage_connectionname": "Nothing", "stage_isoutput": "true"},
+    ]  # fmt: skip
+    job = {**given.WEB_JOB["job"], "pipelinestage": stages}
+    files = [
+        given.WEB,
+        *({"transformationconnection": {"name": name, "class_name": package + of}} for name, of in connections.items()),
+        {"job": job},
+    ]
+    found = definitions(*files)["job", "Intranet pages"]
+    assert found["outputs"] == ["Solr", "Nothing"]
+    assert found["pipeline"] == {
+        "stages": [
+            {
+                "name": "Filter",
+                "kind": "allowed",
+                "input": "source",
+                "settings": {"max_bytes": 1000, "content_types": ["text/html", "application/pdf"]},
+            },
+            {
+                "name": "labels",
+                "kind": "metadata",
+                "input": "Filter",
+                "settings": {
+                    "rename": ["a = b"],
+                    "set": ["label = by ${author}"],
+                    "remove": ["c"],
+                    "keep": ["b", "label"],
+                },
+            },
+        ],
+        "outputs": {"Nothing": "Filter"},
+    }
+    left = {place: why for place, why in notes(*files).items() if "pipelinestage" in place}
+    assert left == {
+        "job.pipelinestage[1]": f"crawlctl has no transformation {package}tika.TikaExtractor, so Tika is left out."
+    }

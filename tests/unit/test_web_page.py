@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.connectors.metadata import of_page
 from jobs.reading.page import RobotsDirectives, directives_of_headers, read_page
 from tests.support.tables import each_row
 
@@ -207,3 +208,27 @@ def test_a_template_of_another_vocabulary_hides_nothing():
 
 def test_a_main_element_inside_of_a_script_is_ignored():
     assert read("<nav><main>a long list of links</main></nav>yes").text == "yes"
+
+
+@each_row(
+    ("html", "metadata"),
+    [
+        ("<meta name=Author content=' Ada  L. '><meta name=author content=Bob>", {"author": ("Ada L.", "Bob")}),
+        ("<meta property=og:type content=article>", {"og:type": ("article",)}),
+        (
+            "<meta property=article:published_time content=2026-01-02><meta name=date content=2020>",
+            {"article:published_time": ("2026-01-02",), "date": ("2020",), "published": ("2026-01-02",)},
+        ),
+        ("<meta name=csrf-token content=x><meta name=viewport content=y><meta name=generator content=z>", {}),
+        ("<meta property=robots content=noindex><meta name=description content=words>", {}),
+        ("<meta name=keywords content=''><meta name=keywords>", {}),
+    ],
+)
+def test_a_page_has_the_metadata_of_known_names(html, metadata):
+    assert of_page(read(html).named) == metadata
+
+
+def test_the_metadata_of_a_page_is_bounded():
+    metadata = of_page(read("".join(f"<meta property=og:{n} content={'x' * 5000}>" for n in range(500))).named)
+    assert len(metadata) <= 100
+    assert sum(len(name) + len(values[0]) for name, values in metadata.items()) <= 16_384

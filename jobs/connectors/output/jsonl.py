@@ -331,6 +331,7 @@ def _line(action: str, entry: Entry) -> bytes:
         "text": content.text if content else "",
         "content_type": content.content_type if content else "",
         "language": content.language if content else "",
+        "metadata": content.metadata if content else {},
         "fetched_at": entry.fetched_at.isoformat(),
         "version": entry.version,
     }

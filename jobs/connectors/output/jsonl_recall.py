@@ -12,6 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
+from jobs.connectors.metadata import read_stored
 from jobs.connectors.output.base import Entry
 from jobs.connectors.repository.access import Access
 from jobs.connectors.repository.base import Content
@@ -75,5 +76,7 @@ def _entry(hash_: str, url: str, facts: Mapping[str, Any]) -> Entry:
         content_type=facts["content_type"],
         language=facts["language"],
         access=Access.from_json(facts.get("access", {})),
+        # Lines of earlier releases have none.
+        metadata=read_stored(facts.get("metadata")),
     )
     return Entry(hash_, url, content, facts["version"], dt.datetime.fromisoformat(facts["fetched_at"]))

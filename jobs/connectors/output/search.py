@@ -12,6 +12,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
+from jobs.connectors.metadata import Metadata
 from jobs.connectors.output.base import Entry, Held
 from jobs.connectors.output.buckets import ranges_of
 from jobs.connectors.repository.access import Access
@@ -39,17 +40,17 @@ ON CONFLICT (digest, place) DO NOTHING
 
 # Locks: SearchDocument by hash, below the IndexedDocument rows that the caller holds.
 _UPSERT: Final[LiteralString] = """
-INSERT INTO jobs_searchdocument (output_id, hash, url, title, description, text, content_type, language, fetched_at,
-                                 access, written_at, vector)
-SELECT %(output)s, hash, url, title, description, text, content_type, language, fetched_at, access, statement_timestamp(),
+INSERT INTO jobs_searchdocument (output_id, hash, url, title, description, text, content_type, language, metadata,
+                                 fetched_at, access, written_at, vector)
+SELECT %(output)s, hash, url, title, description, text, content_type, language, metadata, fetched_at, access, statement_timestamp(),
        NULL
   FROM unnest(%(hashes)s::uuid[], %(urls)s::text[], %(titles)s::text[], %(descriptions)s::text[], %(texts)s::text[],
-              %(content_types)s::text[], %(languages)s::text[], %(fetched_ats)s::timestamptz[], %(accesses)s::uuid[])
-       AS entry(hash, url, title, description, text, content_type, language, fetched_at, access)
+              %(content_types)s::text[], %(languages)s::text[], %(metadata)s::jsonb[], %(fetched_ats)s::timestamptz[], %(accesses)s::uuid[])
+       AS entry(hash, url, title, description, text, content_type, language, metadata, fetched_at, access)
  ORDER BY hash
 ON CONFLICT (output_id, hash) DO UPDATE
    SET url = excluded.url, title = excluded.title, description = excluded.description, text = excluded.text,
-       content_type = excluded.content_type, language = excluded.language, fetched_at = excluded.fetched_at,
+       content_type = excluded.content_type, language = excluded.language, metadata = excluded.metadata, fetched_at = excluded.fetched_at,
        access = excluded.access, written_at = excluded.written_at, vector = NULL
 """
 
@@ -100,6 +101,7 @@ class SearchOutput:
                 "texts": [_storable(content.text) for _, content in added],
                 "content_types": [_storable(content.content_type)[:_LONGEST_CONTENT_TYPE] for _, content in added],
                 "languages": [_language_tag(content.language) for _, content in added],
+                "metadata": [_as_json(content.metadata) for _, content in added],
                 "fetched_ats": [entry.fetched_at for entry, _ in added],
                 "accesses": [accesses.get(content.access) for _, content in added],
             },
@@ -142,6 +144,13 @@ def _storable(text: str) -> str:
     if text.isascii():
         return text.replace("\0", "")
     return text.replace("\0", "").encode(errors="replace").decode()
+
+
+def _as_json(metadata: Metadata) -> str | None:
+    """Return metadata as a JSON text that PostgreSQL can store; None without values."""
+    if not metadata:
+        return None
+    return json.dumps({_storable(name): list(map(_storable, values)) for name, values in metadata.items()})
 
 
 def _language_tag(language: str) -> str:

@@ -21,6 +21,7 @@ from jobs.connectors.repository.base import (
     ScheduleBounds,
 )
 from jobs.connectors.repository.shared import Shared
+from jobs.connectors.transformation.base import Candidate, Item, ReadsBodies
 
 
 class EndingTwice(Exception):
@@ -36,6 +37,7 @@ class Activity:
     so after a change of the job every document is read and indexed again. Carried values have the same effect: with
     other values the document is read and indexed again. `shared` is the state that documents share across workers.
     `access` has the job's access rules, which are a part of its configuration.
+    The stages of the `pipeline` get the document after its ending.
     """
 
     document: Document
@@ -46,6 +48,8 @@ class Activity:
     # None if a document is processed outside of a crawl.
     shared: Shared | None = None
     access: JobAccess = NO_RULES
+    # None if the outputs get documents as the connector reads them.
+    pipeline: ReadsBodies | None = None
     _references: dict[str, Reference] = field(default_factory=dict)
     # References by links of further types: (hash, type). Stored apart because they are rare.
     _other_links: dict[tuple[str, str], Reference] | None = None
@@ -71,6 +75,22 @@ class Activity:
     def may_be_conditional(self) -> bool:
         """True if every output holds the stored version, made under the present specification."""
         return bool(self.document.validators) and self.document.version.startswith(f"{self._circumstances}:")
+
+    def reads(self, content_type: str, *, length: int | None = None) -> bool:
+        """
+        True if the job's pipeline wants the bytes of a document of this type.
+
+        A connector then reads them, even if it finds no text in them, and passes them to `ingest`.
+        """
+        if self.pipeline is None:
+            return False
+        return self.pipeline.reads(Candidate(self.document.identifier, content_type, length))
+
+    def fingerprint_of(self, content: Content, body: bytes | None = None) -> str:
+        """Return a digest of the document as the source gives it: of its content, and of its bytes if stages get them."""
+        if self.pipeline is None or body is None:
+            return content.fingerprint
+        return blake2b(f"{content.fingerprint}\0".encode() + body, digest_size=16).hexdigest()
 
     def needs_indexing(self, version: str) -> bool:
         return self.document.version != version
@@ -159,17 +179,33 @@ class Activity:
         else:
             self._references = dict(references)
 
-    def ingest(self, content: Content, *, code: str, version: str, validators: str) -> None:
+    def ingest(
+        self,
+        content: Content,
+        *,
+        code: str,
+        version: str,
+        validators: str,
+        body: bytes | None = None,
+        charset: str = "",
+    ) -> None:
         """
         End: the document was read, and every output is to hold it with this version.
 
-        The outputs get its access by the rules of the job, with tokens of the repository's authority group.
+        `body` has its bytes if the pipeline `reads` them, in the `charset` that the source names. The outputs
+        get its access by the rules of the job, with tokens of the repository's authority group.
         """
         access = self.access.of(self.document.identifier, content.access)
         if access is not content.access:
             content = replace(content, access=access)
         self._end(
-            Ending.INDEXED, code, version=version, validators=validators, content=content, references=self._read_links()
+            Ending.INDEXED,
+            code,
+            version=version,
+            validators=validators,
+            content=content,
+            references=self._read_links(),
+            item=None if self.pipeline is None else self._item(content, body, charset),
         )
 
     def unchanged(self, *, code: str, validators: str | None = None, read: bool) -> None:
@@ -244,6 +280,20 @@ class Activity:
             return self.configuration
         values = json.dumps(carried, sort_keys=True).encode()
         return f"{self.configuration}+{blake2b(values, digest_size=8).hexdigest()}"
+
+    def _item(self, content: Content, body: bytes | None, charset: str) -> Item:
+        return Item(
+            url=content.url,
+            content_type=content.content_type,
+            charset=charset,
+            text=content.text,
+            body=body,
+            title=content.title,
+            description=content.description,
+            language=content.language,
+            originated_at=self._originated_at,
+            metadata=content.metadata,
+        )
 
     def _read_links(self) -> list[Reference]:
         named = list(self._references.values())

@@ -13,12 +13,15 @@ A connector reports exactly one *ending* for each document: `ingest`, `unchanged
 
 import datetime as dt
 import enum
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from jobs.archive.records import RawExchange, Stored
+from jobs.connectors.metadata import Metadata, lasting
 from jobs.connectors.repository.access import OPEN, Access
+from jobs.connectors.transformation.base import Item
 
 # Values that parents carry to the documents that they reference, by name.
 Carried = Mapping[str, tuple[str, ...]]
@@ -78,7 +81,7 @@ class Document:
 @dataclass(frozen=True, slots=True)
 class Content:
     """
-    One document for an output: its text and the facts about it.
+    One document for an output: its text and the facts about it. `metadata` has further values by name.
 
     Connectors report the `access` as their source gives it. Outputs get it with the group and the rules of the job.
     """
@@ -90,6 +93,7 @@ class Content:
     content_type: str
     language: str
     access: Access = OPEN
+    metadata: Metadata = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> str:
@@ -97,7 +101,30 @@ class Content:
         parts = [self.title, self.description, self.text, self.content_type, self.language]
         if not self.access.is_open:
             parts.append(self.access.text)
+        if self.metadata and (values := lasting(self.metadata)):
+            parts.append(json.dumps(values))
         return blake2b("\x00".join(parts).encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """
+    The result of a job's pipeline for one output: a content with its version, or the stage that passed nothing on.
+
+    `failed` if the stage failed: that says nothing about the document, so the output keeps it.
+    """
+
+    content: Content | None = None
+    version: str = ""
+    stage: str = ""
+    code: str = ""
+    reason: str = ""
+    failed: bool = False
+
+    @property
+    def removes(self) -> bool:
+        """True if the document must leave the output."""
+        return self.content is None and not self.failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +202,7 @@ class Outcome:
     - A hash may occur twice among the references if links of two types reference it.
     - `carries`: one of the references carries a value.
     - `gate`: the gate for which a waiting document waits.
+    - `item`: the document for the job's pipeline, if it has one. `deliveries` are its results, by output; None without.
     - `exchange`: the raw exchange, if the job keeps an archive; `stored` is its place there, once it has one.
     """
 
@@ -196,5 +224,7 @@ class Outcome:
     originated_at: dt.datetime | None = None
     gate: str = ""
     records: Sequence[Record] = ()
+    item: Item | None = None
+    deliveries: Mapping[int, Delivery] | None = None
     exchange: RawExchange | None = None
     stored: Stored | None = None

@@ -6,7 +6,8 @@ refuses it. A refused document leaves all outputs behind this stage, and its rea
 
 A transformation is pure: the result depends only on the item and on the settings. It does no I/O. It is synchronous, and
 several threads may use it at once. A kind that `runs_in` a process runs in a limited child process: a file that kills,
-blocks or fills the child ends as EXTRACTION_FAILED, and the worker lives.
+blocks or fills the child ends as EXTRACTION_FAILED, and the worker lives. A kind that asks a server runs in the loop of
+the worker.
 
 `description` names everything on which the result depends, apart from the item. It is part of the version of a document
 in each output behind the stage. If it changes, the next run reads the documents again and writes them to these outputs.
@@ -23,10 +24,8 @@ from typing import Any, Final, Protocol
 
 from django.utils.functional import Promise
 
+from jobs.connectors.metadata import Metadata
 from jobs.connectors.schema import Schema
-
-# Values of a document by name. Names and values are texts.
-Metadata = Mapping[str, tuple[str, ...]]
 
 # The result code of a document whose stage failed, or whose child process died, took too long or used too much memory.
 EXTRACTION_FAILED: Final = "EXTRACTION_FAILED"
@@ -76,6 +75,18 @@ class Candidate:
     length: int | None = None
 
 
+class Unavailable(Exception):
+    """
+    Something that a stage needs cannot answer now, such as a server. The message is a sentence for people.
+
+    That says nothing about the document: it is read again after `retry_after` seconds.
+    """
+
+    def __init__(self, sentence: str, *, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(sentence)
+
+
 class Transformation(Protocol):
     """A stage with its settings."""
 
@@ -98,17 +109,39 @@ class Transformation(Protocol):
         Return the document, and after it its components if it has any; or why it is refused.
 
         The first item is the document itself. An item that the stage does not change is returned as it is. An exception
-        is a defect: the document ends as EXTRACTION_FAILED.
+        is a defect: the document ends as EXTRACTION_FAILED. A stage that `runs_in` the loop has a coroutine instead.
         """
+
+
+class AsyncTransformation(Transformation, Protocol):
+    """A stage that asks a server: the worker awaits it in its event loop. It bounds its own requests."""
+
+    async def transform_async(self, item: Item) -> Sequence[Item] | Refused:
+        """
+        Return the result, as `transform` does.
+
+        Raises:
+            Unavailable: the server does not answer now.
+        """
+
+
+class ReadsBodies(Protocol):
+    """The pipeline of a job, as its source sees it."""
+
+    def reads(self, candidate: Candidate) -> bool:
+        """True if a stage makes a text of the bytes of this document, for an output that does not refuse it before."""
 
 
 class Runs(enum.Enum):
     """Where a transformation runs."""
 
-    # In a thread of the worker: for filters and small changes, which take less than a millisecond for most documents.
+    # In a thread of the worker, or in its loop if the document is small: for filters and changes that take less than a
+    # millisecond for most documents.
     IN_THREAD = enum.auto()
     # In a child process with limits of time and memory: for everything that parses a file.
     IN_PROCESS = enum.auto()
+    # In the event loop of the worker, by `transform_async`: for stages that ask a server.
+    IN_LOOP = enum.auto()
 
 
 class Stage:

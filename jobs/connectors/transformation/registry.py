@@ -6,20 +6,20 @@ CRAWLCTL_TRANSFORMATIONS, each as `package.module:OBJECT`.
 """
 
 import functools
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from django.conf import settings
 
 from jobs.connectors.plugins import added
-from jobs.connectors.transformation.base import Item, Refused, Transformation, TransformationKind
+from jobs.connectors.transformation.adjust import ADJUST
+from jobs.connectors.transformation.allowed import ALLOWED
+from jobs.connectors.transformation.base import Transformation, TransformationKind
+from jobs.connectors.transformation.html import HTML
 from jobs.connectors.transformation.nothing import NOTHING
 
-_BUILT_IN: Final[tuple[TransformationKind, ...]] = (NOTHING,)
+_BUILT_IN: Final[tuple[TransformationKind, ...]] = (ALLOWED, ADJUST, HTML, NOTHING)
 _GROUP: Final = "crawlctl.transformation_connectors"
-# Transformations that a process keeps open.
-_MOST_OPEN: Final = 256
 
 
 class UnknownKind(ValueError):
@@ -58,16 +58,6 @@ def open_stage(kind: str, given: Mapping[str, Any]) -> Transformation:
     """
     found = find(kind)
     return found.open(found.settings.read(given))
-
-
-def transform_in_child(kind: str, given_as_json: str, item: Item) -> Sequence[Item] | Refused:
-    """Transform an item in a child process, which opens each stage once."""
-    return _opened(kind, given_as_json).transform(item)
-
-
-@functools.lru_cache(maxsize=_MOST_OPEN)
-def _opened(kind: str, given_as_json: str) -> Transformation:
-    return open_stage(kind, json.loads(given_as_json))
 
 
 @functools.cache

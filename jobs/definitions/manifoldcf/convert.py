@@ -10,6 +10,7 @@ from jobs.definitions.manifoldcf.nodes import Note, Part, parts_of
 
 _REPOSITORY: Final = "repositoryconnection"
 _OUTPUT: Final = "outputconnection"
+_TRANSFORMATION: Final = "transformationconnection"
 _JOB: Final = "job"
 
 Definition = dict[str, Any]
@@ -34,8 +35,11 @@ def convert(files: Iterable[tuple[str, object]], *, connector_of: Callable[[str]
     policies: list[tuple[str, Definition]] = []
     repositories: dict[str, tuple[str, Definition]] = {}
     outputs: list[tuple[str, Definition]] = []
+    transformations: dict[str, str] = {}
     for part in parts:
-        if part.kind == _REPOSITORY:
+        if part.kind == _TRANSFORMATION:
+            transformations[part.take_one("name")] = part.take_one("class_name")
+        elif part.kind == _REPOSITORY:
             repository, policy = convert_repository(part)
             if repository is not None:
                 repositories[repository["name"]] = (part.place, repository)
@@ -44,7 +48,7 @@ def convert(files: Iterable[tuple[str, object]], *, connector_of: Callable[[str]
         elif part.kind == _OUTPUT:
             outputs.append((part.place, convert_output(part)))
     named = {policy["name"] for _, policy in policies}
-    jobs = list(_jobs(parts, repositories, named, connector_of=connector_of))
+    jobs = list(_jobs(parts, repositories, named, transformations, connector_of=connector_of))
     conversion.definitions = [*policies, *_readable(repositories, conversion.notes), *outputs, *jobs]
     return conversion
 
@@ -57,11 +61,14 @@ def _parts_of(file: str, body: object, notes: list[Note]) -> Iterator[Part]:
             notes.append(Note(place.rstrip(":. "), "This is not an object of ManifoldCF."))
             continue
         for kind, inner in one.items():
-            if kind in {_REPOSITORY, _OUTPUT, _JOB}:
+            if kind in {_REPOSITORY, _OUTPUT, _TRANSFORMATION, _JOB}:
                 yield from parts_of(inner, kind=kind, place=f"{place}{kind}", notes=notes)
             else:
                 notes.append(
-                    Note(f"{place}{kind}", "Only repository connections, output connections and jobs are converted.")
+                    Note(
+                        f"{place}{kind}",
+                        "Only connections to repositories, outputs and transformations, and jobs are converted.",
+                    )
                 )
 
 
@@ -69,6 +76,7 @@ def _jobs(
     parts: Iterable[Part],
     repositories: Mapping[str, tuple[str, Definition]],
     policies: set[str],
+    transformations: Mapping[str, str],
     *,
     connector_of: Callable[[str], str | None],
 ) -> Iterator[tuple[str, Definition]]:
@@ -83,7 +91,10 @@ def _jobs(
             part.refuse(f"Its connection {connection!r} is not among the files, or has no connector here.")
             continue
         definition, roots = convert_job(
-            part, connector=connector, policy=connection if connection in policies else None
+            part,
+            connector=connector,
+            policy=connection if connection in policies else None,
+            transformations=transformations,
         )
         if known is not None and roots:
             configuration = known[1].setdefault("configuration", {})

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from jobs.connectors.repository import registry
 from jobs.definitions.manifoldcf.nodes import Part
+from jobs.definitions.manifoldcf.pipelines import convert_stages
 from jobs.definitions.manifoldcf.specifications import Converted, convert_feed, convert_files, convert_web
 
 _SPECIFICATIONS: Final[Mapping[str, Callable[[Part], Converted]]] = {
@@ -37,8 +38,14 @@ _WINDOW: Final = {
 _SUNDAY: Final = 7
 
 
-def convert_job(part: Part, *, connector: str, policy: str | None) -> tuple[dict[str, Any], Sequence[str]]:
-    """Return the definition of a job of this connector, and the directories that its connection must be able to read."""
+def convert_job(
+    part: Part, *, connector: str, policy: str | None, transformations: Mapping[str, str]
+) -> tuple[dict[str, Any], Sequence[str]]:
+    """
+    Return the definition of a job of this connector, and the directories that its connection must be able to read.
+
+    `transformations` has the class of each transformation connection.
+    """
     part.take("id")
     name, repository = part.take_one("description"), part.take_one("repository_connection")
     found = [_SPECIFICATIONS[connector](given) for given in part.take("document_specification")]
@@ -47,13 +54,15 @@ def convert_job(part: Part, *, connector: str, policy: str | None) -> tuple[dict
     if not converted.seeds:
         part.note("The job has no seeds. Add them to its definition.")
     kind = _word(part, "run_mode", _KINDS, "once")
+    outputs, pipeline = convert_stages(part, transformations=transformations)
     definition = {
         "definition": "job",
         "name": name,
         "repository": repository,
-        "outputs": _outputs(part),
+        "outputs": outputs,
         "seeds": [seed],
         "specification": converted.specification,
+        **({"pipeline": pipeline} if pipeline else {}),
         "priority": _number(part, "priority", 5),
         "kind": kind,
         **_intervals(part, is_continuous=kind == "continuous"),
@@ -71,26 +80,6 @@ def convert_job(part: Part, *, connector: str, policy: str | None) -> tuple[dict
         notified.refuse("Notifications are rules for all jobs. Add a rule.")
     part.left()
     return definition, converted.roots
-
-
-def _outputs(part: Part) -> list[str]:
-    outputs = []
-    for stage in part.take("pipelinestage"):
-        connection, is_output = stage.take_one("stage_connectionname"), stage.take_one("stage_isoutput")
-        stage.take("stage_id")
-        stage.take("stage_prerequisite")
-        stage.take("stage_description")
-        if is_output != "true":
-            stage.note(f"crawlctl has no transformations, so {connection} is left out.")
-            stage.take("stage_specification")
-            continue
-        for given in stage.take("stage_specification"):
-            given.refuse("Outputs have no settings of a job.")
-        stage.left()
-        outputs.append(connection)
-    if not outputs:
-        part.note("The job has no output. Add one to its definition.")
-    return outputs
 
 
 def _word(part: Part, name: str, known: Mapping[str, str], usual: str) -> str:

@@ -21,6 +21,8 @@ from jobs.connectors.repository.kind import (
     Selective,
 )
 from jobs.connectors.repository.missing import MISSING_BINS, MissingRuntime
+from jobs.connectors.transformation.pipeline import read_pipeline
+from jobs.connectors.transformation.running import Pipeline
 from jobs.lifecycle.job import Scan
 from jobs.partitions import here
 from jobs.queue.flushing.hops import rules_of
@@ -37,7 +39,7 @@ _READ: Final[LiteralString] = """
 SELECT job.id, job.run_no, job.repository_id, job.specification, job.specification_version, job.seeds_version,
        job.max_documents IS NOT NULL AS has_budget,
        CASE WHEN job.kind = 'continuous' THEN ARRAY[job.recrawl_after, job.recrawl_at_most, job.expire_after] END AS intervals,
-       job.hop_limits, job.hop_mode, job.scan, job.archive, job.access_rules,
+       job.hop_limits, job.hop_mode, job.scan, job.archive, job.access_rules, job.pipeline,
        (SELECT number FROM jobs_partitionedjob AS partitioned WHERE partitioned.job_id = job.id) AS number,
        repository.connector, repository.configuration, repository.is_confined, repository.name AS connection,
        coalesce((SELECT name FROM authorities_authoritygroup WHERE id = repository.authority_group_id), '') AS authority_group,
@@ -48,7 +50,9 @@ SELECT job.id, job.run_no, job.repository_id, job.specification, job.specificati
                   WHERE seen.job_id = job.id AND seen.is_followed), '[]') AS redirects,
        coalesce((SELECT array_agg(output.id ORDER BY output.id)
                    FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
-                  WHERE link.job_id = job.id AND output.connector <> 'null'), '{}') AS outputs
+                  WHERE link.job_id = job.id AND output.connector <> 'null'), '{}') AS outputs,
+       ARRAY(SELECT link.outputconnection_id FROM jobs_job_outputs AS link WHERE link.job_id = job.id) AS all_outputs,
+       job.pipeline <> '{}' OR EXISTS (SELECT FROM jobs_pipelinerefusal AS refusal WHERE refusal.job_id = job.id) AS has_refusals
   FROM jobs_job AS job JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
  WHERE job.id = %(job)s
 """
@@ -68,6 +72,8 @@ class JobAtWork:
     # Start of its run on this process's clock: facts about the source from before it are ignored.
     began_at: float
     access: JobAccess = NO_RULES
+    # None without stages between the source and the outputs.
+    pipeline: Pipeline | None = None
 
     @property
     def configuration(self) -> str:
@@ -119,8 +125,11 @@ class JobTable:
         bins = MISSING_BINS
         link_types: tuple[str, ...] = ()
         access = NO_RULES
+        pipeline: Pipeline | None = None
         try:
             access = read_rules(row.access_rules, group=row.authority_group)
+            if row.pipeline:
+                pipeline = Pipeline(read_pipeline(row.pipeline), outputs=row.all_outputs)
             kind = registry.find(row.connector)
             link_types = kind.link_types
             bins, runtime = kind.bins, self._runtime(kind)
@@ -146,6 +155,7 @@ class JobTable:
                 admits=connector.admits if isinstance(connector, Selective) else None,
                 archive=row.archive,
                 partitioned=_partitioned(row.number),
+                has_refusals=row.has_refusals,
             ),
             connection=row.connection,
             bins=bins,
@@ -154,6 +164,7 @@ class JobTable:
             seeds_version=row.seeds_version,
             began_at=time.monotonic() - row.running_for,
             access=access,
+            pipeline=pipeline,
         )
         while len(self._jobs) > _MOST_JOBS:
             del self._jobs[next(iter(self._jobs))]

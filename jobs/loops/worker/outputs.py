@@ -27,6 +27,7 @@ from jobs.connectors.schema import BadSpecification
 from jobs.queue.flushing.flush import OutputWriter
 from jobs.queue.flushing.history import Departure
 from jobs.queue.flushing.outcomes import JobFacts, Result
+from jobs.queue.flushing.refusals import refusals_of, replace_refusals
 from jobs.queue.removing import tombstones
 from jobs.queue.take import Claimed
 from jobs.settings.table import KEEP_REMOVED
@@ -54,7 +55,10 @@ SELECT DISTINCT wanted.output_id, wanted.hash
   FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS wanted(output_id, hash)
   JOIN jobs_queueitem AS item ON item.hash = wanted.hash AND item.indexed_before
   JOIN jobs_job_outputs AS link ON link.job_id = item.job_id AND link.outputconnection_id = wanted.output_id
- WHERE (item.hash, item.job_id) NOT IN (SELECT * FROM unnest(%(leaving_hashes)s::uuid[], %(leaving_jobs)s::bigint[]))
+ WHERE NOT EXISTS (SELECT FROM jobs_pipelinerefusal AS refusal
+                    WHERE refusal.job_id = item.job_id AND refusal.hash = item.hash AND refusal.output_id = wanted.output_id)
+   AND (item.hash, item.job_id, wanted.output_id)
+       NOT IN (SELECT * FROM unnest(%(leaving_hashes)s::uuid[], %(leaving_jobs)s::bigint[], %(leaving_outputs)s::bigint[]))
 """
 
 # Documents that an output may have according to their job, although no record says so: their claim was lost with its
@@ -68,11 +72,25 @@ SELECT item.hash, item.job_id
 
 # Locks: IndexedDocument by (output, hash).
 _RECORD: Final[LiteralString] = """
-INSERT INTO jobs_indexeddocument (output_id, hash, version, indexed_at)
-SELECT output_id, hash, version, %(now)s
-  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(versions)s::text[]) AS added(output_id, hash, version)
+INSERT INTO jobs_indexeddocument (output_id, hash, version, read_version, indexed_at)
+SELECT output_id, hash, version, read_version, %(now)s
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(versions)s::text[], %(reads)s::text[])
+       AS added(output_id, hash, version, read_version)
  ORDER BY output_id, hash
-ON CONFLICT (output_id, hash) DO UPDATE SET version = excluded.version, indexed_at = excluded.indexed_at
+ON CONFLICT (output_id, hash) DO UPDATE
+   SET version = excluded.version, read_version = excluded.read_version, indexed_at = excluded.indexed_at
+"""
+
+# Documents that a pipeline made again as the output has them. Such an output gets no write.
+# Locks: none more, the rows are held.
+_CONFIRM: Final[LiteralString] = """
+UPDATE jobs_indexeddocument AS held SET read_version = given.read_version
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(versions)s::text[], %(reads)s::text[])
+       AS given(output_id, hash, version, read_version)
+  JOIN jobs_outputconnection AS output ON output.id = given.output_id
+ WHERE held.output_id = given.output_id AND held.hash = given.hash AND held.version = given.version
+   AND (output.trusted_from IS NULL OR held.indexed_at >= output.trusted_from)
+RETURNING held.output_id, held.hash
 """
 
 # Locks: none more, the rows are held.
@@ -85,16 +103,17 @@ DELETE FROM jobs_indexeddocument AS held
 
 @dataclass(frozen=True, slots=True)
 class _Leaving:
-    """A document without a text for its job."""
+    """A document without a text for its job, or only for these `outputs` of it, which a stage refused."""
 
     hash: str
     url: str
     job: JobFacts
     lane_id: int
+    outputs: tuple[int, ...] | None = None
 
     @property
     def keys(self) -> list[Key]:
-        return [(output, self.hash) for output in self.job.outputs]
+        return [(output, self.hash) for output in (self.job.outputs if self.outputs is None else self.outputs)]
 
 
 class JobOutputs(OutputWriter):
@@ -126,14 +145,32 @@ class JobOutputs(OutputWriter):
         self._notice_losses(cursor, (result.job for result in results))
         added: dict[Key, Entry] = {}
         leaving: list[_Leaving] = []
+        self.unwritten = set()
+        reads: dict[Key, str] = {}
         for result in results:
             document, outcome = result.claimed.document, result.outcome
-            if outcome.ending == Ending.INDEXED and outcome.content is not None:
+            if outcome.deliveries is not None:
+                made, refused = _divided(result, now=now)
+                added.update(made)
+                reads.update(dict.fromkeys(made, outcome.version))
+                leaving += refused
+            elif outcome.ending == Ending.INDEXED and outcome.content is not None:
                 entry = Entry(document.hash, document.identifier, outcome.content, outcome.version, now)
                 added.update(((output, document.hash), entry) for output in result.job.outputs)
             elif outcome.removes:
                 leaving.append(_Leaving(document.hash, document.identifier, result.job, result.claimed.lane_id))
-        return self._apply(cursor, added=added, leaving=leaving, now=now)
+        departures = self._apply(cursor, added=added, leaving=leaving, reads=reads, now=now)
+        # Last, because the other jobs that keep a document are decided by its earlier refusals.
+        refusing = [result for result in results if result.job.has_refusals and result.outcome.ending.is_final]
+        if refusing:
+            read = [result for result in refusing if result.outcome.deliveries is not None or _is_decided(result)]
+            replace_refusals(
+                cursor,
+                [(result.job.id, result.claimed.document.hash) for result in read],
+                [refusal for result in read for refusal in refusals_of(result)],
+                now=now,
+            )
+        return departures
 
     def remove(
         self,
@@ -154,10 +191,20 @@ class JobOutputs(OutputWriter):
             _Leaving(claim.document.hash, claim.document.identifier, jobs[claim.job_id], claim.lane_id)
             for claim in claims
         ]
-        return self._apply(cursor, added={}, leaving=leaving, now=now)
+        departures = self._apply(cursor, added={}, leaving=leaving, reads={}, now=now)
+        refusing = [(document.job.id, document.hash) for document in leaving if document.job.has_refusals]
+        if refusing:
+            replace_refusals(cursor, refusing, (), now=now)
+        return departures
 
     def _apply(
-        self, cursor: psycopg.Cursor[Any], *, added: dict[Key, Entry], leaving: list[_Leaving], now: dt.datetime
+        self,
+        cursor: psycopg.Cursor[Any],
+        *,
+        added: dict[Key, Entry],
+        leaving: list[_Leaving],
+        reads: Mapping[Key, str],
+        now: dt.datetime,
     ) -> Sequence[Departure]:
         # A document that this flush adds stays.
         candidates = {key for document in leaving for key in document.keys} - added.keys()
@@ -166,16 +213,23 @@ class JobOutputs(OutputWriter):
         self._open(cursor, {output for output, _ in added.keys() | candidates})
         gone: set[Key] = set()
         corrected: set[Key] = set()
+        held = _keys(cursor, _HOLD, added.keys() | candidates) if candidates or reads else set()
+        if reads:
+            facts = {"reads": [reads[key] for key in sorted(reads)]}
+            self.unwritten = _keys(
+                cursor, _CONFIRM, reads, **facts, versions=[added[key].version for key in sorted(reads)]
+            )
+            added = {key: entry for key, entry in added.items() if key not in self.unwritten}
         if candidates:
-            held = _keys(cursor, _HOLD, added.keys() | candidates)
             free = candidates - self._kept(cursor, candidates, leaving)
             gone = free & held
             corrected = self._perhaps_logged(cursor, free - held, leaving)
             self._store_tombstones(cursor, leaving, held=held & candidates, gone=gone, now=now)
         if added:
-            facts = _columns(added)
+            columns = _columns(added)
             versions = [added[key].version for key in sorted(added)]
-            cursor.execute(_RECORD, {**facts, "versions": versions, "now": now})
+            read_versions = [reads.get(key, "") for key in sorted(added)]
+            cursor.execute(_RECORD, {**columns, "versions": versions, "reads": read_versions, "now": now})
         if gone:
             cursor.execute(_FORGET, _columns(gone))
         urls = {document.hash: document.url for document in leaving}
@@ -201,7 +255,14 @@ class JobOutputs(OutputWriter):
         tombstones.store(
             cursor,
             [
-                tombstones.Removed(document.job.id, document.job.run_no, key[0], key[1], key in gone, self._cause)
+                tombstones.Removed(
+                    document.job.id,
+                    document.job.run_no,
+                    key[0],
+                    key[1],
+                    key in gone,
+                    self._cause or (tombstones.REFUSED if document.outputs is not None else ""),
+                )
                 for document in leaving
                 for key in document.keys
                 if key in held
@@ -246,9 +307,11 @@ class JobOutputs(OutputWriter):
             raise OutputError(f"Output connection {missing} is not there any more.")
 
     def _kept(self, cursor: psycopg.Cursor[Any], candidates: set[Key], leaving: list[_Leaving]) -> set[Key]:
+        going = [(document.job.id, output, hash_) for document in leaving for output, hash_ in document.keys]
         facts: dict[str, list[Any]] = {
-            "leaving_hashes": [document.hash for document in leaving],
-            "leaving_jobs": [document.job.id for document in leaving],
+            "leaving_hashes": [hash_ for _, _, hash_ in going],
+            "leaving_jobs": [job for job, _, _ in going],
+            "leaving_outputs": [output for _, output, _ in going],
         }
         return _keys(cursor, _KEPT, candidates, **facts)
 
@@ -278,6 +341,31 @@ class JobOutputs(OutputWriter):
                 output.add_or_replace(cursor, given)
             if taken:
                 output.remove(cursor, taken)
+
+
+def _divided(result: Result, *, now: dt.datetime) -> tuple[dict[Key, Entry], list[_Leaving]]:
+    """Return the contents that a pipeline made for the outputs, and the document as it leaves outputs that refuse it."""
+    document, deliveries = result.claimed.document, result.outcome.deliveries or {}
+    made: dict[Key, Entry] = {}
+    leaves: list[int] = []
+    for output in result.job.outputs:
+        delivery = deliveries.get(output)
+        if delivery is None or delivery.failed:
+            continue
+        if delivery.content is None:
+            leaves.append(output)
+        else:
+            made[output, document.hash] = Entry(
+                document.hash, document.identifier, delivery.content, delivery.version, now
+            )
+    if not leaves:
+        return made, []
+    return made, [_Leaving(document.hash, document.identifier, result.job, result.claimed.lane_id, tuple(leaves))]
+
+
+def _is_decided(result: Result) -> bool:
+    """True if the source, and not a stage, decided which outputs have the document: earlier refusals are over."""
+    return result.outcome.removes or result.outcome.ending == Ending.INDEXED
 
 
 def _columns(keys: Iterable[Key]) -> dict[str, list[Any]]:

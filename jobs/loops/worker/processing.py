@@ -9,6 +9,7 @@ from jobs.connectors.repository.activity import Activity
 from jobs.loops.worker.document_pace import DocumentPace
 from jobs.loops.worker.host_queue import BinQueue, OpenTurn
 from jobs.loops.worker.jobs import JobAtWork
+from jobs.loops.worker.pipelines import Pipelines
 from jobs.loops.worker.results import MANY_WAITING, results_wait
 from jobs.loops.worker.serving import Serving
 from jobs.loops.worker.sharing import SharedByWorkers
@@ -26,6 +27,11 @@ class Processing:
 
     def __init__(self, state: WorkerState) -> None:
         self._state = state
+        self._pipelines = Pipelines()
+
+    async def close(self) -> None:
+        """End the processes of the pipelines."""
+        await self._pipelines.close()
 
     async def process(
         self, serving: Serving, queue: BinQueue, turn: OpenTurn, claimed: Claimed, job: JobAtWork
@@ -33,8 +39,13 @@ class Processing:
         """Process a document of a turn. A defect of the connector ends it with the result code PROTOCOL."""
         set_document(job=claimed.job_id, identifier=claimed.document.identifier)
         activity = Activity(
-            claimed.document, configuration=job.configuration, shared=self._shared_in(job), access=job.access
+            claimed.document,
+            configuration=job.configuration,
+            shared=self._shared_in(job),
+            access=job.access,
+            pipeline=job.pipeline,
         )
+        seconds: float | None = None
         pace = DocumentPace(
             queue.paces_of(turn),
             delay=partial(_crawl_delay, claimed, job),
@@ -48,6 +59,9 @@ class Processing:
                 serving.give_back_started(queue, turn, claimed)
                 return
             await job.connector.process(claimed.document, activity, pace)
+            if job.pipeline is not None and activity.outcome is not None and activity.outcome.item is not None:
+                seconds = time.monotonic() - pace.asked_at
+                activity.outcome = await self._pipelines.run(activity.outcome, job.pipeline)
         except asyncio.CancelledError:
             # The worker stops, or can no longer trust its membership: another worker reads the document.
             pace.end()
@@ -59,7 +73,7 @@ class Processing:
             activity.failed(code="PROTOCOL")
         pace.end()
         # Without the time for robots.txt, which a host is asked for once.
-        queue.end(turn, after=time.monotonic() - pace.asked_at)
+        queue.end(turn, after=time.monotonic() - pace.asked_at if seconds is None else seconds)
         assert activity.outcome is not None
         self._pass_on(Ended(claimed, job, activity.outcome, is_trial=turn.is_trial), serving, queue)
         serving.dispatch_others(queue, turn.parents)

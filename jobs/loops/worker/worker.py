@@ -82,7 +82,8 @@ class Worker:
             writer=Writer(identity, clock, keeps_history=worker_settings.keeps_history, disk=self._disk),
             results=Results(self._loop),
         )
-        self._serving = Serving(state, process=Processing(state).process)
+        self._processing = Processing(state)
+        self._serving = Serving(state, process=self._processing.process)
         limits = Limits(state, self._serving)
         self._flushing = Flushing(state, self._serving)
         self._taking = Taking(state, serving=self._serving, limits=limits, flushing=self._flushing)
@@ -117,6 +118,7 @@ class Worker:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._state.jobs.close()
+            await self._processing.close()
             self._node.stop()
             self._database.close()
 

@@ -22,13 +22,13 @@ from jobs.models import (
     Bin,
     CarryDown,
     HopCount,
-    IndexedDocument,
     Job,
     Lane,
     Outcome,
     OutLinks,
     QueueItem,
 )
+from jobs.queries.documents.outputs import HeldBy, read_outputs
 from jobs.queries.documents.verdict import judge_item
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queue.flushing.carried import merged
@@ -277,16 +277,6 @@ def outcomes_of_code(code: str, *, job_id: int | None) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldBy:
-    """The document in one output; `version` is '' if the output does not have it."""
-
-    output: str
-    connector: str
-    version: str
-    indexed_at: dt.datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class LinkLine:
     """A link target; `identifier` is '' if the job does not know it."""
 
@@ -332,9 +322,6 @@ def read_story(*, job_id: int, document: uuid.UUID, now: dt.datetime) -> Documen
     if item is None:
         return None
     host = read_host_statuses([item.lane.bin_id], now=now)[0]
-    held = {
-        row.output_id: row for row in IndexedDocument.objects.filter(hash=document, output__in=item.job.outputs.all())
-    }
     out = OutLinks.objects.filter(job_id=job_id, hash=document).first()
     targets = list(out.targets) if out else []
     return DocumentStory(
@@ -342,12 +329,7 @@ def read_story(*, job_id: int, document: uuid.UUID, now: dt.datetime) -> Documen
         job=item.job,
         host=host,
         worker=item.batch.worker.name if item.batch and item.batch.worker else "",
-        held_by=[
-            HeldBy(output.name, output.connector, held[output.pk].version, held[output.pk].indexed_at)
-            if output.pk in held
-            else HeldBy(output.name, output.connector, "", None)
-            for output in item.job.outputs.all()
-        ],
+        held_by=read_outputs(item),
         links=_read_links(item.job, targets[:_LINKS_SHOWN]),
         links_in_all=len(targets),
         is_redirect=out.is_redirect if out else False,

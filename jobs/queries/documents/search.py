@@ -11,14 +11,16 @@ text.
 """
 
 import datetime as dt
+import json
 import re
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import QueryCanceled
 
+from jobs.connectors.metadata import Metadata, read_stored
 from jobs.connectors.output.words import CONFIGURATIONS, JOINERS
 from nodes.errors import TooSlow
 
@@ -69,7 +71,7 @@ WITH stemmed AS MATERIALIZED (
      ORDER BY -rank, output_id, hash LIMIT %(limit)s
 )
 SELECT page.output_id, page.hash, page.rank, document.url, document.content_type, document.language,
-       document.fetched_at, (SELECT count(*) FROM found) AS total, (SELECT count(*) FROM matched) AS matches,
+       document.metadata, document.fetched_at, (SELECT count(*) FROM found) AS total, (SELECT count(*) FROM matched) AS matches,
        ts_headline(page.configuration,
                    regexp_replace(translate(left(document.title, 1000), %(reserved)s, ''), %(joiners)s, %(apart)s, 'g'),
                    page.query, %(title_options)s) AS title,
@@ -113,6 +115,7 @@ class Hit:
     language: str
     fetched_at: dt.datetime
     rank: float
+    metadata: Metadata = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +218,13 @@ def _hit(row: dict[str, Any]) -> Hit:
         language=row["language"],
         fetched_at=row["fetched_at"],
         rank=row["rank"],
+        metadata=read_stored(_parsed(row["metadata"])),
     )
+
+
+def _parsed(stored: object) -> object:
+    """Return the value of a JSON column, which Django's cursors return as a text."""
+    return json.loads(stored) if isinstance(stored, str) else stored
 
 
 def _segments(marked: str) -> tuple[Segment, ...]:

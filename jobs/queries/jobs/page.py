@@ -19,6 +19,7 @@ from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queries.hosts.waiting import narrow
 from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster, read_next_ready_at
 from jobs.queries.jobs.lines import JobLine, read_job_line
+from jobs.queries.jobs.pipeline import Tree, read_tree
 from jobs.queue.sql.low_water import LOWEST_DELTA, LOWEST_TURN
 from jobs.verdicts.causes import Verdict
 from jobs.verdicts.hosts import judge_host
@@ -194,6 +195,8 @@ class JobSetUp:
     priority: int
     when: JobTimes
     hop_limits: Mapping[str, int]
+    # The pipeline; None without stages.
+    tree: Tree | None
 
 
 def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
@@ -271,6 +274,7 @@ def read_set_up(job_id: int) -> JobSetUp | None:
             window_ends_at=job.window_ends_at,
         ),
         hop_limits=job.hop_limits,
+        tree=read_tree(job) if job.pipeline else None,
     )
 
 

@@ -188,7 +188,10 @@ class OutputWriter:
     Interface for the outputs: the flush passes them its written outcomes, inside its transaction.
 
     `write` gets the results, indexes and removes their documents, and returns the documents that left an output.
+    Afterwards `unwritten` has documents, by output and hash, that an output has already as a pipeline made them again.
     """
+
+    unwritten: Set[tuple[int, str]] = frozenset()
 
     def write(self, cursor: psycopg.Cursor[Any], *, results: Sequence[Result], now: dt.datetime) -> Sequence[Departure]:
         raise NotImplementedError
@@ -285,7 +288,7 @@ def flush(
         for (job_id, lane_id), amount in departures_by_lane(departures).items():
             plan.count(job_id, lane_id, jobs[job_id].run_no, "deleted", 0, 0, "", amount)
         history = History(now=now, is_kept=keeps_history)
-        history.record_outcomes(counted)
+        history.record_outcomes(counted, unwritten=outputs.unwritten if outputs else frozenset())
         history.record_departures(departures, jobs=jobs)
         inserted = {
             (row.hash.hex, row.job_id) for row in cursor.execute(WRITE, plan.parameters() | history.parameters())

@@ -6,7 +6,7 @@ Entries of connectors are stored as recorded. Changes of outputs get one entry f
 
 import datetime as dt
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
@@ -62,8 +62,14 @@ class History:
         self._monotonic = time.monotonic()
         self._rows: list[tuple[Any, ...]] = []
 
-    def record_outcomes(self, results: Iterable[Result]) -> None:
-        """Add what was done for these documents: at their source, and at the outputs that got their text."""
+    def record_outcomes(
+        self, results: Iterable[Result], *, unwritten: Container[tuple[int, str]] = frozenset()
+    ) -> None:
+        """
+        Add what was done for these documents: at their source, and at the outputs that got their text.
+
+        `unwritten` outputs of a document, by output and hash, have had it before.
+        """
         if not self._is_kept:
             return
         for result in results:
@@ -84,10 +90,24 @@ class History:
                         _storable(record.result_description),
                     )
                 )
-            if outcome.ending == Ending.INDEXED and outcome.content is not None and job.outputs:
+            if outcome.deliveries is not None:
+                self._record_deliveries(result, unwritten)
+            elif outcome.ending == Ending.INDEXED and outcome.content is not None and job.outputs:
                 size = _size_of(outcome.content.text)
                 for output in job.outputs:
                     self._record(ActivityName.INGEST, job, output, result.claimed.document.identifier, size)
+
+    def _record_deliveries(self, result: Result, unwritten: Container[tuple[int, str]]) -> None:
+        """Add an entry for each output that got the document from a pipeline, or did not get it, with the reason."""
+        job, document = result.job, result.claimed.document
+        for output, delivery in (result.outcome.deliveries or {}).items():
+            if delivery.content is None:
+                said = f"{delivery.stage}: {delivery.reason}" if delivery.stage else delivery.reason
+                self._record(
+                    ActivityName.REFUSAL, job, output, document.identifier, None, code=delivery.code, description=said
+                )
+            elif output in job.outputs and (output, document.hash) not in unwritten:
+                self._record(ActivityName.INGEST, job, output, document.identifier, _size_of(delivery.content.text))
 
     def record_departures(self, departures: Iterable[Departure], *, jobs: Mapping[int, JobFacts]) -> None:
         """Add an entry for each document that left an output."""
@@ -99,8 +119,19 @@ class History:
         """Return the rows by column, as parameters of `WRITE_HISTORY`."""
         return columns_of(self._rows, _PARAMETERS)
 
-    def _record(self, activity: ActivityName, job: JobFacts, output: int, identifier: str, size: int | None) -> None:
-        self._rows.append((self._now, None, job.id, job.repository, output, size, activity.value, identifier, "OK", ""))
+    def _record(
+        self,
+        activity: ActivityName,
+        job: JobFacts,
+        output: int,
+        identifier: str,
+        size: int | None,
+        *,
+        code: str = "OK",
+        description: str = "",
+    ) -> None:
+        facts = (self._now, None, job.id, job.repository, output, size, activity.value, identifier)
+        self._rows.append((*facts, code, _storable(description) if description else ""))
 
 
 def departures_by_lane(departures: Iterable[Departure]) -> dict[tuple[int, int], int]:

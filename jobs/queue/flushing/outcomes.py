@@ -62,6 +62,8 @@ class JobFacts:
     archive: str = ""
     # The partitions of a job that several databases crawl. None: this database has all of its documents.
     partitioned: Partitioned | None = None
+    # True if a stage of its pipeline refuses documents, or did so before.
+    has_refusals: bool = False
 
     @property
     def configuration(self) -> str:

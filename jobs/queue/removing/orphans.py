@@ -30,7 +30,10 @@ SELECT held.hash, (SELECT identifier FROM jobs_queueitem AS item WHERE item.hash
   FROM unnest(%(hashes)s::uuid[]) AS held(hash)
  WHERE NOT EXISTS (SELECT FROM jobs_queueitem AS item
                      JOIN jobs_job_outputs AS link ON link.job_id = item.job_id AND link.outputconnection_id = %(output)s
-                    WHERE item.hash = held.hash AND item.indexed_before)
+                    WHERE item.hash = held.hash AND item.indexed_before
+                      AND NOT EXISTS (SELECT FROM jobs_pipelinerefusal AS refusal
+                                       WHERE refusal.job_id = item.job_id AND refusal.hash = item.hash
+                                         AND refusal.output_id = %(output)s))
 """
 _GO_ON: Final[LiteralString] = """
 UPDATE jobs_outputconnection SET orphans_after = %(after)s, clearing_refused = '' WHERE id = %(output)s

@@ -14,6 +14,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
+from jobs.connectors.metadata import read_stored
 from jobs.connectors.output.base import Entry, Output, OutputError, Recalls
 from jobs.connectors.output.registry import StoredOutput
 from jobs.connectors.repository import registry
@@ -25,6 +26,8 @@ from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Kind, Phase
 from jobs.queue.discover import open_lanes
 from jobs.queue.flushing.recrawl import Intervals
+from jobs.queue.flushing.refusals import forget_refusals
+from jobs.queue.removing.tombstones import REFUSED
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import wake_job
@@ -225,6 +228,12 @@ def _restore(
     }
     if wanted.output_id is not None:
         put_back = set(hashes) - {row.hash for row in cursor.execute(_HELD_AGAIN, {**of_run, "hashes": hashes})}
+    # A document that a stage refused for this output may still be in others of its job.
+    refused = [tombstone for tombstone in tombstones if tombstone.cause == REFUSED]
+    if refused:
+        put_back |= {tombstone.hash for tombstone in refused}
+        given = {"outputs": [tombstone.output_id for tombstone in refused], "hashes": [one.hash for one in refused]}
+        forget_refusals(cursor, job.id, given)
     left = [
         tombstone
         for tombstone in tombstones
@@ -321,6 +330,7 @@ def _entry_of(tombstone: Any, text: Any) -> Entry:
         content_type=text.content_type,
         language=text.language,
         access=Access.from_levels(text.access_levels or ()),
+        metadata=read_stored(text.metadata),
     )
     return Entry(tombstone.hash.hex, tombstone.identifier, content, tombstone.version, text.text_fetched_at)
 

@@ -21,6 +21,8 @@ CLEARED: Final = "output cleared"
 TAKEN_AWAY: Final = "output taken away"
 # The cause of documents that an operator dropped by a filter. They belong to the run of their job.
 DROPPED: Final = "dropped"
+# The cause of documents that a stage of the pipeline refuses for an output. They belong to the run of their job.
+REFUSED: Final = "refused"
 # The cause of documents that a verification removed from an output, because no record says that they are there.
 GHOST: Final = "ghost"
 
@@ -46,7 +48,7 @@ _STORE: Final[LiteralString] = f"""
 INSERT INTO jobs_tombstone (removed_at, job_id, run_no, output_id, hash, cause, seed_id, lane_id, bin_name, identifier, item_run,
                             depth, redirects, outcome, result_code, version, validators, fetched_at, changed_at,
                             targets, is_redirect, left_output,
-                            title, description, text, content_type, language, text_fetched_at, access)
+                            title, description, text, content_type, language, metadata, text_fetched_at, access)
 SELECT %(now)s, gone.job_id, gone.run_no, gone.output_id, gone.hash,
        CASE WHEN gone.cause <> '' THEN gone.cause
             WHEN item.stage = {Stage.BEING_DELETED:d} THEN 'job deleted'
@@ -57,7 +59,7 @@ SELECT %(now)s, gone.job_id, gone.run_no, gone.output_id, gone.hash,
        lane.seed_id, lane.id, bin.name, item.identifier, item.run_no,
        item.depth, item.redirects, item.outcome, item.result_code, held.version, item.validators, item.fetched_at, item.changed_at,
        link.targets, link.is_redirect, gone.leaves,
-       found.title, found.description, found.text, found.content_type, found.language, found.fetched_at, found.access
+       found.title, found.description, found.text, found.content_type, found.language, found.metadata, found.fetched_at, found.access
   FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(jobs)s::bigint[], %(runs)s::int[], %(leave)s::bool[], %(causes)s::text[])
        AS gone(output_id, hash, job_id, run_no, leaves, cause)
   JOIN jobs_queueitem AS item ON item.hash = gone.hash AND item.job_id = gone.job_id

@@ -1,6 +1,6 @@
 """The reading of an archived answer as a response of the web. All calls here block."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from jobs.archive.reading import read_answer
@@ -12,7 +12,7 @@ from jobs.connectors.repository.filesystem.tree import TreeError
 from jobs.connectors.repository.web.decoding import BadCoding, UnknownCoding, decoder_for
 from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.limits import Limits
-from jobs.reading.text import Kind, kind_of
+from jobs.reading.text import Kind, kind_of, media_type
 
 _HEADERS: Final = {"content-type": "Content-Type", "content-encoding": "Content-Encoding"}
 _ROBOTS_TAG: Final = "x-robots-tag"
@@ -34,11 +34,14 @@ class Answers:
         self._originals = originals
         self._limits = limits
 
-    def read(self, location: Location, others: Sequence[Location]) -> Response:
+    def read(
+        self, location: Location, others: Sequence[Location], *, reads: Callable[[str], bool] = lambda _type: False
+    ) -> Response:
         """
         Return the answer at a location. A revisit has the body of the answer to which it refers.
 
-        `others` are known locations of the same address, the newest first.
+        `others` are known locations of the same address, the newest first. A body that is not text is left out, unless
+        the job `reads` its media type.
 
         Raises:
             Unusable
@@ -52,7 +55,8 @@ class Answers:
         said, tags = _headers_of(headers)
         if headers.status == 206:
             raise Unusable("INCOMPLETE", "a part of the body")
-        is_text = kind_of(said.get("Content-Type", ""), b"") is not Kind.OTHER
+        content_type = said.get("Content-Type", "")
+        is_text = kind_of(content_type, b"") is not Kind.OTHER or reads(media_type(content_type))
         if body_of.truncated and is_text:
             raise Unusable("TRUNCATED", "the archive has only the beginning of the body")
         body = self._decoded(body_of.body, said.get("Content-Encoding", "")) if is_text else b""

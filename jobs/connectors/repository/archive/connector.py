@@ -45,6 +45,7 @@ from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.links import LinkTable
 from jobs.connectors.repository.web.reading import PageReader
 from jobs.connectors.repository.web.urls import BadUrl, canonical
+from jobs.reading.text import charset_of, media_type
 
 logger = logging.getLogger(__name__)
 
@@ -210,11 +211,11 @@ class ArchiveConnector:
                 activity.unchanged(code="UNCHANGED", read=False)
                 return
         activity.record_request()
-        location, response = await self._first_usable(locations)
+        location, response = await self._first_usable(locations, activity)
         activity.record_bytes(response.bytes_read)
         self._end_page(location, response, document, activity)
 
-    async def _first_usable(self, locations: Sequence[Location]) -> tuple[Location, Response]:
+    async def _first_usable(self, locations: Sequence[Location], activity: Activity) -> tuple[Location, Response]:
         """
         Return the newest answer that can be read.
 
@@ -225,7 +226,7 @@ class ArchiveConnector:
         for at, location in enumerate(locations):
             if not location.may_be_read:
                 continue
-            work = partial(self._answers.read, location, locations[at + 1 :])
+            work = partial(self._answers.read, location, locations[at + 1 :], reads=activity.reads)
             try:
                 return location, await asyncio.get_running_loop().run_in_executor(self._threads, work)
             except Unusable as unusable:
@@ -235,6 +236,10 @@ class ArchiveConnector:
     def _end_page(self, location: Location, response: Response, document: Document, activity: Activity) -> None:
         known = KnownPage(activity.configuration, location.text)
         page = self._reader.read(response, document, follows_links=False)
+        content_type = response.headers.get("Content-Type", "")
+        reads_body = response.whole and activity.reads(media_type(content_type), length=len(response.body))
+        if page is None and reads_body:
+            page = self._reader.read_bytes(response, document)
         if page is None:
             refused: str | None = "NOT_TEXT"
         elif page.robots.noindex:
@@ -245,9 +250,18 @@ class ArchiveConnector:
             known = KnownPage(activity.configuration, location.text, refused or "")
             activity.no_document(code=refused or "", validators=known.stored)
             return
-        version = activity.version_of(f"{location.date.isoformat()}-{page.content.fingerprint}")
+        body = response.body if reads_body else None
+        fingerprint = activity.fingerprint_of(page.content, body)
+        version = activity.version_of(f"{location.date.isoformat()}-{fingerprint}")
         if activity.needs_indexing(version):
-            activity.ingest(page.content, code=str(response.status), version=version, validators=known.stored)
+            activity.ingest(
+                page.content,
+                code=str(response.status),
+                version=version,
+                validators=known.stored,
+                body=body,
+                charset=charset_of(content_type),
+            )
         else:
             activity.unchanged(code="OK_UNCHANGED", validators=known.stored, read=True)
 

@@ -16,11 +16,12 @@ its page.
 import asyncio
 import datetime as dt
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, replace
 from functools import partial
 from typing import Final, Self
 
+from jobs.connectors.metadata import MOST_VALUES, Metadata
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Document, ScheduleBounds, hash_of
 from jobs.connectors.repository.feed.reading import Feed, NotRead, read_feed
@@ -31,8 +32,9 @@ from jobs.connectors.repository.web.retry import retry_or_fail
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
 from jobs.connectors.repository.web.validators import conditions_of, validators_of
 
-# Name of the carried value from a feed to its entries: their dates, as the feed gives them.
+# Names of the carried values from a feed to its entries: their dates, as the feed gives them, and their metadata.
 _PUBLISHED: Final = "published"
+_CARRIED: Final = ("author", "categories")
 _ACCEPT: Final = "application/rss+xml,application/atom+xml,application/rdf+xml,application/xml;q=0.9,*/*;q=0.1"
 
 
@@ -55,10 +57,12 @@ class FeedConnector(WebConnector):
     def _accept_of(self, document: Document) -> str:
         return _ACCEPT if _is_feed(document) else super()._accept_of(document)
 
-    def _is_wanted(self, document: Document, status: int, headers: Mapping[str, str], first: bytes) -> bool:
+    def _is_wanted(
+        self, document: Document, activity: Activity, status: int, headers: Mapping[str, str], first: bytes
+    ) -> bool:
         if _is_feed(document):
             return 200 <= status < 300
-        return super()._is_wanted(document, status, headers, first)
+        return super()._is_wanted(document, activity, status, headers, first)
 
     def _is_at_the_end(self, document: Document) -> bool:
         return True
@@ -79,6 +83,11 @@ class FeedConnector(WebConnector):
                 activity.failed(code=unread.code)
             return
         self._end_feed(feed, response, document, activity)
+
+    def _more_metadata(self, activity: Activity) -> Metadata:
+        found = {name: values[:MOST_VALUES] for name in _CARRIED if (values := activity.carried(name))}
+        # The dates are in one form and one zone, so the last one is the latest.
+        return {**found, **({_PUBLISHED: dates[-1:]} if (dates := activity.carried(_PUBLISHED)) else {})}
 
     def _conditions(self, document: Document, activity: Activity) -> dict[str, str]:
         if not _is_feed(document):
@@ -103,8 +112,10 @@ class FeedConnector(WebConnector):
             except BadUrl:
                 continue
             if url != document.identifier and self._scope.admits(url):
-                carry = None if date is None else {_PUBLISHED: [date.isoformat()]}
-                activity.reference(identifier=url, hash=hash_of(url), bin=bin_of(url), carry=carry)
+                carry: dict[str, Iterable[str]] = dict(feed.metadata.get(link, {}))
+                if date is not None:
+                    carry[_PUBLISHED] = [date.isoformat()]
+                activity.reference(identifier=url, hash=hash_of(url), bin=bin_of(url), carry=carry or None)
         _look_again_after(feed.interval, activity)
         validators = validators_of(response)
         known = _Known(validators, activity.configuration, feed.interval) if validators else None

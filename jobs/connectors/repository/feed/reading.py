@@ -10,16 +10,20 @@ name of a file, and open that.
 import calendar
 import datetime as dt
 import io
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 from xml.parsers.expat import errors
 from xml.sax import SAXParseException
 
 import feedparser
 
+from jobs.connectors.metadata import Metadata, bounded, pairs_of
+
 MOST_BYTES: Final = 5 * 1024 * 1024
 _MOST_TAGS: Final = 200_000
+# Longest author or category (characters), because entries carry them through the queue.
+_LONGEST_NAME: Final = 200
 # Limits of a feed's interval (seconds). An interval beyond them is replaced by the nearer limit.
 _LEAST_INTERVAL: Final = 60.0
 _MOST_INTERVAL: Final = 30 * 24 * 3600.0
@@ -54,11 +58,12 @@ class Feed:
     `links` are those of the entries, in order, as written, each with the latest date that the feed gives for it, or
     None.
 
-    `interval` is in seconds, or None if the feed gives none.
+    `interval` is in seconds, or None if the feed gives none. `metadata` has the authors and categories of entries.
     """
 
     links: Mapping[str, dt.datetime | None]
     interval: float | None
+    metadata: Mapping[str, Metadata] = field(default_factory=dict)
 
 
 def read_feed(body: bytes, *, url: str, content_type: str) -> Feed:
@@ -82,11 +87,25 @@ def read_feed(body: bytes, *, url: str, content_type: str) -> Feed:
     if _breaks_off(read) or (read.bozo and not read.entries):
         raise NotRead("BROKEN_FEED")
     links: dict[str, dt.datetime | None] = {}
+    metadata: dict[str, Metadata] = {}
     for entry in read.entries:
         if link := entry.get("link"):
             dates = [date for date in (links.get(link), _date_of(entry)) if date is not None]
             links[link] = max(dates, default=None)
-    return Feed(links, _interval_of(read.feed))
+            if found := bounded([*pairs_of(metadata.get(link, {})), *_pairs_of(entry)]):
+                metadata[link] = found
+    return Feed(links, _interval_of(read.feed), metadata)
+
+
+def _pairs_of(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the authors and categories of an entry."""
+    said = str(entry.get("author") or "")
+    # feedparser takes an address apart wrongly if it stands alone.
+    names = [said] if "@" in said else [str(author.get("name") or "") for author in entry.get("authors") or ()]
+    for name in names:
+        yield "author", name[:_LONGEST_NAME]
+    for tag in entry.get("tags") or ():
+        yield "categories", str(tag.get("label") or tag.get("term") or "")[:_LONGEST_NAME]
 
 
 def _date_of(entry: dict[str, Any]) -> dt.datetime | None:

@@ -22,7 +22,10 @@ nothing about the files below it.
 
 import asyncio
 import datetime as dt
+import functools
 import logging
+import mimetypes
+import pwd
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -30,6 +33,7 @@ from functools import partial
 from typing import Final
 from zlib import crc32
 
+from jobs.connectors.metadata import LAST_MODIFIED, Metadata, of_page
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Content, Document, RetryLimit, hash_of
 from jobs.connectors.repository.filesystem.paths import identifier_of, path_of, shown
@@ -40,6 +44,20 @@ from jobs.reading.page import read_page
 from jobs.reading.text import Kind, decoded, kind_of
 
 logger = logging.getLogger(__name__)
+
+# Media types by the names of files. This process knows more of them than the tables of some machines.
+_TYPES: Final = mimetypes.MimeTypes()
+for _name, _media_type in {
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    ".odt": "application/vnd.oasis.opendocument.text",
+    ".ods": "application/vnd.oasis.opendocument.spreadsheet",
+    ".odp": "application/vnd.oasis.opendocument.presentation",
+    ".epub": "application/epub+zip",
+    ".msg": "application/vnd.ms-outlook",
+}.items():
+    _TYPES.add_type(_media_type, _name)
 
 _HTML_NAMES: Final = (".html", ".htm", ".xhtml", ".xht", ".shtml")
 # Result codes by which the source states that the document has no text, so that the outputs must not hold one.
@@ -85,7 +103,7 @@ class FileConnector:
             path,
             known=known,
             most_bytes=self._specification.max_bytes,
-            is_wanted=lambda first: _kind_of(path, first) is not Kind.OTHER,
+            is_wanted=lambda first: _kind_of(path, first) is not Kind.OTHER or activity.reads(_type_of(path)),
         )
         await pace.before_request()
         activity.record_request()
@@ -160,38 +178,78 @@ class FileConnector:
             return
         activity.record_bytes(len(found.body))
         kind = _kind_of(path, found.body)
-        if kind is Kind.OTHER or not found.is_whole:
+        media_type = _type_of(path) if kind is Kind.OTHER else "text/html" if kind is Kind.HTML else "text/plain"
+        reads_body = activity.reads(media_type, length=len(found.body))
+        if not found.is_whole or (kind is Kind.OTHER and not reads_body):
             activity.no_document(code="NOT_TEXT")
             return
-        content = replace(_content_of(found.body, kind, path, document), access=found.access)
-        version = activity.version_of(content.fingerprint)
+        content = replace(_content_of(found, found.body, kind, path, document), access=found.access)
+        body = found.body if reads_body else None
+        version = activity.version_of(activity.fingerprint_of(content, body))
         if activity.needs_indexing(version):
-            activity.ingest(content, code="OK", version=version, validators=found.signature)
+            activity.ingest(content, code="OK", version=version, validators=found.signature, body=body)
         else:
             activity.unchanged(code="OK_UNCHANGED", validators=found.signature, read=True)
 
 
 def _report_origination(modified_at: float, activity: Activity) -> None:
+    moment = _moment_of(modified_at)
+    if moment is not None:
+        activity.set_origination(moment)
+
+
+def _moment_of(modified_at: float) -> dt.datetime | None:
     try:
-        activity.set_origination(dt.datetime.fromtimestamp(modified_at, dt.UTC))
+        return dt.datetime.fromtimestamp(modified_at, dt.UTC)
     except (OverflowError, ValueError, OSError):
         # A file system may hold any number as a time, even one that no calendar has.
-        return
+        return None
 
 
 def _kind_of(path: bytes, first: bytes) -> Kind:
     return kind_of("text/html" if _is_named_html(path) else "", first)
 
 
+def _type_of(path: bytes) -> str:
+    """Return the media type that the name of a file means."""
+    return _TYPES.guess_type(shown(path))[0] or "application/octet-stream"
+
+
 def _is_named_html(path: bytes) -> bool:
     return shown(path).lower().endswith(_HTML_NAMES)
 
 
-def _content_of(body: bytes, kind: Kind, path: bytes, document: Document) -> Content:
+def _content_of(file: File, body: bytes, kind: Kind, path: bytes, document: Document) -> Content:
     name = shown(path.rpartition(b"/")[2])
+    if kind is Kind.OTHER:
+        return Content(document.identifier, name, "", "", _type_of(path), "", metadata=_metadata_of(file, {}))
     text = decoded(body, "")
     if kind is Kind.PLAIN:
-        return Content(document.identifier, name, "", text.strip(), "text/plain", "")
+        return Content(document.identifier, name, "", text.strip(), "text/plain", "", metadata=_metadata_of(file, {}))
     # Directives for web crawlers do not apply to a crawl of this directory, which its operator has requested.
     page = read_page(text, robots_name="")
-    return Content(document.identifier, page.title or name, page.description, page.text, "text/html", page.language)
+    return Content(
+        document.identifier,
+        page.title or name,
+        page.description,
+        page.text,
+        "text/html",
+        page.language,
+        metadata=_metadata_of(file, of_page(page.named)),
+    )
+
+
+def _metadata_of(file: File, metadata: Metadata) -> Metadata:
+    found = {**metadata, "owner": (_name_of_owner(file.owner),)}
+    if (moment := _moment_of(file.modified_at)) is not None:
+        found[LAST_MODIFIED] = (moment.isoformat(timespec="seconds"),)
+    return found
+
+
+@functools.lru_cache(maxsize=1_000)
+def _name_of_owner(number: int) -> str:
+    """Return the name of a user of this machine, or the number without one."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)

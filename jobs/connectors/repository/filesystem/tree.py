@@ -66,7 +66,7 @@ class File:
     of it if it is read.
 
     `body` is None if the signature was known already. Else it is the whole content, or its beginning if the file is not
-    `wanted` after its first bytes. `modified_at` is in seconds since 1970.
+    `wanted` after its first bytes. `modified_at` is in seconds since 1970. `owner` is the number of a user.
     """
 
     signature: str
@@ -74,6 +74,7 @@ class File:
     modified_at: float
     is_whole: bool = True
     access: Access = OPEN
+    owner: int = -1
 
 
 Found = Directory | Link | File
@@ -288,7 +289,7 @@ def _read(
     ):
         raise TreeError("CHANGING", "it changed while it was read")
     is_settled = time.time_ns() - before.st_mtime_ns > _TICK_NS
-    return File(signature if is_settled else "", b"".join(chunks), before.st_mtime, is_whole, access)
+    return File(signature if is_settled else "", b"".join(chunks), before.st_mtime, is_whole, access, before.st_uid)
 
 
 def _code_of(error: OSError) -> str:

@@ -27,9 +27,11 @@ which only a counter in a script has changed is unchanged.
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from jobs.connectors.metadata import Metadata
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Document, hash_of
 from jobs.connectors.repository.kind import Pace
@@ -47,7 +49,7 @@ from jobs.connectors.repository.web.sessions import KnownSession, Sessions
 from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, origin_of
 from jobs.connectors.repository.web.validators import conditions_of, validators_of
-from jobs.reading.text import Kind, kind_of
+from jobs.reading.text import Kind, charset_of, kind_of, media_type
 
 logger = logging.getLogger(__name__)
 
@@ -185,7 +187,7 @@ class WebConnector:
     ) -> tuple[Response, bool]:
         """Return the response to a request for the document, and whether the request was conditional."""
         headers = {**self._headers, "Accept": self._accept_of(document)}
-        is_wanted: IsWanted = partial(self._is_wanted, document)
+        is_wanted: IsWanted = partial(self._is_wanted, document, activity)
         if login is not None:
             # The login page may have any status.
             is_wanted = _is_text
@@ -209,9 +211,16 @@ class WebConnector:
         """Return the headers of a conditional request; none if the document must be read as a whole."""
         return conditions_of(document.validators) if activity.may_be_conditional else {}
 
-    def _is_wanted(self, document: Document, status: int, headers: Mapping[str, str], first: bytes) -> bool:
-        """True if the body is needed: only that of a success, and only if it is text."""
-        return 200 <= status < 300 and kind_of(headers.get("Content-Type", ""), first) is not Kind.OTHER
+    def _is_wanted(
+        self, document: Document, activity: Activity, status: int, headers: Mapping[str, str], first: bytes
+    ) -> bool:
+        """True if the body is needed: only that of a success, and only if it is text, or the job's pipeline reads it."""
+        if not 200 <= status < 300:
+            return False
+        content_type = headers.get("Content-Type", "")
+        if kind_of(content_type, first) is not Kind.OTHER:
+            return True
+        return activity.reads(media_type(content_type), length=_length_in(headers))
 
     def _end_without_response(self, code: str, document: Document, activity: Activity) -> None:
         if code in _PASSING_FAILURES:
@@ -282,6 +291,10 @@ class WebConnector:
             retry_or_fail("INCOMPLETE", document, activity, limits=self._limits)
             return
         page = self._reader.read(response, document, follows_links=not self._is_at_the_end(document))
+        content_type = response.headers.get("Content-Type", "")
+        reads_body = response.whole and activity.reads(media_type(content_type), length=len(response.body))
+        if page is None and reads_body:
+            page = self._reader.read_bytes(response, document)
         if page is None:
             activity.no_document(code="NOT_TEXT")
             return
@@ -292,16 +305,36 @@ class WebConnector:
         if (refused := self._index_rules.why_not(page.content, length=len(response.body))) is not None:
             activity.no_document(code=refused)
             return
-        version = activity.version_of(page.content.fingerprint)
+        content = page.content
+        if more := self._more_metadata(activity):
+            content = replace(content, metadata={**content.metadata, **more})
+        body = response.body if reads_body else None
+        version = activity.version_of(activity.fingerprint_of(content, body))
         validators = validators_of(response)
         if activity.needs_indexing(version):
-            activity.ingest(page.content, code=str(response.status), version=version, validators=validators)
+            activity.ingest(
+                content,
+                code=str(response.status),
+                version=version,
+                validators=validators,
+                body=body,
+                charset=charset_of(content_type),
+            )
         else:
             activity.unchanged(code="OK_UNCHANGED", validators=validators, read=True)
+
+    def _more_metadata(self, activity: Activity) -> Metadata:
+        """Return metadata that comes from other documents than the page."""
+        return {}
 
     def _is_at_the_end(self, document: Document) -> bool:
         most = self._specification.max_depth
         return most is not None and document.depth >= most
+
+
+def _length_in(headers: Mapping[str, str]) -> int | None:
+    said = headers.get("Content-Length", "")
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 16 else None
 
 
 def _is_text(_status: int, headers: Mapping[str, str], first: bytes) -> bool:

@@ -1,9 +1,12 @@
 """A successful response as content for the outputs, with its links and its directives for robots."""
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from typing import Final
 
+from jobs.connectors.metadata import LAST_MODIFIED, Metadata, of_page
 from jobs.connectors.repository.base import Content, Document, Reference
 from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.limits import Limits
@@ -53,6 +56,7 @@ class PageReader:
                 text=text.strip(),
                 content_type=name if "/" in name else "text/plain",
                 language="",
+                metadata=_with_date({}, response),
             )
             return ReadPage(content, robots)
         page = read_page(text, robots_name=self._robots_name)
@@ -68,8 +72,25 @@ class PageReader:
             text=page.text,
             content_type=name if "/" in name else "text/html",
             language=page.language,
+            metadata=_with_date(of_page(page.named), response),
         )
         return ReadPage(content, robots, references)
+
+    def read_bytes(self, response: Response, document: Document) -> ReadPage | None:
+        """Return a response without a text as a content that the stages of a pipeline read; None without a body."""
+        if response.status in _NO_CONTENT or not response.body:
+            return None
+        content_type = response.headers.get("Content-Type", "")
+        content = Content(
+            url=document.identifier,
+            title="",
+            description="",
+            text="",
+            content_type=media_type(content_type),
+            language="",
+            metadata=_with_date({}, response),
+        )
+        return ReadPage(content, directives_of_headers(response.robots_tags, robots_name=self._robots_name))
 
     def _base_of(self, href: str | None, document: Document) -> str:
         """Return the base of the page's relative links. A base that is not a web address is ignored."""
@@ -79,3 +100,15 @@ class PageReader:
             return canonical(href, document.identifier, limits=self._limits)
         except BadUrl:
             return document.identifier
+
+
+def _with_date(metadata: Metadata, response: Response) -> Metadata:
+    """Return metadata with the date of the answer, if its server gives a valid one."""
+    said = response.headers.get("Last-Modified")
+    if not said:
+        return metadata
+    try:
+        moment = parsedate_to_datetime(said)
+    except ValueError:
+        return metadata
+    return {**metadata, LAST_MODIFIED: ((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).isoformat(),)}

@@ -10,18 +10,18 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from jobs.connectors.repository.base import Document, hash_of
 from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed, Response
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS
 from jobs.connectors.repository.web.links import LinkTable
-from jobs.connectors.repository.web.page import read_page
 from jobs.connectors.repository.web.reading import PageReader
 from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable
 from jobs.connectors.repository.web.specification import WebSpecification
-from jobs.connectors.repository.web.text import Kind, decoded, kind_of
 from jobs.connectors.repository.web.urls import BadUrl, canonical, origin_of
+from jobs.reading.page import read_page
+from jobs.reading.text import Kind, decoded, kind_of
 
 # Time for all requests of a check, and between two of them (seconds).
 DEADLINE: Final = 12.0
@@ -110,7 +110,7 @@ class _Look:
         self._scope = wanted.scope_around_seeds()
         self._headers = {"User-Agent": wanted.user_agent}
         self._table = RobotsTable()
-        self.found: dict[str, object] = {}
+        self.found: dict[str, Any] = {}
 
     async def run(self, fetcher: Fetcher) -> None:
         origin = origin_of(self._address)

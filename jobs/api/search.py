@@ -29,6 +29,9 @@ class HitSerializer(serializers.Serializer[Hit]):
     snippet = SegmentSerializer(many=True)
     content_type = serializers.CharField()
     language = serializers.CharField()
+    metadata = serializers.DictField(
+        child=serializers.ListField(child=serializers.CharField()), help_text="Further values of the document by name."
+    )
     fetched_at = serializers.DateTimeField()
     rank = serializers.FloatField()
 

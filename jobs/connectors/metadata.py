@@ -1,0 +1,89 @@
+"""
+Metadata of documents: values by name, bounded in number and size.
+
+Names are in lower case. A source gives its own names (`og:title`), and these where it knows them: `author`, `keywords`,
+`categories`, `published`, `modified`, `last_modified`, `owner`. The last-modified date says when the file or the answer
+changed, and not its text. So it belongs to no version: a new date alone writes nothing to the outputs.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+# Values by name. An absent name has no values.
+Metadata = Mapping[str, tuple[str, ...]]
+
+LAST_MODIFIED: Final = "last_modified"
+# Names that are part of no version.
+PASSING: Final = frozenset({LAST_MODIFIED})
+# Limits of one document: names, values of a name, characters of a name, of a value, and of everything.
+MOST_NAMES: Final = 100
+MOST_VALUES: Final = 20
+LONGEST_NAME: Final = 100
+LONGEST_VALUE: Final = 1_000
+MOST_CHARACTERS: Final = 16_384
+# Names under which pages give the two dates that all sources have, the most exact first.
+_DATES: Final = {
+    "published": (
+        "article:published_time",
+        "citation_publication_date",
+        "dcterms.issued",
+        "dc.date",
+        "pubdate",
+        "date",
+    ),
+    "modified": ("article:modified_time", "og:updated_time", "dcterms.modified", "last-modified"),
+}
+
+
+def bounded(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    """
+    Return the values of these names, each once, in their order.
+
+    Blanks are folded. Values beyond the limits are cut or left out.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    size = 0
+    for given, text in pairs:
+        value = " ".join(text[: 2 * LONGEST_VALUE].split())[:LONGEST_VALUE]
+        name = given.strip().lower()[:LONGEST_NAME]
+        values = found.get(name, ())
+        if not name or not value or value in values:
+            continue
+        size += len(value) + (0 if values else len(name))
+        if size > MOST_CHARACTERS or len(values) >= MOST_VALUES or (not values and len(found) >= MOST_NAMES):
+            # The size stays above its limit from here on, so a long document is cut at one place.
+            continue
+        found[name] = (*values, value)
+    return found
+
+
+def of_page(named: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    """Return the metadata of a page's meta elements, with its dates under the names that all sources have."""
+    if not named:
+        return {}
+    found = bounded(named)
+    for name, names in _DATES.items():
+        if name not in found and (date := next((found[other] for other in names if other in found), None)):
+            found[name] = date[:1]
+    return found
+
+
+def pairs_of(metadata: Metadata) -> Iterable[tuple[str, str]]:
+    """Yield each value with its name."""
+    for name, values in metadata.items():
+        for value in values:
+            yield name, value
+
+
+def lasting(metadata: Metadata) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the values that are part of a version, sorted by name."""
+    return sorted((name, values) for name, values in metadata.items() if name not in PASSING)
+
+
+def read_stored(stored: object) -> dict[str, tuple[str, ...]]:
+    """Return metadata as it was stored as JSON; None and anything unknown has no values."""
+    if not isinstance(stored, Mapping):
+        return {}
+    return {
+        str(name): tuple(str(value) for value in values) for name, values in stored.items() if isinstance(values, list)
+    }

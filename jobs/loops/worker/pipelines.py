@@ -1,0 +1,91 @@
+"""The pipelines of a worker's jobs: a document that was read goes through the stages before its outcome is flushed."""
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from jobs.connectors.repository.base import Delivery, Ending, Outcome, Record
+from jobs.connectors.transformation import registry
+from jobs.connectors.transformation.base import Item, Refused, Unavailable
+from jobs.connectors.transformation.running import Pipeline
+from jobs.lifecycle.activity import ActivityName
+
+UNAVAILABLE = "STAGE_UNAVAILABLE"
+
+
+class Pipelines:
+    """Runs the pipelines of one worker."""
+
+    async def run(self, outcome: Outcome, pipeline: Pipeline) -> Outcome:
+        """Return the outcome of a document with the results of its job's stages, one for each output."""
+        assert outcome.item is not None
+        assert outcome.content is not None
+        began = time.monotonic()
+        try:
+            deliveries = await pipeline.run(outcome.item, outcome.content, pool=self)
+        except Unavailable as unavailable:
+            return _retried(outcome, unavailable, began=began)
+        return decided(replace(outcome, item=None), deliveries)
+
+    async def transform(self, kind: str, given: str, item: Item) -> Sequence[Item] | Refused:
+        """Transform an item by a stage of this kind."""
+        return await asyncio.to_thread(registry.open_stage(kind, json.loads(given)).transform, item)
+
+    async def close(self) -> None:
+        return
+
+
+def decided(outcome: Outcome, deliveries: Mapping[int, Delivery]) -> Outcome:
+    """
+    Return the outcome of a document whose outputs get these results.
+
+    It is indexed if an output gets it. It fails if a stage failed and no output gets it: then the outputs of that stage
+    keep it. Else a stage refused it, and it leaves its outputs.
+    """
+    if any(delivery.content is not None for delivery in deliveries.values()):
+        return replace(outcome, deliveries=deliveries)
+    document = outcome.document
+    failed = next((delivery for delivery in deliveries.values() if delivery.failed), None)
+    if failed is not None:
+        return replace(
+            outcome,
+            ending=Ending.FAILED,
+            code=failed.code,
+            version=document.version,
+            validators=document.validators,
+            content=None,
+            deliveries=deliveries,
+        )
+    code = next((delivery.code for delivery in deliveries.values()), outcome.code)
+    return replace(
+        outcome, ending=Ending.EXCLUDED, code=code, version="", content=None, removes=True, deliveries=deliveries
+    )
+
+
+def _retried(outcome: Outcome, unavailable: Unavailable, *, began: float) -> Outcome:
+    """Return the outcome of a document that is read again when a server of a stage answers."""
+    document = outcome.document
+    record = Record(
+        ActivityName.TRANSFORMATION.value,
+        began,
+        time.monotonic() - began,
+        0,
+        document.identifier,
+        UNAVAILABLE,
+        str(unavailable),
+    )
+    return replace(
+        outcome,
+        ending=Ending.RETRY,
+        code=UNAVAILABLE,
+        version=document.version,
+        validators=document.validators,
+        content=None,
+        item=None,
+        references=None,
+        exchange=None,
+        retry_after=unavailable.retry_after,
+        records=[*outcome.records, record],
+    )

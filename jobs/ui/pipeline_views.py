@@ -1,0 +1,65 @@
+"""The page of a job's pipeline: the tree of its stages, and the form that changes it."""
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from jobs.connectors.transformation import registry
+from jobs.connectors.transformation.pipeline import read_pipeline
+from jobs.lifecycle.job import Phase
+from jobs.models import Job
+from jobs.queries.jobs.pipeline import read_tree
+from jobs.ui.pages import page
+from jobs.ui.pipeline_form import PipelineForm
+from jobs.verbs import editing
+from nodes.database.clock import read_clock
+from nodes.errors import Invalid
+from nodes.web.pages import name_of_who_may
+
+_MAY_CHANGE = "jobs.change_job"
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def pipeline(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Show the pipeline of a job. A sent form adds a stage to itself, or stores all stages."""
+    job = Job.objects.prefetch_related("outputs").filter(pk=job_id).first()
+    if job is None:
+        raise Http404(_("Job %(id)d does not exist.") % {"id": job_id})
+    outputs = sorted(((output.pk, output.name) for output in job.outputs.all()), key=lambda output: output[1])
+    status = 200
+    if request.method == "POST":
+        made_by = name_of_who_may(request, _MAY_CHANGE)
+        form = PipelineForm(read_pipeline(job.pipeline), outputs=outputs, data=request.POST)
+        if "add" in request.POST:
+            if not form.add(request.POST.get("add_kind", "")):
+                form.problems.append(_("Choose a kind of stages. A pipeline has at most 50 stages."))
+        elif form.is_valid():
+            if _store(job, form, made_by=made_by):
+                messages.success(request, _("The pipeline is stored. The next run reads all documents again."))
+                return redirect("job-pipeline", job_id)
+            status = 400
+        else:
+            status = 400
+    else:
+        form = PipelineForm(read_pipeline(job.pipeline), outputs=outputs)
+    context = {
+        "job": job,
+        "form": form,
+        "tree": read_tree(job),
+        "kinds": registry.installed().values(),
+        "is_running": job.phase != Phase.INACTIVE,
+    }
+    return render(request, "ui/pipeline.html", context, status=status)
+
+
+def _store(job: Job, form: PipelineForm, *, made_by: str) -> bool:
+    """Store the pipeline of a valid form; return False with the problems in the form."""
+    try:
+        editing.change_job(job.pk, pipeline=form.value(), made_by=made_by, now=read_clock())
+    except Invalid as invalid:
+        form.show(invalid.problems)
+        return False
+    return True
