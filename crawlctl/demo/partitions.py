@@ -5,7 +5,9 @@ The demo starts itself again as a process of the control partition, so that it r
 """
 
 import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Final, NoReturn
 
 import psycopg
 from django.conf import settings
+from psycopg.conninfo import conninfo_to_dict
 
 from crawlctl.demo.plan import SitePlan
 from crawlctl.postgres.home import Home, address_of
@@ -44,6 +47,11 @@ class DemoPartitions:
     def environment_of(self, name: str) -> dict[str, str]:
         return {**os.environ, "CRAWLCTL_VAR": str(self.directory / name), "CRAWLCTL_PARTITION": name}
 
+    def remove_links(self) -> None:
+        """Remove the directory of links that `start_again` made."""
+        for address in self.addresses.values():
+            shutil.rmtree(Path(str(conninfo_to_dict(address)["host"])).parent, ignore_errors=True)
+
     def make_databases_ready(self) -> None:
         """Create the databases of the other partitions, and bring their tables up to date."""
         for name in self.names:
@@ -71,7 +79,12 @@ def start_again(number: int, arguments: Sequence[str]) -> NoReturn:
     """Replace this process by the same command in the control partition of a demo with this number of partitions."""
     directory = Path(settings.VAR_DIR).absolute() / f"demo-{number}-partitions"
     names = "abcdefgh"[:number]
-    stated = " ".join(f"{name}={_address(directory / name)}" for name in names)
+    # The path of a socket has a hundred characters at most, so the servers are behind links with short paths.
+    links = Path(tempfile.mkdtemp(prefix="crawlctl-"))
+    links.chmod(0o711)
+    for name in names:
+        (links / name).symlink_to(Home(directory / name / "postgres").socket_link)
+    stated = " ".join(f"{name}={address_of(links / name)}" for name in names)
     program = settings.CRAWLCTL_PROGRAM
     environment = {
         **os.environ,
@@ -83,8 +96,3 @@ def start_again(number: int, arguments: Sequence[str]) -> NoReturn:
         "DATABASE_URL": "",
     }
     os.execve(program[0], [*program, *arguments], environment)  # noqa: S606 (our own program)
-
-
-def _address(var: Path) -> str:
-    """Return the address of the embedded server of a directory: its socket is behind a link that stays."""
-    return address_of(Home(var / "postgres").socket_link)

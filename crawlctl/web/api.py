@@ -5,7 +5,6 @@ from typing import Any
 from django.urls import path, re_path, register_converter
 from django.urls.resolvers import URLPattern, URLResolver
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
-from jobs.api.search import SearchView
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.routers import SimpleRouter
@@ -32,6 +31,7 @@ from jobs.api.reports.views import (
     QueueDownloadView,
     QueueStatusView,
 )
+from jobs.api.search import SearchView
 from jobs.api.seeds import SeedView
 from jobs.api.settings import SettingsVersionView, SettingsView
 from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView

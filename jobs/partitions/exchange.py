@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 _PUBLISHED: Final = ("jobs_partitionfact", "jobs_foreignreference")
 _PUBLICATIONS: Final[LiteralString] = "SELECT pubname FROM pg_publication"
 _SUBSCRIPTIONS: Final[LiteralString] = """
-SELECT subname, subenabled, subconninfo FROM pg_subscription WHERE subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+SELECT subname::text, subconninfo FROM pg_subscription WHERE subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 # Longest wait (seconds) for another partition: this process has other duties.
 _CONNECT_WITHIN: Final = 3
@@ -69,17 +69,25 @@ def keep_publications(connection: psycopg.Connection[Any], placement: Placement)
 
 def keep_subscriptions(connection: psycopg.Connection[Any], placement: Placement, addresses: Mapping[str, str]) -> int:
     """
-    Subscribe to all other partitions that publish for this one; return how many subscriptions were made.
+    Subscribe to all other partitions that publish for this one; return how many subscriptions were made or changed.
 
     A partition that does not answer is tried again at the next call. The connection is in autocommit mode: a
     subscription makes a slot at the other server, which no transaction can take back.
     """
-    present = {name for name, _, _ in connection.execute(_SUBSCRIPTIONS)}
+    present = dict(connection.execute(_SUBSCRIPTIONS).fetchall())
     made = 0
     for other in placement.others:
         pair = _Pair(other, placement.here)
         if pair.subscription not in present:
             made += _subscribe(connection, pair, addresses[other])
+        elif present[pair.subscription] != addresses[other]:
+            # The other server has moved. Its slot is where the rows went on.
+            connection.execute(
+                sql.SQL("ALTER SUBSCRIPTION {} CONNECTION {}").format(
+                    sql.Identifier(pair.subscription), addresses[other]
+                )
+            )
+            made += 1
     return made
 
 

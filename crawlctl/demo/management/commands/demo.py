@@ -163,6 +163,7 @@ class Command(BaseCommand):
             return code or (128 + signal.SIGTERM if wanted.exits else 0)
         finally:
             self._cluster.stop()
+            self._partitions.remove_links()
 
     def _end(self, wanted: _Wanted, job: Job, plan: SitePlan, *, since: dt.datetime, address: str) -> int:
         self._wait_for_index(job, plan)
