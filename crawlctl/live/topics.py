@@ -6,6 +6,8 @@ from typing import Final
 from jobs.bulk import screens as of_operations
 from jobs.exports import screens as of_exports
 from jobs.ui import topics as of_the_crawl
+from jobs.verification import screens as of_verifications
+from jobs.verification.archives import screens as of_archives
 from nodes.distributed.pages import topics as of_distributed_jobs
 from nodes.tasks.pages import topics as of_tasks
 from nodes.web.screens import Record
@@ -18,6 +20,8 @@ _APPLICATIONS: Final[tuple[tuple[Callable[[str], bool], Callable[[str], Record]]
     (of_tasks.is_topic, of_tasks.read_screen),
     (of_exports.is_topic, of_exports.read_screen),
     (of_operations.is_topic, of_operations.read_screen),
+    (of_verifications.is_topic, of_verifications.read_screen),
+    (of_archives.is_topic, of_archives.read_screen),
 )
 
 

@@ -1,23 +1,18 @@
 """Verifications of outputs in the API."""
 
-from typing import Any, Final
+from typing import Any
 
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
-from rest_framework import mixins, serializers
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.models import Fault, OutputFault, OutputVerification
-from jobs.verbs.control import MAY_CONTROL
 from jobs.verification import verbs
-from jobs.verification.attempts import state_of
+from jobs.verification.resources import StateSerializer, VerificationsView, examples_of, permissions_of
 from nodes.api.base import created
-from nodes.api.paging import ListingView
-from nodes.api.strict import NewestQuery, StrictSerializer, read_body
-
-# Documents that one answer names.
-_SHOWN: Final = 100
+from nodes.api.strict import StrictSerializer, read_body
 
 
 class VerificationWantedSerializer(StrictSerializer):
@@ -59,11 +54,10 @@ class OutputFaultSerializer(serializers.ModelSerializer[OutputFault]):
         read_only_fields = fields
 
 
-class VerificationSerializer(serializers.ModelSerializer[OutputVerification]):
+class VerificationSerializer(StateSerializer[OutputVerification]):
     """Verification of an output, with its progress."""
 
     output = serializers.IntegerField(source="output_id")
-    state = serializers.SerializerMethodField(help_text="`waiting`, `running`, `done`, `refused` or `ended early`.")
     in_sync = serializers.SerializerMethodField(help_text="Share of the documents read that are in sync, in percent.")
     buckets = serializers.SerializerMethodField(help_text="Number of buckets to compare, of 4,096.")
 
@@ -95,10 +89,6 @@ class VerificationSerializer(serializers.ModelSerializer[OutputVerification]):
         )
         read_only_fields = fields
 
-    @extend_schema_field(serializers.ChoiceField(["waiting", "running", "done", "refused", "ended early"]))
-    def get_state(self, verification: OutputVerification) -> str:
-        return state_of(verification)
-
     def get_in_sync(self, verification: OutputVerification) -> float:
         return verbs.share_in_sync(verification)
 
@@ -117,8 +107,7 @@ class VerificationResultSerializer(VerificationSerializer):
 
     @extend_schema_field(OutputFaultSerializer(many=True))
     def get_examples(self, verification: OutputVerification) -> list[Any]:
-        found = OutputFault.objects.filter(verification=verification)[:_SHOWN]
-        return list(OutputFaultSerializer(found, many=True).data)
+        return examples_of(verification, OutputFaultSerializer)
 
 
 @extend_schema_view(
@@ -128,23 +117,12 @@ class VerificationResultSerializer(VerificationSerializer):
         responses={200: VerificationResultSerializer},
     ),
 )
-class VerificationView(mixins.RetrieveModelMixin, ListingView):
-    http_method_names = ["get", "head", "options", "post"]
-    permissions_needed = {
-        "list": "jobs.view_outputconnection",
-        "retrieve": "jobs.view_outputconnection",
-        "create": MAY_CONTROL,
-    }
+class VerificationView(VerificationsView):
+    permissions_needed = permissions_of("jobs.view_outputconnection")
     queryset = OutputVerification.objects.all()
     serializer_class = VerificationSerializer
-    query_class = NewestQuery
-    keyset = ("-id",)
+    result_class = VerificationResultSerializer
     tagged_by = VerificationSerializer
-    tagged_fields = ("state", "attempt")
-    lookup_value_regex = "[0-9]{1,18}"
-
-    def get_serializer_class(self) -> type[VerificationSerializer]:
-        return VerificationResultSerializer if self.action == "retrieve" else VerificationSerializer
 
     @extend_schema(
         description="Schedule the verification of an output by a background task.",

@@ -7,6 +7,7 @@ from django.core.management import CommandError, call_command
 from django.urls import reverse
 
 from crawlctl.access.roles import OPERATOR, VIEWER
+from crawlctl.live.topics import is_topic, read_screen
 from jobs.attention.sources import read_attention
 from jobs.duties.cleaning import SUBJECTS, clean
 from jobs.models import ArchiveFault, ArchiveFile, ArchiveVerification
@@ -89,3 +90,18 @@ def test_attention_names_a_damaged_archive_until_it_is_repaired(copies):
     assert "1 faults in archives are not repaired" in line.sentence
     verbs.verify_archive(repairs=True, made_by="a test")
     assert not [line for line in read_attention(now=NOON) if line.kind == "archive_is_damaged"]
+def test_the_page_of_archives_follows_their_verifications(copies):
+    context = client_of(VIEWER).get(reverse("archive-verification")).context
+    assert is_topic(context["topic"])
+    assert read_screen(context["topic"]) == context["screen"] == {"last": [], "verifications": []}
+
+    copies[0].unlink()
+    verbs.verify_archive(made_by="a test")
+
+    screen = read_screen(context["topic"])
+    [last], [row] = screen["last"], screen["verifications"]
+    assert "faults repaired" in last["summary"]
+    assert [fault["kind"] for fault in last["faults"]] == ["copy deleted"]
+    assert row["counts"] == "copy deleted: 1"
+
+

@@ -7,6 +7,7 @@ from django.core.management import CommandError, call_command
 from django.urls import reverse
 
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from crawlctl.live.topics import is_topic, read_screen
 from jobs.attention.sources import read_attention
 from jobs.connectors.repository.base import hash_of
 from jobs.duties.cleaning import SUBJECTS, clean, look
@@ -14,6 +15,7 @@ from jobs.models import IndexedDocument, OutputConnection, OutputFault, OutputVe
 from jobs.verification import verbs
 from nodes.database.clock import read_clock
 from nodes.tasks.models import Task
+from nodes.web.topics import TopicUnknown
 from tests.integration.test_retention import connected
 from tests.support.api import NOON, assert_problem, client_of
 
@@ -128,6 +130,22 @@ def test_the_pages_of_an_output_show_its_share_in_sync(index):
     assert OutputVerification.objects.filter(repairs=True, task__isnull=False).exists()
     change = administrator.get(reverse("admin:jobs_outputconnection_change", args=[index.pk])).content.decode()
     assert "0.0 % of 3 documents on" in change
+
+
+def test_the_page_of_an_output_follows_its_verifications(index):
+    context = client_of(VIEWER).get(reverse("output-verification", args=[index.pk])).context
+    assert is_topic(context["topic"])
+    assert read_screen(context["topic"]) == context["screen"] == {"last": [], "verifications": []}
+
+    verbs.verify_output(index, made_by="a test")
+
+    screen = read_screen(context["topic"])
+    [last], [row] = screen["last"], screen["verifications"]
+    assert (last["title"], len(last["faults"])) == ("0.0 % of 3 documents in sync", 3)
+    assert (row["state"], row["missing"]) == ("done", "3")
+    index.delete()
+    with pytest.raises(TopicUnknown):
+        read_screen(context["topic"])
 
 
 def test_attention_names_an_output_that_is_out_of_sync(index):

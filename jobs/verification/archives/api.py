@@ -1,23 +1,18 @@
 """Verifications of archives in the API."""
 
-from typing import Any, Final
+from typing import Any
 
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
-from rest_framework import mixins, serializers
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.models import ArchiveFault, ArchiveVerification
-from jobs.verbs.control import MAY_CONTROL
 from jobs.verification.archives import verbs
-from jobs.verification.attempts import state_of
+from jobs.verification.resources import StateSerializer, VerificationsView, examples_of, permissions_of
 from nodes.api.base import created
-from nodes.api.paging import ListingView
-from nodes.api.strict import NewestQuery, StrictSerializer, read_body
-
-# Faults that one answer names.
-_SHOWN: Final = 100
+from nodes.api.strict import StrictSerializer, read_body
 
 
 class ArchiveVerificationWantedSerializer(StrictSerializer):
@@ -56,10 +51,9 @@ class ArchiveFaultSerializer(serializers.ModelSerializer[ArchiveFault]):
         read_only_fields = fields
 
 
-class ArchiveVerificationSerializer(serializers.ModelSerializer[ArchiveVerification]):
+class ArchiveVerificationSerializer(StateSerializer[ArchiveVerification]):
     """Verification of the archives, with its progress."""
 
-    state = serializers.SerializerMethodField(help_text="`waiting`, `running`, `done`, `refused` or `ended early`.")
     host = serializers.CharField(help_text="Machine whose local copies are compared; empty: it has not begun.")
     lost_machine = serializers.CharField(help_text="Machine whose local copies count as deleted; empty: none.")
 
@@ -91,10 +85,6 @@ class ArchiveVerificationSerializer(serializers.ModelSerializer[ArchiveVerificat
         )
         read_only_fields = fields
 
-    @extend_schema_field(serializers.ChoiceField(["waiting", "running", "done", "refused", "ended early"]))
-    def get_state(self, verification: ArchiveVerification) -> str:
-        return state_of(verification)
-
 
 class ArchiveVerificationResultSerializer(ArchiveVerificationSerializer):
     """Verification of the archives, with faults."""
@@ -107,8 +97,7 @@ class ArchiveVerificationResultSerializer(ArchiveVerificationSerializer):
 
     @extend_schema_field(ArchiveFaultSerializer(many=True))
     def get_examples(self, verification: ArchiveVerification) -> list[Any]:
-        found = ArchiveFault.objects.filter(verification=verification)[:_SHOWN]
-        return list(ArchiveFaultSerializer(found, many=True).data)
+        return examples_of(verification, ArchiveFaultSerializer)
 
 
 @extend_schema_view(
@@ -118,23 +107,12 @@ class ArchiveVerificationResultSerializer(ArchiveVerificationSerializer):
         responses={200: ArchiveVerificationResultSerializer},
     ),
 )
-class ArchiveVerificationView(mixins.RetrieveModelMixin, ListingView):
-    http_method_names = ["get", "head", "options", "post"]
-    permissions_needed = {
-        "list": "jobs.view_queueitem",
-        "retrieve": "jobs.view_queueitem",
-        "create": MAY_CONTROL,
-    }
+class ArchiveVerificationView(VerificationsView):
+    permissions_needed = permissions_of("jobs.view_queueitem")
     queryset = ArchiveVerification.objects.all()
     serializer_class = ArchiveVerificationSerializer
-    query_class = NewestQuery
-    keyset = ("-id",)
+    result_class = ArchiveVerificationResultSerializer
     tagged_by = ArchiveVerificationSerializer
-    tagged_fields = ("state", "attempt")
-    lookup_value_regex = "[0-9]{1,18}"
-
-    def get_serializer_class(self) -> type[ArchiveVerificationSerializer]:
-        return ArchiveVerificationResultSerializer if self.action == "retrieve" else ArchiveVerificationSerializer
 
     @extend_schema(
         description="Schedule the verification of the archives by a background task.",
