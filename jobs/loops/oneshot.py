@@ -40,6 +40,7 @@ from nodes.decisions.snapshot import NodeSeen
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 from nodes.membership import leadership, members, snapshot
+from nodes.membership.jumps import notice_jump
 from nodes.settings.of_nodes import NODE_TIMEOUT
 from nodes.settings.running import current
 
@@ -221,6 +222,9 @@ def take_over_job(job: Job, *, scope: str, say: Callable[[str], None]) -> None:
         JobBusy: a live node works on it.
     """
     with psycopg.connect(database_dsn(), autocommit=True) as connection:
+        with connection.transaction():
+            # Otherwise a dead node would live until the clock has caught up.
+            notice_jump(connection)
         if job.node_scope != CLUSTER_SCOPE:
             _clear_scope(connection, job, mine=scope, say=say)
         elif job.phase != Phase.INACTIVE and job.pause != Pause.PAUSED:

@@ -1,11 +1,13 @@
 """A clock of the database that was set back while nothing ran keeps nothing waiting, and lets no dead node live."""
 
 import datetime as dt
+from contextlib import suppress
 from dataclasses import replace
 from uuid import uuid4
 
 import pytest
 
+from jobs.loops.oneshot import JobBusy, take_over_job
 from jobs.models import Bin, Job, QueueItem
 from nodes.decisions.elect import Elect, elect
 from nodes.decisions.judge import judge
@@ -17,6 +19,7 @@ from nodes.tasks.models import TaskTemplate, TaskWorker
 from tests.support.cluster import BEAT, elect_main, register_node, seconds, steady_for
 from tests.support.factories import make_bin, make_documents, make_job, make_lane, make_running_job, state_of
 from tests.support.jumps import set_clock_back
+from tests.support.processes import wait_for
 from tests.support.task_kinds import NAMED
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -133,6 +136,19 @@ def test_task_workers_and_templates_of_before_follow(connection, settings):
 
     assert TaskTemplate.objects.get(pk=template.pk).next_at <= now_of(connection)
     assert TaskWorker.objects.get().last_seen_at <= now_of(connection)
+
+
+def test_a_dead_one_shot_of_before_is_taken_over_after_its_timeout(connection):
+    register_node(connection, "manager", scope="one-shot", boot_id="another boot", timeout=seconds(1))
+    job = make_job(node_scope="one-shot")
+    set_clock_back(connection, HOUR)
+
+    def is_taken_over():
+        with suppress(JobBusy):
+            take_over_job(job, scope="mine", say=lambda _line: None)
+        return job.node_scope == "mine"
+
+    wait_for(is_taken_over, saying="the job is taken over")
 
 
 def test_a_jump_is_noticed_once_and_written_to_the_journal(connection):
