@@ -29,11 +29,11 @@ def test_a_damaged_file_is_whole_after_the_repair_and_the_next_run(cluster, serv
     cluster.output.write_bytes(b"".join(kept + added))
 
     code, shown, errors = verify(cluster)
-    assert (code, "8 documents differ" in errors) == (1, True)
+    assert (code, "Documents that differ: 8" in errors) == (1, True)
     assert "6 missing, 1 ghost, 1 stale" in shown
-    assert "1 damaged lines were skipped" in shown
+    assert "Damaged lines that were skipped: 1" in shown
     code, shown, errors = verify(cluster, "--repair")
-    assert (code, errors, "8 documents were repaired" in shown) == (0, "", True)
+    assert (code, errors, "Repaired documents: 8" in shown) == (0, "", True)
     before = len(cluster.output.read_bytes().splitlines())
     assert cluster.run(job) == "finished"
 

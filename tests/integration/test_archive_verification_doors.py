@@ -11,6 +11,7 @@ from crawlctl.live.topics import is_topic, read_screen
 from jobs.attention.sources import read_attention
 from jobs.duties.cleaning import SUBJECTS, clean
 from jobs.models import ArchiveFault, ArchiveFile, ArchiveVerification
+from jobs.verification import listing
 from jobs.verification.archives import verbs
 from jobs.verification.kinds import KINDS
 from nodes.database.clock import read_clock
@@ -25,7 +26,7 @@ __all__ = ["copies", "crawl", "stores"]
 
 def test_the_command_names_faults_repairs_them_and_then_finds_none(copies, capsys):
     truncate(copies[1])
-    with pytest.raises(CommandError, match="1 faults are left") as ended:
+    with pytest.raises(CommandError, match="Faults that are left: 1") as ended:
         call_command("verify_archive")
     assert ended.value.returncode == 1
     assert f"truncated {ArchiveFile.objects.get().path} dir:{copies[1].parent.parent}" in capsys.readouterr().out
@@ -33,10 +34,37 @@ def test_the_command_names_faults_repairs_them_and_then_finds_none(copies, capsy
     call_command("verify_archive", "--repair")
     assert "written again" in capsys.readouterr().out
     call_command("verify_archive")
-    assert "1 files with 2 records: no faults." in capsys.readouterr().out
+    assert "Compared files: 1, records: 2. Faults: none." in capsys.readouterr().out
     with pytest.raises(CommandError, match="sample: This must be a share") as refused:
         call_command("verify_archive", "--sample", "0")
     assert refused.value.returncode == 2
+
+
+def test_the_command_counts_faults_that_it_does_not_name(copies, capsys, monkeypatch):
+    monkeypatch.setattr(listing, "SHOWN", 1)
+    copies[0].unlink()
+    truncate(copies[1])
+
+    with pytest.raises(CommandError):
+        call_command("verify_archive")
+    said = capsys.readouterr().out.splitlines()
+    assert said[1:] == [
+        "More faults: 1. Name them with --all.",
+        "Compared files: 1, records: 2. Faults: copy deleted: 1, copy truncated: 1.",
+    ]
+
+    with pytest.raises(CommandError):
+        call_command("verify_archive", "--all")
+    assert "More faults" not in capsys.readouterr().out
+
+
+def test_the_command_names_the_machines_of_archive_files(copies, capsys):
+    with pytest.raises(CommandError) as refused:
+        call_command("verify_archive", "--lost-machine", "a typing error")
+
+    assert refused.value.returncode == 2
+    host = ArchiveFile.objects.get().host
+    assert f"a typing error has no archive files. Machines that have some: {host}." in str(refused.value)
 
 
 def test_the_api_schedules_a_verification_and_shows_its_faults(copies):
@@ -72,6 +100,21 @@ def test_the_page_shows_the_last_verification_and_starts_one(copies):
     assert ArchiveVerification.objects.filter(repairs=True, task__isnull=False).exists()
 
 
+def test_the_page_of_archives_follows_their_verifications(copies):
+    context = client_of(VIEWER).get(reverse("archive-verification")).context
+    assert is_topic(context["topic"])
+    assert read_screen(context["topic"]) == context["screen"] == {"last": [], "verifications": []}
+
+    copies[0].unlink()
+    verbs.verify_archive(made_by="a test")
+
+    screen = read_screen(context["topic"])
+    [last], [row] = screen["last"], screen["verifications"]
+    assert "faults repaired" in last["summary"]
+    assert [fault["kind"] for fault in last["faults"]] == ["copy deleted"]
+    assert row["counts"] == "copy deleted: 1"
+
+
 def test_retention_keeps_the_last_verification_of_archives(copies):
     copies[0].unlink()
     old, last = (verbs.verify_archive(made_by="a test") for _ in range(2))
@@ -90,18 +133,3 @@ def test_attention_names_a_damaged_archive_until_it_is_repaired(copies):
     assert "1 faults in archives are not repaired" in line.sentence
     verbs.verify_archive(repairs=True, made_by="a test")
     assert not [line for line in read_attention(now=NOON) if line.kind == "archive_is_damaged"]
-def test_the_page_of_archives_follows_their_verifications(copies):
-    context = client_of(VIEWER).get(reverse("archive-verification")).context
-    assert is_topic(context["topic"])
-    assert read_screen(context["topic"]) == context["screen"] == {"last": [], "verifications": []}
-
-    copies[0].unlink()
-    verbs.verify_archive(made_by="a test")
-
-    screen = read_screen(context["topic"])
-    [last], [row] = screen["last"], screen["verifications"]
-    assert "faults repaired" in last["summary"]
-    assert [fault["kind"] for fault in last["faults"]] == ["copy deleted"]
-    assert row["counts"] == "copy deleted: 1"
-
-

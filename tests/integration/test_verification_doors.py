@@ -38,7 +38,7 @@ def nothing():
 
 @pytest.mark.django_db(transaction=True)
 def test_a_command_shows_missing_documents(index, capsys):
-    with pytest.raises(CommandError, match="3 documents differ") as ended:
+    with pytest.raises(CommandError, match="Documents that differ: 3") as ended:
         call_command("verify_output", "index")
 
     shown = capsys.readouterr().out
@@ -51,7 +51,7 @@ def test_a_command_shows_missing_documents(index, capsys):
 def test_a_command_deletes_records_that_no_job_has(index, capsys):
     call_command("verify_output", "index", "--repair")
 
-    assert "3 documents were repaired" in capsys.readouterr().out
+    assert "Repaired documents: 3" in capsys.readouterr().out
     call_command("verify_output", "index")
     assert "100.000 % of 0 documents" in capsys.readouterr().out
 

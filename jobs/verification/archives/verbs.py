@@ -148,3 +148,11 @@ def _check(sample: float | None, lost_machine: str) -> None:
         )
         if living is not None:
             raise Refused(f"The machine {lost_machine} is not lost: the node {living} runs there. Stop it first.")
+        machines = _machines_with_copies()
+        if lost_machine not in machines:
+            known = ", ".join(machines) or "none"
+            raise Invalid({"lost_machine": [f"{lost_machine} has no archive files. Machines that have some: {known}."]})
+
+
+def _machines_with_copies() -> list[str]:
+    return list(ArchiveFile.objects.order_by("host").values_list("host", flat=True).distinct())

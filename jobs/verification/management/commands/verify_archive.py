@@ -2,17 +2,15 @@
 
 import argparse
 import getpass
-from typing import Any, Final
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.models import ArchiveFault, ArchiveVerification
 from jobs.verification.archives import verbs
+from jobs.verification.listing import SHOWN, lines_of
 from nodes.errors import Invalid, Refused
 from nodes.management.database import check_database
-
-# Faults that the command names without --all.
-_SHOWN: Final = 20
 
 
 class Command(BaseCommand):
@@ -36,7 +34,7 @@ class Command(BaseCommand):
             default="",
             help="count the local copies of this machine as deleted, because it never comes back",
         )
-        parser.add_argument("--all", action="store_true", help=f"name all faults, and not only {_SHOWN}")
+        parser.add_argument("--all", action="store_true", help=f"name all faults, and not only {SHOWN}")
 
     def handle(self, *_args: Any, **given: Any) -> None:
         check_database()
@@ -51,19 +49,23 @@ class Command(BaseCommand):
             raise CommandError(invalid.by_field, returncode=2) from invalid
         except Refused as refused:
             raise CommandError(str(refused), returncode=2) from refused
-        self._show(done, shown=None if given["all"] else _SHOWN)
+        self._show(done, names_all=given["all"])
         if done.faults > done.repaired:
             advice = "Verify the archive again later." if done.repairs else "Repair them with --repair."
-            raise CommandError(f"{done.faults - done.repaired:,} faults are left. {advice}", returncode=1)
+            raise CommandError(f"Faults that are left: {done.faults - done.repaired:,}. {advice}", returncode=1)
 
-    def _show(self, done: ArchiveVerification, *, shown: int | None) -> None:
-        for fault in ArchiveFault.objects.filter(verification=done)[:shown]:
-            self.stdout.write(f"{fault.kind} {fault} {fault.result}".rstrip())
+    def _show(self, done: ArchiveVerification, *, names_all: bool) -> None:
+        for line in lines_of(ArchiveFault.objects.filter(verification=done), names_all=names_all):
+            self.stdout.write(line)
         counts = ", ".join(
-            f"{number:,} {kind.label}" for kind in ArchiveFault.Kind if (number := getattr(done, kind.value))
+            f"{kind.label}: {number:,}" for kind in ArchiveFault.Kind if (number := getattr(done, kind.value))
         )
-        self.stdout.write(f"{done.files:,} files with {done.records:,} records: {counts or 'no faults'}.")
+        self.stdout.write(f"Compared files: {done.files:,}, records: {done.records:,}. Faults: {counts or 'none'}.")
+        if done.repairs and done.repaired:
+            self.stdout.write(f"Repaired faults: {done.repaired:,}.")
+        if done.repairs and done.lost:
+            self.stdout.write("The next run of their jobs reads the documents without a body.")
         if done.skipped:
             self.stdout.write(
-                f"{done.skipped:,} copies were skipped, because they are on other machines, or their store does not answer."
+                f"Copies that were skipped, because they are on other machines, or their store does not answer: {done.skipped:,}."
             )

@@ -2,17 +2,15 @@
 
 import argparse
 import getpass
-from typing import Any, Final
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.models import OutputConnection, OutputFault, OutputVerification
 from jobs.verification import verbs
+from jobs.verification.listing import SHOWN, lines_of
 from nodes.errors import Invalid, Refused
 from nodes.management.database import check_database
-
-# Documents that the command names without --all.
-_SHOWN: Final = 20
 
 
 class Command(BaseCommand):
@@ -33,7 +31,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--allow-removals", action="store_true", help="remove ghosts above the thresholds of the delete guard, too"
         )
-        parser.add_argument("--all", action="store_true", help=f"name all documents, and not only {_SHOWN}")
+        parser.add_argument("--all", action="store_true", help=f"name all documents, and not only {SHOWN}")
 
     def handle(self, *_args: Any, name: str, **given: Any) -> None:
         check_database()
@@ -53,25 +51,25 @@ class Command(BaseCommand):
             raise CommandError(invalid.by_field, returncode=2) from invalid
         except Refused as refused:
             raise CommandError(str(refused), returncode=2) from refused
-        self._show(done, shown=None if given["all"] else _SHOWN)
+        self._show(done, names_all=given["all"])
         if done.faults > done.repaired:
             raise CommandError(self._advice(done), returncode=1)
 
-    def _show(self, done: OutputVerification, *, shown: int | None) -> None:
-        for fault in OutputFault.objects.filter(verification=done)[:shown]:
-            self.stdout.write(f"{fault.kind} {fault} {fault.result}".rstrip())
+    def _show(self, done: OutputVerification, *, names_all: bool) -> None:
+        for line in lines_of(OutputFault.objects.filter(verification=done), names_all=names_all):
+            self.stdout.write(line)
         in_sync = f"{verbs.share_in_sync(done):.3f} % of {done.documents:,} documents are in sync"
         self.stdout.write(f"{in_sync}: {done.missing:,} missing, {done.ghost:,} ghost, {done.stale:,} stale.")
         if done.damaged:
-            self.stdout.write(f"{done.damaged:,} damaged lines were skipped.")
+            self.stdout.write(f"Damaged lines that were skipped: {done.damaged:,}.")
         if done.skipped:
-            self.stdout.write(f"{done.skipped:,} documents were skipped, because a worker has them.")
+            self.stdout.write(f"Documents that were skipped, because a worker has them: {done.skipped:,}.")
         if done.repairs:
-            self.stdout.write(f"{done.repaired:,} documents were repaired. The next run of their jobs reads them.")
+            self.stdout.write(f"Repaired documents: {done.repaired:,}. The next run of their jobs reads them.")
 
     def _advice(self, done: OutputVerification) -> str:
         if done.question:
             return done.question
         if done.repairs:
-            return f"{done.faults - done.repaired:,} documents were not repaired. Verify the output again later."
-        return f"{done.faults:,} documents differ. Repair them with --repair."
+            return f"Documents that were not repaired: {done.faults - done.repaired:,}. Verify the output again later."
+        return f"Documents that differ: {done.faults:,}. Repair them with --repair."
