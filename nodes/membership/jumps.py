@@ -12,10 +12,12 @@ Lock order: MainTerm, Node, then what the statements of other packages lock.
 
 import datetime as dt
 import logging
+from contextlib import nullcontext
 from typing import Any, Final, LiteralString
 
 import psycopg
 
+from nodes.database.connections import ConnectionWithTimeouts, without_timeouts
 from nodes.lifecycle import CLUSTER_SCOPE
 
 logger = logging.getLogger(__name__)
@@ -95,8 +97,11 @@ def notice_jump(connection: psycopg.Connection[Any]) -> bool:
 def correct_moments(connection: psycopg.Connection[Any], *, now: dt.datetime, jump: dt.timedelta) -> None:
     """Correct all stored moments after the clock was set back. The caller has a transaction."""
     facts = {"now": now, "jump": jump}
-    for statement in (_TERMS, _NODES, _MEMBERS, _LOCKS_OF_ITEMS, *_further):
-        connection.execute(statement, facts)
+    # A large crawl has many hosts and documents. If the limit of statements ended a correction, no node could start.
+    is_limited = isinstance(connection, ConnectionWithTimeouts)
+    with without_timeouts(connection) if is_limited else nullcontext():
+        for statement in (_TERMS, _NODES, _MEMBERS, _LOCKS_OF_ITEMS, *_further):
+            connection.execute(statement, facts)
     message = f"the clock of the database was set back by {jump}: nodes, hosts and waits follow it"
     connection.execute(_JOURNAL, {"now": now, "scope": CLUSTER_SCOPE, "message": message})
     logger.warning("%s", message)

@@ -9,10 +9,12 @@ import pytest
 
 from jobs.loops.oneshot import JobBusy, take_over_job
 from jobs.models import Bin, Job, QueueItem
+from nodes.database.connections import connect
 from nodes.decisions.elect import Elect, elect
 from nodes.decisions.judge import judge
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership import leadership, members, snapshot
+from nodes.membership.jumps import notice_jump
 from nodes.models import MainTerm, Node, NodeEvent
 from nodes.tasks import book
 from nodes.tasks.models import TaskTemplate, TaskWorker
@@ -149,6 +151,23 @@ def test_a_dead_one_shot_of_before_is_taken_over_after_its_timeout(connection):
         return job.node_scope == "mine"
 
     wait_for(is_taken_over, saying="the job is taken over")
+
+
+def test_a_correction_of_a_large_crawl_is_not_ended_by_limits(connection, dsn):
+    register(connection)
+    set_clock_back(connection, HOUR)
+    with connect(dsn, node_id="n", purpose="work", timeout=seconds(10)) as limited:
+        limited.execute("SET statement_timeout = '300ms'")
+        connection.execute(
+            "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.5); RETURN NEW; END'"
+        )
+        connection.execute("CREATE TRIGGER slow BEFORE UPDATE ON nodes_node FOR EACH STATEMENT EXECUTE FUNCTION slow()")
+        try:
+            with limited.transaction():
+                assert notice_jump(limited)
+        finally:
+            connection.execute("DROP TRIGGER slow ON nodes_node; DROP FUNCTION slow()")
+        assert limited.execute("SHOW statement_timeout").fetchone()[0] == "300ms"
 
 
 def test_a_jump_is_noticed_once_and_written_to_the_journal(connection):
