@@ -34,6 +34,12 @@ def test_numbers_arrive_as_they_are(connection, numbers):
     assert came(connection, numbers, "bigint") == numbers
 
 
+@given(values=st.lists(st.booleans()))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_truth_values_arrive_as_they_are(connection, values):
+    assert came(connection, values, "bool") == values
+
+
 @pytest.mark.parametrize(
     ("values", "kind"),
     [

@@ -2,7 +2,8 @@
 Fast dumpers for lists as parameters.
 
 A flush passes some fifty values for each document, by column. psycopg converts the values of a list one by one, in
-Python. This module converts a list of integers, or of texts, in a few calls, and leaves all other lists to psycopg.
+Python. This module converts a list of integers, texts or truth values in a few calls, and leaves all other lists to
+psycopg.
 
 Large lists go in binary: the server parses a text character by character, and an array twice.
 """
@@ -22,7 +23,7 @@ _UUID: Final = adapters.types["uuid"]
 _SIXTEEN_BYTES: Final = "00000010"
 # OID of an unspecified type, which the server infers.
 _UNSAID: Final = 0
-_WRITTEN_HERE: Final = ({int}, {str})
+_WRITTEN_HERE: Final = ({int}, {str}, {bool})
 
 
 def register_arrays(connection: psycopg.Connection[Any]) -> None:
@@ -69,6 +70,8 @@ class QuickListDumper(ListDumper):
         kinds = set(map(type, obj))
         if kinds == {int}:
             return f"{{{','.join(map(str, obj))}}}".encode()
+        if kinds == {bool}:
+            return f"{{{','.join(map('ft'.__getitem__, obj))}}}".encode()
         if kinds == {str}:
             together = "\0".join(obj)
             # PostgreSQL has no NUL in texts: psycopg's own dumper raises the error for it.
