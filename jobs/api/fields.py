@@ -11,8 +11,10 @@ from rest_framework import serializers
 
 from jobs.checks.job_options import LONGEST
 from jobs.connectors.repository.web.urls import typed_without_userinfo
+from jobs.connectors.stored_secrets import mask
 from jobs.connectors.transformation.pipeline import MOST_STAGES, read_pipeline
 from jobs.models import OutputConnection
+from nodes.api.etags import Masked
 from nodes.life.identity import TAG
 
 # Largest number that every JSON reader holds exactly, far above every count here.
@@ -90,6 +92,13 @@ class ObjectField(serializers.Field[Any, Any, Any, Any]):
 
     def to_representation(self, value: dict[str, Any]) -> dict[str, Any]:
         return value
+
+
+class ConfigurationField(ObjectField):
+    """A stored configuration, with a mask in place of each secret. The mask is accepted back as "unchanged"."""
+
+    def to_representation(self, value: dict[str, Any]) -> dict[str, Any]:
+        return Masked(mask(value), behind=value)
 
 
 @extend_schema_field(

@@ -12,6 +12,7 @@ from jobs.api.fields import (
     MOST_OUTPUTS,
     MOST_SEEDS,
     AddressField,
+    ConfigurationField,
     ObjectField,
     OutputsField,
     PipelineField,
@@ -268,7 +269,10 @@ class ConnectionSerializer(StrictModelSerializer):
 
     name = serializers.CharField(max_length=200)
     connector = serializers.SlugField(max_length=50)
-    configuration = ObjectField(default=dict, help_text="Configuration for its connector.")
+    configuration = ConfigurationField(
+        default=dict,
+        help_text="Configuration for its connector. A secret is shown as `(secret)`, which leaves it as it is.",
+    )
 
     def validate_connector(self, connector: str) -> str:
         if self.instance is not None and connector != self.instance.connector:

@@ -121,8 +121,8 @@ class _ConnectionView(_SetUpView):
 
 @extend_schema_view(
     list=extend_schema(description="List the connections to authorities."),
-    retrieve=extend_schema(description="Return one connection to an authority. Its secrets are sealed."),
-    create=extend_schema(description="Create a connection to an authority. Its secrets are sealed."),
+    retrieve=extend_schema(description="Return one connection to an authority. Its secrets are masked."),
+    create=extend_schema(description="Create a connection to an authority. Its secrets are masked."),
     partial_update=extend_schema(
         description="Change parts of a connection to an authority. A configuration replaces the whole one."
     ),
@@ -150,8 +150,8 @@ class AuthorityView(_ConnectionView):
 
 @extend_schema_view(
     list=extend_schema(description="List the connections to mappers."),
-    retrieve=extend_schema(description="Return one connection to a mapper. Its secrets are sealed."),
-    create=extend_schema(description="Create a connection to a mapper. Its secrets are sealed."),
+    retrieve=extend_schema(description="Return one connection to a mapper. Its secrets are masked."),
+    create=extend_schema(description="Create a connection to a mapper. Its secrets are masked."),
     partial_update=extend_schema(
         description="Change parts of a connection to a mapper. A configuration replaces the whole one."
     ),

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
-from jobs.api.fields import HIGHEST_ID, ObjectField
+from jobs.api.fields import HIGHEST_ID, ConfigurationField
 from jobs.api.serializers import StrictModelSerializer
 from jobs.authorities import verbs
 from jobs.authorities.contract import tokens_shown
@@ -33,7 +33,10 @@ class _ConnectionSerializer(StrictModelSerializer):
 
     name = serializers.CharField(max_length=200)
     kind = serializers.SlugField(max_length=50)
-    configuration = ObjectField(default=dict, help_text="Fields of its kind (docs/authorities.md). Secrets are sealed.")
+    configuration = ConfigurationField(
+        default=dict,
+        help_text="Fields of its kind (docs/authorities.md). A secret is shown as `(secret)`, which leaves it as it is.",
+    )
     time_limit = serializers.IntegerField(min_value=1, max_value=120, default=5, help_text="Seconds of a question.")
     at_once = serializers.IntegerField(min_value=1, max_value=100, default=4, help_text="Questions at once.")
     prerequisite = serializers.IntegerField(

@@ -23,6 +23,7 @@ from jobs.authorities.models import (
 from jobs.authorities.service.plan import AuthorityFacts, MapperFacts, find_cycle
 from jobs.authorities.tokens import digest_of, new_token
 from jobs.connectors.authority import registry
+from jobs.connectors.stored_secrets import unmask
 from jobs.verbs.connections import distrust_versions
 from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid, NameTaken, Unknown
@@ -264,6 +265,11 @@ def _fill_configuration(connection: Connection, configuration: object) -> dict[s
     kind = kinds_of(type(connection)).get(connection.kind)
     if kind is None:
         return {"kind": [f"The kind {connection.kind} is not installed."]}
+    if isinstance(configuration, Mapping):
+        try:
+            configuration = unmask(configuration, stored=connection.configuration)
+        except Invalid as invalid:
+            return dict(invalid.problems)
     found = kind.problems(configuration)
     if not found:
         assert isinstance(configuration, Mapping)

@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from jobs.api.errors import problems_by_field
+from jobs.connectors.stored_secrets import counterpart
 from jobs.definitions import secrets
 from jobs.definitions.reading import Definition, read_whole
 from jobs.definitions.subjects import JOB, OUTPUT, REPOSITORY, SUBJECTS, Author, Context, Subject
@@ -253,7 +254,7 @@ def _restore_secrets(one: _Wanted, before: Definition) -> Iterator[Problem]:
             steps, holder = found
             if steps[-1] in holder:
                 continue
-            stored = secrets.counterpart(steps[1:], given=given, stored=before.get(held_in))
+            stored = counterpart(steps[1:], given=given, stored=before.get(held_in))
             if stored is None:
                 said = f"This secret is not stored yet. Write its value at {path}; it is stored encrypted."
                 yield one.problem(path, [said])

@@ -1,19 +1,16 @@
 """
 Secrets in definitions: left out at an export, and taken from the stored object at an import.
 
-A place is a path such as `configuration.logins.0.fields.1.secret`. Records of a list are found by their `name`, so a
-secret stays with its record if others are added or moved.
+A place is a path such as `configuration.logins.0.fields.1.secret`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from jobs.connectors.schema import NOTHING, FieldKind, Schema
+from jobs.connectors.stored_secrets import counterpart
 from nodes.database.sealing import can_open, is_sealed, unseal
-
-_NAME: Final = "name"
-_ABSENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +38,6 @@ def secrets_of(value: Any, schema: Schema, *, below: tuple[str | int, ...] = ())
         yield from secrets_of(inner, (field and field.records) or NOTHING, below=place)
     for index, inner in enumerate(value if isinstance(value, list) else ()):
         yield from secrets_of(inner, schema, below=(*below, index))
-
-
-def counterpart(place: Sequence[str | int], *, given: Any, stored: Any) -> str | None:  # noqa: ANN401 (JSON)
-    """Return the stored text at the place of a given value; None if there is none."""
-    for step in place:
-        if isinstance(step, int):
-            if not isinstance(given, list) or not isinstance(stored, list) or not step < len(given):
-                return None
-            stored = _same_record(given, step, stored)
-            given = given[step]
-        else:
-            if not isinstance(stored, Mapping) or not isinstance(given, Mapping):
-                return None
-            stored, given = stored.get(step, _ABSENT), given.get(step)
-        if stored is _ABSENT:
-            return None
-    return stored if isinstance(stored, str) else None
 
 
 def find_holder(value: Any, path: str) -> tuple[tuple[str | int, ...], dict[str, Any]] | None:  # noqa: ANN401 (JSON)
@@ -89,18 +69,3 @@ def keep_equal(value: Any, schema: Schema, *, stored: Any) -> None:  # noqa: ANN
         given = secret.holder[secret.key]
         if known is not None and is_sealed(known) and not is_sealed(given) and can_open(known):
             secret.holder[secret.key] = known if unseal(known) == given else given
-
-
-def _same_record(given: list[Any], index: int, stored: list[Any]) -> Any:  # noqa: ANN401 (JSON)
-    """Return the stored record with the same name, or at the same index if the given one has no name."""
-    name = _name_of(given[index])
-    if name is None:
-        return stored[index] if index < len(stored) else _ABSENT
-    same = [record for record in stored if _name_of(record) == name]
-    before = sum(_name_of(record) == name for record in given[:index])
-    return same[before] if before < len(same) else _ABSENT
-
-
-def _name_of(record: object) -> str | None:
-    name = record.get(_NAME) if isinstance(record, Mapping) else None
-    return name if isinstance(name, str) else None

@@ -19,6 +19,7 @@ from jobs.connectors.output.registry import check_configuration, installed
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import Asked
 from jobs.connectors.schema import BadSpecification
+from jobs.connectors.stored_secrets import unmask
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection, Session
 from jobs.state import channels
@@ -45,6 +46,7 @@ def create(
     Raises:
         Invalid: there is no such connector, it refuses the configuration, or the name is taken.
     """
+    configuration = unmask(configuration, stored={})
     _check(kind, connector=connector, configuration=configuration)
     _check_name(kind, name)
     stored = _as_stored(kind, connector=connector, configuration=configuration)
@@ -67,7 +69,7 @@ def change(
     made_by: str = "",
 ) -> Connection:
     """
-    Change a connection, and return it; None keeps a field. Its connector never changes.
+    Change a connection, and return it; None keeps a field. Its connector never changes. A mask keeps its secret.
 
     An `authority_group_id` of None removes the group of a repository, and `...` keeps it.
 
@@ -81,7 +83,9 @@ def change(
         if name is not None and name != connection.name:
             _check_name(kind, name)
             connection.name = name
-        if configuration is not None and dict(configuration) != connection.configuration:
+        if configuration is not None:
+            configuration = unmask(configuration, stored=connection.configuration)
+        if configuration is not None and configuration != connection.configuration:
             _check(kind, connector=connection.connector, configuration=configuration)
             connection.configuration = _as_stored(kind, connector=connection.connector, configuration=configuration)
             connection.is_confined = True

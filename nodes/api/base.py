@@ -76,7 +76,8 @@ class ContractView(APIView):
         shown = getattr(finished, "data", None)
         if status.is_success(finished.status_code) and isinstance(shown, Mapping):
             tag = self.tag_of_shown(shown)
-            if tag is not None:
+            # A repeated answer keeps its own.
+            if tag is not None and "ETag" not in finished.headers:
                 finished.headers["ETag"] = tag
         if self._claimed is not None:
             if status.is_success(finished.status_code):

@@ -12,6 +12,14 @@ from rest_framework.utils.encoders import JSONEncoder
 _ANY: Final = "*"
 
 
+class Masked(dict[str, Any]):
+    """A shown value with masks in place of secrets. The ETag depends on the value `behind` it."""
+
+    def __init__(self, shown: Mapping[str, Any], *, behind: object) -> None:
+        super().__init__(shown)
+        self.behind = behind
+
+
 class PreconditionFailed(exceptions.APIException):
     """The request names an ETag in If-Match that is not the current one. `tag` is the current one, if there is one."""
 
@@ -38,7 +46,10 @@ def changeable_part(serializer: serializers.Serializer[Any], shown: Mapping[str,
 
 def part_of(shown: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any] | None:
     """Return these fields of a representation; None if it does not show all of them."""
-    return {name: shown[name] for name in names} if all(name in shown for name in names) else None
+    if not all(name in shown for name in names):
+        return None
+    values = ((name, shown[name]) for name in names)
+    return {name: value.behind if isinstance(value, Masked) else value for name, value in values}
 
 
 def tag_of(representation: object) -> str:

@@ -5,6 +5,7 @@ import pytest
 from crawlctl.access.roles import ADMINISTRATOR
 from jobs.lifecycle.job import Pause, Phase
 from jobs.models import Job, OutputConnection, RepositoryConnection, Session
+from nodes.database.sealing import unseal
 from tests.support.api import NOON, assert_problem, client_of, make_world, set_phase
 from tests.support.tables import each_row
 
@@ -139,21 +140,55 @@ def test_a_configuration_changes_under_a_job_that_runs_or_is_paused(administrato
     assert Job.objects.get().specification_version == before + 1
 
 
-def test_a_secret_is_given_back_sealed_and_may_be_sent_back_as_it_is(administrator):
+@pytest.fixture
+def guarded(administrator):
+    """Return the answer to the creation of a repository with a password."""
     field = {"name": "password", "secret": "sesame"}
     login = {"name": "door", "pages": "/in/", "page": "/login$", "hosts": ["a.example"], "fields": [field]}
     made = administrator.post(
         REPOSITORIES, {"name": "guarded", "connector": "web", "configuration": {"logins": [login]}}
     )
-    address = f"{REPOSITORIES}{made.json()['id']}/"
-    shown = made.json()["configuration"]
-
-    same = administrator.patch(address, {"configuration": shown})
-
     assert made.status_code == 201, made.content
-    assert "sesame" not in made.content.decode()
-    assert shown["logins"][0]["fields"][0]["secret"].startswith("sealed:")
-    assert same.json()["configuration"] == RepositoryConnection.objects.get().configuration == shown
+    return made
+
+
+def secret_in(configuration):
+    return configuration["logins"][0]["fields"][0]["secret"]
+
+
+def test_a_secret_is_masked_and_its_mask_leaves_it_as_it_is(administrator, guarded):
+    address = f"{REPOSITORIES}{guarded.json()['id']}/"
+    stored = RepositoryConnection.objects.get().configuration
+    shown = administrator.get(address)
+    assert secret_in(shown.json()["configuration"]) == "(secret)"
+    assert b"sealed:" not in shown.content + guarded.content + administrator.get(REPOSITORIES).content
+
+    same = administrator.put(address, shown.json(), headers={"If-Match": shown["ETag"]})
+
+    assert (same.status_code, same["ETag"]) == (200, shown["ETag"])
+    assert same.json() == shown.json()
+    assert RepositoryConnection.objects.get().configuration == stored
+    assert unseal(secret_in(stored)) == "sesame"
+    # A sealed text is still accepted.
+    assert administrator.patch(address, {"configuration": stored}).status_code == 200
+
+
+def test_another_secret_changes_the_etag_and_a_mask_without_one_is_refused(administrator, guarded):
+    address = f"{REPOSITORIES}{guarded.json()['id']}/"
+    configuration = guarded.json()["configuration"]
+    configuration["logins"][0]["fields"][0]["secret"] = "another"
+
+    changed = administrator.patch(address, {"configuration": configuration})
+    assert changed.json() == guarded.json()
+    assert changed["ETag"] != guarded["ETag"]
+
+    configuration["logins"][0]["fields"][0] |= {"name": "unknown", "secret": "(secret)"}
+    refused = administrator.patch(address, {"configuration": configuration})
+    assert_problem(refused, 400, "invalid", fields={"configuration.logins.0.fields.0.secret"})
+    copy = {"name": "copy", "connector": "web", "configuration": guarded.json()["configuration"]}
+    copied = administrator.post(REPOSITORIES, copy)
+    assert_problem(copied, 400, "invalid", fields={"configuration.logins.0.fields.0.secret"})
+    assert unseal(secret_in(RepositoryConnection.objects.get().configuration)) == "another"
 
 
 def test_a_session_ends_when_its_connection_changes(administrator):

@@ -262,6 +262,7 @@ def test_secrets_are_sealed_and_the_journal_masks_them(group):
 
     assert made.status_code == 201, made.content
     assert b"very secret" not in made.content
+    assert made.json()["configuration"]["password"] == "(secret)"
     stored = AuthorityConnection.objects.get()
     assert stored.configuration["password"].startswith("sealed:")
     again = client.patch(made["Location"], {"configuration": made.json()["configuration"]})

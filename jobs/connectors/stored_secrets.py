@@ -1,0 +1,97 @@
+"""
+Secrets of stored configurations: doors show a mask in their place, and accept it back as "unchanged".
+
+A place is a path such as `logins.0.fields.1.secret`. Records of a list are found by their `name`, so a secret stays
+with its record if others are added or moved.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from nodes.database.sealing import is_sealed
+from nodes.errors import Invalid
+from nodes.membership.changes import MASK
+
+_NAME: Final = "name"
+_ABSENT: Final = object()
+
+
+def mask(value: Any) -> Any:  # noqa: ANN401 (JSON)
+    """Return a stored value with the mask in place of each secret."""
+    match value:
+        case str():
+            return MASK if is_sealed(value) else value
+        case Mapping():
+            return {name: mask(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [mask(inner) for inner in value]
+        case _:
+            return value
+
+
+def unmask(given: Mapping[str, Any], *, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return a given configuration with the stored secret in place of each mask.
+
+    Raises:
+        Invalid: a mask is at a place without a stored secret.
+    """
+    made: dict[str, Any] = _copied(given)
+    problems = {}
+    for place, holder, key in list(_masks(made)):
+        known = counterpart(place, given=given, stored=stored)
+        if known is not None and is_sealed(known):
+            holder[key] = known
+        elif known != MASK:
+            problems[f"configuration.{'.'.join(map(str, place))}"] = ["Write the secret, not its mask."]
+    if problems:
+        raise Invalid(problems)
+    return made
+
+
+def counterpart(place: Sequence[str | int], *, given: Any, stored: Any) -> str | None:  # noqa: ANN401 (JSON)
+    """Return the stored text at the place of a given value; None if there is none."""
+    for step in place:
+        if isinstance(step, int):
+            if not isinstance(given, list) or not isinstance(stored, list) or not step < len(given):
+                return None
+            stored = _same_record(given, step, stored)
+            given = given[step]
+        else:
+            if not isinstance(stored, Mapping) or not isinstance(given, Mapping):
+                return None
+            stored, given = stored.get(step, _ABSENT), given.get(step)
+        if stored is _ABSENT:
+            return None
+    return stored if isinstance(stored, str) else None
+
+
+def _masks(value: Any, *, below: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any, Any]]:  # noqa: ANN401 (JSON)
+    """Yield the place of each mask, and the list or mapping that has it under a key."""
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in members:
+        if inner == MASK:
+            yield (*below, key), value, key
+        else:
+            yield from _masks(inner, below=(*below, key))
+
+
+def _copied(value: Any) -> Any:  # noqa: ANN401 (JSON)
+    if isinstance(value, Mapping):
+        return {name: _copied(inner) for name, inner in value.items()}
+    return [_copied(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _same_record(given: list[Any], index: int, stored: list[Any]) -> Any:  # noqa: ANN401 (JSON)
+    """Return the stored record with the same name, or at the same index if the given one has no name."""
+    name = _name_of(given[index])
+    if name is None:
+        return stored[index] if index < len(stored) else _ABSENT
+    same = [record for record in stored if _name_of(record) == name]
+    before = sum(_name_of(record) == name for record in given[:index])
+    return same[before] if before < len(same) else _ABSENT
+
+
+def _name_of(record: object) -> str | None:
+    name = record.get(_NAME) if isinstance(record, Mapping) else None
+    return name if isinstance(name, str) else None
