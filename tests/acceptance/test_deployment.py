@@ -11,6 +11,8 @@ import socket
 import ssl
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -74,7 +76,8 @@ def test_the_compose_file_obeys_the_compose_specification():
     checked = PyCompose.from_yaml(yaml.safe_dump(compose()))
     checked.validate()
 
-    assert set(checked.service_names()) == {"database", "migrate", "web", "manager-1", "manager-2", "worker"}
+    names = {"database", "migrate", "web", "authority", "manager-1", "manager-2", "worker"}
+    assert set(checked.service_names()) == names
 
 
 def test_the_check_of_the_compose_file_finds_a_misspelled_key():
@@ -135,10 +138,21 @@ def ends_well(command):
     assert "Traceback" not in command.err
 
 
+def answer_of_authority(port):
+    """Return the code of the answer to a question without the token of a service; 0 without an answer."""
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/UserACLs?username=vera", timeout=5)
+    except urllib.error.HTTPError as refused:
+        return refused.code
+    except OSError:
+        return 0
+    return 200
+
+
 def test_the_commands_of_compose_run_as_they_are_written(new_machine, deployed):
     services = compose()["services"]
     web = services["web"]
-    port = str(free_port())
+    port, of_authority = str(free_port()), str(free_port())
 
     def probe():
         kind, program, *words = web["healthcheck"]["test"]
@@ -150,11 +164,12 @@ def test_the_commands_of_compose_run_as_they_are_written(new_machine, deployed):
     assert early.wait() == 2
     ends_well(deployed(services["migrate"], services["migrate"]["command"]))
     running = [
-        deployed(services[name], services[name]["command"], CRAWLCTL_PORT=port)
-        for name in ("web", "manager-1", "manager-2", "worker")
+        deployed(services[name], services[name]["command"], CRAWLCTL_PORT=port, CRAWLCTL_AUTHORITY_PORT=of_authority)
+        for name in ("web", "authority", "manager-1", "manager-2", "worker")
     ]
 
     wait_for(lambda: probe() == 0, saying="the web server is ready")
+    wait_for(lambda: answer_of_authority(of_authority) == 401, saying="the authority service answers")
     nodes = "SELECT kind, count(*) FROM nodes_node WHERE status = 'running' GROUP BY kind ORDER BY kind"
     wait_for(lambda: new_machine.database.rows(nodes) == [("manager", 2), ("worker", 1)], saying="all nodes run")
     for command in running:
@@ -168,7 +183,9 @@ def test_the_commands_of_the_units_run_as_they_are_written(new_machine, deployed
     ends_well(deployed({}, commands.pop("crawlctl-migrate.service")))
     web = commands.pop("crawlctl-web.service")
     assert web == ["serve", "--port", "8000"]
-    running = [deployed({}, words) for words in commands.values()]
+    port = str(free_port())
+    running = [deployed({}, words, CRAWLCTL_AUTHORITY_PORT=port) for words in commands.values()]
+    wait_for(lambda: answer_of_authority(port) == 401, saying="the authority service answers")
 
     nodes = "SELECT name FROM nodes_node WHERE status = 'running' ORDER BY name"
     wait_for(
