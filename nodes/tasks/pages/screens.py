@@ -98,7 +98,7 @@ def running_row(task: Task, *, now: dt.datetime) -> Record:
         "attempt": formats.number(task.attempts),
         **_progress(task.progress),
         "cancelling": _("asked to end by %(user)s") % {"user": task.cancelled_by} if task.cancelled_by else "",
-        "acts": [] if task.cancelled_by else [{"key": "cancel", "label": _("Cancel"), "tone": "plain"}],
+        "acts": [] if task.cancelled_by else [_button("task-cancel", task, _("Cancel"))],
     }
 
 
@@ -133,7 +133,7 @@ def ended_row(task: ArchivedTask, *, now: dt.datetime) -> Record:
         "took": _took(task),
         "attempts": formats.number(task.attempts),
         "failure": _failure(task),
-        "acts": [{"key": "reschedule", "label": _("Run again"), "tone": "plain"}],
+        "acts": [_button("task-reschedule", task, _("Run again"))],
     }
 
 
@@ -146,9 +146,12 @@ def _facts(task: TaskFacts) -> dict[str, object]:
         "group": task.group,
         "tags": ", ".join(task.tags),
         "address": reverse("task", args=[task.pk]),
-        "cancel_address": reverse("task-cancel", args=[task.pk]),
-        "reschedule_address": reverse("task-reschedule", args=[task.pk]),
     }
+
+
+def _button(name: str, task: TaskFacts, label: str, *, tone: str = "plain") -> Record:
+    """Return a form with one button, which posts to the page of this name."""
+    return {"key": name, "address": reverse(name, args=[task.pk]), "label": label, "tone": tone}
 
 
 def _worker(worker: TaskWorker, *, now: dt.datetime) -> Record:
@@ -240,7 +243,7 @@ def _of_scheduled(task: Task, *, now: dt.datetime) -> Record:
         **row,
         "status": row["state"],
         "when": due if task.started_at is None else running,
-        "cancels": [] if task.cancelled_by else [{"key": "cancel", "address": row["cancel_address"]}],
+        "cancels": [] if task.cancelled_by else [_button("task-cancel", task, _("Cancel task"), tone="danger")],
         "agains": [],
         "results": [],
     }
@@ -249,6 +252,7 @@ def _of_scheduled(task: Task, *, now: dt.datetime) -> Record:
 def _of_ended(task: ArchivedTask, *, now: dt.datetime) -> Record:
     row = ended_row(task, now=now)
     like = f"{reverse('task-run')}?{urlencode({'kind': task.kind, 'like': str(task.pk)})}"
+    again = reverse("task-reschedule", args=[task.pk])
     edit = "" if _is_internal(task.kind) else _("Run with changes …")
     return {
         **row,
