@@ -65,7 +65,17 @@ class RuleAdmin(ReadOnlyList):
     """Rules."""
 
     list_display = ("name", "job", "minutes", "remind_after", "is_enabled", "muted_until")
-    fields = ("name", "topics", "job", "channels", "minutes", "remind_after", "tells_end", "is_enabled", "muted_until")
+    fields = (
+        "name",
+        "topics",
+        "job",
+        "channels",
+        "minutes",
+        "remind_after",
+        "notifies_of_end",
+        "is_enabled",
+        "muted_until",
+    )
     list_select_related = ("job",)
     search_fields = ("name",)
     actions = ("mute", "end_muting")

@@ -88,7 +88,9 @@ class RulePartsSerializer(StrictSerializer):
     remind_after = serializers.IntegerField(
         min_value=1, max_value=verbs.MOST_MINUTES, allow_null=True, default=None, help_text="Minutes. If null, never."
     )
-    tells_end = serializers.BooleanField(default=True, help_text="True if the end of a condition is a message, too.")
+    notifies_of_end = serializers.BooleanField(
+        default=True, help_text="True if the end of a condition is a message, too."
+    )
     is_enabled = serializers.BooleanField(default=True)
 
 
@@ -98,7 +100,7 @@ class NotificationRuleSerializer(serializers.ModelSerializer[NotificationRule]):
     class Meta:
         model = NotificationRule
         fields = (
-            *("id", "name", "topics", "job", "channels", "minutes", "remind_after", "tells_end", "is_enabled"),
+            *("id", "name", "topics", "job", "channels", "minutes", "remind_after", "notifies_of_end", "is_enabled"),
             *("muted_until", "created_at", "created_by"),
         )
         read_only_fields = fields
@@ -226,7 +228,7 @@ class RuleView(mixins.RetrieveModelMixin, ListingView):
     }
     serializer_class = NotificationRuleSerializer
     tagged_by = NotificationRuleSerializer
-    tagged_fields = ("name", "topics", "job", "channels", "minutes", "remind_after", "tells_end", "is_enabled")
+    tagged_fields = ("name", "topics", "job", "channels", "minutes", "remind_after", "notifies_of_end", "is_enabled")
     query_class = NameQuery
     lookup_value_regex = _ID
 

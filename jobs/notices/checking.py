@@ -109,7 +109,7 @@ def _follow(rule: NotificationRule, seen: list[Seen], *, full: frozenset[str], n
             id=condition.pk,
             topic=condition.topic,
             key=condition.key,
-            told_at=condition.told_at,
+            last_message_at=condition.last_message_at,
             missing_since=condition.missing_since,
         )
         for condition in known.values()
@@ -128,22 +128,22 @@ def _store(
     rows.filter(pk__in=changes.present).update(missing_since=None)
     made = 0
     for one in changes.new:
-        rows.create(**_facts(rule, one), found_at=now, told_at=None if is_muted else now)
+        rows.create(**_facts(rule, one), found_at=now, last_message_at=None if is_muted else now)
         made += _tell(rule, About.NEW, one, now=now, is_muted=is_muted)
     for one in changes.events:
-        rows.create(**_facts(rule, one), found_at=now, told_at=now, ended_at=now)
+        rows.create(**_facts(rule, one), found_at=now, last_message_at=now, ended_at=now)
         made += _tell(rule, About.EVENT, one, now=now, is_muted=is_muted)
     if not is_muted:
         # `told` are conditions that began while the rule was muted.
         for about, pairs in ((About.NEW, changes.told), (About.REMINDER, changes.reminders)):
             for condition, one in pairs:
-                rows.filter(pk=condition).update(told_at=now)
+                rows.filter(pk=condition).update(last_message_at=now)
                 made += _tell(rule, about, one, now=now)
     for condition in changes.ended:
         row = known[condition]
         rows.filter(pk=condition).update(ended_at=now)
         # An end without a message about its beginning says nothing to its reader.
-        if rule.tells_end and row.told_at is not None:
+        if rule.notifies_of_end and row.last_message_at is not None:
             made += _tell(rule, About.ENDED, _seen(row), now=now, is_muted=is_muted)
     return made
 

@@ -26,12 +26,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
-    """A condition that a rule has found and that has not ended. `told_at` is the time of its last message."""
+    """A condition that a rule has found and that has not ended. `last_message_at` is the time of its last message."""
 
     id: int
     topic: str
     key: str
-    told_at: dt.datetime | None
+    last_message_at: dt.datetime | None
     missing_since: dt.datetime | None
 
 
@@ -75,9 +75,9 @@ def compare(
             continue
         if found.missing_since is not None:
             changes.present.append(found.id)
-        if found.told_at is None:
+        if found.last_message_at is None:
             changes.told.append((found.id, one))
-        elif remind_after is not None and now - found.told_at >= remind_after:
+        elif remind_after is not None and now - found.last_message_at >= remind_after:
             changes.reminders.append((found.id, one))
     for key, missed in open_.items():
         if key in standing or missed.topic in full:

@@ -57,7 +57,7 @@ class NotificationRule(models.Model):
         _("limit of the topics no_documents and runs_long, in minutes"), null=True, blank=True
     )
     remind_after = models.PositiveIntegerField(_("minutes until a reminder"), null=True, blank=True)
-    tells_end = models.BooleanField(_("a message when the condition has ended"), default=True, db_default=True)
+    notifies_of_end = models.BooleanField(_("a message when the condition has ended"), default=True, db_default=True)
     is_enabled = models.BooleanField(default=True, db_default=True)
     muted_until = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now())
@@ -81,7 +81,7 @@ class NotificationCondition(models.Model):
     link = models.TextField()
     since = models.DateTimeField(null=True)
     found_at = models.DateTimeField()
-    told_at = models.DateTimeField(null=True)
+    last_message_at = models.DateTimeField(null=True)
     # A condition that is missing for a moment only has not ended.
     missing_since = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)

@@ -26,7 +26,7 @@ MAY_USE: Final = "notices.use_notification"
 MOST_MINUTES: Final = 366 * 24 * 60
 _MOST_NAME: Final = 200
 _OF_CHANNEL: Final = ("name", "kind", "configuration", "retry_policy", "most_an_hour", "is_enabled")
-_OF_RULE: Final = ("name", "topics", "job_id", "minutes", "remind_after", "tells_end", "is_enabled")
+_OF_RULE: Final = ("name", "topics", "job_id", "minutes", "remind_after", "notifies_of_end", "is_enabled")
 
 _T = TypeVar("_T", NotificationChannel, NotificationRule)
 

@@ -197,7 +197,7 @@ def remove_ghosts(
         facts = {"output": output.id, "hashes": [ghost.hash for ghost in ghosts], "versions": versions}
         cursor.execute(_VERSIONS, facts)
         removed = [
-            tombstones.Removed(job, tombstones.NO_RUN, output.id, hash_, leaves=True, cause=tombstones.GHOST)
+            tombstones.Removed(job, tombstones.NO_RUN, output.id, hash_, leaves_output=True, cause=tombstones.GHOST)
             for hash_, job in owners.items()
         ]
         tombstones.store(cursor, removed, now=now)

@@ -229,11 +229,11 @@ class TaskTemplateAdmin(OwnedList):
 class TaskWorkerAdmin(OwnedList):
     """The roster of task workers. Their processes write it."""
 
-    list_display = ("name", "host", "pid", "work_on", "its_task", "since", "last_seen_at", "leaves")
+    list_display = ("name", "host", "pid", "work_on", "its_task", "since", "last_seen_at", "is_leaving")
     search_fields = ("name", "=host", "=work_on")
     list_select_related = ("task",)
     ordering = ("since", "id")
-    fields = ("name", "work_on", "its_task", "since", "last_seen_at", "leaves", "host", "pid")
+    fields = ("name", "work_on", "its_task", "since", "last_seen_at", "is_leaving", "host", "pid")
     readonly_fields = ("its_task",)
 
     @admin.display(description=gettext_lazy("task"))

@@ -86,7 +86,7 @@ class TaskWorkerSerializer(serializers.ModelSerializer[TaskWorker]):
 
     class Meta:
         model = TaskWorker
-        fields = ("id", "name", "work_on", "since", "last_seen_at", "leaves", "host", "pid", "task", "is_running")
+        fields = ("id", "name", "work_on", "since", "last_seen_at", "is_leaving", "host", "pid", "task", "is_running")
         read_only_fields = fields
 
     @extend_schema_field(serializers.IntegerField(allow_null=True))

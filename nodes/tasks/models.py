@@ -34,7 +34,7 @@ class TaskWorker(models.Model):
     work_on = models.TextField(_("group of its tasks; * for all groups"), default=ANY, db_default=ANY)
     since = models.DateTimeField(_("when it started"), db_default=Now())
     last_seen_at = models.DateTimeField(db_default=Now())
-    leaves = models.BooleanField(_("it gets no more tasks"), default=False, db_default=False)
+    is_leaving = models.BooleanField(_("it gets no more tasks"), default=False, db_default=False)
     # Together these identify the process to others on the same machine (`nodes.life.identity`).
     host = models.TextField()
     boot_id = models.TextField(default="", db_default="")

@@ -30,7 +30,7 @@ DUE_TEMPLATES: Final[LiteralString] = "SELECT FROM tasks_tasktemplate WHERE next
 # `now()` is the start of the transaction, so no task is assigned before its date.
 _FREE: Final[LiteralString] = """
 FROM tasks_taskworker AS worker
-WHERE NOT leaves AND NOT EXISTS (SELECT FROM tasks_task AS task WHERE task.worker_id = worker.id)
+WHERE NOT is_leaving AND NOT EXISTS (SELECT FROM tasks_task AS task WHERE task.worker_id = worker.id)
 """
 DUE_TASKS: Final[LiteralString] = f"""
 SELECT FROM tasks_task WHERE worker_id IS NULL AND scheduled_at <= now() AND EXISTS (SELECT {_FREE})
@@ -54,7 +54,7 @@ WITH pair AS (
     SELECT * FROM unnest(%(tasks)s::bigint[], %(workers)s::uuid[]) AS pair(task, worker)
 ), free AS MATERIALIZED (
     SELECT worker.id, pair.task FROM tasks_taskworker AS worker JOIN pair ON pair.worker = worker.id
-     WHERE NOT worker.leaves AND NOT EXISTS (SELECT FROM tasks_task AS other WHERE other.worker_id = worker.id)
+     WHERE NOT worker.is_leaving AND NOT EXISTS (SELECT FROM tasks_task AS other WHERE other.worker_id = worker.id)
      ORDER BY worker.id FOR NO KEY UPDATE OF worker
 ), due AS MATERIALIZED (
     SELECT task.id, free.id AS worker FROM tasks_task AS task JOIN free ON free.task = task.id

@@ -31,7 +31,7 @@ ON CONFLICT (id) DO NOTHING
 _BEAT: Final[LiteralString] = "UPDATE tasks_taskworker SET last_seen_at = clock_timestamp() WHERE id = %(worker)s"
 # Locks: the worker's row.
 _LOCK: Final[LiteralString] = "SELECT 1 FROM tasks_taskworker WHERE id = %(worker)s FOR UPDATE"
-_LEAVE: Final[LiteralString] = "UPDATE tasks_taskworker SET leaves = true WHERE id = %(worker)s"
+_LEAVE: Final[LiteralString] = "UPDATE tasks_taskworker SET is_leaving = true WHERE id = %(worker)s"
 _DELETE: Final[LiteralString] = "DELETE FROM tasks_taskworker WHERE id = %(worker)s"
 _LOOK: Final[LiteralString] = """
 SELECT id, boot_id, pid_namespace, pid, process_start, clock_timestamp() - last_seen_at AS silence

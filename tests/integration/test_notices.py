@@ -105,7 +105,7 @@ def repair(job):
 def let_pass(time):
     """Let this time have passed since everything that is stored."""
     for model, names in (
-        (NotificationCondition, ("found_at", "told_at", "missing_since")),
+        (NotificationCondition, ("found_at", "last_message_at", "missing_since")),
         (NotificationMessage, ("at",)),
         (NotificationCheck, ("checked_at",)),
     ):

@@ -47,7 +47,7 @@ def test_an_administrator_stores_a_channel_and_a_rule_on_their_pages():
 
     assert "fails was stored." in page.content.decode()
     made = NotificationRule.objects.get()
-    assert (made.topics, made.job.name, made.tells_end) == (["job_fails"], "books", False)
+    assert (made.topics, made.job.name, made.notifies_of_end) == (["job_fails"], "books", False)
     page = post(client, f"/notifications/rules/{made.pk}/", {**rule, "topics": ["runs_long"]})
     assert "need a limit in minutes" in page.content.decode()
     page = post(client, f"/notifications/rules/{made.pk}/", {**rule, "job": "none"})

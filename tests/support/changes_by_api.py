@@ -139,7 +139,7 @@ def _remove(world, *, run_no=1, cause=""):
     set_phase(world.job, run_no=1)
     QueueItem.objects.filter(pk=world.document.pk).update(indexed_before=True)
     facts = (world.job.pk, run_no, world.output.pk, world.document.hash.hex)
-    removed = tombstones.Removed(*facts, leaves=True, cause=cause)
+    removed = tombstones.Removed(*facts, leaves_output=True, cause=cause)
     with connection.connection.cursor() as cursor:
         tombstones.store(cursor, [removed], now=timezone.now())
 

@@ -18,8 +18,8 @@ def seen(key="a", topic="host_fails", event=""):
     return Seen(topic=topic, key=key, subject=key, sentence="It fails.", link="", since=NOON, event=event)
 
 
-def known(key="a", *, told_at=NOON, missing_since=None, topic="host_fails"):
-    return Open(id=7, topic=topic, key=key, told_at=told_at, missing_since=missing_since)
+def known(key="a", *, last_message_at=NOON, missing_since=None, topic="host_fails"):
+    return Open(id=7, topic=topic, key=key, last_message_at=last_message_at, missing_since=missing_since)
 
 
 def changes(now_seen, open_=(), *, at=NOON, full=(), remind_after=None):
@@ -52,7 +52,7 @@ def test_a_condition_missing_from_a_full_list_may_still_stand():
 
 
 def test_a_condition_of_a_muted_rule_is_sent_when_the_muting_ends():
-    assert changes([seen()], [known(told_at=None)]).told == [(7, seen())]
+    assert changes([seen()], [known(last_message_at=None)]).told == [(7, seen())]
 
 
 def test_an_event_is_sent_unless_its_condition_lasts():

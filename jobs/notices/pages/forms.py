@@ -93,7 +93,7 @@ class RuleForm(forms.Form):
         help_text=_("For “processes no document” and “takes long”."),
     )
     remind_after = forms.IntegerField(required=False, label=_("Reminder after (minutes)"))
-    tells_end = forms.BooleanField(required=False, label=_("Tell the end"), initial=True)
+    notifies_of_end = forms.BooleanField(required=False, label=_("Notify of the end"), initial=True)
     is_enabled = forms.BooleanField(required=False, label=_("Enabled"), initial=True)
 
     def __init__(self, *, stored: NotificationRule | None = None, data: Any = None) -> None:  # noqa: ANN401 (Django's)
@@ -154,7 +154,7 @@ def _initial_of_channel(stored: NotificationChannel | None) -> dict[str, Any]:
 def _initial_of_rule(stored: NotificationRule | None) -> dict[str, Any]:
     if stored is None:
         return {}
-    names = ("name", "topics", "minutes", "remind_after", "tells_end", "is_enabled")
+    names = ("name", "topics", "minutes", "remind_after", "notifies_of_end", "is_enabled")
     return {
         **{name: getattr(stored, name) for name in names},
         "channels": list(stored.channels.values_list("pk", flat=True)),

@@ -147,7 +147,7 @@ def let_go(
     if current()[KEEP_REMOVED]:
         owners = cursor.execute(_OWNERS, {"output": wanted.id, "hashes": hashes}).fetchall()
         removed = [
-            tombstones.Removed(row.job_id, tombstones.NO_RUN, wanted.id, row.hash.hex, leaves=True, cause=cause)
+            tombstones.Removed(row.job_id, tombstones.NO_RUN, wanted.id, row.hash.hex, leaves_output=True, cause=cause)
             for row in owners
         ]
         tombstones.store(cursor, removed, now=wanted.now)

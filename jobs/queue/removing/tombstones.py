@@ -30,7 +30,7 @@ GHOST: Final = "ghost"
 @dataclass(frozen=True, slots=True)
 class Removed:
     """
-    A document of a job that is being removed from one output. `leaves` if no other job keeps it there.
+    A document of a job that is being removed from one output. `leaves_output` if no other job keeps it there.
 
     `cause` is set if an operator ordered the removal for the output. No run removes it then: `run_no` is `NO_RUN`.
     """
@@ -39,7 +39,7 @@ class Removed:
     run_no: int
     output_id: int
     hash: str
-    leaves: bool
+    leaves_output: bool
     cause: str = ""
 
 
@@ -58,17 +58,17 @@ SELECT %(now)s, gone.job_id, gone.run_no, gone.output_id, gone.hash,
             ELSE 'source' END,
        lane.seed_id, lane.id, bin.name, item.identifier, item.run_no,
        item.depth, item.redirects, item.outcome, item.result_code, held.version, item.validators, item.fetched_at, item.changed_at,
-       link.targets, link.is_redirect, gone.leaves,
+       link.targets, link.is_redirect, gone.leaves_output,
        found.title, found.description, found.text, found.content_type, found.language, found.metadata, found.fetched_at, found.access
   FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(jobs)s::bigint[], %(runs)s::int[], %(leave)s::bool[], %(causes)s::text[])
-       AS gone(output_id, hash, job_id, run_no, leaves, cause)
+       AS gone(output_id, hash, job_id, run_no, leaves_output, cause)
   JOIN jobs_queueitem AS item ON item.hash = gone.hash AND item.job_id = gone.job_id
        AND (item.indexed_before OR gone.cause = '{GHOST}')
   JOIN jobs_indexeddocument AS held ON held.output_id = gone.output_id AND held.hash = gone.hash
   JOIN jobs_lane AS lane ON lane.id = item.lane_id
   JOIN jobs_bin AS bin ON bin.id = lane.bin_id
   LEFT JOIN jobs_outlinks AS link ON link.hash = gone.hash AND link.job_id = gone.job_id
-  LEFT JOIN jobs_searchdocument AS found ON found.output_id = gone.output_id AND found.hash = gone.hash AND gone.leaves
+  LEFT JOIN jobs_searchdocument AS found ON found.output_id = gone.output_id AND found.hash = gone.hash AND gone.leaves_output
 """
 
 
@@ -85,7 +85,7 @@ def store(cursor: psycopg.Cursor[Any], removed: Sequence[Removed], *, now: dt.da
             "hashes": [one.hash for one in removed],
             "jobs": [one.job_id for one in removed],
             "runs": [one.run_no for one in removed],
-            "leave": [one.leaves for one in removed],
+            "leave": [one.leaves_output for one in removed],
             "causes": [one.cause for one in removed],
         },
     )

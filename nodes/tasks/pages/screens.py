@@ -167,8 +167,8 @@ def _worker(worker: TaskWorker, *, now: dt.datetime) -> Record:
         "name": worker.name,
         "process": f"{worker.host}:{worker.pid}",
         "work_on": _("all groups") if worker.work_on == ANY else worker.work_on,
-        "state": _("%(state)s, leaves") % {"state": state} if worker.leaves else state,
-        "tone": "excluded" if worker.leaves else tone,
+        "state": _("%(state)s, stopping") % {"state": state} if worker.is_leaving else state,
+        "tone": "excluded" if worker.is_leaving else tone,
         "task": "" if task is None else f"{task.pk} {task.kind}",
         "task_address": "" if task is None else reverse("task", args=[task.pk]),
         "progress": "" if task is None else _progress(task.progress)["progress"],
@@ -261,7 +261,7 @@ def _of_ended(task: ArchivedTask, *, now: dt.datetime) -> Record:
         "when": formats.age(task.archived_at, now=now),
         "cancelling": "",
         "cancels": [],
-        "agains": [{"key": "again", "address": row["reschedule_address"], "edit": edit, "edit_address": like}],
+        "agains": [{"key": "again", "address": again, "edit": edit, "edit_address": like}],
         "results": [] if task.result is None else [{"key": "result", "text": _as_json(task.result)}],
     }
 

@@ -184,8 +184,8 @@ class Command(BaseCommand):
             does = (
                 "is free" if task is None else f"has task {task.pk}" if task.started_at is None else f"runs {task.pk}"
             )
-            if worker.leaves:
-                does += " and leaves"
+            if worker.is_leaving:
+                does += " and is stopping"
             yield (
                 f"{worker}, on {worker.work_on}, since {_date(worker.since)}, seen {_date(worker.last_seen_at)}: {does}"
             )
