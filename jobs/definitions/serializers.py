@@ -153,6 +153,8 @@ class ConnectionDefinition(ConnectionSerializer):
     """A connector and its configuration."""
 
     name = serializers.CharField(max_length=_LONGEST_NAME)
+    # Without masks: a definition leaves its secrets out, and an import compares them with the stored ones.
+    configuration = ObjectField(default=dict, help_text="Configuration for its connector.")
     left_out = LeftOutField()
 
     ORDER: Final = ("definition", "name", "connector", "configuration", "left_out")

@@ -1,5 +1,7 @@
 """The API stores, changes and deletes connections, and refuses invalid ones."""
 
+from copy import deepcopy
+
 import pytest
 
 from crawlctl.access.roles import ADMINISTRATOR
@@ -175,7 +177,7 @@ def test_a_secret_is_masked_and_its_mask_leaves_it_as_it_is(administrator, guard
 
 def test_another_secret_changes_the_etag_and_a_mask_without_one_is_refused(administrator, guarded):
     address = f"{REPOSITORIES}{guarded.json()['id']}/"
-    configuration = guarded.json()["configuration"]
+    configuration = deepcopy(guarded.json()["configuration"])
     configuration["logins"][0]["fields"][0]["secret"] = "another"
 
     changed = administrator.patch(address, {"configuration": configuration})
