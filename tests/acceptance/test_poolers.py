@@ -6,6 +6,8 @@ the work of daemons.
 import signal
 
 import pytest
+from django.db import connection as django_connection
+from psycopg.conninfo import conninfo_to_dict
 
 from nodes.database.session_check import SessionRefused, check_pooled_sessions, check_sessions, connect_query
 from nodes.settings.of_nodes import NODE_TIMEOUT
@@ -86,15 +88,20 @@ def shares(server, tmp_path):
 
 
 @pytest.fixture
-def cluster(server, tmp_path, django_db_blocker):
-    """Return a cluster whose own sessions reach the server directly."""
-    database = Database(server.address)
-    with database.as_django(), django_db_blocker.unblock():
-        machine = Machine(database, tmp_path)
+def cluster(server, tmp_path, django_db_blocker, monkeypatch):
+    """Return a cluster on Debian's server, which the ORM of this process reaches directly."""
+    usual, facts = django_connection.settings_dict, conninfo_to_dict(server.address)
+    options = {name: usual["OPTIONS"][name] for name in ("wait_at_most", "session")}
+    of_server = {"HOST": facts["host"], "PORT": facts["port"], "USER": facts["user"], "NAME": facts["dbname"]}
+    machine = Machine(Database(server.address), tmp_path)
+    django_connection.close()
+    monkeypatch.setattr(django_connection, "settings_dict", {**usual, **of_server, "OPTIONS": options})
+    with django_db_blocker.unblock():
         try:
             yield Cluster(machine)
         finally:
             machine.clean_up()
+            django_connection.close()
 
 
 def test_managers_and_workers_crawl_exactly_in_shared_sessions(cluster, shares, serve):
