@@ -61,7 +61,7 @@ def embedded(var: Path) -> Iterator[Database]:
         address = holder.stdout.readline().decode().strip()
         if not address:
             raise RuntimeError(f"the embedded database below {var} did not start")
-        _make_tables(environment)
+        make_tables(environment)
         guardian = _guardian_of(directory)
         try:
             yield Database(environment=environment, address=address, server=guardian)
@@ -81,7 +81,7 @@ def with_statistics(var: Path, *, connections: int = 100) -> Iterator[Database]:
     options = {"max_connections": str(connections)}
     with debian_server(var / "debian", configuration=configuration, options=options) as server:
         environment = {**os.environ, "CRAWLCTL_VAR": str(var), "DATABASE_URL": server.address}
-        _make_tables(environment)
+        make_tables(environment)
         with psycopg.connect(server.address, autocommit=True) as connection:
             connection.execute(f"CREATE EXTENSION {_MODULE}")
         yield Database(environment=environment, address=server.address, server=psutil.Process(server.pid))
@@ -93,7 +93,7 @@ def in_memory(var: Path) -> Iterator[Database]:
     configuration = "shared_buffers = 6GB\nfsync = off\nmaintenance_work_mem = 1GB\nmax_wal_size = 16GB\n"
     with debian_server(var / "debian", configuration=configuration) as server:
         environment = {**os.environ, "CRAWLCTL_VAR": str(var), "DATABASE_URL": server.address}
-        _make_tables(environment)
+        make_tables(environment)
         yield Database(environment=environment, server=psutil.Process(server.pid), address=server.address)
 
 
@@ -123,7 +123,8 @@ def read_statements(address: str) -> list[tuple[int, float, str]]:
         ).fetchall()
 
 
-def _make_tables(environment: dict[str, str]) -> None:
+def make_tables(environment: dict[str, str]) -> None:
+    """Make the tables of the database in this environment."""
     subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], cwd=ROOT, env=environment, check=True)
 
 
