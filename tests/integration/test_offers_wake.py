@@ -123,6 +123,20 @@ def test_a_fresh_batch_is_left_to_its_preferred_worker(connection, workers):
     assert helpers(connection, workers) == set()
 
 
+def test_workers_are_found_and_woken_after_the_clock_was_set_back(connection, workers):
+    running = make_running_job(register_node(connection, "manager"))
+    known = Workers()
+    known.read(connection, scope="cluster", now=NOON + seconds(3600))
+    known._helpers(connection, scope="cluster", now=NOON + seconds(3600))
+    late = register_node(connection, "worker")
+    offer(connection, running, preferred=workers[0].id, age=seconds(0.4))
+
+    known.read(connection, scope="cluster", now=NOON)
+
+    assert late.id in known.ids
+    assert len(known._helpers(connection, scope="cluster", now=NOON)) == 2
+
+
 @pytest.mark.parametrize(("workers_counted", "taken"), [(3, 2), (1000, 1)])
 def test_a_worker_takes_its_share_by_the_count_of_the_main_manager(connection, workers_counted, taken):
     main, worker = register_node(connection), register_node(connection, "worker")

@@ -59,7 +59,8 @@ class Workers:
 
     def read(self, connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> None:
         """Read the workers, unless they were read a moment ago."""
-        if self.ids and self._read_at is not None and now - self._read_at < _KNOWN_FOR:
+        # A negative age shows that the clock was set back.
+        if self.ids and self._read_at is not None and dt.timedelta() <= now - self._read_at < _KNOWN_FOR:
             return
         rows = connection.execute(_WORKERS, {"scope": scope}).fetchall()
         self._read_at, self.ids = now, [row[0] for row in rows]
@@ -100,6 +101,9 @@ class Workers:
         """Return other workers for batches that were not taken in time. Each batch is seen once."""
         until = now - _LATE
         since = self._looked_until or until - _LOOK
+        if since > until:
+            # The clock was set back.
+            since = until - _LOOK
         if until - since < _LOOK:
             return set()
         self._looked_until = until
