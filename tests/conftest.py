@@ -281,7 +281,7 @@ def manage_py() -> Path:
     return Path(__file__).resolve().parent.parent / "manage.py"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def chromium() -> str:
     found = shutil.which("chromium")
     assert found is not None, "install Debian's package chromium"

@@ -1,6 +1,7 @@
 """Proves in a real browser, on a real cluster, that an operator can do every task and that pages never fail."""
 
 import re
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import expect, sync_playwright
 
 from tests.support.distributed_jobs import DIARY
+from tests.support.lifetimes import ENDS_WITH_PYTEST
 from tests.support.metrics import free_port
 from tests.support.processes import wait_for
 
@@ -42,15 +44,34 @@ def administrator(machine):
     User.objects.create_superuser("admin", password=PASSWORD)
 
 
+@pytest.fixture(scope="module")
+def devtools(chromium, tmp_path_factory):
+    """Run one browser for all tests, because its start takes two seconds of the processor. Return its address."""
+    directory = tmp_path_factory.mktemp("chromium")
+    words = [*ENDS_WITH_PYTEST, chromium, "--headless=new", "--remote-debugging-port=0", f"--user-data-dir={directory}"]
+    with subprocess.Popen([*words, *_QUIET], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            said = wait_for(lambda: _content(directory / "DevToolsActivePort"), saying="the browser listens")
+            yield f"http://127.0.0.1:{said.split()[0]}"
+        finally:
+            process.terminate()
+
+
+def _content(path):
+    return path.read_text() if path.exists() else ""
+
+
 @pytest.fixture
-def browser(chromium, machine, administrator):
+def browser(devtools, machine, administrator):
     """
-    Start the browser after the machine and end it before. Its event loop runs in this thread, where Django wants none.
+    Connect to the browser after the start of the machine, and leave it before the end.
+
+    The event loop of the connection runs in this thread, where Django wants none.
     """
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=chromium, args=list(_QUIET))
-        yield launched
-        launched.close()
+        connected = playwright.chromium.connect_over_cdp(devtools)
+        yield connected
+        connected.close()
 
 
 @pytest.fixture
