@@ -3,7 +3,6 @@
 import concurrent.futures
 import contextlib
 import json
-import re
 import signal
 import socket
 import statistics
@@ -17,7 +16,8 @@ from uuid import uuid4
 
 from jobs.authorities import verbs
 from jobs.authorities.models import AuthorityConnection
-from tests.support.processes import PATIENCE, ROOT
+from tests.support import forking
+from tests.support.processes import PATIENCE
 from tests.support.tables import each_row
 from tests.support.waiting import wait_until
 
@@ -50,9 +50,9 @@ class Running:
 def runauthority(database, *options):
     _token, text = verbs.create_token(name=f"search {uuid4()}", made_by="a test")
     command = [sys.executable, "manage.py", "runauthority", "--port", "0", *options]
-    process = subprocess.Popen(command, cwd=ROOT, env=database.environment, stdout=subprocess.PIPE, text=True)
+    process = forking.start(command, env=database.environment, stdout=subprocess.PIPE)
     try:
-        address = process.stdout.readline().strip().removesuffix("/UserACLs")
+        address = process.stdout.readline().decode().strip().removesuffix("/UserACLs")
         assert address.startswith("http://127.0.0.1:")
         yield Running(process, address, text)
     finally:
@@ -118,7 +118,6 @@ def test_a_change_by_another_process_applies_and_its_silence_is_stored(machine, 
     database = machine.database
     users = tmp_path / "users.yaml"
     users.write_text("users: {alice: {tokens: [staff]}}")
-    manage = [sys.executable, "manage.py"]
     group = verbs.create_group(name="g", made_by="a test")
     facts = {"kind": "file", "group": group.pk, "made_by": "a test"}
     verbs.create(AuthorityConnection, name="file", configuration={"path": str(users)}, **facts)
@@ -129,18 +128,18 @@ def test_a_change_by_another_process_applies_and_its_silence_is_stored(machine, 
         wait_until(lambda: running.get("/UserACLs?username=alice")[1] == "AUTHORIZED:file\nTOKEN:renamed:staff\n")
 
         users.unlink()
-        wait_until(lambda: running.ask("bob") and "does not answer" in listed(manage, database))
+        wait_until(lambda: running.ask("bob") and "does not answer" in listed(machine))
         users.write_text("users: {}")
-        wait_until(lambda: running.ask("bob") and "does not answer" not in listed(manage, database))
+        wait_until(lambda: running.ask("bob") and "does not answer" not in listed(machine))
 
         verbs.delete_token(verbs.ServiceToken.objects.get().pk, made_by="a test")
         wait_until(lambda: running.get("/UserACLs?username=alice")[0] == 401)
 
 
-def listed(manage, database):
-    return subprocess.run(
-        [*manage, "authority", "list"], cwd=ROOT, env=database.environment, capture_output=True, text=True, check=True
-    ).stdout
+def listed(machine):
+    listing = machine.start("authority", "list")
+    assert listing.wait() == 0
+    return listing.out
 
 
 def test_the_process_refuses_strangers_and_ends_in_order(machine):
@@ -183,34 +182,16 @@ def figures(port):
     ],
 )
 def test_bad_options_end_with_2_and_no_traceback(machine, options):
-    database = machine.database
-    ended = subprocess.run(
-        [sys.executable, "manage.py", "runauthority", *options],
-        cwd=ROOT,
-        env=database.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
+    service = machine.start("runauthority", *options)
 
-    assert ended.returncode == 2, ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert service.wait() == 2, service.err
+    assert "Traceback" not in service.err
 
 
 def test_a_port_in_use_ends_with_2(machine):
-    database = machine.database
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        ended = subprocess.run(
-            [sys.executable, "manage.py", "runauthority", "--port", str(port)],
-            cwd=ROOT,
-            env=database.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
+        service = machine.start("runauthority", "--port", port)
+        assert service.wait() == 2
 
-    assert ended.returncode == 2
-    assert re.search(rf"Cannot listen on 127.0.0.1:{port}", ended.stderr)
+    assert f"Cannot listen on 127.0.0.1:{port}" in service.err
