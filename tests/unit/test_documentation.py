@@ -112,15 +112,18 @@ def test_every_link_leads_to_a_page_and_a_heading_that_are_there(site):
 
 def test_a_link_to_a_missing_page_fails_and_is_named(tmp_path):
     source = tmp_path / "source"
-    shutil.copytree(ROOT / "docs", source / "docs")
+    (source / "docs").mkdir(parents=True)
+    shutil.copytree(ROOT / "docs" / "site", source / "docs" / "site")
     shutil.copytree(ROOT / "static" / "css", source / "static" / "css")
-    for name in (*AT_THE_ROOT, ".env.example"):
-        shutil.copy(ROOT / name, source / name)
-    with (source / "docs" / "index.md").open("a") as page:
-        page.write("\nSee [nothing](nowhere.md) and [no heading](operating.md#of-nothing).\n")
+    # Two pages with the configuration of ours, of which the test above proves that it has no other warning.
+    (source / "docs" / "operating.md").write_text("# Operating\n")
+    (source / "docs" / "index.md").write_text(
+        "# Start\n\nSee [nothing](nowhere.md), [no heading](operating.md#of-nothing) and [a heading](operating.md#operating).\n"
+    )
 
     compiled = compile_site(source, tmp_path)
 
     assert compiled.returncode != 0
     assert "nowhere.md" in compiled.stderr
     assert "of-nothing" in compiled.stderr
+    assert compiled.stderr.count("WARNING") == 2
