@@ -7,7 +7,7 @@ import pytest
 
 from crawlctl.postgres.home import Home
 from tests.acceptance.test_database_restarts import start_everything, start_job
-from tests.support.installations import PASSPHRASE, Installation, copy_migrated
+from tests.support.installations import PASSPHRASE, Installation, copy_migrated, remove_cluster
 from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
 from tests.support.s3 import create_bucket, s3_server
 
@@ -216,7 +216,7 @@ def test_a_crawl_ends_as_if_undisturbed_after_a_crash_and_a_restore(serve, tmp_p
             known = site.count_requests()
         wait_for(lambda: site.count_requests() >= known + 60, saying="more pages were read after the backup")
         running.kill_with_children()
-        shutil.rmtree(tmp_path / "var" / "postgres" / "data")
+        remove_cluster(tmp_path / "var")
 
         wait_for(lambda: _restored(machine, place, own), saying="the old server has ended")
         _, browser = start_everything(machine, **own)

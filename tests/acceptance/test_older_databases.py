@@ -4,6 +4,7 @@ Proves that daemons end, restart and lose no document after the database was res
 
 import signal
 import subprocess
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,8 +74,10 @@ class Crawl:
     def dump(self, server, *, older_by):
         """Dump the database, and return the file when the site has answered this many requests since."""
         dump = self.machine.directory / "crawlctl.dump"
-        run_program("pg_dump", "-Fc", "-f", dump, "-d", server.address)
-        self.before = nodes(self.machine)
+        # The crawl must not end during the dump, so the site keeps its requests open meanwhile.
+        with self.site.silent():
+            run_program("pg_dump", "-Fc", "-f", dump, "-d", server.address)
+            self.before = nodes(self.machine)
         wait_for_requests(self.site, self.site.count_requests() + older_by)
         return dump
 
@@ -121,7 +124,10 @@ def test_a_crawl_loses_nothing_to_a_restore_into_the_same_database(machine, serv
 
 def test_a_crawl_loses_nothing_to_the_promotion_of_a_standby_that_lags(machine, server, serve, tmp_path):
     crawl = Crawl.start(machine, serve(pages=800, hosts=2, traps=1, latency_ms=100), **SLOW_HEARTS)
-    with debian_standby(server, tmp_path / "standby") as standby:
+    with ExitStack() as stack:
+        # As in `dump`.
+        with crawl.site.silent():
+            standby = stack.enter_context(debian_standby(server, tmp_path / "standby"))
         wait_for_requests(crawl.site, crawl.site.count_requests() + 60)
         crawl.before = nodes(machine)
 

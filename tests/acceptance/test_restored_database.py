@@ -4,7 +4,7 @@ import shutil
 
 from tests.acceptance.test_database_restarts import start_everything, start_job
 from tests.support.growing_site import growing_site
-from tests.support.installations import copy_migrated
+from tests.support.installations import copy_migrated, remove_cluster
 from tests.support.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
 
 
@@ -42,7 +42,7 @@ def test_pages_that_appeared_and_vanished_since_the_backup_leave_the_output(tmp_
             assert held_by(output) == before | {site.start_url + page for page in come}
 
             running.kill_with_children()
-            shutil.rmtree(tmp_path / "var" / "postgres" / "data")
+            remove_cluster(tmp_path / "var")
             # The ten pages vanish before the next run. The log of the second run is lost, too.
             site.pages -= set(come)
             name = backup.out.split()[1]

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -77,6 +78,13 @@ class Installation:
 def copy_migrated(var):
     """Copy a migrated embedded database to this directory of data, which its processes use as their own."""
     once.copy(once.made_once("migrated-installation", _migrate) / "var", var)
+
+
+def remove_cluster(var):
+    """Remove the embedded database, whose users have ended, so its server ends, too."""
+    data = var / "postgres" / "data"
+    wait_for(lambda: not (data / "postmaster.pid").exists(), saying="the server has ended")
+    shutil.rmtree(data)
 
 
 def _migrate(directory):
