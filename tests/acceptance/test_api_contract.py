@@ -2,7 +2,8 @@
 Proves that the API does what its description says, for each role. Schemathesis makes the requests from the description
 alone.
 
-The requests are bounded by numbers, so each run makes the same requests, and every operation is tried in every phase.
+The requests are bounded by numbers, so each run makes the same requests. Every operation is tried in every phase by an
+administrator, and in one phase by each other role.
 """
 
 import itertools
@@ -27,6 +28,9 @@ CONFIGURATION = tomllib.loads((Path(__file__).parents[2] / "schemathesis.toml").
 # others. With 1, every role sends all of them, which takes half an hour.
 STRIDE = int(os.environ.get("CRAWLCTL_TEST_CONTRACT_STRIDE", "60"))
 PHASES = ("examples", "coverage", "fuzzing", "stateful")
+# Other roles differ from an administrator only by refusals, which the first case of each operation shows
+# (test_roles.py has each operation with each role).
+PHASES_OF_OTHERS = ("coverage",)
 ROLES = (VIEWER, OPERATOR, ADMINISTRATOR)
 
 
@@ -44,9 +48,10 @@ def test_the_api_matches_its_description(address, role):
     _, token = AuthToken.objects.create(user=make_user(role))
     headers = {"Authorization": f"Token {token}"}
     findings = []
-    tried = {phase: set() for phase in PHASES}
+    phases = PHASES if role == ADMINISTRATOR else PHASES_OF_OTHERS
+    tried = {phase: set() for phase in phases}
     operations = set()
-    for phase in PHASES:
+    for phase in phases:
         description = load(phase, f"{address}/api/v1/schema/?format=json", headers, ROLES.index(role))
         operations |= {found.ok().label for found in description.get_all_operations()}
         for event in engine.from_schema(description).execute():
@@ -57,8 +62,10 @@ def test_the_api_matches_its_description(address, role):
                 findings.extend(findings_of(event))
 
     assert not findings, "\n\n".join(findings)
-    assert tried["coverage"] == tried["fuzzing"] == operations
-    assert tried["stateful"]
+    assert tried["coverage"] == operations
+    if role == ADMINISTRATOR:
+        assert tried["fuzzing"] == operations
+        assert tried["stateful"]
 
 
 def load(phase, address, headers, offset):
