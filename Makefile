@@ -104,6 +104,7 @@ bench-report: set-up-dev ## run all other benchmarks (docs/benchmarks.md); draws
 	@$(PYTHON) -m tests.benchmarks.latency
 	@$(PYTHON) -m tests.benchmarks.tasks
 	@$(PYTHON) -m tests.benchmarks.authorities
+	@$(PYTHON) -m tests.benchmarks.search_access
 	@$(PYTHON) -m tests.benchmarks.exports
 	@$(PYTHON) -m tests.benchmarks.processes
 	@$(PYTHON) -m tests.benchmarks.queue_cost

@@ -67,7 +67,13 @@ _STARTS_AND_STOPS: Final = _READS | {
 }
 _CHANGES: Final = (
     _STARTS_AND_STOPS
-    | {"drill.view_drill", "jobs.limit_everywhere", "nodes.add_settingsversion", "nodes.control_cluster"}
+    | {
+        "drill.view_drill",
+        "jobs.limit_everywhere",
+        "jobs.search_as_user",
+        "nodes.add_settingsversion",
+        "nodes.control_cluster",
+    }
     | {"tasks.change_tasktemplate", "tasks.delete_tasktemplate"}
     | {
         f"jobs.{verb}_{noun}"

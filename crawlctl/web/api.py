@@ -43,6 +43,7 @@ from jobs.explain.api import ExplainView
 from jobs.exports.api import ExportView
 from jobs.notices.api import ChannelView, MailingView, MessageView, RuleView
 from jobs.retention.api import CleaningView, RetentionView
+from jobs.search.api import SearchView
 from jobs.verification.api import VerificationView
 from jobs.verification.archives.api import ArchiveVerificationView
 from nodes.api.views import NodeEventView, NodeView

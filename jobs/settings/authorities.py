@@ -4,7 +4,7 @@ import datetime as dt
 from typing import Final
 
 from nodes.settings.declaration import Applies, Setting
-from nodes.settings.kinds import Seconds, WholeNumber, Words
+from nodes.settings.kinds import Seconds, Text, WholeNumber, Words
 
 CHECKS: Final = Setting(
     path="authority.checks",
@@ -25,6 +25,17 @@ CACHE_LIFETIME: Final = Setting(
     ),
     applies=Applies.AT_NEXT_START,
 )
+LOGIN_DOMAIN: Final = Setting(
+    path="authority.login_domain",
+    environment="CRAWLCTL_LOGIN_DOMAIN",
+    kind=Text(),
+    default="",
+    meaning=(
+        "Domain of users whose login has no @: in a search, authorities of this domain are asked about them. If empty, only authorities without a "
+        "domain are."
+    ),
+    applies=Applies.AT_ONCE,
+)
 PORT: Final = Setting(
     path="authority.port",
     environment="CRAWLCTL_AUTHORITY_PORT",
@@ -39,4 +50,4 @@ KINDS: Final = Setting(
     default=(),
     meaning="Kinds of authorities and mappers without an entry point, as package.module:OBJECT.",
 )
-SETTINGS: Final = (CHECKS, CACHE_LIFETIME, PORT, KINDS)
+SETTINGS: Final = (CHECKS, CACHE_LIFETIME, LOGIN_DOMAIN, PORT, KINDS)

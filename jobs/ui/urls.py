@@ -81,6 +81,5 @@ urlpatterns = [
     path("reports/results/", reports.results, name="report-results"),
     path("reports/documents/", reports.documents, name="report-documents"),
     path("reports/queue/", reports.queue, name="report-queue"),
-    path("search/", views.search, name="search"),
     path("logout/", LogoutView.as_view(), name="logout"),
 ]

@@ -5,7 +5,7 @@ Every page requires a login and the permission to see jobs, which every role has
 """
 
 import uuid
-from typing import Any, Final
+from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -19,9 +19,6 @@ from django.views.decorators.http import require_POST, require_safe
 from jobs.attention.sources import read_attention
 from jobs.queries.cluster.nodes import read_address_of_pages, read_nodes_page
 from jobs.queries.documents.lists import DocumentList, FilterTooWide, list_documents, read_story
-from jobs.queries.documents.search import BadQuery, SearchPage
-from jobs.queries.documents.search import search as search_texts
-from jobs.queries.documents.search_lag import read_search_lag
 from jobs.queries.jobs.chains import read_chains
 from jobs.queries.jobs.page import read_job_page, read_set_up
 from jobs.queries.overview import read_overview
@@ -32,10 +29,8 @@ from jobs.ui.specification import describe
 from jobs.ui.topics import job_topic
 from jobs.verbs import control
 from nodes.database.clock import read_clock
-from nodes.errors import Invalid, Refused, TooSlow
+from nodes.errors import Invalid, Refused
 from nodes.web import formats
-
-_HITS_A_PAGE: Final = 20
 
 
 @page
@@ -159,27 +154,6 @@ def node_pages(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
     if not address:
         raise Http404(_("This node does not serve pages."))
     return redirect(address)
-
-
-@page
-@require_safe
-def search(request: HttpRequest) -> HttpResponse:
-    query = request.GET.get("q", "")
-    found, problem = SearchPage(), ""
-    try:
-        found = search_texts(query, limit=_HITS_A_PAGE, after=request.GET.get("after") or None)
-    except (BadQuery, TooSlow) as refused:
-        problem = str(refused)
-    now = read_clock()
-    context = {
-        "query": query,
-        "problem": problem,
-        "hits": [document_rows.hit_row(hit, now=now) for hit in found.hits],
-        "found": document_rows.found_in_words(found),
-        "lag": screens.search_lag(read_search_lag(), now=now),
-        "next_query": urlencode({"q": query, "after": found.next}) if found.next else "",
-    }
-    return render(request, "ui/search.html", context)
 
 
 def _next_query(form: DocumentFilterForm, found: DocumentList) -> str:

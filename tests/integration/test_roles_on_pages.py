@@ -12,6 +12,7 @@ from jobs.exports import urls as of_exports
 from jobs.models import OutputConnection, RepositoryConnection, ThrottlePolicy
 from jobs.notices.pages import urls as of_notifications
 from jobs.retention import urls as of_retention
+from jobs.search import urls as of_search
 from jobs.ui import urls as of_the_crawl
 from jobs.verbs.control import VERBS
 from jobs.verification import urls as of_verifications
@@ -34,6 +35,7 @@ PAGES = [
     *of_explanations.urlpatterns,
     *of_exports.urlpatterns,
     *of_retention.urlpatterns,
+    *of_search.urlpatterns,
     *of_verifications.urlpatterns,
     *of_archives.urlpatterns,
 ]

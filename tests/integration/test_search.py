@@ -41,7 +41,7 @@ def page(text: str = "", *, url: str = "http://a.example/page", **facts: str) ->
 
 
 def found(query: str) -> set[str]:
-    return {hit.url for hit in search(query, limit=100).hits}
+    return {hit.url for hit in search(query, tokens=(), limit=100).hits}
 
 
 def plain(segments: tuple[Segment, ...]) -> str:
@@ -208,7 +208,10 @@ def test_a_word_in_the_title_ranks_above_one_in_the_text(index):
         page("nothing of them here", title="A wombat", url="http://a.example/title"),
     )
 
-    assert [hit.url for hit in search("wombat", limit=10).hits] == ["http://a.example/title", "http://a.example/text"]
+    assert [hit.url for hit in search("wombat", tokens=(), limit=10).hits] == [
+        "http://a.example/title",
+        "http://a.example/text",
+    ]
 
 
 # --- What a hit shows ----------------------------------------------------------------------------
@@ -217,7 +220,7 @@ def test_a_word_in_the_title_ranks_above_one_in_the_text(index):
 def test_matches_are_marked_in_title_and_text(index):
     index(page("Long ago there was a Wombat, and another wombat.", title="On wombat/emu"))
 
-    (hit,) = search("wombat", limit=10).hits
+    (hit,) = search("wombat", tokens=(), limit=10).hits
 
     assert (plain(hit.title), matches(hit.title)) == ("On wombat/emu", ["wombat"])
     assert matches(hit.snippet) == ["Wombat", "wombat"]
@@ -226,7 +229,7 @@ def test_matches_are_marked_in_title_and_text(index):
 def test_stems_are_marked_where_only_they_match(index):
     index(page("the dogs were running", language="en"))
 
-    (hit,) = search("dog runs", limit=10).hits
+    (hit,) = search("dog runs", tokens=(), limit=10).hits
 
     assert matches(hit.snippet) == ["dogs", "running"]
 
@@ -234,7 +237,7 @@ def test_stems_are_marked_where_only_they_match(index):
 def test_hostile_text_is_given_as_text_and_can_forge_no_mark(index):
     index(page("so <script>alert(1)</script> \x02forged\x03 wombat <b> there", title="<img src=x> wombat"))
 
-    (hit,) = search("wombat", limit=10).hits
+    (hit,) = search("wombat", tokens=(), limit=10).hits
 
     # A snippet begins and ends with words, so the first bracket is not shown.
     assert plain(hit.snippet) == "script>alert(1)</script> forged wombat <b> there"
@@ -250,7 +253,7 @@ def test_pages_follow_each_other_without_overlap_or_gap(index):
 
     pages, after = [], None
     while True:
-        shown = search("wombat", limit=10, after=after)
+        shown = search("wombat", tokens=(), limit=10, after=after)
         pages.append([hit.url for hit in shown.hits])
         after = shown.next
         if after is None:
@@ -266,7 +269,7 @@ def test_a_frequent_word_has_a_limited_number_of_ranked_pages(index, monkeypatch
     monkeypatch.setattr(search_query, "_RANKED_AT_MOST", 5)
     index(*(page("wombat", url=f"http://a.example/{number}") for number in range(8)))
 
-    shown = search("wombat", limit=10)
+    shown = search("wombat", tokens=(), limit=10)
 
     assert (len(shown.hits), shown.total, shown.has_more) == (5, 5, True)
 
@@ -274,12 +277,12 @@ def test_a_frequent_word_has_a_limited_number_of_ranked_pages(index, monkeypatch
 @pytest.mark.parametrize("after", ["x", "1:2", "nan:1:" + "0" * 32, "1.0:1:" + "g" * 32, "1.0:1:" + "0" * 32 + "\n"])
 def test_a_place_that_no_page_gave_is_refused(db, after):
     with pytest.raises(BadQuery):
-        search("wombat", limit=10, after=after)
+        search("wombat", tokens=(), limit=10, after=after)
 
 
 def test_a_query_that_is_too_long_is_refused(db):
     with pytest.raises(BadQuery, match="1001"):
-        search("x" * 1001, limit=10)
+        search("x" * 1001, tokens=(), limit=10)
 
 
 def test_a_search_that_takes_too_long_is_given_up(index, monkeypatch):
@@ -287,11 +290,11 @@ def test_a_search_that_takes_too_long_is_given_up(index, monkeypatch):
     index(*(page("wombat " * 2000, url=f"http://a.example/{number}") for number in range(50)))
 
     with pytest.raises(TooSlow):
-        search("wombat", limit=50)
+        search("wombat", tokens=(), limit=50)
 
 
 def test_a_hit_has_the_metadata_of_its_document(index):
     index(page("a wombat", metadata={"author": ("Ada\0", "\ud800"), "og:type": ("article",)}))
-    assert [hit.metadata for hit in search("wombat", limit=1).hits] == [
+    assert [hit.metadata for hit in search("wombat", tokens=(), limit=1).hits] == [
         {"author": ("Ada", "?"), "og:type": ("article",)}
     ]

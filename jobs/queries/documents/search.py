@@ -6,6 +6,10 @@ occur. It is run in several forms: with the exact words on every document and, f
 knows, with stems on the documents in that language. A document matches by either form, so `-dogs` excludes the forms
 of dogs in the document's own language and nothing else.
 
+Only documents that the reader may see match (docs/access.md). The accesses that a reader's tokens pass are found first:
+they are few, as many documents share one. The query then compares each document's access with them, so a page is full,
+and a count counts only what the reader may see.
+
 Results are hostile text. Highlights are returned as segments, never as markup: the page escapes them like any other
 text.
 """
@@ -14,6 +18,7 @@ import datetime as dt
 import json
 import re
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
@@ -38,10 +43,26 @@ _MARKS: Final = f"StartSel={_BEGIN}, StopSel={_END}"
 _TITLE_OPTIONS: Final = f"{_MARKS}, HighlightAll=true"
 _SNIPPET_OPTIONS: Final = f'{_MARKS}, MaxFragments=2, MinWords=10, MaxWords=30, FragmentDelimiter=" … "'
 
+# Accesses that tokens pass: each level has one that allows, and none that denies.
+_VISIBLE: Final[LiteralString] = """
+SELECT digest FROM jobs_searchaccess
+ WHERE allow && %(tokens)s::text[] AND NOT deny && %(tokens)s::text[]
+ GROUP BY digest, of HAVING count(*) = of
+"""
+
+# Accesses up to this number are constants of the statement, so that the planner knows how many documents have them.
+# The documents of a reader of few are then found by the index of accesses. Parsing more would take too long.
+_MOST_CONSTANTS: Final = 200
+_OF_FEW: Final[LiteralString] = "document.access = ANY(%(visible)s::uuid[])"
+_OF_MANY: Final[LiteralString] = f"document.access IN ({_VISIBLE})"
+
+
 # `form` are the forms of the query: with the exact words (language null), and with the stems of each language that
 # changes them. Two forms may match one document; the exact one is shown then. Ties are broken by key, so that pages
 # neither overlap nor leave a gap.
-_SEARCH: Final[LiteralString] = """
+def _search(may_see: LiteralString) -> LiteralString:
+    """Return the statement for a reader of the protected documents that this condition admits."""
+    return f"""
 WITH stemmed AS MATERIALIZED (
     SELECT named.language, configuration.oid::regconfig AS configuration,
            websearch_to_tsquery(configuration.oid::regconfig, %(query)s) AS query
@@ -59,6 +80,7 @@ WITH stemmed AS MATERIALIZED (
       FROM form
       JOIN jobs_searchdocument AS document ON document.vector @@ form.query
        AND (form.language IS NULL OR form.language = split_part(document.language, '-', 1))
+     WHERE document.access IS NULL OR {may_see}
      LIMIT %(most)s
 ), found AS MATERIALIZED (
     SELECT DISTINCT ON (output_id, hash) output_id, hash, configuration, query,
@@ -132,9 +154,11 @@ class SearchPage:
     next: str | None = None
 
 
-def search(query: str, *, limit: int, after: str | None = None) -> SearchPage:
+def search(query: str, *, tokens: Collection[str], limit: int, after: str | None = None) -> SearchPage:
     """
     Return at most `limit` documents that match, best first; none for a query without a word.
+
+    `tokens` are those of the reader, each with its group (`scope_token`). Without any, only open documents match.
 
     Pages follow each other by the rank of their last document, so a document that comes or goes between two pages
     shifts nothing.
@@ -152,6 +176,7 @@ def search(query: str, *, limit: int, after: str | None = None) -> SearchPage:
     rows = _ask(
         {
             "query": asked,
+            "tokens": sorted(tokens),
             "languages": list(CONFIGURATIONS),
             "configurations": list(CONFIGURATIONS.values()),
             "most": _RANKED_AT_MOST,
@@ -181,7 +206,9 @@ def _ask(facts: dict[str, Any]) -> list[dict[str, Any]]:
         with transaction.atomic(), connection.cursor() as cursor:
             milliseconds = str(round(_PATIENCE.total_seconds() * 1000))
             cursor.execute(_FOR_THIS_SEARCH, [milliseconds])
-            cursor.execute(_SEARCH, facts)
+            visible = _visible_to(cursor, facts["tokens"])
+            condition = _OF_FEW if len(visible) <= _MOST_CONSTANTS else _OF_MANY
+            cursor.execute(_search(condition), {**facts, "visible": visible})
             names = [column.name for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     except OperationalError as error:
@@ -191,6 +218,14 @@ def _ask(facts: dict[str, Any]) -> list[dict[str, Any]]:
             )
             raise TooSlow(sentence) from error
         raise
+
+
+def _visible_to(cursor: Any, tokens: list[str]) -> list[uuid.UUID]:
+    """Return the accesses that these tokens pass; one more than the constants of a statement if there are more."""
+    if not tokens:
+        return []
+    cursor.execute(f"{_VISIBLE} LIMIT {_MOST_CONSTANTS + 1}", {"tokens": tokens})
+    return [digest for (digest,) in cursor.fetchall()]
 
 
 def _in_words_of_the_index(query: str) -> str:

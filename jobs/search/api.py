@@ -1,14 +1,18 @@
 """Search over what the outputs of kind `search` hold."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
-from jobs.queries.documents.search import BadQuery, Hit, SearchPage, search
+from jobs.connectors.authority.kind import MOST_OF_A_NAME
+from jobs.queries.documents.search import BadQuery, Hit, SearchPage
+from jobs.search.reading import MAY_SEARCH, MAY_SEARCH_AS, search_as, search_for
 from nodes.api.base import ContractView
 from nodes.api.strict import PageQuery, read_query
 
@@ -48,25 +52,39 @@ class SearchPageSerializer(serializers.Serializer[SearchPage]):
 class SearchQuery(PageQuery):
     q = serializers.CharField(help_text='Search words: all must occur. Supported: "a phrase", or, -without.')
     limit = serializers.IntegerField(min_value=1, max_value=100, default=10, help_text="Documents per page.")
+    as_user = serializers.CharField(
+        required=False,
+        max_length=MOST_OF_A_NAME,
+        help_text="Login of another user, whose documents are returned. For administrators. The journal gets a line.",
+    )
 
 
 class SearchView(ContractView):
     http_method_names = ["get", "head", "options"]
-    permissions_needed = {"get": "jobs.view_searchdocument"}
+    permissions_needed = {"get": MAY_SEARCH}
 
     @extend_schema(
         operation_id="search",
-        description="Search the documents, best match first.",
+        description="Search the documents that the user may see, best match first.",
         parameters=[SearchQuery],
         responses=SearchPageSerializer,
     )
     def get(self, request: Request) -> Response:
         query = read_query(SearchQuery, request)
         try:
-            page = search(query["q"], limit=query["limit"], after=query.get("cursor"))
+            page = self._search(request, query)
         except BadQuery as error:
             raise serializers.ValidationError({"q": [str(error)]}) from None
         shown = SearchPageSerializer(page).data
         if page.next is not None:
             shown["next"] = replace_query_param(request.build_absolute_uri(), "cursor", page.next)
         return Response(shown)
+
+    def _search(self, request: Request, query: Mapping[str, Any]) -> SearchPage:
+        name = str(request.user.get_username())
+        facts = {"limit": query["limit"], "after": query.get("cursor")}
+        if "as_user" not in query:
+            return search_for(name, query["q"], **facts)
+        if not request.user.has_perm(MAY_SEARCH_AS):
+            raise PermissionDenied
+        return search_as(query["as_user"], query["q"], **facts, made_by=name)

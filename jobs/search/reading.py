@@ -1,0 +1,66 @@
+"""A search by a reader, and by an administrator as another user."""
+
+from typing import Final
+
+from jobs.authorities.desk import tokens_of_users
+from jobs.connectors.authority.kind import MOST_OF_A_NAME
+from jobs.connectors.repository.access import scope_token
+from jobs.models import SearchAccess
+from jobs.queries.documents.search import SearchPage, search
+from jobs.settings.authorities import LOGIN_DOMAIN
+from nodes.errors import Invalid
+from nodes.membership.changes import record_request
+from nodes.settings.running import current
+
+MAY_SEARCH: Final = "jobs.view_searchdocument"
+MAY_SEARCH_AS: Final = "jobs.search_as_user"
+
+
+def search_for(login: str, query: str, *, limit: int, after: str | None = None) -> SearchPage:
+    """
+    Return a page of the documents that match, as far as the user with this login may see them.
+
+    Raises:
+        BadQuery: the query is too long, or `after` is not the `next` of a page.
+        TooSlow: the database gave up.
+    """
+    return search(query, tokens=tokens_of_login(login), limit=limit, after=after)
+
+
+def search_as(login: str, query: str, *, limit: int, after: str | None = None, made_by: str) -> SearchPage:
+    """
+    Return the page that another user would see, with a line in the journal.
+
+    Raises:
+        Invalid: this is no name of a user.
+        BadQuery, TooSlow: as `search_for`.
+    """
+    login = login.strip()
+    if not login or len(login) > MOST_OF_A_NAME or not login.isprintable():
+        raise Invalid({"as_user": [f"Write the login of a user: 1 to {MOST_OF_A_NAME} printable characters."]})
+    record_request(f"{made_by} searched as {login}", made_by=made_by, user=login, query=query[:MOST_OF_A_NAME])
+    return search_for(login, query, limit=limit, after=after)
+
+
+def tokens_of_login(login: str) -> frozenset[str]:
+    """Return the tokens of a user with their groups. No authority is asked while all documents are open."""
+    if not SearchAccess.objects.exists():
+        return frozenset()
+    found = tokens_of_users(users_of(login, domain=current()[LOGIN_DOMAIN]))
+    return frozenset(scope_token(group, token) for group, token in found)
+
+
+def users_of(login: str, *, domain: str) -> dict[str, str]:
+    """
+    Return the names of a user by domain, as authorities are asked about them.
+
+    An authority without a domain is asked about the login. One with a domain is asked about the part before the last
+    `@` if the rest is its domain. A login without `@` belongs to `domain`, unless that is empty.
+    """
+    name, at, rest = login.rpartition("@")
+    users = {"": login}
+    if at and name and rest:
+        users[rest] = name
+    elif not at and domain:
+        users[domain] = login
+    return users
