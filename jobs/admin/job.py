@@ -167,6 +167,7 @@ class JobAdmin(JournaledList):
         (_("Schedule"), {"fields": ("kind", *INTERVALS, "start_method", "windows")}),
         (_("Scope limits"), {"fields": ("hop_limits", "hop_mode", "max_documents")}),
         (_("Delete guard"), {"fields": GUARD}),
+        (_("Access"), {"fields": ("access_rules",)}),
         (_("Archive"), {"fields": ("archive",)}),
         (_("Priority"), {"fields": ("priority",)}),
     )

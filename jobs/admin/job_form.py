@@ -139,6 +139,9 @@ class JobForm(ConnectorForm, OptionsForm):
             self.add_problems(check_specification(repository, specification=specification, seeds=[]).problems)
         except UnknownConnector as unknown:
             self.add_error(None, str(unknown))
+        if why := editing.why_no_group(repository, values["access_rules"]):
+            self.add_error("access_rules", why)
+            return values
         self.instance.wanted = JobWanted(
             name=values["name"],
             outputs=list(values["outputs"]),

@@ -9,12 +9,13 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from jobs.checks.job_options import GUARD, INTERVALS
+from jobs.connectors.repository.access_text import parse_rules, rules_in_words
 from jobs.lifecycle.schedule import Window
 from jobs.lifecycle.schedule_text import parse_span, parse_window, span_in_words, window_in_words
 from jobs.models import Job
 
 # Columns of a job in its form, in addition to the windows.
-OPTION_FIELDS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method", "archive")
+OPTION_FIELDS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method", "archive", "access_rules")
 
 
 class SpanField(forms.CharField):
@@ -43,8 +44,8 @@ class SpanField(forms.CharField):
 
 
 class _LinesField(forms.CharField):
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(required=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}), **kwargs)
+    def __init__(self, *, rows: int = 3, **kwargs: Any) -> None:
+        super().__init__(required=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": rows}), **kwargs)
 
     def has_changed(self, initial: object, data: str | None) -> bool:
         try:
@@ -86,6 +87,21 @@ class HopLimitsField(_LinesField):
         return limits
 
 
+class AccessRulesField(_LinesField):
+    """Access rules: a line with a pattern, then a line for each token."""
+
+    def prepare_value(self, value: object) -> object:
+        return rules_in_words(value) if isinstance(value, list) else value
+
+    def to_python(self, value: str | list[dict[str, Any]] | None) -> list[dict[str, Any]]:  # type: ignore[override]
+        if isinstance(value, list):
+            return value
+        try:
+            return parse_rules(value or "")
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+
+
 class OptionsForm(forms.ModelForm):  # type: ignore[type-arg]
     """The part of a job's form with its times and limits."""
 
@@ -118,6 +134,14 @@ class OptionsForm(forms.ModelForm):  # type: ignore[type-arg]
         max_value=2**31 - 1,
         widget=UnfoldAdminIntegerFieldWidget,
     )
+    access_rules = AccessRulesField(
+        rows=6,
+        label=_("Access rules"),
+        help_text=_(
+            "Lines such as “for /private/” (RE2), each followed by lines such as “allow editors”, “deny interns” or “open”. The first pattern that "
+            "is found in the address of a document replaces the access of its source. If empty, web pages are open to all users."
+        ),
+    )
     windows = WindowsField(
         label=_("Windows"),
         help_text=_(
@@ -135,7 +159,9 @@ class OptionsForm(forms.ModelForm):  # type: ignore[type-arg]
         values = self.cleaned_data
         said = {name: values[name] for name in ("windows", *OPTION_FIELDS)}
         # A form of an older page lacks these fields: they keep their values.
-        unsaid = [name for name in (*GUARD, "archive") if self.fields[name].disabled or self._is_omitted(name)]
+        unsaid = [
+            name for name in (*GUARD, "archive", "access_rules") if self.fields[name].disabled or self._is_omitted(name)
+        ]
         return {name: value for name, value in said.items() if name not in unsaid}
 
     def clean_guard_documents(self) -> int:

@@ -7,13 +7,24 @@ from rest_framework import serializers
 from jobs.api.fields import ObjectField, SecondsField
 from jobs.archive.records import Format
 from jobs.checks.job_options import GUARD, INTERVALS, MOST_WINDOWS
+from jobs.connectors.repository.access_rules import LONGEST_TOKEN, MOST_RULES, MOST_TOKENS
 from jobs.lifecycle.job import HopMode, Kind, StartMethod
 from jobs.lifecycle.schedule import Window
 from jobs.models.schedule import FIELDS
 from nodes.api.strict import StrictSerializer
 
 # The fields of a job that `OptionsFields` brings, in the order in which they are shown.
-OPTION_FIELDS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method", "windows", "archive")
+OPTION_FIELDS: Final = (
+    "kind",
+    *INTERVALS,
+    "hop_mode",
+    "hop_limits",
+    *GUARD,
+    "start_method",
+    "windows",
+    "archive",
+    "access_rules",
+)
 
 
 def _numbers(name: str, help_text: str) -> "serializers.ListField":
@@ -42,6 +53,23 @@ class WindowSerializer(StrictSerializer):
         help_text="Duration in seconds. If null, the window starts the job and never pauses it.",
     )
     minimal = serializers.BooleanField(default=False, help_text="True if the runs that it starts are minimal.")
+
+
+def _tokens(help_text: str) -> serializers.ListField:
+    return serializers.ListField(
+        child=serializers.CharField(max_length=LONGEST_TOKEN, trim_whitespace=False),
+        max_length=MOST_TOKENS,
+        default=list,
+        help_text=help_text,
+    )
+
+
+class AccessRuleSerializer(StrictSerializer):
+    """Access of the documents that match a pattern. Without tokens, all users see them."""
+
+    pattern = serializers.CharField(trim_whitespace=False, help_text="Regular expression (RE2) for identifiers.")
+    allow = _tokens("Tokens of the source's authority group that may see the documents.")
+    deny = _tokens("Tokens that may not, even if another token may.")
 
 
 def _interval(help_text: str) -> SecondsField:
@@ -95,12 +123,33 @@ class OptionsFields(serializers.Serializer[Any]):
         allow_blank=True,
         help_text="Format in which raw requests and responses of web sources are kept; empty: none are kept.",
     )
+    access_rules: serializers.ListSerializer[Any] = serializers.ListSerializer(
+        child=AccessRuleSerializer(),
+        default=list,
+        max_length=MOST_RULES,
+        help_text="The first rule that matches a document replaces the access that its source reports.",
+    )
     windows: serializers.ListSerializer[Any] = serializers.ListSerializer(
         child=WindowSerializer(), default=list, max_length=MOST_WINDOWS
     )
 
     def validate_windows(self, windows: list[dict[str, Any]]) -> list[Window]:
         return [_window(said) for said in windows]
+
+    def validate_access_rules(self, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        # A change of a part of the job also gives whole rules.
+        problems = {
+            str(place): {"pattern": ["This field is required."]}
+            for place, said in enumerate(rules)
+            if "pattern" not in said
+        }
+        if problems:
+            raise serializers.ValidationError(problems)
+        return [_rule(said) for said in rules]
+
+
+def _rule(said: dict[str, Any]) -> dict[str, Any]:
+    return {"pattern": said["pattern"], "allow": list(said.get("allow", ())), "deny": list(said.get("deny", ()))}
 
 
 def _window(said: dict[str, Any]) -> Window:

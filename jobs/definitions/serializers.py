@@ -165,10 +165,17 @@ class RepositoryDefinition(ConnectionDefinition):
 
     definition = SubjectField("repository")
     name = serializers.CharField(max_length=200)
+    authority_group = NameField(
+        allow_null=True,
+        default=None,
+        help_text="Name of the authority group to which the tokens of its documents belong.",
+    )
+
+    FIELDS: Final = (*ConnectionDefinition.ORDER[:-1], "authority_group", "left_out")
 
     class Meta:
         model = RepositoryConnection
-        fields = ConnectionDefinition.ORDER
+        fields = (*ConnectionDefinition.ORDER[:-1], "authority_group", "left_out")
 
 
 class OutputDefinition(ConnectionDefinition):

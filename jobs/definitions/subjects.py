@@ -85,17 +85,29 @@ def _write_policy(stored: ThrottlePolicy | None, wanted: dict[str, Any], context
 
 def _write_connection(model: connections.Kind) -> Callable[..., tuple[int, Sequence[str]]]:
     def write(stored: Any | None, wanted: dict[str, Any], context: Context) -> tuple[int, Sequence[str]]:  # noqa: ANN401 (a connection)
-        configuration, made_by = wanted["configuration"], context.author.name
+        facts = {"configuration": wanted["configuration"], "made_by": context.author.name}
+        if model is RepositoryConnection:
+            facts["authority_group_id"] = _group_named(wanted["authority_group"])
         if stored is None:
-            name, connector = wanted["name"], wanted["connector"]
-            made = connections.create(
-                model, name=name, connector=connector, configuration=configuration, made_by=made_by
-            )
+            made = connections.create(model, name=wanted["name"], connector=wanted["connector"], **facts)
         else:
-            made = connections.change(model, stored.pk, configuration=configuration, made_by=made_by)
+            made = connections.change(model, stored.pk, **facts)
         return made.pk, ()
 
     return write
+
+
+def _group_named(name: str | None) -> int | None:
+    """Return the id of an authority group. Definitions do not make groups."""
+    if name is None:
+        return None
+    groups: Any = RepositoryConnection._meta.get_field("authority_group").related_model  # noqa: SLF001 (Django's)
+    found: int | None = groups.objects.filter(name=name).values_list("pk", flat=True).first()
+    if found is None:
+        raise Invalid(
+            {"authority_group": [f"There is no authority group {name!r}. Add it on the page of authorities."]}
+        )
+    return found
 
 
 def _of_repositories(connector: object) -> Schema:
@@ -195,8 +207,8 @@ REPOSITORY: Final = Subject(
     "repository",
     RepositoryConnection,
     RepositoryDefinition,
-    RepositoryDefinition.ORDER,
-    RepositoryConnection.objects.all,
+    RepositoryDefinition.FIELDS,
+    RepositoryConnection.objects.select_related("authority_group").all,
     _write_connection(RepositoryConnection),
     "configuration",
     lambda definition: _of_repositories(definition.get("connector")),

@@ -24,6 +24,8 @@ def describe(set_up: JobSetUp) -> list[tuple[str, str]]:
         (_("Hop limit for “%(type)s”") % {"type": link_type}, formats.number(most))
         for link_type, most in set_up.hop_limits.items()
     ]
+    if set_up.access_rules:
+        lines.append((_("Access rules"), formats.number(set_up.access_rules)))
     lines += _describe_times(set_up.when)
     lines.append((_("Priority"), _("%(n)d (1 is first, 10 is last)") % {"n": set_up.priority}))
     return lines

@@ -54,6 +54,7 @@ def create(
         made = kind(name=name, connector=connector, configuration=stored, is_confined=True)
         if isinstance(made, RepositoryConnection):
             made.authority_group_id = _checked_group(authority_group_id)
+            _check_tokens(made)
         made.save()
         _journal(made, before={}, after=_facts(made), made_by=made_by)
     return made
@@ -100,6 +101,8 @@ def change(
             if is_another:
                 # Documents have the tokens of the group before.
                 distrust_versions(connection)
+        if isinstance(connection, RepositoryConnection):
+            _check_tokens(connection)
         connection.save()
         _journal(connection, before=before, after=_facts(connection), made_by=made_by)
     return connection
@@ -258,6 +261,24 @@ def _checked_group(group_id: int | None) -> int | None:
     if group_id is not None and not groups.objects.filter(pk=group_id).exists():
         raise Invalid({"authority_group": [f"Authority group {group_id} does not exist."]})
     return group_id
+
+
+def _check_tokens(repository: RepositoryConnection) -> None:
+    """
+    Check that users can have the tokens of a source.
+
+    Raises:
+        Invalid: its connector reports tokens, and it has no authority group.
+    """
+    has_tokens = getattr(registry.installed().get(repository.connector), "has_tokens", None)
+    if repository.authority_group_id is None and has_tokens is not None and has_tokens(repository.configuration):
+        raise Invalid(
+            {
+                "authority_group": [
+                    "Documents of this source have tokens. Choose the authority group to which they belong."
+                ]
+            }
+        )
 
 
 def _journal(connection: Connection, *, before: dict[str, Any], after: dict[str, Any], made_by: str) -> None:

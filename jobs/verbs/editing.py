@@ -14,7 +14,7 @@ from typing import Any, Final, Unpack
 from django.db import transaction
 
 from jobs.checks.job_options import GUARD, JobOptions, check_options, store_windows
-from jobs.connectors.repository.access_rules import check_rules
+from jobs.connectors.repository.access_rules import as_stored, check_rules
 from jobs.connectors.repository.registry import check_specification
 from jobs.connectors.repository.registry import find as find_connector
 from jobs.connectors.transformation.pipeline import problems_of, read_pipeline
@@ -75,6 +75,8 @@ def create_job(
     if node_scope == CLUSTER_SCOPE:
         refuse_elsewhere()
     stages, problems = _read_pipeline(pipeline or {}, outputs)
+    if "access_rules" in options:
+        options["access_rules"] = as_stored(options["access_rules"])
     job = Job(
         name=name,
         repository=repository,
@@ -125,6 +127,8 @@ def change_job(
     """
     if name is not None:
         check_name(name)
+    if "access_rules" in options:
+        options["access_rules"] = as_stored(options["access_rules"])
     with transaction.atomic():
         job = lock_job(job_id)
         if job.node_scope == CLUSTER_SCOPE:
@@ -281,11 +285,8 @@ def _check(
 def _check_access(job: Job) -> dict[str, list[str]]:
     found = check_rules(job.access_rules)
     problems = {f"access_rules.{place}" if place else "access_rules": said for place, said in found.items()}
-    protects = not problems and any(rule.get("allow") for rule in job.access_rules)
-    if protects and job.repository.authority_group_id is None:
-        problems["access_rules"] = [
-            f"Tokens belong to an authority group, and source {job.repository.name} has none. Choose its group first."
-        ]
+    if not problems and (why := why_no_group(job.repository, job.access_rules)):
+        problems["access_rules"] = [why]
     return problems
 
 
@@ -306,6 +307,13 @@ def _changed_pipeline(
     if given is not None:
         return _read_pipeline(given, outputs)
     return read_pipeline(job.pipeline).for_outputs([output.pk for output in outputs]).stored(), {}
+
+
+def why_no_group(repository: RepositoryConnection, rules: Sequence[Mapping[str, Any]]) -> str:
+    """Return why no user could have the tokens of these rules, as a sentence; "" if that is not so."""
+    if repository.authority_group_id is not None or not any(rule.get("allow") for rule in rules):
+        return ""
+    return f"Tokens belong to an authority group, and source {repository.name} has none. Choose its group first."
 
 
 def _refuse_while_it_runs(job: Job, *, changed: Sequence[str], seeds_change: bool) -> None:

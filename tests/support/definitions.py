@@ -4,6 +4,7 @@ import io
 
 from django.core.management import call_command
 
+from jobs.authorities.models import AuthorityGroup
 from jobs.connectors.output import registry as outputs
 from jobs.connectors.repository import registry as repositories
 from jobs.definitions import importing
@@ -39,6 +40,12 @@ FILES = {
     "hidden": True,
     "follow_links": True,
 }
+FILE_ACCESS = {
+    "access": "folders",
+    "everyone": "S-1-1-0",
+    "share_allow": ["net", "cn=a,dc=b"],
+    "share_deny": ["guests"],
+}
 ARCHIVE = {
     "include": ["^http://"],
     "exclude": ["\\.zip$"],
@@ -65,6 +72,10 @@ OPTIONS = {
     "guard_documents": 3,
     "guard_seeds": False,
     "start_method": "window_begin",
+    "access_rules": [
+        {"pattern": "^http://docs\\.test/private/", "allow": ["cn=a,dc=b"], "deny": ["interns"]},
+        {"pattern": ".", "allow": [], "deny": []},
+    ],
     "windows": [
         {
             "days_of_week": [1, 7],
@@ -115,16 +126,28 @@ def seed(*urls, **facts):
 
 
 def everything(directory):
-    """Return definitions that use each connector of the program, each of its fields, and each option of a job."""
+    """
+    Return definitions that use each connector of the program, each of its fields, and each option of a job.
+
+    The authority group that they name is stored: no definition makes one.
+    """
     root = str(directory)
+    AuthorityGroup.objects.get_or_create(name="staff")
     return [
         *POLICIES,
-        {"definition": "repository", "name": "a web", "connector": "web", "configuration": {**WEB, "logins": [LOGIN]}},
+        {
+            "definition": "repository",
+            "name": "a web",
+            "connector": "web",
+            "configuration": {**WEB, "logins": [LOGIN]},
+            "authority_group": "staff",
+        },
         {
             "definition": "repository",
             "name": "files",
             "connector": "filesystem",
-            "configuration": {"roots": [root], **FILES},
+            "configuration": {"roots": [root], **FILES, **FILE_ACCESS},
+            "authority_group": "staff",
         },
         {
             "definition": "repository",
@@ -198,7 +221,7 @@ def uncovered_fields():
     """Return the fields of connectors that `everything` leaves at their defaults."""
     used = {
         "web": {*WEB, "logins"},
-        "filesystem": {"roots", *FILES},
+        "filesystem": {"roots", *FILES, *FILE_ACCESS},
         "archive": {"roots", *ARCHIVE},
         "feed": {*FEED},
         "jsonl": {"path"},

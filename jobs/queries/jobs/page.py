@@ -197,6 +197,7 @@ class JobSetUp:
     hop_limits: Mapping[str, int]
     # The pipeline; None without stages.
     tree: Tree | None
+    access_rules: int
 
 
 def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
@@ -275,6 +276,7 @@ def read_set_up(job_id: int) -> JobSetUp | None:
         ),
         hop_limits=job.hop_limits,
         tree=read_tree(job) if job.pipeline else None,
+        access_rules=len(job.access_rules),
     )
 
 

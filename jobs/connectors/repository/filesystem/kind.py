@@ -10,7 +10,12 @@ from jobs.connectors.repository.base import RetryLimit
 from jobs.connectors.repository.filesystem import paths
 from jobs.connectors.repository.filesystem.connector import bin_of
 from jobs.connectors.repository.filesystem.runtime import FileRuntime
-from jobs.connectors.repository.filesystem.specification import CONFIGURATION, SPECIFICATION, FileSpecification
+from jobs.connectors.repository.filesystem.specification import (
+    CONFIGURATION,
+    SPECIFICATION,
+    FileSpecification,
+    Reading,
+)
 from jobs.connectors.repository.filesystem.tree import Tree
 from jobs.connectors.repository.kind import Asked, BinKind, Checked, Judged, Seeding, SeedingFailed
 from jobs.connectors.repository.web.scope import BadPattern
@@ -31,6 +36,10 @@ class FileSystemKind:
     bins: Final = BinKind(namespace="filesystem", asks_first=False, requests=32, gap=0.0)
     configuration: Final = CONFIGURATION
     specification: Final = SPECIFICATION
+
+    def has_tokens(self, configuration: Mapping[str, Any]) -> bool:
+        """True if the files of this connection have access tokens, so that it needs an authority group."""
+        return str(configuration.get("access", Reading.NONE)) != Reading.NONE
 
     def canonical(self, typed: str) -> str:
         return paths.canonical(typed)
