@@ -150,6 +150,12 @@ def test_tokens_are_all_groups_with_nested_ones_and_cycles_end(server):
     assert alice.tokens == ("company", "loop", "primary", "staff (all)", "unix")
 
 
+def test_a_user_has_a_token_of_its_own_if_an_attribute_is_named(server):
+    (bob,) = ask(AUTHORITY, server.configuration(group_attribute="cn", user_attribute="uid"), "bob")
+
+    assert bob.tokens == ("others", "user:bob")
+
+
 def test_without_an_attribute_a_token_is_the_name_of_the_entry(server):
     (bob,) = ask(AUTHORITY, server.configuration(), "bob")
 

@@ -23,7 +23,8 @@ class Layout:
     Where a directory has its users and groups.
 
     `user_filter` has `{user}` for the name of the user. `group_attribute` is the attribute of a group that is its token;
-    if it is empty, the token is the name of its entry.
+    if it is empty, the token is the name of its entry. Values of the `user_attribute` are tokens `user:VALUE`, as file
+    systems have them.
     """
 
     base: str
@@ -31,6 +32,7 @@ class Layout:
     groups_base: str
     group_attribute: str
     is_active_directory: bool
+    user_attribute: str = ""
 
 
 class Directory:
@@ -51,7 +53,8 @@ class Directory:
         await self._sessions.close()
 
     def _access(self, session: Session, user: str) -> Access:
-        wanted = ("uid", "gidNumber", "memberOf", "objectSid", "userAccountControl")
+        own = self._layout.user_attribute
+        wanted = ("uid", "gidNumber", "memberOf", "objectSid", "userAccountControl", *filter(None, [own]))
         found = find_user(
             session, base=self._layout.base, filter_=self._layout.user_filter, user=user, attributes=wanted
         )
@@ -59,7 +62,8 @@ class Directory:
             return found
         if self._layout.is_active_directory:
             return _access_by_sids(session, found)
-        return Access(Status.AUTHORIZED, tuple(sorted(self._tokens(session, found))))
+        names = {f"user:{name}" for name in found.texts(own)} if own else set()
+        return Access(Status.AUTHORIZED, tuple(sorted(self._tokens(session, found) | names)))
 
     def _tokens(self, session: Session, user: Entry) -> set[str]:
         """Return the tokens of all groups, nested ones included. Each group is read once, so cycles end."""

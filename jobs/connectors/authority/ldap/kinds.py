@@ -72,6 +72,14 @@ AUTHORITY_SCHEMA: Final = Schema(
             label=_("Token of a group"),
             help=_("Attribute such as cn. If empty, the token is the DN of the group."),
         ),
+        Field(
+            name="user_attribute",
+            kind=FieldKind.TEXT,
+            label=_("Token of a user"),
+            help=_(
+                "Attribute such as uid, for tokens such as user:alice, as files have them. If empty, users have none."
+            ),
+        ),
     )
 )
 MAPPER_SCHEMA: Final = Schema(
@@ -136,13 +144,14 @@ def _open_authority(values: Mapping[str, Any], limits: Limits) -> Directory:
         groups_base=values.get("groups_base") or values["base"],
         group_attribute=values.get("group_attribute", ""),
         is_active_directory=is_active,
+        user_attribute=values.get("user_attribute", ""),
     )
     return Directory(_account_of(values), layout, limits)
 
 
 def _judge(values: Mapping[str, Any]) -> Mapping[str, list[str]]:
     found = {"servers": _problems_of_servers(values["servers"])}
-    for name in ("bind_dn", "base", "groups_base", "group_attribute", "attribute", "user_filter"):
+    for name in ("bind_dn", "base", "groups_base", "group_attribute", "user_attribute", "attribute", "user_filter"):
         text = values.get(name, "x")
         if len(text) > _LONGEST or not text.isprintable() or (name in {"base", "attribute"} and not text.strip()):
             found[name] = [f"Write one line of at most {_LONGEST} characters."]
