@@ -6,6 +6,7 @@ import pytest
 from django.core.management import CommandError
 from django.db import connections
 
+from jobs.authorities.models import AuthorityGroup
 from jobs.models import Job
 from tests.support import manifoldcf
 from tests.support.definitions import run
@@ -19,6 +20,7 @@ def one_connection(monkeypatch, settings, tmp_path):
     monkeypatch.setattr(connections["default"], "close", lambda: None)
     settings.CRAWLCTL_FILE_ROOTS = (str(tmp_path),)
     settings.CRAWLCTL_OUTPUT_ROOT = str(tmp_path)
+    AuthorityGroup.objects.create(name="staff")
 
 
 def test_files_of_manifoldcf_are_imported_with_notes(tmp_path, capsys):
@@ -36,6 +38,17 @@ def test_files_of_manifoldcf_are_imported_with_notes(tmp_path, capsys):
     assert f"{file}: [5].job.document_specification.urlspec: crawlctl makes" in capsys.readouterr().err
     assert {*Job.objects.values_list("name", flat=True)} == {"Intranet pages", "News", "Shares"}
     assert "0 created, 0 changed, 10 unchanged." in run("import", "--from-manifoldcf", file)
+
+
+def test_a_connection_of_an_unknown_authority_group_is_refused_with_its_name(tmp_path):
+    AuthorityGroup.objects.all().delete()
+    file = tmp_path / "manifoldcf.json"
+    file.write_text(json.dumps([manifoldcf.WEB]))
+
+    with pytest.raises(
+        CommandError, match=r"repository Intranet: authority_group: There is no authority group 'staff'"
+    ):
+        run("import", "--from-manifoldcf", file)
 
 
 def test_converted_files_can_be_edited_and_imported(tmp_path):

@@ -26,6 +26,7 @@ def test_a_web_connection_becomes_a_repository_and_a_policy():
         "name": "Intranet",
         "connector": "web",
         "configuration": {"user_agent": "crawlctl/0.1 (crawl@docs.test)"},
+        "authority_group": "staff",
     }
     assert found["policy", "Intranet"] == {
         "definition": "policy",
@@ -44,7 +45,6 @@ def test_a_web_connection_becomes_a_repository_and_a_policy():
 def test_parts_of_a_web_connection_without_an_equivalent_are_named():
     assert set(notes(given.WEB)) == {
         "repositoryconnection.max_connections",
-        "repositoryconnection.acl_authority",
         "repositoryconnection.configuration._PARAMETER_[1]",
         "repositoryconnection.configuration._PARAMETER_[2]",
         "repositoryconnection.configuration.bindesc[2]",
@@ -79,6 +79,7 @@ def test_a_web_job_keeps_its_seeds_rules_schedule_and_limits():
                 "minimal": True,
             }
         ],
+        "access_rules": [{"pattern": ".", "allow": ["staff"]}],
     }
 
 
@@ -89,7 +90,6 @@ def test_parts_of_a_web_job_without_an_equivalent_are_named():
         "job.document_specification.excludes",
         "job.document_specification.excludesindex",
         "job.document_specification.urlspec",
-        "job.document_specification.access[0]",
         "job.document_specification.something_new",
         "job.hopcount[1]",
         "job.pipelinestage[0]",

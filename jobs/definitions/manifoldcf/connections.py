@@ -38,8 +38,7 @@ def convert_repository(part: Part) -> tuple[Definition | None, Definition | None
         part.note(f"crawlctl has no connector {connector}. Its jobs are left out, too.")
         return None, None
     _common(part)
-    for authority in part.take("acl_authority"):
-        authority.refuse("crawlctl has no access tokens of documents.")
+    group = part.take_one("acl_authority")
     limits = Limits()
     for throttle in part.take("throttle"):
         throttle.take("match_description")
@@ -55,7 +54,10 @@ def convert_repository(part: Part) -> tuple[Definition | None, Definition | None
         given.left()
     part.left()
     definition: Definition = {"definition": "repository", "name": name, "connector": kind}
-    return definition | ({"configuration": configuration} if configuration else {}), limits.policy(name)
+    definition |= {"configuration": configuration} if configuration else {}
+    # The group must exist, so an import never stores documents that no authority protects.
+    definition |= {"authority_group": group} if group else {}
+    return definition, limits.policy(name)
 
 
 def _common(part: Part) -> None:

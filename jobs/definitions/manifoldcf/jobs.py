@@ -71,6 +71,8 @@ def convert_job(
         "start_method": _word(part, "start_mode", _STARTS, "manual"),
         "windows": [_window(given) for given in part.take("schedule")],
     }
+    if converted.tokens:
+        definition["access_rules"] = [{"pattern": ".", "allow": converted.tokens}]
     if definition["start_method"] != "manual" and not definition["windows"]:
         part.note("The job has a start by schedule and no schedule, so it is started by hand.")
         definition["start_method"] = "manual"

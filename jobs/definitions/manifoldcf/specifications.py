@@ -8,17 +8,22 @@ from jobs.connectors.repository.web.scope import BadPattern, compile_pattern
 from jobs.definitions.manifoldcf.nodes import Part
 
 _EVERYTHING: Final = frozenset({".*", ""})
-_TOKENS: Final = "crawlctl has no access tokens of documents."
+_SECURITY: Final = "The access of documents follows the access rules of the job and the connection."
 _CANONICAL: Final = "crawlctl makes addresses canonical by its own rules."
 
 
 @dataclass(slots=True)
 class Converted:
-    """Seeds and fields of a job; `roots` are directories that a file connection must be able to read."""
+    """
+    Seeds and fields of a job; `roots` are directories that a file connection must be able to read.
+
+    `tokens` are those of the forced access list.
+    """
 
     seeds: list[str] = field(default_factory=list)
     specification: dict[str, Any] = field(default_factory=dict)
     roots: list[str] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
 
 
 def convert_web(part: Part) -> Converted:
@@ -36,6 +41,7 @@ def convert_web(part: Part) -> Converted:
     for redirects in part.take("forceinclusionofredirects"):
         if redirects.take_attribute("value") == "true":
             redirects.note("crawlctl follows redirects of seeds inside of their domain.")
+    converted.tokens = _tokens(part)
     _refuse(part)
     return converted
 
@@ -50,6 +56,7 @@ def convert_feed(part: Part) -> Converted:
         for given in part.take(mode):
             if given.take_attribute("mode") not in {"", usual}:
                 given.note("crawlctl indexes the page of an entry, with all its text.")
+    converted.tokens = _tokens(part)
     _refuse(part)
     return converted
 
@@ -101,13 +108,22 @@ def _refuse(part: Part) -> None:
     """Note the parts that web and feed jobs have in common and crawlctl has not, and all unknown parts."""
     for rule in part.take("urlspec"):
         rule.refuse(_CANONICAL)
-    for access in (*part.take("access"), *part.take("security")):
-        access.refuse(_TOKENS)
+    for security in part.take("security"):
+        security.refuse(_SECURITY)
     for forced in part.take("metadata"):
         forced.refuse("crawlctl adds no forced metadata.")
     for mapped in part.take("map"):
         mapped.refuse("crawlctl does not rewrite addresses.")
     part.left()
+
+
+def _tokens(part: Part) -> list[str]:
+    """Return the tokens of a forced access list."""
+    given = part.take("access")
+    tokens = [access.take_attribute("token") for access in given]
+    for access in given:
+        access.left()
+    return list(filter(None, tokens))
 
 
 def _lines(part: Part) -> list[str]:
