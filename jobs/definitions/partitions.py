@@ -6,7 +6,7 @@ from django.db.models import Q
 
 from jobs.definitions.importing import Given, import_definitions
 from jobs.definitions.reading import read_whole
-from jobs.definitions.subjects import JOB, OUTPUT, POLICY, REPOSITORY, SUBJECTS
+from jobs.definitions.subjects import JOB, OUTPUT, POLICY, REPOSITORY, SUBJECTS, make_groups
 from jobs.lifecycle.job import StartMethod
 from jobs.models import Job
 from jobs.partitions.configuration import Definitions
@@ -37,8 +37,13 @@ def read_for_partitions(job_id: int) -> Definitions:
 
 
 def adopt(definitions: Definitions) -> int:
-    """Import the definitions; return the id of the job."""
+    """
+    Import the definitions; return the id of the job.
+
+    Authority groups that they name are made: tokens of documents need the name of their group only.
+    """
     name = next(str(one["name"]) for one in definitions if one["definition"] == JOB.name)
+    make_groups({group for one in definitions if (group := one.get("authority_group"))})
     given = [Given(place=f"{one['definition']} {one['name']}", body=one) for one in definitions]
     with following():
         import_definitions(given, may=lambda _permission: True, made_by=_AUTHOR, dry_run=False)

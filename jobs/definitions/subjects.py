@@ -1,7 +1,7 @@
 """The four kinds of objects that definitions describe: how each is found, read, checked and written."""
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -97,12 +97,21 @@ def _write_connection(model: connections.Kind) -> Callable[..., tuple[int, Seque
     return write
 
 
+def _groups() -> Any:  # noqa: ANN401 (a model of an application beside this one)
+    return RepositoryConnection._meta.get_field("authority_group").related_model  # noqa: SLF001 (Django's)
+
+
+def make_groups(names: Iterable[str]) -> None:
+    """Store the authority groups that are missing."""
+    for name in names:
+        _groups().objects.get_or_create(name=name)
+
+
 def _group_named(name: str | None) -> int | None:
     """Return the id of an authority group. Definitions do not make groups."""
     if name is None:
         return None
-    groups: Any = RepositoryConnection._meta.get_field("authority_group").related_model  # noqa: SLF001 (Django's)
-    found: int | None = groups.objects.filter(name=name).values_list("pk", flat=True).first()
+    found: int | None = _groups().objects.filter(name=name).values_list("pk", flat=True).first()
     if found is None:
         raise Invalid(
             {"authority_group": [f"There is no authority group {name!r}. Add it on the page of authorities."]}

@@ -2,11 +2,12 @@
 
 import pytest
 
+from jobs.authorities.models import AuthorityGroup
 from jobs.duties.exchange import forget_references
 from jobs.duties.partitioned_runs import follow_runs, lead_runs
 from jobs.duties.start import prepare_runs
 from jobs.lifecycle.job import Pause, Phase, RunEnd, StartMethod, StopRequest
-from jobs.models import ForeignReference, Job, PartitionedJob, QueueItem
+from jobs.models import ForeignReference, Job, PartitionedJob, QueueItem, RepositoryConnection
 from jobs.partitions import configuration
 from jobs.partitions.facts import tell, told
 from jobs.partitions.here import ControlledElsewhere, check_partitions, following
@@ -104,6 +105,22 @@ def test_a_partition_adopts_a_job_without_its_schedule(follower):
     assert (adopted.name, adopted.start_method) == ("news", StartMethod.MANUAL)
     assert list(adopted.seeds.values_list("urls", flat=True)) == [["http://a.example/"]]
     assert PartitionedJob.objects.get().number == 7
+
+
+def test_a_partition_makes_the_authority_group_of_an_adopted_job(follower):
+    known = follower.stores_job()
+    known.repository.authority_group = AuthorityGroup.objects.create(name="staff")
+    known.repository.save()
+    Job.objects.update(access_rules=[{"pattern": ".", "allow": ["editors"], "deny": []}])
+    follower.hears_of_job(known)
+    for model in (Job, RepositoryConnection, AuthorityGroup):
+        model.objects.all().delete()
+
+    follower.main.step(follow_runs)
+
+    adopted = Job.objects.get()
+    assert adopted.repository.authority_group.name == "staff"
+    assert adopted.access_rules[0]["allow"] == ["editors"]
 
 
 def test_a_changed_job_is_adopted_again(follower):
