@@ -61,6 +61,7 @@ NAVIGATION = {
         "docs/removals",
         "docs/verification",
         "docs/tasks",
+        "docs/extraction",
         "docs/archive",
         "docs/exports",
         "docs/definitions",

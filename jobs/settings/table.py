@@ -8,7 +8,7 @@ and the page of settings. A number that operators need not tune is not here: it 
 import datetime as dt
 from typing import Final
 
-from jobs.settings import archives, authorities, kept, of_backups, partitions
+from jobs.settings import archives, authorities, extraction, kept, of_backups, partitions
 from nodes.settings.declaration import Applies, Setting, Table
 from nodes.settings.kinds import Choice, Flag, Seconds, Text, WholeNumber, Words
 from nodes.settings.of_nodes import (
@@ -346,6 +346,7 @@ TABLE: Final = Table(
         KEEP_REMOVED,
         *kept.SETTINGS,
         *archives.SETTINGS,
+        *extraction.SETTINGS,
         CONNECTORS,
         OUTPUTS,
         TRANSFORMATIONS,

@@ -1,0 +1,195 @@
+"""The extraction of one file with its parts, as a child executes it."""
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Final
+
+from jobs.extraction.budget import Budget, Limits
+from jobs.extraction.formats import archives, mail, office, opendocument, outlook, pdf, plain
+from jobs.extraction.formats.container import Container
+from jobs.extraction.formats.raw import Raw
+from jobs.extraction.kinds import Format, format_of
+from jobs.extraction.language import language_of
+from jobs.extraction.result import Extraction, ExtractionFailed, Metadata, Part, Reason
+from jobs.reading.text import media_type
+
+# Between the path of a part and the path of a part within it.
+WITHIN: Final = "!/"
+_COMPRESSED: Final = {Format.GZIP: archives.GZIP, Format.BZIP2: archives.BZIP2, Format.XZ: archives.XZ}
+_LONGEST_NAME: Final = 500
+_LONGEST_LANGUAGE: Final = 35
+_TAG: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """
+    Options of an extraction.
+
+    Without `parts`, attachments and members are not opened. With `language`, the language of a text is found where the
+    file names none.
+    """
+
+    parts: bool = True
+    language: bool = True
+
+
+_ALL: Final = Wanted()
+
+
+def extract(
+    body: bytes,
+    *,
+    content_type: str,
+    name: str,
+    limits: Limits,
+    wanted: Wanted = _ALL,
+) -> Extraction:
+    """
+    Return the text of a file.
+
+    Raises:
+        ExtractionFailed: the file has no text, for a reason.
+        MemoryError: the file needs more memory than the process may have.
+    """
+    budget = Budget(limits)
+    raw = _read(body, content_type, name, budget)
+    text = budget.take_text(raw.text)
+    parts = tuple(_parts_of(raw, budget, limits.levels, wanted)) if wanted.parts else ()
+    return Extraction(
+        content_type=raw.content_type,
+        text=text,
+        title=raw.title[: limits.metadata],
+        metadata=_metadata_of(raw, limits),
+        language=_language(raw, text, wanted),
+        parts=_with_unique_ids(parts),
+        is_cut=budget.is_cut,
+        lacks_parts=budget.lacks_parts,
+    )
+
+
+def _read(body: bytes, content_type: str, name: str, budget: Budget) -> Raw:
+    found = format_of(body, content_type, name)
+    match found:
+        case Format.PDF:
+            return pdf.read_pdf(body, budget)
+        case Format.ZIP:
+            return _read_container(body, budget)
+        case Format.OLE:
+            return _read_ole(body, budget)
+        case Format.TAR:
+            return archives.read_tar(body, budget)
+        case Format.GZIP | Format.BZIP2 | Format.XZ:
+            return archives.read_compressed(body, _COMPRESSED[found], posixpath.basename(name), budget)
+        case Format.MAIL:
+            return mail.read_mail(body, budget)
+        case Format.HTML:
+            return plain.read_html(body, content_type)
+        case Format.PLAIN:
+            named = media_type(content_type)
+            return plain.read_plain(body, content_type, named if named.startswith("text/") else plain.PLAIN)
+        case Format.UNKNOWN:
+            raise ExtractionFailed(Reason.UNKNOWN_TYPE)
+
+
+def _read_container(body: bytes, budget: Budget) -> Raw:
+    container = Container(body, budget)
+    if (named := office.type_of(container)) is not None:
+        return office.read_office(container, named, budget)
+    if (named := opendocument.type_of(container, budget)) is not None:
+        return opendocument.read_opendocument(container, named, budget)
+    return archives.read_zip(container)
+
+
+def _read_ole(body: bytes, budget: Budget) -> Raw:
+    ole = outlook.open_ole(body)
+    if outlook.is_outlook(ole):
+        return outlook.read_outlook(ole, budget)
+    # An encrypted file of Office is an OLE file around the encrypted ZIP.
+    reason = Reason.ENCRYPTED if ole.exists("EncryptedPackage") else Reason.UNKNOWN_TYPE
+    raise ExtractionFailed(reason)
+
+
+def _parts_of(raw: Raw, budget: Budget, levels: int, wanted: Wanted, within: str = "") -> Iterator[Part]:
+    """Yield all parts, and the parts within them, while the budget lasts."""
+    for found in raw.parts:
+        if not budget.takes_part():
+            return
+        identifier = within + _named(found.name)
+        digest = blake2b(found.body or b"", digest_size=16).hexdigest()
+        if found.body is None:
+            yield Part(identifier, _named(found.name), digest, found.content_type, problem=found.problem)
+            continue
+        try:
+            inner = _read(found.body, found.content_type, found.name, budget)
+        except ExtractionFailed as failure:
+            if failure.reason is Reason.BOMB:
+                raise
+            yield Part(identifier, _named(found.name), digest, found.content_type, problem=failure.reason)
+            continue
+        text = budget.take_text(inner.text)
+        yield Part(
+            id=identifier,
+            name=_named(found.name),
+            digest=digest,
+            content_type=inner.content_type,
+            text=text,
+            title=inner.title[: budget.limits.metadata],
+            metadata=_metadata_of(inner, budget.limits),
+            language=_language(inner, text, wanted),
+        )
+        if levels > 1:
+            yield from _parts_of_part(inner, budget, levels - 1, wanted, identifier)
+        elif _has_any(inner):
+            raise ExtractionFailed(Reason.NESTED, f"more than {budget.limits.levels} levels of parts")
+
+
+def _parts_of_part(raw: Raw, budget: Budget, levels: int, wanted: Wanted, identifier: str) -> Iterator[Part]:
+    """Yield the parts of a part. If it breaks off, its other parts and its neighbours stay."""
+    try:
+        yield from _parts_of(raw, budget, levels, wanted, within=f"{identifier}{WITHIN}")
+    except ExtractionFailed as failure:
+        if failure.reason in {Reason.BOMB, Reason.NESTED}:
+            raise
+        budget.lacks_parts = True
+
+
+def _has_any(raw: Raw) -> bool:
+    return next(iter(raw.parts), None) is not None
+
+
+def _with_unique_ids(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Number parts with the same path: an archive may have two members of one name."""
+    seen: dict[str, int] = {}
+    unique = []
+    for part in parts:
+        count = seen[part.id] = seen.get(part.id, 0) + 1
+        unique.append(part if count == 1 else replace(part, id=f"{part.id} ({count})"))
+    return tuple(unique)
+
+
+def _named(name: str) -> str:
+    """Return the name of a part as it may be shown: one line, without characters that no text has."""
+    shown = "".join(character if character.isprintable() else "?" for character in name)
+    return shown[:_LONGEST_NAME] or "part"
+
+
+def _metadata_of(raw: Raw, limits: Limits) -> Metadata:
+    found: dict[str, tuple[str, ...]] = {}
+    left = limits.values
+    for name, values in raw.metadata.items():
+        if left <= 0:
+            break
+        kept = tuple(value[: limits.metadata] for value in values[:left])
+        found[_named(name)] = kept
+        left -= len(kept)
+    return found
+
+
+def _language(raw: Raw, text: str, wanted: Wanted) -> str:
+    named = raw.language.strip().replace("_", "-")
+    if named and len(named) <= _LONGEST_LANGUAGE and _TAG.issuperset(named):
+        return named
+    return language_of(text) if wanted.language else ""

@@ -1,0 +1,1 @@
+"""Readers of formats: each gets the bytes of a file and a budget, and returns a `Raw`."""

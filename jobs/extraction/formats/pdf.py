@@ -1,0 +1,100 @@
+"""PDF, read by PDFium (decision 0113)."""
+
+import datetime as dt
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pypdfium2
+from pypdfium2 import raw as pdfium
+
+from jobs.extraction.budget import Budget
+from jobs.extraction.formats.raw import Raw, RawPart, in_lines
+from jobs.extraction.result import AUTHOR, CREATED, KEYWORDS, MODIFIED, SUBJECT, ExtractionFailed, Reason
+
+MEDIA_TYPE: Final = "application/pdf"
+_NAMES: Final = {
+    "Author": AUTHOR,
+    "Subject": SUBJECT,
+    "Keywords": KEYWORDS,
+    "Creator": "creator",
+    "Producer": "producer",
+}
+_DATES: Final = {"CreationDate": CREATED, "ModDate": MODIFIED}
+_DATE: Final = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:Z|([+-])(\d\d)'?(\d\d)?)?")
+
+
+def read_pdf(body: bytes, budget: Budget) -> Raw:
+    """
+    Return the text of all pages.
+
+    Raises:
+        ExtractionFailed: the file is encrypted with a password, or damaged.
+    """
+    try:
+        document = pypdfium2.PdfDocument(body)
+    except pypdfium2.PdfiumError as error:
+        if error.err_code in {pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY}:
+            raise ExtractionFailed(Reason.ENCRYPTED) from error
+        raise ExtractionFailed(Reason.DAMAGED, "PDF") from error
+    found = Raw(MEDIA_TYPE)
+    facts = document.get_metadata_dict(skip_empty=True)
+    found.title = " ".join(facts.get("Title", "").split())
+    for theirs, ours in _NAMES.items():
+        found.note(ours, facts.get(theirs))
+    for theirs, ours in _DATES.items():
+        found.note(ours, _date_of(facts.get(theirs, "")))
+    found.note("pages", str(len(document)))
+    found.text = "\n".join(_pages_of(document, budget))
+    found.parts = _attachments_of(document, budget)
+    return found
+
+
+def _pages_of(document: Any, budget: Budget) -> Iterator[str]:  # noqa: ANN401 (pypdfium2 has no types)
+    characters = 0
+    for number in range(len(document)):
+        if characters > budget.limits.characters:
+            return
+        try:
+            page = document[number]
+        except pypdfium2.PdfiumError:
+            # A broken page hides no other.
+            continue
+        text_page = page.get_textpage()
+        text = text_page.get_text_bounded()
+        text_page.close()
+        page.close()
+        characters += len(text)
+        yield in_lines(text)
+
+
+def _attachments_of(document: Any, budget: Budget) -> Iterator[RawPart]:  # noqa: ANN401
+    count = document.count_attachments()
+    budget.check_members(max(count, 0))
+    for number in range(count):
+        attachment = document.get_attachment(number)
+        name = attachment.get_name()
+        try:
+            body = bytes(attachment.get_data())
+        except pypdfium2.PdfiumError:
+            yield RawPart(name, None, problem=Reason.DAMAGED)
+            continue
+        budget.unpack(len(body))
+        yield RawPart(name, body)
+
+
+def _date_of(text: str) -> str | None:
+    """Return a date of a PDF as in ISO 8601; None if it is none."""
+    found = _DATE.match(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = (int(part) if part else None for part in found.groups()[:6])
+    sign, hours, minutes = found[7], int(found[8] or 0), int(found[9] or 0)
+    offset = dt.timedelta(hours=hours, minutes=minutes) * (-1 if sign == "-" else 1)
+    try:
+        zone = dt.timezone(offset)
+        return dt.datetime(
+            year or 0, month or 1, day or 1, hour or 0, minute or 0, second or 0, tzinfo=zone
+        ).isoformat()
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,145 @@
+"""The result of an extraction, and the reasons why there is none."""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Self
+
+Metadata = Mapping[str, tuple[str, ...]]
+
+# Names of metadata that all formats share. Other names are those of the file.
+TITLE: Final = "title"
+AUTHOR: Final = "author"
+CREATED: Final = "created"
+MODIFIED: Final = "modified"
+SUBJECT: Final = "subject"
+KEYWORDS: Final = "keywords"
+
+
+class Reason(enum.StrEnum):
+    """The reasons why a file has no text."""
+
+    UNKNOWN_TYPE = "unknown_type"
+    ENCRYPTED = "encrypted"
+    DAMAGED = "damaged"
+    # The file unpacks to more than the limit.
+    BOMB = "bomb"
+    # The file is nested more deeply than the limit.
+    NESTED = "nested"
+    # These end the child.
+    TIME = "time"
+    MEMORY = "memory"
+    OUTPUT = "output"
+    CRASH = "crash"
+
+    @property
+    def ends_child(self) -> bool:
+        """True if the child must not read another file."""
+        return self in {Reason.TIME, Reason.MEMORY, Reason.OUTPUT, Reason.CRASH}
+
+
+_SENTENCES: Final = {
+    Reason.UNKNOWN_TYPE: "The content is of no type that can be read.",
+    Reason.ENCRYPTED: "The file is encrypted.",
+    Reason.DAMAGED: "The file is damaged.",
+    Reason.BOMB: "The file unpacks to more than the limit.",
+    Reason.NESTED: "The file is nested too deeply.",
+    Reason.TIME: "The extraction took too long.",
+    Reason.MEMORY: "The extraction needed too much memory.",
+    Reason.OUTPUT: "The extraction returned too much.",
+    Reason.CRASH: "The extraction broke down.",
+}
+
+
+class ExtractionFailed(Exception):
+    """A file has no text for this reason. `detail` adds facts for people, without content of the file."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        self.reason, self.detail = reason, detail
+        super().__init__(self.sentence)
+
+    @property
+    def sentence(self) -> str:
+        """Return the reason for people."""
+        said = _SENTENCES[self.reason]
+        return f"{said[:-1]} ({self.detail})." if self.detail else said
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """
+    A part of a file: an attachment, or a member of an archive.
+
+    `id` is its path within the file, unique there. A part of a part has both paths with `!/` between them. `digest`
+    changes with the bytes of the part. If the part has no text, `problem` is the reason.
+    """
+
+    id: str
+    name: str
+    digest: str
+    content_type: str
+    text: str = ""
+    title: str = ""
+    metadata: Metadata = field(default_factory=dict)
+    language: str = ""
+    problem: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """
+    The text of a file and the facts about it.
+
+    `content_type` is that of the content. `metadata` has dates as in ISO 8601. `language` is a code of ISO 639, or "".
+    If the text `is_cut`, it reached the limit. If `lacks_parts`, the file has more parts than the limit.
+    """
+
+    content_type: str
+    text: str = ""
+    title: str = ""
+    metadata: Metadata = field(default_factory=dict)
+    language: str = ""
+    parts: tuple[Part, ...] = ()
+    is_cut: bool = False
+    lacks_parts: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """
+        Return the extraction that a child has written.
+
+        Raises:
+            KeyError, TypeError, ValueError: a child that was taken over may write anything.
+        """
+        parts = tuple(
+            Part(
+                id=_text(part["id"]),
+                name=_text(part["name"]),
+                digest=_text(part["digest"]),
+                problem=None if part["problem"] is None else Reason(part["problem"]),
+                **_facts(part),
+            )
+            for part in value["parts"]
+        )
+        return cls(parts=parts, is_cut=bool(value["is_cut"]), lacks_parts=bool(value["lacks_parts"]), **_facts(value))
+
+
+def _facts(value: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {_text(name): tuple(_text(one) for one in values) for name, values in value["metadata"].items()}
+    return {
+        "content_type": _text(value["content_type"]),
+        "text": _text(value["text"]),
+        "title": _text(value["title"]),
+        "metadata": metadata,
+        "language": _text(value["language"]),
+    }
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    # No output can store zero bytes and halves of surrogate pairs.
+    return value.replace("\0", "").encode(errors="replace").decode()
