@@ -33,6 +33,10 @@ async def children(*, work=_WORK, arguments=None, **limits):
         await pool.close()
 
 
+def files_open_in(process):
+    return sorted(entry.name for entry in Path(f"/proc/{process}/fd").iterdir())
+
+
 async def said_by(pool, does, **facts):
     return (await pool.ask({"does": does, **facts}, b""))["said"]
 
@@ -112,7 +116,7 @@ async def test_a_child_has_no_network_no_files_and_no_environment(monkeypatch):
                 await said_by(pool, "writes"),
             ]
             environment = await said_by(pool, "environment")
-            opened = sorted(entry.name for entry in Path(f"/proc/{pool.processes[0]}/fd").iterdir())
+            opened = files_open_in(pool.processes[0])
 
     assert tried == ["OSError"] * 3
     assert environment == ["LANG", "LC_ALL"]
