@@ -70,6 +70,37 @@ def extract(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class OpenedPart:
+    """A part with its bytes. `content_type` is the one that its container names, or ""."""
+
+    id: str
+    name: str
+    content_type: str
+    body: bytes
+
+
+def split(body: bytes, *, content_type: str, name: str, limits: Limits) -> list[OpenedPart]:
+    """
+    Return the parts of an e-mail or an archive, without parts within them. Parts that cannot be opened are left out.
+
+    Raises:
+        ExtractionFailed: it is damaged, or larger than the limits.
+    """
+    budget = Budget(limits)
+    found: list[OpenedPart] = []
+    seen: dict[str, int] = {}
+    for part in _read(body, content_type, name, budget).parts:
+        if not budget.takes_part():
+            break
+        if part.body is not None:
+            named = _named(part.name)
+            count = seen[named] = seen.get(named, 0) + 1
+            identifier = named if count == 1 else f"{named} ({count})"
+            found.append(OpenedPart(identifier, named, media_type(part.content_type), part.body))
+    return found
+
+
 def _read(body: bytes, content_type: str, name: str, budget: Budget) -> Raw:
     found = format_of(body, content_type, name)
     match found:

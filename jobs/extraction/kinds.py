@@ -70,3 +70,61 @@ def _is_mail(body: bytes, content_type: str, name: str) -> bool:
     headers = beginning.lower().partition(b"\r\n\r\n")[0].partition(b"\n\n")[0]
     starts = {line[: line.find(b":") + 1] for line in headers.splitlines()}
     return sum(sign in starts for sign in _MAIL_SIGNS) >= _LEAST_SIGNS
+
+
+# Types of media that no reader here knows, by their beginning.
+_UNREAD: Final = ("image/", "audio/", "video/", "font/", "model/", "text/")
+_UNREAD_TYPES: Final = frozenset(
+    {"application/xhtml+xml", "application/javascript", "application/json", "application/xml"}
+)
+# Types that say nothing: then the name of the file decides.
+_ANY_TYPES: Final = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/x-download"})
+_PARTED_TYPES: Final = frozenset(
+    {
+        "application/zip", "application/x-zip-compressed", "application/x-tar", "application/gzip", "application/x-gzip",
+        "application/x-bzip2", "application/x-xz", "message/rfc822", "application/vnd.ms-outlook",
+    }
+)  # fmt: skip
+_PARTED_NAMES: Final = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".eml", ".msg")
+_READ_NAMES: Final = (
+    *_PARTED_NAMES,
+    ".pdf",
+    ".docx",
+    ".xlsx",
+    ".pptx",
+    ".odt",
+    ".ods",
+    ".odp",
+    ".docm",
+    ".xlsm",
+    ".pptm",
+)
+_READ_PREFIXES: Final = (
+    "application/pdf",
+    "application/vnd.openxmlformats-officedocument.",
+    "application/vnd.oasis.",
+    "application/vnd.ms-",
+)
+
+
+def is_text_type(content_type: str) -> bool:
+    """True if a source reads documents of this type as texts by itself."""
+    return content_type.startswith("text/") or content_type == "application/xhtml+xml"
+
+
+def may_be_read(content_type: str, name: str) -> bool:
+    """True if a reader may know the format of a file with this type and this name."""
+    if content_type in _ANY_TYPES:
+        return _path_of(name).endswith(_READ_NAMES)
+    if content_type.startswith(_UNREAD) or content_type in _UNREAD_TYPES:
+        return False
+    return content_type in _PARTED_TYPES or content_type.startswith(_READ_PREFIXES)
+
+
+def may_have_parts(content_type: str, name: str) -> bool:
+    """True if a file with this type and this name may be an e-mail or an archive."""
+    return content_type in _PARTED_TYPES or (content_type in _ANY_TYPES and _path_of(name).endswith(_PARTED_NAMES))
+
+
+def _path_of(name: str) -> str:
+    return name.partition("?")[0].partition("#")[0].lower()

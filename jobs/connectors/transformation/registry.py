@@ -15,10 +15,23 @@ from jobs.connectors.plugins import added
 from jobs.connectors.transformation.adjust import ADJUST
 from jobs.connectors.transformation.allowed import ALLOWED
 from jobs.connectors.transformation.base import Transformation, TransformationKind
+from jobs.connectors.transformation.extract import EXTRACT
 from jobs.connectors.transformation.html import HTML
+from jobs.connectors.transformation.language import LANGUAGE
 from jobs.connectors.transformation.nothing import NOTHING
+from jobs.connectors.transformation.split import SPLIT
+from jobs.connectors.transformation.tika import TIKA
 
-_BUILT_IN: Final[tuple[TransformationKind, ...]] = (ALLOWED, ADJUST, HTML, NOTHING)
+_BUILT_IN: Final[tuple[TransformationKind, ...]] = (
+    ALLOWED,
+    ADJUST,
+    HTML,
+    EXTRACT,
+    LANGUAGE,
+    SPLIT,
+    TIKA,
+    NOTHING,
+)
 _GROUP: Final = "crawlctl.transformation_connectors"
 
 

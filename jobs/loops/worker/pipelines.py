@@ -1,22 +1,27 @@
 """The pipelines of a worker's jobs: a document that was read goes through the stages before its outcome is flushed."""
 
-import asyncio
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from django.conf import settings
+
 from jobs.connectors.repository.base import Delivery, Ending, Outcome, Record
-from jobs.connectors.transformation import registry
 from jobs.connectors.transformation.base import Item, Refused, Unavailable
+from jobs.connectors.transformation.children import Children
 from jobs.connectors.transformation.running import Pipeline
+from jobs.extraction.pool import PoolLimits
 from jobs.lifecycle.activity import ActivityName
 
 UNAVAILABLE = "STAGE_UNAVAILABLE"
 
 
 class Pipelines:
-    """Runs the pipelines of one worker."""
+    """Runs the pipelines of one worker. Its child processes start with the first document of a stage that needs one."""
+
+    def __init__(self, limits: PoolLimits) -> None:
+        self._limits = limits
+        self._children: Children | None = None
 
     async def run(self, outcome: Outcome, pipeline: Pipeline) -> Outcome:
         """Return the outcome of a document with the results of its job's stages, one for each output."""
@@ -30,11 +35,14 @@ class Pipelines:
         return decided(replace(outcome, item=None), deliveries)
 
     async def transform(self, kind: str, given: str, item: Item) -> Sequence[Item] | Refused:
-        """Transform an item by a stage of this kind."""
-        return await asyncio.to_thread(registry.open_stage(kind, json.loads(given)).transform, item)
+        """Transform an item by a stage of this kind, in a child process."""
+        if self._children is None:
+            self._children = Children(self._limits, plugins=settings.CRAWLCTL_TRANSFORMATIONS)
+        return await self._children.transform(kind, given, item)
 
     async def close(self) -> None:
-        return
+        if self._children is not None:
+            await self._children.close()
 
 
 def decided(outcome: Outcome, deliveries: Mapping[int, Delivery]) -> Outcome:

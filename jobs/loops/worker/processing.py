@@ -27,7 +27,7 @@ class Processing:
 
     def __init__(self, state: WorkerState) -> None:
         self._state = state
-        self._pipelines = Pipelines()
+        self._pipelines = Pipelines(state.settings.extraction)
 
     async def close(self) -> None:
         """End the processes of the pipelines."""

@@ -2,12 +2,13 @@
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
+from jobs.extraction.pool import PoolLimits
 from jobs.loops.open_files import documents_within_open_files
 from jobs.models import Batch
-from jobs.settings import table
+from jobs.settings import extraction, table
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings.effective import Effective
 from nodes.settings.of_nodes import HEARTBEAT_INTERVAL
@@ -21,7 +22,7 @@ class WorkerSettings:
     `capacity` limits the documents that are claimed and not yet flushed, and `open_documents` those in progress at
     the same time. `pools` limits the documents of each kind of batch in one take. A worker with `notifies` notifies
     outputs of the end of runs. A worker that `keeps_strictly` takes no bin of another worker, however busy that one
-    is. `free_disk` is the least free space on each of its disks (MiB).
+    is. `free_disk` is the least free space on each of its disks (MiB). `extraction` limits its child processes.
     """
 
     capacity: int
@@ -34,6 +35,7 @@ class WorkerSettings:
     heartbeat: dt.timedelta
     keeps_history: bool
     free_disk: int = 0
+    extraction: PoolLimits = field(default_factory=PoolLimits)
 
     @classmethod
     def of(cls, effective: Effective, *, scope: str) -> Self:
@@ -59,6 +61,11 @@ class WorkerSettings:
             heartbeat=effective[HEARTBEAT_INTERVAL],
             keeps_history=effective[table.KEEP_HISTORY] > 0,
             free_disk=effective[table.FREE_DISK],
+            extraction=PoolLimits(
+                processes=effective[extraction.EXTRACTION_PROCESSES],
+                seconds=effective[extraction.EXTRACTION_SECONDS],
+                memory=effective[extraction.EXTRACTION_MEMORY],
+            ),
         )
 
 
