@@ -39,7 +39,7 @@ from jobs.authorities.api import AccessView, AuthorityView, MappingView, Service
 from jobs.authorities.api import GroupView as AuthorityGroupView
 from jobs.bulk.api import BulkView
 from jobs.definitions.api import DefinitionView
-from jobs.explain.api import ExplainView
+from jobs.explain.api import ExplainView, FetchAgainView, ForgetView
 from jobs.exports.api import ExportView
 from jobs.notices.api import ChannelView, MailingView, MessageView, RuleView
 from jobs.retention.api import CleaningView, RetentionView
@@ -124,6 +124,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("distributed-jobs/rebalance/", RebalanceJobsView.as_view(), name="distributed-jobs-rebalance"),
     path("distributed-jobs/switch/", SwitchView.as_view(), name="distributed-jobs-switch"),
     path("explain/", ExplainView.as_view(), name="explain"),
+    path("explain/fetch-again/", FetchAgainView.as_view(), name="explain-fetch-again"),
+    path("explain/forget/", ForgetView.as_view(), name="explain-forget"),
     path("nodes/<uuid:pk>/drain/", DrainView.as_view(), name="node-drain"),
     path("reports/history/", HistoryView.as_view(), name="report-history"),
     path("reports/activity/", BusyView.as_view(), name="report-activity"),

@@ -1,9 +1,10 @@
 """Explanations in the API."""
 
 import datetime as dt
+import uuid
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -14,9 +15,10 @@ from jobs.explain.explaining import Section, explain
 from jobs.explain.gates import Gate, Judgement, Reason, Status
 from jobs.explain.mends import mend_of
 from jobs.explain.ways import Step
+from jobs.verbs import documents
 from jobs.verdicts.causes import Cause
 from nodes.api.base import ContractView
-from nodes.api.strict import StrictSerializer, read_query
+from nodes.api.strict import StrictSerializer, read_body, read_query
 from nodes.database.clock import read_clock
 
 _REASONS = [*map(str, Reason), *map(str, Cause)]
@@ -68,21 +70,15 @@ class ExplainedJobSerializer(serializers.Serializer[Any]):
 
     job = serializers.IntegerField(source="job.pk")
     name = serializers.CharField(source="job.name")
-    document = serializers.SerializerMethodField(help_text="Id of the document. Null in a forecast.")
+    document = serializers.CharField(allow_null=True, help_text="Id of the document. Null in a forecast.")
     is_forecast = serializers.BooleanField(help_text="True if the job does not know the address.")
     sentences = serializers.ListField(child=serializers.CharField(), help_text="The answer in short.")
-    blocked_by = serializers.SerializerMethodField(help_text="First blocked gate. Null if no gate is closed.")
+    blocked_by = serializers.CharField(
+        allow_null=True, help_text="`gate` of the first blocked gate. Null if no gate is closed."
+    )
     gates = GateSerializer(many=True)
     path = StepSerializer(many=True, help_text="Documents from the seed to the document, without itself.")
     linked_from = StepSerializer(many=True, help_text="Some documents that link to it.")
-
-    @extend_schema_field({"type": "string", "nullable": True})
-    def get_document(self, shown: dict[str, Any]) -> str | None:
-        return shown["document"]  # type: ignore[no-any-return]
-
-    @extend_schema_field({"type": "string", "enum": [*Gate], "nullable": True})
-    def get_blocked_by(self, shown: dict[str, Any]) -> str | None:
-        return shown["blocked_by"]  # type: ignore[no-any-return]
 
 
 class ExplainedSerializer(serializers.Serializer[Any]):
@@ -95,6 +91,62 @@ class ExplainedSerializer(serializers.Serializer[Any]):
     more_jobs = serializers.ListField(
         child=serializers.IntegerField(), help_text="Further jobs that know it: ask for them with `job`."
     )
+
+
+class DocumentMeantSerializer(StrictSerializer):
+    """Document that an operation changes."""
+
+    document = serializers.RegexField(
+        r"^[0-9]{1,18}-[0-9a-f]{32}$", max_length=51, help_text="Id of the document, as the explanation shows it."
+    )
+
+
+class DocumentChangedSerializer(serializers.Serializer[Any]):
+    """Document that was changed."""
+
+    url = serializers.CharField(source="identifier")
+    job = serializers.IntegerField(source="job_id")
+
+
+class _DocumentChangeView(ContractView):
+    """The base of operations on one document."""
+
+    http_method_names = ["post", "options"]
+
+    def _meant(self, request: Request) -> tuple[int, uuid.UUID]:
+        job, _, digest = read_body(DocumentMeantSerializer, request)["document"].partition("-")
+        return int(job), uuid.UUID(hex=digest)
+
+
+class FetchAgainView(_DocumentChangeView):
+    permissions_needed = {"post": documents.MAY_FETCH}
+
+    @extend_schema(
+        operation_id="explain_fetch_again",
+        description="Make a document of the present run due at once. It is read without conditions, and written again.",
+        request=DocumentMeantSerializer,
+        responses={200: DocumentChangedSerializer},
+    )
+    def post(self, request: Request) -> Response:
+        job, document = self._meant(request)
+        made_by = request.user.get_username()
+        item = documents.fetch_again(job, document=document, made_by=made_by, now=read_clock())
+        return Response(DocumentChangedSerializer(item).data)
+
+
+class ForgetView(_DocumentChangeView):
+    permissions_needed = {"post": documents.MAY_FORGET}
+
+    @extend_schema(
+        operation_id="explain_forget",
+        description="Remove a document that no output holds from the queue. A page that links to it makes it known again.",
+        request=DocumentMeantSerializer,
+        responses={200: DocumentChangedSerializer},
+    )
+    def post(self, request: Request) -> Response:
+        job, document = self._meant(request)
+        item = documents.forget(job, document=document, made_by=request.user.get_username(), now=read_clock())
+        return Response(DocumentChangedSerializer(item).data)
 
 
 class ExplainView(ContractView):

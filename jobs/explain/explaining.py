@@ -104,7 +104,7 @@ def _sections(items: Sequence[QueueItem], address: Address, *, now: dt.datetime)
             verdict=verdict,
             item=item,
             before=reading.count_before(item) if item.stage == Stage.PENDING and item.seq is not None else None,
-            way=[step.identifier for step in way.steps],
+            way=way,
             held_by=held[item.job_id],
             target=targets.get(item.job_id, ""),
             now=now,

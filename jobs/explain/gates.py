@@ -48,6 +48,8 @@ class Reason(enum.StrEnum):
     # --- Known ---
     SEED = "seed"
     FOUND = "found"
+    # The page on which it was found is known, and the way to that page is not.
+    FOUND_LATER = "found_later"
     FOUND_BEFORE = "found_before"
     UNKNOWN = "unknown"
     # --- Deny list and stopped hosts ---

@@ -2,13 +2,14 @@
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from jobs.connectors.repository.web.robots import RobotsKind
 from jobs.connectors.repository.web.robots_rules import RobotsRules, decisive_line
 from jobs.explain.facts import Address, RulesOfJob
 from jobs.explain.gates import GATE_OF, MOVING, Gate, Judgement, Reason, Status, blocked, closed_by, in_order, passed
+from jobs.explain.ways import Way
 from jobs.lifecycle.document import CLAIMED, Action, Stage
 from jobs.models import Job, Outcome, QueueItem, Robots
 from jobs.queries.documents.outputs import HeldBy
@@ -28,7 +29,7 @@ class Facts:
     The facts about one address in one job. `item` is None for an address that the job does not know.
 
     `hold` is the cause that holds the whole job, and `verdict` that of the document, None for one that is not to be
-    read. `before` counts the due documents before it in its lane. `way` are the identifiers from a seed to the
+    read. `before` counts the due documents before it in its lane. `way` leads from a seed to the
     document, and `target` is the address to which it redirects.
     """
 
@@ -41,7 +42,7 @@ class Facts:
     verdict: Verdict | None = None
     item: QueueItem | None = None
     before: int | None = None
-    way: Sequence[str] = ()
+    way: Way = field(default_factory=Way)
     held_by: Sequence[HeldBy] = ()
     target: str = ""
     now: dt.datetime
@@ -67,10 +68,12 @@ def judge_trap(address: Address) -> list[Judgement]:
 
 def _known(facts: Facts) -> Judgement:
     if facts.item is None:
-        return blocked(Gate.KNOWN, Reason.UNKNOWN)
-    if len(facts.way) > 1:
-        return passed(Gate.KNOWN, Reason.FOUND, page=facts.way[-2], steps=str(len(facts.way) - 1))
-    if facts.way or facts.rules.is_seed:
+        return blocked(Gate.KNOWN, Reason.UNKNOWN, identifier=facts.address.identifier)
+    way = facts.way
+    if len(way.steps) > 1:
+        reason = Reason.FOUND if way.is_complete else Reason.FOUND_LATER
+        return passed(Gate.KNOWN, reason, page=way.steps[-2].identifier, steps=str(len(way.steps) - 1))
+    if way.is_complete or facts.rules.is_seed:
         return passed(Gate.KNOWN, Reason.SEED)
     return passed(Gate.KNOWN, Reason.FOUND_BEFORE)
 

@@ -1,26 +1,38 @@
 """The existing operation or page that opens a gate, with the permission that it needs."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
+from jobs.connectors.repository.web.urls import directory_of
 from jobs.explain.explaining import Section
 from jobs.explain.gates import Judgement, Reason, Status
+from jobs.lifecycle.document import CLAIMED
 from jobs.lifecycle.job import TRANSITIONS
-from jobs.models import Job
+from jobs.models import Job, QueueItem
 from jobs.queries.hosts.lines import HostStatus, set_by_of
+from jobs.queue.chosen import Operation
 from jobs.throttling.sources import Origin
+from jobs.verbs import documents
 from jobs.verbs.control import MAY_CONTROL
 from jobs.verbs.hosts import MAY_STOP
 from jobs.verbs.policies import EVERYWHERE
 from jobs.verdicts.causes import Cause
 
-_MAY_EDIT_JOB: Final = "jobs.change_job"
+MAY_EDIT_JOB: Final = "jobs.change_job"
 _MAY_EDIT_POLICY: Final = "jobs.change_throttlepolicy"
 _MAY_SEE: Final = "jobs.view_job"
+
+
+# Reasons that end when the document is fetched again.
+_FETCHED_AGAIN: Final = frozenset(
+    {Cause.RETRY, Reason.BAD_RESULT, Reason.READ_IN_RUN, Reason.READ_LATER, Reason.EXPIRES, Reason.NOT_HELD}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +67,10 @@ def mend_of(section: Section, judgement: Judgement) -> Mend | None:
     """Return the operation that opens a blocked gate; None if there is none, or none is needed."""
     if judgement.status != Status.BLOCKED:
         return None
+    if judgement.reason in _FETCHED_AGAIN and section.item is not None:
+        return fetch_again(section.item)
+    if judgement.reason in {Reason.UNKNOWN, Reason.NOT_REACHED_IN_RUN}:
+        return _add_seed(section, judgement)
     place = _Place(section.job, section.host, judgement)
     if isinstance(judgement.reason, Cause):
         return _of_job(judgement.reason, place) or _of_host(judgement.reason, place)
@@ -65,6 +81,38 @@ def mend_of(section: Section, judgement: Judgement) -> Mend | None:
             return _see_host(place)
         case _:
             return None
+
+
+def fetch_again(item: QueueItem) -> Mend:
+    """Return the button that makes a document due now."""
+    fields = {"job": str(item.job_id), "document": item.hash.hex}
+    address = reverse("explain-fetch-again")
+    return Mend(_("Fetch again now"), address, documents.MAY_FETCH, fields, "/api/v1/explain/fetch-again/")
+
+
+def forget(item: QueueItem) -> Mend | None:
+    """Return the button that removes a document from the queue; None if an output may hold it."""
+    if item.indexed_before or item.stage in CLAIMED:
+        return None
+    fields = {"job": str(item.job_id), "document": item.hash.hex}
+    return Mend(_("Forget"), reverse("explain-forget"), documents.MAY_FORGET, fields, "/api/v1/explain/forget/")
+
+
+def change_branch(section: Section) -> Mend | None:
+    """Return the link to operations on all documents below the directory of a web address."""
+    item = section.item
+    if item is None or section.host is None or not item.identifier.startswith(("http://", "https://")):
+        return None
+    pattern = f"^{re.escape(directory_of(item.identifier))}"
+    asked = urlencode({"operation": Operation.READ_AGAIN, "host": section.host.name, "pattern": pattern})
+    address = f"{reverse('job-bulk', args=[item.job_id])}?{asked}"
+    return Mend(_("Fetch this branch again"), address, documents.MAY_FETCH, operation="/api/v1/bulk/preview/")
+
+
+def _add_seed(section: Section, judgement: Judgement) -> Mend:
+    url = section.item.identifier if section.item is not None else judgement.facts["identifier"]
+    fields = {"job": str(section.job.pk), "url": url}
+    return Mend(_("Add to the seeds"), reverse("explain-add-seed"), MAY_EDIT_JOB, fields)
 
 
 def _of_job(cause: Cause, place: _Place) -> Mend | None:
@@ -121,7 +169,7 @@ def _transition(place: _Place, verb: str) -> Mend:
 
 def _edit_job(place: _Place, label: str) -> Mend:
     operation = f"/api/v1/jobs/{place.job.pk}/"
-    return Mend(label, reverse("admin:jobs_job_change", args=[place.job.pk]), _MAY_EDIT_JOB, operation=operation)
+    return Mend(label, reverse("admin:jobs_job_change", args=[place.job.pk]), MAY_EDIT_JOB, operation=operation)
 
 
 def _edit_policy(place: _Place, host: HostStatus) -> Mend | None:

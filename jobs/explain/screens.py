@@ -1,7 +1,7 @@
 """The explanation of an address in words, for its page."""
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from django.urls import reverse
@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from jobs.explain import words
 from jobs.explain.explaining import Explained, Section
 from jobs.explain.gates import Gate, Judgement, Status
-from jobs.explain.mends import mend_of
+from jobs.explain.mends import Mend, change_branch, fetch_again, forget, mend_of
 from jobs.explain.ways import Step
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
@@ -61,10 +61,22 @@ def _section(section: Section, *, may: May, now: dt.datetime) -> Mapping[str, ob
         "host_address": reverse("host", args=[host.id]) if host is not None and host.id else "",
         "host": host.name if host is not None else "",
         "gates": [_gate_row(section, gate, may=may, now=now) for gate in section.gates],
+        "mends": [mend for mend in _mends(section) if may(mend.permission)],
         "way": _steps(section.way, job_id=job.pk),
         "way_hidden": formats.number(len(section.way) - 2 * _ENDS) if len(section.way) > 2 * _ENDS else "",
         "referrers": _links(section.referrers, job_id=job.pk),
     }
+
+
+def _mends(section: Section) -> Iterator[Mend]:
+    """Yield the operations on the document, whichever gate decides."""
+    if section.item is None:
+        return
+    if section.item.run_no == section.job.run_no and section.item.stage in {Stage.PENDING, Stage.DONE}:
+        yield fetch_again(section.item)
+    for mend in (change_branch(section), forget(section.item)):
+        if mend is not None:
+            yield mend
 
 
 def _state(section: Section) -> tuple[str, str]:

@@ -58,7 +58,8 @@ TONES: Final[Mapping[Status, str]] = {
 REASONS: Final[Mapping[Reason, str | Promise]] = {
     Reason.NORMAL: gettext_lazy("%(identifier)s"),
     Reason.SEED: gettext_lazy("A seed of the job names it."),
-    Reason.FOUND: gettext_lazy("First found on %(page)s, %(steps)s steps from a seed."),
+    Reason.FOUND: gettext_lazy("First found on %(page)s. Links from a seed on that path: %(steps)s."),
+    Reason.FOUND_LATER: gettext_lazy("First found on %(page)s. The path from a seed to that page was not recorded."),
     Reason.FOUND_BEFORE: gettext_lazy("The job knows it. The page on which it was found was not recorded."),
     Reason.UNKNOWN: gettext_lazy("The job does not know it: no page that was read links to it, and no seed names it."),
     Reason.NOT_DENIED: gettext_lazy("Its host is neither denied nor stopped."),

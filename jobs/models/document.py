@@ -65,6 +65,8 @@ class QueueItem(models.Model):
     admitted_run = models.IntegerField(default=0, db_default=0)
     fetched_at = models.DateTimeField(null=True)
     changed_at = models.DateTimeField(null=True)
+    # The hash of the document on which it was first found; its own if a seed named it. Null: not recorded.
+    found_on = models.UUIDField(null=True)
 
     class Meta:
         verbose_name = "document"

@@ -42,11 +42,12 @@ class Choice:
     """
     A filter of documents of one job; an empty field means no condition.
 
-    `pattern` is a regular expression of PostgreSQL for identifiers. `fetched_before` chooses documents that were last
+    `documents` are the hashes of the only documents. `pattern` is a regular expression of PostgreSQL for identifiers. `fetched_before` chooses documents that were last
     fetched before it, or never.
     """
 
     job_id: int
+    documents: Sequence[str] = ()
     host: str = ""
     codes: Sequence[str] = ()
     pattern: str = ""
@@ -57,6 +58,7 @@ class Choice:
         """Return the values of the conditions."""
         return {
             "job": self.job_id,
+            "documents": list(self.documents),
             "host": self.host,
             "codes": list(self.codes),
             "pattern": self.pattern,
@@ -147,7 +149,7 @@ Note = Callable[[psycopg.Cursor[Any], Chunk], None]
 def count(connection: psycopg.Connection[Any], operation: Operation, choice: Choice) -> int:
     """Return the number of documents that an operation would change now."""
     with named_rows(connection) as cursor:
-        row = cursor.execute(_COUNT.format(chosen=_chosen(operation)), _facts(cursor, choice)).fetchone()
+        row = cursor.execute(_COUNT.format(chosen=_chosen(operation, choice)), _facts(cursor, choice)).fetchone()
         assert row is not None
         return int(row.count)
 
@@ -158,7 +160,7 @@ def read_examples(
     """Return the first documents that an operation would change now, in the order of their keys."""
     with named_rows(connection) as cursor:
         facts = {**_facts(cursor, choice), "most": most}
-        return cursor.execute(_EXAMPLES.format(chosen=_chosen(operation)), facts).fetchall()
+        return cursor.execute(_EXAMPLES.format(chosen=_chosen(operation, choice)), facts).fetchall()
 
 
 @retried
@@ -171,13 +173,14 @@ def change_some(
     most: int,
     job: JobFacts,
     carries: bool,
-    outputs: OutputRemover,
+    outputs: OutputRemover | None,
     keeps_history: bool,
     now: dt.datetime,
     note: Note,
 ) -> Chunk:
     """
-    Change the next documents, at most `most`, and write the progress with `note` in the same transaction.
+    Change the next documents, at most `most`, and write the progress with `note` in the same transaction. Only a drop
+    needs the `outputs`.
 
     Raises:
         JobMoves: the job is in a transition.
@@ -191,11 +194,11 @@ def change_some(
         if held is None or held.run_no != job.run_no:
             raise JobMoves(f"Job {choice.job_id} starts, ends or is deleted now.")
         facts = {**choice.values, "run": held.run_no, "after": after, "most": at_once}
-        hashes = [row.hash for row in cursor.execute(_NEXT.format(chosen=_chosen(operation)), facts)]
+        hashes = [row.hash for row in cursor.execute(_NEXT.format(chosen=_chosen(operation, choice)), facts)]
         changed = 0
         if hashes and reads:
             facts |= {"hashes": hashes, "forgets": operation is Operation.READ_AGAIN}
-            row: Any = cursor.execute(_READ_AGAIN.format(chosen=_chosen(operation)), facts).fetchone()
+            row: Any = cursor.execute(_READ_AGAIN.format(chosen=_chosen(operation, choice)), facts).fetchone()
             changed = row.count
         elif hashes:
             dropped = drop_unclaimed(
@@ -217,8 +220,10 @@ def change_some(
     return chunk
 
 
-def _chosen(operation: Operation) -> str:
-    return _CHOSEN.format(of=_OF[operation])
+def _chosen(operation: Operation, choice: Choice) -> str:
+    chosen = _CHOSEN.format(of=_OF[operation])
+    # A condition of its own, so that these documents are found by their key.
+    return f"{chosen} AND item.hash = ANY(%(documents)s::uuid[])" if choice.documents else chosen
 
 
 def _facts(cursor: psycopg.Cursor[Any], choice: Choice) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def open_lanes(
 
 
 class New(NamedTuple):
-    """A document that becomes known."""
+    """A document that becomes known, from the document `found_on`: itself if a seed names it."""
 
     hash: str
     job_id: int
@@ -103,6 +103,7 @@ class New(NamedTuple):
     depth: int
     redirects: int
     stage: int
+    found_on: str
 
 
 class Again(NamedTuple):
@@ -125,7 +126,7 @@ class Again(NamedTuple):
     forgets: bool
 
 
-_NEW_COLUMNS: Final = ("hashes", "jobs", "lanes", "identifiers", "runs", "depths", "redirects", "stages")
+_NEW_COLUMNS: Final = ("hashes", "jobs", "lanes", "identifiers", "runs", "depths", "redirects", "stages", "found_on")
 _AGAIN_COLUMNS: Final = (
     "hashes",
     "jobs",
@@ -145,12 +146,13 @@ _AGAIN_COLUMNS: Final = (
 INSERT_OR_REVIVE: Final[LiteralString] = f"""
 inserted AS (
     INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action,
-                                depth, redirects)
+                                depth, redirects, found_on)
     SELECT hash, job_id, lane_id, identifier, stage, false, false, run_no,
-           CASE WHEN stage = {Stage.PENDING:d} THEN {FRESH} END, 0, depth, redirects
+           CASE WHEN stage = {Stage.PENDING:d} THEN {FRESH} END, 0, depth, redirects, found_on
       FROM unnest(%(new_hashes)s::uuid[], %(new_jobs)s::bigint[], %(new_lanes)s::bigint[], %(new_identifiers)s::text[],
-                  %(new_runs)s::int[], %(new_depths)s::int[], %(new_redirects)s::int[], %(new_stages)s::int[])
-           AS named(hash, job_id, lane_id, identifier, run_no, depth, redirects, stage)
+                  %(new_runs)s::int[], %(new_depths)s::int[], %(new_redirects)s::int[], %(new_stages)s::int[],
+                  %(new_found_on)s::uuid[])
+           AS named(hash, job_id, lane_id, identifier, run_no, depth, redirects, stage, found_on)
      ORDER BY hash, job_id
     ON CONFLICT (hash, job_id) DO NOTHING
     RETURNING hash, job_id, lane_id, run_no, stage

@@ -117,7 +117,7 @@ def discover_seeds(
             known_lanes.update(row.lane_id for row in rows)
             known = {row.hash.hex: row for row in rows}
             new = [
-                New(key, job_id, lane_of[key], named[key].identifier, run, 0, 0, Stage.PENDING)
+                New(key, job_id, lane_of[key], named[key].identifier, run, 0, 0, Stage.PENDING, key)
                 for key in left - set(known)
             ]
             due = [row for row in rows if _comes_back(row, run_no=run, again=again)]

@@ -66,6 +66,7 @@ _CODES: Final[Mapping[str, str | Promise]] = {
     "NO_ORIGINAL": gettext_lazy("The archive lacks the body to which the record refers."),
     "BAD_RECORD": gettext_lazy("The record in the archive is damaged."),
     "NO_CONNECTOR": gettext_lazy("The connector is not installed on the worker."),
+    "FAILED": gettext_lazy("The connector failed to read the document."),
     "WORKER_LOST": gettext_lazy("Three workers in a row failed while they processed only this document."),
 }
 

@@ -136,6 +136,12 @@ def rows_read(plan, of=frozenset(BIG)):
     return found
 
 
+def tables_read_whole(plan):
+    """Return the tables that a plan reads from their first row to their last."""
+    mine = {plan["Relation Name"]} if plan["Node Type"] == "Seq Scan" else set()
+    return mine.union(*(tables_read_whole(below) for below in plan.get("Plans", ())))
+
+
 def explain(text, params):
     with psycopg.Cursor(django_connection.connection) as cursor:
         found = cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON, TIMING OFF) {text}", params).fetchone()[0]
@@ -146,12 +152,14 @@ class Reader:
     """Explains each statement of Django, and records the tables of which it read too many rows."""
 
     def __init__(self, *, of=frozenset(BIG)):
-        self.of, self.statements, self.excesses = of, 0, []
+        self.of, self.statements, self.excesses, self.read_whole = of, 0, [], set()
 
     def __call__(self, execute, text, params, many, context):
         if isinstance(text, str) and text.lstrip().upper().startswith(_READS):
             self.statements += 1
-            read = {table: rows for table, rows in rows_read(explain(text, params), self.of).items() if rows > A_LOT}
+            plan = explain(text, params)
+            self.read_whole |= tables_read_whole(plan)
+            read = {table: rows for table, rows in rows_read(plan, self.of).items() if rows > A_LOT}
             if read:
                 self.excesses.append((read, " ".join(text.split())[:300]))
         return execute(text, params, many, context)
@@ -219,6 +227,28 @@ def test_documents_are_found_by_their_address_among_many(queue):
     assert all(document["url"].startswith(beginning) for document in by_beginning)
     assert by_beginning
     assert reader.excesses == []
+
+
+def test_an_address_is_explained_by_indexes_among_many(queue):
+    administrator = client_of("administrator")
+    one, page = QueueItem.objects.filter(stage=0, seq__isnull=False).order_by("hash")[:2]
+    url = one.identifier
+    QueueItem.objects.filter(hash=page.hash, job=page.job_id).update(found_on=page.hash, job=one.job_id)
+    QueueItem.objects.filter(hash=one.hash, job=one.job_id).update(hash=hash_of(url), found_on=page.hash)
+    reader = Reader()
+
+    with django_connection.execute_wrapper(reader):
+        answer = administrator.get("/api/v1/explain/", {"url": url}).json()
+        asked = reader.statements
+        forecast = administrator.get("/api/v1/explain/", {"url": f"{url}/unknown"}).json()
+
+    assert answer["is_known"]
+    assert [step["url"] for step in answer["jobs"][0]["path"]] == [page.identifier]
+    assert not forecast["is_known"]
+    assert reader.excesses == []
+    assert asked <= _STATEMENTS
+    assert reader.statements - asked <= _STATEMENTS
+    assert reader.read_whole & {"jobs_queueitem", "jobs_outlinks", "jobs_indexeddocument"} == set()
 
 
 def test_documents_of_a_host_in_very_many_lanes_are_found_by_name_index(queue, monkeypatch):

@@ -318,6 +318,36 @@ def test_a_claimed_document_names_its_worker_and_its_batch(crawl):
     assert (claim.reason, claim.facts["worker"], claim.since) == ("taken", "worker-1", batch.sent_at)
 
 
+def test_the_path_from_the_seed_leads_over_the_pages_that_found_it(crawl):
+    seed = crawl.add(f"http://{HOST}/")
+    QueueItem.objects.filter(hash=seed.hash).update(found_on=seed.hash)
+    page = crawl.add(f"http://{HOST}/list", found_on=seed.hash)
+    crawl.change(found_on=page.hash)
+    OutLinks.objects.create(hash=page.hash, job=crawl.job, targets=[uuid.UUID(hash_of(URL))])
+
+    section = crawl.section()
+
+    assert [step.identifier for step in section.way] == [seed.identifier, page.identifier]
+    assert [step.identifier for step in section.referrers] == [page.identifier]
+    known = gate(section, Gate.KNOWN)
+    assert (known.reason, known.facts) == ("found", {"page": page.identifier, "steps": "2"})
+    shown = client_of("viewer").get("/explain/", {"url": URL}).content.decode()
+    assert "Path from the seed" in shown
+    assert "Linked from" in shown
+
+
+@each_row(
+    ("found_on", "reason"),
+    [(None, "found_before"), ("itself", "seed"), ("a removed page", "found_before"), ("a circle", "found_later")],
+)
+def test_an_unknown_path_from_the_seed_is_said(found_on, reason, crawl):
+    page = crawl.add(f"http://{HOST}/list", found_on=crawl.document.hash)
+    keys = {"itself": crawl.document.hash, "a removed page": uuid.uuid4(), "a circle": page.hash}
+    crawl.change(found_on=keys.get(found_on))
+
+    assert gate(crawl.section(), Gate.KNOWN).reason == reason
+
+
 def test_any_form_of_an_address_is_the_same_document(crawl):
     for typed in (f"HTTP://user:secret@{HOST}:80/manual/./page#part", f"  {URL}  ", f"http://{HOST}/manual/%70age"):
         found = explain(typed, now=timezone.now())

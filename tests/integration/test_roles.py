@@ -60,6 +60,8 @@ LEAST_ROLE = {
     "documents_list": VIEWER,
     "documents_retrieve": VIEWER,
     "explain": VIEWER,
+    "explain_fetch_again": OPERATOR,
+    "explain_forget": ADMINISTRATOR,
     "exports_cancel": OPERATOR,
     "exports_create": OPERATOR,
     "exports_destroy": OPERATOR,

@@ -50,6 +50,9 @@ CHANGES = {
     "deleted-job-restore": "deleted_jobs_restore",
     "distributed-rebalance": "distributed_jobs_rebalance",
     "distributed-switch": "distributed_jobs_switch",
+    "explain-add-seed": "seeds_append_urls",
+    "explain-fetch-again": "explain_fetch_again",
+    "explain-forget": "explain_forget",
     "export-cancel": "exports_cancel",
     "export-delete": "exports_destroy",
     "export-new": "exports_create",
@@ -117,6 +120,7 @@ ONLY_CHANGE = {
     *("task-cancel", "task-reschedule", "task-template-remove"),
     *("export-cancel", "export-delete", "job-bulk-cancel", "job-bulk-start", "notification-mailing-remove"),
     "retention-clean",
+    *("explain-add-seed", "explain-fetch-again", "explain-forget"),
 }
 # Each user may log out.
 FOR_EVERY_USER = {"logout"}

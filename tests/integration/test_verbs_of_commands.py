@@ -73,6 +73,14 @@ COMMANDS = {
         *("notification", "put-mailing", "b", "--report", "queue", "--channel", "a", "--cron", "0 7 * * 1")
     ],
     "report_mailings_destroy": lambda world: ["notification", "remove-mailing", "a"],
+    "explain_fetch_again": lambda world: [
+        "explain",
+        world.document.identifier,
+        "--job",
+        world.job.name,
+        "--fetch-again",
+    ],
+    "explain_forget": lambda world: ["explain", world.document.identifier, "--job", world.job.name, "--forget"],
     "bulk_cancel": lambda world: ["bulk", "cancel", str(world.bulk.pk)],
     "exports_cancel": lambda world: ["export", "cancel", str(world.export.pk)],
     "exports_create": lambda world: ["export", "run", "documents"],

@@ -4,6 +4,7 @@ Every operation of the API that changes something, each with a request that succ
 An operation is named by its id in the API's description. Tests that hold for all changes walk this table.
 """
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +15,7 @@ from django.utils import timezone
 from jobs.authorities import verbs as authorities
 from jobs.authorities.models import AuthorityConnection, MappingConnection
 from jobs.bulk import verbs as bulk
+from jobs.connectors.repository.base import hash_of
 from jobs.exports import verbs as exports
 from jobs.lifecycle.job import Guard, Pause, Phase, RunEnd
 from jobs.models import Bin, Outcome, OutputConnection, QueueItem, RepositoryConnection
@@ -25,7 +27,7 @@ from jobs.state.deleted_jobs import store_deleted_job
 from jobs.verbs import chains, deny_list
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import MainTerm, Node
-from tests.support.api import NOON, make_job, make_node, set_phase
+from tests.support.api import NOON, document_id, make_job, make_node, set_phase
 from tests.support.factories import make_policy
 
 # Operations that change nothing stored.
@@ -207,6 +209,17 @@ def authorize(world):
     world.service_token = authorities.create_token(name="a", **made_by)[0].pk
 
 
+def _name_by_its_hash(world):
+    """Give the document the key of its address, as a crawl does, so that it is found by its address."""
+    key = hash_of(world.document.identifier)
+    QueueItem.objects.filter(hash=world.document.hash, job=world.job).update(hash=key)
+    world.document.hash = uuid.UUID(key)
+
+
+def _document(world, client):
+    return {"document": document_id(world.document)}
+
+
 def _of_group(world, client):
     return {"name": "b", "kind": "null", "group": world.authority_group}
 
@@ -299,6 +312,8 @@ CHANGES: Final = {
     "jobs_restart_minimal": Change(thing=JOB, prepare=_ACTIVE),
     "bulk_cancel": Change(thing=BULK, prepare=_bulk),
     "bulk_create": Change(_token, prepare=_fail),
+    "explain_fetch_again": Change(_document, prepare=_name_by_its_hash),
+    "explain_forget": Change(_document, prepare=_name_by_its_hash),
     "exports_cancel": Change(thing=EXPORT, prepare=_export),
     "exports_create": Change({"what": "documents", "format": "csv"}),
     "exports_destroy": Change(thing=EXPORT, prepare=_ended_export),

@@ -377,16 +377,25 @@ def _references(
     foreign = ForeignReferences()
 
     def add(
-        job: JobFacts, key: str, *, depth: int, redirects: int, identifier: str, lane: int | None, is_target: bool
+        job: JobFacts,
+        key: str,
+        *,
+        source: str,
+        depth: int,
+        redirects: int,
+        identifier: str,
+        lane: int | None,
+        is_target: bool,
     ) -> None:
         if job.max_depth is not None and depth > job.max_depth:
             return
         known = references.get((key, job.id))
         if known is not None:
+            source = known.source if known.depth <= depth else source
             depth, redirects = min(depth, known.depth), min(redirects, known.redirects)
             identifier, lane = known.identifier or identifier, known.lane_id or lane
             is_target = is_target or known.is_target
-        references[key, job.id] = Named(job, identifier, lane, depth, redirects, is_target)
+        references[key, job.id] = Named(job, identifier, lane, depth, redirects, is_target, source)
 
     unread: dict[Key, Result] = {}
     for result in results:
@@ -413,6 +422,7 @@ def _references(
             add(
                 result.job,
                 named.hash,
+                source=document.hash,
                 depth=depth,
                 redirects=document.redirects + 1 if named.is_redirect else 0,
                 identifier=named.identifier,
@@ -429,6 +439,7 @@ def _references(
             add(
                 job,
                 target,
+                source=document.hash,
                 depth=depth,
                 redirects=redirects,
                 identifier="",

@@ -87,7 +87,9 @@ class Result:
 
 
 class Named(NamedTuple):
-    """A reference with the least depth in this flush; `is_target` if a redirect leads to it."""
+    """
+    A reference with the least depth in this flush, from the document `source`; `is_target` if a redirect leads to it.
+    """
 
     job: JobFacts
     identifier: str
@@ -95,6 +97,7 @@ class Named(NamedTuple):
     depth: int
     redirects: int
     is_target: bool
+    source: str
 
 
 class Own(NamedTuple):
@@ -335,6 +338,7 @@ class FlushPlan:
                         named.depth,
                         named.redirects,
                         int(stage),
+                        named.source,
                     )
                 )
                 if stage == Stage.PENDING:

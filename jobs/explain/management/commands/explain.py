@@ -2,17 +2,19 @@
 
 import argparse
 import datetime as dt
-from collections.abc import Sequence
+import getpass
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.explain import words
-from jobs.explain.explaining import Section, explain
+from jobs.explain.explaining import Explained, Section, explain
 from jobs.explain.gates import Judgement
 from jobs.models import Job
+from jobs.verbs import documents
 from nodes.database.clock import read_clock
-from nodes.errors import Invalid
+from nodes.errors import Invalid, Refused
 from nodes.management.database import check_database
 from nodes.web import formats
 
@@ -29,14 +31,28 @@ class Command(BaseCommand):
         parser.add_argument("url", help="address to explain, in any form")
         parser.add_argument("--job", help="only this job, even if it does not know the address")
 
-    def handle(self, *_args: Any, url: str, job: str | None, **_options: Any) -> None:
+        change = parser.add_mutually_exclusive_group()
+        change.add_argument("--fetch-again", action="store_true", help="make the document of --job due now")
+        change.add_argument("--forget", action="store_true", help="remove the document of --job from the queue")
+
+    def handle(self, *_args: Any, url: str, job: str | None, **given: Any) -> None:
         check_database()
         job_id = None if job is None else _job_named(job)
-        now = read_clock()
+        verb = documents.fetch_again if given["fetch_again"] else documents.forget if given["forget"] else None
+        if verb is not None and job_id is None:
+            raise CommandError("--fetch-again and --forget need --job.", returncode=2)
         try:
-            found = explain(url, job_id=job_id, now=now)
+            found = explain(url, job_id=job_id, now=read_clock())
+            if verb is not None and job_id is not None:
+                _change(verb, found, job_id)
+                found = explain(url, job_id=job_id, now=read_clock())
         except Invalid as invalid:
             raise CommandError(str(invalid), returncode=2) from invalid
+        except Refused as refused:
+            raise CommandError(str(refused), returncode=1) from refused
+        self._print(found, now=read_clock())
+
+    def _print(self, found: Explained, *, now: dt.datetime) -> None:
         self.stdout.write(found.address.identifier)
         self._print_gates(None, found.gates, now=now)
         if not found.sections and not found.gates:
@@ -59,6 +75,13 @@ class Command(BaseCommand):
             said = [words.sentence(gate, host=host, now=now), words.remedy(gate), *_times(gate, now=now)]
             status = words.status(gate, is_forecast=is_forecast)
             self.stdout.write(f"  {words.name(gate):{_WIDTH}} {status}: {' '.join(filter(None, said))}".rstrip(" :"))
+
+
+def _change(verb: Callable[..., object], found: Explained, job_id: int) -> None:
+    item = found.sections[0].item if found.sections else None
+    if item is None:
+        raise CommandError("The job does not know this address.", returncode=2)
+    verb(job_id, document=item.hash, made_by=getpass.getuser(), now=read_clock())
 
 
 def _times(gate: Judgement, *, now: dt.datetime) -> list[str]:
