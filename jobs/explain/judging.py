@@ -219,7 +219,9 @@ def _results(facts: Facts) -> Iterator[Judgement]:
     yield _result(facts)
     yield _next_look(facts)
     yield _canonical(facts)
-    if not facts.held_by:
+    if facts.item is None:
+        yield Judgement(Gate.OUTPUT, Status.NOT_REACHED, Reason.NOT_HELD)
+    elif not facts.held_by:
         yield passed(Gate.OUTPUT, Reason.NO_OUTPUT)
     for held in facts.held_by:
         yield _output(held, facts)

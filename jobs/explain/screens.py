@@ -55,6 +55,7 @@ def _section(section: Section, *, may: May, now: dt.datetime) -> Mapping[str, ob
         "is_forecast": section.is_forecast,
         "state": state,
         "tone": tone,
+        "held_tone": "indexed" if any(held.version for held in section.held_by) else "quiet",
         "headline": words.headline(section, now=now),
         "document_address": reverse("document", args=[job.pk, section.item.hash]) if section.item else "",
         "document_hash": section.item.hash.hex if section.item else "",

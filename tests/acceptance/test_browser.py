@@ -5,6 +5,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from urllib.parse import urlencode
 
 import pytest
 from django.contrib.auth.models import User
@@ -20,6 +21,8 @@ pytestmark = pytest.mark.debian("chromium")
 PASSWORD = "a long phrase of the administrator"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>javascript:alert(4)"
 
+# The explanation of the document of `fill`.
+EXPLAINED = f"/explain/?{urlencode({'url': f'http://hostile.test/{HOSTILE}'})}"
 TASKS = (
     *("/tasks/", "/tasks/scheduled/", "/tasks/archived/?why=done", "/tasks/templates/", "/tasks/workers/"),
     *("/tasks/run/", "/tasks/run/?kind=sleep", "/tasks/templates/new/?kind=clean_archive"),
@@ -185,6 +188,37 @@ def test_a_job_is_set_up_started_watched_paused_and_resumed_in_the_browser(brows
         expect(cell(page, "run")).to_contain_text("aborted")
 
 
+def test_an_address_is_explained_and_its_gates_are_opened_in_the_browser(browser, web, serve):
+    site = serve(pages=20, hosts=1, traps=0)
+    with visitor(browser, web) as page:
+        set_up_job(page, site.start_url)
+        page.goto("/hosts/")
+        page.get_by_role("link", name="Explain an address").click()
+        page.get_by_label("Explain an address").fill("no address")
+        page.get_by_role("button", name="Explain", exact=True).click()
+        expect(page.locator("#url-problem")).to_contain_text("not an address that starts with http")
+
+        # A forecast: the job does not know its seed before its first run, and its gate has the button that opens it.
+        page.get_by_label("Explain an address").fill(site.start_url)
+        page.get_by_role("button", name="Explain", exact=True).click()
+        expect(page.locator("main")).to_contain_text("The job would not read this address now.")
+        page.locator("tr[data-key='job-']").get_by_role("button", name="Start").click()
+        expect(page).to_have_url(re.compile("/explain/"))
+
+        def explained():
+            page.reload()
+            return page.locator("tr[data-key='next_look-']").text_content()
+
+        wait_for(lambda: "Read in run 1." in explained(), saying="the seed is read")
+        expect(page.locator("tr[data-key='known-']")).to_contain_text("A seed of the job names it.")
+        page.get_by_role("button", name="Fetch again now").first.click()
+        expect(page.locator(".message")).to_contain_text("is due now")
+
+        page.goto(f"/explain/?{urlencode({'url': f'{site.start_url}nowhere'})}")
+        page.get_by_role("button", name="Add to the seeds").click()
+        expect(page.locator(".message")).to_contain_text("is a seed of Site now")
+
+
 def test_every_page_is_whole_on_a_phone_in_the_dark_and_without_scripts(browser, web, machine):
     database = machine.database
     fill()
@@ -200,6 +234,7 @@ def test_every_page_is_whole_on_a_phone_in_the_dark_and_without_scripts(browser,
             "/settings/",
             "/search/?q=hostile",
             f"/jobs/{job_id(database)}/bulk/?operation=retry",
+            EXPLAINED,
             *TASKS,
             *SLOW_WORK,
             *REPORTS,
@@ -224,6 +259,7 @@ def test_markup_of_a_site_has_no_effect_on_our_pages(browser, web, machine):
             "/search/?q=hostile",
             f"/jobs/{job_id(database)}/",
             f"/jobs/{job_id(database)}/bulk/",
+            EXPLAINED,
             "/exports/",
             "/reports/history/",
             "/reports/results/?identifier_class=(.*)",

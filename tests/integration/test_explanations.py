@@ -10,7 +10,8 @@ from django.core.management import CommandError, call_command
 from django.db import connections, transaction
 from django.utils import timezone
 
-from jobs.connectors.repository.base import hash_of
+from jobs.connectors.repository.base import Reference, hash_of
+from jobs.connectors.repository.web.kind import WEB
 from jobs.explain.explaining import explain
 from jobs.explain.gates import Gate, Status
 from jobs.lifecycle.document import Action, Stage
@@ -22,6 +23,7 @@ from jobs.models import (
     GatedDocument,
     IndexedDocument,
     Job,
+    JobEvent,
     Outcome,
     OutLinks,
     QueueItem,
@@ -32,6 +34,10 @@ from jobs.models import (
 from jobs.models import (
     Gate as LoginGate,
 )
+from jobs.queue.flushing.flush import flush
+from jobs.queue.offering.stuff import stuff
+from jobs.queue.seeds import discover_seeds
+from jobs.queue.take import take
 from nodes.models import Node
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import register_node
@@ -40,6 +46,8 @@ from tests.support.factories import (
     make_lane,
     make_output,
     make_policy,
+    make_reference,
+    make_result,
     make_rule,
     make_running_job,
 )
@@ -249,7 +257,7 @@ def redirect(crawl):
 @each_row(
     ("change", "gate_of_it", "reason", "says"),
     [
-        (stop_host, Gate.DENY_LIST, "stopped", "vera stopped docs.example just now: they called."),
+        (stop_host, Gate.DENY_LIST, "stopped", "vera stopped docs.example"),
         (deny_host, Gate.DENY_LIST, "denied", "rule 1 of policy “gentle” denies it"),
         (exclude, Gate.SCOPE, "out_of_scope", "the exclude pattern '/manual/' matches it"),
         (break_rules, Gate.SCOPE, "rules_invalid", "scope: must be one of host, domain, prefix, any."),
@@ -260,7 +268,7 @@ def redirect(crawl):
         (pause, Gate.JOB, "paused", "The job is paused"),
         (use_up_the_budget, Gate.JOB, "budget", "document limit"),
         (leave_the_window, Gate.WINDOW, "window", "waits for its window, which opens in"),
-        (wait_for_a_login, Gate.LOGIN, "gate", "It waits for the login, which worker-1 closed just now."),
+        (wait_for_a_login, Gate.LOGIN, "gate", "It waits for the login, which worker-1 closed"),
         (wait_for_the_gap, Gate.POLICY, "gap", "At most one start every 1800 s: policy “gentle”."),
         (back_off, Gate.HOST, "back_off", "docs.example asked for fewer requests (level 2)."),
         (lose_the_owner, Gate.CLAIM, "no_owner", "No manager has the seeds"),
@@ -346,6 +354,102 @@ def test_an_unknown_path_from_the_seed_is_said(found_on, reason, crawl):
     crawl.change(found_on=keys.get(found_on))
 
     assert gate(crawl.section(), Gate.KNOWN).reason == reason
+
+
+def test_seeds_and_links_record_where_a_document_was_found(connection):
+    running = make_running_job(register_node(connection, "manager"), urls=["http://a.example/"])
+    worker = register_node(connection, "worker")
+    Job.objects.update(seeding=True)
+    seed = Reference(hash_of("http://a.example/"), "http://a.example/", "a.example")
+    facts = {"manager": running.manager.id, "group": running.group, "job_id": running.job.pk, "now": timezone.now()}
+    discover_seeds(
+        connection, seed_id=running.seed.pk, urls=running.seed.urls, bins=WEB.bins, references=[seed], **facts
+    )
+    stuff(connection, manager=running.manager.id, group=running.group, room=8, workers=1, now=timezone.now())
+    (turn,) = take(connection, worker=worker.id, room=8, idle=True, now=timezone.now()).turns
+    (claimed,) = turn.documents
+    link = make_reference("linked")
+    result = make_result(claimed, running.facts, lanes=[make_lane(running.seed)], names=[link])
+
+    flush(connection, worker=worker.id, results=[result], now=timezone.now())
+
+    found_on = dict(QueueItem.objects.values_list("identifier", "found_on"))
+    assert found_on == {seed.identifier: uuid.UUID(seed.hash), link.identifier: uuid.UUID(seed.hash)}
+
+
+@each_row("change", [be_indexed, fail, wait_for_a_retry, be_indexed_and_wait], ids=lambda value: value.__name__)
+def test_a_document_is_due_at_once_on_request(change, crawl):
+    change(crawl)
+    operator = client_of("operator")
+    fields = {"job": crawl.job.pk, "document": uuid.UUID(crawl.document.hash).hex}
+
+    answer = operator.post("/explain/fetch-again/", fields, format="multipart")
+
+    assert answer.status_code == 302
+    item = QueueItem.objects.get(identifier=URL)
+    assert (item.stage, item.check_time) == (Stage.PENDING, None)
+    assert item.seq is not None
+    assert crawl.section().deciding is None
+    assert JobEvent.objects.filter(kind="fetch again", made_by="a operator").exists()
+
+
+@each_row(
+    ("change", "says"),
+    [
+        (lambda crawl: None, "due already"),
+        (lambda crawl: crawl.change(stage=Stage.ACTIVE, batch=make_batch(crawl.running, crawl)), "has claimed"),
+        (stand_too_far_away, "hop limits"),
+        (belong_to_an_earlier_run, "Add it to the seeds"),
+        (lambda crawl: (be_indexed(crawl), crawl.change_job(phase="starting_up")), "Try again later"),
+    ],
+    ids=["due", "claimed", "too far", "earlier run", "job starts"],
+)
+def test_a_document_that_cannot_be_fetched_now_is_refused_with_the_reason(change, says, crawl):
+    change(crawl)
+    before = QueueItem.objects.filter(identifier=URL).values().get()
+    document = f"{crawl.job.pk}-{uuid.UUID(crawl.document.hash).hex}"
+
+    answer = client_of("operator").post("/api/v1/explain/fetch-again/", {"document": document}, format="json")
+
+    problem = assert_problem(answer, 409, "refused")
+    assert says in problem["detail"]
+    assert QueueItem.objects.filter(identifier=URL).values().get() == before
+    with pytest.raises(CommandError, match=says) as refused:
+        call_command("explain", URL, "--job", "news", "--fetch-again")
+    assert refused.value.returncode == 1
+
+
+def test_a_document_that_no_output_holds_is_forgotten(crawl):
+    fail(crawl)
+    document = f"{crawl.job.pk}-{uuid.UUID(crawl.document.hash).hex}"
+    administrator = client_of("administrator")
+    crawl.change(indexed_before=True)
+    kept = administrator.post("/api/v1/explain/forget/", {"document": document}, format="json")
+    crawl.change(indexed_before=False)
+
+    answer = administrator.post("/api/v1/explain/forget/", {"document": document}, format="json")
+
+    assert_problem(kept, 409, "refused")
+    assert answer.json() == {"url": URL, "job": crawl.job.pk}
+    assert not QueueItem.objects.filter(identifier=URL).exists()
+    assert_problem(
+        administrator.post("/api/v1/explain/forget/", {"document": document}, format="json"), 404, "not_found"
+    )
+
+
+def test_an_unknown_address_is_added_to_the_seeds(crawl):
+    url = f"http://{HOST}/unknown"
+
+    client_of("administrator").post("/explain/add-seed/", {"job": crawl.job.pk, "url": url}, format="multipart")
+
+    assert crawl.job.seeds.get().urls == [f"http://{HOST}/", url]
+
+
+def test_a_command_without_a_job_changes_nothing(crawl):
+    with pytest.raises(CommandError, match="need --job") as refused:
+        call_command("explain", URL, "--forget")
+
+    assert refused.value.returncode == 2
 
 
 def test_any_form_of_an_address_is_the_same_document(crawl):
