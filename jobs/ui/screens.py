@@ -23,7 +23,7 @@ from jobs.queries.overview import OverviewPage
 from jobs.queue.counting.counters import RunCounts
 from jobs.ui.nodes_screen import node_row
 from jobs.verdicts.causes import Cause, Verdict, is_of_job
-from jobs.words import failing_groups, verdicts
+from jobs.words import charges, failing_groups, verdicts
 from jobs.words.codes import explain_code
 from jobs.words.documents import document_state
 from jobs.words.explanations import explain_end
@@ -87,6 +87,7 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         "size": formats.size(job.counts.bytes),
         "left": _time_left(job),
         "share": formats.share(job.counts.processed, job.counts.processed + job.counts.waiting),
+        "charges": charges.rows(page.charges),
         "hosts_in_all": _known_hosts(page),
         "hosts_hidden": _hidden_hosts(page),
         "failing": [_code_row(job, code) for code in failing],

@@ -81,22 +81,24 @@ class RandomDocument:
 
     def _document(self, now):
         due = {"stage": Stage.PENDING, "run_no": 2, "seq": FIRST_FRESH + 1}
+        retried = {"stage": Stage.PENDING, "run_no": 2, "failures": 1, "admitted_run": 2}
         done = {"stage": Stage.DONE, "outcome": Outcome.INDEXED, "result_code": "200"}
+        read = {**done, "run_no": 2, "admitted_run": 2}
         if self.chance.random() < 0.5:
             return due
         return self.chance.choice(
             [
-                {"stage": Stage.PENDING, "run_no": 2, "check_time": now + HOUR, "failures": 1},
-                {"stage": Stage.PENDING, "run_no": 2, "check_time": now - HOUR, "failures": 1},
+                {**retried, "check_time": now + HOUR},
+                {**retried, "check_time": now - HOUR},
                 {**due, "admitted_run": 2, "seq": 7},
-                {**done, "run_no": 2},
+                read,
                 {**done, "run_no": 1},
                 {"stage": Stage.PENDING, "run_no": 1},
-                {**done, "run_no": 2, "check_time": now + HOUR},
-                {**done, "run_no": 2, "check_time": now - HOUR},
-                {**done, "run_no": 2, "check_time": now - HOUR, "action": Action.EXPIRE},
+                {**read, "check_time": now + HOUR},
+                {**read, "check_time": now - HOUR},
+                {**read, "check_time": now - HOUR, "action": Action.EXPIRE},
                 {"stage": Stage.HOPCOUNT_REMOVED, "run_no": 2},
-                {**done, "run_no": 2, "outcome": Outcome.FAILED, "result_code": "500"},
+                {**read, "outcome": Outcome.FAILED, "result_code": "500"},
             ]
         )
 

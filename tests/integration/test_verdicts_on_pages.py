@@ -15,6 +15,7 @@ from jobs.connectors.repository.base import hash_of
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.schedule import Window
 from jobs.models import Activity, BinState, Counter, Job, JobCounter, JobEvent, Outcome, QueueItem
+from jobs.queries.charges import Charges
 from jobs.queries.jobs.page import read_job_page
 from jobs.ui.topics import host_topic, job_topic, read_screen
 from nodes.models import Node
@@ -358,3 +359,24 @@ def test_the_headline_is_at_most_the_maximum_of_the_chart(crawl, monkeypatch):
     overview = read_screen("overview")
 
     assert (overview["rate"], overview["picture"]) == ("1.9", "the last 10 s, at most 1.9 (means of 10 s)")
+
+
+def test_pages_charge_the_waiting_time_to_its_causes(crawl, monkeypatch):
+    now = [0.0]
+    of_jobs, of_hosts = Charges(clock=lambda: now[0]), Charges(clock=lambda: now[0])
+    monkeypatch.setattr("jobs.queries.jobs.page.OF_JOBS", of_jobs)
+    monkeypatch.setattr("jobs.queries.hosts.lines.OF_HOSTS", of_hosts)
+    monkeypatch.setattr("jobs.ui.hosts_screen.OF_HOSTS", of_hosts)
+    for second in range(5):
+        now[0] = float(second)
+        page, host = crawl.page(), crawl.host()
+    Job.objects.update(pause="paused")
+    now[0] = 5.0
+    held = crawl.page()
+
+    (charged,), (of_host,) = page["charges"], host["charges"]
+    # Ten documents have waited for four seconds.
+    assert (charged["seconds"], charged["charged"]) == (of_host["seconds"], of_host["charged"]) == ("40", "100 %")
+    assert {row["cause"] for row in held["charges"]} == {charged["cause"], "paused"}
+    shown = crawl.viewer.get(f"/jobs/{crawl.job.pk}/").content.decode()
+    assert "Waiting time by cause" in shown

@@ -14,6 +14,7 @@ from jobs.lifecycle.job import Kind, StartMethod
 from jobs.lifecycle.job import Window as Place
 from jobs.lifecycle.schedule import Window, next_opening_of
 from jobs.models import Job, JobEvent, Outcome, ScheduleWindow
+from jobs.queries.charges import OF_JOBS
 from jobs.queries.cluster.failing_groups import FailingGroup, read_failing_groups
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queries.hosts.waiting import narrow
@@ -21,7 +22,8 @@ from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster, read_n
 from jobs.queries.jobs.lines import JobLine, read_job_line
 from jobs.queries.jobs.pipeline import Tree, read_tree
 from jobs.queue.sql.low_water import LOWEST_DELTA, LOWEST_TURN
-from jobs.verdicts.causes import Verdict
+from jobs.verdicts.causes import Cause, Verdict
+from jobs.verdicts.charges import charge_now
 from jobs.verdicts.hosts import judge_host
 from jobs.verdicts.jobs import HostOfJob, judge_job
 
@@ -175,6 +177,8 @@ class JobPage:
     are_more_hosts: bool
     events: Sequence[EventLine]
     failing: Sequence[FailingGroup]
+    # The waiting time of its documents by cause, in document-seconds of the last minutes.
+    charges: Mapping[Cause, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,20 +211,25 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
         return None
     hosts = _read_hosts(job, now=now)
     known_hosts, are_more_hosts = (len(hosts), False) if len(hosts) < _HOSTS_SHOWN else _count_hosts(job)
+    of_hosts = [HostOfJob(host.verdict, host.pending + host.at_workers, host.active) for host in hosts]
+    if job.runs:
+        waiting = job.counts.pending + sum(host.at_workers for host in hosts)
+        OF_JOBS.observe(job.id, charge_now(hold=job.hold, hosts=of_hosts, waiting=waiting))
     events = JobEvent.objects.filter(job_id=job.id).order_by("-id").values_list("pk", "at", "made_by", "message")
     return JobPage(
         job=job,
-        verdict=_judge(job, hosts, now=now),
+        verdict=_judge(job, of_hosts, now=now),
         codes=_read_codes(job),
         hosts=hosts,
         known_hosts=known_hosts,
         are_more_hosts=are_more_hosts,
         events=[EventLine(*event) for event in events[:_EVENTS_SHOWN]],
         failing=read_failing_groups(job_id=job.id),
+        charges=OF_JOBS.of(job.id) if job.runs else {},
     )
 
 
-def _judge(job: JobLine, hosts: Sequence[HostLine], *, now: dt.datetime) -> Verdict:
+def _judge(job: JobLine, hosts: Sequence[HostOfJob], *, now: dt.datetime) -> Verdict:
     """Return the verdict on a job; if it waits for a window, with the moment at which the window opens."""
     changes = read_changes([job.id]) if job.runs else {}
     seen = job_seen(
@@ -233,13 +242,12 @@ def _judge(job: JobLine, hosts: Sequence[HostLine], *, now: dt.datetime) -> Verd
         opens_at=_opens_at(job, now=now),
     )
     cluster = read_cluster(job.node_scope, now=now)
-    of_hosts = [HostOfJob(host.verdict, host.pending + host.at_workers, host.active) for host in hosts]
     return judge_job(
         seen,
         cluster,
         waiting=job.counts.pending,
         in_progress=job.counts.active,
-        hosts=of_hosts,
+        hosts=hosts,
         next_due_at=None if job.counts.waiting or job.hold is not None else read_next_ready_at([job.id]),
     )
 
