@@ -157,6 +157,7 @@ class JobSerializer(OptionsFields, StrictModelSerializer):
             "retry_at",
             "started_at",
             "ended_at",
+            "schedule_paused_at",
             "created_at",
         )
         read_only_fields = fields[9 + len(OPTION_FIELDS) :]

@@ -31,7 +31,7 @@ from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, S
 from jobs.queries.jobs.removals import read_removals
 from jobs.queries.jobs.seeds import read_first_seeds
 from jobs.queue.counting.counters import read_run
-from jobs.verbs import connections, control, editing, restoring
+from jobs.verbs import connections, control, editing, restoring, schedules
 from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import NamedQuery, Nothing, read_body
@@ -90,6 +90,8 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         "removals": "jobs.view_job",
         "restore": control.MAY_CONTROL,
         "send_back": control.MAY_CONTROL,
+        "pause_schedule": control.MAY_CONTROL,
+        "resume_schedule": control.MAY_CONTROL,
         **{_action_of(verb): verb.permission for verb in control.VERBS.values()},
     }
     serializer_class = JobSerializer
@@ -173,6 +175,26 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         return Response(SentBackSerializer(sent).data)
 
     @extend_schema(
+        operation_id="jobs_pause_schedule",
+        description="Pause the schedule of the job: no window starts a run until it is resumed. A present run goes on.",
+        request=Nothing,
+        responses=JobSerializer,
+    )
+    @action(detail=True, methods=["post"], url_path="pause-schedule")
+    def pause_schedule(self, request: Request, pk: str) -> Response:
+        return self._scheduled(request, schedules.pause)
+
+    @extend_schema(
+        operation_id="jobs_resume_schedule",
+        description="Resume the schedule of the job. Windows that opened during the pause start nothing.",
+        request=Nothing,
+        responses=JobSerializer,
+    )
+    @action(detail=True, methods=["post"], url_path="resume-schedule")
+    def resume_schedule(self, request: Request, pk: str) -> Response:
+        return self._scheduled(request, schedules.resume)
+
+    @extend_schema(
         operation_id="jobs_counts",
         description="Return the counts of the current or last run, exact at this moment.",
         responses=CountsSerializer,
@@ -191,6 +213,12 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         changes = {name: value for name, value in wanted.validated_data.items() if name != "repository"}
         saved = editing.change_job(job.pk, **changes, made_by=request.user.get_username(), now=read_clock())
         return Response(self._shown(saved))
+
+    def _scheduled(self, request: Request, change: Callable[..., Job]) -> Response:
+        """Change the schedule, and return the job."""
+        read_body(Nothing, request)
+        change(int(self.kwargs["pk"]), made_by=request.user.get_username(), now=read_clock())
+        return Response(self.get_serializer(self.get_object()).data)
 
     def perform(self, request: Request, verb: control.Verb) -> Response:
         """Perform a verb, and return the job."""

@@ -21,7 +21,7 @@ _LAG: Final = dt.timedelta(minutes=1)
 _EXAMINED: Final = 200
 
 _WAIT: Final = """
-(phase = 'inactive' AND start_method <> 'manual' OR phase = 'active' AND "window" <> 'inside')
+(phase = 'inactive' AND start_method <> 'manual' AND schedule_paused_at IS NULL OR phase = 'active' AND "window" <> 'inside')
 """
 # Managers record windows that they find closed. A schedule that is due for a check has no manager yet.
 _MISSED: Final = f"""

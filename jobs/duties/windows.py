@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 # Jobs that wait for a window: to start, or to continue.
 _WAITS: Final[LiteralString] = """
 node_scope = %(scope)s AND stop_request = 'none'
-AND (phase = 'inactive' AND start_method <> 'manual' OR phase = 'active' AND "window" <> 'inside')
+AND (phase = 'inactive' AND start_method <> 'manual' AND schedule_paused_at IS NULL OR phase = 'active' AND "window" <> 'inside')
 """
 # Waiting jobs whose schedule is due for a check, and jobs whose window has ended.
 SCHEDULED_JOBS: Final[LiteralString] = f"""

@@ -135,6 +135,9 @@ class Job(models.Model):
     # Opening of the last window that was open while the job waited for it and did not run; null: none since the last
     # run.
     missed_window_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # Since when its schedule starts no run, and who paused it; null: the schedule applies.
+    schedule_paused_at = models.DateTimeField(null=True, blank=True, editable=False)
+    schedule_paused_by = models.CharField(max_length=200, default="", db_default="", blank=True, editable=False)
     # Failed attempts in a row to start, or to notify an output of the end, and the time of the next attempt.
     failures = models.PositiveSmallIntegerField(default=0)
     failing_since = models.DateTimeField(null=True, blank=True)

@@ -1,18 +1,19 @@
 """The lists over all jobs: jobs, their runs, and their schedules."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from django import forms
+from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from jobs.lifecycle.job import Phase, RunEnd, StartMethod
 from jobs.lifecycle.schedule import opening_in_words
@@ -24,10 +25,14 @@ from jobs.queries.jobs.runs import RUNNING, RunFilter, RunKey, RunLine, list_run
 from jobs.queries.jobs.schedules import MOST, ScheduleLine, list_schedules
 from jobs.ui import screens
 from jobs.ui.pages import page
+from jobs.verbs import schedules as schedule_verbs
+from jobs.verbs.control import MAY_CONTROL
 from jobs.words.explanations import explain_end
 from nodes.database.clock import read_clock
+from nodes.errors import NotDone
 from nodes.models.words import named_with, words_in
 from nodes.web import formats
+from nodes.web.pages import name_of_who_may
 
 _JOBS_A_PAGE: Final = 50
 _TONES: Final[Mapping[str, str]] = {
@@ -168,6 +173,38 @@ def schedules(request: HttpRequest) -> HttpResponse:
     return render(request, "ui/schedules.html", context)
 
 
+@page
+@require_POST
+def pause_schedule(request: HttpRequest) -> HttpResponse:
+    """Pause the schedule of a job, or all of them."""
+    return _change_schedules(request, one=schedule_verbs.pause, every=schedule_verbs.pause_all, said=_("Paused"))
+
+
+@page
+@require_POST
+def resume_schedule(request: HttpRequest) -> HttpResponse:
+    """Resume the schedule of a job, or all of them."""
+    return _change_schedules(request, one=schedule_verbs.resume, every=schedule_verbs.resume_all, said=_("Resumed"))
+
+
+def _change_schedules(
+    request: HttpRequest, *, one: Callable[..., Job], every: Callable[..., int], said: str
+) -> HttpResponse:
+    made_by, now = name_of_who_may(request, MAY_CONTROL), read_clock()
+    named = request.POST.get("job", "")
+    try:
+        if named == "all":
+            messages.success(
+                request, _("%(said)s schedules: %(n)d.") % {"said": said, "n": every(made_by=made_by, now=now)}
+            )
+        elif named.isdecimal() and len(named) < 19:
+            job = one(int(named), made_by=made_by, now=now)
+            messages.success(request, _("%(said)s: the schedule of %(job)s.") % {"said": said, "job": job.name})
+    except NotDone as refused:
+        messages.warning(request, str(refused))
+    return redirect("schedules")
+
+
 def _written(key: RunKey) -> str:
     return f"{int(key.started_at.timestamp() * 1_000_000)}.{key.id}"
 
@@ -195,6 +232,7 @@ def _run_row(line: RunLine, *, now: dt.datetime) -> Mapping[str, object]:
 
 
 def _schedule_row(line: ScheduleLine, *, now: dt.datetime) -> Mapping[str, object]:
+    is_paused = line.paused_at is not None
     coming = [opening_in_words(opening, window) for opening, window in line.coming]
     return {
         "key": line.id,
@@ -202,10 +240,12 @@ def _schedule_row(line: ScheduleLine, *, now: dt.datetime) -> Mapping[str, objec
         "address": reverse("job", args=[line.id]),
         "status": line.status,
         "tone": "working" if line.runs else "quiet",
-        "next": coming[0] if coming else _("never"),
-        "until": formats.time_until(line.coming[0][0], now=now) if line.coming else "",
-        "later": coming[1:],
+        "next": _("paused") if is_paused else coming[0] if coming else _("never"),
+        "until": formats.time_until(line.coming[0][0], now=now) if line.coming and not is_paused else "",
+        "later": () if is_paused else coming[1:],
         "windows": [window_in_words(window) for window in line.windows],
         "overlap": _OVERLAPS.get(line.method, ""),
         "missed": formats.moment(line.missed_at, now=now) if line.missed_at else "",
+        "paused": formats.moment(line.paused_at, now=now) if line.paused_at else "",
+        "paused_by": line.paused_by,
     }

@@ -101,6 +101,8 @@ LEAST_ROLE = {
     "jobs_restart_minimal": OPERATOR,
     "jobs_resume": OPERATOR,
     "jobs_retrieve": VIEWER,
+    "jobs_pause_schedule": OPERATOR,
+    "jobs_resume_schedule": OPERATOR,
     "jobs_send_back": OPERATOR,
     "jobs_start": OPERATOR,
     "jobs_start_minimal": OPERATOR,

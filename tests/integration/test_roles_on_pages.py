@@ -79,6 +79,8 @@ CHANGES = {
     "retention-clean": "retention_clean",
     "archive-verification-start": "archive_verifications_create",
     "output-verification-start": "verifications_create",
+    "schedule-pause": "jobs_pause_schedule",
+    "schedule-resume": "jobs_resume_schedule",
     "settings": "settings_update",
     "task-cancel": "tasks_cancel",
     "task-reschedule": "archived_tasks_reschedule",
@@ -121,6 +123,7 @@ ONLY_CHANGE = {
     *("export-cancel", "export-delete", "job-bulk-cancel", "job-bulk-start", "notification-mailing-remove"),
     "retention-clean",
     *("explain-add-seed", "explain-fetch-again", "explain-forget"),
+    *("schedule-pause", "schedule-resume"),
 }
 # Each user may log out.
 FOR_EVERY_USER = {"logout"}

@@ -169,3 +169,36 @@ def test_the_page_of_schedules_shows_a_skipped_window():
     (row,) = page_client("viewer").get("/schedules/").context["rows"]
 
     assert row["missed"].startswith(f"{NOON:%Y-%m-%d}")
+
+
+def test_operators_pause_and_resume_one_schedule_or_all():
+    windows = [Window(hours=(22,))]
+    first = make_job("first", windows=windows, start_method="window_begin")
+    make_job("second", windows=windows, start_method="window_begin")
+    client = page_client("operator")
+
+    def shown():
+        return {row["job"]: row["next"] for row in client.get("/schedules/").context["rows"]}
+
+    client.post("/schedules/pause/", {"job": first.pk})
+    one = shown()
+    client.post("/schedules/pause/", {"job": "all"})
+    none = shown()
+    client.post("/schedules/resume/", {"job": "all"})
+
+    assert one["first"] == "paused"
+    assert one["second"] != "paused"
+    assert set(none.values()) == {"paused"}
+    assert "paused" not in shown().values()
+    assert [event.message for event in first.events.order_by("id")][-2:] == [
+        "its schedule was paused",
+        "its schedule was resumed",
+    ]
+
+
+def test_viewers_pause_no_schedule():
+    job = make_job("first", windows=[Window(hours=(22,))], start_method="window_begin")
+    client = page_client("viewer")
+
+    assert client.post("/schedules/pause/", {"job": job.pk}).status_code == 403
+    assert "Pause" not in client.get("/schedules/").content.decode()

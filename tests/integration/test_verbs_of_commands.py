@@ -56,6 +56,8 @@ COMMANDS = {
     "jobs_restart_minimal": _job("restart-minimal"),
     "jobs_restore": lambda world: ["restore", world.job.name],
     "jobs_resume": _job("resume"),
+    "jobs_pause_schedule": _job("pause-schedule"),
+    "jobs_resume_schedule": _job("resume-schedule"),
     "jobs_send_back": _job("send-back"),
     "jobs_start": _job("start"),
     "jobs_start_minimal": _job("start-minimal"),

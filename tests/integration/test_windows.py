@@ -11,7 +11,8 @@ from jobs.duties.windows import SCHEDULED_JOBS, apply_windows
 from jobs.lifecycle.job import Phase
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, JobEvent
-from jobs.verbs import control, editing
+from jobs.verbs import control, editing, schedules
+from nodes.errors import Refused
 from nodes.lifecycle import CLUSTER_SCOPE
 from tests.support.cluster import NOON
 from tests.support.factories import make_job
@@ -259,3 +260,25 @@ def test_a_new_schedule_has_missed_nothing(day):
     editing.change_job(scheduled.job.pk, windows=windows, made_by="a test", now=scheduled.main.now)
 
     assert missed(NOON.replace(hour=23, minute=30)) == []
+
+
+def test_a_paused_schedule_starts_no_run_and_counts_no_window_of_the_pause(day):
+    evening = day(EVENING)
+    schedules.pause(evening.job.pk, made_by="a test", now=evening.main.now)
+
+    assert status(evening.at(18)) == "INACTIVE"
+    assert missed_schedules(evening.main.now) == []
+
+    schedules.resume(evening.job.pk, made_by="a test", now=evening.main.now)
+    assert status(evening.at(19)) == "INACTIVE"
+    evening.main.now += 24 * HOUR
+    evening.main.step(apply_windows)
+    evening.job.refresh_from_db()
+    assert status(evening.job) != "INACTIVE"
+
+
+def test_only_a_schedule_can_be_paused(day):
+    by_hand = day(EVENING, start_method="manual")
+
+    with pytest.raises(Refused, match="starts by hand"):
+        schedules.pause(by_hand.job.pk, made_by="a test", now=NOON)

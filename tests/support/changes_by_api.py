@@ -17,14 +17,14 @@ from jobs.authorities.models import AuthorityConnection, MappingConnection
 from jobs.bulk import verbs as bulk
 from jobs.connectors.repository.base import hash_of
 from jobs.exports import verbs as exports
-from jobs.lifecycle.job import Guard, Pause, Phase, RunEnd
-from jobs.models import Bin, Outcome, OutputConnection, QueueItem, RepositoryConnection
+from jobs.lifecycle.job import Guard, Pause, Phase, RunEnd, StartMethod
+from jobs.models import Bin, Job, Outcome, OutputConnection, QueueItem, RepositoryConnection
 from jobs.notices import mailings
 from jobs.notices import verbs as notices
 from jobs.notices.channels.signing import new_secret
 from jobs.queue.removing import tombstones
 from jobs.state.deleted_jobs import store_deleted_job
-from jobs.verbs import chains, deny_list
+from jobs.verbs import chains, deny_list, schedules
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import MainTerm, Node
 from tests.support.api import NOON, document_id, make_job, make_node, set_phase
@@ -155,6 +155,16 @@ def _fail(world):
     """Let the document fail in the run, which is active."""
     set_phase(world.job, phase=Phase.ACTIVE, run_no=1)
     QueueItem.objects.filter(pk=world.document.pk).update(outcome=Outcome.FAILED, result_code="500", run_no=1)
+
+
+def _schedule(world):
+    """Give the job a schedule."""
+    Job.objects.filter(pk=world.job.pk).update(start_method=StartMethod.WINDOW_BEGIN)
+
+
+def _pause_schedule(world):
+    _schedule(world)
+    schedules.pause(world.job.pk, made_by="a test", now=NOON)
 
 
 def _bury(world):
@@ -324,6 +334,8 @@ CHANGES: Final = {
     "job_chains_destroy": Change(thing=CHAIN, prepare=_chain),
     "jobs_restore": Change({}, JOB, _remove),
     "jobs_resume": Change(thing=JOB, prepare=_in_phase(phase=Phase.ACTIVE, pause=Pause.PAUSED, run_no=1)),
+    "jobs_pause_schedule": Change({}, JOB, _schedule),
+    "jobs_resume_schedule": Change({}, JOB, _pause_schedule),
     "jobs_send_back": Change({}, JOB, _fail),
     "jobs_start": Change(thing=JOB),
     "jobs_start_minimal": Change(thing=JOB),

@@ -7,13 +7,15 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.models import Job
-from jobs.verbs import control
+from jobs.verbs import control, schedules
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.management.database import check_database
 
 # The verb that returns a number, and no state.
 _SEND_BACK: Final = "send-back"
+# Actions on its schedule.
+_OF_SCHEDULES: Final = {"pause-schedule": schedules.pause, "resume-schedule": schedules.resume}
 
 
 class Command(BaseCommand):
@@ -23,7 +25,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("name", help="the job's name")
-        parser.add_argument("verb", nargs="?", choices=(*control.VERBS, _SEND_BACK), help="the action to perform")
+        parser.add_argument(
+            "verb", nargs="?", choices=(*control.VERBS, _SEND_BACK, *_OF_SCHEDULES), help="the action to perform"
+        )
         parser.add_argument(
             "--code",
             action="append",
@@ -49,6 +53,8 @@ class Command(BaseCommand):
 
     def _ask(self, job: Job, verb: str, *, codes: list[str]) -> Job:
         made_by, now = getpass.getuser(), read_clock()
+        if verb in _OF_SCHEDULES:
+            return _OF_SCHEDULES[verb](job.pk, made_by=made_by, now=now)
         if verb != _SEND_BACK:
             return control.VERBS[verb].perform(job.pk, made_by=made_by, now=now).job
         sent = control.send_back_failed(job.pk, codes=codes, made_by=made_by, now=now)

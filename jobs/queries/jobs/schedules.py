@@ -21,7 +21,9 @@ STARTS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class ScheduleLine:
-    """A job with a schedule. `coming` are its next openings, with their windows. `missed_at` opened without a run."""
+    """
+    A job with a schedule. `coming` are its next openings, with their windows. The window of `missed_at` had no run.
+    """
 
     id: int
     name: str
@@ -31,6 +33,8 @@ class ScheduleLine:
     windows: Sequence[Window]
     coming: Sequence[tuple[dt.datetime, Window]]
     missed_at: dt.datetime | None
+    paused_at: dt.datetime | None
+    paused_by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ class ScheduleList:
 
 
 def list_schedules(*, now: dt.datetime) -> ScheduleList:
-    """Return the jobs with a schedule, the next start first; jobs whose windows never open again come last."""
+    """Return the jobs with a schedule, the next start first; paused ones, and schedules without a start, come last."""
     jobs = (
         Job.objects.exclude(start_method=StartMethod.MANUAL)
         .filter(node_scope=CLUSTER_SCOPE)
@@ -49,7 +53,14 @@ def list_schedules(*, now: dt.datetime) -> ScheduleList:
     )
     found = list(jobs[: MOST + 1])
     lines = [_line(job, now=now) for job in found[:MOST]]
-    lines.sort(key=lambda line: (not line.coming, line.coming[0][0] if line.coming else now, line.name))
+    lines.sort(
+        key=lambda line: (
+            line.paused_at is not None,
+            not line.coming,
+            line.coming[0][0] if line.coming else now,
+            line.name,
+        )
+    )
     return ScheduleList(lines, has_more=len(found) > MOST)
 
 
@@ -64,4 +75,6 @@ def _line(job: Job, *, now: dt.datetime) -> ScheduleLine:
         windows=windows,
         coming=list(islice(next_openings(windows, after=now), STARTS)),
         missed_at=job.missed_window_at,
+        paused_at=job.schedule_paused_at,
+        paused_by=job.schedule_paused_by,
     )

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0010_authority_groups")]
+    dependencies = [("jobs", "0015_pipeline")]
 
     operations = [
         migrations.AddField(model_name="queueitem", name="found_on", field=models.UUIDField(null=True)),
