@@ -1,7 +1,7 @@
 """The lists over all jobs: jobs, their runs, and their schedules."""
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from django import forms
@@ -21,7 +21,7 @@ from jobs.lifecycle.schedule_text import window_in_words
 from jobs.models import Job
 from jobs.queries.few_choices import offer_few
 from jobs.queries.jobs.lines import job_lines
-from jobs.queries.jobs.runs import RUNNING, RunFilter, RunKey, RunLine, list_runs
+from jobs.queries.jobs.runs import RUNNING, RunFilter, RunKey, RunLine, RunMark, list_runs, mark_runs
 from jobs.queries.jobs.schedules import MOST, ScheduleLine, list_schedules
 from jobs.ui import screens
 from jobs.ui.pages import page
@@ -121,13 +121,36 @@ def jobs(request: HttpRequest) -> HttpResponse:
     shown = found[:_JOBS_A_PAGE]
     context: dict[str, Any] = {
         "form": form,
-        "screen": {"jobs": [screens.job_row(line, now=now) for line in job_lines(shown, now=now)]},
+        "screen": {"jobs": _job_rows(shown, now=now)},
+        "has_marks": True,
     }
     if form.is_valid():
         if len(found) > _JOBS_A_PAGE:
             context["next_query"] = urlencode({**form.as_query(), "after": shown[-1].name})
         context["first_query"] = urlencode(form.as_query()) or "all" if form.cleaned_data["after"] else ""
     return render(request, "ui/jobs.html", context)
+
+
+def _job_rows(jobs: Sequence[Job], *, now: dt.datetime) -> list[dict[str, object]]:
+    """Return the rows of jobs, each with marks of its last runs."""
+    marks = mark_runs([job.pk for job in jobs])
+    return [
+        {**screens.job_row(line, now=now), "marks": [_mark(mark, marks[line.id]) for mark in marks[line.id]]}
+        for line in job_lines(jobs, now=now)
+    ]
+
+
+def _mark(mark: RunMark, others: Sequence[RunMark]) -> Mapping[str, str]:
+    """Return a mark: its colour is the result, its height the share of the documents of the largest run."""
+    most = max(other.documents for other in others)
+    result = explain_end(mark.run_end) if mark.is_over else _("running")
+    is_failed = 0 < mark.documents == mark.failed
+    return {
+        "tone": ("failed" if is_failed else _TONES.get(mark.run_end, "quiet")) if mark.is_over else "working",
+        "size": str(1 + round(7 * mark.documents / most)) if most else "1",
+        "says": _("run %(run)d: %(result)s, %(n)s documents")
+        % {"run": mark.run_no, "result": result, "n": formats.number(mark.documents)},
+    }
 
 
 def _jobs_of(form: JobFilterForm) -> "QuerySet[Job]":

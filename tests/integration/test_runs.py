@@ -202,3 +202,18 @@ def test_viewers_pause_no_schedule():
 
     assert client.post("/schedules/pause/", {"job": job.pk}).status_code == 403
     assert "Pause" not in client.get("/schedules/").content.decode()
+
+
+def test_the_last_runs_of_a_job_are_marks_with_their_result_and_size():
+    job = make_job("docs")
+    for number, (run_end, indexed, failed) in enumerate(
+        [("finished", 80, 0), ("error", 0, 0), ("finished", 0, 10), ("finished", 40, 0)], start=1
+    ):
+        facts = {"started_at": NOON, "ended_at": NOON, "run_end": run_end, "indexed": indexed, "failed": failed}
+        Run.objects.create(job=job, run_no=number, **facts)
+
+    (row,) = page_client("viewer").get("/jobs/").context["screen"]["jobs"]
+
+    assert [mark["tone"] for mark in row["marks"]] == ["indexed", "failed", "failed", "indexed"]
+    assert [mark["size"] for mark in row["marks"]] == ["8", "1", "2", "5"]
+    assert row["marks"][0]["says"] == "run 1: finished, 80 documents"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from django.db import connection
 from django.db.models import Q
 
 from jobs.models import Run
@@ -106,3 +107,36 @@ def _line(run: Run, present: RunCounts | None) -> RunLine:
         reason=run.reason,
         counts=present or stored,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RunMark:
+    """A run as a mark in the row of its job."""
+
+    run_no: int
+    run_end: str
+    is_over: bool
+    documents: int
+    failed: int
+
+
+# Runs of each job in a row of marks.
+MARKS: Final = 30
+# The index of (job, number) gives the newest runs of each job.
+_MARKS: Final = """
+SELECT wanted.id, run.run_no, run.run_end, run.ended_at IS NOT NULL,
+       run.indexed + run.unchanged + run.failed + run.excluded, run.failed
+  FROM unnest(%(jobs)s::bigint[]) AS wanted(id)
+ CROSS JOIN LATERAL (SELECT * FROM jobs_run WHERE job_id = wanted.id ORDER BY run_no DESC LIMIT %(most)s) AS run
+ ORDER BY wanted.id, run.run_no
+"""
+
+
+def mark_runs(job_ids: Sequence[int]) -> dict[int, list[RunMark]]:
+    """Return the last runs of each job, the oldest first."""
+    found: dict[int, list[RunMark]] = {job_id: [] for job_id in job_ids}
+    with connection.cursor() as cursor:
+        cursor.execute(_MARKS, {"jobs": list(job_ids), "most": MARKS})
+        for job_id, *mark in cursor.fetchall():
+            found[job_id].append(RunMark(*mark))
+    return found
