@@ -19,7 +19,7 @@ from jobs.connectors.repository.web.urls import bin_of, canonical
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.schedule import next_openings, opening_in_words
 from jobs.models import Bin, RepositoryConnection
-from jobs.throttling.patterns import matches
+from jobs.throttling.patterns import matches, patterns_of
 from jobs.verbs import deny_list
 from jobs.verbs.first_job import with_schemes
 from jobs.words.codes import explain_code
@@ -92,7 +92,8 @@ def _why_not_asked(host: str) -> str | None:
         return _("%(host)s is stopped by an operator, so it is not checked.") % {"host": host}
     if known is not None and known.back_off_until is not None and known.back_off_until > read_clock():
         return _("%(host)s backs off now, so it is not checked.") % {"host": host}
-    if any(matches(one.pattern, host) for one in deny_list.denials()):
+    denied = (pattern for one in deny_list.denials() for pattern in patterns_of(one.pattern))
+    if any(matches(pattern, host) for pattern in denied):
         return _("%(host)s is on the deny list.") % {"host": host}
     return None
 

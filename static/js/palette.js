@@ -29,17 +29,18 @@ export function preparePalette() {
     option.id = `palette-${number}`;
     option.setAttribute("role", "option");
     option.setAttribute("aria-selected", "false");
-    const link = document.createElement("a");
-    // Only addresses of this site.
-    if (/^\/(?!\/)/.test(address)) link.href = address;
-    link.tabIndex = -1;
+    option.dataset.address = address;
     for (const [tag, text] of [["small", kind], ["b", name], ["span", says]]) {
       const part = document.createElement(tag);
       part.textContent = text;
-      link.append(part);
+      option.append(part);
     }
-    option.append(link);
     return option;
+  }
+
+  /** Go to a result: only to addresses of this site. */
+  function go(option) {
+    if (/^\/(?!\/)/.test(option?.dataset.address ?? "")) location.assign(option.dataset.address);
   }
 
   async function ask() {
@@ -80,12 +81,13 @@ export function preparePalette() {
   input.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown") move(1);
     else if (event.key === "ArrowUp") move(-1);
-    else if (event.key === "Enter") chosen()?.querySelector("a").click();
+    else if (event.key === "Enter") go(chosen());
     else return;
     event.preventDefault();
   });
   dialog.addEventListener("click", (event) => {
     if (event.target === dialog) dialog.close();
+    else go(event.target.closest("[role=option]"));
   });
   document.addEventListener("keydown", (event) => {
     const isShortcut = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k";

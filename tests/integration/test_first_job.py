@@ -63,7 +63,8 @@ def test_a_second_job_shares_the_connections_and_gets_a_name_of_its_own():
 def test_a_pace_is_a_policy_that_later_jobs_share():
     client = page_client("administrator")
     make(client, addresses="a.example", pace="slow")
-    make(client, addresses="b.example", pace="slow", repository=RepositoryConnection.objects.get().pk)
+    connections = {"repository": RepositoryConnection.objects.get().pk, "outputs": [OutputConnection.objects.get().pk]}
+    make(client, addresses="b.example", pace="slow", **connections)
 
     policy = ThrottlePolicy.objects.get()
     assert (policy.open_requests, policy.min_gap) == (1, 5.0)
