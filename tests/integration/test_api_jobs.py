@@ -145,8 +145,8 @@ def test_an_invalid_job_is_refused_by_its_field(administrator, wanted, changes, 
 @each_row(
     ("specification", "field"),
     [
-        ({"include": ["("]}, "specification"),
-        ({"include": ["(?=x)"]}, "specification"),
+        ({"include": ["("]}, "specification.include"),
+        ({"exclude": ["(?=x)"]}, "specification.exclude"),
         ({"scope": "galaxy"}, "specification.scope"),
         ({"depth": 3}, "specification.depth"),
         ({"max_depth": -1}, "specification.max_depth"),

@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver, reverse
 
 from crawlctl.web.navigation import AREAS, find_place
+from jobs.queries.finding import find
 from tests.integration.test_pages import make_document
 from tests.integration.test_roles_on_pages import PAGES
 from tests.support.api import make_node, make_user
@@ -127,16 +128,14 @@ def test_the_palette_answers_any_text(text):
 
 
 def test_the_palette_asks_as_much_for_many_jobs_as_for_one():
-    client = visit("viewer")
     make_job("nightly 0")
-    client.get("/find/", {"q": "nightly"})
     with CaptureQueriesContext(connection) as few:
-        client.get("/find/", {"q": "nightly"})
+        find("nightly")
     for number in range(1, 30):
         make_job(f"nightly {number}")
 
     with CaptureQueriesContext(connection) as many:
-        answer = client.get("/find/", {"q": "nightly"}).json()
+        found_jobs = find("nightly").jobs
 
     assert len(many) == len(few)
-    assert len(answer["results"]) == 5
+    assert len(found_jobs) == 5

@@ -57,11 +57,13 @@ class AddressKind:
         try:
             wanted = self.wanted(asked)
             wanted.index_rules()
-            scope = wanted.scope_around_seeds()
         except BadSpecification as error:
             return Checked({error.field: [str(error)]})
+        try:
+            scope = wanted.scope_around_seeds()
         except BadPattern as error:
-            return Checked({"specification": [str(error)]})
+            field = "include" if error.pattern in wanted.include else "exclude"
+            return Checked({field: [str(error)]})
         refused = self.refused(scope, asked.seeds)
         private = () if wanted.allow_private_networks else private_addresses(asked.seeds)
         return Checked({"seeds": refused} if refused else {}, private)
