@@ -31,6 +31,7 @@ from jobs.api.reports.views import (
     QueueDownloadView,
     QueueStatusView,
 )
+from jobs.api.runs import RunView
 from jobs.api.search import SearchView
 from jobs.api.seeds import SeedView
 from jobs.api.settings import SettingsVersionView, SettingsView
@@ -79,6 +80,7 @@ _router.register("deleted-jobs", DeletedJobView, basename="deleted-job")
 _router.register("job-chains", ChainView, basename="job-chain")
 _router.register("seeds", SeedView, basename="seed")
 _router.register("job-events", JobEventView, basename="job-event")
+_router.register("runs", RunView, basename="run")
 _router.register("policies", PolicyView, basename="policy")
 _router.register("repositories", RepositoryView, basename="repository")
 _router.register("outputs", OutputView, basename="output")

@@ -78,6 +78,7 @@ def test_a_cursor_of_another_order_is_refused(administrator):
         ("repositories", "name"),
         ("seeds", "-id"),
         ("job-events", "id"),
+        ("runs", "id"),
         ("node-events", "id"),
         ("nodes", "started_at"),
         ("cluster/requests", "id"),

@@ -78,6 +78,7 @@ LEAST_ROLE = {
     "hosts_stop": OPERATOR,
     "hosts_stop_by_name": OPERATOR,
     "job_events_list": VIEWER,
+    "runs_list": VIEWER,
     "job_chains_create": ADMINISTRATOR,
     "job_chains_destroy": ADMINISTRATOR,
     "job_chains_list": VIEWER,

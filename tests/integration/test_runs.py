@@ -11,6 +11,7 @@ from jobs.state.run_rows import KEPT
 from jobs.state.transitions import make_transition
 from jobs.verbs import control
 from tests.integration.test_pages import count, page_client
+from tests.support.api import client_of
 from tests.support.cluster import NOON
 from tests.support.factories import make_job
 from tests.support.tables import each_row
@@ -217,3 +218,17 @@ def test_the_last_runs_of_a_job_are_marks_with_their_result_and_size():
     assert [mark["tone"] for mark in row["marks"]] == ["indexed", "failed", "failed", "indexed"]
     assert [mark["size"] for mark in row["marks"]] == ["8", "1", "2", "5"]
     assert row["marks"][0]["says"] == "run 1: finished, 80 documents"
+
+
+def test_the_api_lists_runs_with_their_counts():
+    first, second = begin(make_job("docs")), begin(make_job("shop"), at=NOON + HOUR)
+    count(first, 3)
+    end(first)
+    viewer = client_of("viewer")
+
+    every = viewer.get("/api/v1/runs/").json()["results"]
+    ended = viewer.get("/api/v1/runs/?run_end=aborted").json()["results"]
+
+    assert [run["job"] for run in every] == [second.pk, first.pk]
+    assert [(run["run_end"], run["indexed"], run["started_by"]) for run in ended] == [("aborted", 3, "ann")]
+    assert viewer.get(f"/api/v1/runs/?job={second.pk}").json()["results"][0]["ended_at"] is None

@@ -161,6 +161,7 @@ _QUESTIONS: Final = {
     "api/v1/nodes/": ["status=failed", "status=running", "kind=worker"],
     "api/v1/node-events/": ["kind=elected"],
     "api/v1/job-events/": ["job={job}"],
+    "api/v1/runs/": ["job={job}", "run_end=error"],
     "api/v1/seeds/": ["job={job}"],
     "api/v1/search/": ["q=word"],
 }
