@@ -6,6 +6,7 @@ host, and connections that do not exist yet are stored with the job.
 """
 
 import datetime as dt
+from functools import cache
 from typing import Any, ClassVar, Final, cast
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
@@ -32,6 +33,12 @@ _AS_BELOW: Final = "windows"
 _DAYS: Final = (_("Monday"), _("Tuesday"), _("Wednesday"), _("Thursday"), _("Friday"), _("Saturday"), _("Sunday"))
 # A policy's choice: this prefix and its id.
 _POLICY: Final = "policy-"
+
+
+@cache
+def time_zones() -> tuple[str, ...]:
+    """Return the names of all time zones, in order; they are files, so they are read once."""
+    return tuple(sorted(available_timezones()))
 
 
 class TimesForm(forms.Form):
@@ -73,7 +80,7 @@ class TimesForm(forms.Form):
 
     def clean_zone(self) -> str:
         zone: str = self.cleaned_data["zone"] or "UTC"
-        if zone not in available_timezones():
+        if zone not in time_zones():
             raise forms.ValidationError(
                 _("“%(zone)s” is not a time zone. Write one like Europe/Berlin."), params={"zone": zone}
             )

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from typing import Any, cast
-from zoneinfo import available_timezones
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -20,7 +19,7 @@ from unfold.decorators import action as detail_action
 
 from jobs.admin.connector_form import BUILT_FOR, fieldset_for, form_for
 from jobs.admin.first_job import FIELDS as SHORT_FIELDS
-from jobs.admin.first_job import TYPED, FirstJobForm, values_of
+from jobs.admin.first_job import TYPED, FirstJobForm, time_zones, values_of
 from jobs.admin.job_checks import check_seed, coming_starts
 from jobs.admin.job_form import JobForm, SeedForm, SeedFormSet, keeps_its_seeds
 from jobs.admin.lists import JournaledList
@@ -224,7 +223,7 @@ class JobAdmin(JournaledList):
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponseBase:
-        context = {"zones": sorted(available_timezones()), "title": _("New job"), **(extra_context or {})}
+        context = {"zones": time_zones(), "title": _("New job"), **(extra_context or {})}
         response: HttpResponseBase = super().add_view(request, form_url, context)
         return response
 

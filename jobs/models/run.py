@@ -30,7 +30,11 @@ class Run(models.Model):
     class Meta:
         ordering = ("-started_at", "-id")
         constraints = (models.UniqueConstraint(fields=["job", "run_no"], name="one_run_a_job_and_number"),)
-        indexes = (models.Index(fields=["-started_at", "-id"], name="run_newest"),)
+        indexes = (
+            models.Index(fields=["-started_at", "-id"], name="run_newest"),
+            # A list of runs with a rare end; a run that lasts has none.
+            models.Index(fields=["run_end", "-started_at", "-id"], name="run_by_end"),
+        )
 
     def __str__(self) -> str:
         return f"run {self.run_no} of {self.job_id}"

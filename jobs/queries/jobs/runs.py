@@ -68,7 +68,7 @@ def list_runs(wanted: RunFilter) -> RunList:
     if wanted.job_id is not None:
         runs = runs.filter(job_id=wanted.job_id)
     if wanted.end == RUNNING:
-        runs = runs.filter(ended_at=None)
+        runs = runs.filter(ended_at=None, run_end="")
     elif wanted.end:
         runs = runs.filter(run_end=wanted.end, ended_at__isnull=False)
     if wanted.after is not None:

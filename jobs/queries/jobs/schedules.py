@@ -1,12 +1,10 @@
 """Jobs that start by a schedule, in the order of their next starts."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
-
-from django.db.models import F
 
 from jobs.lifecycle.job import Phase, StartMethod
 from jobs.lifecycle.schedule import Window, next_openings
@@ -45,13 +43,7 @@ class ScheduleList:
 
 def list_schedules(*, now: dt.datetime) -> ScheduleList:
     """Return the jobs with a schedule, the next start first; paused ones, and schedules without a start, come last."""
-    jobs = (
-        Job.objects.exclude(start_method=StartMethod.MANUAL)
-        .filter(node_scope=CLUSTER_SCOPE)
-        .order_by(F("schedule_due_at").asc(nulls_first=True), "id")
-        .prefetch_related("windows")
-    )
-    found = list(jobs[: MOST + 1])
+    found = list(islice(_in_order_of_checks(), MOST + 1))
     lines = [_line(job, now=now) for job in found[:MOST]]
     lines.sort(
         key=lambda line: (
@@ -62,6 +54,19 @@ def list_schedules(*, now: dt.datetime) -> ScheduleList:
         )
     )
     return ScheduleList(lines, has_more=len(found) > MOST)
+
+
+def _in_order_of_checks() -> Iterator[Job]:
+    """Yield running jobs with a schedule, then those that wait, the next check first: each part has its index."""
+    scheduled = (
+        Job.objects.exclude(start_method=StartMethod.MANUAL)
+        .filter(node_scope=CLUSTER_SCOPE)
+        .prefetch_related("windows")
+    )
+    waiting = scheduled.filter(phase=Phase.INACTIVE)
+    yield from scheduled.exclude(phase=Phase.INACTIVE).order_by("id")[: MOST + 1]
+    yield from waiting.filter(schedule_due_at=None).order_by("id")[: MOST + 1]
+    yield from waiting.filter(schedule_due_at__isnull=False).order_by("schedule_due_at", "id")[: MOST + 1]
 
 
 def _line(job: Job, *, now: dt.datetime) -> ScheduleLine:
