@@ -26,6 +26,7 @@ from jobs.queries.few_choices import offer_few
 from jobs.verbs.first_job import PACES, with_schemes
 
 FIELDS: Final = ("addresses", "pace", "every", ("at", "weekday", "zone"))
+_SHORT: Final = {"addresses", "pace", "every", "at", "weekday", "zone"}
 # Fields that an address of the form may fill.
 TYPED: Final = ("name", "addresses", "pace", "every", "at", "weekday", "zone")
 # The value of `every` for the start method and the windows below “More”.
@@ -124,6 +125,11 @@ class FirstJobForm(TimesForm, JobForm):
                 self.fields[name].required = False
         self.fields["name"].help_text = _("If empty, the host of the first address.")
         self.fields["pace"].choices = self._paces()  # type: ignore[attr-defined]  # a choice field
+
+    @property
+    def has_errors_below(self) -> bool:
+        """True if a field below “More” has an error, which would be hidden."""
+        return not self.errors.keys() <= _SHORT
 
     def clean(self) -> dict[str, Any]:
         values = self.cleaned_data
