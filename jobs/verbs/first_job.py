@@ -60,7 +60,7 @@ def with_schemes(addresses: Iterable[str], kind: RepositoryKind | None) -> list[
 
 
 def _with_scheme(address: str, kind: RepositoryKind | None) -> str:
-    if kind is None or _can_read(kind, address) or not _can_read(kind, f"https://{address}"):
+    if kind is None or "://" in address or _can_read(kind, address) or not _can_read(kind, f"https://{address}"):
         return address
     return f"https://{address}"
 

@@ -57,7 +57,7 @@ def list_schedules(*, now: dt.datetime) -> ScheduleList:
 
 
 def _in_order_of_checks() -> Iterator[Job]:
-    """Yield running jobs with a schedule, then those that wait, the next check first: each part has its index."""
+    """Yield running jobs with a schedule, then waiting jobs, the next check first: each part has its index."""
     scheduled = (
         Job.objects.exclude(start_method=StartMethod.MANUAL)
         .filter(node_scope=CLUSTER_SCOPE)
