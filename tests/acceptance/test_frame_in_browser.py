@@ -1,14 +1,29 @@
 """Proves in a real browser that the frame of all pages works: palette, breadcrumbs, messages and local times."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.db import connection
 from playwright.sync_api import expect
 
 from jobs.models import Job
 from tests.acceptance.test_browser import _address, administrator, browser, fill, visitor  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.debian("chromium")
+
+
+def in_thread(ask):
+    """Return the answer of a question to the database: the event loop of the browser runs in this thread."""
+
+    def asked():
+        try:
+            return ask()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asked).result()
 
 
 def go(page, key, text, found):
@@ -25,7 +40,7 @@ def go(page, key, text, found):
 def test_keys_find_pages_and_jobs_and_messages_and_times_are_for_people(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
     fill()
-    Job.objects.update(name="nightly handbook")
+    in_thread(lambda: Job.objects.update(name="nightly handbook"))
     with visitor(browser, web, timezone_id="Asia/Tokyo") as page:
         go(page, "/", "thrott", "Throttle policies")
         expect(page).to_have_url(f"{web}/admin/jobs/throttlepolicy/")
@@ -55,7 +70,7 @@ def test_keys_find_pages_and_jobs_and_messages_and_times_are_for_people(browser,
 def test_a_good_message_goes_by_itself_and_a_warning_stays(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
     fill()
-    job = Job.objects.get()
+    job = in_thread(Job.objects.get)
     with visitor(browser, web) as page:
         page.clock.install()
         page.goto(f"/jobs/{job.pk}/")
