@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0012_schedule_pauses'),
+        ('jobs', '0017_schedule_pauses'),
     ]
 
     operations = [
