@@ -32,7 +32,6 @@ from jobs.api.reports.views import (
     QueueStatusView,
 )
 from jobs.api.runs import RunView
-from jobs.api.search import SearchView
 from jobs.api.seeds import SeedView
 from jobs.api.settings import SettingsVersionView, SettingsView
 from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView

@@ -154,7 +154,9 @@ class ConnectionDefinition(ConnectionSerializer):
 
     name = serializers.CharField(max_length=_LONGEST_NAME)
     # Without masks: a definition leaves its secrets out, and an import compares them with the stored ones.
-    configuration = ObjectField(default=dict, help_text="Configuration for its connector.")
+    configuration = ObjectField(  # type: ignore[assignment]  # it replaces the field, and is no kind of it
+        default=dict, help_text="Configuration for its connector."
+    )
     left_out = LeftOutField()
 
     ORDER: Final = ("definition", "name", "connector", "configuration", "left_out")

@@ -6,6 +6,7 @@ key. It also applies to a job with a confined connection whose path is outside t
 change of CRAWLCTL_OUTPUT_ROOT. No document of these jobs is handed out meanwhile. Documents in flight end normally.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final, LiteralString
 
 from jobs.connectors.confined import (
@@ -18,6 +19,7 @@ from jobs.connectors.output.registry import installed as outputs_installed
 from jobs.connectors.output.registry import is_installed as output_is_installed
 from jobs.connectors.repository.registry import find as find_repository
 from jobs.connectors.repository.registry import is_installed as repository_is_installed
+from jobs.connectors.transformation.pipeline import missing_kinds
 from jobs.duties.context import Pass
 from jobs.duties.moves import move, set_reason
 from jobs.queue.sql.rows import named_rows
@@ -38,7 +40,7 @@ _REPOSITORY_CONFINED: Final[LiteralString] = _CONFINED.format(
 _OUTPUT_CONFINED: Final[LiteralString] = _CONFINED.format("output", f"'{CONFINED_OUTPUT}'")
 _THEIR_CONNECTORS: Final[LiteralString] = f"""
 SELECT job.id, job.connectors_ready, repository.connector AS repository, array_agg(output.connector) AS outputs,
-       repository.name AS connection,
+       repository.name AS connection, job.pipeline,
        CASE WHEN {_SEALED.format("repository.configuration")} THEN repository.configuration ELSE '{{}}' END AS configuration,
        CASE WHEN {_SEALED.format("job.specification")} THEN job.specification ELSE '{{}}' END AS specification,
        coalesce(json_agg(json_build_array(output.connector, output.name, output.configuration))
@@ -65,7 +67,7 @@ def watch_connectors(at: Pass) -> int:
         jobs = cursor.execute(_THEIR_CONNECTORS, {"scope": at.scope}).fetchall()
     changed = 0
     for job in jobs:
-        missing = missing_connectors(job.repository, job.outputs)
+        missing = missing_connectors(job.repository, job.outputs, job.pipeline)
         reason = f"{' and '.join(missing)} is not installed"
         if not missing and (missing := _closed_connections(job)):
             reason = _CLOSED.format(" and ".join(missing))
@@ -80,10 +82,11 @@ def watch_connectors(at: Pass) -> int:
     return changed
 
 
-def missing_connectors(repository: str, outputs: list[str]) -> list[str]:
-    """Return a phrase for each of these connectors that is not installed."""
+def missing_connectors(repository: str, outputs: list[str], pipeline: Mapping[str, Any] | None = None) -> list[str]:
+    """Return a phrase for each of these connectors, and for each kind of stages, that is not installed."""
     missing = [] if repository_is_installed(repository) else [f"the connector {repository!r}"]
-    return missing + [f"the output {name!r}" for name in sorted(set(outputs)) if not output_is_installed(name)]
+    missing += [f"the output {name!r}" for name in sorted(set(outputs)) if not output_is_installed(name)]
+    return missing + [f"the kind of stages {name!r}" for name in (missing_kinds(pipeline) if pipeline else ())]
 
 
 def _closed_connections(job: Any) -> list[str]:

@@ -60,6 +60,7 @@ class Migration(migrations.Migration):
                 ('seed', models.UUIDField()),
                 ('depth', models.IntegerField()),
                 ('redirects', models.SmallIntegerField()),
+                ('found_on', models.UUIDField()),
                 ('tracks_depth', models.BooleanField()),
             ],
             options={
@@ -94,6 +95,7 @@ class Migration(migrations.Migration):
                 ('run_no', models.IntegerField()),
                 ('depth', models.IntegerField()),
                 ('redirects', models.SmallIntegerField()),
+                ('found_on', models.UUIDField()),
                 ('job', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='jobs.job')),
                 ('seed', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='jobs.seed')),
             ],

@@ -78,6 +78,8 @@ class ForeignLink(models.Model):
     run_no = models.IntegerField()
     depth = models.IntegerField()
     redirects = models.SmallIntegerField()
+    # The document that names it.
+    found_on = models.UUIDField()
 
     class Meta:
         default_permissions = ()
@@ -109,6 +111,8 @@ class ForeignReference(models.Model):
     seed = models.UUIDField()
     depth = models.IntegerField()
     redirects = models.SmallIntegerField()
+    # The document that names it.
+    found_on = models.UUIDField()
     tracks_depth = models.BooleanField()
 
     class Meta:

@@ -219,10 +219,8 @@ def _facts(
 ) -> dict[str, Any]:
     """Return the fields of a job that operators set."""
     return {
-        **{
-            name: getattr(job, name)
-            for name in ("name", "specification", "pipeline", "node_scope", *JobOptions.__annotations__)
-        },
+        **{name: getattr(job, name) for name in ("name", "specification", "node_scope", *JobOptions.__annotations__)},
+        "pipeline": read_pipeline(job.pipeline).facts(),
         "outputs": sorted(output.name for output in outputs),
         "seeds": seeds,
         "windows": [asdict(window) for window in windows],

@@ -19,6 +19,7 @@ from jobs.connectors.repository.base import Document, Ending, hash_of
 from jobs.connectors.repository.kind import Asked, BadIdentifier, Seeding, SeedingFailed
 from jobs.settings.table import FILE_ROOTS
 from tests.support.free_pace import FreePace
+from tests.support.stages import ReadsTypes
 
 pytestmark = pytest.mark.django_db
 
@@ -60,6 +61,7 @@ class Replay:
         self.root, self._threads = root, threads
         self.specification = {}
         self.outcomes = {}
+        self.pipeline = None
 
     def write(self, name, *answers, form=Format.WARC):
         """Write an archive file with a modification time long ago. Return its path."""
@@ -81,7 +83,7 @@ class Replay:
             version=before.version if before else "", validators=before.validators if before else "",
             carried=carried or None,
         )  # fmt: skip
-        activity = Activity(document, configuration)
+        activity = Activity(document, configuration, pipeline=self.pipeline)
         connector = ArchiveConnector(ArchiveSpecification.read(self.asked()), threads=self._threads)
         await connector.process(document, activity, FreePace())
         self.outcomes[identifier] = activity.outcome
@@ -333,3 +335,10 @@ def test_archives_outside_of_the_roots_are_refused(replay, settings, tmp_path):
     with pytest.raises(ValueError, match="CRAWLCTL_FILE_ROOTS"):
         ARCHIVE.runtime().open(replay.asked(is_confined=True))
     assert "seeds" in ARCHIVE.check(replay.asked(f"archive://{tmp_path}/elsewhere")).problems
+
+
+async def test_archived_bytes_that_a_stage_reads_are_ingested(replay):
+    replay.write("a.warc.gz", an_answer(headers=b"Content-Type: image/png\r\n", body=b"\x89PNG"))
+    replay.pipeline = ReadsTypes("image/png")
+    (outcome,) = (await replay.run()).values()
+    assert (outcome.code, outcome.item.body, outcome.item.content_type) == ("200", b"\x89PNG", "image/png")

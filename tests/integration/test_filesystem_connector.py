@@ -22,6 +22,7 @@ from jobs.connectors.repository.filesystem.paths import identifier_of, path_of
 from jobs.connectors.repository.filesystem.specification import FileSpecification
 from jobs.connectors.repository.kind import Asked, Seeding, SeedingFailed
 from tests.support.free_pace import FreePace
+from tests.support.stages import ReadsTypes
 from tests.support.tables import each_row
 
 LONG_AGO = 1_600_000_000
@@ -60,7 +61,7 @@ class Crawl:
             seeds=seeds or [identifier_of(os.fsencode(self.root))],
         )
 
-    async def process(self, path, *, before=None, asked=None, failures=0, **specification):
+    async def process(self, path, *, before=None, asked=None, failures=0, pipeline=None, **specification):
         """Return the outcome for one path. `before` is its outcome in the run before."""
         identifier = identifier_of(os.fsencode(self.root / path))
         document = Document(
@@ -74,7 +75,7 @@ class Crawl:
             failing_for=0.0,
         )
         connector = FileConnector(FileSpecification.read(asked or self.asked(**specification)), threads=self._threads)
-        activity = Activity(document, "1")
+        activity = Activity(document, "1", pipeline=pipeline)
         await connector.process(document, activity, FreePace())
         return activity.outcome
 
@@ -477,3 +478,12 @@ async def test_a_file_has_its_owner_and_date_as_metadata(crawl):
         "owner": (pwd.getpwuid(os.getuid()).pw_name,),
         "last_modified": ("2020-09-13T12:26:40+00:00",),
     }
+
+
+async def test_a_file_that_a_stage_reads_is_ingested_with_its_bytes(crawl):
+    crawl.write("a.docx", b"PK\x03\x04")
+    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+    outcome = await crawl.process("a.docx", pipeline=ReadsTypes(kind))
+    assert (outcome.ending, outcome.code) == (Ending.INDEXED, "OK")
+    assert (outcome.item.body, outcome.item.content_type, outcome.item.title) == (b"PK\x03\x04", kind, "a.docx")
+    assert (await crawl.process("a.docx")).code == "NOT_TEXT"

@@ -149,6 +149,7 @@ class Arrivals:
             depth=depth,
             redirects=0,
             tracks_depth=tracks_depth,
+            found_on=hash_of("source"),
         )
 
     def apply(self, *, term=None, run_no=1):

@@ -362,7 +362,14 @@ def test_the_rows_of_a_run_stay_until_it_has_ended(leader):
     }
     for run_no in (0, 1):
         ForeignReference.objects.create(
-            source="a", number=run_no, run_no=run_no, hash=hash_of("x"), redirects=0, tracks_depth=False, **facts
+            source="a",
+            number=run_no,
+            run_no=run_no,
+            hash=hash_of("x"),
+            redirects=0,
+            tracks_depth=False,
+            found_on=hash_of("s"),
+            **facts,
         )
 
     leader.main.step(forget_references)

@@ -7,9 +7,13 @@ from jobs.connectors.output.registry import open_output
 from jobs.connectors.schema import NOTHING
 from jobs.connectors.transformation import registry
 from jobs.connectors.transformation.base import Stage, TransformationKind, Unavailable
+from jobs.definitions.importing import Given, import_definitions
+from jobs.definitions.importing import Refused as ImportRefused
+from jobs.definitions.reading import read_rows
+from jobs.definitions.subjects import JOB
 from jobs.lifecycle.document import Stage as Place
 from jobs.loops.restoring import work_off
-from jobs.models import Activity, IndexedDocument, JobEvent, PipelineRefusal, QueueItem, SearchDocument
+from jobs.models import Activity, IndexedDocument, Job, JobEvent, PipelineRefusal, QueueItem, SearchDocument
 from jobs.queue.removing.orphans import drop_orphans
 from jobs.verbs import editing, restoring
 from nodes.errors import Invalid
@@ -49,7 +53,7 @@ class Staged(GuardedSite):
         return read_lines(self.file)
 
     def asked(self):
-        return len(self.world.log())
+        return sum(self.world.asked(name) for name in self.everything)
 
 
 @pytest.fixture
@@ -256,10 +260,9 @@ def kinds(monkeypatch):
         name: TransformationKind(name=name, label=name, settings=NOTHING, open=lambda _values, of=of: of())
         for name, of in {"breaks": Breaks, "away": Away}.items()
     }
-    monkeypatch.setattr(registry, "_BUILT_IN", (*registry._BUILT_IN, *made.values()))
-    registry._load.cache_clear()
-    yield made
-    registry._load.cache_clear()
+    usual = registry._load(())
+    monkeypatch.setattr(registry, "_load", lambda _named: {**usual, **made})
+    return made
 
 
 def test_outputs_behind_a_stage_that_fails_keep_what_they_have(site, kinds):
@@ -319,10 +322,13 @@ def test_invalid_stages_are_refused_at_their_fields(site):
 
 def test_the_journal_names_changes_of_stages(site):
     site.change(stage("label", *SITE))
+    site.change(stage("label", "metadata", {"set": ["site = public"]}))
     event = JobEvent.objects.filter(kind="changed").latest("pk")
-    assert "pipeline" in event.detail["changes"]
+    assert event.detail["changes"] == {
+        "pipeline.label.set": {"before": ["site = intranet"], "after": ["site = public"]}
+    }
     before = site.job.specification_version
-    site.change(stage("label", *SITE))
+    site.change(stage("label", "metadata", {"set": ["site = public"]}))
     assert site.job.specification_version == before
 
 
@@ -388,3 +394,36 @@ def test_viewers_see_a_pipeline_and_do_not_change_it(site, client):
     client.force_login(make_user(VIEWER))
     assert '<form method="post">' not in client.get(f"/jobs/{site.job_id}/pipeline/").content.decode()
     assert client.post(f"/jobs/{site.job_id}/pipeline/", {"count": "0", "save": "1"}).status_code == 403
+
+
+def test_a_definition_has_the_stages_with_outputs_by_their_names(site):
+    site.change(stage("label", *SITE), outputs={site.search: "source"})
+    (definition,) = read_rows({JOB: [site.job]}, alone=True)
+    assert definition["pipeline"] == {"stages": [stage("label", *SITE)], "outputs": {"search": "source"}}
+
+    def import_(**changes):
+        given = [Given("a file", {**definition, **changes})]
+        return import_definitions(given, may=lambda _permission: True, made_by="olga", dry_run=False)[0]
+
+    assert import_().result == "unchanged"
+    assert import_(name="copy").result == "created"
+    assert Job.objects.get(name="copy").pipeline == site.job.pipeline
+    with pytest.raises(ImportRefused) as refused:
+        import_(pipeline={**definition["pipeline"], "outputs": {"nothing": "label"}})
+    assert [problem.field for problem in refused.value.problems] == ["pipeline.outputs.'nothing'"]
+
+
+def test_a_job_waits_while_a_kind_of_its_stages_is_not_installed(site, kinds, monkeypatch):
+    site.change(stage("server", "breaks", {}))
+    stored = registry._load(())
+    monkeypatch.setattr(
+        registry, "_load", lambda _named: {name: kind for name, kind in stored.items() if name != "breaks"}
+    )
+    site.ask("start")
+    for _ in range(5):
+        site.cluster.work()
+    assert (site.job.connectors_ready, site.held) == (False, set())
+    assert "the kind of stages 'breaks' is not installed" in site.job.reason
+    monkeypatch.setattr(registry, "_load", lambda _named: stored)
+    site.halt()
+    assert site.job.connectors_ready

@@ -20,6 +20,7 @@ from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.connectors.repository.web.urls import origin_of
 from tests.support.free_pace import FreePace
 from tests.support.hostile import HostileSite, answer, drip, redirect, reset_after
+from tests.support.stages import ReadsTypes
 
 SHORT = Limits(request_seconds=0.5, body_bytes=200_000, least_rate=1000, least_rate_after=0.2)
 CONFIGURATION = "7"
@@ -37,7 +38,7 @@ class Crawl:
             WebSpecification(**specification), fetcher=fetcher, robots=self.robots, limits=limits
         )
 
-    async def process(self, url, **known):
+    async def process(self, url, *, pipeline=None, **known):
         document = Document(
             **{
                 "hash": hash_of(url),
@@ -51,7 +52,7 @@ class Crawl:
                 **known,
             }
         )
-        activity = Activity(document, CONFIGURATION)
+        activity = Activity(document, CONFIGURATION, pipeline=pipeline)
         await self.connector.process(document, activity, self.pace)
         return activity.outcome
 
@@ -655,3 +656,30 @@ async def test_an_exception_of_the_pace_ends_the_processing(fetcher):
             await crawl.process(site.url("/a"))
 
     assert site.requests == []
+
+
+async def test_bytes_that_a_stage_reads_are_ingested_with_their_type(fetcher):
+    route = answer(
+        b"%PDF-1.7", content_type="application/pdf; x=1", headers=("Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT",)
+    )
+    pipeline = ReadsTypes("application/pdf")
+    outcome = await outcome_of(fetcher, route, known={"pipeline": pipeline})
+    assert (outcome.ending, outcome.code, outcome.item.body) == (Ending.INDEXED, "200", b"%PDF-1.7")
+    assert (outcome.content.content_type, outcome.content.text) == ("application/pdf", "")
+    assert outcome.content.metadata == {"last_modified": ("2024-01-01T00:00:00+00:00",)}
+    other = await outcome_of(fetcher, answer(b"%PDF-1.8", content_type="application/pdf"), known={"pipeline": pipeline})
+    assert other.version != outcome.version
+
+
+async def test_bytes_beyond_the_length_that_a_stage_reads_are_not_loaded(fetcher):
+    # A loaded body of this length would be too large.
+    route = answer(b"%PDF-1.7" + b"x" * 300_000, content_type="application/pdf")
+    outcome = await outcome_of(fetcher, route, known={"pipeline": ReadsTypes("application/pdf")})
+    assert (outcome.ending, outcome.code) == (Ending.EXCLUDED, "NOT_TEXT")
+
+
+async def test_a_page_keeps_its_text_and_links_beside_the_bytes_for_a_stage(fetcher):
+    route = answer(PAGE, content_type="text/html; charset=ISO-8859-1")
+    outcome = await outcome_of(fetcher, route, known={"pipeline": ReadsTypes("text/html")})
+    assert (outcome.item.text, outcome.item.body, outcome.item.charset) == ("Words b", PAGE, "iso-8859-1")
+    assert named(outcome) == ["b"]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.connectors.metadata import of_page
+from jobs.connectors.repository.web.reading import moment_of
 from jobs.reading.page import RobotsDirectives, directives_of_headers, read_page
 from tests.support.tables import each_row
 
@@ -232,3 +233,17 @@ def test_the_metadata_of_a_page_is_bounded():
     metadata = of_page(read("".join(f"<meta property=og:{n} content={'x' * 5000}>" for n in range(500))).named)
     assert len(metadata) <= 100
     assert sum(len(name) + len(values[0]) for name, values in metadata.items()) <= 16_384
+
+
+@each_row(
+    ("header", "moment"),
+    [
+        ("Tue, 01 Sep 2026 10:00:00 GMT", "2026-09-01T10:00:00+00:00"),
+        ("Tuesday, 01-Sep-26 10:00:00 GMT", "2026-09-01T10:00:00+00:00"),
+        ("Tue, 1 Sep 2026 12:00:00 +0200", "2026-09-01T12:00:00+02:00"),
+        ("Tue, 01 Sep 2026 25:00:00 GMT", ""),
+        ("yesterday", ""),
+    ],
+)
+def test_the_date_of_an_answer_is_read_in_each_form(header, moment):
+    assert moment_of(header) == moment

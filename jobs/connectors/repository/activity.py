@@ -90,7 +90,9 @@ class Activity:
         """Return a digest of the document as the source gives it: of its content, and of its bytes if stages get them."""
         if self.pipeline is None or body is None:
             return content.fingerprint
-        return blake2b(f"{content.fingerprint}\0".encode() + body, digest_size=16).hexdigest()
+        digest = blake2b(f"{content.fingerprint}\0".encode(), digest_size=16)
+        digest.update(body)
+        return digest.hexdigest()
 
     def needs_indexing(self, version: str) -> bool:
         return self.document.version != version

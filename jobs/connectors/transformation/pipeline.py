@@ -63,6 +63,11 @@ class PipelineWanted:
             name = by_name[name].input
         return path[::-1]
 
+    def facts(self) -> dict[str, Any]:
+        """Return the stages and outputs by name, for a comparison with others."""
+        stages = {stage.name: {"kind": stage.kind, "input": stage.input, **stage.settings} for stage in self.stages}
+        return {**stages, OUTPUTS: {str(output): name for output, name in self.outputs.items()}}
+
     def shown(self) -> dict[str, Any]:
         """Return the JSON value for people and programs, also without stages."""
         return {STAGES: [], OUTPUTS: {}, **self.stored()}

@@ -13,17 +13,15 @@ exactly that version, and no other job can remove it while this one holds it.
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.connectors.output.base import Entry, NoticesLoss, Output, OutputError, WritesFile
-from jobs.connectors.output.registry import open_output
+from jobs.connectors.output.base import Entry
 from jobs.connectors.repository.base import Ending
-from jobs.connectors.schema import BadSpecification
+from jobs.loops.worker.opened_outputs import OpenedOutputs
 from jobs.queue.flushing.flush import OutputWriter
 from jobs.queue.flushing.history import Departure
 from jobs.queue.flushing.outcomes import JobFacts, Result
@@ -35,10 +33,6 @@ from nodes.settings.running import current
 
 # An output, and the hash of a document in it.
 Key = tuple[int, str]
-
-_CONNECTIONS: Final[LiteralString] = """
-SELECT id, connector, configuration, is_confined FROM jobs_outputconnection WHERE id = ANY(%(ids)s)
-"""
 
 # Locks: IndexedDocument by (output, hash), existing rows.
 _HOLD: Final[LiteralString] = """
@@ -117,20 +111,12 @@ class _Leaving:
 
 
 class JobOutputs(OutputWriter):
-    """
-    Writes to the outputs of the documents' jobs.
-
-    Connections are read at their first use, and again when a job has a newer version of its specification. A change
-    of a connection gives a newer version to each of its jobs.
-    """
+    """Writes to the outputs of the documents' jobs."""
 
     def __init__(self, *, cause: str = "") -> None:
         """`cause` is that of tombstones, if an operator ordered the removals."""
         self._cause = cause
-        self._opened: dict[int, Output] = {}
-        self._versions: dict[int, int] = {}
-        # The run in which the outputs of each job were checked.
-        self._runs: dict[int, int] = {}
+        self._opened = OpenedOutputs()
 
     def write(self, cursor: psycopg.Cursor[Any], *, results: Sequence[Result], now: dt.datetime) -> Sequence[Departure]:
         """
@@ -141,8 +127,8 @@ class JobOutputs(OutputWriter):
         Raises:
             OutputError: an output refused them; the transaction must be rolled back.
         """
-        self._notice_changes((result.claimed, result.job) for result in results)
-        self._notice_losses(cursor, (result.job for result in results))
+        self._opened.notice_changes((result.claimed, result.job) for result in results)
+        self._opened.notice_losses(cursor, (result.job for result in results))
         added: dict[Key, Entry] = {}
         leaving: list[_Leaving] = []
         self.unwritten = set()
@@ -157,6 +143,9 @@ class JobOutputs(OutputWriter):
             elif outcome.ending == Ending.INDEXED and outcome.content is not None:
                 entry = Entry(document.hash, document.identifier, outcome.content, outcome.version, now)
                 added.update(((output, document.hash), entry) for output in result.job.outputs)
+                if reads:
+                    # Another job, with a pipeline, has the same document in this flush.
+                    reads = {key: version for key, version in reads.items() if added[key] is not entry}
             elif outcome.removes:
                 leaving.append(_Leaving(document.hash, document.identifier, result.job, result.claimed.lane_id))
         departures = self._apply(cursor, added=added, leaving=leaving, reads=reads, now=now)
@@ -186,7 +175,7 @@ class JobOutputs(OutputWriter):
         Raises:
             OutputError: an output refused the removal; the transaction must be rolled back.
         """
-        self._notice_changes((claim, jobs[claim.job_id]) for claim in claims)
+        self._opened.notice_changes((claim, jobs[claim.job_id]) for claim in claims)
         leaving = [
             _Leaving(claim.document.hash, claim.document.identifier, jobs[claim.job_id], claim.lane_id)
             for claim in claims
@@ -210,7 +199,7 @@ class JobOutputs(OutputWriter):
         candidates = {key for document in leaving for key in document.keys} - added.keys()
         if not added and not candidates:
             return ()
-        self._open(cursor, {output for output, _ in added.keys() | candidates})
+        self._opened.open(cursor, {output for output, _ in added.keys() | candidates})
         gone: set[Key] = set()
         corrected: set[Key] = set()
         held = _keys(cursor, _HOLD, added.keys() | candidates) if candidates or reads else set()
@@ -244,7 +233,7 @@ class JobOutputs(OutputWriter):
 
     def files(self) -> list[Path]:
         """Return the files of this machine that the outputs in use write."""
-        return [output.path for output in self._opened.values() if isinstance(output, WritesFile)]
+        return self._opened.files()
 
     def _store_tombstones(
         self, cursor: psycopg.Cursor[Any], leaving: list[_Leaving], *, held: set[Key], gone: set[Key], now: dt.datetime
@@ -269,42 +258,6 @@ class JobOutputs(OutputWriter):
             ],
             now=now,
         )
-
-    def _notice_changes(self, claims: Iterable[tuple[Claimed, JobFacts]]) -> None:
-        newer: dict[int, int] = {}
-        for claim, job in claims:
-            # A document that was claimed before an edit may come back after it.
-            version = max(claim.specification_version, job.specification_version)
-            if version > max(self._versions.get(job.id, -1), newer.get(job.id, -1)):
-                newer[job.id] = version
-        if newer:
-            self._opened.clear()
-            self._versions.update(newer)
-
-    def _notice_losses(self, cursor: psycopg.Cursor[Any], jobs: Iterable[JobFacts]) -> None:
-        """Check the outputs of each job once a run: a run without changes writes nothing to them."""
-        for job in {job.id: job for job in jobs}.values():
-            if self._runs.get(job.id) == job.run_no:
-                continue
-            self._runs[job.id] = job.run_no
-            # An output that cannot be used refuses its documents later, with a reason.
-            with suppress(OutputError):
-                self._open(cursor, set(job.outputs))
-            for output in [self._opened[output] for output in job.outputs if output in self._opened]:
-                if isinstance(output, NoticesLoss):
-                    output.notice_loss(cursor)
-
-    def _open(self, cursor: psycopg.Cursor[Any], ids: set[int]) -> None:
-        unknown = sorted(ids - self._opened.keys())
-        if not unknown:
-            return
-        for row in cursor.execute(_CONNECTIONS, {"ids": unknown}).fetchall():
-            try:
-                self._opened[row.id] = open_output(row)
-            except BadSpecification as error:
-                raise OutputError(f"Output connection {row.id} cannot be used: {error}.") from error
-        for missing in ids - self._opened.keys():
-            raise OutputError(f"Output connection {missing} is not there any more.")
 
     def _kept(self, cursor: psycopg.Cursor[Any], candidates: set[Key], leaving: list[_Leaving]) -> set[Key]:
         going = [(document.job.id, output, hash_) for document in leaving for output, hash_ in document.keys]

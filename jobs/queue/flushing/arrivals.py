@@ -35,7 +35,7 @@ SELECT FROM jobs_foreignreference AS arrived
 """
 _WAITING: Final[LiteralString] = """
 SELECT arrived.source, arrived.number, arrived.hash, arrived.identifier, arrived.bin, arrived.depth, arrived.redirects,
-       arrived.tracks_depth, seed.id AS seed_id
+       arrived.tracks_depth, arrived.found_on, seed.id AS seed_id
   FROM jobs_foreignreference AS arrived
   LEFT JOIN LATERAL (SELECT id FROM jobs_seed
                       WHERE job_id = %(job)s AND removed_at IS NULL
@@ -136,7 +136,13 @@ def _nearest(
             outputs=(),
         )
         references[key] = Named(
-            job, row.identifier, lanes[row.seed_id, row.bin], row.depth, row.redirects, is_target=False
+            job,
+            row.identifier,
+            lanes[row.seed_id, row.bin],
+            row.depth,
+            row.redirects,
+            is_target=False,
+            source=row.found_on.hex,
         )
     return references
 

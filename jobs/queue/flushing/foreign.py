@@ -28,6 +28,7 @@ class _Given(NamedTuple):
     run_no: int
     depth: int
     redirects: int
+    found_on: str
 
 
 class _Stored(NamedTuple):
@@ -38,45 +39,47 @@ class _Stored(NamedTuple):
     run_no: int
     depth: int
     redirects: int
+    found_on: str
 
 
 # Locks: ForeignLink by hash, after all documents of the flush.
 _SEND: Final[LiteralString] = """
 WITH given AS (
-    SELECT hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects
+    SELECT hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects, found_on
       FROM unnest(%(given_hashes)s::uuid[], %(given_jobs)s::bigint[], %(given_seeds)s::bigint[], %(given_targets)s::text[],
                   %(given_identifiers)s::text[], %(given_bins)s::text[], %(given_runs)s::int[], %(given_depths)s::int[],
-                  %(given_redirects)s::int[])
-           AS named(hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects)
+                  %(given_redirects)s::int[], %(given_found_on)s::uuid[])
+           AS named(hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects, found_on)
      UNION ALL
     SELECT link.hash, link.job_id, link.seed_id, link.target, link.identifier, link.bin, stored.run_no, stored.depth,
-           stored.redirects
+           stored.redirects, stored.found_on
       FROM unnest(%(stored_hashes)s::uuid[], %(stored_jobs)s::bigint[], %(stored_runs)s::int[], %(stored_depths)s::int[],
-                  %(stored_redirects)s::int[])
-           AS stored(hash, job_id, run_no, depth, redirects)
+                  %(stored_redirects)s::int[], %(stored_found_on)s::uuid[])
+           AS stored(hash, job_id, run_no, depth, redirects, found_on)
       JOIN jobs_foreignlink AS link ON link.hash = stored.hash AND link.job_id = stored.job_id
 ), nearest AS (
     SELECT DISTINCT ON (hash, job_id) * FROM given ORDER BY hash, job_id, depth, redirects
 ), named AS (
-    INSERT INTO jobs_foreignlink AS link (hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects)
-    SELECT hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects FROM nearest ORDER BY hash, job_id
+    INSERT INTO jobs_foreignlink AS link
+           (hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects, found_on)
+    SELECT hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects, found_on FROM nearest ORDER BY hash, job_id
     ON CONFLICT (hash, job_id) DO UPDATE
        SET seed_id = excluded.seed_id, target = excluded.target, run_no = excluded.run_no, depth = excluded.depth,
-           redirects = excluded.redirects
+           redirects = excluded.redirects, found_on = excluded.found_on
      WHERE link.run_no < excluded.run_no OR link.depth > excluded.depth OR link.target <> excluded.target
     RETURNING *
 )
 INSERT INTO jobs_foreignreference
-       (source, target, job_number, run_no, hash, identifier, bin, seed, depth, redirects, tracks_depth)
+       (source, target, job_number, run_no, hash, identifier, bin, seed, depth, redirects, tracks_depth, found_on)
 SELECT %(here)s, named.target, job.number, named.run_no, named.hash, named.identifier, named.bin,
-       md5(seed.urls[1])::uuid, named.depth, named.redirects, job.tracks_depth
+       md5(seed.urls[1])::uuid, named.depth, named.redirects, job.tracks_depth, named.found_on
   FROM named
   JOIN unnest(%(jobs)s::bigint[], %(numbers)s::bigint[], %(tracking)s::bool[]) AS job(id, number, tracks_depth)
     ON job.id = named.job_id
   JOIN jobs_seed AS seed ON seed.id = named.seed_id
 """
-_GIVEN: Final = ("hashes", "jobs", "seeds", "targets", "identifiers", "bins", "runs", "depths", "redirects")
-_STORED: Final = ("hashes", "jobs", "runs", "depths", "redirects")
+_GIVEN: Final = ("hashes", "jobs", "seeds", "targets", "identifiers", "bins", "runs", "depths", "redirects", "found_on")
+_STORED: Final = ("hashes", "jobs", "runs", "depths", "redirects", "found_on")
 
 
 class ForeignReferences:
@@ -106,7 +109,7 @@ class ForeignReferences:
             self._given.append(
                 _Given(
                     named.hash, job.id, result.claimed.seed_id, target, named.identifier, named.bin, job.run_no, depth,
-                    redirects,
+                    redirects, document.hash,
                 )
             )  # fmt: skip
         return own
@@ -119,7 +122,7 @@ class ForeignReferences:
             return
         self._jobs[job.id] = job.partitioned, job
         redirects = document.redirects + 1 if links.is_redirect else 0
-        self._stored += [_Stored(target, job.id, job.run_no, depth, redirects) for target in targets]
+        self._stored += [_Stored(target, job.id, job.run_no, depth, redirects, document.hash) for target in targets]
 
     def named(self) -> list[tuple[JobFacts, str, int]]:
         """Return (job, hash, depth) of the references that certainly have a row after the flush."""

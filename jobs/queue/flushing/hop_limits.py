@@ -95,6 +95,7 @@ class Reach:
             content=None,
             references=[],
             removes=True,
+            deliveries=None,
         )
         return replace(result, outcome=outcome)
 

@@ -45,7 +45,6 @@ from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.links import LinkTable
 from jobs.connectors.repository.web.reading import PageReader
 from jobs.connectors.repository.web.urls import BadUrl, canonical
-from jobs.reading.text import charset_of, media_type
 
 logger = logging.getLogger(__name__)
 
@@ -235,11 +234,7 @@ class ArchiveConnector:
 
     def _end_page(self, location: Location, response: Response, document: Document, activity: Activity) -> None:
         known = KnownPage(activity.configuration, location.text)
-        page = self._reader.read(response, document, follows_links=False)
-        content_type = response.headers.get("Content-Type", "")
-        reads_body = response.whole and activity.reads(media_type(content_type), length=len(response.body))
-        if page is None and reads_body:
-            page = self._reader.read_bytes(response, document)
+        page = self._reader.read(response, document, follows_links=False, reads=activity.reads)
         if page is None:
             refused: str | None = "NOT_TEXT"
         elif page.robots.noindex:
@@ -250,8 +245,7 @@ class ArchiveConnector:
             known = KnownPage(activity.configuration, location.text, refused or "")
             activity.no_document(code=refused or "", validators=known.stored)
             return
-        body = response.body if reads_body else None
-        fingerprint = activity.fingerprint_of(page.content, body)
+        fingerprint = activity.fingerprint_of(page.content, page.body)
         version = activity.version_of(f"{location.date.isoformat()}-{fingerprint}")
         if activity.needs_indexing(version):
             activity.ingest(
@@ -259,8 +253,8 @@ class ArchiveConnector:
                 code=str(response.status),
                 version=version,
                 validators=known.stored,
-                body=body,
-                charset=charset_of(content_type),
+                body=page.body,
+                charset=page.charset,
             )
         else:
             activity.unchanged(code="OK_UNCHANGED", validators=known.stored, read=True)

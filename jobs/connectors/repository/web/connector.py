@@ -49,7 +49,7 @@ from jobs.connectors.repository.web.sessions import KnownSession, Sessions
 from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, origin_of
 from jobs.connectors.repository.web.validators import conditions_of, validators_of
-from jobs.reading.text import Kind, charset_of, kind_of, media_type
+from jobs.reading.text import Kind, kind_of, media_type
 
 logger = logging.getLogger(__name__)
 
@@ -290,11 +290,8 @@ class WebConnector:
         if response.status == 206:
             retry_or_fail("INCOMPLETE", document, activity, limits=self._limits)
             return
-        page = self._reader.read(response, document, follows_links=not self._is_at_the_end(document))
-        content_type = response.headers.get("Content-Type", "")
-        reads_body = response.whole and activity.reads(media_type(content_type), length=len(response.body))
-        if page is None and reads_body:
-            page = self._reader.read_bytes(response, document)
+        follows_links = not self._is_at_the_end(document)
+        page = self._reader.read(response, document, follows_links=follows_links, reads=activity.reads)
         if page is None:
             activity.no_document(code="NOT_TEXT")
             return
@@ -308,8 +305,7 @@ class WebConnector:
         content = page.content
         if more := self._more_metadata(activity):
             content = replace(content, metadata={**content.metadata, **more})
-        body = response.body if reads_body else None
-        version = activity.version_of(activity.fingerprint_of(content, body))
+        version = activity.version_of(activity.fingerprint_of(content, page.body))
         validators = validators_of(response)
         if activity.needs_indexing(version):
             activity.ingest(
@@ -317,8 +313,8 @@ class WebConnector:
                 code=str(response.status),
                 version=version,
                 validators=validators,
-                body=body,
-                charset=charset_of(content_type),
+                body=page.body,
+                charset=page.charset,
             )
         else:
             activity.unchanged(code="OK_UNCHANGED", validators=validators, read=True)

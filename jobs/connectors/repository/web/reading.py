@@ -1,10 +1,11 @@
 """A successful response as content for the outputs, with its links and its directives for robots."""
 
 import datetime as dt
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import Final, Protocol
 
 from jobs.connectors.metadata import LAST_MODIFIED, Metadata, of_page
 from jobs.connectors.repository.base import Content, Document, Reference
@@ -13,18 +14,38 @@ from jobs.connectors.repository.web.limits import Limits
 from jobs.connectors.repository.web.links import LinkTable
 from jobs.connectors.repository.web.urls import BadUrl, canonical
 from jobs.reading.page import RobotsDirectives, directives_of_headers, read_page
-from jobs.reading.text import Kind, decoded, kind_of, media_type
+from jobs.reading.text import Kind, charset_of, decoded, kind_of, media_type
 
+_MONTHS: Final = {
+    name: f"{number:02}"
+    for number, name in enumerate(
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], start=1
+    )
+}
+_USUAL_DATE: Final = re.compile(
+    r"[A-Z][a-z]{2}, (?:0[1-9]|[12]\d|3[01]) [A-Z][a-z]{2} \d{4} (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d GMT", re.ASCII
+)
 _NO_CONTENT: Final = frozenset({204, 205})
+
+
+class Reads(Protocol):
+    """The question whether the pipeline of a job reads documents of a type."""
+
+    def __call__(self, content_type: str, *, length: int | None = None) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """`references` are the links that count, by hash: none under nofollow, and none of a plain text."""
+    """
+    `references` are the links that count, by hash: none under nofollow, and none of a plain text. `body` has the bytes if
+    the pipeline of the job reads them, in the `charset` that the server names.
+    """
 
     content: Content
     robots: RobotsDirectives
     references: Mapping[str, Reference] = field(default_factory=dict)
+    body: bytes | None = None
+    charset: str = ""
 
 
 class PageReader:
@@ -35,11 +56,30 @@ class PageReader:
         self._robots_name = robots_name
         self._limits = limits
 
-    def read(self, response: Response, document: Document, *, follows_links: bool) -> ReadPage | None:
-        """Return the page of a response 2xx; None if it is not text, or not whole."""
+    def read(
+        self, response: Response, document: Document, *, follows_links: bool, reads: Reads | None = None
+    ) -> ReadPage | None:
+        """
+        Return the page of a response 2xx; None if it is not text, or not whole.
+
+        A response without a text is a page without a text if the pipeline of the job `reads` its bytes.
+        """
         content_type = response.headers.get("Content-Type", "")
-        kind = kind_of(content_type, response.body) if response.status not in _NO_CONTENT else Kind.OTHER
-        if kind is Kind.OTHER or not response.whole:
+        if not response.whole:
+            return None
+        has_body = response.status not in _NO_CONTENT
+        kind = kind_of(content_type, response.body) if has_body else Kind.OTHER
+        is_read = has_body and reads is not None and reads(media_type(content_type), length=len(response.body))
+        page = self._read(response, document, kind, content_type, follows_links=follows_links)
+        if page is None and not (is_read and response.body):
+            return None
+        found = page or self._without_text(response, document, content_type)
+        return replace(found, body=response.body, charset=charset_of(content_type)) if is_read else found
+
+    def _read(
+        self, response: Response, document: Document, kind: Kind, content_type: str, *, follows_links: bool
+    ) -> ReadPage | None:
+        if kind is Kind.OTHER:
             return None
         name = media_type(content_type)
         text = decoded(response.body, content_type)
@@ -76,11 +116,7 @@ class PageReader:
         )
         return ReadPage(content, robots, references)
 
-    def read_bytes(self, response: Response, document: Document) -> ReadPage | None:
-        """Return a response without a text as a content that the stages of a pipeline read; None without a body."""
-        if response.status in _NO_CONTENT or not response.body:
-            return None
-        content_type = response.headers.get("Content-Type", "")
+    def _without_text(self, response: Response, document: Document, content_type: str) -> ReadPage:
         content = Content(
             url=document.identifier,
             title="",
@@ -105,10 +141,18 @@ class PageReader:
 def _with_date(metadata: Metadata, response: Response) -> Metadata:
     """Return metadata with the date of the answer, if its server gives a valid one."""
     said = response.headers.get("Last-Modified")
-    if not said:
-        return metadata
+    moment = moment_of(said) if said else ""
+    return {**metadata, LAST_MODIFIED: (moment,)} if moment else metadata
+
+
+def moment_of(said: str) -> str:
+    """Return the date of a header in ISO 8601; '' if it is invalid."""
+    # The usual form, `Tue, 01 Sep 2026 10:00:00 GMT`, without the cost of a parser for all forms.
+    month = _MONTHS.get(said[8:11])
+    if month and _USUAL_DATE.fullmatch(said):
+        return f"{said[12:16]}-{month}-{said[5:7]}T{said[17:25]}+00:00"
     try:
         moment = parsedate_to_datetime(said)
     except ValueError:
-        return metadata
-    return {**metadata, LAST_MODIFIED: ((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).isoformat(),)}
+        return ""
+    return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).isoformat()
