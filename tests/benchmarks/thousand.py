@@ -2,6 +2,8 @@
 Measures an idle cluster of many nodes beside a central database: `python -m tests.benchmarks.thousand`.
 
 A few processes run many managers and workers each, with the code, the statements and the connections of the daemons.
+With `--simulated`, most nodes are only that: a process sends their heartbeats over their connections, without their
+threads, for which a small machine has no CPU.
 The report shows the statements of one idle manager and one idle worker by kind. Then it shows the statements, the CPU
 and the connections of the whole cluster, and the time until another main manager replaces a frozen one. It needs
 Debian's PostgreSQL, which counts statements.
@@ -17,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -35,6 +38,9 @@ _MANAGERS_A_PROCESS, _WORKERS_A_PROCESS = 25, 125
 # Nodes of the cluster whose statements are listed.
 _FEW = 8
 _PATIENCE = 120.0
+# Managers, and workers, that run whole beside simulated ones.
+_REAL = 10
+_SIMULATED = "simulated "
 # Seconds between the starts of two nodes of one process.
 _PAUSE = 0.04
 # Seconds until the cost of a start is over.
@@ -62,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=1_000, help="workers (%(default)s)")
     parser.add_argument("--seconds", type=float, default=20.0, help="seconds of each measurement (%(default)s)")
     parser.add_argument("--only-cluster", action="store_true", help="do not list statements")
+    parser.add_argument("--simulated", action="store_true", help=f"run only {2 * _REAL} nodes whole")
     parser.add_argument("--run", nargs=2, metavar=("KIND", "NUMBER"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.run:
@@ -80,7 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         bench = _Bench(database, running, seconds=options.seconds)
         if not options.only_cluster:
             bench.tell_statements()
-        bench.tell_cluster(managers=options.managers, workers=options.workers)
+        if options.simulated:
+            bench.tell_cluster(managers=_REAL, workers=_REAL)
+        bench.tell_cluster(managers=options.managers, workers=options.workers, simulated=options.simulated)
         bench.tell_takeover()
     return 0
 
@@ -105,12 +114,12 @@ class _Bench:
         _tell_of("an idle manager", with_managers, main, _FEW)
         _tell_of("an idle worker", with_workers, with_managers, _FEW)
 
-    def tell_cluster(self, *, managers: int, workers: int) -> None:
-        """Print the cost of the whole cluster."""
+    def tell_cluster(self, *, managers: int, workers: int, simulated: bool = False) -> None:
+        """Print the cost of the whole cluster. The nodes that it lacks are started, or simulated."""
         if not self._managers:
             # The main manager is in a process of its own, which can be frozen.
             self._grow(managers=1)
-        self._grow(managers=managers - self._managers, workers=workers - self._workers)
+        self._grow(managers=managers - self._managers, workers=workers - self._workers, simulated=simulated)
         busy, began_at = cpu_seconds_of_tree(self._database.server), time.monotonic()
         rates = self._rates()
         cores = (cpu_seconds_of_tree(self._database.server) - busy) / (time.monotonic() - began_at)
@@ -138,13 +147,13 @@ class _Bench:
             os.kill(pid, signal.SIGCONT)
         _say(f"takeover of a frozen main manager: {silence:.1f} s after its last beat (timeout {timeout:g} s)")
 
-    def _grow(self, *, managers: int = 0, workers: int = 0) -> None:
+    def _grow(self, *, managers: int = 0, workers: int = 0, simulated: bool = False) -> None:
         """Start more nodes, and wait until they work and the cost of their start is over."""
         for kind, number, most in (("manager", managers, _MANAGERS_A_PROCESS), ("worker", workers, _WORKERS_A_PROCESS)):
             # One process after another: a small machine has no CPU for the start of all at once.
             for first in range(0, number, most):
                 nodes = min(most, number - first)
-                self._running.enter_context(_nodes(self._database, kind, nodes))
+                self._running.enter_context(_nodes(self._database, f"{_SIMULATED}{kind}" if simulated else kind, nodes))
                 self._nodes += nodes
                 wait_until(lambda: self._row(_AT_WORK)[0] == self._nodes, within=_PATIENCE)
         self._managers += managers
@@ -194,7 +203,9 @@ def _run_nodes(kind: str, number: int) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     # Hundreds of threads, each with few calls.
     threading.stack_size(256 * 1024)
-    if kind == "worker":
+    if kind.startswith(_SIMULATED):
+        _simulate(kind.removeprefix(_SIMULATED), number)
+    elif kind == "worker":
         asyncio.run(_run_workers(number))
     else:
         _run_managers(number)
@@ -233,6 +244,50 @@ def _run_managers(number: int) -> None:
         time.sleep(_PAUSE)
     for thread in threads:
         thread.join()
+
+
+def _simulate(kind: str, number: int) -> None:
+    """Send the heartbeats of this number of nodes, spread over their interval, over connections like theirs."""
+    from jobs.loops.manager.events import ASKS
+    from jobs.loops.worker import asks
+    from jobs.state import channels
+    from nodes.database.connections import connect
+    from nodes.membership import members
+    from nodes.membership.beat_connection import BeatConnection
+    from nodes.settings.of_nodes import HEARTBEAT_INTERVAL
+    from nodes.settings.running import current
+
+    interval = current()[HEARTBEAT_INTERVAL].total_seconds()
+    # The next beats, in their order, and the connections for the work.
+    due: deque[tuple[float, BeatConnection]] = deque()
+    kept = []
+
+    def beat_until(moment: float) -> None:
+        while due and due[0][0] <= moment:
+            at, line = due.popleft()
+            time.sleep(max(0.0, at - time.monotonic()))
+            assert line.beat({"capacity": 1_000, "claimed": 0}).is_fit
+            due.append((at + interval, line))
+
+    for place in range(number):
+        identity = _identity(kind=kind, place=place)
+        work = connect(_address(), node_id=identity.id, purpose="work", timeout=identity.timeout)
+        kept.append(work)
+        members.join(work, identity=identity)
+        is_worker = kind == "worker"
+        own = (channels.take_of(identity.id),) if is_worker else (channels.STUFF, channels.GROUPS, channels.OFFICE)
+        line = BeatConnection(
+            _address(),
+            node_id=identity.id,
+            timeout=identity.timeout,
+            channels=(*own, channels.CONTROL),
+            heard=lambda _channel, _payload: None,
+            asks=asks.of_worker(has_stores=False) if is_worker else ASKS,
+            stopping=threading.Event(),
+        )
+        due.append((time.monotonic() + interval, line))
+        beat_until(time.monotonic())
+    beat_until(float("inf"))
 
 
 def _identity(*, kind: str, place: int) -> Any:  # its module needs Django
