@@ -47,7 +47,7 @@ def output_at(path: Path) -> JsonLinesOutput:
 
 
 def entry(url: str = "http://a.example/", text: str = "some words") -> Entry:
-    content = Content(url, "A title", "", text, "text/html", "en", {"author": ("Ada", "Bob")})
+    content = Content(url, "A title", "", text, "text/html", "en", metadata={"author": ("Ada", "Bob")})
     return Entry(hash="0" * 32, url=url, content=content, version="1:v", fetched_at=NOON)
 
 

@@ -24,7 +24,7 @@ from jobs.queue.flushing.hop_limits import Reach
 from jobs.queue.flushing.outcomes import Result
 
 URL = "http://a.example/a.pdf"
-CONTENT = Content(URL, "title", "", "words", "text/html", "en", {"author": ("Ada",)})
+CONTENT = Content(URL, "title", "", "words", "text/html", "en", metadata={"author": ("Ada",)})
 
 
 class Reads(Stage):
@@ -78,7 +78,9 @@ def pipeline(*stages, outputs=(1,), ends=None):
 
 
 def run(made, *, item=None, content=CONTENT):
-    given = item or Item(url=URL, content_type="text/html", text="words", title="title", metadata=content.metadata)
+    given = item or Item(
+        url=URL, content_type="text/html", text="words", title="title", language="en", metadata=content.metadata
+    )
     return asyncio.run(made.run(given, content, pool=Pool()))
 
 

@@ -25,7 +25,7 @@ from jobs.connectors.transformation.base import Candidate, Item, Refused, Transf
 
 # Number of these rules: it grows when a result changes.
 _RULES: Final = 1
-_MOST_BYTES: Final = 2**50
+_MOST_BYTES: Final = 10**12
 _WORD: Final = r"[A-Za-z0-9!#$&^_.+-]+"
 _TYPE: Final = re.compile(rf"{_WORD}/(?:{_WORD}|\*)")
 # Metadata that tell the date of a document, if its source gives none, the first one first.

@@ -174,6 +174,8 @@ def _run_here(stages: Sequence[_Stage], passed: dict[str, _Passed]) -> None:
             continue
         try:
             passed[stage.name] = _joined(stage, [stage.transformation.transform(item) for item in before])
+        except Unavailable:
+            raise
         except Exception as error:
             logger.exception("defect of the stage %s", stage.name)
             reason = f"The stage {stage.name} failed: {type(error).__name__}: {error}"
