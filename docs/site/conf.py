@@ -54,6 +54,7 @@ NAVIGATION = {
         "docs/pages",
         "docs/first-job",
         "docs/deploying",
+        "docs/scaling",
         "docs/connectors",
         "docs/writing-a-connector",
         "docs/pipelines",

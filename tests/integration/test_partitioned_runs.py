@@ -221,6 +221,7 @@ def test_a_reference_that_waits_is_work(follower):
         depth=1,
         redirects=0,
         tracks_depth=False,
+        found_on=hash_of("source"),
     )
 
     follower.follows(round=1)

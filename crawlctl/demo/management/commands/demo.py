@@ -120,7 +120,7 @@ class Command(BaseCommand):
         self._cluster = DemoCluster(supervisor, Path(settings.VAR_DIR).absolute() / "demo")
         make_database_ready()
         self._partitions.make_databases_ready()
-        self._refuse_other_machines()
+        _refuse_other_machines()
         try:
             with demo_job.only_demo():
                 sys.exit(self._perform(wanted))
@@ -190,18 +190,6 @@ class Command(BaseCommand):
         _explain(report)
         self._print(report.as_json())
         return 0 if report.is_exact else 1
-
-    @staticmethod
-    def _refuse_other_machines() -> None:
-        """Refuse nodes of other machines: the site is on loopback addresses, so they would crawl their own machine."""
-        beaten_since = read_clock() - current()[NODE_TIMEOUT]
-        alive = Node.objects.filter(scope=CLUSTER_SCOPE, status__in=LIVE_STATUSES, heartbeat_at__gt=beaten_since)
-        elsewhere = alive.exclude(host=socket.gethostname()).first()
-        if elsewhere is not None:
-            raise CommandError(
-                f"The {elsewhere} on {elsewhere.host} uses this database and cannot reach the demo's site. Use a separate database for the demo.",
-                returncode=2,
-            )
 
     # --- Waiting -----------------------------------------------------------------------------------
 
@@ -275,6 +263,18 @@ class Command(BaseCommand):
     def _print(self, line: str) -> None:
         self.stdout.write(line)
         self.stdout.flush()
+
+
+def _refuse_other_machines() -> None:
+    """Refuse nodes of other machines: the site is on loopback addresses, so they would crawl their own machine."""
+    beaten_since = read_clock() - current()[NODE_TIMEOUT]
+    alive = Node.objects.filter(scope=CLUSTER_SCOPE, status__in=LIVE_STATUSES, heartbeat_at__gt=beaten_since)
+    elsewhere = alive.exclude(host=socket.gethostname()).first()
+    if elsewhere is not None:
+        raise CommandError(
+            f"The {elsewhere} on {elsewhere.host} uses this database and cannot reach the demo's site. Use a separate database for the demo.",
+            returncode=2,
+        )
 
 
 def _explain(report: Report) -> None:
