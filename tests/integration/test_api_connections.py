@@ -55,7 +55,7 @@ def test_a_connection_says_whether_its_source_can_be_reached(administrator, tmp_
             {"name": "x", "connector": "web", "configuration": {"max_depth": "deep"}},
             "configuration.max_depth",
         ),
-        (REPOSITORIES, {"name": "x", "connector": "web", "configuration": {"include": ["("]}}, "configuration"),
+        (REPOSITORIES, {"name": "x", "connector": "web", "configuration": {"include": ["("]}}, "configuration.include"),
         (REPOSITORIES, {"name": "x", "connector": "filesystem"}, "configuration.roots"),
         (
             REPOSITORIES,
