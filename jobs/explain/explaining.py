@@ -19,6 +19,7 @@ from jobs.queries.hosts.new_hosts import read_new_host
 from jobs.queries.jobs.facts import read_cluster
 from jobs.verdicts.causes import Verdict
 from jobs.verdicts.jobs import DocumentSeen, hold_of, judge_document
+from nodes.database.moment import Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,12 @@ def explain(typed: str, *, job_id: int | None = None, now: dt.datetime) -> Expla
         Invalid: it is no address.
         Unknown: the job does not exist.
     """
-    address = read_address(typed)
+    # All sections read each fact about nodes and hosts only once.
+    with Moment().present():
+        return _explain(read_address(typed), job_id=job_id, now=now)
+
+
+def _explain(address: Address, *, job_id: int | None, now: dt.datetime) -> Explained:
     found = find(address, job_id=job_id)
     if address.trap and not found.items:
         return Explained(address, gates=judge_trap(address), more=found.more)
@@ -120,11 +126,15 @@ def _forecasts(jobs: Sequence[Job], address: Address, *, now: dt.datetime) -> li
     robots = _robots_of(rules)
     bin_id = find_bin(address.host) if address.host else None
     known = next(iter(read_host_statuses([bin_id], now=now)), None) if bin_id is not None else None
+    new: dict[tuple[int, ...], HostStatus] = {}
     sections = []
     for job in jobs:
         host = known
         if host is None and address.host:
-            host = read_new_host(address.host, bins=WEB.bins, policies=rules[job.pk].policies, now=now)
+            policies = tuple(sorted(set(rules[job.pk].policies)))
+            if policies not in new:
+                new[policies] = read_new_host(address.host, bins=WEB.bins, policies=policies, now=now)
+            host = new[policies]
         verdict = _verdict_if_known(job, host, now=now)
         facts = Facts(
             address=address,
