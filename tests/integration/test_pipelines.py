@@ -375,7 +375,9 @@ def test_the_page_of_a_pipeline_adds_changes_and_removes_stages(site, client):
     assert "must be from 0 to" in refused.content.decode()
     assert "is taken" in refused.content.decode()
 
-    removed = client.post(address, {**wanted, "s0-was": "label", "s0-remove": "on", "s1-input": "label"})
+    # The form is now shown with the stored names, and its inputs have these.
+    stored = {**wanted, "s0-was": "label", "s1-was": "short", "s1-input": "label", f"o{site.search.pk}": "label"}
+    removed = client.post(address, {**stored, "s0-remove": "on"})
     assert removed.status_code == 302
     assert [(one["name"], one["input"]) for one in site.job.pipeline["stages"]] == [("short", "source")]
 
