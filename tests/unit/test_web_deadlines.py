@@ -27,7 +27,8 @@ def test_code_that_passes_its_deadline_ends_with_a_timeout():
         assert asyncio.current_task().cancelling() == 0
 
     _, seconds = run(test)
-    assert 0.1 <= seconds < 10
+    # Two clocks are read, a moment apart.
+    assert 0.09 <= seconds < 10
 
 
 def test_code_that_ends_in_time_is_not_disturbed_later():
