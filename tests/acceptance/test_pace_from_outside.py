@@ -23,6 +23,12 @@ def nodes(machine, tmp_path):
 
 
 @pytest.fixture
+def forked(nodes):
+    """Fork the nodes, for tests that set no clocks."""
+    nodes.is_forked = True
+
+
+@pytest.fixture
 def scenario(nodes, request):
     with Scenario(nodes, **getattr(request, "param", {})) as scenario:
         yield scenario
@@ -52,6 +58,7 @@ def test_the_strictest_limits_hold_through_faults_of_managers_and_workers(scenar
     assert len(scenario.agents()) > 2
 
 
+@pytest.mark.usefixtures("forked")
 def test_an_edit_holds_for_all_after_ten_seconds_and_a_denial_after_five(scenario):
     scenario.edit(Limits(gap=0.5, open_requests=1))
     scenario.edit(Limits(gap=0.05, open_requests=2, bytes_per_second=60_000), judged_for=12)
@@ -61,6 +68,7 @@ def test_an_edit_holds_for_all_after_ten_seconds_and_a_denial_after_five(scenari
     assert_kept(scenario)
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize("scenario", [{"cap": Limits(open_requests=2, starts=(5, 1.0))}], indirect=True)
 def test_the_limit_of_all_hosts_together_holds_through_kills_and_moves(scenario):
     for _ in range(2):

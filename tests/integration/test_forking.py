@@ -57,8 +57,12 @@ def output_of(process):
         {"CRAWLCTL_DEBUG": "1"},
         {"CRAWLCTL_TLS": "1", "CRAWLCTL_LOG_JSON": "1", "CRAWLCTL_VAR": "{tmp}/var"},
         {"PYTHONHASHSEED": "1", "LC_ALL": "C"},
+        {"PYTHONPATH": f"{{tmp}}/modules:{ROOT}/tests/support/site_names"},
     ],
-    ids=["usual", "other settings", "a setting that imports read", "settings of pages and logs", "another interpreter"],
+    ids=[
+        *("usual", "other settings", "a setting that imports read", "settings of pages and logs"),
+        *("another interpreter", "further modules"),
+    ],
 )
 def test_a_forked_command_has_the_facts_of_a_new_python(environment, tmp_path):
     environment = {name: value.replace("{tmp}", str(tmp_path)) for name, value in environment.items()}

@@ -17,6 +17,7 @@ import gc
 import importlib
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -35,6 +36,8 @@ _ASIDE = 200
 # Commands that start other processes of crawlctl.
 _PARENTS = {"crawl", "run", "demo", "drill"}
 _SETTINGS = ("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
+# Directories below tests/support whose changes are seen by modules that were imported before.
+_ALSO_AFTER_IMPORTS = {"site_names"}
 # Prefixes of variables that the interpreter or the C library reads at its start.
 _READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "GLIBC", "MALLOC", "OPENSSL", "SSL_", "COVERAGE")
 
@@ -68,6 +71,7 @@ class _Imported:
         names = {*vars(settings)} - {"_wrapped", "DATABASES", "UNFOLD", "SECRET_KEY", "VAR_DIR"}
         self._settings = {name: getattr(settings, name) for name in names}
         self._variables = _variables_of_the_interpreter()
+        self._path = _path_of_variables()
 
     def suits_this_environment(self):
         """Build the settings again, and return True if the imported modules would not differ in a new Python."""
@@ -76,7 +80,7 @@ class _Imported:
         from django.utils.functional import empty
 
         os.environ.setdefault(*_SETTINGS)
-        if _variables_of_the_interpreter() != self._variables:
+        if _variables_of_the_interpreter() != self._variables or not self._extend_path():
             return False
         time.tzset()
         settings._wrapped = empty
@@ -90,6 +94,21 @@ class _Imported:
         _apply_directory(settings)
         vars(connections).pop("settings", None)
         connections.__init__()
+        return True
+
+    def _extend_path(self):
+        """Add the further directories of PYTHONPATH, and return True if the imported modules do not depend on them."""
+        path = _path_of_variables()
+        further = [directory for directory in path if directory not in self._path]
+        if [directory for directory in path if directory in self._path] != self._path:
+            return False
+        for directory in reversed(further):
+            start = os.path.join(directory, "sitecustomize.py")  # noqa: PTH118
+            if os.path.exists(start):  # noqa: PTH110
+                if os.path.basename(directory) not in _ALSO_AFTER_IMPORTS:  # noqa: PTH119
+                    return False
+                runpy.run_path(start)
+            sys.path.insert(1, directory)
         return True
 
 
@@ -108,7 +127,12 @@ def _apply_directory(settings):
 
 
 def _variables_of_the_interpreter():
-    return {name: value for name, value in os.environ.items() if name.startswith((*_READ_AT_START, _SETTINGS[0]))}
+    read = {name: value for name, value in os.environ.items() if name.startswith((*_READ_AT_START, _SETTINGS[0]))}
+    return {name: value for name, value in read.items() if name != "PYTHONPATH"}
+
+
+def _path_of_variables():
+    return [directory for directory in os.environ.get("PYTHONPATH", "").split(os.pathsep) if directory]
 
 
 # --- The parent ----------------------------------------------------------------------------------
@@ -241,6 +265,16 @@ def _run(words):
             manage.main()
 
 
+def _take_machine():
+    """Give a node of a cluster of the chaos test its machine, as `tests/chaos/inside` does in a new Python."""
+    orders = json.loads(os.environ.get("CRAWLCTL_CHAOS", "{}"))
+    assert not [name for name in ("stops", "mutant") if orders.get(name)], "these orders need a new Python"
+    if "machine" in orders:
+        from nodes.life import identity
+
+        identity._boot_id = lambda: orders["machine"]
+
+
 def _end(code):
     """End as Python does, but leave the imported modules to the kernel: to take them down costs more than a start."""
     threading._shutdown()
@@ -272,6 +306,7 @@ def main():
         _show_words(asked["words"], room)
         gc.enable()
         try:
+            _take_machine()
             _run(asked["words"])
         except SystemExit as ended:
             _end(ended.code)
