@@ -56,7 +56,7 @@ class Life(threading.Thread):
                 time.sleep(0.05)
                 continue
             # A node without a pause would spend most of the processor's time on repetitions of the same calls.
-            time.sleep(0.01)
+            time.sleep(0.03)
             try:
                 self._live(chance)
             except (NotMain, Outdated):
