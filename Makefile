@@ -34,7 +34,7 @@ run: set-up $(MANUAL) ## start managers, workers and the web server on the confi
 	@exec $(PYTHON) manage.py run $(ARGS)
 
 test: set-up-dev ## run all tests that this machine can run
-	$(PYTHON) $(PYTEST) $(PYTEST_ARGS) $(TESTS)
+	$(PYTHON) -m tests.support.in_memory $(PYTHON) $(PYTEST) $(PYTEST_ARGS) $(TESTS)
 
 test-again: set-up-dev ## run the tests that failed last time again, one after another
 	$(PYTHON) -m pytest -n0 --last-failed --last-failed-no-failures none --maxfail 3 $(PYTEST_ARGS) tests
