@@ -1,7 +1,9 @@
 import bz2
+import contextlib
 import gzip
 import io
 import lzma
+import random
 import tarfile
 import zipfile
 
@@ -178,6 +180,38 @@ _QUADRATIC = f'<w:document xmlns:w="w">{"<w:a>" * 300}'
 )
 def test_a_hostile_or_broken_file_ends_with_a_plain_reason(body, reason):
     assert reason_of(body) is reason
+
+
+def test_changed_and_cut_bytes_break_no_reader():
+    letter = files.mail("Rye", attachments={"a.docx": files.docx("Oats"), "b.eml": files.mail("Hay")})
+    whole = [
+        files.pdf("Rye"),
+        files.docx("Rye"),
+        files.xlsx(),
+        files.odt("Rye"),
+        letter,
+        files.outlook("Rye"),
+        tarred({"a": b"Rye"}),
+    ]
+    chance = random.Random(20_241_106)
+    for body in whole * 60:
+        changed = bytearray(body)
+        for _ in range(chance.randint(1, 6)):
+            changed[chance.randrange(len(changed))] = chance.randrange(256)
+        if chance.random() < 0.2:
+            del changed[chance.randrange(len(changed)) :]
+        with contextlib.suppress(ExtractionFailed):
+            read(bytes(changed))
+
+
+def test_a_member_without_a_name_is_no_part():
+    archive = files.zipped({"a.txt": "Rye", "b.txt": "Oats"})
+    place = archive.rindex(b"PK\x01\x02")
+    nameless = bytearray(archive)
+    # The length of the name in the list of members: its bytes count as a comment then.
+    nameless[place + 28 : place + 34] = b"\0\0\0\0\x05\0"
+
+    assert [part.id for part in read(bytes(nameless)).parts] == ["a.txt"]
 
 
 def test_an_e_mail_of_a_thousand_multiparts_is_bounded():

@@ -30,7 +30,8 @@ def read_zip(container: Container) -> Raw:
 
 def _members_of(container: Container) -> Iterator[RawPart]:
     for member in container.members:
-        if member.is_dir():
+        # A damaged archive may have members without a name.
+        if not member.filename or member.is_dir():
             continue
         try:
             yield RawPart(member.filename, container.read(member))

@@ -47,7 +47,7 @@ class Container:
         return name in self._names
 
     def names(self) -> list[str]:
-        return [member.filename for member in self.members if not member.is_dir()]
+        return [member.filename for member in self.members if member.filename and not member.is_dir()]
 
     def read(self, name: str | zipfile.ZipInfo) -> bytes:
         """
