@@ -75,7 +75,7 @@ AREAS: Final[tuple[Area, ...]] = (
         _("Documents"),
         (
             Place(_("Documents"), "documents", ("document", "archive-record", "archive-body")),
-            Place(_("Explain"), "explain"),
+            Place(_("Explain"), "explain", ("explain",)),
             Place(_("Search"), "search"),
         ),
     ),
