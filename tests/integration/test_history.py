@@ -13,7 +13,7 @@ from jobs.lifecycle.activity import OF_TRANSITIONS
 from jobs.lifecycle.job import TRANSITIONS, Pause, Phase, RunEnd
 from jobs.models import Activity, Job, RepositoryConnection
 from jobs.queue import notifications
-from jobs.queue.flushing.flush import flush
+from jobs.queue.flushing.flush import OutputWriter, flush
 from jobs.queue.flushing.history import Departure
 from jobs.queue.removing.drop import drop
 from jobs.settings.table import KEEP_HISTORY
@@ -53,7 +53,7 @@ def history(**asked):
     return list(Activity.objects.filter(**asked).order_by("started_at", "id"))
 
 
-class Outputs:
+class Outputs(OutputWriter):
     """Outputs that write nothing, and report the removal of these documents."""
 
     def __init__(self, *departures):
