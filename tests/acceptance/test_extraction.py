@@ -12,7 +12,8 @@ _PLUGIN = "tests.support.hostile_stage:HOSTILE"
 
 
 @pytest.fixture
-def tree(tmp_path):
+def tree(tmp_path, settings):
+    settings.CRAWLCTL_TRANSFORMATIONS = (_PLUGIN,)
     root = tmp_path / "tree"
     root.mkdir()
     return root
@@ -43,7 +44,8 @@ def test_files_of_all_kinds_get_their_text_and_broken_ones_a_reason(machine, tre
     (tree / "a.pdf").write_bytes(files.pdf("Rye"))
     (tree / "b.docx").write_bytes(files.docx("Oats"))
     (tree / "c.odt").write_bytes(files.odt("Hay"))
-    (tree / "d.eml").write_bytes(files.mail("Barley", attachments={"e.pdf": files.pdf("Wheat")}))
+    more = {"word/embeddings/e.pdf": files.pdf("Wheat")}
+    (tree / "d.docx").write_bytes(files.docx("Barley", more=more))
     (tree / "f.txt").write_text("Plain")
     (tree / "g.pdf").write_bytes(files.pdf("x", is_encrypted=True))
     (tree / "h.docx").write_bytes(files.docx("x")[:-40])
@@ -56,10 +58,10 @@ def test_files_of_all_kinds_get_their_text_and_broken_ones_a_reason(machine, tre
         "a.pdf": "Rye",
         "b.docx": "Oats",
         "c.odt": "Hay",
-        "d.eml": "Barley",
+        "d.docx": "Barley",
         "f.txt": "Plain",
     }
-    assert "Wheat" in lines["d.eml"]["text"]
+    assert "Wheat" in lines["d.docx"]["text"]
     assert lines["a.pdf"]["metadata"]["author"] == ["Ada Author"]
     assert lines["c.odt"]["language"] == "de-AT"
 

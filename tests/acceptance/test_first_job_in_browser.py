@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.acceptance.test_browser import administrator, browser, cell, visitor, web  # noqa: F401 (fixtures)
+from tests.acceptance.test_browser import administrator, browser, cell, devtools, visitor, web  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.debian("chromium")
 

@@ -8,7 +8,7 @@ from django.db import connection
 from playwright.sync_api import expect
 
 from jobs.models import Job
-from tests.acceptance.test_browser import _address, administrator, browser, fill, visitor  # noqa: F401 (fixtures)
+from tests.acceptance.test_browser import _address, administrator, browser, devtools, fill, visitor  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.debian("chromium")
 

@@ -151,7 +151,7 @@ async def test_a_feed_that_robots_txt_forbids_is_not_requested(fetcher):
         ({"seeds": ["nonsense"]}, "seeds"),
         ({"specification": {"scope": "host"}}, "scope"),
         ({"specification": {"max_depth": 1}}, "max_depth"),
-        ({"specification": {"include": ["("]}}, "specification"),
+        ({"specification": {"include": ["("]}}, "include"),
         ({"configuration": {"user_agent": ""}}, "user_agent"),
     ],
 )
