@@ -95,7 +95,9 @@ def cluster(server, tmp_path, django_db_blocker, monkeypatch):
     of_server = {"HOST": facts["host"], "PORT": facts["port"], "USER": facts["user"], "NAME": facts["dbname"]}
     machine = Machine(Database(server.address), tmp_path)
     django_connection.close()
-    monkeypatch.setattr(django_connection, "settings_dict", {**usual, **of_server, "OPTIONS": options})
+    for name, value in {**of_server, "OPTIONS": options}.items():
+        # The connection is a proxy, from which a patched attribute would be deleted afterwards.
+        monkeypatch.setitem(usual, name, value)
     with django_db_blocker.unblock():
         try:
             yield Cluster(machine)
