@@ -77,7 +77,7 @@ class Migration(migrations.Migration):
                 ('target', models.CharField(max_length=31)),
                 ('key', models.TextField()),
                 ('body', models.JSONField()),
-                ('told_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('sent_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={
                 'default_permissions': ('view',),

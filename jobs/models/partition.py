@@ -23,7 +23,7 @@ class PartitionFact(models.Model):
     target = models.CharField(max_length=31)
     key = models.TextField()
     body = models.JSONField()
-    told_at = models.DateTimeField(db_default=Now())
+    sent_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         default_permissions = ("view",)

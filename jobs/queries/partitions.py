@@ -19,7 +19,7 @@ SELECT known.job_id, known.number, job.run_no
   FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
 """
 _HEARD: Final[LiteralString] = """
-SELECT DISTINCT ON (source) source, body, told_at FROM jobs_partitionfact
+SELECT DISTINCT ON (source) source, body, sent_at FROM jobs_partitionfact
  WHERE key = %(key)s AND target = %(here)s AND source <> %(here)s ORDER BY source, number DESC
 """
 # Bytes of the write-ahead log that another partition has not taken yet; its slot keeps them.
@@ -37,7 +37,7 @@ class PartitionSeen:
     """
     One partition.
 
-    `documents` is None and `told_at` too if nothing is known about it here: only the control partition hears from all.
+    `documents` is None and `sent_at` too if nothing is known about it here: only the control partition hears from all.
     `is_receiving` tells whether it takes the rows of this partition now, and `bytes_behind` how much it has not taken.
     `arrived` are references of it that wait here for their run.
     """
@@ -47,7 +47,7 @@ class PartitionSeen:
     is_control: bool
     slots: int
     documents: int | None = None
-    told_at: dt.datetime | None = None
+    sent_at: dt.datetime | None = None
     is_receiving: bool | None = None
     bytes_behind: int | None = None
     arrived: int = 0
@@ -87,7 +87,7 @@ def look_at_partitions(placement: Placement) -> list[PartitionSeen]:
         if name == placement.here:
             seen.append(PartitionSeen(name, is_here=True, is_control=placement.is_control, slots=share, documents=own))
             continue
-        body, told_at = heard.get(name, (None, None))
+        body, sent_at = heard.get(name, (None, None))
         lag, active = behind.get(f"crawlctl_{placement.here}_to_{name}", (None, False))
         documents = None if body is None else json.loads(body)["documents"]
         seen.append(
@@ -97,7 +97,7 @@ def look_at_partitions(placement: Placement) -> list[PartitionSeen]:
                 is_control=name == placement.control,
                 slots=share,
                 documents=documents,
-                told_at=told_at,
+                sent_at=sent_at,
                 is_receiving=bool(active),
                 bytes_behind=lag,
                 arrived=arrived.get(name, 0),

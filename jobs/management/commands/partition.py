@@ -39,7 +39,7 @@ def _as_json(seen: PartitionSeen) -> dict[str, Any]:
         "control": seen.is_control,
         "slots": seen.slots,
         "documents": seen.documents,
-        "told_at": seen.told_at and seen.told_at.isoformat(),
+        "sent_at": seen.sent_at and seen.sent_at.isoformat(),
         "receives": seen.is_receiving,
         "bytes_behind": seen.bytes_behind,
         "arrived": seen.arrived,
@@ -52,8 +52,8 @@ def _in_words(seen: PartitionSeen) -> str:
     facts = [f"{seen.slots} of {SLOTS} slots"]
     if seen.documents is not None:
         facts.append(f"{seen.documents:,} documents")
-    if seen.told_at is not None:
-        facts.append(f"as of {seen.told_at:%Y-%m-%d %H:%M:%S} UTC")
+    if seen.sent_at is not None:
+        facts.append(f"as of {seen.sent_at:%Y-%m-%d %H:%M:%S} UTC")
     if not seen.is_here:
         facts.append("takes the rows of this partition" if seen.is_receiving else "takes no rows of this partition now")
         if seen.bytes_behind is not None:
