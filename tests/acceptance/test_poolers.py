@@ -4,8 +4,10 @@ the work of daemons.
 """
 
 import signal
+from contextlib import suppress
 
 import pytest
+from django.db import ProgrammingError
 from django.db import connection as django_connection
 from psycopg.conninfo import conninfo_to_dict
 
@@ -99,11 +101,19 @@ def cluster(server, tmp_path, django_db_blocker, monkeypatch):
         # The connection is a proxy, from which a patched attribute would be deleted afterwards.
         monkeypatch.setitem(usual, name, value)
     with django_db_blocker.unblock():
+        _delete_jobs()
         try:
             yield Cluster(machine)
         finally:
             machine.clean_up()
+            _delete_jobs()
             django_connection.close()
+
+
+def _delete_jobs():
+    """Delete all jobs and documents: the tests share the server, and each makes a job of the same name."""
+    with suppress(ProgrammingError), django_connection.cursor() as cursor:
+        cursor.execute("TRUNCATE jobs_job, jobs_queueitem, jobs_counter, jobs_jobcounter, jobs_counterdelta CASCADE")
 
 
 def test_managers_and_workers_crawl_exactly_in_shared_sessions(cluster, shares, serve):

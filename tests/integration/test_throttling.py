@@ -228,6 +228,8 @@ def test_turns_under_a_limit_that_was_lowered_are_known_to_be_too_many(connectio
 
 def test_the_limits_of_a_host_are_planned_once_for_any_number_of_readers(connection, manager):
     crawl(manager, "a.example")
+    # Other tests have used this session.
+    connection.execute("DEALLOCATE ALL")
 
     for _ in range(20):
         in_force(connection, Bin.objects.get())
