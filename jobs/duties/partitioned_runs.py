@@ -124,11 +124,15 @@ def _look_for_the_end(
         return job, 0
     figures = {name: Figures.from_json(of_run[name]["figures"]) for name in answered}
     figures[placement.here] = _figures(at, placement, job)
-    before = job.last_round and {name: Figures.from_json(body) for name, body in job.last_round.items()}
+    last = job.last_round or {}
+    is_of_run = last.get("run_no") == job.run_no
+    before = {name: Figures.from_json(body) for name, body in last["figures"].items()} if is_of_run else None
     if has_ended(before, figures):
         return _update(at, job, may_finish_run=job.run_no, last_round=None), 1
-    seen = {name: one.as_json() for name, one in figures.items()} if is_settled(figures) else None
-    if seen is None and not figures[placement.here].quiet:
+    seen = None
+    if is_settled(figures):
+        seen = {"run_no": job.run_no, "figures": {name: one.as_json() for name, one in figures.items()}}
+    elif not figures[placement.here].quiet:
         # This partition has work, so the others need not be asked again yet.
         return job, 0
     return _update(at, job, round_no=job.round_no + 1, last_round=seen), 0
@@ -224,12 +228,11 @@ def _report(at: Pass, placement: Placement, job_id: int, *, round_no: int) -> in
         "round": round_no,
     }
     key = f"run:{job.number}"
-    told = facts.told(at.connection, placement.here, placement.control, key)
-    if job.phase == Phase.ACTIVE and (told is None or told["round"] != round_no or "figures" not in told):
-        report["figures"] = _figures(at, placement, job).as_json()
-    elif job.phase == Phase.ACTIVE and told is not None:
-        # One answer to each round: a later one would be no answer to its question.
-        report["figures"] = told["figures"]
+    told = facts.told(at.connection, placement.here, placement.control, key) or {}
+    if job.phase == Phase.ACTIVE:
+        # One answer to each round of a run: a later one would be no answer to its question.
+        has_answered = (told.get("run_no"), told.get("round")) == (job.run_no, round_no) and "figures" in told
+        report["figures"] = told["figures"] if has_answered else _figures(at, placement, job).as_json()
     return facts.tell(at.connection, placement.here, placement.control, key, report)
 
 

@@ -206,6 +206,17 @@ def test_a_partition_answers_each_round_once(follower):
     assert follower.report()["round"] == 4
 
 
+def test_figures_of_an_earlier_run_answer_no_question_about_the_next(follower):
+    running = follower.knows()
+    follower.follows(round=3)
+    Job.objects.update(run_no=2)
+    make_documents(make_lane(running.seed), ["page"], run_no=2)
+
+    follower.follows(run_no=2, round=3)
+
+    assert (follower.report()["run_no"], follower.report()["figures"]["quiet"]) == (2, False)
+
+
 def test_a_reference_that_waits_is_work(follower):
     follower.knows()
     ForeignReference.objects.create(
@@ -295,6 +306,18 @@ def test_a_run_may_end_after_two_equal_rounds(leader):
     assert (first.may_finish_run, first.round_no) == (0, 1)
     assert second.may_finish_run == 1
     assert leader.wants["may_finish"] is True
+
+
+def test_a_round_of_an_earlier_run_proves_nothing_for_the_next(leader):
+    leader.leads()
+    leader.hears()
+    leader.leads()
+    Job.objects.update(run_no=2)
+
+    leader.leads()
+    leader.hears(run_no=2)
+
+    assert leader.leads().may_finish_run == 0
 
 
 @each_row(
