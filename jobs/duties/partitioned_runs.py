@@ -42,6 +42,7 @@ _JOBS: Final[LiteralString] = """
 SELECT job.id, job.name, job.phase, job.run_no, job.kind, job.scan, job.minimal, job.pause, job.seeding, job.stop_request, job.run_end,
        job.reason, job.from_the_beginning, known.number, known.may_finish_run, known.others_ended_run, known.round_no, known.last_round
   FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
+ WHERE job.id = coalesce(%(job)s::bigint, job.id)
 """
 # Rows that were sent stay until the run ends, so their number is that of all sent references.
 _SENT: Final[LiteralString] = """
@@ -104,15 +105,26 @@ def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mappin
         "may_finish": job.may_finish_run >= job.run_no > 0,
         "round": job.round_no,
     }
-    if job.phase in {Phase.STARTING_UP, Phase.ACTIVE}:
+    if job.phase == Phase.STARTING_UP:
         # Before the run: a partition adopts the job first.
-        changes += facts.tell_all(
-            at.connection, placement, f"job:{job.number}", {"definitions": configuration.read(job.id)}
-        )
+        changes += _tell_job(at, placement, job)
     if job.phase != Phase.READY_FOR_STARTUP:
         # A run that is not prepared yet has the number of the one before.
         changes += facts.tell_all(at.connection, placement, f"run:{job.number}", wanted)
     return changes
+
+
+def tell_jobs(at: Pass) -> int:
+    """Tell the other partitions the definitions of running jobs, which may have changed; return the changes."""
+    placement = here.placement()
+    if placement is None or not placement.is_control:
+        return 0
+    return sum(_tell_job(at, placement, job) for job in _read_jobs(at) if job.phase == Phase.ACTIVE)
+
+
+def _tell_job(at: Pass, placement: Placement, job: Any) -> bool:
+    body = {"definitions": configuration.read(job.id)}
+    return facts.tell_all(at.connection, placement, f"job:{job.number}", body)
 
 
 def _look_for_the_end(
@@ -216,9 +228,10 @@ def _begin(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
 
 
 def _report(at: Pass, placement: Placement, job_id: int, *, round_no: int) -> int:
-    job = next((row for row in _read_jobs(at) if row.id == job_id), None)
-    if job is None:
+    rows = _read_jobs(at, job_id=job_id)
+    if not rows:
         return 0
+    (job,) = rows
     report: dict[str, Any] = {
         "run_no": job.run_no,
         "phase": job.phase,
@@ -255,9 +268,9 @@ def _figures(at: Pass, placement: Placement, job: Any) -> Figures:
     return Figures(quiet, sent, applied)
 
 
-def _read_jobs(at: Pass) -> list[Any]:
+def _read_jobs(at: Pass, *, job_id: int | None = None) -> list[Any]:
     with named_rows(at.connection) as cursor:
-        return cursor.execute(_JOBS).fetchall()
+        return cursor.execute(_JOBS, {"job": job_id}).fetchall()
 
 
 def _by_job(at: Pass, placement: Placement) -> dict[int, dict[str, Mapping[str, Any]]]:

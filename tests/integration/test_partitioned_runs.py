@@ -4,7 +4,7 @@ import pytest
 
 from jobs.authorities.models import AuthorityGroup
 from jobs.duties.exchange import forget_references
-from jobs.duties.partitioned_runs import follow_runs, lead_runs
+from jobs.duties.partitioned_runs import follow_runs, lead_runs, tell_jobs
 from jobs.duties.start import prepare_runs
 from jobs.lifecycle.job import Pause, Phase, RunEnd, StartMethod, StopRequest
 from jobs.models import ForeignReference, Job, PartitionedJob, QueueItem, RepositoryConnection
@@ -280,7 +280,7 @@ class Leader:
         hears(self.connection, "b", "a", f"run:{self.number}", usual | figures | report)
 
     def leads(self):
-        self.main.step(lead_runs)
+        self.main.step(tell_jobs, lead_runs)
         return PartitionedJob.objects.get()
 
     @property

@@ -34,7 +34,7 @@ from jobs.duties.housekeep import (
     raise_low_water_marks,
 )
 from jobs.duties.notices import CHECK_EVERY, NOTICES_TO_CHECK, request_check
-from jobs.duties.partitioned_runs import follow_runs, lead_runs
+from jobs.duties.partitioned_runs import follow_runs, lead_runs, tell_jobs
 from jobs.duties.pass_on import PASSING_JOBS, pass_on
 from jobs.duties.recruit import (
     DUE_TASKS,
@@ -90,6 +90,7 @@ MAIN_DUTIES: Final = duties(
     (verify_after_restore, 2.0, RESTORES_TO_HANDLE),
     (keep_exchange, 5.0, MAY_EXCHANGE),
     (lead_runs, 0.3, SHARED_JOBS),
+    (tell_jobs, 5.0, SHARED_JOBS),
     (follow_runs, 0.3, f"{MAY_EXCHANGE} AND EXISTS (SELECT FROM jobs_partitionfact)"),
     (receive_references, 0.1, SHARED_JOBS),
     (tell_figures, 2.0, SHARED_JOBS),
