@@ -162,8 +162,9 @@ class ChildPool:
 
     async def _end(self, child: "_Child") -> None:
         child.kill()
-        self._all.discard(child)
-        await asyncio.shield(child.process.wait())
+        if child in self._all:
+            self._all.remove(child)
+            await asyncio.shield(child.wait())
 
 
 class _Child:
@@ -203,8 +204,18 @@ class _Child:
         return json.loads(await self.answers.readexactly(length))
 
     def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            self.process.kill()
+        # Process.kill() collects the exit code of a child that has just ended, and asyncio then reports 255.
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGKILL)
+
+    async def wait(self) -> None:
+        """Wait for the end of a child that was killed, and close its pipes."""
+        await self.process.wait()
+        # Its pipe closes when all answers are read.
+        with suppress(ConnectionError):
+            while await self.answers.read(_MIB):
+                pass
 
 
 def _result_of(answer: Any) -> Mapping[str, Any]:  # noqa: ANN401

@@ -73,6 +73,7 @@ async def test_a_file_that_ends_its_child_fails_and_the_next_one_does_not():
         "raises": (Reason.CRASH, "ZeroDivisionError"),
     }
     found, survivors = {}, []
+    opened_before = files_open_in("self")
     async with children() as pool:
         for does in expected:
             with pytest.raises(ExtractionFailed) as failure:
@@ -83,6 +84,7 @@ async def test_a_file_that_ends_its_child_fails_and_the_next_one_does_not():
 
     assert found == expected
     assert len(set(survivors)) == len(expected)
+    assert files_open_in("self") == opened_before
 
 
 async def test_a_reason_given_by_a_child_keeps_it():
