@@ -7,7 +7,8 @@ from jobs.connectors.repository import registry
 from jobs.duties.context import Pass
 from jobs.partitions import here
 from jobs.partitions.exchange import keep_publications, keep_subscriptions
-from jobs.partitions.facts import forget_superseded, tell
+from jobs.partitions.facts import Telling, forget_superseded
+from jobs.partitions.living import forget_deleted
 from jobs.queries.partitions import LIFE, figures_of_jobs
 from jobs.queue.flushing.arrivals import apply_arrivals
 from jobs.queue.sql.rows import named_rows
@@ -35,6 +36,7 @@ DELETE FROM jobs_foreignlink AS link
  WHERE link.job_id = job.id AND link.run_no < job.run_no AND job.phase = 'inactive' AND job.run_end = 'finished'
 """
 MAY_EXCHANGE: Final[LiteralString] = f"%(scope)s = '{CLUSTER_SCOPE}'"
+HAS_FACTS: Final[LiteralString] = f"{MAY_EXCHANGE} AND EXISTS (SELECT FROM jobs_partitionfact)"
 SHARED_JOBS: Final[LiteralString] = f"{MAY_EXCHANGE} AND EXISTS (SELECT FROM jobs_partitionedjob)"
 
 
@@ -46,6 +48,7 @@ def keep_exchange(at: Pass) -> int:
     made = keep_publications(at.connection, placement)
     made += keep_subscriptions(at.connection, placement, here.addresses())
     forget_superseded(at.connection, placement.here)
+    forget_deleted(at.connection)
     return made
 
 
@@ -54,13 +57,14 @@ def tell_figures(at: Pass) -> int:
     placement = here.placement()
     if placement is None or placement.is_control:
         return 0
+    telling = Telling(at.connection, placement.here, "figures")
     documents = 0
     for one in figures_of_jobs():
         documents += one.counts.processed + one.counts.waiting
         body = {"run_no": one.run_no, "counts": asdict(one.counts)}
-        tell(at.connection, placement.here, placement.control, f"figures:{one.number}", body)
+        telling.tell(placement.control, f"figures:{one.number}", body)
     life = {"documents": documents, "at": at.now.isoformat()}
-    tell(at.connection, placement.here, placement.control, LIFE, life)
+    telling.tell(placement.control, LIFE, life)
     return 0
 
 

@@ -17,7 +17,8 @@ from jobs.duties.finish import is_quiet
 from jobs.duties.moves import begin_run
 from jobs.lifecycle.job import Phase
 from jobs.models import PartitionedJob
-from jobs.partitions import configuration, facts, here
+from jobs.partitions import configuration, facts, here, living
+from jobs.partitions.facts import Telling
 from jobs.partitions.placement import Placement
 from jobs.partitions.quiet import Figures, has_ended, is_settled
 from jobs.queue.sql.rows import named_rows
@@ -30,6 +31,14 @@ logger = logging.getLogger(__name__)
 
 _AUTHOR: Final = "the control partition"
 _RUNNING: Final = (Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE, Phase.SHUTTING_DOWN)
+# Phases of a deleted job, until its row no longer exists.
+_DELETED: Final = (
+    Phase.READY_FOR_DELETE,
+    Phase.DELETE_STARTING_UP,
+    Phase.DELETING,
+    Phase.READY_FOR_DELETE_NOTIFY,
+    Phase.NOTIFYING_OF_DELETION,
+)
 # The job of a run is shared before the run begins: its number is in each reference.
 _SHARE: Final[LiteralString] = """
 INSERT INTO jobs_partitionedjob (job_id, number)
@@ -74,13 +83,16 @@ def lead_runs(at: Pass) -> int:
     if placement is None or not placement.is_control:
         return 0
     reports = _by_job(at, placement)
-    changes = 0
-    for job in _read_jobs(at):
-        changes += _lead(at, placement, job, reports.get(job.number, {}))
+    telling = Telling(at.connection, placement.here, "run", living.KIND)
+    jobs = [job for job in _read_jobs(at) if job.phase not in _DELETED]
+    # Before all that is told about a new job: it would be taken for a deleted one.
+    changes = int(living.tell_living(telling, placement, [job.number for job in jobs]))
+    for job in jobs:
+        changes += _lead(at, placement, job, reports.get(job.number, {}), telling)
     return changes
 
 
-def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mapping[str, Any]]) -> int:
+def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mapping[str, Any]], telling: Telling) -> int:
     of_run = {name: report for name, report in reports.items() if report["run_no"] == job.run_no}
     changes = 0
     if job.phase == Phase.ACTIVE and job.may_finish_run < job.run_no:
@@ -99,7 +111,6 @@ def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mappin
         "minimal": job.minimal,
         "from_the_beginning": job.from_the_beginning,
         "is_running": job.phase in _RUNNING,
-        "is_deleted": job.phase == Phase.DELETING,
         "is_paused": job.pause != "no",
         "is_stopped": job.stop_request != "none",
         "may_finish": job.may_finish_run >= job.run_no > 0,
@@ -107,10 +118,10 @@ def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mappin
     }
     if job.phase == Phase.STARTING_UP:
         # Before the run: a partition adopts the job first.
-        changes += _tell_job(at, placement, job)
+        changes += _tell_job(placement, job, Telling(at.connection, placement.here, "job"))
     if job.phase != Phase.READY_FOR_STARTUP:
         # A run that is not prepared yet has the number of the one before.
-        changes += facts.tell_all(at.connection, placement, f"run:{job.number}", wanted)
+        changes += telling.tell_all(placement, f"run:{job.number}", wanted)
     return changes
 
 
@@ -119,12 +130,16 @@ def tell_jobs(at: Pass) -> int:
     placement = here.placement()
     if placement is None or not placement.is_control:
         return 0
-    return sum(_tell_job(at, placement, job) for job in _read_jobs(at) if job.phase == Phase.ACTIVE)
+    running = [job for job in _read_jobs(at) if job.phase == Phase.ACTIVE]
+    if not running:
+        return 0
+    telling = Telling(at.connection, placement.here, "job")
+    return sum(_tell_job(placement, job, telling) for job in running)
 
 
-def _tell_job(at: Pass, placement: Placement, job: Any) -> bool:
+def _tell_job(placement: Placement, job: Any, telling: Telling) -> bool:
     body = {"definitions": configuration.read(job.id)}
-    return facts.tell_all(at.connection, placement, f"job:{job.number}", body)
+    return telling.tell_all(placement, f"job:{job.number}", body)
 
 
 def _look_for_the_end(
@@ -159,23 +174,25 @@ def follow_runs(at: Pass) -> int:
     if placement is None or placement.is_control:
         return 0
     changes = _adopt_jobs(at, placement)
+    known = living.read_living(at.connection)
     wanted = {fact.key: fact.body for fact in facts.heard(at.connection, placement.here, kind="run")}
+    telling = Telling(at.connection, placement.here, "run")
     for job in _read_jobs(at):
-        body = wanted.get(f"run:{job.number}")
-        if body is None:
-            continue
-        changes += _follow(at, job, body)
-        changes += _report(at, placement, job.id, round_no=body["round"])
+        if known is not None and known.has_deleted(job.number):
+            changes += _delete(at, job)
+        elif (body := wanted.get(f"run:{job.number}")) is not None:
+            changed = _follow(at, job, body)
+            changes += changed
+            for now in _read_jobs(at, job_id=job.id) if changed else [job]:
+                changes += _report(at, placement, now, telling, round_no=body["round"])
     return changes
 
 
 def _adopt_jobs(at: Pass, placement: Placement) -> int:
     """Store new and changed jobs of the control partition; return how many."""
     adopted = 0
-    for fact in facts.heard(at.connection, placement.here, kind="job"):
+    for fact in facts.not_adopted(at.connection, placement.here, kind="job"):
         number = int(fact.key.partition(":")[2])
-        if facts.was_adopted(at.connection, placement.here, fact):
-            continue
         try:
             job_id = configuration.adopt(fact.body["definitions"])
         except Invalid as invalid:
@@ -187,11 +204,16 @@ def _adopt_jobs(at: Pass, placement: Placement) -> int:
     return adopted
 
 
+def _delete(at: Pass, job: Any) -> int:
+    """Delete a job that the control partition has deleted, after the end of its run; return 1 for a transition."""
+    if job.phase in _DELETED or (job.phase in _RUNNING and job.stop_request != "none"):
+        return 0
+    return _try(job.id, "abort" if job.phase in _RUNNING else "delete", at=at)
+
+
 def _follow(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
     """Make the transition that brings a job nearer to its wanted state; return 1 if there was one."""
     is_running = job.phase in _RUNNING
-    if wanted["is_deleted"]:
-        return job.phase != Phase.DELETING and _try(job.id, "abort" if is_running else "delete", at=at)
     if job.run_no < wanted["run_no"] and wanted["is_running"]:
         if job.phase == Phase.READY_FOR_STARTUP:
             return 0
@@ -227,11 +249,7 @@ def _begin(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
         return 0
 
 
-def _report(at: Pass, placement: Placement, job_id: int, *, round_no: int) -> int:
-    rows = _read_jobs(at, job_id=job_id)
-    if not rows:
-        return 0
-    (job,) = rows
+def _report(at: Pass, placement: Placement, job: Any, telling: Telling, *, round_no: int) -> int:
     report: dict[str, Any] = {
         "run_no": job.run_no,
         "phase": job.phase,
@@ -241,12 +259,12 @@ def _report(at: Pass, placement: Placement, job_id: int, *, round_no: int) -> in
         "round": round_no,
     }
     key = f"run:{job.number}"
-    told = facts.told(at.connection, placement.here, placement.control, key) or {}
+    told = telling.last(placement.control, key) or {}
     if job.phase == Phase.ACTIVE:
         # One answer to each round of a run: a later one would be no answer to its question.
         has_answered = (told.get("run_no"), told.get("round")) == (job.run_no, round_no) and "figures" in told
         report["figures"] = told["figures"] if has_answered else _figures(at, placement, job).as_json()
-    return facts.tell(at.connection, placement.here, placement.control, key, report)
+    return telling.tell(placement.control, key, report)
 
 
 # --- Both ------------------------------------------------------------------------------------------

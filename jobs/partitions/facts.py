@@ -38,7 +38,11 @@ DELETE FROM jobs_partitionfact AS fact
                 WHERE newer.source = fact.source AND newer.target = fact.target AND newer.key = fact.key
                   AND newer.number > fact.number)
 """
-
+_TOLD_LAST: Final[LiteralString] = """
+SELECT DISTINCT ON (target, key) target, key, body FROM jobs_partitionfact
+ WHERE source = %(here)s AND split_part(key, ':', 1) = ANY(%(kinds)s)
+ ORDER BY target, key, number DESC
+"""
 _TOLD: Final[LiteralString] = """
 SELECT body FROM jobs_partitionfact
  WHERE source = %(source)s AND target = %(target)s AND key = %(key)s ORDER BY number DESC LIMIT 1
@@ -70,9 +74,32 @@ def tell(connection: psycopg.Connection[Any], here: str, target: str, key: str, 
     return True
 
 
-def tell_all(connection: psycopg.Connection[Any], placement: Placement, key: str, body: Mapping[str, Any]) -> bool:
-    """Tell a fact to all other partitions; return True if it is new to one of them."""
-    return sum(tell(connection, placement.here, target, key, body) for target in placement.others) > 0
+class Telling:
+    """
+    Tells facts of some kinds (the keys before their first colon).
+
+    It reads once what was told last: a fact that did not change costs no statement.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any], here: str, *kinds: str) -> None:
+        self._connection, self._here = connection, here
+        rows = connection.execute(_TOLD_LAST, {"here": here, "kinds": list(kinds)}).fetchall()
+        self._last: dict[tuple[str, str], Mapping[str, Any]] = {(target, key): body for target, key, body in rows}
+
+    def last(self, target: str, key: str) -> Mapping[str, Any] | None:
+        """Return the fact that was told to a partition last; None without one."""
+        return self._last.get((target, key))
+
+    def tell(self, target: str, key: str, body: Mapping[str, Any]) -> bool:
+        """Tell a fact to a partition, unless it was told the same last; return True if it is new."""
+        if self._last.get((target, key)) == body:
+            return False
+        self._last[target, key] = body
+        return tell(self._connection, self._here, target, key, body)
+
+    def tell_all(self, placement: Placement, key: str, body: Mapping[str, Any]) -> bool:
+        """Tell a fact to all other partitions; return True if it is new to one of them."""
+        return sum(self.tell(target, key, body) for target in placement.others) > 0
 
 
 def told(connection: psycopg.Connection[Any], here: str, target: str, key: str) -> Mapping[str, Any] | None:
@@ -98,11 +125,20 @@ def forget_superseded(connection: psycopg.Connection[Any], here: str) -> int:
     return connection.execute(_FORGET_SUPERSEDED, {"here": here}).rowcount
 
 
-def was_adopted(connection: psycopg.Connection[Any], here: str, fact: Fact) -> bool:
-    """True if this partition has stored what the fact says. It notes that as a fact for itself, which does not travel."""
-    return told(connection, here, here, fact.key) == {"number": fact.number, "source": fact.source}
+def not_adopted(connection: psycopg.Connection[Any], here: str, *, kind: str) -> list[Fact]:
+    """
+    Return the newest facts of a kind that this partition has not stored yet.
+
+    It notes stored facts as facts for itself, which do not travel.
+    """
+    adopted = Telling(connection, here, kind)
+    return [fact for fact in heard(connection, here, kind=kind) if adopted.last(here, fact.key) != _note_of(fact)]
 
 
 def note_adopted(connection: psycopg.Connection[Any], here: str, fact: Fact) -> None:
     """Note that this partition has stored what the fact says."""
-    tell(connection, here, here, fact.key, {"number": fact.number, "source": fact.source})
+    tell(connection, here, here, fact.key, _note_of(fact))
+
+
+def _note_of(fact: Fact) -> dict[str, Any]:
+    return {"number": fact.number, "source": fact.source}

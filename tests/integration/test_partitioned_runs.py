@@ -4,34 +4,21 @@ import pytest
 
 from jobs.authorities.models import AuthorityGroup
 from jobs.duties.exchange import forget_references
-from jobs.duties.partitioned_runs import follow_runs, lead_runs, tell_jobs
+from jobs.duties.partitioned_runs import follow_runs
 from jobs.duties.start import prepare_runs
 from jobs.lifecycle.job import Pause, Phase, RunEnd, StartMethod, StopRequest
 from jobs.models import ForeignReference, Job, PartitionedJob, QueueItem, RepositoryConnection
 from jobs.partitions import configuration
 from jobs.partitions.facts import tell, told
-from jobs.partitions.here import ControlledElsewhere, check_partitions, following
+from jobs.partitions.here import ControlledElsewhere, check_partitions
 from jobs.partitions.placement import BadPartitions
-from jobs.settings.partitions import PARTITION, PARTITIONS
 from jobs.verbs import control, editing
 from nodes.errors import Invalid
 from tests.support.cluster import NOON
-from tests.support.factories import hash_of, make_documents, make_job, make_lane, make_running_job
+from tests.support.factories import hash_of, make_documents, make_job, make_lane
+from tests.support.partitions import WANTED, Follower, Leader, be_partition, hears
 from tests.support.stepping import Main
 from tests.support.tables import each_row
-
-ADDRESSES = ("a=postgresql://one/crawl", "b=postgresql://two/crawl")
-WANTED = {
-    "run_no": 1,
-    "minimal": False,
-    "from_the_beginning": True,
-    "is_running": True,
-    "is_deleted": False,
-    "is_paused": False,
-    "is_stopped": False,
-    "may_finish": False,
-    "round": 0,
-}
 
 
 @pytest.fixture
@@ -39,8 +26,7 @@ def here(settings):
     """Make this database a partition."""
 
     def here(name):
-        said = {PARTITION.path: name, PARTITIONS.path: ADDRESSES}
-        settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+        be_partition(settings, name)
 
     return here
 
@@ -50,11 +36,6 @@ def main(connection):
     return Main(connection)
 
 
-def hears(connection, source, target, key, body):
-    """Store a fact as logical replication brings it."""
-    tell(connection, source, target, key, body)
-
-
 # --- A partition that follows --------------------------------------------------------------------
 
 
@@ -62,35 +43,6 @@ def hears(connection, source, target, key, body):
 def follower(connection, main, here):
     here("b")
     return Follower(connection, main)
-
-
-class Follower:
-    """Partition `b`, with the facts of job 7 that the control partition `a` tells it."""
-
-    def __init__(self, connection, main):
-        self.connection, self.main = connection, main
-
-    def hears_of_job(self, job):
-        hears(self.connection, "a", "b", "job:7", {"definitions": configuration.read(job.pk)})
-
-    def stores_job(self):
-        with following():
-            return make_job("news")
-
-    def knows(self, **facts):
-        """Know the job already, in a state."""
-        with following():
-            running = make_running_job(self.main.node, **facts)
-        PartitionedJob.objects.create(job=running.job, number=7)
-        return running
-
-    def follows(self, **wanted):
-        hears(self.connection, "a", "b", "run:7", WANTED | wanted)
-        self.main.step(follow_runs)
-        return Job.objects.get()
-
-    def report(self):
-        return told(self.connection, "b", "a", "run:7")
 
 
 def test_a_partition_adopts_a_job_without_its_schedule(follower):
@@ -152,7 +104,6 @@ def test_a_wanted_run_starts_with_its_number(follower):
         ({"is_paused": True}, {"pause": Pause.PAUSING}),
         ({"is_stopped": True}, {"stop_request": StopRequest.ABORT}),
         ({"is_running": False}, {"stop_request": StopRequest.ABORT}),
-        ({"is_deleted": True}, {"stop_request": StopRequest.ABORT}),
         ({"run_no": 2}, {"stop_request": StopRequest.ABORT}),
         ({}, {"pause": Pause.NO, "stop_request": StopRequest.NONE}),
     ],
@@ -256,36 +207,6 @@ def test_operators_change_and_start_jobs_in_the_control_partition_only(follower)
 def leader(connection, main, here):
     here("a")
     return Leader(connection, main)
-
-
-class Leader:
-    """The control partition `a`, in run 1 of a job, with the reports of partition `b`."""
-
-    def __init__(self, connection, main):
-        self.connection, self.main = connection, main
-        self.running = make_running_job(main.node)
-        self.number = self.running.job.pk
-        PartitionedJob.objects.create(job=self.running.job, number=self.number)
-
-    def hears(self, **report):
-        usual = {
-            "run_no": 1,
-            "phase": "active",
-            "pause": "no",
-            "run_end": "",
-            "reason": "",
-            "round": self.wants["round"],
-        }
-        figures = {"figures": {"quiet": True, "sent": {}, "applied": {}}}
-        hears(self.connection, "b", "a", f"run:{self.number}", usual | figures | report)
-
-    def leads(self):
-        self.main.step(tell_jobs, lead_runs)
-        return PartitionedJob.objects.get()
-
-    @property
-    def wants(self):
-        return told(self.connection, "a", "b", f"run:{self.number}")
 
 
 def test_the_control_partition_tells_the_job_and_its_wanted_state(leader):

@@ -11,6 +11,7 @@ from jobs.duties.clock import CLOCK_WAS_SET_BACK, follow_clock
 from jobs.duties.connectors import WATCHED_JOBS, watch_connectors
 from jobs.duties.disks import DISKS_ARE_FULL, report_full_disks
 from jobs.duties.exchange import (
+    HAS_FACTS,
     MAY_EXCHANGE,
     SHARED_JOBS,
     forget_references,
@@ -89,9 +90,9 @@ MAIN_DUTIES: Final = duties(
     (request_check, CHECK_EVERY, NOTICES_TO_CHECK),
     (verify_after_restore, 2.0, RESTORES_TO_HANDLE),
     (keep_exchange, 5.0, MAY_EXCHANGE),
-    (lead_runs, 0.3, SHARED_JOBS),
+    (lead_runs, 0.3, HAS_FACTS),
     (tell_jobs, 5.0, SHARED_JOBS),
-    (follow_runs, 0.3, f"{MAY_EXCHANGE} AND EXISTS (SELECT FROM jobs_partitionfact)"),
+    (follow_runs, 0.3, HAS_FACTS),
     (receive_references, 0.1, SHARED_JOBS),
     (tell_figures, 2.0, SHARED_JOBS),
     (forget_references, 10.0, SHARED_JOBS),

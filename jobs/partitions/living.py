@@ -1,0 +1,63 @@
+"""
+Which jobs exist: the control partition tells the numbers of its jobs.
+
+The others delete a job whose number is no longer among them. All partitions forget the facts of deleted jobs. A number
+above the highest told one belongs to a job that they have not heard of yet.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.partitions.facts import Telling
+from jobs.partitions.placement import Placement
+
+KIND: Final = "jobs"
+_KEY: Final = f"{KIND}:all"
+# Only the control partition tells this fact.
+_LIVING: Final[LiteralString] = """
+SELECT body FROM jobs_partitionfact WHERE key = 'jobs:all' ORDER BY number DESC LIMIT 1
+"""
+_FORGET_DELETED: Final[LiteralString] = """
+DELETE FROM jobs_partitionfact AS fact
+ USING (SELECT source, number, split_part(key, ':', 2)::bigint AS job_number FROM jobs_partitionfact
+         WHERE key SIMILAR TO '(run|job|figures):[0-9]+') AS about
+ WHERE about.source = fact.source AND about.number = fact.number
+   AND about.job_number <= %(highest)s AND about.job_number <> ALL(%(numbers)s)
+   AND NOT EXISTS (SELECT FROM jobs_partitionedjob AS known WHERE known.number = about.job_number)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Living:
+    """The numbers of the jobs that exist, and the highest number that was ever told."""
+
+    numbers: frozenset[int]
+    highest: int
+
+    def has_deleted(self, number: int) -> bool:
+        return number <= self.highest and number not in self.numbers
+
+
+def tell_living(telling: Telling, placement: Placement, numbers: Collection[int]) -> bool:
+    """Tell the others the numbers of all jobs of partitions; return True if they are new to one of them."""
+    before = telling.last(placement.others[0], _KEY) or {"highest": 0}
+    body = {"numbers": sorted(numbers), "highest": max(before["highest"], *numbers, 0)}
+    return telling.tell_all(placement, _KEY, body)
+
+
+def read_living(connection: psycopg.Connection[Any]) -> Living | None:
+    """Return the jobs that exist, as the control partition told last; None before that."""
+    row = connection.execute(_LIVING).fetchone()
+    return Living(frozenset(row[0]["numbers"]), row[0]["highest"]) if row else None
+
+
+def forget_deleted(connection: psycopg.Connection[Any]) -> int:
+    """Delete the facts of jobs that exist neither here nor in the control partition; return how many."""
+    living = read_living(connection)
+    if living is None:
+        return 0
+    facts = {"highest": living.highest, "numbers": list(living.numbers)}
+    return connection.execute(_FORGET_DELETED, facts).rowcount

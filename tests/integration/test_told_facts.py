@@ -1,0 +1,156 @@
+"""The cost of facts between partitions, and the end of the facts of a deleted job."""
+
+import pytest
+from django.db import connection as django
+from django.test.utils import CaptureQueriesContext
+
+from jobs.duties.exchange import keep_exchange, tell_figures
+from jobs.duties.partitioned_runs import follow_runs, lead_runs
+from jobs.lifecycle.job import Phase, StopRequest
+from jobs.models import Job, PartitionedJob, PartitionFact
+from jobs.partitions import here as partitions
+from jobs.partitions.facts import Telling, told
+from tests.support.factories import make_job
+from tests.support.partitions import WANTED, Follower, Leader, be_partition, hears
+from tests.support.stepping import Main
+
+MANY = 20
+
+
+@pytest.fixture
+def leader(connection, settings):
+    be_partition(settings, "a")
+    return Leader(connection, Main(connection))
+
+
+@pytest.fixture
+def follower(connection, settings):
+    be_partition(settings, "b")
+    return Follower(connection, Main(connection))
+
+
+def count_statements(connection, step):
+    """Return how many statements a step sends, over the connection of duties and over that of Django."""
+    sent = []
+    execute = connection.execute
+    connection.execute = lambda *given, **options: sent.append(given) or execute(*given, **options)
+    try:
+        with CaptureQueriesContext(django) as others:
+            step()
+    finally:
+        del connection.execute
+    return len(sent) + len(others)
+
+
+def numbers_told():
+    return set(PartitionFact.objects.values_list("source", "number"))
+
+
+def share_idle_jobs():
+    for number in range(MANY):
+        job = make_job(f"idle {number}")
+        PartitionedJob.objects.create(job=job, number=job.pk + 100)
+
+
+# --- Cost ----------------------------------------------------------------------------------------
+
+
+def test_a_pass_of_the_control_partition_tells_no_unchanged_fact(leader):
+    leader.leads()
+    before = numbers_told()
+
+    leader.main.step(lead_runs)
+
+    assert numbers_told() == before
+
+
+def test_idle_jobs_add_no_statement_to_a_pass_of_the_control_partition(leader, connection):
+    leader.leads()
+    with_one_job = count_statements(connection, lambda: leader.main.step(lead_runs))
+    share_idle_jobs()
+    leader.main.step(lead_runs)
+
+    assert count_statements(connection, lambda: leader.main.step(lead_runs)) == with_one_job
+
+
+def test_idle_jobs_add_no_statement_to_a_pass_of_a_partition_that_follows(follower, connection):
+    follower.knows()
+    follower.follows()
+    with_one_job = count_statements(connection, lambda: follower.main.step(follow_runs, tell_figures))
+    with partitions.following():
+        share_idle_jobs()
+    for number in PartitionedJob.objects.values_list("number", flat=True):
+        hears(connection, "a", "b", f"run:{number}", WANTED | {"run_no": 0, "is_running": False})
+    follower.main.step(follow_runs, tell_figures)
+    before = numbers_told() - newest_life()
+
+    statements = count_statements(connection, lambda: follower.main.step(follow_runs, tell_figures))
+
+    assert statements == with_one_job
+    assert numbers_told() - newest_life() == before
+
+
+def newest_life():
+    """A partition tells every two seconds that it lives."""
+    return set(PartitionFact.objects.filter(key="life:all").values_list("source", "number"))
+
+
+# --- Deleted jobs --------------------------------------------------------------------------------
+
+
+def living(connection, *numbers, highest=9):
+    hears(connection, "a", "b", "jobs:all", {"numbers": list(numbers), "highest": highest})
+
+
+def test_the_control_partition_tells_which_jobs_it_has(leader, connection):
+    leader.leads()
+    highest = leader.number
+    assert told(connection, "a", "b", "jobs:all") == {"numbers": [highest], "highest": highest}
+
+    Job.objects.update(phase=Phase.READY_FOR_DELETE)
+    leader.main.step(lead_runs)
+
+    assert told(connection, "a", "b", "jobs:all") == {"numbers": [], "highest": highest}
+
+
+def test_a_running_job_that_the_control_partition_deleted_is_aborted_then_deleted(follower, connection):
+    follower.knows()
+    living(connection)
+    follower.main.step(follow_runs)
+    assert Job.objects.get().stop_request == StopRequest.ABORT
+
+    Job.objects.update(phase=Phase.INACTIVE, stop_request=StopRequest.NONE)
+    follower.main.step(follow_runs)
+
+    assert Job.objects.get().phase == Phase.READY_FOR_DELETE
+
+
+def test_a_job_with_a_higher_number_than_any_told_one_is_not_deleted(follower, connection):
+    follower.knows()
+    living(connection, highest=6)
+
+    follower.main.step(follow_runs)
+
+    assert (Job.objects.get().phase, Job.objects.get().stop_request) == (Phase.ACTIVE, StopRequest.NONE)
+
+
+def test_a_deleted_job_leaves_no_facts(leader, connection, monkeypatch):
+    leader.leads()
+    leader.hears()
+    hears(connection, "b", "a", f"figures:{leader.number}", {"run_no": 1})
+    monkeypatch.setattr("jobs.duties.exchange.keep_publications", lambda *_: 0)
+    monkeypatch.setattr("jobs.duties.exchange.keep_subscriptions", lambda *_: 0)
+    leader.main.step(keep_exchange)
+    assert PartitionFact.objects.filter(key__endswith=f":{leader.number}").count() == 4
+
+    PartitionedJob.objects.all().delete()
+    leader.main.step(lead_runs, keep_exchange)
+
+    assert set(PartitionFact.objects.values_list("key", flat=True)) == {"jobs:all"}
+
+
+def test_a_fact_of_a_kind_that_was_not_read_is_told_once(connection):
+    telling = Telling(connection, "a", "run")
+
+    assert telling.tell("b", "job:1", {"definitions": []})
+    assert not Telling(connection, "a", "run").tell("b", "job:1", {"definitions": []})

@@ -1,0 +1,91 @@
+"""Partitions without a second database: their facts are stored as logical replication brings them."""
+
+from jobs.duties.partitioned_runs import follow_runs, lead_runs, tell_jobs
+from jobs.models import Job, PartitionedJob
+from jobs.partitions import configuration
+from jobs.partitions.facts import tell, told
+from jobs.partitions.here import following
+from jobs.settings.partitions import PARTITION, PARTITIONS
+from tests.support.factories import make_job, make_running_job
+
+ADDRESSES = ("a=postgresql://one/crawl", "b=postgresql://two/crawl")
+WANTED = {
+    "run_no": 1,
+    "minimal": False,
+    "from_the_beginning": True,
+    "is_running": True,
+    "is_paused": False,
+    "is_stopped": False,
+    "may_finish": False,
+    "round": 0,
+}
+
+
+def be_partition(settings, name):
+    """Make this database a partition."""
+    said = {PARTITION.path: name, PARTITIONS.path: ADDRESSES}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+
+
+def hears(connection, source, target, key, body):
+    """Store a fact as logical replication brings it."""
+    tell(connection, source, target, key, body)
+
+
+class Follower:
+    """Partition `b`, with the facts of job 7 that the control partition `a` tells it."""
+
+    def __init__(self, connection, main):
+        self.connection, self.main = connection, main
+
+    def hears_of_job(self, job):
+        hears(self.connection, "a", "b", "job:7", {"definitions": configuration.read(job.pk)})
+
+    def stores_job(self):
+        with following():
+            return make_job("news")
+
+    def knows(self, **facts):
+        """Know the job already, in a state."""
+        with following():
+            running = make_running_job(self.main.node, **facts)
+        PartitionedJob.objects.create(job=running.job, number=7)
+        return running
+
+    def follows(self, **wanted):
+        hears(self.connection, "a", "b", "run:7", WANTED | wanted)
+        self.main.step(follow_runs)
+        return Job.objects.get()
+
+    def report(self):
+        return told(self.connection, "b", "a", "run:7")
+
+
+class Leader:
+    """The control partition `a`, in run 1 of a job, with the reports of partition `b`."""
+
+    def __init__(self, connection, main):
+        self.connection, self.main = connection, main
+        self.running = make_running_job(main.node)
+        self.number = self.running.job.pk
+        PartitionedJob.objects.create(job=self.running.job, number=self.number)
+
+    def hears(self, **report):
+        usual = {
+            "run_no": 1,
+            "phase": "active",
+            "pause": "no",
+            "run_end": "",
+            "reason": "",
+            "round": self.wants["round"],
+        }
+        figures = {"figures": {"quiet": True, "sent": {}, "applied": {}}}
+        hears(self.connection, "b", "a", f"run:{self.number}", usual | figures | report)
+
+    def leads(self):
+        self.main.step(tell_jobs, lead_runs)
+        return PartitionedJob.objects.get()
+
+    @property
+    def wants(self):
+        return told(self.connection, "a", "b", f"run:{self.number}")
