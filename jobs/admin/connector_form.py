@@ -15,6 +15,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminPasswordWidget,
     UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
@@ -23,6 +24,7 @@ from unfold.widgets import (
 
 from jobs.admin.records import RecordForm, Records
 from jobs.connectors.schema import Field, FieldKind, Schema
+from jobs.connectors.stored_secrets import mask
 
 
 class FormConnector(Protocol):
@@ -85,7 +87,7 @@ class ConnectorForm(forms.ModelForm):  # type: ignore[type-arg]
         self.fields[BUILT_FOR].initial = name
         if self.chooser in self.fields:
             self.fields[self.chooser].widget.attrs["data-redraws"] = "true"
-        for field, value in getattr(self.instance, self.section).items():
+        for field, value in mask(getattr(self.instance, self.section)).items():
             if f"{self.section}_{field}" in self.fields:
                 self.fields[f"{self.section}_{field}"].initial = value
 
@@ -105,9 +107,11 @@ class ConnectorForm(forms.ModelForm):  # type: ignore[type-arg]
     def add_problems(self, problems: Mapping[str, Sequence[str]]) -> None:
         """Show sentences beside the fields that they concern, or above all fields."""
         for name, sentences in problems.items():
-            own = f"{self.section}_{name.removeprefix(f'{self.section}.')}"
-            known = next((field for field in (own, name) if field in self.fields), None)
-            self.add_error(known, list(sentences))
+            place = name.removeprefix(f"{self.section}.")
+            field, _dot, inside = place.partition(".")
+            known = next((known for known in (f"{self.section}_{field}", name) if known in self.fields), None)
+            where = f"{_place_of_people(inside)}: " if inside and known else ""
+            self.add_error(known, [f"{where}{sentence}" for sentence in sentences])
 
 
 _Form = TypeVar("_Form", bound=ConnectorForm)
@@ -125,6 +129,11 @@ def fieldset_for(title: str | Promise, kind: FormConnector | None, *, section: s
     return ((title, {"fields": names}),) if names else ()
 
 
+def _place_of_people(place: str) -> str:
+    """Return a place inside of records with numbers from 1: `0.fields.1.secret` becomes `1 fields 2 secret`."""
+    return " ".join(str(int(step) + 1) if step.isdecimal() else step for step in place.split("."))
+
+
 def schema_of(kind: FormConnector | None, section: str) -> Schema:
     schema: Schema = getattr(kind, section) if kind else Schema(())
     return schema
@@ -133,8 +142,12 @@ def schema_of(kind: FormConnector | None, section: str) -> Schema:
 def _form_field(field: Field) -> forms.Field:
     facts: dict[str, Any] = {"label": field.label, "help_text": field.help, "required": field.is_required}
     match field.kind:
-        case FieldKind.TEXT | FieldKind.SECRET:
+        case FieldKind.TEXT:
             return forms.CharField(widget=UnfoldAdminTextInputWidget, **facts)
+        case FieldKind.SECRET:
+            # The mask of a stored secret is sent back unchanged, and the verb then keeps the secret.
+            widget = UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}, render_value=True)
+            return forms.CharField(widget=widget, **facts)
         case FieldKind.LINES:
             return Lines(**facts)
         case FieldKind.CHOICE:

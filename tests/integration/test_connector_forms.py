@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from jobs.models import Job, OutputConnection, RepositoryConnection
+from nodes.membership.changes import MASK
 from tests.support.api import make_user
 from tests.support.factories import make_output
 
@@ -119,7 +120,7 @@ LOGIN = {
 }
 
 
-def test_logins_are_fields_whose_secrets_are_shown_sealed(administrator):
+def test_logins_are_fields_whose_secrets_are_masked(administrator):
     response = administrator.post(CONNECTIONS, LOGIN)
 
     assert response.status_code == 302, response.context["errors"]
@@ -128,8 +129,8 @@ def test_logins_are_fields_whose_secrets_are_shown_sealed(administrator):
     assert (login["name"], login["hosts"]) == ("door", ["a.example", "b.example"])
     assert login["fields"][0] == {"name": "user", "value": "crawler"}
     page = administrator.get(f"/admin/jobs/repositoryconnection/{stored.pk}/change/").content.decode()
-    assert f'value="{login["fields"][1]["secret"]}"' in page
-    assert "sealed:" in page
+    assert re.search(rf'<input type="password"[^>]*value="{re.escape(MASK)}"', page)
+    assert "sealed:" not in page
     assert "sesame" not in page + str(stored.configuration)
 
 
@@ -137,18 +138,31 @@ def test_a_login_is_added_and_another_removed_and_a_secret_sent_back_stays(admin
     administrator.post(CONNECTIONS, LOGIN)
     stored = RepositoryConnection.objects.get()
     address, before = f"/admin/jobs/repositoryconnection/{stored.pk}/change/", stored.configuration["logins"][0]
-    same = {**LOGIN, "configuration_logins-0-fields-1-secret": before["fields"][1]["secret"]}
-    second = {name.replace("logins-0", "logins-1"): value for name, value in same.items() if "logins-0" in name}
+    same = {**LOGIN, "configuration_logins-0-fields-1-secret": MASK}
+    second = {name.replace("logins-0", "logins-1"): value for name, value in LOGIN.items() if "logins-0" in name}
 
     administrator.post(address, {**same, **second, "configuration_logins-1-name": "gate"})
     stored.refresh_from_db()
     assert [login["name"] for login in stored.configuration["logins"]] == ["door", "gate"]
     assert stored.configuration["logins"][0] == before
 
-    removed = {"configuration_logins-1-name": "gate", "configuration_logins-0--remove": "on"}
+    gate = stored.configuration["logins"][1]
+    removed = {
+        "configuration_logins-1-name": "gate",
+        "configuration_logins-1-fields-1-secret": MASK,
+        "configuration_logins-0--remove": "on",
+    }
     administrator.post(address, {**same, **second, **removed})
     stored.refresh_from_db()
-    assert [login["name"] for login in stored.configuration["logins"]] == ["gate"]
+    assert stored.configuration["logins"] == [gate]
+
+
+def test_a_mask_without_a_stored_secret_is_refused_at_its_field(administrator):
+    response = administrator.post(CONNECTIONS, {**LOGIN, "configuration_logins-0-fields-1-secret": MASK})
+
+    errors = response.context["adminform"].form.errors
+    assert errors == {"configuration_logins": ["1 fields 2 secret: Write the secret, not its mask."]}
+    assert not RepositoryConnection.objects.exists()
 
 
 @pytest.mark.parametrize(
