@@ -11,6 +11,7 @@ from jobs.partitions.facts import Telling, forget_superseded
 from jobs.partitions.living import forget_deleted
 from jobs.queries.partitions import LIFE, figures_of_jobs
 from jobs.queue.flushing.arrivals import apply_arrivals
+from jobs.queue.flushing.redirects import FORGET_REDIRECTS
 from jobs.queue.sql.rows import named_rows
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.fences import hold_term
@@ -91,8 +92,9 @@ def receive_references(at: Pass) -> int:
 
 
 def forget_references(at: Pass) -> int:
-    """Delete references and links of runs that are over; return how many."""
+    """Delete references, links and redirects of runs that are over; return how many."""
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         forgotten = at.connection.execute(_FORGET).rowcount
+        forgotten += at.connection.execute(FORGET_REDIRECTS).rowcount
         return forgotten + at.connection.execute(_FORGET_LINKS).rowcount

@@ -25,6 +25,7 @@ from jobs.models.partition import (
     ForeignReference,
     PartitionedJob,
     PartitionFact,
+    RedirectEdge,
 )
 from jobs.models.policy import ThrottlePolicy, ThrottleRule
 from jobs.models.redirect import SeedRedirect
@@ -89,6 +90,7 @@ __all__ = [
     "PartitionedJob",
     "PipelineRefusal",
     "QueueItem",
+    "RedirectEdge",
     "RemovalQuestion",
     "RepositoryConnection",
     "Restoration",

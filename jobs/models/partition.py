@@ -5,6 +5,9 @@ PostgreSQL's logical replication copies the rows of `PartitionFact` and `Foreign
 name. Each table holds own rows and received ones, told apart by `source`. Only inserts travel: a deletion is local.
 """
 
+from typing import Any
+
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
@@ -57,6 +60,11 @@ class PartitionedJob(models.Model):
         return f"job {self.job_id}"
 
 
+def _edges() -> "ArrayField[Any, Any]":
+    """Return a field for pairs of documents, of which the first redirects to the second."""
+    return ArrayField(ArrayField(models.UUIDField(), size=2), default=list, db_default=[])
+
+
 class ForeignLink(models.Model):
     """
     A document of another partition that documents here reference, with its least depth in the last run that named it.
@@ -66,9 +74,7 @@ class ForeignLink(models.Model):
 
     pk = models.CompositePrimaryKey("hash", "job_id")
     hash = models.UUIDField()
-    job = models.ForeignKey(
-        "jobs.Job", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
-    )
+    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+")
     seed = models.ForeignKey(
         "jobs.Seed", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
     )
@@ -80,6 +86,8 @@ class ForeignLink(models.Model):
     redirects = models.SmallIntegerField()
     # The document that names it.
     found_on = models.UUIDField()
+    # The redirects that were sent with it last.
+    edges = _edges()
 
     class Meta:
         default_permissions = ()
@@ -114,6 +122,8 @@ class ForeignReference(models.Model):
     # The document that names it.
     found_on = models.UUIDField()
     tracks_depth = models.BooleanField()
+    # The redirects that lead to it, if it is the target of one.
+    edges = _edges()
 
     class Meta:
         default_permissions = ()
@@ -121,6 +131,23 @@ class ForeignReference(models.Model):
 
     def __str__(self) -> str:
         return self.identifier
+
+
+class RedirectEdge(models.Model):
+    """A document, here or in another partition, that redirected to another one in a run of a job of several partitions."""
+
+    pk = models.CompositePrimaryKey("hash", "job_id")
+    hash = models.UUIDField()
+    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+")
+    target = models.UUIDField()
+    run_no = models.IntegerField()
+
+    class Meta:
+        default_permissions = ()
+        indexes = (models.Index(fields=["job", "target"], name="redirect_edge_by_target"),)
+
+    def __str__(self) -> str:
+        return str(self.hash)
 
 
 class AppliedReferences(models.Model):

@@ -29,6 +29,26 @@ DELETE FROM jobs_partitionfact AS fact
    AND NOT EXISTS (SELECT FROM jobs_partitionedjob AS known WHERE known.number = about.job_number)
 """
 
+# The numbers of jobs come from the index: a crawl may have millions of references.
+_FORGET_REFERENCES: Final[LiteralString] = """
+WITH RECURSIVE present AS (
+    SELECT min(job_number) AS number FROM jobs_foreignreference
+     UNION ALL
+    SELECT (SELECT min(job_number) FROM jobs_foreignreference WHERE job_number > present.number)
+      FROM present WHERE present.number IS NOT NULL
+)
+DELETE FROM jobs_foreignreference
+ WHERE job_number IN (
+       SELECT number FROM present
+        WHERE number <= %(highest)s AND number <> ALL(%(numbers)s)
+          AND NOT EXISTS (SELECT FROM jobs_partitionedjob AS known WHERE known.number = present.number))
+"""
+_FORGET_COUNTS: Final[LiteralString] = """
+DELETE FROM jobs_appliedreferences AS applied
+ WHERE job_number <= %(highest)s AND job_number <> ALL(%(numbers)s)
+   AND NOT EXISTS (SELECT FROM jobs_partitionedjob AS known WHERE known.number = applied.job_number)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Living:
@@ -55,9 +75,12 @@ def read_living(connection: psycopg.Connection[Any]) -> Living | None:
 
 
 def forget_deleted(connection: psycopg.Connection[Any]) -> int:
-    """Delete the facts of jobs that exist neither here nor in the control partition; return how many."""
+    """Delete the facts and references of jobs that exist neither here nor in the control partition; return how many."""
     living = read_living(connection)
     if living is None:
         return 0
     facts = {"highest": living.highest, "numbers": list(living.numbers)}
-    return connection.execute(_FORGET_DELETED, facts).rowcount
+    return sum(
+        connection.execute(statement, facts).rowcount
+        for statement in (_FORGET_DELETED, _FORGET_REFERENCES, _FORGET_COUNTS)
+    )

@@ -7,10 +7,10 @@ from django.test.utils import CaptureQueriesContext
 from jobs.duties.exchange import keep_exchange, tell_figures
 from jobs.duties.partitioned_runs import follow_runs, lead_runs
 from jobs.lifecycle.job import Phase, StopRequest
-from jobs.models import Job, PartitionedJob, PartitionFact
+from jobs.models import ForeignReference, Job, PartitionedJob, PartitionFact
 from jobs.partitions import here as partitions
 from jobs.partitions.facts import Telling, told
-from tests.support.factories import make_job
+from tests.support.factories import hash_of, make_job
 from tests.support.partitions import WANTED, Follower, Leader, be_partition, hears
 from tests.support.stepping import Main
 
@@ -143,10 +143,18 @@ def test_a_deleted_job_leaves_no_facts(leader, connection, monkeypatch):
     leader.main.step(keep_exchange)
     assert PartitionFact.objects.filter(key__endswith=f":{leader.number}").count() == 4
 
+    send_reference("a", job_number=leader.number)
     PartitionedJob.objects.all().delete()
     leader.main.step(lead_runs, keep_exchange)
 
+    assert not ForeignReference.objects.exists()
     assert set(PartitionFact.objects.values_list("key", flat=True)) == {"jobs:all"}
+
+
+def send_reference(source, **facts):
+    usual = {"number": 1, "target": "b", "run_no": 1, "identifier": "x", "bin": "x", "depth": 1, "redirects": 0}
+    hashes = dict.fromkeys(("hash", "seed", "found_on"), hash_of("x"))
+    ForeignReference.objects.create(source=source, tracks_depth=False, **usual, **hashes, **facts)
 
 
 def test_a_fact_of_a_kind_that_was_not_read_is_told_once(connection):

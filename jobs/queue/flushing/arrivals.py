@@ -17,6 +17,7 @@ from jobs.queue.discover import open_lanes
 from jobs.queue.flushing.flush import WRITE, lock_documents, meet_the_others, runs_below_which_rows_change
 from jobs.queue.flushing.history import History
 from jobs.queue.flushing.outcomes import FlushPlan, JobFacts, Key, Named
+from jobs.queue.flushing.redirects import store_carried
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.transaction import implicit_transaction
@@ -148,7 +149,10 @@ def _nearest(
 
 
 def _settle(cursor: psycopg.Cursor[Any], arrived: Sequence[Any], facts: dict[str, Any]) -> None:
-    """Delete the rows that were applied, and count them for their sources."""
+    """Delete the rows that were applied, after their redirects are stored, and count them for their sources."""
     by_source = Counter(row.source for row in arrived)
-    cursor.execute(_DELETE, {"sources": [row.source for row in arrived], "numbers": [row.number for row in arrived]})
+    applied = {"sources": [row.source for row in arrived], "numbers": [row.number for row in arrived]}
+    if any(row.redirects for row in arrived):
+        store_carried(cursor, {**facts, **applied})
+    cursor.execute(_DELETE, applied)
     cursor.execute(_COUNT, {**facts, "sources": list(by_source), "amounts": list(by_source.values())})

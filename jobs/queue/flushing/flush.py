@@ -24,6 +24,7 @@ from jobs.queue.flushing.foreign import ForeignReferences
 from jobs.queue.flushing.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.flushing.hop_limits import Reach
 from jobs.queue.flushing.outcomes import FlushPlan, JobFacts, Key, Named, Result, give_up
+from jobs.queue.flushing.redirects import LONGEST_CHAIN, read_chains
 from jobs.queue.flushing.retry_limits import keep_retry_limits
 from jobs.queue.flushing.stored_links import read_stored_links
 from jobs.queue.sql.arrays import Hashes
@@ -32,9 +33,6 @@ from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.transaction import implicit_transaction
 from nodes.membership.fences import MAY_WRITE, hold_node
 from nodes.membership.incarnation import remembered
-
-# Longest chain of redirects that is searched for a loop; longer chains end as TOO_MANY_REDIRECTS.
-_LONGEST_CHAIN: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,7 @@ WITH RECURSIVE chain AS (
       JOIN jobs_outlinks AS link ON link.hash = chain.hash AND link.job_id = chain.job_id AND link.is_redirect
       JOIN jobs_queueitem AS item ON item.hash = chain.hash AND item.job_id = chain.job_id
            AND item.run_no = chain.run_no AND item.stage = {Stage.DONE:d}
-     WHERE chain.length < {_LONGEST_CHAIN}
+     WHERE chain.length < {LONGEST_CHAIN}
 )
 SELECT DISTINCT source, job_id, hash AS target FROM chain WHERE source IS NOT NULL
 """
@@ -517,12 +515,14 @@ def _find_loops(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> set[K
     leads_to: dict[Key, Key] = {
         (row.source.hex, row.job_id): (row.target.hex, row.job_id) for row in cursor.execute(_CHAINS, facts)
     }
+    if any(result.job.partitioned is not None for result in results):
+        leads_to |= read_chains(cursor, facts)
     looping: set[Key] = set()
     # Redirects of the same flush see each other too, in their order.
     for key, target in targets.items():
         leads_to[key] = target
         at: Key | None = target
-        for _ in range(_LONGEST_CHAIN):
+        for _ in range(LONGEST_CHAIN):
             if at is None or at == key:
                 break
             at = leads_to.get(at)

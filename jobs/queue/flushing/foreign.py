@@ -2,7 +2,8 @@
 References to documents of other partitions: the flush writes them into the table that travels there.
 
 A document that was named before, in the same run and with no greater depth, is not sent again. `jobs_foreignlink` keeps
-what was sent: of two flushes that name one document, one waits for the row of the other.
+what was sent: of two flushes that name one document, one waits for the row of the other. A redirect is sent for each
+document that redirects, with the redirects that lead to that document (`jobs.queue.flushing.redirects`).
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import psycopg
 
 from jobs.connectors.repository.base import Reference
 from jobs.queue.flushing.outcomes import JobFacts, Partitioned, Result
+from jobs.queue.flushing.redirects import CARRIED, store
 from jobs.queue.flushing.stored_links import StoredLinks
 from jobs.queue.sql.columns import columns_of
 
@@ -43,7 +45,7 @@ class _Stored(NamedTuple):
 
 
 # Locks: ForeignLink by hash, after all documents of the flush.
-_SEND: Final[LiteralString] = """
+_SEND: Final[LiteralString] = f"""
 WITH given AS (
     SELECT hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects, found_on
       FROM unnest(%(given_hashes)s::uuid[], %(given_jobs)s::bigint[], %(given_seeds)s::bigint[], %(given_targets)s::text[],
@@ -59,20 +61,30 @@ WITH given AS (
       JOIN jobs_foreignlink AS link ON link.hash = stored.hash AND link.job_id = stored.job_id
 ), nearest AS (
     SELECT DISTINCT ON (hash, job_id) * FROM given ORDER BY hash, job_id, depth, redirects
+), carried AS (
+    SELECT named.hash, named.job_id, array_agg(ARRAY[step.hash, step.target]) AS edges
+      FROM (SELECT DISTINCT hash, job_id, run_no, found_on FROM given WHERE redirects > 0) AS named
+     CROSS JOIN LATERAL ({CARRIED}) AS step
+     GROUP BY named.hash, named.job_id
 ), named AS (
     INSERT INTO jobs_foreignlink AS link
-           (hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects, found_on)
-    SELECT hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects, found_on FROM nearest ORDER BY hash, job_id
+           (hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects, found_on, edges)
+    SELECT hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects, found_on, coalesce(carried.edges, '{{}}')
+      FROM nearest LEFT JOIN carried USING (hash, job_id) ORDER BY hash, job_id
     ON CONFLICT (hash, job_id) DO UPDATE
-       SET seed_id = excluded.seed_id, target = excluded.target, run_no = excluded.run_no, depth = excluded.depth,
-           redirects = excluded.redirects, found_on = excluded.found_on
+       SET seed_id = excluded.seed_id, target = excluded.target, run_no = excluded.run_no, redirects = excluded.redirects,
+           depth = CASE WHEN link.run_no = excluded.run_no THEN least(link.depth, excluded.depth) ELSE excluded.depth END,
+           found_on = excluded.found_on, edges = excluded.edges
      WHERE link.run_no < excluded.run_no OR link.depth > excluded.depth OR link.target <> excluded.target
+        OR (excluded.edges <> '{{}}' AND excluded.edges <> link.edges)
     RETURNING *
 )
 INSERT INTO jobs_foreignreference
-       (source, target, job_number, run_no, hash, identifier, bin, seed, depth, redirects, tracks_depth, found_on)
+       (source, target, job_number, run_no, hash, identifier, bin, seed, depth, redirects, tracks_depth, found_on,
+        edges)
 SELECT %(here)s, named.target, job.number, named.run_no, named.hash, named.identifier, named.bin,
-       md5(seed.urls[1])::uuid, named.depth, named.redirects, job.tracks_depth, named.found_on
+       md5(seed.urls[1])::uuid, named.depth, named.redirects, job.tracks_depth, named.found_on,
+       named.edges
   FROM named
   JOIN unnest(%(jobs)s::bigint[], %(numbers)s::bigint[], %(tracking)s::bool[]) AS job(id, number, tracks_depth)
     ON job.id = named.job_id
@@ -89,6 +101,8 @@ class ForeignReferences:
         self._given: list[_Given] = []
         self._stored: list[_Stored] = []
         self._jobs: dict[int, tuple[Partitioned, JobFacts]] = {}
+        # Redirects, to own documents too: (source, job, target, run).
+        self._redirects: list[tuple[str, int, str, int]] = []
 
     def take(self, result: Result, references: Sequence[Reference]) -> list[Reference]:
         """Take the references to other partitions, and return the others."""
@@ -97,6 +111,8 @@ class ForeignReferences:
             return list(references)
         own: list[Reference] = []
         for named in references:
+            if named.is_redirect:
+                self._redirects.append((document.hash, job.id, named.hash, job.run_no))
             target = job.partitioned.foreign(named.bin)
             if target is None:
                 own.append(named)
@@ -121,6 +137,8 @@ class ForeignReferences:
         if job.partitioned is None or (job.max_depth is not None and depth > job.max_depth):
             return
         self._jobs[job.id] = job.partitioned, job
+        if links.is_redirect:
+            self._redirects += [(document.hash, job.id, target, job.run_no) for target in targets]
         redirects = document.redirects + 1 if links.is_redirect else 0
         self._stored += [_Stored(target, job.id, job.run_no, depth, redirects, document.hash) for target in targets]
 
@@ -129,7 +147,9 @@ class ForeignReferences:
         return [(self._jobs[one.job_id][1], one.hash, one.depth) for one in self._given]
 
     def write(self, cursor: psycopg.Cursor[Any]) -> None:
-        """Write the references that were not sent before."""
+        """Write the references that were not sent before, and the redirects."""
+        if self._redirects:
+            store(cursor, self._redirects)
         if not (self._given or self._stored):
             return
         facts = columns_of(self._given, tuple(f"given_{name}" for name in _GIVEN))
