@@ -21,7 +21,7 @@ from jobs.loops.database import WorkConnection, name_djangos_sessions
 from jobs.loops.manager import Manager, ManagerFailed
 from jobs.loops.open_files import raise_the_limit_of_open_files
 from jobs.loops.worker import Worker, WorkerFailed
-from jobs.partitions.here import check_partitions
+from jobs.partitions.agreement import check_other_partitions, check_partitions
 from jobs.settings.table import CLAIMED
 from nodes.coordination import membership_session
 from nodes.coordination.opening import DATABASE, open_coordination
@@ -114,7 +114,7 @@ def _become_node(
     should_stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Effective, NodeIdentity]:
     """Return the settings and the identity of this process; Django's sessions get this identity too."""
-    effective = _settings_of_this_process(dsn, options, should_stop=should_stop)
+    effective = _settings_of_this_process(dsn, options, scope=scope, should_stop=should_stop)
     identity = NodeIdentity.of_this_process(
         kind=kind,
         scope=scope,
@@ -130,12 +130,14 @@ def _become_node(
     return effective, identity
 
 
-def _settings_of_this_process(dsn: Dsn, options: Sequence[str], *, should_stop: Callable[[], bool]) -> Effective:
+def _settings_of_this_process(
+    dsn: Dsn, options: Sequence[str], *, scope: str, should_stop: Callable[[], bool]
+) -> Effective:
     """
     Return the settings of this process; wait for an unavailable database like a node.
 
     Raises:
-        BadPartitions: the settings do not fit the partition of the database.
+        BadPartitions: the settings do not fit the partition of the database, or the other partitions.
     """
     given = read_given(options)
 
@@ -153,6 +155,8 @@ def _settings_of_this_process(dsn: Dsn, options: Sequence[str], *, should_stop: 
     try:
         effective = asking.run(partial(start_with, given))
         asking.run(check_partitions)
+        if scope == CLUSTER_SCOPE:
+            asking.run(check_other_partitions)
     finally:
         asking.close()
     return effective

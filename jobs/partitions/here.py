@@ -3,18 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
 
-import psycopg
-
-from jobs.partitions.facts import tell, told_to_itself
-from jobs.partitions.placement import BadPartitions, Placement, read_placement
+from jobs.partitions.placement import Placement, read_placement
 from jobs.settings.partitions import PARTITION, PARTITIONS
 from nodes.errors import Refused
 from nodes.settings.running import current
 
-# The key of the fact that a database notes for itself: its partition, and the names of all.
-_NAMES: Final = "names:all"
 _follows: ContextVar[bool] = ContextVar("follows", default=False)
 
 
@@ -34,32 +28,6 @@ def placement() -> Placement | None:
     settings = current()
     stated = settings[PARTITIONS]
     return read_placement(settings[PARTITION], stated)
-
-
-def check_partitions(connection: psycopg.Connection[Any]) -> None:
-    """
-    Check that the settings name the partitions that this database has had since its first start, and keep their names.
-
-    Raises:
-        BadPartitions: they contradict each other, or name other partitions.
-    """
-    stated = placement()
-    before = told_to_itself(connection, _NAMES)
-    if stated is None:
-        if before is not None:
-            raise BadPartitions(
-                f"This database is partition {before['here']} of {', '.join(before['names'])}. "
-                "Set CRAWLCTL_PARTITION and CRAWLCTL_PARTITIONS to these."
-            )
-        return
-    now = {"here": stated.here, "names": list(stated.names)}
-    if before is not None and before != now:
-        raise BadPartitions(
-            f"This database is partition {before['here']} of {', '.join(before['names'])}. "
-            f"The settings say {stated.here} of {', '.join(stated.names)}. Partitions cannot be changed later."
-        )
-    if before is None:
-        tell(connection, stated.here, stated.here, _NAMES, now)
 
 
 def addresses() -> dict[str, str]:

@@ -10,8 +10,7 @@ from jobs.lifecycle.job import Pause, Phase, RunEnd, StartMethod, StopRequest
 from jobs.models import ForeignReference, Job, PartitionedJob, QueueItem, RepositoryConnection
 from jobs.partitions import configuration
 from jobs.partitions.facts import tell, told
-from jobs.partitions.here import ControlledElsewhere, check_partitions
-from jobs.partitions.placement import BadPartitions
+from jobs.partitions.here import ControlledElsewhere
 from jobs.verbs import control, editing
 from nodes.errors import Invalid
 from tests.support.cluster import NOON
@@ -345,23 +344,6 @@ def test_limits_that_one_database_counts_are_refused_at_their_field(connection, 
         editing.change_job(job.pk, made_by="operator", now=NOON, **option)
 
     assert "several partitions" in refused.value.problems[field][0]
-
-
-# --- The settings --------------------------------------------------------------------------------
-
-
-def test_a_database_keeps_its_partition(connection, here, settings):
-    before = settings.CRAWLCTL_ENVIRONMENT
-    here("a")
-    check_partitions(connection)
-    check_partitions(connection)
-
-    here("b")
-    with pytest.raises(BadPartitions, match=r"partition a of a, b\. The settings say b of a, b"):
-        check_partitions(connection)
-    settings.CRAWLCTL_ENVIRONMENT = before
-    with pytest.raises(BadPartitions, match="Set CRAWLCTL_PARTITION and CRAWLCTL_PARTITIONS to these"):
-        check_partitions(connection)
 
 
 def test_a_fact_that_did_not_change_is_not_told_again(connection):

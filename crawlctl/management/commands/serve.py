@@ -2,6 +2,7 @@
 
 import argparse
 import socket
+import uuid
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -10,11 +11,17 @@ from django.db import connection
 from crawlctl.web import server, sockets
 from jobs.api.cluster_figures import refresh_cluster_figures
 from jobs.metrics.table import shown_by
+from jobs.models import PartitionFact
+from jobs.partitions.agreement import check_other_partitions, check_partitions
+from jobs.partitions.here import placement
 from jobs.settings.table import PORT
+from nodes.database.address import database_dsn
+from nodes.database.connections import connect
 from nodes.management.attached_option import add_attached_option
 from nodes.management.database import check_database
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
 from nodes.metrics.figures import Process
+from nodes.settings.of_nodes import NODE_TIMEOUT
 from nodes.settings.running import current
 
 
@@ -48,6 +55,7 @@ class Command(BaseCommand):
         if not attached:
             # The parent of an attached process has already checked.
             check_database()
+        _check_partitions()
         with (
             metrics_shown(shown_by(Process.WEB), address=metrics_address, port=metrics_port, refresh=_read_cluster),
             self._listener(host, port) if fd is None else socket.socket(fileno=fd) as listener,
@@ -62,6 +70,16 @@ class Command(BaseCommand):
         self.stdout.write(sockets.address_of(listener, host=host))
         self.stdout.flush()
         return listener
+
+
+def _check_partitions() -> None:
+    """Check the settings of partitions as nodes do."""
+    if placement() is None and not PartitionFact.objects.exists():
+        return
+    with connect(database_dsn(), node_id=uuid.uuid4(), purpose="settings", timeout=current()[NODE_TIMEOUT]) as asking:
+        check_partitions(asking)
+        check_other_partitions(asking)
+    connection.close()
 
 
 def _read_cluster() -> None:

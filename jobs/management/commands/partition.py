@@ -1,15 +1,21 @@
-"""`manage.py partition list`: the partitions, their shares, and the exchange between them."""
+"""`manage.py partition`: the partitions, their shares, and the exchange between them."""
 
 import argparse
 import json
+import uuid
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from jobs.partitions import here
+from jobs.partitions.agreement import accept
 from jobs.partitions.placement import SLOTS
 from jobs.queries.partitions import PartitionSeen, look_at_partitions
+from nodes.database.address import database_dsn
+from nodes.database.connections import connect
 from nodes.management.database import check_database
+from nodes.settings.of_nodes import NODE_TIMEOUT
+from nodes.settings.running import current
 
 
 class Command(BaseCommand):
@@ -22,14 +28,33 @@ class Command(BaseCommand):
         listing = verbs.add_parser("list", help="list all partitions, as this one sees them")
         listing.add_argument("--json", action="store_true", help="print one line of JSON for each partition")
 
+        accept = verbs.add_parser("accept", help="accept a new database of a partition at the next start")
+        accept.add_argument("name", help="the partition that has a new database")
+
     def handle(self, *_args: Any, **given: Any) -> None:
         check_database()
         placement = here.placement()
-        if placement is None:
+        if given["verb"] == "accept":
+            self._accept(given["name"])
+        elif placement is None:
             self.stdout.write("This database is the only one: CRAWLCTL_PARTITIONS names no other.")
-            return
-        for seen in look_at_partitions(placement):
-            self.stdout.write(json.dumps(_as_json(seen)) if given["json"] else _in_words(seen))
+        else:
+            for seen in look_at_partitions(placement):
+                self.stdout.write(json.dumps(_as_json(seen)) if given["json"] else _in_words(seen))
+
+    def _accept(self, name: str) -> None:
+        names = here.addresses()
+        if name not in names:
+            known = ", ".join(names) or "none"
+            raise CommandError(f"There is no partition {name!r}. CRAWLCTL_PARTITIONS names: {known}.", returncode=2)
+        with connect(
+            database_dsn(), node_id=uuid.uuid4(), purpose="settings", timeout=current()[NODE_TIMEOUT]
+        ) as asking:
+            is_new = accept(asking, name)
+        if is_new:
+            self.stdout.write(f"The next start accepts the database of partition {name}, whatever it was before.")
+        else:
+            self.stdout.write(f"Nothing to do: no database of partition {name} is known here.")
 
 
 def _as_json(seen: PartitionSeen) -> dict[str, Any]:

@@ -1,0 +1,159 @@
+"""
+The settings of partitions, compared with the notes that the databases keep.
+
+Each database notes at its first start which partition it is, the names of all, the number of slots, and an identity of
+its own. A daemon compares its settings with the note of its database, and with those of the other databases.
+"""
+
+import logging
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.partitions.facts import tell, told_to_itself
+from jobs.partitions.here import addresses, placement
+from jobs.partitions.placement import SLOTS, BadPartitions, Placement
+
+logger = logging.getLogger(__name__)
+
+# The key of the fact that a database notes for itself.
+_NAMES: Final = "names:all"
+# The same for the identities of the other databases, by partition.
+_KNOWN: Final = "known:all"
+# One process at a time writes the note, so that a database has one identity.
+_ALONE: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtextextended('crawlctl partition note', 0))"
+# Longest wait (seconds) for the database of another partition.
+_CONNECT_WITHIN: Final = 3
+
+Note = Mapping[str, Any]
+
+
+def check_partitions(connection: psycopg.Connection[Any]) -> None:
+    """
+    Check that the settings fit the partition that this database has been since its first start, and note it.
+
+    Raises:
+        BadPartitions: a setting contradicts another one or the database; the message names it.
+    """
+    stated = placement()
+    with connection.transaction():
+        before = told_to_itself(connection, _NAMES)
+        if stated is None:
+            if before is not None:
+                raise BadPartitions(
+                    f"CRAWLCTL_PARTITION is not set, but this database is partition {before['here']} of "
+                    f"{', '.join(before['names'])}. Set CRAWLCTL_PARTITION and CRAWLCTL_PARTITIONS to these."
+                )
+            return
+        _compare_with_own(stated, before)
+        if before is None or "identity" not in before:
+            connection.execute(_ALONE)
+            before = told_to_itself(connection, _NAMES)
+        if before is None or "identity" not in before:
+            note = {"here": stated.here, "names": list(stated.names), "slots": SLOTS, "identity": str(uuid.uuid4())}
+            tell(connection, stated.here, stated.here, _NAMES, note)
+
+
+def check_other_partitions(connection: psycopg.Connection[Any]) -> None:
+    """
+    Compare the settings with the notes of the other databases; one that does not answer is not compared.
+
+    Raises:
+        BadPartitions: they disagree; the message names the setting.
+    """
+    stated = placement()
+    own = told_to_itself(connection, _NAMES)
+    if stated is None or own is None:
+        return
+    known = dict(told_to_itself(connection, _KNOWN) or {})
+    for name, address in addresses().items():
+        note = _read_note(name, address)
+        if note is not None:
+            compare(stated, own, name, note, known=known.get(name))
+            known[name] = note["identity"]
+    tell(connection, stated.here, stated.here, _KNOWN, known)
+
+
+def accept(connection: psycopg.Connection[Any], name: str) -> bool:
+    """Forget the database of a partition, so that the next start accepts another one; return True if it was known."""
+    stated = placement()
+    known = dict(told_to_itself(connection, _KNOWN) or {})
+    if stated is None or known.pop(name, None) is None:
+        return False
+    return tell(connection, stated.here, stated.here, _KNOWN, known)
+
+
+def compare(stated: Placement, own: Note, name: str, note: Note, *, known: str | None = None) -> None:
+    """
+    Compare the settings of this partition with the note of the database at the address of a partition.
+
+    `known` is the identity that this database had at an earlier start.
+
+    Raises:
+        BadPartitions: they disagree; the message names the setting.
+    """
+    is_own_database = note["identity"] == own["identity"]
+    if name == stated.here and not is_own_database:
+        raise BadPartitions(
+            f"DATABASE_URL and CRAWLCTL_PARTITIONS disagree: the address of {name} leads to another database than "
+            f"DATABASE_URL. Correct the one that is wrong."
+        )
+    if name != stated.here and is_own_database:
+        raise BadPartitions(
+            f"CRAWLCTL_PARTITIONS is wrong: the address of {name} leads to the database of this partition, {stated.here}."
+        )
+    if note["here"] != name:
+        raise BadPartitions(
+            f"CRAWLCTL_PARTITIONS is wrong: the address of {name} leads to the database of partition {note['here']}."
+        )
+    if tuple(note["names"]) != stated.names:
+        raise BadPartitions(
+            f"CRAWLCTL_PARTITIONS disagrees with partition {name}: it is {', '.join(stated.names)} here, and "
+            f"{', '.join(note['names'])} there. Give all partitions the same names in the same order."
+        )
+    if (slots := note.get("slots", SLOTS)) != SLOTS:
+        raise BadPartitions(
+            f"The number of slots disagrees with partition {name}: it is {SLOTS} here, and {slots} there. "
+            "Run the same version of crawlctl in all partitions."
+        )
+    if known is not None and note["identity"] != known:
+        raise BadPartitions(
+            f"CRAWLCTL_PARTITIONS is wrong: the address of {name} leads to another database than before, perhaps of "
+            f"another cluster. If {name} has a new database, run `crawlctl partition accept {name}`."
+        )
+
+
+def _compare_with_own(stated: Placement, before: Note | None) -> None:
+    if before is None:
+        return
+    if before["here"] != stated.here:
+        raise BadPartitions(
+            f"CRAWLCTL_PARTITION is {stated.here}, but this database is partition {before['here']} of "
+            f"{', '.join(before['names'])}. Set it to {before['here']}, or correct DATABASE_URL."
+        )
+    if tuple(before["names"]) != stated.names:
+        raise BadPartitions(
+            f"CRAWLCTL_PARTITIONS names {', '.join(stated.names)}, but this database is partition {before['here']} of "
+            f"{', '.join(before['names'])}. Partitions cannot be changed later."
+        )
+    if (slots := before.get("slots", SLOTS)) != SLOTS:
+        raise BadPartitions(
+            f"This database divides hosts into {slots} slots, and this version of crawlctl into {SLOTS}. "
+            "Run the version that the database was made with."
+        )
+
+
+def _read_note(name: str, address: str) -> Note | None:
+    """Return the note of a database; None if it does not answer, or has not been a partition yet."""
+    try:
+        with psycopg.connect(address, autocommit=True, connect_timeout=_CONNECT_WITHIN) as other:
+            note = told_to_itself(other, _NAMES)
+    except psycopg.errors.UndefinedTable:
+        return None
+    except psycopg.Error as error:
+        logger.warning("partition %s does not answer: its settings are not compared (%s)", name, str(error).strip())
+        return None
+    # A database of an earlier version has no identity yet.
+    return note if note is not None and "identity" in note else None
