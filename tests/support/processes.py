@@ -360,19 +360,25 @@ class Command:
 
     def kill_with_children(self):
         """Kill the process and its children at once, like a crash of the machine."""
-        everything = [*psutil.Process(self.pid).children(recursive=True), psutil.Process(self.pid)]
+        everything = []
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(self.pid)
+            everything = [process]
+            everything = [*process.children(recursive=True), process]
+        # Some of them may end by themselves meanwhile.
         for process in everything:
-            process.suspend()
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
         for process in everything:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         self.process.wait(PATIENCE)
         psutil.wait_procs(everything, timeout=PATIENCE)
 
     def clean_up(self):
         if not self.has_ended:
             self.send(signal.SIGCONT)
-            with suppress(psutil.NoSuchProcess):
-                self.kill_with_children()
+            self.kill_with_children()
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class Log:
     """
     The runs of each item, on all nodes.
 
-    Moments are those that the node itself has recorded. A loaded machine may call `run` long after them.
+    The node itself records the moments. A loaded machine may call `run` long after them.
     """
 
     def __init__(self):
