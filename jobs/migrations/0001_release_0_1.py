@@ -438,6 +438,48 @@ class Migration(migrations.Migration):
                 "verbose_name_plural": "throttle policies",
                 "ordering": ("name",),
                 "permissions": (("limit_everywhere", "Can limit every bin of the cluster, and deny bins"),),
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("holds_everywhere", True)), fields=["id"], name="policy_everywhere"
+                    ),
+                    django.contrib.postgres.indexes.GinIndex(nodes.models.words.Words("name"), name="policy_words"),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("open_requests__gte", 1)), name="policy_opens_a_request"
+                    ),
+                    models.CheckConstraint(condition=models.Q(("min_gap__gte", 0)), name="policy_gap_is_a_duration"),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("period", ""), ("starts__isnull", True)),
+                            models.Q(
+                                ("starts__gte", 1), ("starts__isnull", False), models.Q(("period", ""), _negated=True)
+                            ),
+                            _connector="OR",
+                        ),
+                        name="policy_rate_is_whole",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("total_period", ""), ("total_starts__isnull", True)),
+                            models.Q(
+                                ("total_starts__gte", 1),
+                                ("total_starts__isnull", False),
+                                models.Q(("total_period", ""), _negated=True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="policy_total_is_whole",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("bytes_per_second", 0), _negated=True),
+                            models.Q(("total_open_requests", 0), _negated=True),
+                            models.Q(("total_bytes_per_second", 0), _negated=True),
+                        ),
+                        name="policy_limits_are_none_or_more_than_none",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -626,6 +668,216 @@ class Migration(migrations.Migration):
             options={
                 "ordering": ("name",),
                 "permissions": (("control_job", "Can start, pause, resume and abort jobs"),),
+                "indexes": [
+                    django.contrib.postgres.indexes.GinIndex(nodes.models.words.Words("name"), name="job_words"),
+                    models.Index(
+                        condition=models.Q(("phase", jobs.lifecycle.job.Phase["INACTIVE"]), _negated=True),
+                        fields=["id"],
+                        name="job_running",
+                    ),
+                    models.Index(
+                        models.OrderBy(
+                            django.db.models.functions.comparison.Coalesce("started_at", "created_at"), descending=True
+                        ),
+                        models.F("id"),
+                        condition=models.Q(("phase", jobs.lifecycle.job.Phase["INACTIVE"])),
+                        name="job_latest",
+                    ),
+                    models.Index(
+                        condition=models.Q(
+                            models.Q(
+                                ("phase", jobs.lifecycle.job.Phase["INACTIVE"]),
+                                models.Q(("start_method", jobs.lifecycle.job.StartMethod["MANUAL"]), _negated=True),
+                            ),
+                            models.Q(
+                                ("phase", jobs.lifecycle.job.Phase["ACTIVE"]),
+                                models.Q(("window", jobs.lifecycle.job.Window["INSIDE"]), _negated=True),
+                            ),
+                            _connector="OR",
+                        ),
+                        fields=["schedule_due_at"],
+                        name="job_schedule_due",
+                    ),
+                    models.Index(
+                        condition=models.Q(
+                            ("phase", jobs.lifecycle.job.Phase["ACTIVE"]), ("window_ends_at__isnull", False)
+                        ),
+                        fields=["window_ends_at"],
+                        name="job_window_ends",
+                    ),
+                    models.Index(
+                        condition=models.Q(("missed_window_at__isnull", False)),
+                        fields=["missed_window_at"],
+                        name="job_missed_window",
+                    ),
+                    models.Index(
+                        condition=models.Q(("guard", jobs.lifecycle.job.Guard["WAITING"])),
+                        fields=["id"],
+                        name="job_waits_for_approval",
+                    ),
+                    models.Index(
+                        condition=models.Q(("connectors_ready", False)), fields=["id"], name="job_lacks_connector"
+                    ),
+                    models.Index(
+                        condition=models.Q(
+                            models.Q(("phase", jobs.lifecycle.job.Phase["INACTIVE"]), _negated=True), ("strays__gt", 0)
+                        ),
+                        fields=["id"],
+                        name="job_has_strays",
+                    ),
+                    models.Index(
+                        condition=models.Q(
+                            ("connectors_ready", True),
+                            ("pause", jobs.lifecycle.job.Pause["NO"]),
+                            ("phase", jobs.lifecycle.job.Phase["ACTIVE"]),
+                            ("resuming", False),
+                            ("seeding", False),
+                            ("stop_request", jobs.lifecycle.job.StopRequest["NONE"]),
+                            ("window", jobs.lifecycle.job.Window["INSIDE"]),
+                            ("unread__gt", 0),
+                        ),
+                        fields=["id"],
+                        name="job_has_unread",
+                    ),
+                    models.Index(
+                        condition=models.Q(
+                            ("connectors_ready", True),
+                            ("pause", jobs.lifecycle.job.Pause["NO"]),
+                            ("phase", jobs.lifecycle.job.Phase["ACTIVE"]),
+                            ("resuming", False),
+                            ("seeding", False),
+                            ("stop_request", jobs.lifecycle.job.StopRequest["NONE"]),
+                            ("window", jobs.lifecycle.job.Window["INSIDE"]),
+                            ("reseed_at__isnull", False),
+                        ),
+                        fields=["reseed_at"],
+                        name="job_reseeds",
+                    ),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("phase", jobs.lifecycle.job.Phase["ACTIVE"]),
+                            models.Q(
+                                ("pause", jobs.lifecycle.job.Pause["NO"]),
+                                ("resuming", False),
+                                ("seeding", False),
+                                ("window", jobs.lifecycle.job.Window["INSIDE"]),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="job_pauses_only_while_active",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("pause", jobs.lifecycle.job.Pause["PAUSED"]),
+                                ("window", jobs.lifecycle.job.Window["WAITING"]),
+                                _negated=True,
+                            ),
+                            models.Q(
+                                ("pause", jobs.lifecycle.job.Pause["PAUSING"]),
+                                ("window", jobs.lifecycle.job.Window["OUTSIDE"]),
+                                _negated=True,
+                            ),
+                        ),
+                        name="job_drains_in_one_way_or_in_both",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("resuming", False),
+                            models.Q(
+                                ("pause", jobs.lifecycle.job.Pause["NO"]),
+                                ("stop_request", jobs.lifecycle.job.StopRequest["NONE"]),
+                                ("window", jobs.lifecycle.job.Window["INSIDE"]),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="job_resumes_only_where_nothing_holds_it",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("stop_request", jobs.lifecycle.job.StopRequest["NONE"]),
+                            (
+                                "phase__in",
+                                [
+                                    jobs.lifecycle.job.Phase["READY_FOR_STARTUP"],
+                                    jobs.lifecycle.job.Phase["STARTING_UP"],
+                                    jobs.lifecycle.job.Phase["ACTIVE"],
+                                    jobs.lifecycle.job.Phase["SHUTTING_DOWN"],
+                                ],
+                            ),
+                            _connector="OR",
+                        ),
+                        name="job_stops_only_while_it_runs",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("guard", jobs.lifecycle.job.Guard["WAITING"]), _negated=True),
+                            (
+                                "phase__in",
+                                [
+                                    jobs.lifecycle.job.Phase["READY_FOR_NOTIFY"],
+                                    jobs.lifecycle.job.Phase["NOTIFYING"],
+                                    jobs.lifecycle.job.Phase["INACTIVE"],
+                                ],
+                            ),
+                            _connector="OR",
+                        ),
+                        name="job_waits_for_approval_only_at_its_end",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("kind", jobs.lifecycle.job.Kind["CONTINUOUS"]),
+                            models.Q(
+                                ("expire_after__isnull", True),
+                                ("recrawl_after__isnull", True),
+                                ("recrawl_at_most__isnull", True),
+                                ("reseed_after__isnull", True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="job_recurs_only_if_continuous",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("recrawl_at_most__isnull", True),
+                            models.Q(
+                                ("recrawl_after__isnull", False), ("recrawl_at_most__gte", models.F("recrawl_after"))
+                            ),
+                            _connector="OR",
+                        ),
+                        name="job_recrawls_in_order",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("recrawl_after__isnull", True),
+                            ("recrawl_after__gt", datetime.timedelta(0)),
+                            _connector="OR",
+                        ),
+                        name="job_recrawl_after_is_a_time_span",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("recrawl_at_most__isnull", True),
+                            ("recrawl_at_most__gt", datetime.timedelta(0)),
+                            _connector="OR",
+                        ),
+                        name="job_recrawl_at_most_is_a_time_span",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("expire_after__isnull", True), ("expire_after__gt", datetime.timedelta(0)), _connector="OR"
+                        ),
+                        name="job_expire_after_is_a_time_span",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("reseed_after__isnull", True), ("reseed_after__gt", datetime.timedelta(0)), _connector="OR"
+                        ),
+                        name="job_reseed_after_is_a_time_span",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -747,6 +999,12 @@ class Migration(migrations.Migration):
             ],
             options={
                 "verbose_name_plural": "batches",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("state", "available")), fields=["node_scope", "id"], name="batch_available"
+                    ),
+                    models.Index(condition=models.Q(("state", "sent")), fields=["id"], name="batch_sent"),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -780,6 +1038,19 @@ class Migration(migrations.Migration):
             ],
             options={
                 "permissions": (("stop_bin", "Can stop and deny hosts, and let them go on"),),
+                "indexes": [
+                    models.Index(
+                        django.db.models.functions.comparison.Collate("name", "C"),
+                        models.F("id"),
+                        condition=models.Q(("namespace__in", ["address", "policy"]), _negated=True),
+                        name="bin_by_name",
+                    ),
+                    models.Index(condition=models.Q(("stopped_at__isnull", False)), fields=["id"], name="bin_stopped"),
+                    models.Index(condition=models.Q(("back_off_level__gt", 0)), fields=["id"], name="bin_backing_off"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("namespace", "name"), name="one_bin_a_name"),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -898,6 +1169,11 @@ class Migration(migrations.Migration):
                     models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="jobs.job"),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("bin", "policy", "job"), name="one_limit_a_bin_policy_and_job"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="CarryDown",
@@ -922,6 +1198,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(fields=["job", "parent"], name="carried_by"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Counter",
@@ -980,6 +1261,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("policy", "pattern"), name="one_reason_a_denial"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Gate",
@@ -1053,6 +1339,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(fields=["job", "via"], name="hop_count_via"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="JobCounter",
@@ -1099,6 +1390,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("-id",),
+                "indexes": [
+                    models.Index(fields=["job", "-id"], name="job_event_newest"),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -1141,6 +1435,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(fields=["job", "target"], name="link_target"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="OutLinks",
@@ -1170,6 +1469,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(condition=models.Q(("lost__isnull", False)), fields=["job"], name="links_were_lost"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="OutputConnection",
@@ -1222,6 +1526,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("job", "output"), name="one_notification_a_job_and_output"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="LostLines",
@@ -1243,6 +1552,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("machine",),
+                "constraints": [
+                    models.UniqueConstraint(fields=("output", "machine"), name="one_loss_a_machine"),
+                ],
             },
         ),
         migrations.AddField(
@@ -1366,6 +1678,62 @@ class Migration(migrations.Migration):
             ],
             options={
                 "verbose_name": "document",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("seq__isnull", False), ("stage", jobs.lifecycle.document.Stage["PENDING"])),
+                        fields=["lane", "run_no", "seq"],
+                        name="document_due",
+                    ),
+                    models.Index(fields=["lane", "run_no"], name="document_of_run"),
+                    models.Index(
+                        condition=models.Q(("check_time__isnull", False)),
+                        fields=["lane", "check_time"],
+                        name="document_waiting",
+                    ),
+                    models.Index(
+                        condition=models.Q(
+                            ("indexed_before", True), ("stage", jobs.lifecycle.document.Stage["HOPCOUNT_REMOVED"])
+                        ),
+                        fields=["lane", "run_no"],
+                        name="document_outside",
+                    ),
+                    models.Index(
+                        condition=models.Q(("batch__isnull", False)), fields=["batch"], name="document_claimed"
+                    ),
+                    models.Index(
+                        condition=models.Q(("outcome__in", [3, 4])), fields=["hash", "job"], name="document_amiss"
+                    ),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("batch__isnull", False),
+                                (
+                                    "stage__in",
+                                    [
+                                        jobs.lifecycle.document.Stage["ACTIVE"],
+                                        jobs.lifecycle.document.Stage["BEING_CLEANED"],
+                                        jobs.lifecycle.document.Stage["BEING_DELETED"],
+                                    ],
+                                ),
+                            ),
+                            models.Q(
+                                ("batch__isnull", True),
+                                (
+                                    "stage__in",
+                                    [
+                                        jobs.lifecycle.document.Stage["PENDING"],
+                                        jobs.lifecycle.document.Stage["DONE"],
+                                        jobs.lifecycle.document.Stage["HOPCOUNT_REMOVED"],
+                                    ],
+                                ),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="document_is_claimed_exactly_when_in_a_batch",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -1535,6 +1903,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("job", "position"),
+                "constraints": [
+                    models.UniqueConstraint(fields=("job", "position"), name="one_window_a_job_and_position"),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -1566,6 +1937,14 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    django.contrib.postgres.indexes.GinIndex(fields=["vector"], name="search_vector"),
+                    models.Index(
+                        condition=models.Q(("vector__isnull", True)), fields=["written_at"], name="search_behind"
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Seed",
@@ -1607,6 +1986,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("id",),
+                "indexes": [
+                    models.Index(condition=models.Q(("tag", ""), _negated=True), fields=["job"], name="seed_tagged"),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -1653,6 +2035,17 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(fields=["seed", "is_ahead", "ready_at"], name="lane_ready"),
+                    models.Index(
+                        models.F("seed"),
+                        models.OrderBy(models.F("served_at"), descending=True, nulls_last=True),
+                        condition=models.Q(("ready_at__isnull", True)),
+                        name="lane_asleep",
+                    ),
+                ],
+            },
         ),
         migrations.AddField(
             model_name="lane",
@@ -1682,6 +2075,15 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(fields=["job", "target_hash"], name="seed_redirects_to_document"),
+                    models.Index(fields=["job", "target_host"], name="seed_redirects_to_host"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("job", "hash"), name="one_redirect_a_seed"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Session",
@@ -1700,6 +2102,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("repository", "name"), name="one_session_a_name"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="ThrottleGroup",
@@ -1760,6 +2167,42 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("state", "owned"), _negated=True),
+                        fields=["node_scope"],
+                        name="group_under_way",
+                    ),
+                    models.Index(
+                        condition=models.Q(("failing_since__isnull", False)), fields=["id"], name="group_failing"
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("policy", "node_scope"), name="one_group_a_policy_and_scope"),
+                    models.UniqueConstraint(fields=("seed", "node_scope"), name="one_group_a_seed_and_scope"),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("policy__isnull", False), ("seed__isnull", True)),
+                            models.Q(("policy__isnull", True), ("seed__isnull", False)),
+                            _connector="OR",
+                        ),
+                        name="group_is_of_a_policy_or_of_a_seed",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("releasing_since__isnull", False), ("state", "releasing")),
+                            models.Q(
+                                models.Q(("state", "releasing"), _negated=True),
+                                ("destination__isnull", True),
+                                ("releasing_since__isnull", True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="group_is_bound_for_somewhere_while_it_is_released",
+                    ),
+                ],
+            },
         ),
         migrations.AddField(
             model_name="seed",
@@ -1912,6 +2355,55 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("policy", "position"),
+                "constraints": [
+                    models.UniqueConstraint(fields=("policy", "position"), name="one_rule_a_policy_and_position"),
+                    models.CheckConstraint(
+                        condition=models.Q(("days__len", 0), _negated=True), name="rule_names_a_day"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("from_time__isnull", True), ("to_time__isnull", True)),
+                            models.Q(
+                                ("from_time__isnull", False),
+                                ("to_time__isnull", False),
+                                models.Q(("from_time", models.F("to_time")), _negated=True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="rule_begins_and_ends",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("period", ""), ("starts__isnull", True)),
+                            models.Q(
+                                ("starts__gte", 1), ("starts__isnull", False), models.Q(("period", ""), _negated=True)
+                            ),
+                            _connector="OR",
+                        ),
+                        name="rule_rate_is_whole",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("total_period", ""), ("total_starts__isnull", True)),
+                            models.Q(
+                                ("total_starts__gte", 1),
+                                ("total_starts__isnull", False),
+                                models.Q(("total_period", ""), _negated=True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="rule_total_is_whole",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("open_requests", 0), _negated=True),
+                            models.Q(("bytes_per_second", 0), _negated=True),
+                            models.Q(("total_open_requests", 0), _negated=True),
+                            models.Q(("total_bytes_per_second", 0), _negated=True),
+                        ),
+                        name="rule_limits_are_none_or_more_than_none",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -1966,639 +2458,25 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-        ),
-        migrations.AddIndex(
-            model_name="bin",
-            index=models.Index(
-                django.db.models.functions.comparison.Collate("name", "C"),
-                models.F("id"),
-                condition=models.Q(("namespace__in", ["address", "policy"]), _negated=True),
-                name="bin_by_name",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="bin",
-            index=models.Index(condition=models.Q(("stopped_at__isnull", False)), fields=["id"], name="bin_stopped"),
-        ),
-        migrations.AddIndex(
-            model_name="bin",
-            index=models.Index(condition=models.Q(("back_off_level__gt", 0)), fields=["id"], name="bin_backing_off"),
-        ),
-        migrations.AddConstraint(
-            model_name="bin",
-            constraint=models.UniqueConstraint(fields=("namespace", "name"), name="one_bin_a_name"),
-        ),
-        migrations.AddIndex(
-            model_name="throttlepolicy",
-            index=models.Index(condition=models.Q(("holds_everywhere", True)), fields=["id"], name="policy_everywhere"),
-        ),
-        migrations.AddIndex(
-            model_name="throttlepolicy",
-            index=django.contrib.postgres.indexes.GinIndex(nodes.models.words.Words("name"), name="policy_words"),
-        ),
-        migrations.AddConstraint(
-            model_name="throttlepolicy",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("open_requests__gte", 1)), name="policy_opens_a_request"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="throttlepolicy",
-            constraint=models.CheckConstraint(condition=models.Q(("min_gap__gte", 0)), name="policy_gap_is_a_duration"),
-        ),
-        migrations.AddConstraint(
-            model_name="throttlepolicy",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("period", ""), ("starts__isnull", True)),
-                    models.Q(("starts__gte", 1), ("starts__isnull", False), models.Q(("period", ""), _negated=True)),
-                    _connector="OR",
-                ),
-                name="policy_rate_is_whole",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="throttlepolicy",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("total_period", ""), ("total_starts__isnull", True)),
-                    models.Q(
-                        ("total_starts__gte", 1),
-                        ("total_starts__isnull", False),
-                        models.Q(("total_period", ""), _negated=True),
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("closed_at__isnull", True)), fields=["bin", "id"], name="turn_open"
                     ),
-                    _connector="OR",
-                ),
-                name="policy_total_is_whole",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="throttlepolicy",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("bytes_per_second", 0), _negated=True),
-                    models.Q(("total_open_requests", 0), _negated=True),
-                    models.Q(("total_bytes_per_second", 0), _negated=True),
-                ),
-                name="policy_limits_are_none_or_more_than_none",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="binlimit",
-            constraint=models.UniqueConstraint(fields=("bin", "policy", "job"), name="one_limit_a_bin_policy_and_job"),
-        ),
-        migrations.AddIndex(
-            model_name="carrydown",
-            index=models.Index(fields=["job", "parent"], name="carried_by"),
-        ),
-        migrations.AddConstraint(
-            model_name="denialreason",
-            constraint=models.UniqueConstraint(fields=("policy", "pattern"), name="one_reason_a_denial"),
-        ),
-        migrations.AddIndex(
-            model_name="hopcount",
-            index=models.Index(fields=["job", "via"], name="hop_count_via"),
-        ),
-        migrations.AddIndex(
-            model_name="jobevent",
-            index=models.Index(fields=["job", "-id"], name="job_event_newest"),
-        ),
-        migrations.AddIndex(
-            model_name="link",
-            index=models.Index(fields=["job", "target"], name="link_target"),
-        ),
-        migrations.AddIndex(
-            model_name="outlinks",
-            index=models.Index(condition=models.Q(("lost__isnull", False)), fields=["job"], name="links_were_lost"),
-        ),
-        migrations.AddConstraint(
-            model_name="notification",
-            constraint=models.UniqueConstraint(fields=("job", "output"), name="one_notification_a_job_and_output"),
-        ),
-        migrations.AddConstraint(
-            model_name="lostlines",
-            constraint=models.UniqueConstraint(fields=("output", "machine"), name="one_loss_a_machine"),
-        ),
-        migrations.AddIndex(
-            model_name="queueitem",
-            index=models.Index(
-                condition=models.Q(("seq__isnull", False), ("stage", jobs.lifecycle.document.Stage["PENDING"])),
-                fields=["lane", "run_no", "seq"],
-                name="document_due",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="queueitem",
-            index=models.Index(fields=["lane", "run_no"], name="document_of_run"),
-        ),
-        migrations.AddIndex(
-            model_name="queueitem",
-            index=models.Index(
-                condition=models.Q(("check_time__isnull", False)),
-                fields=["lane", "check_time"],
-                name="document_waiting",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="queueitem",
-            index=models.Index(
-                condition=models.Q(
-                    ("indexed_before", True), ("stage", jobs.lifecycle.document.Stage["HOPCOUNT_REMOVED"])
-                ),
-                fields=["lane", "run_no"],
-                name="document_outside",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="queueitem",
-            index=models.Index(condition=models.Q(("batch__isnull", False)), fields=["batch"], name="document_claimed"),
-        ),
-        migrations.AddIndex(
-            model_name="queueitem",
-            index=models.Index(
-                condition=models.Q(("outcome__in", [3, 4])), fields=["hash", "job"], name="document_amiss"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="queueitem",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(
-                        ("batch__isnull", False),
-                        (
-                            "stage__in",
-                            [
-                                jobs.lifecycle.document.Stage["ACTIVE"],
-                                jobs.lifecycle.document.Stage["BEING_CLEANED"],
-                                jobs.lifecycle.document.Stage["BEING_DELETED"],
-                            ],
-                        ),
+                    models.Index(
+                        condition=models.Q(("closed_at__isnull", True)), fields=["id"], name="turn_open_by_id"
                     ),
-                    models.Q(
-                        ("batch__isnull", True),
-                        (
-                            "stage__in",
-                            [
-                                jobs.lifecycle.document.Stage["PENDING"],
-                                jobs.lifecycle.document.Stage["DONE"],
-                                jobs.lifecycle.document.Stage["HOPCOUNT_REMOVED"],
-                            ],
-                        ),
+                    django.contrib.postgres.indexes.GinIndex(
+                        condition=models.Q(("closed_at__isnull", True), ("parents__isnull", False)),
+                        fields=["parents"],
+                        name="turn_open_of_parent",
                     ),
-                    _connector="OR",
-                ),
-                name="document_is_claimed_exactly_when_in_a_batch",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=django.contrib.postgres.indexes.GinIndex(nodes.models.words.Words("name"), name="job_words"),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                condition=models.Q(("phase", jobs.lifecycle.job.Phase["INACTIVE"]), _negated=True),
-                fields=["id"],
-                name="job_running",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                models.OrderBy(
-                    django.db.models.functions.comparison.Coalesce("started_at", "created_at"), descending=True
-                ),
-                models.F("id"),
-                condition=models.Q(("phase", jobs.lifecycle.job.Phase["INACTIVE"])),
-                name="job_latest",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                condition=models.Q(
-                    models.Q(
-                        ("phase", jobs.lifecycle.job.Phase["INACTIVE"]),
-                        models.Q(("start_method", jobs.lifecycle.job.StartMethod["MANUAL"]), _negated=True),
-                    ),
-                    models.Q(
-                        ("phase", jobs.lifecycle.job.Phase["ACTIVE"]),
-                        models.Q(("window", jobs.lifecycle.job.Window["INSIDE"]), _negated=True),
-                    ),
-                    _connector="OR",
-                ),
-                fields=["schedule_due_at"],
-                name="job_schedule_due",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                condition=models.Q(("phase", jobs.lifecycle.job.Phase["ACTIVE"]), ("window_ends_at__isnull", False)),
-                fields=["window_ends_at"],
-                name="job_window_ends",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                condition=models.Q(("missed_window_at__isnull", False)),
-                fields=["missed_window_at"],
-                name="job_missed_window",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                condition=models.Q(("guard", jobs.lifecycle.job.Guard["WAITING"])),
-                fields=["id"],
-                name="job_waits_for_approval",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                condition=models.Q(("connectors_ready", False)), fields=["id"], name="job_lacks_connector"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                condition=models.Q(
-                    models.Q(("phase", jobs.lifecycle.job.Phase["INACTIVE"]), _negated=True), ("strays__gt", 0)
-                ),
-                fields=["id"],
-                name="job_has_strays",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                condition=models.Q(
-                    ("connectors_ready", True),
-                    ("pause", jobs.lifecycle.job.Pause["NO"]),
-                    ("phase", jobs.lifecycle.job.Phase["ACTIVE"]),
-                    ("resuming", False),
-                    ("seeding", False),
-                    ("stop_request", jobs.lifecycle.job.StopRequest["NONE"]),
-                    ("window", jobs.lifecycle.job.Window["INSIDE"]),
-                    ("unread__gt", 0),
-                ),
-                fields=["id"],
-                name="job_has_unread",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                condition=models.Q(
-                    ("connectors_ready", True),
-                    ("pause", jobs.lifecycle.job.Pause["NO"]),
-                    ("phase", jobs.lifecycle.job.Phase["ACTIVE"]),
-                    ("resuming", False),
-                    ("seeding", False),
-                    ("stop_request", jobs.lifecycle.job.StopRequest["NONE"]),
-                    ("window", jobs.lifecycle.job.Window["INSIDE"]),
-                    ("reseed_at__isnull", False),
-                ),
-                fields=["reseed_at"],
-                name="job_reseeds",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("phase", jobs.lifecycle.job.Phase["ACTIVE"]),
-                    models.Q(
-                        ("pause", jobs.lifecycle.job.Pause["NO"]),
-                        ("resuming", False),
-                        ("seeding", False),
-                        ("window", jobs.lifecycle.job.Window["INSIDE"]),
-                    ),
-                    _connector="OR",
-                ),
-                name="job_pauses_only_while_active",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(
-                        ("pause", jobs.lifecycle.job.Pause["PAUSED"]),
-                        ("window", jobs.lifecycle.job.Window["WAITING"]),
-                        _negated=True,
-                    ),
-                    models.Q(
-                        ("pause", jobs.lifecycle.job.Pause["PAUSING"]),
-                        ("window", jobs.lifecycle.job.Window["OUTSIDE"]),
-                        _negated=True,
-                    ),
-                ),
-                name="job_drains_in_one_way_or_in_both",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("resuming", False),
-                    models.Q(
-                        ("pause", jobs.lifecycle.job.Pause["NO"]),
-                        ("stop_request", jobs.lifecycle.job.StopRequest["NONE"]),
-                        ("window", jobs.lifecycle.job.Window["INSIDE"]),
-                    ),
-                    _connector="OR",
-                ),
-                name="job_resumes_only_where_nothing_holds_it",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("stop_request", jobs.lifecycle.job.StopRequest["NONE"]),
-                    (
-                        "phase__in",
-                        [
-                            jobs.lifecycle.job.Phase["READY_FOR_STARTUP"],
-                            jobs.lifecycle.job.Phase["STARTING_UP"],
-                            jobs.lifecycle.job.Phase["ACTIVE"],
-                            jobs.lifecycle.job.Phase["SHUTTING_DOWN"],
-                        ],
-                    ),
-                    _connector="OR",
-                ),
-                name="job_stops_only_while_it_runs",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("guard", jobs.lifecycle.job.Guard["WAITING"]), _negated=True),
-                    (
-                        "phase__in",
-                        [
-                            jobs.lifecycle.job.Phase["READY_FOR_NOTIFY"],
-                            jobs.lifecycle.job.Phase["NOTIFYING"],
-                            jobs.lifecycle.job.Phase["INACTIVE"],
-                        ],
-                    ),
-                    _connector="OR",
-                ),
-                name="job_waits_for_approval_only_at_its_end",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("kind", jobs.lifecycle.job.Kind["CONTINUOUS"]),
-                    models.Q(
-                        ("expire_after__isnull", True),
-                        ("recrawl_after__isnull", True),
-                        ("recrawl_at_most__isnull", True),
-                        ("reseed_after__isnull", True),
-                    ),
-                    _connector="OR",
-                ),
-                name="job_recurs_only_if_continuous",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("recrawl_at_most__isnull", True),
-                    models.Q(("recrawl_after__isnull", False), ("recrawl_at_most__gte", models.F("recrawl_after"))),
-                    _connector="OR",
-                ),
-                name="job_recrawls_in_order",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("recrawl_after__isnull", True), ("recrawl_after__gt", datetime.timedelta(0)), _connector="OR"
-                ),
-                name="job_recrawl_after_is_a_time_span",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("recrawl_at_most__isnull", True), ("recrawl_at_most__gt", datetime.timedelta(0)), _connector="OR"
-                ),
-                name="job_recrawl_at_most_is_a_time_span",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("expire_after__isnull", True), ("expire_after__gt", datetime.timedelta(0)), _connector="OR"
-                ),
-                name="job_expire_after_is_a_time_span",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("reseed_after__isnull", True), ("reseed_after__gt", datetime.timedelta(0)), _connector="OR"
-                ),
-                name="job_reseed_after_is_a_time_span",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="schedulewindow",
-            constraint=models.UniqueConstraint(fields=("job", "position"), name="one_window_a_job_and_position"),
-        ),
-        migrations.AddIndex(
-            model_name="searchdocument",
-            index=django.contrib.postgres.indexes.GinIndex(fields=["vector"], name="search_vector"),
-        ),
-        migrations.AddIndex(
-            model_name="searchdocument",
-            index=models.Index(
-                condition=models.Q(("vector__isnull", True)), fields=["written_at"], name="search_behind"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="lanestate",
-            index=models.Index(fields=["seed", "is_ahead", "ready_at"], name="lane_ready"),
-        ),
-        migrations.AddIndex(
-            model_name="lanestate",
-            index=models.Index(
-                models.F("seed"),
-                models.OrderBy(models.F("served_at"), descending=True, nulls_last=True),
-                condition=models.Q(("ready_at__isnull", True)),
-                name="lane_asleep",
-            ),
+                ],
+            },
         ),
         migrations.AddConstraint(
             model_name="lane",
             constraint=models.UniqueConstraint(fields=("seed", "bin"), name="one_lane_a_seed_and_bin"),
-        ),
-        migrations.AddIndex(
-            model_name="seedredirect",
-            index=models.Index(fields=["job", "target_hash"], name="seed_redirects_to_document"),
-        ),
-        migrations.AddIndex(
-            model_name="seedredirect",
-            index=models.Index(fields=["job", "target_host"], name="seed_redirects_to_host"),
-        ),
-        migrations.AddConstraint(
-            model_name="seedredirect",
-            constraint=models.UniqueConstraint(fields=("job", "hash"), name="one_redirect_a_seed"),
-        ),
-        migrations.AddConstraint(
-            model_name="session",
-            constraint=models.UniqueConstraint(fields=("repository", "name"), name="one_session_a_name"),
-        ),
-        migrations.AddIndex(
-            model_name="throttlegroup",
-            index=models.Index(
-                condition=models.Q(("state", "owned"), _negated=True), fields=["node_scope"], name="group_under_way"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="throttlegroup",
-            index=models.Index(
-                condition=models.Q(("failing_since__isnull", False)), fields=["id"], name="group_failing"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="throttlegroup",
-            constraint=models.UniqueConstraint(fields=("policy", "node_scope"), name="one_group_a_policy_and_scope"),
-        ),
-        migrations.AddConstraint(
-            model_name="throttlegroup",
-            constraint=models.UniqueConstraint(fields=("seed", "node_scope"), name="one_group_a_seed_and_scope"),
-        ),
-        migrations.AddConstraint(
-            model_name="throttlegroup",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("policy__isnull", False), ("seed__isnull", True)),
-                    models.Q(("policy__isnull", True), ("seed__isnull", False)),
-                    _connector="OR",
-                ),
-                name="group_is_of_a_policy_or_of_a_seed",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="throttlegroup",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("releasing_since__isnull", False), ("state", "releasing")),
-                    models.Q(
-                        models.Q(("state", "releasing"), _negated=True),
-                        ("destination__isnull", True),
-                        ("releasing_since__isnull", True),
-                    ),
-                    _connector="OR",
-                ),
-                name="group_is_bound_for_somewhere_while_it_is_released",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="seed",
-            index=models.Index(condition=models.Q(("tag", ""), _negated=True), fields=["job"], name="seed_tagged"),
-        ),
-        migrations.AddIndex(
-            model_name="batch",
-            index=models.Index(
-                condition=models.Q(("state", "available")), fields=["node_scope", "id"], name="batch_available"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="batch",
-            index=models.Index(condition=models.Q(("state", "sent")), fields=["id"], name="batch_sent"),
-        ),
-        migrations.AddConstraint(
-            model_name="throttlerule",
-            constraint=models.UniqueConstraint(fields=("policy", "position"), name="one_rule_a_policy_and_position"),
-        ),
-        migrations.AddConstraint(
-            model_name="throttlerule",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("days__len", 0), _negated=True), name="rule_names_a_day"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="throttlerule",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("from_time__isnull", True), ("to_time__isnull", True)),
-                    models.Q(
-                        ("from_time__isnull", False),
-                        ("to_time__isnull", False),
-                        models.Q(("from_time", models.F("to_time")), _negated=True),
-                    ),
-                    _connector="OR",
-                ),
-                name="rule_begins_and_ends",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="throttlerule",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("period", ""), ("starts__isnull", True)),
-                    models.Q(("starts__gte", 1), ("starts__isnull", False), models.Q(("period", ""), _negated=True)),
-                    _connector="OR",
-                ),
-                name="rule_rate_is_whole",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="throttlerule",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("total_period", ""), ("total_starts__isnull", True)),
-                    models.Q(
-                        ("total_starts__gte", 1),
-                        ("total_starts__isnull", False),
-                        models.Q(("total_period", ""), _negated=True),
-                    ),
-                    _connector="OR",
-                ),
-                name="rule_total_is_whole",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="throttlerule",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("open_requests", 0), _negated=True),
-                    models.Q(("bytes_per_second", 0), _negated=True),
-                    models.Q(("total_open_requests", 0), _negated=True),
-                    models.Q(("total_bytes_per_second", 0), _negated=True),
-                ),
-                name="rule_limits_are_none_or_more_than_none",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="turn",
-            index=models.Index(condition=models.Q(("closed_at__isnull", True)), fields=["bin", "id"], name="turn_open"),
-        ),
-        migrations.AddIndex(
-            model_name="turn",
-            index=models.Index(condition=models.Q(("closed_at__isnull", True)), fields=["id"], name="turn_open_by_id"),
-        ),
-        migrations.AddIndex(
-            model_name="turn",
-            index=django.contrib.postgres.indexes.GinIndex(
-                condition=models.Q(("closed_at__isnull", True), ("parents__isnull", False)),
-                fields=["parents"],
-                name="turn_open_of_parent",
-            ),
         ),
         migrations.RunSQL(_NUMBERS, "DROP SEQUENCE jobs_document_number"),
         *(
