@@ -7,9 +7,9 @@ A test compares the file with the output.
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from jobs.lifecycle import document, job
+from jobs.lifecycle.arrows import target_of
 from jobs.lifecycle.table import Transition
 from nodes import lifecycle
 from nodes.decisions import items
@@ -97,10 +97,7 @@ def _plain_section(
 
 def _job_target(row: Transition, source: str) -> str:
     """Return the situation to which a transition leads, from one of its sources."""
-    becomes: dict[str, Any] = dict(row.becomes_from(source))
-    if becomes.get("phase", job.Phase) is None:
-        return "gone"
-    return job.situation_of(replace(_example_of(source), **becomes))
+    return target_of(row, _example_of(source))
 
 
 def _example_of(situation: str) -> job.JobState:

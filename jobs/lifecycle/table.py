@@ -40,6 +40,11 @@ class Transition:
         """Return its name as one word, for addresses and commands."""
         return self.name.replace(" ", "-")
 
+    @property
+    def kind(self) -> str:
+        """Return the kind of its events in the journal."""
+        return self.name.replace(" ", "_")
+
     def becomes_from(self, source: str) -> Mapping[str, object]:
         """Return the new values for a source of this name."""
         return self.unlike.get(source, self.becomes)

@@ -84,7 +84,9 @@ def make_transition(
         job.save(update_fields=list(changes))
         if changes.get("ended_at") is not None:
             end_row(job, now=now)
-        _publish(job, name, reason=reason, code=str(changes.get("run_end", "")), made_by=made_by, now=now)
+        detail = {"to": situation_of(job.state)}
+        code = str(changes.get("run_end", ""))
+        _publish(job, name, reason=reason, code=code, made_by=made_by, now=now, detail=detail)
     return StateChange(job=job, name=name, before=before, after=job.state)
 
 
@@ -125,11 +127,20 @@ def _hold(job_id: int, name: str, *, term: TermHeld | None) -> Job:
     return job
 
 
-def _publish(job: Job, name: str, *, reason: str, code: str, made_by: str, now: dt.datetime) -> None:
+def _publish(
+    job: Job,
+    name: str,
+    *,
+    reason: str,
+    code: str,
+    made_by: str,
+    now: dt.datetime,
+    detail: dict[str, Any] | None = None,
+) -> None:
     """Write the change into the journal and the history, and notify the processes that work for the job."""
     sentence = TRANSITIONS[name].message
     message = f"{sentence}: {reason}" if reason else sentence
-    journal.record(job, kind=name.replace(" ", "_"), message=message, made_by=made_by, now=now)
+    journal.record(job, kind=TRANSITIONS[name].kind, message=message, made_by=made_by, now=now, detail=detail)
     if activity := OF_TRANSITIONS.get(name):
         journal.remember(job, activity=activity, code=code, description=reason, now=now)
     if job.node_scope == CLUSTER_SCOPE:

@@ -21,6 +21,7 @@ from jobs.queries.jobs.page import CodeCount, EventLine, HostLine, JobPage
 from jobs.queries.meter import MEAN_OF, STEP, STEPS
 from jobs.queries.overview import OverviewPage
 from jobs.queue.counting.counters import RunCounts
+from jobs.ui import job_diagram
 from jobs.ui.nodes_screen import node_row
 from jobs.verdicts.causes import Cause, Verdict, is_of_job
 from jobs.words import charges, failing_groups, verdicts
@@ -94,6 +95,7 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         "may_send_back": any(code.outcome == Outcome.FAILED or code.code == "DENIED" for code in page.codes),
         "others": [_code_row(job, code) for code in others],
         "hosts": [_host_row(job, host, now=now) for host in page.hosts],
+        **job_diagram.cells(page, tone=_job_tone(job), now=now),
         "events": [_event_row(event, now=now) for event in page.events],
     }
 

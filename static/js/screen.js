@@ -7,7 +7,7 @@
 
 import { write } from "./times.js";
 
-const BINDABLE = new Set(["action", "data-size", "data-tone", "href", "max", "points", "title", "value", "width", "x"]);
+const BINDABLE = new Set(["action", "data-lit", "data-size", "data-tone", "href", "max", "points", "title", "value", "width", "x"]);
 const ADDRESSES = new Set(["action", "href"]);
 
 /** Show `record` in `root`, a row (or the whole page). */

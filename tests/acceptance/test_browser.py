@@ -173,18 +173,21 @@ def test_a_job_is_set_up_started_watched_paused_and_resumed_in_the_browser(brows
         expect(cell(page, "status")).to_have_text("Running")
 
         # The button appeared without a reload, too.
-        page.get_by_role("button", name="Pause").click()
+        page.get_by_role("button", name="Pause", exact=True).click()
         expect(cell(page, "status")).to_have_text("Paused", timeout=4000)
-        expect(page.get_by_role("button", name="Pause")).to_have_count(0)
+        expect(page.get_by_role("button", name="Pause", exact=True)).to_have_count(0)
         asked = site.count_requests()
         standing = amount(page, "processed")
 
-        page.get_by_role("button", name="Resume").click()
+        page.get_by_role("button", name="Resume", exact=True).click()
         wait_for(lambda: amount(page, "processed") > standing, saying="it goes on")
         assert site.count_requests() > asked
 
-        page.get_by_role("button", name="Abort").click()
+        # An arrow of the diagram is a button, too.
+        page.get_by_role("button", name="Abort to Aborting").click()
         expect(cell(page, "status")).to_have_text("Not running", timeout=10000)
+        expect(page.locator(".stages [data-lit=here]")).to_have_text("Inactive now")
+        expect(page.locator(".timeline li").first).to_contain_text("Has ended")
         expect(cell(page, "run")).to_contain_text("aborted")
 
 

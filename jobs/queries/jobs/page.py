@@ -10,7 +10,7 @@ from django.db import connection
 
 from jobs.checks.job_options import INTERVALS
 from jobs.lifecycle.document import Stage
-from jobs.lifecycle.job import Kind, StartMethod
+from jobs.lifecycle.job import TRANSITIONS, Kind, StartMethod
 from jobs.lifecycle.job import Window as Place
 from jobs.lifecycle.schedule import Window, next_opening_of
 from jobs.models import Job, JobEvent, Outcome, ScheduleWindow
@@ -34,6 +34,8 @@ _HOSTS_COUNTED: Final = 1_000
 _EXAMINED: Final = 100
 _SEEDS_EXAMINED: Final = 200
 _EVENTS_SHOWN: Final = 30
+# Newest events of the job among which the transitions of its run are searched.
+_EVENTS_EXAMINED: Final = 100
 _SEEDS_SHOWN: Final = 20
 
 _CODES: Final = f"""
@@ -47,6 +49,8 @@ SELECT outcome, code, sum(amount)::bigint AS amount
 HAVING sum(amount) > 0
  ORDER BY amount DESC, code
 """
+
+_KINDS_OF_MOVES: Final = frozenset(row.kind for row in TRANSITIONS.values())
 
 # Hosts with the most claimed or waiting documents have an open turn, or a lane that is ready first or went to sleep
 # last. Some of each kind are found by an index, and only their counts are read. The counters have these, so no
@@ -155,6 +159,18 @@ class EventLine:
 
 
 @dataclass(frozen=True, slots=True)
+class MoveLine:
+    """A transition of the run: the state that it led to, and the time of the next one, None for the last."""
+
+    id: int
+    at: dt.datetime
+    made_by: str
+    message: str
+    to: str
+    until: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class JobTimes:
     """The schedule of a job and its intervals: `intervals` by their column, only set ones."""
 
@@ -176,6 +192,8 @@ class JobPage:
     known_hosts: int
     are_more_hosts: bool
     events: Sequence[EventLine]
+    # Transitions of the run, the newest first.
+    moves: Sequence[MoveLine]
     failing: Sequence[FailingGroup]
     # The waiting time of its documents by cause, in document-seconds of the last minutes.
     charges: Mapping[Cause, float]
@@ -215,7 +233,7 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
     if job.runs:
         waiting = job.counts.pending + sum(host.at_workers for host in hosts)
         OF_JOBS.observe(job.id, charge_now(hold=job.hold, hosts=of_hosts, waiting=waiting))
-    events = JobEvent.objects.filter(job_id=job.id).order_by("-id").values_list("pk", "at", "made_by", "message")
+    events = list(JobEvent.objects.filter(job_id=job.id).order_by("-id")[:_EVENTS_EXAMINED])
     return JobPage(
         job=job,
         verdict=_judge(job, of_hosts, now=now),
@@ -223,10 +241,25 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
         hosts=hosts,
         known_hosts=known_hosts,
         are_more_hosts=are_more_hosts,
-        events=[EventLine(*event) for event in events[:_EVENTS_SHOWN]],
+        events=[EventLine(event.pk, event.at, event.made_by, event.message) for event in events[:_EVENTS_SHOWN]],
+        moves=_moves(job, events),
         failing=read_failing_groups(job_id=job.id),
         charges=OF_JOBS.of(job.id) if job.runs else {},
     )
+
+
+def _moves(job: JobLine, events: Sequence[JobEvent]) -> list[MoveLine]:
+    """Return the transitions among the newest events of a job that belong to its run, the newest first."""
+    moves: list[MoveLine] = []
+    for event in events:
+        if job.started_at is None or event.at < job.started_at:
+            break
+        if event.kind in _KINDS_OF_MOVES:
+            until = moves[-1].at if moves else None
+            moves.append(
+                MoveLine(event.pk, event.at, event.made_by, event.message, str(event.detail.get("to", "")), until)
+            )
+    return moves
 
 
 def _judge(job: JobLine, hosts: Sequence[HostOfJob], *, now: dt.datetime) -> Verdict:

@@ -1,0 +1,104 @@
+"""The lifecycle on a job's page: its states, the transitions that are possible now, and those of the run."""
+
+import datetime as dt
+from typing import Final
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from jobs.lifecycle.arrows import GONE, STAGES, Arrow, arrows_from
+from jobs.lifecycle.job import situation_of
+from jobs.lifecycle.table import Owner
+from jobs.queries.jobs.page import JobPage, MoveLine
+from jobs.verbs.control import MAY_CONTROL, VERBS
+from nodes.web import formats
+from nodes.web.screens import Record
+
+# The least role with each permission of a verb.
+ROLE_FOR: Final = {MAY_CONTROL: gettext_lazy("operator"), "jobs.delete_job": gettext_lazy("administrator")}
+_MADE_BY: Final = {
+    Owner.MAIN: gettext_lazy("main manager"),
+    Owner.GROUP_OWNER: gettext_lazy("manager of its seeds"),
+    Owner.WORKER: gettext_lazy("worker"),
+}
+# Verbs whose effect is explained first: the place of their button.
+_ASKED: Final = {"delete": "job", "allow-removals": "job-removals", "refuse-removals": "job-removals"}
+
+
+def cells(page: JobPage, *, tone: str, now: dt.datetime) -> Record:
+    """Return the cells of the diagram and the timeline."""
+    job = page.job
+    here, arrows = situation_of(job.state), arrows_from(job.state)
+    targets = {arrow.target for arrow in arrows} - {here}
+    steps = [arrow for arrow in arrows if arrow.transition.owner == Owner.OPERATOR]
+    return {
+        "stages": [
+            {"key": stage, "stage": stage, "states": [_state(name, here, targets, tone) for name in names]}
+            for stage, names in STAGES.items()
+        ],
+        "here": named(here),
+        "steps": [_step(arrow, here) for arrow in steps if arrow.transition.verb not in _ASKED],
+        "asked": [_asked(arrow, here, job.id) for arrow in steps if arrow.transition.verb in _ASKED],
+        "by_itself": [_by_itself(arrow) for arrow in arrows if arrow.transition.owner != Owner.OPERATOR],
+        "moves": [_move(move, until=move.until or (now if job.runs else None), now=now) for move in page.moves],
+    }
+
+
+def named(state: str) -> str:
+    """Return the name of a state as a label."""
+    return f"{state[:1].upper()}{state[1:]}"
+
+
+def _state(name: str, here: str, targets: set[str], tone: str) -> Record:
+    if name == here:
+        return {"key": name, "state": named(name), "lit": "here", "tone": tone, "mark": _("now")}
+    if name in targets:
+        return {"key": name, "state": named(name), "lit": "next", "tone": "quiet", "mark": _("possible next")}
+    return {"key": name, "state": named(name), "lit": "", "tone": "quiet", "mark": ""}
+
+
+def _step(arrow: Arrow, here: str) -> Record:
+    row = arrow.transition
+    verb = VERBS[row.verb]
+    return {
+        "key": row.verb,
+        "label": row.label,
+        "target": _target(arrow, here),
+        "effect": verb.effect,
+        "by": str(ROLE_FOR[verb.permission]),
+    }
+
+
+def _asked(arrow: Arrow, here: str, job_id: int) -> Record:
+    verb = arrow.transition.verb
+    anchor = "#delete" if verb == "delete" else ""
+    return {**_step(arrow, here), "address": reverse(_ASKED[verb], args=[job_id]) + anchor}
+
+
+def _by_itself(arrow: Arrow) -> Record:
+    row = arrow.transition
+    return {
+        "key": row.name,
+        "label": named(row.name),
+        "target": _target(arrow, ""),
+        "effect": _("When: %(condition)s.") % {"condition": row.guard},
+        "by": str(_MADE_BY[row.owner]),
+    }
+
+
+def _target(arrow: Arrow, here: str) -> str:
+    if arrow.target == here:
+        return _("no other state")
+    return _("Gone") if arrow.target == GONE else named(arrow.target)
+
+
+def _move(move: MoveLine, *, until: dt.datetime | None, now: dt.datetime) -> Record:
+    return {
+        "key": str(move.id),
+        "at": formats.moment(move.at, now=now),
+        "to": named(move.to),
+        "message": named(move.message),
+        "who": move.made_by,
+        "took": formats.duration(until - move.at) if until else "",
+    }
