@@ -71,10 +71,8 @@ def check_options(
 
 
 def _check_for_partitions(job: Job) -> dict[str, list[str]]:
-    """Return the problems of a job that several partitions crawl: some limits are counted in one database only."""
+    """Return the problems of a job that several partitions crawl: hops are counted in one database only."""
     problems: dict[str, list[str]] = {}
-    if job.max_documents is not None:
-        problems["max_documents"] = ["A job of several partitions cannot have a document limit. Leave it empty."]
     if job.hop_limits:
         problems["hop_limits"] = [
             "A job of several partitions cannot have hop limits. Use the connector's depth limit instead."

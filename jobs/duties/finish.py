@@ -26,6 +26,7 @@ SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window
        job.hop_limits <> '{{}}' AND NOT job.minimal AS takes_out,
        budget.job_id IS NOT NULL AND budget.admitted >= budget.most AS is_at_limit,
        coalesce(partitioned.may_finish_run < job.run_no, false) AS may_get_references,
+       coalesce(partitioned.ends_at_limit_run = job.run_no, false) AS ends_at_limit,
        coalesce(partitioned.others_ended_run < job.run_no, false) AS waits_for_partitions
   FROM jobs_job AS job LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id
   LEFT JOIN jobs_partitionedjob AS partitioned ON partitioned.job_id = job.id
@@ -114,6 +115,9 @@ def _move(at: Pass, job: Any) -> bool:
 
 
 def _shut_down(at: Pass, job: Any) -> bool:
+    if job.ends_at_limit:
+        # All partitions together have reached the limit (`jobs.duties.partitioned_limits`).
+        return _end(at, job, "end at its limit", as_=RunEnd.DOCUMENT_LIMIT)
     if job.may_get_references:
         # Another partition may still name documents of this one (`jobs.duties.partitioned_runs`).
         return False
@@ -145,6 +149,16 @@ def _finish(at: Pass, job: Any) -> bool:
 def is_quiet(at: Pass, job: Any) -> bool:
     """True if no document of an active job waits or is in progress. The job is a row with `id`, `run_no`, `kind`, `scan`."""
     return not _is_run_left(at, job, below=_NEVER, question=_LEFT_OR_CLAIMED)
+
+
+def has_more(at: Pass, job: Any) -> bool:
+    """True if documents of an active job wait, perhaps for a place."""
+    return _is_run_left(at, job, below=_NEVER)
+
+
+def is_at_rest(at: Pass, job: Any) -> bool:
+    """True if no document of an active job is in progress or goes on without a new place."""
+    return not _is_run_left(at, job, below=FIRST_FRESH, question=_LEFT_OR_CLAIMED)
 
 
 def _end(at: Pass, job: Any, name: str, *, as_: RunEnd) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final, LiteralString
 
 from psycopg.types.json import Jsonb
 
+from jobs.duties import partitioned_limits as limits
 from jobs.duties.context import Pass
 from jobs.duties.finish import is_quiet
 from jobs.duties.moves import begin_run
@@ -49,8 +50,10 @@ ON CONFLICT DO NOTHING
 """
 _JOBS: Final[LiteralString] = """
 SELECT job.id, job.name, job.phase, job.run_no, job.kind, job.scan, job.minimal, job.pause, job.seeding, job.stop_request, job.run_end,
-       job.reason, job.from_the_beginning, known.number, known.may_finish_run, known.others_ended_run, known.round_no, known.last_round
+       job.reason, job.from_the_beginning, known.number, known.may_finish_run, known.others_ended_run, known.round_no, known.last_round,
+       known.ends_at_limit_run, budget.most, budget.admitted, budget.total
   FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
+  LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id AND budget.run_no = job.run_no
  WHERE job.id = coalesce(%(job)s::bigint, job.id)
 """
 # Rows that were sent stay until the run ends, so their number is that of all sent references.
@@ -102,7 +105,11 @@ def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mappin
         _update(at, job, others_ended_run=job.run_no)
         changes += 1
     early = [name for name in ended if job.may_finish_run < job.run_no and job.phase == Phase.ACTIVE]
-    if early and job.stop_request == "none":
+    told_shares, ends_at_limit = limits.divide(at, placement, job, of_run, telling)
+    if ends_at_limit and job.ends_at_limit_run < job.run_no:
+        job, changes = _update(at, job, ends_at_limit_run=job.run_no), changes + 1
+    has_limit_ended = job.ends_at_limit_run >= job.run_no > 0
+    if early and not has_limit_ended and job.stop_request == "none":
         name = early[0]
         reason = of_run[name]["reason"] or of_run[name]["run_end"] or "without a reason"
         _try(job.id, "abort", at=at, reason=f"partition {name} ended its run: {reason}")
@@ -114,6 +121,7 @@ def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mappin
         "is_paused": job.pause != "no",
         "is_stopped": job.stop_request != "none",
         "may_finish": job.may_finish_run >= job.run_no > 0,
+        "ends_at_limit": has_limit_ended,
         "round": job.round_no,
     }
     if job.phase == Phase.STARTING_UP:
@@ -121,7 +129,8 @@ def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mappin
         changes += _tell_job(placement, job, Telling(at.connection, placement.here, "job"))
     if job.phase != Phase.READY_FOR_STARTUP:
         # A run that is not prepared yet has the number of the one before.
-        changes += telling.tell_all(placement, f"run:{job.number}", wanted)
+        for name in placement.others:
+            changes += telling.tell(name, f"run:{job.number}", {**wanted, "share": told_shares.get(name)})
     return changes
 
 
@@ -184,7 +193,7 @@ def follow_runs(at: Pass) -> int:
             changed = _follow(at, job, body)
             changes += changed
             for now in _read_jobs(at, job_id=job.id) if changed else [job]:
-                changes += _report(at, placement, now, telling, round_no=body["round"])
+                changes += _report(at, placement, now, telling, body)
     return changes
 
 
@@ -222,6 +231,12 @@ def _follow(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
         return _begin(at, job, wanted)
     if job.run_no != wanted["run_no"] or not is_running:
         return 0
+    if limits.apply_share(at, job, wanted.get("share")):
+        return 1
+    if wanted.get("ends_at_limit"):
+        if job.ends_at_limit_run < job.run_no:
+            _update(at, job, ends_at_limit_run=job.run_no)
+        return 0
     if wanted["may_finish"] and job.may_finish_run < job.run_no:
         _update(at, job, may_finish_run=job.run_no, others_ended_run=job.run_no)
         return 1
@@ -249,7 +264,8 @@ def _begin(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
         return 0
 
 
-def _report(at: Pass, placement: Placement, job: Any, telling: Telling, *, round_no: int) -> int:
+def _report(at: Pass, placement: Placement, job: Any, telling: Telling, wanted: Mapping[str, Any]) -> int:
+    round_no = wanted["round"]
     report: dict[str, Any] = {
         "run_no": job.run_no,
         "phase": job.phase,
@@ -258,6 +274,9 @@ def _report(at: Pass, placement: Placement, job: Any, telling: Telling, *, round
         "reason": job.reason,
         "round": round_no,
     }
+    told_share = wanted.get("share") if wanted["run_no"] == job.run_no else None
+    if (share := limits.confirmed(at, job, told=told_share)) is not None:
+        report["share"] = share
     key = f"run:{job.number}"
     told = telling.last(placement.control, key) or {}
     if job.phase == Phase.ACTIVE:
@@ -311,6 +330,7 @@ def _update(at: Pass, job: Any, **changes: Any) -> Any:
 
 _UPDATES: Final[Mapping[str, LiteralString]] = {
     "may_finish_run": "UPDATE jobs_partitionedjob SET may_finish_run = %(value)s WHERE job_id = %(job)s",
+    "ends_at_limit_run": "UPDATE jobs_partitionedjob SET ends_at_limit_run = %(value)s WHERE job_id = %(job)s",
     "others_ended_run": "UPDATE jobs_partitionedjob SET others_ended_run = %(value)s WHERE job_id = %(job)s",
     "round_no": "UPDATE jobs_partitionedjob SET round_no = %(value)s WHERE job_id = %(job)s",
     "last_round": "UPDATE jobs_partitionedjob SET last_round = %(value)s WHERE job_id = %(job)s",

@@ -312,9 +312,14 @@ class Seed(models.Model):
 
 
 class Budget(models.Model):
-    """The number of documents that a run may still request. Stuffing admits them under this row's lock."""
+    """
+    The number of documents that a run may still request. Stuffing admits them under this row's lock.
+
+    In the control partition of several, `total` is the limit of the job, and `most` the share of this partition.
+    """
 
     job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="budget")
     run_no = models.PositiveIntegerField()
     most = models.PositiveBigIntegerField()
     admitted = models.PositiveBigIntegerField(default=0)
+    total = models.PositiveBigIntegerField(null=True)

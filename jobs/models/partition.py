@@ -43,13 +43,15 @@ class PartitionedJob(models.Model):
     `number` is the job's id in the control partition. While the partition is in run `run_no` it may not end it before
     the control partition allows it: `may_finish_run` is the last run that may end. In the control partition,
     `round_no` is the last round of questions about the end, and `last_round` its figures if they may be
-    those of the end (`jobs.partitions.quiet`). `others_ended_run` is the last run that has ended in all other partitions.
+    those of the end (`jobs.partitions.quiet`). `others_ended_run` is the last run that has ended in all other partitions,
+    and `ends_at_limit_run` the last one that the document limit of all partitions ends.
     """
 
     job = models.OneToOneField("jobs.Job", primary_key=True, on_delete=models.CASCADE, related_name="partitioned")
     number = models.BigIntegerField(unique=True)
     may_finish_run = models.PositiveIntegerField(default=0, db_default=0)
     others_ended_run = models.PositiveIntegerField(default=0, db_default=0)
+    ends_at_limit_run = models.PositiveIntegerField(default=0, db_default=0)
     round_no = models.PositiveIntegerField(default=0, db_default=0)
     last_round = models.JSONField(null=True)
 

@@ -5,10 +5,13 @@ from collections.abc import Mapping
 
 from django.db import transaction
 
-from jobs.models import Budget
+from jobs.models import Budget, Job
+from jobs.partitions import here
+from jobs.partitions.shares import first_shares
 from jobs.state.run_rows import begin_row
 from jobs.state.transitions import StateChange, make_transition
 from nodes.errors import Invalid
+from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.fences import TermHeld
 
 
@@ -50,5 +53,16 @@ def ask_for_run(
         begin_row(job, made_by=made_by, now=now)
         Budget.objects.filter(job=job).delete()
         if job.max_documents is not None:
-            Budget.objects.create(job=job, run_no=job.run_no + 1, most=job.max_documents)
+            places = _places_of(job, job.max_documents)
+            Budget.objects.create(job=job, run_no=job.run_no + 1, **places)
     return change
+
+
+def _places_of(job: Job, limit: int) -> dict[str, int]:
+    """Return the places that this partition begins with; the control partition tells the others their shares."""
+    placement = here.placement()
+    if placement is None or job.node_scope != CLUSTER_SCOPE:
+        return {"most": limit}
+    if not placement.is_control:
+        return {"most": 0}
+    return {"most": first_shares(limit, placement.names)[placement.here], "total": limit}

@@ -335,7 +335,7 @@ def test_a_run_is_shared_before_it_begins(connection, main, here):
     assert PartitionedJob.objects.get().number == job.pk
 
 
-@each_row("option, field", [({"max_documents": 10}, "max_documents"), ({"hop_limits": {"link": 3}}, "hop_limits")])
+@each_row("option, field", [({"hop_limits": {"link": 3}}, "hop_limits")])
 def test_limits_that_one_database_counts_are_refused_at_their_field(connection, here, option, field):
     here("a")
     job = Job.objects.first() or make_job("news")

@@ -17,6 +17,8 @@ WANTED = {
     "is_paused": False,
     "is_stopped": False,
     "may_finish": False,
+    "ends_at_limit": False,
+    "share": None,
     "round": 0,
 }
 

@@ -1,0 +1,79 @@
+"""Document limits of jobs of several partitions: the control partition divides the places, and the others report."""
+
+from collections.abc import Mapping
+from typing import Any, Final, LiteralString
+
+from jobs.duties.context import Pass
+from jobs.duties.finish import has_more, is_at_rest
+from jobs.lifecycle.job import Phase
+from jobs.partitions.facts import Telling
+from jobs.partitions.placement import Placement
+from jobs.partitions.shares import Share, first_shares, is_limit_reached, redistribute, round_down
+from jobs.queue.wake import wake_job
+from nodes.membership.fences import hold_term
+
+# Locks: Budget by job.
+_CHANGE: Final[LiteralString] = """
+UPDATE jobs_budget SET most = greatest(admitted, %(share)s)
+ WHERE job_id = %(job)s AND run_no = %(run)s AND most <> greatest(admitted, %(share)s)
+"""
+
+Reports = Mapping[str, Mapping[str, Any]]
+
+
+def divide(at: Pass, placement: Placement, job: Any, of_run: Reports, telling: Telling) -> tuple[dict[str, int], bool]:
+    """
+    Return the shares to tell the other partitions of a job, and True if the limit ends the run.
+
+    Without a limit there are none. The own share is changed at once.
+    """
+    if job.total is None:
+        return {}, False
+    first = first_shares(job.total, placement.names)
+    shares = {}
+    for name in placement.others:
+        last = telling.last(name, f"run:{job.number}") or {}
+        told = last.get("share") if last.get("run_no") == job.run_no else None
+        shares[name] = _reported(first[name] if told is None else told, of_run.get(name, {}).get("share"))
+    told_now = {name: share.told for name, share in shares.items()}
+    if job.phase != Phase.ACTIVE:
+        return told_now, False
+    own = confirmed(at, job, told=job.most)
+    shares[placement.here] = _reported(job.most, own)
+    changed = redistribute(job.total, shares)
+    if placement.here in changed:
+        apply_share(at, job, changed.pop(placement.here))
+    return told_now | changed, is_limit_reached(job.total, shares)
+
+
+def _reported(told: int, report: Mapping[str, Any] | None) -> Share:
+    if report is None:
+        return Share(told, told, is_confirmed=False)
+    return Share(told, report["most"], report["free"], report["lacks"], report["rests"], report["told"] == told)
+
+
+def confirmed(at: Pass, job: Any, *, told: int | None) -> dict[str, Any] | None:
+    """Return what a partition reports about its share of a job's limit; None without a limit."""
+    if job.most is None:
+        return None
+    is_used = job.admitted >= job.most and job.phase == Phase.ACTIVE and not job.seeding
+    return {
+        "told": told,
+        "most": job.most,
+        "free": round_down(job.most - job.admitted),
+        "lacks": is_used and has_more(at, job),
+        "rests": is_used and is_at_rest(at, job),
+    }
+
+
+def apply_share(at: Pass, job: Any, share: int | None) -> int:
+    """Change the share of this partition, at least to the places that it has used; return 1 if it changed."""
+    if share is None or job.most is None:
+        return 0
+    with at.connection.transaction():
+        hold_term(at.connection, at.office)
+        changed = at.connection.execute(_CHANGE, {"share": share, "job": job.id, "run": job.run_no}).rowcount
+    if changed and share > job.most:
+        # Its documents waited for a place.
+        wake_job(at.connection, job_id=job.id, now=at.now)
+    return changed

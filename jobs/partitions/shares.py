@@ -1,0 +1,72 @@
+"""
+The document limit of a job of several partitions: each has a share of its places. Arithmetic.
+
+The sum of all shares never exceeds the limit. A share that is told counts at once. The places of a share that was
+lowered are free when its partition has confirmed it: it may have used some of them meanwhile.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """
+    The share of one partition: `told` to it last, and `most` as it confirmed last.
+
+    `free` of its places are certainly unused. A partition that `lacks` places has used all of them, and has more
+    documents. It `rests` if it has used all of them, and no document can go on without another place.
+    """
+
+    told: int
+    most: int
+    free: int = 0
+    lacks: bool = False
+    rests: bool = False
+    is_confirmed: bool = True
+
+    @property
+    def held(self) -> int:
+        """The number of places that the partition may use or have used."""
+        return max(self.told, self.most)
+
+
+def first_shares(limit: int, names: Sequence[str]) -> dict[str, int]:
+    """Return equal shares of the places; the first partition gets the rest."""
+    each = limit // len(names)
+    return {name: each + (limit - each * len(names) if name == names[0] else 0) for name in names}
+
+
+def redistribute(limit: int, shares: Mapping[str, Share]) -> dict[str, int]:
+    """
+    Return the shares to change: free places go to the partitions that lack some, in equal parts.
+
+    Without free places, each other partition gives half of its unused ones.
+    """
+    lacking = sorted(name for name, share in shares.items() if share.lacks and share.is_confirmed)
+    if not lacking:
+        return {}
+    left = limit - sum(share.held for share in shares.values())
+    if left > 0:
+        each, rest = divmod(left, len(lacking))
+        more = {name: each + (place < rest) for place, name in enumerate(lacking)}
+        return {name: shares[name].most + amount for name, amount in more.items() if amount}
+    return {
+        name: share.most - (share.free + 1) // 2
+        for name, share in shares.items()
+        if share.free and share.is_confirmed and not share.lacks
+    }
+
+
+def is_limit_reached(limit: int, shares: Mapping[str, Share]) -> bool:
+    """True if the places of all partitions are used, nothing goes on without another place, and one lacks places."""
+    return (
+        all(share.rests and share.is_confirmed for share in shares.values())
+        and any(share.lacks for share in shares.values())
+        and sum(share.most for share in shares.values()) >= limit
+    )
+
+
+def round_down(amount: int) -> int:
+    """Return the next lower power of two, so that a number that falls steadily is told a few times only."""
+    return 1 << amount.bit_length() - 1 if amount > 0 else 0
