@@ -1,6 +1,8 @@
-"""The tables of the composition root: login attempts."""
+"""The tables of the composition root: login attempts, and API tokens."""
 
+from django.contrib.auth.models import User
 from django.db import models
+from django.db.models.functions import Now
 
 
 class LoginAttempt(models.Model):
@@ -20,3 +22,46 @@ class LoginAttempt(models.Model):
             models.Index(fields=["address", "at"], name="login_attempt_by_address"),
             models.Index(fields=["at"], name="login_attempt_by_age"),
         )
+
+
+class UserOfToken(User):
+    """A user whose request has an API token. The user has only permissions that the scope of the token has, too."""
+
+    # Permissions of the scope. Without a scope there are none.
+    scope: frozenset[str] = frozenset()
+
+    class Meta:
+        proxy = True
+        default_permissions = ()
+
+    def has_perm(self, perm: str, obj: models.Model | None = None) -> bool:
+        return perm in self.scope and super().has_perm(perm, obj)
+
+    def has_module_perms(self, app_label: str) -> bool:
+        return any(self.has_perm(perm) for perm in self.scope if perm.startswith(f"{app_label}."))
+
+    def get_all_permissions(self, obj: models.Model | None = None) -> set[str]:
+        return super().get_all_permissions(obj) & self.scope
+
+
+class ApiToken(models.Model):
+    """A long-lived token with which a program sends requests for its owner. Only a digest of its text is stored."""
+
+    owner = models.ForeignKey(UserOfToken, on_delete=models.CASCADE, related_name="api_tokens")
+    name = models.CharField(max_length=100)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    # The role whose permissions the token has at most.
+    scope = models.CharField(max_length=20)
+    created_at = models.DateTimeField(db_default=Now())
+    created_by = models.CharField(max_length=200)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    # Exact to a minute, so that a busy program does not write a row with each request.
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        default_permissions = ("add", "delete", "view")
+        permissions = (("manage_apitoken", "Can view and revoke the tokens of all users"),)
+        constraints = (models.UniqueConstraint(fields=["owner", "name"], name="one_api_token_of_a_name"),)
+
+    def __str__(self) -> str:
+        return self.name

@@ -226,6 +226,7 @@ REST_FRAMEWORK = {
     # The first class names the login method: without it an anonymous request would be answered 403, not 401.
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "crawlctl.access.authentication.TokenAuthentication",
+        "crawlctl.access.api_tokens.authentication.ApiTokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["nodes.api.permission.NamedPermission"],

@@ -23,6 +23,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("cluster/drills/", drills, name="drills"),
     path("cluster/jobs/", include("nodes.distributed.pages.urls")),
     path("tasks/", include("nodes.tasks.pages.urls")),
+    path("account/", include("crawlctl.access.api_tokens.urls")),
     path("login/", LoginPage.as_view(), name="login"),
     path("jobs/<int:job_id>/bulk/", include("jobs.bulk.urls")),
     path("retention/", include("jobs.retention.urls")),

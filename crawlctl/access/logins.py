@@ -1,5 +1,6 @@
 """
-Limits for guessing passwords: shared by the pages and the API, and kept in the database for all processes.
+Limits for guessing passwords and API tokens: shared by the pages and the API, and kept in the database for all
+processes.
 
 An attempt is admitted and counted before its password is checked, under a lock of the address that makes it. So
 concurrent attempts are counted one after the other, and exactly those above the limit are refused. A correct password
@@ -59,6 +60,16 @@ class GuardedBackend(ModelBackend):
 def seconds_to_wait(request: HttpRequest) -> int:
     """Return how long the refused attempt of this request must wait; 0 if its password was checked."""
     return int(request.META.get(_WAIT, 0))
+
+
+def seconds_closed(secret: str, request: HttpRequest, *, now: dt.datetime) -> int:
+    """Return how long requests with this secret must wait, because of wrong ones before; 0 if it may be checked."""
+    return _seconds_to_wait(_digest(secret), _address_of(request), now=now)
+
+
+def count_wrong(secret: str, request: HttpRequest) -> int:
+    """Count a request with this wrong secret and return 0, or return the seconds to wait if it is above the limit."""
+    return _count_attempt(_digest(secret), _address_of(request))
 
 
 @transaction.atomic

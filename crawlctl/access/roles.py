@@ -24,6 +24,10 @@ _READS: Final = frozenset(
     {
         # The states of connections, without their configurations.
         "authorities.view_authoritygroup",
+        # The tokens of the user itself.
+        "crawlctl.add_apitoken",
+        "crawlctl.delete_apitoken",
+        "crawlctl.view_apitoken",
         "exports.view_export",
         "jobs.view_activity",
         "jobs.view_bin",
@@ -68,6 +72,7 @@ _STARTS_AND_STOPS: Final = _READS | {
 _CHANGES: Final = (
     _STARTS_AND_STOPS
     | {
+        "crawlctl.manage_apitoken",
         "drill.view_drill",
         "jobs.limit_everywhere",
         "jobs.search_as_user",

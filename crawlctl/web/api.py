@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.routers import SimpleRouter
 
+from crawlctl.access.api_tokens.api import ApiTokenView
 from crawlctl.access.tokens import TokenView
 from jobs.api.archives import ArchiveFileView, ArchiveRecordView
 from jobs.api.attention import AttentionView
@@ -74,6 +75,7 @@ class DocsView(SpectacularSwaggerSplitView):
 register_converter(DownloadKindConverter, "download")
 
 _router = SimpleRouter()
+_router.register("api-tokens", ApiTokenView, basename="api-token")
 _router.register("jobs", JobView, basename="job")
 _router.register("deleted-jobs", DeletedJobView, basename="deleted-job")
 _router.register("job-chains", ChainView, basename="job-chain")

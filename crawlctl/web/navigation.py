@@ -132,6 +132,10 @@ AREAS: Final[tuple[Area, ...]] = (
 )
 
 
+# The page of the user, behind its name in the bar.
+ACCOUNT: Final = Place(_("Your account"), "account", ("api-token",), "crawlctl.view_apitoken")
+
+
 def find_place(name: str) -> tuple[Area, Place] | None:
     """Return the place to which the page with this name of its address belongs; None if it has none."""
     found: tuple[int, Area, Place] | None = None
@@ -175,6 +179,11 @@ class Shell:
         return [{"label": place.label, "address": place.address, "is_current": place is current} for place in places]
 
     @property
+    def is_account(self) -> bool:
+        """True for the page of the user's account, and those below it."""
+        return self._name == ACCOUNT.view or self._name.startswith(ACCOUNT.pages)
+
+    @property
     def area(self) -> object:
         return self._found[0].label if self._found else ""
 
@@ -210,7 +219,7 @@ class Shell:
     def find(self, words: Sequence[str]) -> Iterator[Place]:
         """Yield the places whose label has, for each of these words, a word that begins with it."""
         places = [place for area in AREAS if self._may(area.permission) for place in self._allowed(area)]
-        for place in [*places, *RECORDS]:
+        for place in [*places, ACCOUNT, *RECORDS]:
             said = str(place.label).lower().replace("-", " ").split()
             if all(any(one.startswith(word.lower()) for one in said) for word in words):
                 yield place

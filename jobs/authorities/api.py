@@ -189,6 +189,7 @@ class ServiceTokenView(mixins.RetrieveModelMixin, ListingView):
         "create": "authorities.add_servicetoken",
         "destroy": "authorities.delete_servicetoken",
     }
+    keeps_answers = False
     queryset = ServiceToken.objects.all()
     serializer_class = ServiceTokenSerializer
     tagged_by = ServiceTokenSerializer

@@ -9,8 +9,8 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from jobs.authorities.models import ServiceToken
-from jobs.authorities.tokens import digest_of, token_in
 from jobs.authorities.verbs import MAY_ASK
+from nodes.api.bearer import digest_of, is_of_a_user, token_in
 from nodes.database.clock import read_clock
 
 
@@ -49,7 +49,8 @@ class ServiceTokenAuthentication(BaseAuthentication):
     """Authenticates a service by its token."""
 
     def authenticate(self, request: Request) -> tuple[ServiceCaller, None] | None:
-        if not token_in(request.headers.get("Authorization", "")):
+        token = token_in(request.headers.get("Authorization", ""))
+        if not token or is_of_a_user(token):
             return None
         caller = find_caller(request._request)  # noqa: SLF001 (DRF offers no other access)
         if caller is None:

@@ -22,7 +22,7 @@ from jobs.authorities.contract import CONTENT_TYPE, Question, read_question, tex
 from jobs.authorities.desk import Hearings, new_service, read_generation, read_silent, read_snapshot
 from jobs.authorities.serializers import access_shown
 from jobs.authorities.service.plan import Answer, Snapshot
-from jobs.authorities.tokens import digest_of, token_in
+from nodes.api.bearer import digest_of, token_in
 from nodes.database.outage import outage
 from nodes.errors import Invalid
 from nodes.life.attachment import call_when_orphaned

@@ -21,10 +21,10 @@ from jobs.authorities.models import (
     ServiceToken,
 )
 from jobs.authorities.service.plan import AuthorityFacts, MapperFacts, find_cycle
-from jobs.authorities.tokens import digest_of, new_token
 from jobs.connectors.authority import registry
 from jobs.connectors.stored_secrets import unmask
 from jobs.verbs.connections import distrust_versions
+from nodes.api.bearer import OF_A_SERVICE, digest_of, new_token
 from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid, NameTaken, Unknown
 from nodes.membership.changes import as_secret, record_change, record_request
@@ -207,7 +207,7 @@ def create_token(*, name: object, days: object = None, made_by: str) -> tuple[Se
     checked = _checked_name(ServiceToken, name)
     if days is not None and not _is_whole(days, least=1, most=MOST_DAYS):
         raise Invalid({"days": [f"Write a whole number of days from 1 to {MOST_DAYS}, or nothing."]})
-    text = new_token()
+    text = new_token(OF_A_SERVICE)
     expires_at = None if days is None else read_clock() + dt.timedelta(days=int(str(days)))
     token = ServiceToken(name=checked, digest=digest_of(text), created_by=made_by, expires_at=expires_at)
     token.save()

@@ -37,6 +37,9 @@ class ContractView(APIView):
     # Fields that the ETag covers instead, where only actions change the resource.
     tagged_fields: Sequence[str] = ()
 
+    # False if answers hold a secret. They are not stored, so their requests take no key.
+    keeps_answers = True
+
     # True if other processes must see the change before the answer is made, so that one transaction is not enough.
     # The ETag is then compared in a transaction of its own, before the others are asked.
     asks_others = False
@@ -60,6 +63,8 @@ class ContractView(APIView):
             return
         # A repeated request gets its stored answer again, even if the resource has changed since.
         if idempotency.HEADER in request.headers:
+            if not self.keeps_answers:
+                raise idempotency.refuse_key()
             self._claimed = idempotency.claim(request)
         header = request.headers.get(_IF_MATCH)
         if header is not None:

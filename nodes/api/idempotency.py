@@ -52,6 +52,11 @@ class AnsweredBefore(Exception):
         super().__init__("answered before")
 
 
+def refuse_key() -> serializers.ValidationError:
+    sentence = "This operation takes no Idempotency-Key, because its answers hold a secret and are not stored."
+    return serializers.ValidationError({HEADER: [sentence]})
+
+
 def claim(request: Request) -> KeptAnswer:
     """
     Return the new row of the request's key, which has no answer yet.

@@ -17,7 +17,7 @@ from rest_framework.test import APIClient
 
 from crawlctl.access.roles import ADMINISTRATOR
 from tests.support.api import document_id, make_user, make_world
-from tests.support.changes_by_api import authorize
+from tests.support.changes_by_api import authorize, give_token
 
 pytestmark = pytest.mark.django_db
 
@@ -50,6 +50,7 @@ class Asking:
     def __init__(self):
         self.world = make_world()
         authorize(self.world)
+        give_token(self.world)
         self.ids = ids_of(self.world)
         self.client = APIClient(raise_request_exception=False)
         # One object is the user of all requests, so its permissions are read once. Roles have their own tests.
@@ -133,6 +134,7 @@ def ids_of(world):
         "authority-groups": world.authority_group,
         "authority-connections": world.authority,
         "mapping-connections": world.mapping,
+        "api-tokens": world.api_token,
         "service-tokens": world.service_token,
         "tasks": world.task.pk,
         "archived-tasks": world.archived_task.pk,

@@ -21,6 +21,7 @@ IN_RISING_ORDER = (ANYBODY, VIEWER, OPERATOR, ADMINISTRATOR)
 
 # The lowest role of each operation. A new operation fails here until it has a role.
 LEAST_ROLE = {
+    **{f"api_tokens_{verb}": VIEWER for verb in ("create", "destroy", "list", "retrieve")},
     "archive_files_list": VIEWER,
     "archive_records_body": VIEWER,
     "archive_records_list": VIEWER,
@@ -248,6 +249,7 @@ def address(path, world):
         "authority-groups": getattr(world, "authority_group", 1),
         "authority-connections": getattr(world, "authority", 1),
         "mapping-connections": getattr(world, "mapping", 1),
+        "api-tokens": getattr(world, "api_token", 1),
         "service-tokens": getattr(world, "service_token", 1),
         "tasks": world.task.pk,
         "archived-tasks": world.archived_task.pk,

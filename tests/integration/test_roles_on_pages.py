@@ -4,6 +4,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from crawlctl.access.api_tokens import urls as of_accounts
 from jobs.authorities.models import AuthorityConnection, AuthorityGroup, MappingConnection
 from jobs.authorities.pages import urls as of_authorities
 from jobs.bulk import urls as of_bulk
@@ -30,6 +31,7 @@ PAGES = [
     *of_distributed_jobs.urlpatterns,
     *of_tasks.urlpatterns,
     *of_notifications.urlpatterns,
+    *of_accounts.urlpatterns,
     *of_authorities.urlpatterns,
     *of_bulk.urlpatterns,
     *of_explanations.urlpatterns,
@@ -41,6 +43,8 @@ PAGES = [
 ]
 # Operations of the API that make the same change as a page, by page.
 CHANGES = {
+    "api-token-new": "api_tokens_create",
+    "api-token-revoke": "api_tokens_destroy",
     "authorities-check": "authority_connections_test",
     "authorities-token-new": "service_tokens_create",
     "authorities-token-revoke": "service_tokens_destroy",
@@ -114,6 +118,7 @@ LEAST_READER = {
 }
 # Pages that only make a change: a GET is refused with 405.
 ONLY_CHANGE = {
+    *("api-token-new", "api-token-revoke"),
     *("authorities-check", "authorities-token-new", "authorities-token-revoke"),
     *("cluster-rebalance", "deleted-job-restore", "distributed-switch", "host-end-back-off", "host-release"),
     *("job-restore", "job-send-back", "job-transition", "job-chain-add", "job-chain-remove"),

@@ -9,7 +9,7 @@ from django.db import connections
 
 from jobs.models import Job, OutputConnection
 from tests.integration.test_every_change import impatient, lines  # noqa: F401 (a fixture)
-from tests.support.api import make_world
+from tests.support.api import make_user, make_world
 from tests.support.changes_by_api import CHANGES, HOOK
 from tests.support.tables import each_row
 from tests.support.task_kinds import NAMED
@@ -27,6 +27,8 @@ def _host(*words):
 
 _DENY = ["deny", "--confirm", "--reason", "they called"]
 COMMANDS = {
+    "api_tokens_create": lambda world: ["token", "create", make_user("viewer", name="vera").username, "b"],
+    "api_tokens_destroy": lambda world: ["token", "revoke", "otto", "a"],
     "authority_connections_test": lambda world: ["authority", "check", "a"],
     "mapping_connections_test": lambda world: ["authority", "check-mapping", "a"],
     "service_tokens_create": lambda world: ["authority", "create-token", "b"],

@@ -45,6 +45,8 @@ _VALUES: Final = {
     "api/v1/authority-connections/": "SELECT coalesce(max(id), 1) FROM authorities_authorityconnection",
     "api/v1/authority-groups/": "SELECT coalesce(max(id), 1) FROM authorities_authoritygroup",
     "api/v1/mapping-connections/": "SELECT coalesce(max(id), 1) FROM authorities_mappingconnection",
+    "account/tokens/": "SELECT coalesce(max(id), 1) FROM crawlctl_apitoken",
+    "api/v1/api-tokens/": "SELECT coalesce(max(id), 1) FROM crawlctl_apitoken",
     "api/v1/service-tokens/": "SELECT coalesce(max(id), 1) FROM authorities_servicetoken",
     "authorities/tokens/": "SELECT coalesce(max(id), 1) FROM authorities_servicetoken",
     "api/v1/cluster/requests/": "SELECT max(id) FROM nodes_clusterrequest",

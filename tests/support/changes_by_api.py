@@ -12,6 +12,7 @@ from typing import Any, Final
 from django.db import connection
 from django.utils import timezone
 
+from crawlctl.access.api_tokens import verbs as api_tokens
 from jobs.authorities import verbs as authorities
 from jobs.authorities.models import AuthorityConnection, MappingConnection
 from jobs.bulk import verbs as bulk
@@ -27,7 +28,7 @@ from jobs.state.deleted_jobs import store_deleted_job
 from jobs.verbs import chains, deny_list, schedules
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import MainTerm, Node
-from tests.support.api import NOON, document_id, make_job, make_node, set_phase
+from tests.support.api import NOON, document_id, make_job, make_node, make_user, set_phase
 from tests.support.factories import make_policy
 
 # Operations that change nothing stored.
@@ -84,6 +85,7 @@ AUTHORITY_GROUP = _address("authority-groups", lambda world: world.authority_gro
 AUTHORITY = _address("authority-connections", lambda world: world.authority)
 MAPPING = _address("mapping-connections", lambda world: world.mapping)
 SERVICE_TOKEN = _address("service-tokens", lambda world: world.service_token)
+API_TOKEN = _address("api-tokens", lambda world: world.api_token)
 HOOK = {"url": "http://a.example/", "secret": new_secret()}
 CHAIN = _address("job-chains", lambda world: world.chain)
 EXPORT = _address("exports", lambda world: world.export.pk)
@@ -219,6 +221,12 @@ def authorize(world):
     world.service_token = authorities.create_token(name="a", **made_by)[0].pk
 
 
+def give_token(world):
+    """Create an API token of a user."""
+    owner = make_user("viewer", name="otto")
+    world.api_token = api_tokens.create(owner=owner, name="a", scope="viewer", made_by="otto")[0].pk
+
+
 def _name_by_its_hash(world):
     """Give the document the key of its address, as a crawl does, so that it is found by its address."""
     key = hash_of(world.document.identifier)
@@ -299,6 +307,8 @@ CHANGES: Final = {
     "mapping_connections_destroy": Change(thing=MAPPING, prepare=authorize),
     "mapping_connections_partial_update": Change({"name": "b"}, MAPPING, authorize),
     "mapping_connections_test": Change({}, prepare=authorize),
+    "api_tokens_create": Change({"name": "b", "scope": "viewer"}),
+    "api_tokens_destroy": Change(thing=API_TOKEN, prepare=give_token),
     "service_tokens_create": Change({"name": "b"}),
     "service_tokens_destroy": Change(thing=SERVICE_TOKEN, prepare=authorize),
     "cluster_rebalance": Change({"dry_run": True}, prepare=_elect),
