@@ -143,10 +143,11 @@ class OutLinks(models.Model):
 
 class IndexedDocument(models.Model):
     """
-    A document in an output, and its version there.
+    A document in an output, or a part of a document, and its version there.
 
     `read_version` is the version of the document in the queue from which a pipeline made this one; '' without a pipeline,
-    because both are the same then.
+    because both are the same then. A part has the hash of its own address. It names the document as its `parent`, and `part`
+    is its path in there. It has no row in the queue, and leaves the output with the record of its document.
     """
 
     pk = models.CompositePrimaryKey("output_id", "hash")
@@ -157,6 +158,11 @@ class IndexedDocument(models.Model):
     version = models.TextField()
     indexed_at = models.DateTimeField()
     read_version = models.TextField(default="", db_default="")
+    parent = models.UUIDField(null=True)
+    part = models.TextField(default="", db_default="")
+
+    class Meta:
+        indexes = (models.Index(fields=["parent", "output"], name="record_of_part", condition=Q(parent__isnull=False)),)
 
 
 class PipelineRefusal(models.Model):

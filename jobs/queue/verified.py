@@ -17,6 +17,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.connectors.output.base import Entry, Held, Output
+from jobs.connectors.repository.base import part_address
 from jobs.lifecycle.activity import ActivityName
 from jobs.lifecycle.document import Stage
 from jobs.queue.again import make_due
@@ -52,15 +53,17 @@ UPDATE jobs_indexeddocument AS record SET version = given.version
   FROM unnest(%(hashes)s::uuid[], %(versions)s::text[]) AS given(hash, version)
  WHERE record.output_id = %(output)s AND record.hash = given.hash
 """
-# The documents of jobs that write to the output, mostly one for each hash.
+# The documents of jobs that write to the output, mostly one for each hash. A part stands for its document.
 _ITEMS: Final[LiteralString] = """
-SELECT item.hash, item.job_id, item.identifier, item.stage,
+SELECT wanted.hash, item.job_id, item.identifier, item.stage,
        item.indexed_before
        AND NOT EXISTS (SELECT FROM jobs_pipelinerefusal AS refusal
-                        WHERE refusal.job_id = item.job_id AND refusal.hash = item.hash AND refusal.output_id = %(output)s)
-  FROM jobs_queueitem AS item
+                        WHERE refusal.job_id = item.job_id AND refusal.hash = item.hash AND refusal.output_id = %(output)s),
+       item.hash AS document, record.part
+  FROM unnest(%(hashes)s::uuid[]) AS wanted(hash)
+  LEFT JOIN jobs_indexeddocument AS record ON record.output_id = %(output)s AND record.hash = wanted.hash
+  JOIN jobs_queueitem AS item ON item.hash = coalesce(record.parent, wanted.hash)
   JOIN jobs_job_outputs AS link ON link.job_id = item.job_id AND link.outputconnection_id = %(output)s
- WHERE item.hash = ANY(%(hashes)s::uuid[])
  ORDER BY item.hash, item.job_id
 """
 # Locks: QueueItem by (hash, job).
@@ -95,11 +98,12 @@ class Record:
 @dataclass(frozen=True, slots=True)
 class Known:
     """
-    A document as the jobs that write to the output know it.
+    A document as the jobs that write to the output know it, or the document of a part.
 
     `is_claimed` if a batch has it in one of them. `is_kept` if one of them keeps it in the output.
     """
 
+    hash: str
     identifier: str
     is_claimed: bool
     is_kept: bool
@@ -136,7 +140,8 @@ def read_known(
         by_hash.setdefault(row[0].hex, []).append(row)
     return {
         hash_: Known(
-            identifier=rows[0][2],
+            hash=rows[0][5].hex,
+            identifier=rows[0][2] if not rows[0][6] else part_address(rows[0][2], rows[0][6]),
             is_claimed=any(row[3] in _CLAIMED for row in rows),
             is_kept=any(row[4] for row in rows),
             jobs={row[1]: Stage(row[3]) for row in sorted(rows, key=lambda row: not row[4])},
@@ -158,15 +163,18 @@ def job_to_read(known: Known | None, jobs: Mapping[int, str]) -> int | None:
     return min(able, key=lambda job: jobs[job] != "active", default=None)
 
 
-def read_again(cursor: psycopg.Cursor[Any], output: int, documents: Mapping[str, int]) -> None:
+def read_again(
+    cursor: psycopg.Cursor[Any], output: int, documents: Mapping[str, int], known: Mapping[str, Known]
+) -> None:
     """
-    Make these documents due in their jobs, by hash, to be read without conditions.
+    Make these documents due in their jobs, by hash, to be read without conditions. For a part, its document is read.
 
     Their rows in the queue and their records are locked.
     """
     if documents:
-        make_due(cursor, documents.items())
-        cursor.execute(_DISTRUST, {"output": output, "hashes": list(documents)})
+        due = {known[hash_].hash: job for hash_, job in documents.items()}
+        make_due(cursor, due.items())
+        cursor.execute(_DISTRUST, {"output": output, "hashes": [*documents, *due]})
 
 
 def forget(cursor: psycopg.Cursor[Any], output: int, hashes: Collection[str]) -> None:

@@ -107,7 +107,7 @@ def _repair_some(
         kind = compare(recorded.get(hash_), held.get(hash_))
         result = _plan(plan, hash_, kind, known.get(hash_), jobs, held, may_remove=not verification.question)
         plan.results[result].append(hash_)
-    verified.read_again(cursor, output.id, plan.read_again)
+    verified.read_again(cursor, output.id, plan.read_again, known)
     verified.forget(cursor, output.id, plan.forgotten)
     repaired = 0
     for result, of_result in plan.results.items():

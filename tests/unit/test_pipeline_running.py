@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from jobs.connectors.repository.access import Access, Level
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Content, Delivery, Document, Ending, Outcome
 from jobs.connectors.schema import NOTHING
@@ -95,11 +96,22 @@ def test_a_source_reads_bytes_only_for_an_output_that_may_get_them():
     assert not pipeline(stage("r", "reads", "source"), ends={1: "source"}).reads(pdf)
 
 
-def test_the_texts_of_components_are_part_of_the_document():
+def test_components_are_parts_with_addresses_and_versions_of_their_own():
     item = Item(url=URL, content_type="application/pdf", body=b"%PDF-")
     content = Content(URL, "", "", "", "application/pdf", "")
     delivery = run(pipeline(stage("r", "reads", "source")), item=item, content=content)[1]
-    assert delivery.content.text == "of a file\n\nletter.txt\nof a letter"
+    assert delivery.content.text == "of a file"
+    assert [(part.id, part.content.url, part.content.text) for part in delivery.parts] == [
+        ("letter", f"{URL}#letter", "of a letter")
+    ]
+    assert delivery.parts[0].version != delivery.version
+
+
+def test_a_part_has_the_access_of_its_document():
+    item = Item(url=URL, content_type="application/pdf", body=b"%PDF-")
+    content = Content(URL, "", "", "", "application/pdf", "", access=Access(document=Level(allow=("staff",))))
+    delivery = run(pipeline(stage("r", "reads", "source")), item=item, content=content)[1]
+    assert delivery.parts[0].content.access == content.access
 
 
 def test_bytes_that_no_stage_reads_are_refused_as_not_text():

@@ -17,11 +17,18 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Final
+from urllib.parse import quote
 
 from jobs.archive.records import RawExchange, Stored
 from jobs.connectors.metadata import Metadata, lasting
 from jobs.connectors.repository.access import OPEN, Access
 from jobs.connectors.transformation.base import Item
+
+# Characters that stay as they are in the address of a part, apart from letters, digits and "_.-~".
+_PLAIN_IN_FRAGMENTS: Final = "/!,()"
+# Parts of one document in an output.
+MOST_PARTS: Final = 1_000
 
 # Values that parents carry to the documents that they reference, by name.
 Carried = Mapping[str, tuple[str, ...]]
@@ -107,15 +114,35 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """
+    A part of a document, such as an attachment or a member of an archive: an entry of its own in each output.
+
+    `id` is its path within the document, unique there. Without a `content`, outputs keep the part as they have it.
+    """
+
+    id: str
+    content: Content | None = None
+    version: str = ""
+
+
+def part_address(identifier: str, part: str) -> str:
+    """Return the address of a part: that of its document, with the path of the part as its fragment."""
+    return f"{identifier}#{quote(part, safe=_PLAIN_IN_FRAGMENTS)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Delivery:
     """
     The result of a job's pipeline for one output: a content with its version, or the stage that passed nothing on.
 
-    `failed` if the stage failed: that says nothing about the document, so the output keeps it.
+    `failed` if the stage failed: that says nothing about the document, so the output keeps it. `parts` are all parts of
+    the document: the output removes others.
     """
 
     content: Content | None = None
     version: str = ""
+    parts: Sequence[Part] = ()
     stage: str = ""
     code: str = ""
     reason: str = ""
@@ -203,6 +230,7 @@ class Outcome:
     - `carries`: one of the references carries a value.
     - `gate`: the gate for which a waiting document waits.
     - `item`: the document for the job's pipeline, if it has one. `deliveries` are its results, by output; None without.
+    - `parts`: all parts of a document without a pipeline. Outputs remove others.
     - `exchange`: the raw exchange, if the job keeps an archive; `stored` is its place there, once it has one.
     """
 
@@ -226,5 +254,6 @@ class Outcome:
     records: Sequence[Record] = ()
     item: Item | None = None
     deliveries: Mapping[int, Delivery] | None = None
+    parts: Sequence[Part] = ()
     exchange: RawExchange | None = None
     stored: Stored | None = None

@@ -9,11 +9,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import quote
 
 from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.metadata import bounded, pairs_of
+from jobs.connectors.repository.base import part_address
 from jobs.connectors.schema import Field, FieldKind, Schema
 from jobs.connectors.transformation.base import Candidate, Item, Runs, Stage, TransformationKind
 from jobs.extraction.budget import Limits
@@ -22,7 +22,7 @@ from jobs.extraction.kinds import may_be_read
 from jobs.extraction.result import ExtractionFailed, Metadata, Part, Reason
 
 # Number of these rules: it grows when a result changes.
-_RULES: Final = 1
+_RULES: Final = 2
 _LIMITS: Final = Limits()
 
 _SETTINGS: Final = Schema(
@@ -83,7 +83,7 @@ class TextExtractor(Stage):
 
 def address_of(item: Item, part: str) -> str:
     """Return the address of a part: that of the document, with the path of the part as its fragment."""
-    return f"{item.url.partition('#')[0]}#{quote(part, safe='/!.,()')}"
+    return part_address(item.url.partition("#")[0], part)
 
 
 def _component_of(document: Item, part: Part) -> Item:

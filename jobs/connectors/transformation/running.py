@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Final, Protocol, cast
 
 from jobs.connectors.metadata import bounded, pairs_of
-from jobs.connectors.repository.base import Content, Delivery
+from jobs.connectors.repository.base import MOST_PARTS, Content, Delivery, Part, part_address
 from jobs.connectors.transformation import registry
 from jobs.connectors.transformation.base import (
     EXTRACTION_FAILED,
@@ -135,13 +135,18 @@ class Pipeline:
 
     def _deliver(self, output: int, passed: _Passed, content: Content) -> Delivery:
         if not isinstance(passed, _Stopped):
-            document = passed[0]
-            if not document.text and document.body is not None and not is_textual(document.content_type):
+            document, *components = passed
+            parts = [part for part in components if part.component and (part.text or part.body is None)]
+            if not (document.text or parts) and document.body is not None and not is_textual(document.content_type):
                 reason = f"No stage reads a text from {document.content_type or 'a document without a type'}."
                 passed = _Stopped("", NOT_TEXT, reason)
             else:
-                made = _content_of(passed, content)
-                return Delivery(content=made, version=f"{self._digests[output]}:{made.fingerprint}")
+                made, digest = _content_of(document, content), self._digests[output]
+                return Delivery(
+                    content=made,
+                    version=f"{digest}:{made.fingerprint}",
+                    parts=_parts_of(parts, content, digest) if parts else (),
+                )
         return Delivery(
             stage=passed.stage, code=passed.code, reason=passed.reason[:_LONGEST_REASON], failed=passed.failed
         )
@@ -209,19 +214,28 @@ def _joined(stage: _Stage, results: Sequence[Sequence[Item] | Refused]) -> _Pass
     return [item for result in results if not isinstance(result, Refused) for item in result]
 
 
-def _content_of(items: Sequence[Item], content: Content) -> Content:
-    """Return the content of a document with the texts of its components."""
-    document, *components = items
-    text = document.text
-    if components:
-        parts = ["\n".join(filter(None, (part.title or part.component, part.text))) for part in components]
-        text = "\n\n".join(filter(None, (text, *parts)))
+def _content_of(item: Item, content: Content) -> Content:
+    """Return the content of a document or of a part. Facts that no item has stay, such as the access."""
     return replace(
         content,
-        title=document.title,
-        description=document.description,
-        text=text,
-        content_type=document.content_type,
-        language=document.language,
-        metadata=bounded(pairs_of(document.metadata)),
+        title=item.title,
+        description=item.description,
+        text=item.text,
+        content_type=item.content_type,
+        language=item.language,
+        metadata=bounded(pairs_of(item.metadata)),
     )
+
+
+def _parts_of(items: Sequence[Item], content: Content, digest: str) -> list[Part]:
+    """Return the parts for an output, each with a version of its own. A part that two stages name counts once."""
+    parts: dict[str, Part] = {}
+    for item in items:
+        if item.component in parts:
+            continue
+        if len(parts) == MOST_PARTS:
+            logger.warning("%s has more than %d parts; the others are left out", content.url, MOST_PARTS)
+            break
+        made = replace(_content_of(item, content), url=part_address(content.url, item.component))
+        parts[item.component] = Part(item.component, made, f"{digest}:{made.fingerprint}")
+    return list(parts.values())

@@ -27,7 +27,7 @@ from jobs.connectors.transformation.extract import address_of
 from jobs.extraction.kinds import is_text_type
 
 # Number of these rules: it grows when a result changes.
-_RULES: Final = 1
+_RULES: Final = 2
 _SECONDS: Final = 60.0
 _CONNECTIONS: Final = 4
 # Longest answer (bytes).

@@ -15,24 +15,32 @@ import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, LiteralString
 
 import psycopg
 
 from jobs.connectors.output.base import Entry
-from jobs.connectors.repository.base import Ending
+from jobs.connectors.repository.base import Ending, Part
 from jobs.loops.worker.opened_outputs import OpenedOutputs
 from jobs.queue.flushing.flush import OutputWriter
 from jobs.queue.flushing.history import Departure
 from jobs.queue.flushing.outcomes import JobFacts, Result
+from jobs.queue.flushing.parts import (
+    Changes,
+    Given,
+    Key,
+    change_parts,
+    columns_of_keys,
+    forget_documents,
+    forget_parts,
+)
 from jobs.queue.flushing.refusals import refusals_of, replace_refusals
 from jobs.queue.removing import tombstones
+from jobs.queue.removing.tombstones import PART_LEFT
 from jobs.queue.take import Claimed
 from jobs.settings.table import KEEP_REMOVED
 from nodes.settings.running import current
-
-# An output, and the hash of a document in it.
-Key = tuple[int, str]
 
 # Locks: IndexedDocument by (output, hash), existing rows.
 _HOLD: Final[LiteralString] = """
@@ -64,15 +72,24 @@ SELECT item.hash, item.job_id
  WHERE item.indexed_before
 """
 
+# Returns the documents that have parts in an output.
 # Locks: IndexedDocument by (output, hash).
 _RECORD: Final[LiteralString] = """
-INSERT INTO jobs_indexeddocument (output_id, hash, version, read_version, indexed_at)
-SELECT output_id, hash, version, read_version, %(now)s
-  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(versions)s::text[], %(reads)s::text[])
-       AS added(output_id, hash, version, read_version)
- ORDER BY output_id, hash
-ON CONFLICT (output_id, hash) DO UPDATE
-   SET version = excluded.version, read_version = excluded.read_version, indexed_at = excluded.indexed_at
+WITH added AS MATERIALIZED (
+    SELECT output_id, hash, version, read_version
+      FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(versions)s::text[], %(reads)s::text[])
+           AS added(output_id, hash, version, read_version)
+), recorded AS (
+    INSERT INTO jobs_indexeddocument (output_id, hash, version, read_version, indexed_at)
+    SELECT output_id, hash, version, read_version, %(now)s FROM added
+     ORDER BY output_id, hash
+    ON CONFLICT (output_id, hash) DO UPDATE
+       SET version = excluded.version, read_version = excluded.read_version, indexed_at = excluded.indexed_at
+)
+SELECT held.output_id, held.hash
+  FROM added AS held
+ CROSS JOIN LATERAL (SELECT FROM jobs_indexeddocument AS part
+                      WHERE part.parent = held.hash AND part.output_id = held.output_id LIMIT 1) AS any_part
 """
 
 # Documents that a pipeline made again as the output has them. Such an output gets no write.
@@ -84,14 +101,9 @@ UPDATE jobs_indexeddocument AS held SET read_version = given.read_version
   JOIN jobs_outputconnection AS output ON output.id = given.output_id
  WHERE held.output_id = given.output_id AND held.hash = given.hash AND held.version = given.version
    AND (output.trusted_from IS NULL OR held.indexed_at >= output.trusted_from)
-RETURNING held.output_id, held.hash
-"""
-
-# Locks: none more, the rows are held.
-_FORGET: Final[LiteralString] = """
-DELETE FROM jobs_indexeddocument AS held
- USING unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS gone(output_id, hash)
- WHERE held.output_id = gone.output_id AND held.hash = gone.hash
+RETURNING held.output_id, held.hash,
+          EXISTS (SELECT FROM jobs_indexeddocument AS part
+                   WHERE part.parent = held.hash AND part.output_id = held.output_id) AS has_parts
 """
 
 
@@ -130,6 +142,7 @@ class JobOutputs(OutputWriter):
         self._opened.notice_changes((result.claimed, result.job) for result in results)
         self._opened.notice_losses(cursor, (result.job for result in results))
         added: dict[Key, Entry] = {}
+        parts: dict[Key, Sequence[Part]] = {}
         leaving: list[_Leaving] = []
         self.unwritten = set()
         reads: dict[Key, str] = {}
@@ -138,17 +151,21 @@ class JobOutputs(OutputWriter):
             if outcome.deliveries is not None:
                 made, refused = _divided(result, now=now)
                 added.update(made)
+                parts.update((key, outcome.deliveries[key[0]].parts) for key in made)
                 reads.update(dict.fromkeys(made, outcome.version))
                 leaving += refused
             elif outcome.ending == Ending.INDEXED and outcome.content is not None:
                 entry = Entry(document.hash, document.identifier, outcome.content, outcome.version, now)
                 added.update(((output, document.hash), entry) for output in result.job.outputs)
+                if outcome.parts or parts:
+                    parts.update(((output, document.hash), outcome.parts) for output in result.job.outputs)
                 if reads:
                     # Another job, with a pipeline, has the same document in this flush.
                     reads = {key: version for key, version in reads.items() if added[key] is not entry}
             elif outcome.removes:
                 leaving.append(_Leaving(document.hash, document.identifier, result.job, result.claimed.lane_id))
-        departures = self._apply(cursor, added=added, leaving=leaving, reads=reads, now=now)
+        jobs = {result.claimed.document.hash: result.job for result in results}
+        departures = self._apply(cursor, added=added, leaving=leaving, reads=reads, parts=parts, jobs=jobs, now=now)
         # Last, because the other jobs that keep a document are decided by its earlier refusals.
         refusing = [result for result in results if result.job.has_refusals and result.outcome.ending.is_final]
         if refusing:
@@ -180,7 +197,7 @@ class JobOutputs(OutputWriter):
             _Leaving(claim.document.hash, claim.document.identifier, jobs[claim.job_id], claim.lane_id)
             for claim in claims
         ]
-        departures = self._apply(cursor, added={}, leaving=leaving, reads={}, now=now)
+        departures = self._apply(cursor, added={}, leaving=leaving, now=now)
         refusing = [(document.job.id, document.hash) for document in leaving if document.job.has_refusals]
         if refusing:
             replace_refusals(cursor, refusing, (), now=now)
@@ -192,8 +209,10 @@ class JobOutputs(OutputWriter):
         *,
         added: dict[Key, Entry],
         leaving: list[_Leaving],
-        reads: Mapping[Key, str],
         now: dt.datetime,
+        reads: Mapping[Key, str] = MappingProxyType({}),
+        parts: Mapping[Key, Sequence[Part]] = MappingProxyType({}),
+        jobs: Mapping[str, JobFacts] = MappingProxyType({}),
     ) -> Sequence[Departure]:
         # A document that this flush adds stays.
         candidates = {key for document in leaving for key in document.keys} - added.keys()
@@ -202,28 +221,38 @@ class JobOutputs(OutputWriter):
         self._opened.open(cursor, {output for output, _ in added.keys() | candidates})
         gone: set[Key] = set()
         corrected: set[Key] = set()
-        held = _keys(cursor, _HOLD, added.keys() | candidates) if candidates or reads else set()
+        held: set[Key] = set()
+        if candidates or reads:
+            held = _keys(cursor.execute(_HOLD, columns_of_keys(added.keys() | candidates)))
+        all_parts = {key: Given(added[key].url, given) for key, given in parts.items() if given}
         if reads:
             facts = {"reads": [reads[key] for key in sorted(reads)]}
-            self.unwritten = _keys(
-                cursor, _CONFIRM, reads, **facts, versions=[added[key].version for key in sorted(reads)]
-            )
-            added = {key: entry for key, entry in added.items() if key not in self.unwritten}
+            versions = [added[key].version for key in sorted(reads)]
+            confirmed = cursor.execute(_CONFIRM, {**columns_of_keys(reads), **facts, "versions": versions}).fetchall()
+            self.unwritten = _keys(confirmed)
+            for key in _keys(row for row in confirmed if row.has_parts):
+                all_parts.setdefault(key, Given(added[key].url))
+        written = {key: entry for key, entry in added.items() if key not in self.unwritten}
         if candidates:
-            free = candidates - self._kept(cursor, candidates, leaving)
+            free = candidates - _kept(cursor, candidates, leaving)
             gone = free & held
             corrected = self._perhaps_logged(cursor, free - held, leaving)
             self._store_tombstones(cursor, leaving, held=held & candidates, gone=gone, now=now)
-        if added:
-            columns = _columns(added)
-            versions = [added[key].version for key in sorted(added)]
-            read_versions = [reads.get(key, "") for key in sorted(added)]
-            cursor.execute(_RECORD, {**columns, "versions": versions, "reads": read_versions, "now": now})
-        if gone:
-            cursor.execute(_FORGET, _columns(gone))
+        if written:
+            versions = [written[key].version for key in sorted(written)]
+            read_versions = [reads.get(key, "") for key in sorted(written)]
+            facts = {**columns_of_keys(written), "versions": versions, "reads": read_versions}
+            for key in _keys(cursor.execute(_RECORD, {**facts, "now": now})):
+                all_parts.setdefault(key, Given(added[key].url))
         urls = {document.hash: document.url for document in leaving}
         removed = {key: Entry(key[1], urls[key[1]], None, "", now) for key in gone | corrected}
-        self._record(cursor, added=added, removed=removed)
+        if gone:
+            removed |= forget_documents(cursor, gone, urls, now=now)
+        if all_parts:
+            changes = change_parts(cursor, all_parts, now=now)
+            written |= changes.added
+            removed |= _let_go(cursor, changes, jobs, now=now)
+        self._record(cursor, added=written, removed=removed)
         return [
             Departure(document.job.id, document.lane_id, output, document.hash, document.url)
             for document in leaving
@@ -258,15 +287,6 @@ class JobOutputs(OutputWriter):
             ],
             now=now,
         )
-
-    def _kept(self, cursor: psycopg.Cursor[Any], candidates: set[Key], leaving: list[_Leaving]) -> set[Key]:
-        going = [(document.job.id, output, hash_) for document in leaving for output, hash_ in document.keys]
-        facts: dict[str, list[Any]] = {
-            "leaving_hashes": [hash_ for _, _, hash_ in going],
-            "leaving_jobs": [job for job, _, _ in going],
-            "leaving_outputs": [output for _, output, _ in going],
-        }
-        return _keys(cursor, _KEPT, candidates, **facts)
 
     def _perhaps_logged(self, cursor: psycopg.Cursor[Any], absent: set[Key], leaving: list[_Leaving]) -> set[Key]:
         """
@@ -316,15 +336,38 @@ def _divided(result: Result, *, now: dt.datetime) -> tuple[dict[Key, Entry], lis
     return made, [_Leaving(document.hash, document.identifier, result.job, result.claimed.lane_id, tuple(leaves))]
 
 
+def _kept(cursor: psycopg.Cursor[Any], candidates: set[Key], leaving: list[_Leaving]) -> set[Key]:
+    going = [(document.job.id, output, hash_) for document in leaving for output, hash_ in document.keys]
+    facts: dict[str, list[Any]] = {
+        "leaving_hashes": [hash_ for _, _, hash_ in going],
+        "leaving_jobs": [job for job, _, _ in going],
+        "leaving_outputs": [output for _, output, _ in going],
+    }
+    return _keys(cursor.execute(_KEPT, {**columns_of_keys(candidates), **facts}))
+
+
+def _let_go(
+    cursor: psycopg.Cursor[Any], changes: Changes, jobs: Mapping[str, JobFacts], *, now: dt.datetime
+) -> dict[Key, Entry]:
+    """Forget the parts that their documents no longer have, and keep their texts; return them."""
+    if not changes.removed:
+        return {}
+    if current()[KEEP_REMOVED]:
+        stones = [
+            tombstones.Removed(
+                (job := jobs[parent]).id, job.run_no, output, parent, leaves_output=True, cause=PART_LEFT, part=part
+            )
+            for (output, part), parent in changes.parents.items()
+        ]
+        tombstones.store(cursor, stones, now=now)
+    forget_parts(cursor, changes.removed)
+    return changes.removed
+
+
 def _is_decided(result: Result) -> bool:
     """True if the source, and not a stage, decided which outputs have the document: earlier refusals are over."""
     return result.outcome.removes or result.outcome.ending == Ending.INDEXED
 
 
-def _columns(keys: Iterable[Key]) -> dict[str, list[Any]]:
-    ordered = sorted(keys)
-    return {"outputs": [output for output, _ in ordered], "hashes": [key for _, key in ordered]}
-
-
-def _keys(cursor: psycopg.Cursor[Any], statement: LiteralString, keys: Iterable[Key], **more: list[Any]) -> set[Key]:
-    return {(row.output_id, row.hash.hex) for row in cursor.execute(statement, {**_columns(keys), **more})}
+def _keys(rows: Iterable[Any]) -> set[Key]:
+    return {(row.output_id, row.hash.hex) for row in rows}

@@ -14,6 +14,7 @@ from jobs.connectors.output.base import Entry, Output, OutputError
 from jobs.connectors.output.registry import StoredOutput
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.activity import ActivityName
+from jobs.queue.flushing.parts import forget_documents
 from jobs.queue.removing import tombstones
 from jobs.queue.sql.rows import named_rows
 from jobs.settings.table import KEEP_REMOVED
@@ -25,24 +26,19 @@ _AT_ONCE: Final = 500
 _HELD: Final[LiteralString] = """
 SELECT held.hash, (SELECT identifier FROM jobs_queueitem AS item WHERE item.hash = held.hash LIMIT 1) AS url
   FROM jobs_indexeddocument AS held
- WHERE held.output_id = %(output)s AND held.indexed_at < %(before)s
+ WHERE held.output_id = %(output)s AND held.indexed_at < %(before)s AND held.parent IS NULL
  ORDER BY held.hash LIMIT %(most)s
    FOR NO KEY UPDATE OF held
 """
 # The history has an entry for one of the jobs that know the document, preferably one with this output.
-# Locks: none more, the rows are held.
-_FORGET: Final[LiteralString] = f"""
-WITH forgotten AS (
-    DELETE FROM jobs_indexeddocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s) RETURNING hash
-)
+_HISTORY: Final[LiteralString] = f"""
 INSERT INTO jobs_activity (started_at, job_id, repository_id, output_id, activity, entity, result_code)
 SELECT DISTINCT ON (item.hash) clock_timestamp(), job.id, job.repository_id, %(output)s, '{ActivityName.DELETION.value}',
        item.identifier, 'OK'
-  FROM forgotten
+  FROM unnest(%(hashes)s::uuid[]) AS forgotten(hash)
   JOIN jobs_queueitem AS item ON item.hash = forgotten.hash
   JOIN jobs_job AS job ON job.id = item.job_id
   LEFT JOIN jobs_job_outputs AS link ON link.job_id = job.id AND link.outputconnection_id = %(output)s
- WHERE %(keeps_history)s
  ORDER BY item.hash, link.job_id, job.id
 """
 # For each document, a job that keeps it in the output, or kept it there before the job lost the output.
@@ -140,8 +136,8 @@ def let_go(
     cursor: psycopg.Cursor[Any], held: Sequence[Any], wanted: Any, output: Output, *, cause: str, keeps_history: bool
 ) -> None:
     """
-    Remove documents, whose rows of IndexedDocument are locked, from an output and from that table. Keep their texts
-    for days.
+    Remove documents, whose rows of IndexedDocument are locked, from an output and from that table, with their parts.
+    Keep their texts for days.
     """
     hashes = [row.hash for row in held]
     if current()[KEEP_REMOVED]:
@@ -151,10 +147,12 @@ def let_go(
             for row in owners
         ]
         tombstones.store(cursor, removed, now=wanted.now)
-    cursor.execute(_FORGET, {"output": wanted.id, "hashes": hashes, "keeps_history": keeps_history})
+    if keeps_history:
+        cursor.execute(_HISTORY, {"output": wanted.id, "hashes": hashes})
+    urls = {row.hash.hex: row.url or "" for row in held}
+    parts = forget_documents(cursor, [(wanted.id, hash_) for hash_ in urls], urls, now=wanted.now)
+    gone = [Entry(hash_, url, None, "", wanted.now) for hash_, url in urls.items()] + list(parts.values())
     # A document that no job knows has no name here: only an output that works by hash can still remove it.
-    entries = [
-        Entry(row.hash.hex, row.url or "", None, "", wanted.now) for row in held if row.url or output.is_transactional
-    ]
+    entries = [entry for entry in gone if entry.url.partition("#")[0] or output.is_transactional]
     if entries:
         output.remove(cursor, entries)

@@ -20,7 +20,7 @@ _AT_ONCE: Final = 500
 # Locks: IndexedDocument by (output, hash).
 _HELD: Final[LiteralString] = """
 SELECT held.hash FROM jobs_indexeddocument AS held
- WHERE held.output_id = %(output)s AND held.hash > %(after)s
+ WHERE held.output_id = %(output)s AND held.hash > %(after)s AND held.parent IS NULL
  ORDER BY held.hash LIMIT %(most)s
    FOR NO KEY UPDATE
 """

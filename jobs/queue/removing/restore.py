@@ -8,7 +8,7 @@ stays as it is.
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
@@ -19,7 +19,7 @@ from jobs.connectors.output.base import Entry, Output, OutputError, Recalls
 from jobs.connectors.output.registry import StoredOutput
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.access import Access
-from jobs.connectors.repository.base import Content, Ending
+from jobs.connectors.repository.base import Content, Ending, hash_of, part_address
 from jobs.connectors.repository.missing import MISSING_BINS
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.document import Stage
@@ -27,7 +27,7 @@ from jobs.lifecycle.job import Kind, Phase
 from jobs.queue.discover import open_lanes
 from jobs.queue.flushing.recrawl import Intervals
 from jobs.queue.flushing.refusals import forget_refusals
-from jobs.queue.removing.tombstones import REFUSED
+from jobs.queue.removing.tombstones import PART_LEFT, REFUSED
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import wake_job
@@ -56,7 +56,7 @@ SELECT job.id, job.run_no, job.phase, job.kind, job.recrawl_after, job.expire_af
 """
 # All tombstones of the next documents. For a document that was removed twice, the newest one applies.
 _NEXT: Final[LiteralString] = """
-SELECT DISTINCT ON (stone.hash, stone.output_id) stone.*,
+SELECT DISTINCT ON (stone.hash, stone.output_id, stone.part) stone.*,
        (SELECT jsonb_agg(jsonb_build_array(level, allow, deny) ORDER BY place) FROM jobs_searchaccess WHERE digest = stone.access)
        AS access_levels
   FROM jobs_tombstone AS stone
@@ -65,7 +65,7 @@ SELECT DISTINCT ON (stone.hash, stone.output_id) stone.*,
                        WHERE job_id = %(job)s AND run_no = %(run)s AND (%(output)s::bigint IS NULL OR output_id = %(output)s)
                          AND (%(since)s::timestamptz IS NULL OR removed_at >= %(since)s) AND (%(cause)s = '' OR cause = %(cause)s)
                        ORDER BY hash LIMIT %(most)s)
- ORDER BY stone.hash, stone.output_id, stone.removed_at DESC
+ ORDER BY stone.hash, stone.output_id, stone.part, stone.removed_at DESC
 """
 _LANES: Final[LiteralString] = "SELECT id FROM jobs_lane WHERE id = ANY(%(lanes)s)"
 _SEEDS: Final[LiteralString] = "SELECT id FROM jobs_seed WHERE job_id = %(job)s ORDER BY id"
@@ -85,7 +85,7 @@ WITH stone AS MATERIALIZED (
       FROM unnest(%(hashes)s::uuid[], %(lanes)s::bigint[]) AS given(hash, lane_id)
       JOIN jobs_tombstone AS stone ON stone.hash = given.hash AND stone.job_id = %(job)s AND stone.run_no = %(run)s
            AND (%(output)s::bigint IS NULL OR stone.output_id = %(output)s)
-     ORDER BY stone.hash, stone.removed_at DESC
+     ORDER BY stone.hash, stone.part <> '', stone.removed_at DESC
 ), absent AS (
     INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, action, depth, redirects,
                                 outcome, result_code, version, validators, fetched_at, changed_at, check_time)
@@ -124,9 +124,12 @@ SELECT hash FROM absent UNION ALL SELECT hash FROM again
 """
 # Locks: the rows that it inserts, by (output, hash). A document that an output has again is newer, and stays.
 _RECORD: Final[LiteralString] = """
-INSERT INTO jobs_indexeddocument (output_id, hash, version, indexed_at)
-SELECT output_id, hash, version, %(now)s
-  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(versions)s::text[]) AS added(output_id, hash, version)
+INSERT INTO jobs_indexeddocument (output_id, hash, version, indexed_at, parent, part)
+SELECT output_id, hash, version, %(now)s, parent, part
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(versions)s::text[], %(parents)s::uuid[], %(parts)s::text[])
+       AS added(output_id, hash, version, parent, part)
+ WHERE parent IS NULL OR EXISTS (SELECT FROM jobs_indexeddocument AS held
+                                  WHERE held.output_id = added.output_id AND held.hash = added.parent)
  ORDER BY output_id, hash
 ON CONFLICT (output_id, hash) DO NOTHING
 RETURNING output_id, hash
@@ -209,7 +212,8 @@ def _restore(
         if job.phase == Phase.ACTIVE:
             wake_job(connection, job_id=job.id, now=job.now)
         return Restored(wanted.id)
-    lanes = _lanes_of(connection, cursor, job, tombstones)
+    # A part that its document lost needs no row in the queue.
+    lanes = _lanes_of(connection, cursor, job, [stone for stone in tombstones if stone.cause != PART_LEFT])
     hashes = list(lanes)
     cursor.execute(_HOLD, {**of_run, "hashes": hashes})
     put_back = {
@@ -237,11 +241,13 @@ def _restore(
     left = [
         tombstone
         for tombstone in tombstones
-        if tombstone.hash in put_back and tombstone.left_output and tombstone.output_id in job.outputs
+        if (tombstone.hash in put_back or tombstone.cause == PART_LEFT)
+        and tombstone.left_output
+        and tombstone.output_id in job.outputs
     ]
     written = _write(cursor, left, opens, now=job.now)
-    cursor.execute(_FORGET, {**of_run, "hashes": hashes})
-    unread = len({tombstone.hash for tombstone in left} - written)
+    cursor.execute(_FORGET, {**of_run, "hashes": list({tombstone.hash for tombstone in tombstones})})
+    unread = len({tombstone.hash for tombstone in left} & put_back - written)
     cursor.execute(_GO_ON, {"id": wanted.id, "restored": len(put_back) - unread, "unread": unread})
     return Restored(wanted.id, len(put_back))
 
@@ -281,8 +287,12 @@ def _lanes_of(
 def _write(
     cursor: psycopg.Cursor[Any], tombstones: Sequence[Any], opens: Callable[[StoredOutput], Output], *, now: dt.datetime
 ) -> set[uuid.UUID]:
-    """Give each output its removed texts; return the documents whose outputs all have their texts now."""
-    texts = {tombstone.hash: tombstone for tombstone in tombstones if _has_text(tombstone)}
+    """
+    Give each output its removed texts; return the documents whose outputs all have their texts now.
+
+    An output gets a part only if it has the document.
+    """
+    texts = {_key_of(tombstone): tombstone for tombstone in tombstones if _has_text(tombstone)}
     stored = cursor.execute(_OUTPUTS, {"outputs": list({tombstone.output_id for tombstone in tombstones})}).fetchall()
     # Outputs that cannot be rolled back come last, as in a flush.
     outputs = sorted(map(opens, stored), key=lambda output: not output.is_transactional)
@@ -290,30 +300,41 @@ def _write(
         output.id: _entries(output, [tombstone for tombstone in tombstones if tombstone.output_id == output.id], texts)
         for output in outputs
     }
-    recorded = _record(cursor, given, now=now)
+    recorded = _record(cursor, [(output, entry, stone) for output in given for entry, stone in given[output]], now=now)
     for output in outputs:
         entries = [entry for entry, _ in given[output.id] if (output.id, entry.hash) in recorded]
         if entries:
             output.add_or_replace(cursor, entries)
-    missing = {(tombstone.output_id, tombstone.hash.hex) for tombstone in tombstones}
-    missing -= {(output, entry.hash) for output, entries in given.items() for entry, _ in entries}
-    return {tombstone.hash for tombstone in tombstones} - {uuid.UUID(hash_) for _, hash_ in missing}
+    found = {(output, entry.hash) for output, entries in given.items() for entry, _ in entries}
+    missing = {stone.hash for stone in tombstones if (stone.output_id, _key_of(stone)) not in found}
+    return {tombstone.hash for tombstone in tombstones} - missing
 
 
-def _entries(output: Output, tombstones: Sequence[Any], texts: Mapping[uuid.UUID, Any]) -> list[tuple[Entry, str]]:
-    """Return the documents that this output gets again, each with its recorded version."""
-    versions = {tombstone.hash.hex: tombstone.version for tombstone in tombstones}
+def _key_of(tombstone: Any) -> str:
+    """Return the hash of a removed document or part."""
+    hash_: str = tombstone.hash.hex
+    return hash_of(_address_of(tombstone)) if tombstone.part else hash_
+
+
+def _address_of(tombstone: Any) -> str:
+    address: str = tombstone.identifier
+    return part_address(address, tombstone.part) if tombstone.part else address
+
+
+def _entries(output: Output, tombstones: Sequence[Any], texts: Mapping[str, Any]) -> list[tuple[Entry, Any]]:
+    """Return the documents and parts that this output gets again, each with its tombstone."""
+    by_key = {_key_of(tombstone): tombstone for tombstone in tombstones}
     # A log has its own lines; the text of another output may differ from these.
     recalled = (
-        output.recall({tombstone.hash.hex: tombstone.identifier for tombstone in tombstones})
+        output.recall({key: _address_of(tombstone) for key, tombstone in by_key.items()})
         if isinstance(output, Recalls)
         else ()
     )
     entries = {entry.hash: entry for entry in recalled}
-    for tombstone in tombstones:
-        if tombstone.hash.hex not in entries and tombstone.hash in texts:
-            entries[tombstone.hash.hex] = _entry_of(tombstone, texts[tombstone.hash])
-    return [(entry, versions[hash_]) for hash_, entry in entries.items()]
+    for key, tombstone in by_key.items():
+        if key not in entries and key in texts:
+            entries[key] = _entry_of(key, tombstone, texts[key])
+    return [(entry, by_key[key]) for key, entry in entries.items()]
 
 
 def _has_text(tombstone: Any) -> bool:
@@ -321,9 +342,10 @@ def _has_text(tombstone: Any) -> bool:
     return tombstone.text is not None and (tombstone.access is None or bool(tombstone.access_levels))
 
 
-def _entry_of(tombstone: Any, text: Any) -> Entry:
+def _entry_of(key: str, tombstone: Any, text: Any) -> Entry:
+    address = _address_of(tombstone)
     content = Content(
-        url=tombstone.identifier,
+        url=address,
         title=text.title,
         description=text.description,
         text=text.text,
@@ -332,17 +354,26 @@ def _entry_of(tombstone: Any, text: Any) -> Entry:
         access=Access.from_levels(text.access_levels or ()),
         metadata=read_stored(text.metadata),
     )
-    return Entry(tombstone.hash.hex, tombstone.identifier, content, tombstone.version, text.text_fetched_at)
+    return Entry(key, address, content, tombstone.version, text.text_fetched_at)
 
 
 def _record(
-    cursor: psycopg.Cursor[Any], given: Mapping[int, Iterable[tuple[Entry, str]]], *, now: dt.datetime
+    cursor: psycopg.Cursor[Any], given: Sequence[tuple[int, Entry, Any]], *, now: dt.datetime
 ) -> set[tuple[int, str]]:
-    rows = sorted((output, entry.hash, version) for output, entries in given.items() for entry, version in entries)
-    facts = {
-        "now": now,
-        "outputs": [output for output, _, _ in rows],
-        "hashes": [hash_ for _, hash_, _ in rows],
-        "versions": [version for _, _, version in rows],
-    }
-    return {(row.output_id, row.hash.hex) for row in cursor.execute(_RECORD, facts)}
+    """Record these entries, each with its output and tombstone; return the new ones by output and hash."""
+    recorded: set[tuple[int, str]] = set()
+    # Documents first: a part needs the record of its document.
+    for are_parts in (False, True):
+        rows = [row for row in given if bool(row[2].part) == are_parts]
+        if not rows:
+            continue
+        facts = {
+            "now": now,
+            "outputs": [output for output, _, _ in rows],
+            "hashes": [entry.hash for _, entry, _ in rows],
+            "versions": [stone.version for _, _, stone in rows],
+            "parents": [stone.hash if are_parts else None for _, _, stone in rows],
+            "parts": [stone.part for _, _, stone in rows],
+        }
+        recorded |= {(row.output_id, row.hash.hex) for row in cursor.execute(_RECORD, facts)}
+    return recorded

@@ -25,6 +25,8 @@ DROPPED: Final = "dropped"
 REFUSED: Final = "refused"
 # The cause of documents that a verification removed from an output, because no record says that they are there.
 GHOST: Final = "ghost"
+# The cause of parts that their documents no longer have. The documents stay.
+PART_LEFT: Final = "part left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Removed:
     A document of a job that is being removed from one output. `leaves_output` if no other job keeps it there.
 
     `cause` is set if an operator ordered the removal for the output. No run removes it then: `run_no` is `NO_RUN`.
+    Its parts leave the output with it, and get tombstones, too. With the hash of a `part`, only this part leaves it.
     """
 
     job_id: int
@@ -41,6 +44,7 @@ class Removed:
     hash: str
     leaves_output: bool
     cause: str = ""
+    part: str | None = None
 
 
 # Locks: none more, the rows of QueueItem and IndexedDocument are held. Executed before they change.
@@ -48,7 +52,7 @@ _STORE: Final[LiteralString] = f"""
 INSERT INTO jobs_tombstone (removed_at, job_id, run_no, output_id, hash, cause, seed_id, lane_id, bin_name, identifier, item_run,
                             depth, redirects, outcome, result_code, version, validators, fetched_at, changed_at,
                             targets, is_redirect, left_output,
-                            title, description, text, content_type, language, metadata, text_fetched_at, access)
+                            title, description, text, content_type, language, metadata, text_fetched_at, access, part)
 SELECT %(now)s, gone.job_id, gone.run_no, gone.output_id, gone.hash,
        CASE WHEN gone.cause <> '' THEN gone.cause
             WHEN item.stage = {Stage.BEING_DELETED:d} THEN 'job deleted'
@@ -59,16 +63,24 @@ SELECT %(now)s, gone.job_id, gone.run_no, gone.output_id, gone.hash,
        lane.seed_id, lane.id, bin.name, item.identifier, item.run_no,
        item.depth, item.redirects, item.outcome, item.result_code, held.version, item.validators, item.fetched_at, item.changed_at,
        link.targets, link.is_redirect, gone.leaves_output,
-       found.title, found.description, found.text, found.content_type, found.language, found.metadata, found.fetched_at, found.access
-  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(jobs)s::bigint[], %(runs)s::int[], %(leave)s::bool[], %(causes)s::text[])
-       AS gone(output_id, hash, job_id, run_no, leaves_output, cause)
+       found.title, found.description, found.text, found.content_type, found.language, found.metadata, found.fetched_at, found.access,
+       held.part
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(jobs)s::bigint[], %(runs)s::int[], %(leave)s::bool[], %(causes)s::text[],
+              %(parts)s::uuid[])
+       AS gone(output_id, hash, job_id, run_no, leaves_output, cause, one_part)
   JOIN jobs_queueitem AS item ON item.hash = gone.hash AND item.job_id = gone.job_id
        AND (item.indexed_before OR gone.cause = '{GHOST}')
-  JOIN jobs_indexeddocument AS held ON held.output_id = gone.output_id AND held.hash = gone.hash
+  JOIN LATERAL (
+       SELECT hash, version, part FROM jobs_indexeddocument AS one
+        WHERE one.output_id = gone.output_id AND one.hash = coalesce(gone.one_part, gone.hash)
+        UNION ALL
+       SELECT hash, version, part FROM jobs_indexeddocument AS part
+        WHERE part.output_id = gone.output_id AND part.parent = gone.hash AND gone.one_part IS NULL AND gone.leaves_output
+       ) AS held ON true
   JOIN jobs_lane AS lane ON lane.id = item.lane_id
   JOIN jobs_bin AS bin ON bin.id = lane.bin_id
   LEFT JOIN jobs_outlinks AS link ON link.hash = gone.hash AND link.job_id = gone.job_id
-  LEFT JOIN jobs_searchdocument AS found ON found.output_id = gone.output_id AND found.hash = gone.hash AND gone.leaves_output
+  LEFT JOIN jobs_searchdocument AS found ON found.output_id = gone.output_id AND found.hash = held.hash AND gone.leaves_output
 """
 
 
@@ -87,5 +99,6 @@ def store(cursor: psycopg.Cursor[Any], removed: Sequence[Removed], *, now: dt.da
             "runs": [one.run_no for one in removed],
             "leave": [one.leaves_output for one in removed],
             "causes": [one.cause for one in removed],
+            "parts": [one.part for one in removed],
         },
     )

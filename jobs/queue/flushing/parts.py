@@ -1,0 +1,137 @@
+"""
+Parts of documents in outputs, such as attachments and members of archives.
+
+A part has an entry of its own in an output, with the address of its document and its own path as the fragment. Its record
+stands beside that of the document, and names it. The record of the document is the lock of its parts: a transaction that
+holds it may change them. So a part needs no claim and no fence of its own, and leaves an output with its document.
+
+Each statement about records of documents also finds their parts, so documents without parts cost no statement more.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.connectors.output.base import Entry
+from jobs.connectors.repository.base import Part, hash_of, part_address
+
+# An output, and the hash of a document or of a part in it.
+Key = tuple[int, str]
+
+# Locks: IndexedDocument of parts, below those of their documents, which are held.
+_HELD: Final[LiteralString] = """
+SELECT part.output_id, part.hash, part.parent, part.part,
+       CASE WHEN output.trusted_from IS NULL OR part.indexed_at >= output.trusted_from THEN part.version ELSE '' END AS version
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS document(output_id, hash)
+  JOIN jobs_indexeddocument AS part ON part.parent = document.hash AND part.output_id = document.output_id
+  JOIN jobs_outputconnection AS output ON output.id = part.output_id
+ ORDER BY part.output_id, part.hash
+   FOR NO KEY UPDATE OF part
+"""
+# Locks: IndexedDocument by (output, hash), below those of their documents.
+_RECORD: Final[LiteralString] = """
+INSERT INTO jobs_indexeddocument (output_id, hash, version, indexed_at, parent, part)
+SELECT output_id, hash, version, %(now)s, parent, part
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(versions)s::text[], %(parents)s::uuid[], %(parts)s::text[])
+       AS added(output_id, hash, version, parent, part)
+ ORDER BY output_id, hash
+ON CONFLICT (output_id, hash) DO UPDATE
+   SET version = excluded.version, read_version = '', indexed_at = excluded.indexed_at, parent = excluded.parent,
+       part = excluded.part
+"""
+# Locks: none more, the rows are held.
+_FORGET: Final[LiteralString] = """
+DELETE FROM jobs_indexeddocument AS held
+ USING unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS gone(output_id, hash)
+ WHERE held.output_id = gone.output_id AND held.hash = gone.hash
+"""
+# Locks: IndexedDocument of the parts; those of the documents are held.
+_FORGET_DOCUMENTS: Final[LiteralString] = """
+WITH gone AS MATERIALIZED (
+    SELECT output_id, hash FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS gone(output_id, hash)
+), documents AS (
+    DELETE FROM jobs_indexeddocument AS held USING gone WHERE held.output_id = gone.output_id AND held.hash = gone.hash
+)
+DELETE FROM jobs_indexeddocument AS part USING gone WHERE part.parent = gone.hash AND part.output_id = gone.output_id
+RETURNING part.output_id, part.hash, part.parent, part.part
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """All parts of a document for an output, and the document that they belong to."""
+
+    url: str
+    parts: Iterable[Part] = ()
+
+
+@dataclass(slots=True)
+class Changes:
+    """The parts that outputs get, and the parts that leave them. `parents` are the documents of leaving parts."""
+
+    added: dict[Key, Entry] = field(default_factory=dict)
+    removed: dict[Key, Entry] = field(default_factory=dict)
+    parents: dict[Key, str] = field(default_factory=dict)
+
+
+def change_parts(cursor: psycopg.Cursor[Any], given: Mapping[Key, Given], *, now: dt.datetime) -> Changes:
+    """
+    Return the changes of the parts of these documents, whose records this transaction holds, and record what is added.
+
+    A part of the version that an output has is not among them. A part that is not given any more leaves the output:
+    `forget_parts` deletes its record.
+    """
+    changes = Changes()
+    parents: dict[Key, str] = {}
+    names: dict[Key, str] = {}
+    held = {(row.output_id, row.hash.hex): row for row in cursor.execute(_HELD, columns_of_keys(given))}
+    left = dict(held)
+    for (output, document), of_document in given.items():
+        for part in of_document.parts:
+            address = part_address(of_document.url, part.id)
+            key = (output, hash_of(address))
+            left.pop(key, None)
+            if part.content is None or (key in held and held[key].version == part.version != ""):
+                continue
+            changes.added[key] = Entry(key[1], address, part.content, part.version, now)
+            parents[key], names[key] = document, part.id
+    for key, row in left.items():
+        changes.parents[key] = row.parent.hex
+        url = part_address(given[row.output_id, row.parent.hex].url, row.part)
+        changes.removed[key] = Entry(key[1], url, None, "", now)
+    if changes.added:
+        keys = sorted(changes.added)
+        facts = {
+            **columns_of_keys(keys),
+            "versions": [changes.added[key].version for key in keys],
+            "parents": [parents[key] for key in keys],
+            "parts": [names[key] for key in keys],
+            "now": now,
+        }
+        cursor.execute(_RECORD, facts)
+    return changes
+
+
+def forget_parts(cursor: psycopg.Cursor[Any], parts: Iterable[Key]) -> None:
+    """Delete the records of parts that their documents no longer have."""
+    cursor.execute(_FORGET, columns_of_keys(parts))
+
+
+def forget_documents(
+    cursor: psycopg.Cursor[Any], documents: Iterable[Key], urls: Mapping[str, str], *, now: dt.datetime
+) -> dict[Key, Entry]:
+    """Delete the records of documents and of their parts. Return the parts as entries to remove from the outputs."""
+    rows: list[Any] = cursor.execute(_FORGET_DOCUMENTS, columns_of_keys(documents)).fetchall()
+    removed = {}
+    for row in rows:
+        address = part_address(urls[row.parent.hex], row.part)
+        removed[row.output_id, row.hash.hex] = Entry(row.hash.hex, address, None, "", now)
+    return removed
+
+
+def columns_of_keys(keys: Iterable[Key]) -> dict[str, list[Any]]:
+    ordered = sorted(keys)
+    return {"outputs": [output for output, _ in ordered], "hashes": [hash_ for _, hash_ in ordered]}
