@@ -105,6 +105,7 @@ AREAS: Final[tuple[Area, ...]] = (
             Place(_("Cluster"), "cluster", ("cluster",)),
             Place(_("Nodes"), "nodes", ("node",)),
             Place(_("Distributed jobs"), "distributed-jobs", ("distributed",)),
+            Place(_("Partitions"), "partitions", ("partition",)),
             Place(_("Coordination"), "coordination", ("coordination",), "nodes.control_cluster"),
             Place(_("Drills"), "drills", ("drill",), "drill.view_drill"),
         ),

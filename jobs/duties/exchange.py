@@ -9,7 +9,7 @@ from jobs.partitions import here
 from jobs.partitions.exchange import keep_publications, keep_subscriptions
 from jobs.partitions.facts import Telling, forget_superseded
 from jobs.partitions.living import forget_deleted
-from jobs.queries.partitions import LIFE, figures_of_jobs
+from jobs.queries.partitions import LIFE, figures_of_jobs, life_of
 from jobs.queue.flushing.arrivals import apply_arrivals
 from jobs.queue.flushing.redirects import FORGET_REDIRECTS
 from jobs.queue.sql.rows import named_rows
@@ -54,18 +54,26 @@ def keep_exchange(at: Pass) -> int:
 
 
 def tell_figures(at: Pass) -> int:
-    """Tell the control partition that this one lives, and the counts of its jobs; return 0: nothing waits for it."""
+    """
+    Note the documents and the rate of this partition, and tell the control partition these and the counts of its jobs;
+    return 0: nothing waits for it.
+    """
     placement = here.placement()
-    if placement is None or placement.is_control:
+    if placement is None:
         return 0
-    telling = Telling(at.connection, placement.here, "figures")
-    documents = 0
+    telling = Telling(at.connection, placement.here, "figures", "life")
+    processed = waiting = 0
     for one in figures_of_jobs():
-        documents += one.counts.processed + one.counts.waiting
-        body = {"run_no": one.run_no, "counts": asdict(one.counts)}
-        telling.tell(placement.control, f"figures:{one.number}", body)
-    life = {"documents": documents, "at": at.now.isoformat()}
-    telling.tell(placement.control, LIFE, life)
+        processed, waiting = processed + one.counts.processed, waiting + one.counts.waiting
+        if not placement.is_control:
+            body = {"run_no": one.run_no, "counts": asdict(one.counts)}
+            telling.tell(placement.control, f"figures:{one.number}", body)
+    before = telling.last(placement.here, LIFE)
+    life = life_of(before, processed=processed, waiting=waiting, now=at.now)
+    if before is None or life | {"at": None} != {**before, "at": None}:
+        telling.tell(placement.here, LIFE, life)
+    if not placement.is_control:
+        telling.tell(placement.control, LIFE, life)
     return 0
 
 

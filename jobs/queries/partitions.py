@@ -18,10 +18,17 @@ _JOBS: Final[LiteralString] = """
 SELECT known.job_id, known.number, job.run_no
   FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
 """
+# Facts of each partition for this one, and its own note.
 _HEARD: Final[LiteralString] = """
 SELECT DISTINCT ON (source) source, body, sent_at FROM jobs_partitionfact
- WHERE key = %(key)s AND target = %(here)s AND source <> %(here)s ORDER BY source, number DESC
+ WHERE key = %(key)s AND target = %(here)s ORDER BY source, number DESC
 """
+# Weight of the newest interval in the rate: a mean of about the last ten seconds.
+_NEWEST: Final = 0.3
+# Documents a second below which a rate is zero, so that an idle partition notes no change.
+_LEAST_RATE: Final = 0.01
+# Silence after which a partition that tells its figures every two seconds counts as away.
+_SILENT_AFTER: Final = dt.timedelta(seconds=15)
 # Bytes of the write-ahead log that another partition has not taken yet; its slot keeps them.
 _BEHIND: Final[LiteralString] = """
 SELECT slot_name::text, pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::bigint, active
@@ -37,7 +44,8 @@ class PartitionSeen:
     """
     One partition.
 
-    `documents` is None and `sent_at` too if nothing is known about it here: only the control partition hears from all.
+    `documents`, `rate` (documents a second) and `sent_at`, the time of both, are None if nothing is known about it here:
+    only the control partition hears from all. `is_silent` is true if it has told no figures for a while.
     `is_receiving` tells whether it takes the rows of this partition now, and `bytes_behind` how much it has not taken.
     `arrived` are references of it that wait here for their run.
     """
@@ -47,6 +55,8 @@ class PartitionSeen:
     is_control: bool
     slots: int
     documents: int | None = None
+    rate: float | None = None
+    is_silent: bool = False
     sent_at: dt.datetime | None = None
     is_receiving: bool | None = None
     bytes_behind: int | None = None
@@ -71,7 +81,23 @@ def figures_of_jobs() -> list[JobFigures]:
     return [JobFigures(number, run_no, counts[job_id]) for job_id, number, run_no in jobs]
 
 
-def look_at_partitions(placement: Placement) -> list[PartitionSeen]:
+def life_of(before: Mapping[str, Any] | None, *, processed: int, waiting: int, now: dt.datetime) -> dict[str, Any]:
+    """Return the fact about the life of this partition, after the one `before`: its documents, and its rate."""
+    rate = 0.0
+    if before is not None and "processed" in before:
+        seconds = max(0.1, (now - dt.datetime.fromisoformat(before["at"])).total_seconds())
+        # A new run begins at zero.
+        newest = max(0.0, (processed - before["processed"]) / seconds)
+        rate = before["rate"] + _NEWEST * (newest - before["rate"])
+    return {
+        "documents": processed + waiting,
+        "processed": processed,
+        "rate": round(rate, 3) if rate >= _LEAST_RATE else 0.0,
+        "at": now.isoformat(),
+    }
+
+
+def look_at_partitions(placement: Placement, *, now: dt.datetime) -> list[PartitionSeen]:
     """Return all partitions in the order of the settings."""
     with connection.cursor() as cursor:
         cursor.execute(_HEARD, {"key": LIFE, "here": placement.here})
@@ -84,19 +110,26 @@ def look_at_partitions(placement: Placement) -> list[PartitionSeen]:
     seen = []
     for name in placement.names:
         share = sum(placement.names[slot * len(placement.names) // SLOTS] == name for slot in range(SLOTS))
-        if name == placement.here:
-            seen.append(PartitionSeen(name, is_here=True, is_control=placement.is_control, slots=share, documents=own))
-            continue
         body, sent_at = heard.get(name, (None, None))
+        life = {} if body is None else json.loads(body)
+        rate = life.get("rate")
+        if name == placement.here:
+            seen.append(
+                PartitionSeen(
+                    name, is_here=True, is_control=placement.is_control, slots=share, documents=own, rate=rate
+                )
+            )
+            continue
         lag, active = behind.get(f"crawlctl_{placement.here}_to_{name}", (None, False))
-        documents = None if body is None else json.loads(body)["documents"]
         seen.append(
             PartitionSeen(
                 name,
                 is_here=False,
                 is_control=name == placement.control,
                 slots=share,
-                documents=documents,
+                documents=life.get("documents"),
+                rate=rate,
+                is_silent=sent_at is not None and now - sent_at > _SILENT_AFTER,
                 sent_at=sent_at,
                 is_receiving=bool(active),
                 bytes_behind=lag,

@@ -12,6 +12,7 @@ from jobs.partitions.agreement import accept
 from jobs.partitions.placement import SLOTS
 from jobs.queries.partitions import PartitionSeen, look_at_partitions
 from nodes.database.address import database_dsn
+from nodes.database.clock import read_clock
 from nodes.database.connections import connect
 from nodes.management.database import check_database
 from nodes.settings.of_nodes import NODE_TIMEOUT
@@ -39,7 +40,7 @@ class Command(BaseCommand):
         elif placement is None:
             self.stdout.write("This database is the only one: CRAWLCTL_PARTITIONS names no other.")
         else:
-            for seen in look_at_partitions(placement):
+            for seen in look_at_partitions(placement, now=read_clock()):
                 self.stdout.write(json.dumps(_as_json(seen)) if given["json"] else _in_words(seen))
 
     def _accept(self, name: str) -> None:
@@ -64,6 +65,8 @@ def _as_json(seen: PartitionSeen) -> dict[str, Any]:
         "control": seen.is_control,
         "slots": seen.slots,
         "documents": seen.documents,
+        "rate": seen.rate,
+        "silent": seen.is_silent,
         "sent_at": seen.sent_at and seen.sent_at.isoformat(),
         "receives": seen.is_receiving,
         "bytes_behind": seen.bytes_behind,
@@ -77,8 +80,10 @@ def _in_words(seen: PartitionSeen) -> str:
     facts = [f"{seen.slots} of {SLOTS} slots"]
     if seen.documents is not None:
         facts.append(f"{seen.documents:,} documents")
+    if seen.rate is not None:
+        facts.append(f"{seen.rate:,.1f} documents/s")
     if seen.sent_at is not None:
-        facts.append(f"as of {seen.sent_at:%Y-%m-%d %H:%M:%S} UTC")
+        facts.append(f"as of {seen.sent_at:%Y-%m-%d %H:%M:%S} UTC{', silent since then' if seen.is_silent else ''}")
     if not seen.is_here:
         facts.append("takes the rows of this partition" if seen.is_receiving else "takes no rows of this partition now")
         if seen.bytes_behind is not None:

@@ -1,0 +1,57 @@
+"""The page of the partitions: shares, documents, rates, and the exchange between them."""
+
+import datetime as dt
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from jobs.partitions import here
+from jobs.partitions.placement import SLOTS
+from jobs.queries.partitions import PartitionSeen, look_at_partitions
+from jobs.ui.pages import page
+from nodes.database.clock import read_clock
+from nodes.web import formats
+
+
+@page
+@require_safe
+def partitions(request: HttpRequest) -> HttpResponse:
+    placement, now = here.placement(), read_clock()
+    seen = [] if placement is None else look_at_partitions(placement, now=now)
+    context = {"placement": placement, "slots": formats.number(SLOTS), "rows": [_row(one, now=now) for one in seen]}
+    return render(request, "ui/partitions.html", context)
+
+
+def _row(seen: PartitionSeen, *, now: dt.datetime) -> dict[str, Any]:
+    state, tone = _state(seen)
+    roles = [word for word, holds in ((_("control"), seen.is_control), (_("this one"), seen.is_here)) if holds]
+    return {
+        "name": seen.name,
+        "roles": ", ".join(roles),
+        "slots": formats.number(seen.slots),
+        "share": formats.share(seen.slots, SLOTS),
+        "documents": formats.UNKNOWN if seen.documents is None else formats.number(seen.documents),
+        "rate": formats.rate(seen.rate),
+        "state": state,
+        "tone": tone,
+        "age": _("now")
+        if seen.is_here
+        else formats.UNKNOWN
+        if seen.sent_at is None
+        else formats.age(seen.sent_at, now=now),
+        "behind": formats.UNKNOWN if seen.bytes_behind is None else formats.size(seen.bytes_behind),
+        "arrived": formats.number(seen.arrived),
+    }
+
+
+def _state(seen: PartitionSeen) -> tuple[str, str]:
+    if seen.is_here:
+        return formats.UNKNOWN, ""
+    if not seen.is_receiving:
+        return _("takes no rows"), "failed"
+    if seen.is_silent:
+        return _("silent"), "failed"
+    return _("takes rows"), "working"
