@@ -186,6 +186,28 @@ def quick_hashes() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def known_static_files() -> Iterator[None]:
+    """
+    Let WhiteNoise find the static files once for each process.
+
+    Each test client loads the middleware again, and reading two hundred files costs more than most requests.
+    """
+    from whitenoise.middleware import WhiteNoiseMiddleware
+
+    find, found = WhiteNoiseMiddleware.add_files_from_finders, dict[str, dict[str, Any]]()
+
+    def add_known_files(middleware: WhiteNoiseMiddleware) -> None:
+        if middleware.static_prefix not in found:
+            find(middleware)
+            found[middleware.static_prefix] = dict(middleware.files)
+        middleware.files.update(found[middleware.static_prefix])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", add_known_files)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def emptying() -> Iterator[None]:
     """Replace Django's emptying of the database after a test that commits (see tests/support/emptying.py)."""
     from django.test import TransactionTestCase

@@ -165,6 +165,17 @@ def client_of(role):
     return client
 
 
+@pytest.fixture
+def clients(db):
+    """Return a client of each role, the lowest first."""
+    return {role: client_of(role) for role in IN_RISING_ORDER}
+
+
+@pytest.fixture
+def things(db):
+    return make_world()
+
+
 def address(name, world):
     values = {
         "job_id": world.job.pk,
@@ -189,10 +200,10 @@ def address(name, world):
     return reverse(name, kwargs={name: values[name] for name in needed})
 
 
-def assert_open_from(least, ask):
+def assert_open_from(least, clients, ask):
     """Send the request as each role, the lowest first, so that each refusal comes before the first change."""
-    for role in IN_RISING_ORDER:
-        response = ask(client_of(role))
+    for role, client in clients.items():
+        response = ask(client)
 
         leads_to_login = response.status_code == 302 and "/login/" in response["Location"]
         if IN_RISING_ORDER.index(role) >= IN_RISING_ORDER.index(least):
@@ -203,33 +214,32 @@ def assert_open_from(least, ask):
 
 
 @each_row("name", sorted(set(NAMES) - ONLY_CHANGE))
-def test_a_page_is_read_from_its_least_role_on(name):
-    path = reverse(name) if name == "drills" else address(name, make_world())
+def test_a_page_is_read_from_its_least_role_on(name, clients, things):
+    path = reverse(name) if name == "drills" else address(name, things)
 
-    assert_open_from(LEAST_READER.get(name, VIEWER), lambda client: client.get(path))
+    assert_open_from(LEAST_READER.get(name, VIEWER), clients, lambda client: client.get(path))
 
 
 @each_row(("name", "operation"), sorted(CHANGES.items()))
-def test_a_page_allows_the_same_changes_as_the_api_for_each_role(name, operation):
-    path = address(name, make_world())
+def test_a_page_allows_the_same_changes_as_the_api_for_each_role(name, operation, clients, things):
+    path = address(name, things)
 
-    assert_open_from(LEAST_ROLE[operation], lambda client: client.post(path))
+    assert_open_from(LEAST_ROLE[operation], clients, lambda client: client.post(path))
 
 
 @each_row("verb", sorted(VERBS))
-def test_a_button_of_a_job_is_for_the_role_of_its_operation(verb):
-    path = address("job-transition", make_world())
+def test_a_button_of_a_job_is_for_the_role_of_its_operation(verb, clients, things):
+    path = address("job-transition", things)
+    least = LEAST_ROLE[f"jobs_{verb.replace('-', '_')}"]
 
-    assert_open_from(
-        LEAST_ROLE[f"jobs_{verb.replace('-', '_')}"], lambda client: client.post(path, {"transition": verb})
-    )
+    assert_open_from(least, clients, lambda client: client.post(path, {"transition": verb}))
 
 
 @each_row(("form", "operation"), sorted(FORMS.items()), ids=[f"{m}-{a}" for m, a in sorted(FORMS)])
-def test_a_form_of_the_set_up_is_for_the_role_of_its_operation(form, operation):
+def test_a_form_of_the_set_up_is_for_the_role_of_its_operation(form, operation, clients, things):
     model, action = form
-    things = {
-        "job": make_world().job,
+    unused = {
+        "job": things.job,
         "outputconnection": OutputConnection.objects.create(name="unused", connector="search"),
         "repositoryconnection": RepositoryConnection.objects.create(name="unused"),
         "throttlepolicy": ThrottlePolicy.objects.create(name="unused"),
@@ -239,15 +249,15 @@ def test_a_form_of_the_set_up_is_for_the_role_of_its_operation(form, operation):
         ),
         "mappingconnection": MappingConnection.objects.create(name="unused", kind="null"),
     }
-    application = things[model]._meta.app_label
-    path = reverse(f"admin:{application}_{model}_{action}", args=[] if action == "add" else [things[model].pk])
+    application = unused[model]._meta.app_label
+    path = reverse(f"admin:{application}_{model}_{action}", args=[] if action == "add" else [unused[model].pk])
 
-    assert_open_from(LEAST_ROLE[operation], lambda client: client.post(path))
+    assert_open_from(LEAST_ROLE[operation], clients, lambda client: client.post(path))
 
 
-def test_every_page_that_takes_a_post_names_its_operation():
-    world, administrator = make_world(), client_of(ADMINISTRATOR)
+def test_every_page_that_takes_a_post_names_its_operation(things):
+    administrator = client_of(ADMINISTRATOR)
 
-    taking = {name for name in set(NAMES) - {"drills"} if administrator.post(address(name, world)).status_code != 405}
+    taking = {name for name in set(NAMES) - {"drills"} if administrator.post(address(name, things)).status_code != 405}
 
     assert taking == CHANGES.keys() | {"job-transition"}
