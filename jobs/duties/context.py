@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 
 from jobs.duties.sources import AskAtOnce, Sources
+from jobs.queries.charging import Charging
 from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import GroupHeld
 from jobs.queue.offering.workers import Workers
@@ -23,6 +24,7 @@ class Pass:
     `now` is the database's time, read once. `term` is set while this manager is the main manager of its scope;
     `groups` are the groups that it owns. `sources` asks their sources, `rounds` walks over their lanes, and
     `cursors` has the cursors of their ready lanes. `workers` are those of the scope.
+    `charging` has the last reading of waiting documents.
     """
 
     connection: psycopg.Connection[Any]
@@ -35,6 +37,7 @@ class Pass:
     rounds: Rounds = field(default_factory=Rounds)
     cursors: LaneCursors = field(default_factory=LaneCursors)
     workers: Workers = field(default_factory=Workers)
+    charging: Charging = field(default_factory=Charging)
 
     @property
     def office(self) -> TermHeld:

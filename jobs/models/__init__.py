@@ -28,6 +28,7 @@ from jobs.models.partition import (
     RedirectEdge,
 )
 from jobs.models.policy import ThrottlePolicy, ThrottleRule
+from jobs.models.progress import Charge, Progress
 from jobs.models.redirect import SeedRedirect
 from jobs.models.removals import DeletedJob, RemovalQuestion, Restoration
 from jobs.models.run import Run
@@ -57,6 +58,7 @@ __all__ = [
     "Budget",
     "CarryDown",
     "ChainedStart",
+    "Charge",
     "Counter",
     "CounterDelta",
     "DeletedJob",
@@ -89,6 +91,7 @@ __all__ = [
     "PartitionFact",
     "PartitionedJob",
     "PipelineRefusal",
+    "Progress",
     "QueueItem",
     "RedirectEdge",
     "RemovalQuestion",

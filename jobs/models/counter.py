@@ -8,7 +8,7 @@ class Counted(models.Model):
     A number of documents of a job.
 
     `measure` is 'stage' for documents that are at (`stage`, `outcome`, `code`) in a run. 'deleted' and 'bytes' count
-    events of a run, and 'offered' those of no lane (0).
+    events of a run, and 'offered' and 'requests' those of no lane (0).
     """
 
     job_id = models.BigIntegerField()

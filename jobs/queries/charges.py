@@ -1,61 +1,35 @@
-"""
-The waiting time of the documents of jobs and hosts by cause, over the last minutes.
+"""The waiting time of documents by cause, as the main manager keeps it in the database."""
 
-Each reading of a page charges the waiting documents that it has read anyway, so a charge costs no statement. As with
-rates, each web process remembers its own readings, and has none after its start.
-"""
-
-import threading
-import time
-from collections import deque
-from collections.abc import Callable, Mapping
+import datetime as dt
+from collections.abc import Mapping
 from typing import Final
 
-from jobs.queries.meter import STEP, STEPS
+from django.db import connection
+
+from jobs.models import Charge
+from jobs.queue.counting.progress import MINUTE
 from jobs.verdicts.causes import Cause
-from jobs.verdicts.charges import Reading, charge
 
-# Span of the bar (seconds): that of the charts.
-SPAN: Final = STEP * STEPS
-# Shortest time between two readings (seconds). Several pages may be read each second.
-_SHORTEST: Final = 0.5
-# Number of keys above which keys without a reading in the span are forgotten.
-_MANY: Final = 1_000
+# Minutes of the bar of causes.
+MINUTES: Final = 5
 
-
-class Charges:
-    """Readings of waiting documents by cause, by id; safe to use from several threads."""
-
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._readings: dict[int, deque[Reading]] = {}
-
-    def observe(self, key: int, waiting: Mapping[Cause, int]) -> None:
-        """Record the waiting documents by cause as of now."""
-        now = self._clock()
-        with self._lock:
-            if key not in self._readings:
-                self._forget_old(now=now)
-            readings = self._readings.setdefault(key, deque())
-            if readings and now - readings[-1].at < _SHORTEST:
-                return
-            readings.append(Reading(now, dict(waiting)))
-            while now - readings[0].at > SPAN:
-                readings.popleft()
-
-    def of(self, key: int) -> dict[Cause, float]:
-        """Return the document-seconds by cause of the last minutes, the largest first."""
-        with self._lock:
-            readings = list(self._readings.get(key, ()))
-        return charge(readings)
-
-    def _forget_old(self, *, now: float) -> None:
-        if len(self._readings) >= _MANY:
-            self._readings = {
-                key: readings for key, readings in self._readings.items() if now - readings[-1].at <= SPAN
-            }
+_CHARGES: Final = f"""
+SELECT cause, sum(seconds) AS seconds
+  FROM jobs_charge
+ WHERE subject = %(subject)s AND subject_id = %(id)s AND step = {MINUTE:d}
+   AND at > %(now)s - make_interval(mins => {MINUTES:d})
+ GROUP BY cause ORDER BY seconds DESC, cause
+"""
 
 
-OF_JOBS: Final = Charges()
-OF_HOSTS: Final = Charges()
+def read_charges(subject: Charge.Subject, subject_id: int, *, now: dt.datetime) -> dict[Cause, float]:
+    """Return the document-seconds by cause of the last minutes, the largest first."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CHARGES, {"subject": int(subject), "id": subject_id, "now": now})
+        return _known(dict(cursor.fetchall()))
+
+
+def _known(charged: Mapping[str, float]) -> dict[Cause, float]:
+    """Return the charges without causes that only another version of crawlctl knows."""
+    names = set(Cause)
+    return {Cause(cause): seconds for cause, seconds in charged.items() if cause in names}

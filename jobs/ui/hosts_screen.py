@@ -7,7 +7,6 @@ from typing import Final
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from jobs.queries.charges import OF_HOSTS
 from jobs.queries.hosts.limits import SourceLine
 from jobs.queries.hosts.lines import HostStatus, ParentLine
 from jobs.queries.hosts.page import HostPage, LaneLine, Refusal
@@ -60,7 +59,7 @@ def host_screen(page: HostPage, *, now: dt.datetime) -> Record:
         "rate_says": _("starts per second"),
         "back_off": _back_off(line, now=now),
         "limits": _limits(line, now=now),
-        "charges": charges.rows(OF_HOSTS.of(line.id)),
+        "charges": charges.rows(page.charges),
         "parents": [_parent_row(above, now=now) for above in line.parents],
         "lanes": [_lane_row(line, lane, now=now) for lane in page.lanes],
         "refusals": [_refusal_row(refusal, now=now) for refusal in page.refusals],

@@ -5,22 +5,28 @@ Each waiting document is charged to one cause at each moment: the cause that hol
 So the charges of a moment sum to the waiting documents, and those of a span to their waiting time.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import Final, NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.jobs import HostOfJob, most_common
+
+_S = TypeVar("_S", bound=Hashable)
 
 # Longest time between two readings that is charged (seconds). Nothing is known about a longer one.
 LONGEST_STEP: Final = 15.0
 
 
-class Reading(NamedTuple):
-    """The waiting documents by cause at a moment (seconds of any clock)."""
+class Reading(NamedTuple, Generic[_S]):
+    """
+    The waiting documents of each subject by cause at a moment (seconds of any clock).
+
+    `term` numbers the terms of main managers: another one may have charged the time between two terms.
+    """
 
     at: float
-    waiting: Mapping[Cause, int]
+    waiting: Mapping[_S, Mapping[Cause, int]]
+    term: int = 0
 
 
 def charge_now(*, hold: Verdict | None, hosts: Sequence[HostOfJob], waiting: int) -> dict[Cause, int]:
@@ -46,17 +52,29 @@ def charge_now(*, hold: Verdict | None, hosts: Sequence[HostOfJob], waiting: int
     return charged
 
 
-def charge(readings: Sequence[Reading]) -> dict[Cause, float]:
-    """
-    Return the document-seconds of each cause over these readings, the largest first.
+def add_up(charged: Sequence[Mapping[Cause, int]]) -> dict[Cause, int]:
+    """Return the waiting documents of several jobs by cause."""
+    whole: dict[Cause, int] = {}
+    for one in charged:
+        for cause, amount in one.items():
+            whole[cause] = whole.get(cause, 0) + amount
+    return whole
 
-    Between two readings, the documents of each cause are taken to change evenly.
+
+def charge(earlier: Reading[_S] | None, later: Reading[_S]) -> dict[tuple[_S, Cause], float]:
     """
-    charged: dict[Cause, float] = {}
-    for earlier, later in pairwise(readings):
-        step = later.at - earlier.at
-        if 0 < step <= LONGEST_STEP:
-            for cause in {*earlier.waiting, *later.waiting}:
-                mean = (earlier.waiting.get(cause, 0) + later.waiting.get(cause, 0)) / 2
-                charged[cause] = charged.get(cause, 0.0) + mean * step
-    return dict(sorted(charged.items(), key=lambda one: (-one[1], one[0])))
+    Return the document-seconds of each subject and cause between two readings.
+
+    Between these, the documents of each cause are taken to change evenly. A subject without an earlier reading has had
+    no waiting documents.
+    """
+    if earlier is None or earlier.term != later.term or not 0 < later.at - earlier.at <= LONGEST_STEP:
+        return {}
+    step = later.at - earlier.at
+    charged: dict[tuple[_S, Cause], float] = {}
+    for subject in {*earlier.waiting, *later.waiting}:
+        before, after = earlier.waiting.get(subject, {}), later.waiting.get(subject, {})
+        for cause in {*before, *after}:
+            if seconds := (before.get(cause, 0) + after.get(cause, 0)) / 2 * step:
+                charged[subject, cause] = seconds
+    return charged

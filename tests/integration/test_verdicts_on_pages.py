@@ -14,8 +14,7 @@ from jobs.checks.job_options import store_windows
 from jobs.connectors.repository.base import hash_of
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.schedule import Window
-from jobs.models import Activity, BinState, Counter, Job, JobCounter, JobEvent, Outcome, QueueItem
-from jobs.queries.charges import Charges
+from jobs.models import Activity, BinState, Charge, Counter, Job, JobCounter, JobEvent, Outcome, QueueItem
 from jobs.queries.jobs.page import read_job_page
 from jobs.ui.topics import host_topic, job_topic, read_screen
 from nodes.models import Node
@@ -361,22 +360,18 @@ def test_the_headline_is_at_most_the_maximum_of_the_chart(crawl, monkeypatch):
     assert (overview["rate"], overview["picture"]) == ("1.9", "the last 10 s, at most 1.9 (means of 10 s)")
 
 
-def test_pages_charge_the_waiting_time_to_its_causes(crawl, monkeypatch):
-    now = [0.0]
-    of_jobs, of_hosts = Charges(clock=lambda: now[0]), Charges(clock=lambda: now[0])
-    monkeypatch.setattr("jobs.queries.jobs.page.OF_JOBS", of_jobs)
-    monkeypatch.setattr("jobs.queries.hosts.lines.OF_HOSTS", of_hosts)
-    monkeypatch.setattr("jobs.ui.hosts_screen.OF_HOSTS", of_hosts)
-    for second in range(5):
-        now[0] = float(second)
-        page, host = crawl.page(), crawl.host()
-    Job.objects.update(pause="paused")
-    now[0] = 5.0
-    held = crawl.page()
+def test_pages_show_the_charges_that_the_main_manager_keeps(crawl):
+    now = timezone.now()
+    for subject, number in ((Charge.Subject.JOB, crawl.job.pk), (Charge.Subject.HOST, crawl.lane.bin_id)):
+        facts = {"subject": subject, "subject_id": number, "step": 60}
+        Charge.objects.create(**facts, at=now - dt.timedelta(minutes=1), cause="gap", seconds=30)
+        Charge.objects.create(**facts, at=now - dt.timedelta(minutes=2), cause="paused", seconds=10)
+        Charge.objects.create(**facts, at=now - dt.timedelta(minutes=6), cause="paused", seconds=500)
 
-    (charged,), (of_host,) = page["charges"], host["charges"]
-    # Ten documents have waited for four seconds.
-    assert (charged["seconds"], charged["charged"]) == (of_host["seconds"], of_host["charged"]) == ("40", "100 %")
-    assert {row["cause"] for row in held["charges"]} == {charged["cause"], "paused"}
+    for screen in (crawl.page(), crawl.host()):
+        assert [(row["key"], row["seconds"], row["charged"]) for row in screen["charges"]] == [
+            ("gap", "30", "75 %"),
+            ("paused", "10", "25 %"),
+        ]
     shown = crawl.viewer.get(f"/jobs/{crawl.job.pk}/").content.decode()
     assert "Waiting time by cause" in shown

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from jobs.duties.context import Pass
+from jobs.queries.charging import Charging
 from jobs.queue.offering.hold import GroupHeld
 from nodes.membership.fences import TermHeld
 from tests.support.cluster import NOON, elect_main, register_node, seconds
@@ -14,7 +15,7 @@ class Manager:
     term: TermHeld | None = None
 
     def __init__(self, connection, **facts):
-        self.connection, self.now = connection, NOON
+        self.connection, self.now, self.charging = connection, NOON, Charging()
         # No node beats here, and tests take a while.
         self.node = register_node(connection, "manager", **({"timeout": seconds(1800)} | facts))
 
@@ -38,6 +39,7 @@ class Manager:
             now=self.now,
             term=self.term,
             groups=tuple(GroupHeld(*row) for row in groups),
+            charging=self.charging,
         )
 
 

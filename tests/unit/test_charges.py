@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.queries.charges import SPAN, Charges
 from jobs.verdicts.causes import Cause, Verdict
-from jobs.verdicts.charges import LONGEST_STEP, Reading, charge, charge_now
+from jobs.verdicts.charges import LONGEST_STEP, Reading, add_up, charge, charge_now
 from jobs.verdicts.jobs import HostOfJob
 
 hosts = st.lists(
@@ -21,6 +20,7 @@ hosts = st.lists(
     max_size=5,
 )
 holds = st.none() | st.builds(Verdict, st.sampled_from(list(Cause)))
+by_cause = st.dictionaries(st.sampled_from(list(Cause)), st.integers(0, 1_000))
 
 
 @given(hold=holds, hosts=hosts, waiting=st.integers(0, 10_000))
@@ -28,33 +28,36 @@ def test_charges_of_a_moment_sum_to_the_waiting_documents(hold, hosts, waiting):
     assert sum(charge_now(hold=hold, hosts=hosts, waiting=waiting).values()) == waiting
 
 
-@given(
-    counts=st.lists(st.dictionaries(st.sampled_from(list(Cause)), st.integers(0, 1_000)), min_size=2, max_size=20),
-    step=st.floats(0.5, LONGEST_STEP),
-)
+@given(st.lists(by_cause, max_size=5))
+def test_the_charges_of_all_jobs_are_the_sum_of_theirs(of_jobs):
+    assert sum(add_up(of_jobs).values()) == sum(sum(one.values()) for one in of_jobs)
+
+
+@given(counts=st.lists(by_cause, min_size=2, max_size=20), step=st.floats(0.5, LONGEST_STEP * 0.99))
 def test_charges_of_a_span_sum_to_the_waiting_time(counts, step):
-    readings = [Reading(place * step, waiting) for place, waiting in enumerate(counts)]
+    readings = [Reading(place * step, {"job": waiting}) for place, waiting in enumerate(counts)]
     totals = [sum(waiting.values()) for waiting in counts]
     waited = sum((one + other) / 2 * step for one, other in pairwise(totals))
 
-    assert sum(charge(readings).values()) == pytest.approx(waited, rel=0.01)
+    charged = [charge(earlier, later) for earlier, later in pairwise(readings)]
+
+    assert sum(sum(one.values()) for one in charged) == pytest.approx(waited, rel=0.01)
 
 
 def test_a_queue_that_drains_is_charged_within_one_percent_of_its_waiting_time():
-    """A thousand documents leave at ten a second, and the readings are a second apart."""
-    now = [0.0]
-    charges = Charges(clock=lambda: now[0])
-    left = 1_000
-    waited = 0.0
+    """A thousand documents leave at ten a second, and the readings are five seconds apart."""
+    readings = []
+    left, waited = 1_000, 0.0
     for tenth in range(1_001):
-        now[0] = tenth / 10
-        if tenth % 10 == 0:
-            charges.observe(1, {Cause.GAP: left})
-        if tenth < 1_000:
+        if tenth % 50 == 0:
+            readings.append(Reading(tenth / 10, {"job": {Cause.GAP: left}}))
+        if left:
             waited += left / 10
             left -= 1
 
-    assert sum(charges.of(1).values()) == pytest.approx(waited, rel=0.01)
+    charged = sum(charge(earlier, later).get(("job", Cause.GAP), 0) for earlier, later in pairwise(readings))
+
+    assert charged == pytest.approx(waited, rel=0.01)
 
 
 def test_a_held_job_is_charged_to_its_hold_and_others_to_their_hosts():
@@ -64,16 +67,16 @@ def test_a_held_job_is_charged_to_its_hold_and_others_to_their_hosts():
     assert charge_now(hold=None, hosts=at, waiting=100) == {Cause.GAP: 70, Cause.BACK_OFF: 30}
 
 
-def test_a_long_time_without_a_reading_is_not_charged():
-    readings = [Reading(0.0, {Cause.GAP: 10}), Reading(LONGEST_STEP + 1, {Cause.GAP: 10})]
+@pytest.mark.parametrize(
+    "later",
+    [
+        pytest.param({"at": LONGEST_STEP + 1}, id="after a long time"),
+        pytest.param({"at": -1.0}, id="after the clock was set back"),
+        pytest.param({"at": 5.0, "term": 2}, id="under another term"),
+    ],
+)
+def test_time_of_which_nothing_is_known_is_not_charged(later):
+    waiting = {"job": {Cause.GAP: 10}}
 
-    assert charge(readings) == {}
-
-
-def test_readings_older_than_the_bar_are_forgotten():
-    now = [0.0]
-    charges = Charges(clock=lambda: now[0])
-    for now[0] in (0.0, 10.0, SPAN + 10.0, SPAN + 20.0):
-        charges.observe(1, {Cause.GAP: 1} if now[0] < SPAN else {Cause.BYTES: 1})
-
-    assert charges.of(1) == {Cause.BYTES: 10.0}
+    assert charge(Reading(0.0, waiting, term=1), Reading(waiting=waiting, **{"term": 1, **later})) == {}
+    assert charge(None, Reading(0.0, waiting)) == {}

@@ -37,6 +37,7 @@ from jobs.duties.housekeep import (
 from jobs.duties.notices import CHECK_EVERY, NOTICES_TO_CHECK, request_check
 from jobs.duties.partitioned_runs import follow_runs, lead_runs, tell_jobs
 from jobs.duties.pass_on import PASSING_JOBS, pass_on
+from jobs.duties.progress import JOBS_RUN, OF_THE_CLUSTER, charge_waiting_time, coarsen_progress, keep_states
 from jobs.duties.recruit import (
     DUE_TASKS,
     DUE_TEMPLATES,
@@ -58,7 +59,6 @@ from jobs.queue.counting.counters import COUNTS_TO_FOLD
 from jobs.queue.flushing.gates import GATES_OF_LOST_NODES
 from jobs.queue.pace.addresses import WANTED_PLACINGS
 from jobs.queue.release import HELD_BY_LOST_WORKERS, OFFERED_OF_STOPPED_JOBS, RESERVED_FOR_ABSENT
-from nodes.lifecycle import CLUSTER_SCOPE
 
 _OF_SCOPE: Final[LiteralString] = "SELECT FROM jobs_job WHERE node_scope = %(scope)s"
 
@@ -100,7 +100,10 @@ MAIN_DUTIES: Final = duties(
     (keep_history, 600.0, ALWAYS),
     (keep_tombstones, 600.0, ALWAYS),
     (clear_histories, 2.0, f"EXISTS ({HISTORIES_TO_CLEAR})"),
-    (check_invariants, 15.0, f"%(scope)s = '{CLUSTER_SCOPE}'"),
+    (check_invariants, 15.0, OF_THE_CLUSTER),
+    (charge_waiting_time, 5.0, JOBS_RUN),
+    (keep_states, 60.0, JOBS_RUN),
+    (coarsen_progress, 600.0, OF_THE_CLUSTER),
     (clean_without_task_workers, 600.0, WITHOUT_TASK_WORKERS),
 )
 OWNER_DUTIES: Final = duties(

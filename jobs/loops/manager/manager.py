@@ -24,6 +24,7 @@ from jobs.loops.manager.events import ASKS, Events, happened
 from jobs.loops.manager.office import Office
 from jobs.loops.node import Node
 from jobs.metrics import crawl
+from jobs.queries.charging import Charging
 from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import LANES_A_PASS, GroupHeld
 from jobs.queue.offering.workers import Workers
@@ -104,14 +105,13 @@ class Manager:
         self._owner = Rhythm(OWNER_DUTIES)
         self._sources = AskAside()
         self._rounds = Rounds()
-        self._cursors = LaneCursors()
-        self._workers = Workers()
+        self._cursors, self._workers = LaneCursors(), Workers()
+        self._charging = Charging()
         self._asked_at = float("-inf")
         self._closed_djangos_at = time.monotonic()
         self._called: frozenset[str] = frozenset()
         self._groups: tuple[GroupHeld, ...] = ()
-        self._stuffed = 0
-        self._flows = False
+        self._stuffed, self._flows = 0, False
         self._should_stop: Callable[[], bool] = lambda: False
 
     def run(self, *, should_stop: Callable[[], bool], after_pass: Callable[[], None] = lambda: None) -> None:
@@ -212,6 +212,7 @@ class Manager:
             rounds=self._rounds,
             cursors=self._cursors,
             workers=self._workers,
+            charging=self._charging,
         )
         self._cursors.is_cut_off = False
         moved = self._owner.perform(at, called=self._called, may_begin=self._node.may_begin)

@@ -14,7 +14,6 @@ from typing import Any, Final, LiteralString
 from django.db import connection
 
 from jobs.models import Bin
-from jobs.queries.charges import OF_HOSTS
 from jobs.queries.hosts.latest_requests import LatestRequests, read_latest_requests
 from jobs.queries.hosts.limits import LimitLines, PolicyNames, SourceLine
 from jobs.queries.hosts.open_documents import OpenDocuments, read_open_documents
@@ -261,8 +260,6 @@ def line_of(
         **{name: waiting[name] for name in WITHOUT_LANES},
     )
     verdict = judge_host(known, now=now)
-    if row.id:
-        OF_HOSTS.observe(row.id, {verdict.cause: known.queued} if known.queued else {})
     return HostStatus(
         read_at=now,
         id=row.id,

@@ -1,18 +1,20 @@
 """The further content of a host's page: the lanes that wait for it, and the latest refusals of its host."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db import connection
 
 from jobs.lifecycle.document import Stage
-from jobs.models import Bin
+from jobs.models import Bin, Charge
+from jobs.queries.charges import read_charges
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queue.sql.low_water import LOWEST_DELTA
 from jobs.queue.sql.runnable import RUNNABLE
 from jobs.queue.sql.states import read_states
+from jobs.verdicts.causes import Cause
 
 _LANES_SHOWN: Final = 20
 _REFUSALS_SHOWN: Final = 10
@@ -98,6 +100,8 @@ class HostPage:
     lanes: Sequence[LaneLine]
     # The newest first, from the searched entries of the history only.
     refusals: Sequence[Refusal]
+    # The waiting time of its documents by cause, in document-seconds of the last minutes.
+    charges: Mapping[Cause, float]
 
 
 def read_host_page(bin_id: int, *, now: dt.datetime) -> HostPage | None:
@@ -106,7 +110,8 @@ def read_host_page(bin_id: int, *, now: dt.datetime) -> HostPage | None:
     if not found or found[0].namespace in {Bin.ADDRESS, Bin.POLICY}:
         return None
     (line,) = found
-    return HostPage(line, _read_lanes(bin_id), _read_refusals(line, now=now))
+    charges = read_charges(Charge.Subject.HOST, bin_id, now=now)
+    return HostPage(line, _read_lanes(bin_id), _read_refusals(line, now=now), charges)
 
 
 def _read_lanes(bin_id: int) -> list[LaneLine]:

@@ -124,7 +124,12 @@ def _jobs(question: Standing) -> list[Job]:
 
 def observe_rates(*, now: dt.datetime) -> None:
     """Record the counts of running jobs, at most of the newest ones, for the rates that a page shows next."""
-    job_lines(_jobs(_OBSERVED), now=now)
+    read_running_jobs(now=now)
+
+
+def read_running_jobs(*, now: dt.datetime) -> list[JobLine]:
+    """Read running jobs, at most the newest ones."""
+    return job_lines(_jobs(_OBSERVED), now=now)
 
 
 def read_job_line(job_id: int, *, now: dt.datetime) -> JobLine | None:

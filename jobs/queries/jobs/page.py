@@ -13,8 +13,8 @@ from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import TRANSITIONS, Kind, StartMethod
 from jobs.lifecycle.job import Window as Place
 from jobs.lifecycle.schedule import Window, next_opening_of
-from jobs.models import Job, JobEvent, Outcome, ScheduleWindow
-from jobs.queries.charges import OF_JOBS
+from jobs.models import Charge, Job, JobEvent, Outcome, ScheduleWindow
+from jobs.queries.charges import read_charges
 from jobs.queries.cluster.failing_groups import FailingGroup, read_failing_groups
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queries.hosts.waiting import narrow
@@ -23,7 +23,6 @@ from jobs.queries.jobs.lines import JobLine, read_job_line
 from jobs.queries.jobs.pipeline import Tree, read_tree
 from jobs.queue.sql.low_water import LOWEST_DELTA, LOWEST_TURN
 from jobs.verdicts.causes import Cause, Verdict
-from jobs.verdicts.charges import charge_now
 from jobs.verdicts.hosts import judge_host
 from jobs.verdicts.jobs import HostOfJob, judge_job
 
@@ -227,12 +226,9 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
     job = read_job_line(job_id, now=now)
     if job is None:
         return None
-    hosts = _read_hosts(job, now=now)
+    hosts = read_hosts_of(job, now=now)
     known_hosts, are_more_hosts = (len(hosts), False) if len(hosts) < _HOSTS_SHOWN else _count_hosts(job)
     of_hosts = [HostOfJob(host.verdict, host.pending + host.at_workers, host.active) for host in hosts]
-    if job.runs:
-        waiting = job.counts.pending + sum(host.at_workers for host in hosts)
-        OF_JOBS.observe(job.id, charge_now(hold=job.hold, hosts=of_hosts, waiting=waiting))
     events = list(JobEvent.objects.filter(job_id=job.id).order_by("-id")[:_EVENTS_EXAMINED])
     return JobPage(
         job=job,
@@ -244,7 +240,7 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
         events=[EventLine(event.pk, event.at, event.made_by, event.message) for event in events[:_EVENTS_SHOWN]],
         moves=_moves(job, events),
         failing=read_failing_groups(job_id=job.id),
-        charges=OF_JOBS.of(job.id) if job.runs else {},
+        charges=read_charges(Charge.Subject.JOB, job.id, now=now) if job.runs else {},
     )
 
 
@@ -329,7 +325,8 @@ def _read_codes(job: JobLine) -> list[CodeCount]:
         ]
 
 
-def _read_hosts(job: JobLine, *, now: dt.datetime) -> list[HostLine]:
+def read_hosts_of(job: JobLine, *, now: dt.datetime) -> list[HostLine]:
+    """Read the busiest hosts of a job."""
     facts = {
         "job": job.id,
         "run": job.run_no,

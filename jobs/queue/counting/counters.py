@@ -11,6 +11,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.lifecycle.document import Stage
+from jobs.queue.counting.progress import ADD_PROGRESS
 from jobs.queue.sql.low_water import LOWEST_DELTA
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
@@ -22,7 +23,8 @@ _FOLDED_AT_ONCE: Final = 20_000
 COUNTS_TO_FOLD: Final[LiteralString] = f"(SELECT last_value FROM jobs_counterdelta_id_seq) >= {LOWEST_DELTA}"
 
 # Locks: MainTerm SHARE (the term fence), the deltas that it deletes; then Counter and JobCounter rows, each in the
-# order of their keys. Only main managers write these; those of several scopes may fold at the same time.
+# order of their keys, and Progress rows. Only main managers write these; those of several scopes may fold at the same
+# time.
 _FOLD: Final[LiteralString] = f"""
 WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
     -- By place: if no delta was left at the last ANALYZE, the planner does not know which index finds an id.
@@ -48,7 +50,7 @@ WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
      ORDER BY job_id, run_no, measure, stage, outcome, code
     ON CONFLICT (job_id, run_no, measure, stage, outcome, code)
     DO UPDATE SET amount = jobs_jobcounter.amount + excluded.amount
-)
+), progressed AS ({ADD_PROGRESS})
 SELECT (SELECT count(*) FROM term), (SELECT count(*) FROM folded)
 """
 
@@ -67,6 +69,8 @@ _FORGET: Final[tuple[LiteralString, ...]] = (
     "DELETE FROM jobs_counter WHERE job_id = %(job)s",
     "DELETE FROM jobs_jobcounter WHERE job_id = %(job)s",
     "DELETE FROM jobs_counterdelta WHERE job_id = %(job)s",
+    "DELETE FROM jobs_progress WHERE job_id = %(job)s",
+    "DELETE FROM jobs_charge WHERE subject = 1 AND subject_id = %(job)s",
 )
 
 
@@ -116,7 +120,7 @@ def fold(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
 
 
 def forget(connection: psycopg.Connection[Any], *, job_id: int) -> None:
-    """Delete all counts of a job."""
+    """Delete all counts of a job, and its progress."""
     for statement in _FORGET:
         connection.execute(statement, {"job": job_id})
 

@@ -17,6 +17,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.connectors.repository.base import Ending, Reference
+from jobs.lifecycle.activity import ActivityName
 from jobs.lifecycle.document import Stage
 from jobs.queue.discover import COUNT_INSERTED, INSERT_OR_REVIVE, New
 from jobs.queue.flushing import carrying, gates, hop_limits
@@ -269,6 +270,8 @@ def flush(
             (named.job.id, named.job.run_no) for named in references.values()
         ).items():
             plan.count(job_id, _NO_LANE, run_no, "offered", 0, 0, "", amount)
+        for job_id, run_no, amount in _requests(counted):
+            plan.count(job_id, _NO_LANE, run_no, "requests", 0, 0, "", amount)
         looping = _find_loops(cursor, counted)
         for result in counted:
             key = (result.claimed.document.hash, result.job.id)
@@ -324,6 +327,16 @@ def _hold_gates(
         return frozenset()
     hold_node(connection, worker)
     return gates.keep_closed(cursor, wanted)
+
+
+def _requests(results: Sequence[Result]) -> Iterator[tuple[int, int, int]]:
+    """Yield the number of requests of these results for each job and run, without jobs that made none."""
+    made: Counter[tuple[int, int]] = Counter()
+    for result in results:
+        made[result.job.id, result.job.run_no] += sum(
+            record.activity == ActivityName.FETCH for record in result.outcome.records
+        )
+    yield from ((job_id, run_no, amount) for (job_id, run_no), amount in made.items() if amount)
 
 
 def _measure_hops(
