@@ -7,12 +7,12 @@ is pending or claimed. Then the documents that it did not reach are removed, unl
 
 from typing import Any, Final, LiteralString
 
-from jobs.duties import guard
+from jobs.duties import guard, partitioned_guard
 from jobs.duties.attempts import NO_FAILURES
 from jobs.duties.context import Pass
 from jobs.duties.moves import begin_run, move
 from jobs.duties.notify import begin_notifying
-from jobs.lifecycle.job import Kind, RunEnd, Scan
+from jobs.lifecycle.job import Guard, Kind, RunEnd, Scan
 from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.sql.order import FIRST_FRESH, RECHECKED
 from jobs.queue.sql.rows import named_rows
@@ -26,6 +26,9 @@ SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window
        job.hop_limits <> '{{}}' AND NOT job.minimal AS takes_out,
        budget.job_id IS NOT NULL AND budget.admitted >= budget.most AS is_at_limit,
        coalesce(partitioned.may_finish_run < job.run_no, false) AS may_get_references,
+       partitioned.job_id IS NOT NULL AS is_partitioned, partitioned.removals,
+       coalesce(partitioned.decided_run >= job.run_no, false) AS is_decided,
+       coalesce(partitioned.held_run = job.run_no, false) AS is_held,
        coalesce(partitioned.ends_at_limit_run = job.run_no, false) AS ends_at_limit,
        coalesce(partitioned.others_ended_run < job.run_no, false) AS waits_for_partitions
   FROM jobs_job AS job LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id
@@ -126,8 +129,14 @@ def _shut_down(at: Pass, job: Any) -> bool:
         return False
     if job.is_at_limit and _is_run_left(at, job, below=_NEVER):
         return _end(at, job, "end at its limit", as_=RunEnd.DOCUMENT_LIMIT)
-    if (removals := guard.must_ask(at, job)) is not None:
-        return guard.ask(at, job, removals) and _notify_outputs(at, job)
+    if job.is_partitioned:
+        if guard.applies(job) and not job.is_decided:
+            partitioned_guard.count_removals(at, job)
+            return False
+        if job.is_held and job.guard == Guard.NO:
+            return partitioned_guard.ask(at, job) and _notify_outputs(at, job)
+    elif (removals := guard.must_ask(at, job)) is not None:
+        return guard.ask(at, job, removals, guard.examples(at, job)) and _notify_outputs(at, job)
     wake_job(at.connection, job_id=job.id, now=at.now)
     return move(at, job.id, "shut down")
 

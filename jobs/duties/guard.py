@@ -1,5 +1,6 @@
 """The delete guard's duty: check whether the removals of a run have to be approved before they begin."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final, LiteralString
 from uuid import UUID
@@ -26,19 +27,36 @@ SELECT EXISTS (SELECT FROM jobs_job_outputs AS link JOIN jobs_outputconnection A
 """
 
 
+def applies(job: Any) -> bool:
+    """True if the removals of the job's run may have to be approved."""
+    return not (job.guard == Guard.ALLOWED or job.guard_percent is None or not (job.scan == Scan.FULL or job.takes_out))
+
+
 def must_ask(at: Pass, job: Any) -> Facts | None:
     """Return the removals of this run's clean-up if they have to be approved first, else None."""
-    if job.guard == Guard.ALLOWED or job.guard_percent is None or not (job.scan == Scan.FULL or job.takes_out):
+    if not applies(job):
         return None
+    facts = _count(at, job)
+    return _in_detail(at, job, facts) if should_ask(facts, thresholds_of(job)) else None
+
+
+def count_in_detail(at: Pass, job: Any) -> Facts:
+    """Return the removals of this run's clean-up, with their causes."""
+    facts = _count(at, job)
+    return _in_detail(at, job, facts) if facts.leaving else facts
+
+
+def _count(at: Pass, job: Any) -> Facts:
     unreached = _unreached(at, job)
     hosts = unreached.hosts()
     leaving = sum(host.leaving for host in hosts)
-    if not leaving or not _has_output(at, job):
-        return None
-    staying = unreached.staying()
-    facts = Facts(leaving, staying, hosts, unreached.seeds(_hashes_of_seeds(job)))
-    if not should_ask(facts, _thresholds_of(job)):
-        return None
+    if leaving and not _has_output(at, job):
+        leaving, hosts = 0, []
+    return Facts(leaving, unreached.staying(), hosts, unreached.seeds(_hashes_of_seeds(job)) if leaving else ())
+
+
+def _in_detail(at: Pass, job: Any, facts: Facts) -> Facts:
+    unreached = _unreached(at, job)
     return replace(
         facts,
         parents=unreached.parents(),
@@ -48,10 +66,14 @@ def must_ask(at: Pass, job: Any) -> Facts | None:
     )
 
 
-def ask(at: Pass, job: Any, facts: Facts) -> bool:
+def examples(at: Pass, job: Any) -> list[str]:
+    """Return some documents that the clean-up would remove."""
+    return _unreached(at, job).examples(EXAMPLES)
+
+
+def ask(at: Pass, job: Any, facts: Facts, examples: Sequence[str], *, reason: str = "") -> bool:
     """End the run without its clean-up, and ask an operator; return True if the run ended."""
-    examples = _unreached(at, job).examples(EXAMPLES)
-    thresholds = _thresholds_of(job)
+    thresholds = thresholds_of(job)
     # A host that loses too much is listed, however many hosts lose more documents.
     hosts = [*hosts_that_lose_too_much(facts, thresholds), *facts.hosts]
     with transaction.atomic():
@@ -60,7 +82,7 @@ def ask(at: Pass, job: Any, facts: Facts) -> bool:
             job.id,
             "hold removals",
             facts={**NO_FAILURES, "ended_at": at.now, "run_end": RunEnd.HELD},
-            reason=question(facts, thresholds),
+            reason=reason or question(facts, thresholds),
         )
         if moved:
             RemovalQuestion.objects.update_or_create(
@@ -74,13 +96,14 @@ def ask(at: Pass, job: Any, facts: Facts) -> bool:
                     "hosts": [asdict(host) for host in list(dict.fromkeys(hosts))[:_HOSTS_KEPT]],
                     "parents": [asdict(parent) for parent in facts.parents],
                     "seeds": [asdict(seed) for seed in facts.seeds],
-                    "examples": examples,
+                    "examples": list(examples),
                 },
             )
     return moved
 
 
-def _thresholds_of(job: Any) -> Thresholds:
+def thresholds_of(job: Any) -> Thresholds:
+    """Return the thresholds of a job; the row has the columns of its guard."""
     return Thresholds(job.guard_percent, job.guard_host_percent, job.guard_documents, asks_for_seeds=job.guard_seeds)
 
 

@@ -12,17 +12,19 @@ from typing import Any, Final, LiteralString
 
 from psycopg.types.json import Jsonb
 
+from jobs.duties import partitioned_guard
 from jobs.duties import partitioned_limits as limits
 from jobs.duties.context import Pass
 from jobs.duties.finish import is_quiet
 from jobs.duties.moves import begin_run
-from jobs.lifecycle.job import Phase
+from jobs.lifecycle.job import Guard, Phase
 from jobs.models import PartitionedJob
 from jobs.partitions import configuration, facts, here, living
 from jobs.partitions.facts import Telling
 from jobs.partitions.placement import Placement
 from jobs.partitions.quiet import Figures, has_ended, is_settled
 from jobs.queue.sql.rows import named_rows
+from jobs.queue.wake import wake_job
 from jobs.state.transitions import TransitionRefused, make_transition
 from nodes.errors import Invalid, Unknown
 from nodes.lifecycle import CLUSTER_SCOPE
@@ -51,6 +53,8 @@ ON CONFLICT DO NOTHING
 _JOBS: Final[LiteralString] = """
 SELECT job.id, job.name, job.phase, job.run_no, job.kind, job.scan, job.minimal, job.pause, job.seeding, job.stop_request, job.run_end,
        job.reason, job.from_the_beginning, known.number, known.may_finish_run, known.others_ended_run, known.round_no, known.last_round,
+       job.guard, job.guard_percent, job.guard_host_percent, job.guard_documents, job.guard_seeds,
+       known.decided_run, known.held_run, CASE WHEN job.phase = 'active' THEN known.removals END AS removals,
        known.ends_at_limit_run, budget.most, budget.admitted, budget.total
   FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
   LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id AND budget.run_no = job.run_no
@@ -100,7 +104,14 @@ def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mappin
     changes = 0
     if job.phase == Phase.ACTIVE and job.may_finish_run < job.run_no:
         job, changes = _look_for_the_end(at, placement, job, of_run)
-    ended = [name for name in placement.others if of_run.get(name, {}).get("phase") == Phase.INACTIVE]
+    # A run whose removals wait for approval goes on after the answer.
+    ended = [
+        name
+        for name in placement.others
+        if (report := of_run.get(name)) is not None
+        and report["phase"] == Phase.INACTIVE
+        and report.get("guard") != Guard.WAITING
+    ]
     if len(ended) == len(placement.others) and job.others_ended_run < job.run_no and job.phase in _RUNNING:
         _update(at, job, others_ended_run=job.run_no)
         changes += 1
@@ -113,6 +124,10 @@ def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mappin
         name = early[0]
         reason = of_run[name]["reason"] or of_run[name]["run_end"] or "without a reason"
         _try(job.id, "abort", at=at, reason=f"partition {name} ended its run: {reason}")
+    must_ask = partitioned_guard.decide(at, job, of_run, placement.others)
+    if must_ask is not None:
+        held = job.run_no if must_ask else job.held_run
+        job, changes = _update(at, job, held_run=held, decided_run=job.run_no), changes + 1
     wanted = {
         "run_no": job.run_no,
         "minimal": job.minimal,
@@ -122,6 +137,8 @@ def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mappin
         "is_stopped": job.stop_request != "none",
         "may_finish": job.may_finish_run >= job.run_no > 0,
         "ends_at_limit": has_limit_ended,
+        "guard": job.guard,
+        "removals": _decision(job),
         "round": job.round_no,
     }
     if job.phase == Phase.STARTING_UP:
@@ -132,6 +149,14 @@ def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mappin
         for name in placement.others:
             changes += telling.tell(name, f"run:{job.number}", {**wanted, "share": told_shares.get(name)})
     return changes
+
+
+def _decision(job: Any) -> str:
+    """Return what the partitions do with the removals of the run: hold them, or allow them; empty before that is known."""
+    if job.held_run == job.run_no > 0:
+        return "held"
+    may_remove = job.may_finish_run >= job.run_no > 0 and job.phase != Phase.ACTIVE
+    return "allowed" if may_remove or job.decided_run >= job.run_no > 0 else ""
 
 
 def tell_jobs(at: Pass) -> int:
@@ -229,6 +254,8 @@ def _follow(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
         if is_running:
             return job.stop_request == "none" and _try(job.id, "abort", at=at)
         return _begin(at, job, wanted)
+    if job.run_no == wanted["run_no"] and job.phase == Phase.INACTIVE and job.guard == Guard.WAITING:
+        return _answer(at, job, wanted)
     if job.run_no != wanted["run_no"] or not is_running:
         return 0
     if limits.apply_share(at, job, wanted.get("share")):
@@ -240,6 +267,10 @@ def _follow(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
     if wanted["may_finish"] and job.may_finish_run < job.run_no:
         _update(at, job, may_finish_run=job.run_no, others_ended_run=job.run_no)
         return 1
+    if wanted.get("removals") and job.decided_run < job.run_no:
+        held = job.run_no if wanted["removals"] == "held" else job.held_run
+        _update(at, job, held_run=held, decided_run=job.run_no)
+        return 1
     if wanted["is_stopped"] or (not wanted["is_running"] and not wanted["may_finish"]):
         return job.stop_request == "none" and _try(job.id, "abort", at=at)
     if wanted["is_paused"] and job.pause == "no":
@@ -247,6 +278,16 @@ def _follow(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
     if not wanted["is_paused"] and job.pause != "no" and not job.reason:
         return _try(job.id, "resume", at=at)
     return 0
+
+
+def _answer(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
+    """Answer the question about removals as the operator did in the control partition; return 1 for an answer."""
+    if wanted["guard"] == Guard.ALLOWED:
+        # Before the transition: no stuffer reads the lanes until then, and after it they must not sleep.
+        wake_job(at.connection, job_id=job.id, now=at.now)
+        return _try(job.id, "allow removals", at=at)
+    is_refused = wanted["guard"] == Guard.NO and not wanted["is_running"]
+    return _try(job.id, "refuse removals", at=at) if is_refused else 0
 
 
 def _begin(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
@@ -272,8 +313,11 @@ def _report(at: Pass, placement: Placement, job: Any, telling: Telling, wanted: 
         "pause": job.pause,
         "run_end": job.run_end,
         "reason": job.reason,
+        "guard": job.guard,
         "round": round_no,
     }
+    if job.removals and job.removals["run_no"] == job.run_no:
+        report["removals"] = job.removals
     told_share = wanted.get("share") if wanted["run_no"] == job.run_no else None
     if (share := limits.confirmed(at, job, told=told_share)) is not None:
         report["share"] = share
@@ -330,6 +374,8 @@ def _update(at: Pass, job: Any, **changes: Any) -> Any:
 
 _UPDATES: Final[Mapping[str, LiteralString]] = {
     "may_finish_run": "UPDATE jobs_partitionedjob SET may_finish_run = %(value)s WHERE job_id = %(job)s",
+    "decided_run": "UPDATE jobs_partitionedjob SET decided_run = %(value)s WHERE job_id = %(job)s",
+    "held_run": "UPDATE jobs_partitionedjob SET held_run = %(value)s WHERE job_id = %(job)s",
     "ends_at_limit_run": "UPDATE jobs_partitionedjob SET ends_at_limit_run = %(value)s WHERE job_id = %(job)s",
     "others_ended_run": "UPDATE jobs_partitionedjob SET others_ended_run = %(value)s WHERE job_id = %(job)s",
     "round_no": "UPDATE jobs_partitionedjob SET round_no = %(value)s WHERE job_id = %(job)s",

@@ -45,6 +45,9 @@ class PartitionedJob(models.Model):
     `round_no` is the last round of questions about the end, and `last_round` its figures if they may be
     those of the end (`jobs.partitions.quiet`). `others_ended_run` is the last run that has ended in all other partitions,
     and `ends_at_limit_run` the last one that the document limit of all partitions ends.
+
+    `removals` are those of the last clean-up that the delete guard counted. `decided_run` is the last run that the control
+    partition has decided about, and `held_run` the last one whose removals wait for an operator.
     """
 
     job = models.OneToOneField("jobs.Job", primary_key=True, on_delete=models.CASCADE, related_name="partitioned")
@@ -52,6 +55,9 @@ class PartitionedJob(models.Model):
     may_finish_run = models.PositiveIntegerField(default=0, db_default=0)
     others_ended_run = models.PositiveIntegerField(default=0, db_default=0)
     ends_at_limit_run = models.PositiveIntegerField(default=0, db_default=0)
+    removals = models.JSONField(null=True)
+    decided_run = models.PositiveIntegerField(default=0, db_default=0)
+    held_run = models.PositiveIntegerField(default=0, db_default=0)
     round_no = models.PositiveIntegerField(default=0, db_default=0)
     last_round = models.JSONField(null=True)
 

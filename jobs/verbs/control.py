@@ -105,6 +105,7 @@ def delete(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     return make_transition(job_id, "delete", made_by=made_by, now=now, facts=_AS_NEW)
 
 
+@_in_control_partition
 def allow_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     """Let the clean-up remove the documents that the delete guard held back: the last run did not reach them."""
     connection.ensure_connection()
@@ -113,6 +114,7 @@ def allow_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChang
     return make_transition(job_id, "allow removals", made_by=made_by, now=now, facts=_AS_NEW)
 
 
+@_in_control_partition
 def refuse_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     """Keep the documents that the delete guard held back. The next run searches for them again."""
     return make_transition(job_id, "refuse removals", made_by=made_by, now=now)

@@ -19,6 +19,8 @@ WANTED = {
     "may_finish": False,
     "ends_at_limit": False,
     "share": None,
+    "guard": "no",
+    "removals": "",
     "round": 0,
 }
 
