@@ -1,13 +1,17 @@
 """The runs of jobs, the newest first."""
 
 from drf_spectacular.utils import extend_schema, extend_schema_view
-from rest_framework import serializers
+from rest_framework import mixins, serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
 
 from jobs.api.fields import HIGHEST_ID
 from jobs.lifecycle.job import RunEnd
 from jobs.models import Run
+from jobs.queries.jobs.run import compare_runs
 from nodes.api.paging import ListingView
-from nodes.api.strict import NewestQuery
+from nodes.api.strict import NewestQuery, StrictSerializer, read_query
 
 
 class RunSerializer(serializers.ModelSerializer[Run]):
@@ -29,11 +33,81 @@ class RunQuery(NewestQuery):
     run_end = serializers.ChoiceField([end.value for end in RunEnd], required=False)
 
 
-@extend_schema_view(list=extend_schema(description="List the runs of all jobs, newest first."))
-class RunView(ListingView):
+class ComparisonQuery(StrictSerializer):
+    """Two runs of one job, in either order."""
+
+    earlier = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID)
+    later = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID)
+
+
+class ComparedRunSerializer(serializers.Serializer[object]):
+    """One of two compared runs. While it lasts, its counts are the present ones."""
+
+    id = serializers.IntegerField()
+    job = serializers.IntegerField(source="job_id")
+    run_no = serializers.IntegerField()
+    started_at = serializers.DateTimeField()
+    started_by = serializers.CharField()
+    ended_at = serializers.DateTimeField(allow_null=True)
+    run_end = serializers.CharField()
+    reason = serializers.CharField()
+    indexed = serializers.IntegerField(source="counts.indexed")
+    unchanged = serializers.IntegerField(source="counts.unchanged")
+    failed = serializers.IntegerField(source="counts.failed")
+    excluded = serializers.IntegerField(source="counts.excluded")
+    deleted = serializers.IntegerField(source="counts.deleted")
+    bytes = serializers.IntegerField(source="counts.bytes")
+
+
+class ChangeBetweenRunsSerializer(serializers.Serializer[object]):
+    """Event of the job that is no transition, such as a change of its rules."""
+
+    at = serializers.DateTimeField()
+    made_by = serializers.CharField()
+    message = serializers.CharField()
+
+
+class SettingsBetweenRunsSerializer(serializers.Serializer[object]):
+    """Version of the settings: `settings/versions/` has its content."""
+
+    version = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    made_by = serializers.CharField()
+
+
+class ComparisonSerializer(serializers.Serializer[object]):
+    """Two runs of a job, and recorded changes between their starts."""
+
+    earlier = ComparedRunSerializer()
+    later = ComparedRunSerializer()
+    changes = ChangeBetweenRunsSerializer(many=True)
+    settings = SettingsBetweenRunsSerializer(many=True)
+    is_complete = serializers.BooleanField(
+        help_text="False if there may be earlier changes: only the newest events and versions are examined."
+    )
+
+
+@extend_schema_view(
+    list=extend_schema(description="List the runs of all jobs, newest first."),
+    retrieve=extend_schema(description="Return a run."),
+)
+class RunView(mixins.RetrieveModelMixin, ListingView):
     http_method_names = ["get", "head", "options"]
-    permissions_needed = {"list": "jobs.view_job"}
+    permissions_needed = {"list": "jobs.view_job", "retrieve": "jobs.view_job", "comparison": "jobs.view_job"}
+    lookup_value_regex = "[0-9]{1,18}"
     queryset = Run.objects.all()
     serializer_class = RunSerializer
     query_class = RunQuery
     keyset = ("-id",)
+
+    @extend_schema(
+        operation_id="runs_comparison",
+        description="Compare two runs of a job: their counts, and changes of the job and the settings between their starts.",
+        parameters=[ComparisonQuery],
+        responses=ComparisonSerializer,
+        filters=False,
+    )
+    @action(detail=False, pagination_class=None)
+    def comparison(self, request: Request) -> Response:
+        query = read_query(ComparisonQuery, request)
+        return Response(ComparisonSerializer(compare_runs(query["earlier"], query["later"])).data)

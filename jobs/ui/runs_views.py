@@ -175,7 +175,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     form = RunFilterForm(request.GET)
     wanted = form.as_filter() if form.is_valid() else RunFilter()
     found = list_runs(wanted)
-    context: dict[str, Any] = {"form": form, "rows": [_run_row(line, now=now) for line in found.lines]}
+    context: dict[str, Any] = {"form": form, "rows": [run_row(line, now=now) for line in found.lines]}
     if form.is_valid():
         if found.next_key is not None:
             context["next_query"] = urlencode({**form.as_query(), "after": _written(found.next_key)})
@@ -232,13 +232,15 @@ def _written(key: RunKey) -> str:
     return f"{int(key.started_at.timestamp() * 1_000_000)}.{key.id}"
 
 
-def _run_row(line: RunLine, *, now: dt.datetime) -> Mapping[str, object]:
+def run_row(line: RunLine, *, now: dt.datetime) -> Mapping[str, object]:
+    """Return a run in words."""
     counts = line.counts
     return {
         "key": line.id,
         "job": line.job_name,
         "address": reverse("job", args=[line.job_id]),
         "run": _("run %(run)d") % {"run": line.run_no},
+        "run_address": reverse("run", args=[line.id]),
         "started": formats.moment(line.started_at, now=now),
         "by": line.started_by,
         "ended": formats.moment(line.ended_at, now=now) if line.ended_at else "",

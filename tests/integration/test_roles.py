@@ -81,6 +81,8 @@ LEAST_ROLE = {
     "hosts_stop_by_name": OPERATOR,
     "job_events_list": VIEWER,
     "runs_list": VIEWER,
+    "runs_retrieve": VIEWER,
+    "runs_comparison": VIEWER,
     "job_chains_create": ADMINISTRATOR,
     "job_chains_destroy": ADMINISTRATOR,
     "job_chains_list": VIEWER,
@@ -259,6 +261,8 @@ def address(path, world):
         "exports": world.export.pk,
         "archive-records": 1,
         "bulk": world.bulk.pk,
+        # The job of this world has no run.
+        "runs": 1,
         # No verification exists.
         "verifications": 1,
         "archive-verifications": 1,

@@ -74,6 +74,8 @@ _VALUES: Final = {
     "api/v1/policies/": "SELECT min(id) FROM jobs_throttlepolicy",
     "api/v1/report-mailings/": "SELECT coalesce(max(id), 1) FROM notices_reportmailing",
     "api/v1/repositories/": "SELECT min(id) FROM jobs_repositoryconnection",
+    "api/v1/runs/": "SELECT coalesce(max(id), 1) FROM jobs_run",
+    "runs/": "SELECT coalesce(max(id), 1) FROM jobs_run",
     "api/v1/seeds/": "SELECT min(id) FROM jobs_seed",
     "api/v1/task-templates/": "SELECT coalesce(max(id), 1) FROM tasks_tasktemplate",
     "api/v1/task-workers/": "SELECT coalesce(max(id::text), gen_random_uuid()::text) FROM tasks_taskworker",

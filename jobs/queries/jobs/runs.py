@@ -79,11 +79,15 @@ def list_runs(wanted: RunFilter) -> RunList:
         )
     found = list(runs.order_by("-started_at", "-id")[: A_PAGE + 1])
     shown = found[:A_PAGE]
-    running = [run.job_id for run in shown if run.ended_at is None and run.run_no == run.job.run_no]
-    counts = count_present_runs(running) if running else {}
-    lines = [_line(run, counts.get(run.job_id) if run.ended_at is None else None) for run in shown]
     last = shown[-1] if len(found) > A_PAGE else None
-    return RunList(lines, RunKey(last.started_at, last.pk) if last else None)
+    return RunList(read_run_lines(shown), RunKey(last.started_at, last.pk) if last else None)
+
+
+def read_run_lines(runs: Sequence[Run]) -> list[RunLine]:
+    """Return runs, with their jobs, as lines."""
+    running = [run.job_id for run in runs if run.ended_at is None and run.run_no == run.job.run_no]
+    counts = count_present_runs(running) if running else {}
+    return [_line(run, counts.get(run.job_id) if run.ended_at is None else None) for run in runs]
 
 
 def _line(run: Run, present: RunCounts | None) -> RunLine:

@@ -1,0 +1,129 @@
+"""One run, and the comparison of two runs of a job: from their rows, the journal and the versions of the settings."""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jobs.lifecycle.job import TRANSITIONS
+from jobs.models import JobEvent, Run
+from jobs.queries.jobs.runs import RunLine, read_run_lines
+from nodes.errors import Invalid, Unknown
+from nodes.models import SettingsVersion
+
+# Newest events of a job, and newest versions of the settings, among which those of a run are searched.
+EXAMINED: Final = 500
+_KINDS_OF_MOVES: Final = frozenset(row.kind for row in TRANSITIONS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """An event of the journal. `to` is the state that a transition led to, '' for others."""
+
+    id: int
+    at: dt.datetime
+    made_by: str
+    message: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """
+    A run with its events, the oldest first, and the ids of the runs before and after it.
+
+    The journal `is_complete` if it still has all events of the run within the examined ones.
+    """
+
+    line: RunLine
+    events: Sequence[RunEvent]
+    is_complete: bool
+    previous_id: int | None
+    next_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsChange:
+    version: int
+    at: dt.datetime
+    made_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """
+    Two runs of one job, the changes of the job between their starts, and the versions of the settings stored between.
+
+    `is_complete` is False if more changes may have been made than were examined.
+    """
+
+    earlier: RunLine
+    later: RunLine
+    changes: Sequence[RunEvent]
+    settings: Sequence[SettingsChange]
+    is_complete: bool
+
+
+def read_run_page(run_id: int) -> RunPage:
+    """
+    Read a run.
+
+    Raises:
+        Unknown: it does not exist.
+    """
+    line = _line(run_id)
+    runs = Run.objects.filter(job_id=line.job_id)
+    behind = runs.filter(run_no__gt=line.run_no).order_by("run_no").values_list("pk", "started_at").first()
+    before = runs.filter(run_no__lt=line.run_no).order_by("-run_no").values_list("pk", flat=True).first()
+    events, is_complete = _events(line.job_id, since=line.started_at, until=behind[1] if behind else None)
+    return RunPage(line, events, is_complete, before, behind[0] if behind else None)
+
+
+def compare_runs(first_id: int, second_id: int) -> Comparison:
+    """
+    Compare two runs of one job, in either order.
+
+    Raises:
+        Invalid: they are one run, or runs of two jobs.
+        Unknown: one of them does not exist.
+    """
+    if first_id == second_id:
+        raise Invalid({"later": ["A run cannot be compared with itself. Choose another run of the job."]})
+    earlier, later = sorted((_line(first_id), _line(second_id)), key=lambda line: line.run_no)
+    if earlier.job_id != later.job_id:
+        raise Invalid({"later": ["These are runs of two jobs. Choose two runs of one job."]})
+    events, is_complete = _events(earlier.job_id, since=earlier.started_at, until=later.started_at)
+    versions = list(SettingsVersion.objects.values_list("version", "at", "made_by").order_by("-version")[:EXAMINED])
+    return Comparison(
+        earlier,
+        later,
+        changes=[event for event in events if not event.to],
+        settings=[
+            SettingsChange(*version) for version in versions if earlier.started_at < version[1] <= later.started_at
+        ][::-1],
+        is_complete=is_complete and (len(versions) < EXAMINED or versions[-1][1] <= earlier.started_at),
+    )
+
+
+def _line(run_id: int) -> RunLine:
+    run = Run.objects.select_related("job").filter(pk=run_id).first()
+    if run is None:
+        raise Unknown("run", run_id)
+    return read_run_lines([run])[0]
+
+
+def _events(job_id: int, *, since: dt.datetime, until: dt.datetime | None) -> tuple[list[RunEvent], bool]:
+    """Return the events of a job in an interval, the oldest first, and True if all of them were examined."""
+    newest = list(JobEvent.objects.filter(job_id=job_id).order_by("-id")[:EXAMINED])
+    found = [
+        RunEvent(
+            event.pk,
+            event.at,
+            event.made_by,
+            event.message,
+            str(event.detail.get("to") or "-") if event.kind in _KINDS_OF_MOVES else "",
+        )
+        for event in reversed(newest)
+        if event.at >= since and (until is None or event.at < until)
+    ]
+    return found, len(newest) < EXAMINED or newest[-1].at < since

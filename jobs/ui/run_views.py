@@ -1,0 +1,143 @@
+"""The page of a run, and the comparison of two runs of a job."""
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any, Final
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_safe
+
+from jobs.models import Run
+from jobs.queries.jobs.run import Comparison, RunEvent, RunPage, compare_runs, read_run_page
+from jobs.queries.jobs.runs import RunLine
+from jobs.state.run_rows import KEPT
+from jobs.ui.job_diagram import named
+from jobs.ui.pages import page
+from jobs.ui.runs_views import run_row
+from nodes.database.clock import read_clock
+from nodes.errors import Invalid
+from nodes.web import formats
+from nodes.web.screens import Record
+
+_COUNTS: Final = {
+    "processed": gettext_lazy("Processed"),
+    "indexed": gettext_lazy("Indexed"),
+    "unchanged": gettext_lazy("Unchanged"),
+    "failed": gettext_lazy("Failed"),
+    "excluded": gettext_lazy("Excluded"),
+    "deleted": gettext_lazy("Removed"),
+}
+
+
+class ComparisonForm(forms.Form):
+    """Two runs, as parameters of the address."""
+
+    earlier = forms.IntegerField(min_value=1, max_value=2**63 - 1)
+    later = forms.IntegerField(min_value=1, max_value=2**63 - 1)
+
+
+@page
+@require_safe
+def run(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Show a run: its counts, its events, and the other runs of its job to compare it with."""
+    now = read_clock()
+    found = read_run_page(run_id)
+    line = found.line
+    others = Run.objects.filter(job_id=line.job_id).exclude(pk=run_id).order_by("-run_no").values_list("pk", "run_no")
+    context = {
+        "row": run_row(line, now=now),
+        "found": found,
+        "counts": [(label, _number(line, name), name) for name, label in _COUNTS.items()],
+        "size": formats.size(line.counts.bytes),
+        "rate": formats.rate(_rate(line, now=now)),
+        "events": _events(found, now=now),
+        "others": others[:KEPT],
+    }
+    return render(request, "ui/run.html", context)
+
+
+@page
+@require_safe
+def comparison(request: HttpRequest) -> HttpResponse:
+    """Compare two runs of a job."""
+    now = read_clock()
+    form = ComparisonForm(request.GET)
+    problem = _("Choose two runs of one job, on the page of one of them.")
+    if form.is_valid():
+        try:
+            found = compare_runs(form.cleaned_data["earlier"], form.cleaned_data["later"])
+        except Invalid as invalid:
+            problem = str(invalid)
+        else:
+            return render(request, "ui/run_comparison.html", _compared(found, now=now))
+    return render(request, "ui/run_comparison.html", {"problem": problem}, status=400)
+
+
+def _compared(found: Comparison, *, now: dt.datetime) -> dict[str, Any]:
+    earlier, later = found.earlier, found.later
+    return {
+        "earlier": run_row(earlier, now=now),
+        "later": run_row(later, now=now),
+        "rows": [
+            *(
+                _row(str(label), _count(earlier, name), _count(later, name), formats.number)
+                for name, label in _COUNTS.items()
+            ),
+            _row(_("Read"), earlier.counts.bytes, later.counts.bytes, formats.size),
+            _row(_("Seconds"), _seconds(earlier, now=now), _seconds(later, now=now), formats.number),
+            _row(_("Documents per second"), _rate(earlier, now=now), _rate(later, now=now), formats.rate),
+        ],
+        "is_open": earlier.ended_at is None or later.ended_at is None,
+        "changes": [_event(event, now=now) for event in found.changes],
+        "settings": [
+            {"version": one.version, "at": formats.moment(one.at, now=now), "who": one.made_by}
+            for one in found.settings
+        ],
+        "is_complete": found.is_complete,
+    }
+
+
+def _row(label: str, earlier: float, later: float, written: Callable[[Any], str]) -> Record:
+    change = later - earlier
+    sign = "+" if change > 0 else "-" if change < 0 else ""
+    return {
+        "label": label,
+        "earlier": written(earlier),
+        "later": written(later),
+        "change": f"{sign}{written(abs(change))}" if change else "=",
+        "share": f"{sign}{100 * abs(change) / earlier:.0f} %" if change and earlier else "",
+    }
+
+
+def _count(line: RunLine, name: str) -> int:
+    return int(getattr(line.counts, name))
+
+
+def _number(line: RunLine, name: str) -> str:
+    return formats.number(_count(line, name))
+
+
+def _seconds(line: RunLine, *, now: dt.datetime) -> int:
+    return round(((line.ended_at or now) - line.started_at).total_seconds())
+
+
+def _rate(line: RunLine, *, now: dt.datetime) -> float:
+    return line.counts.processed / max(1, _seconds(line, now=now))
+
+
+def _events(found: RunPage, *, now: dt.datetime) -> list[Record]:
+    return [_event(event, now=now) for event in found.events]
+
+
+def _event(event: RunEvent, *, now: dt.datetime) -> Record:
+    return {
+        "key": event.id,
+        "at": formats.moment(event.at, now=now),
+        "message": named(event.message),
+        "who": event.made_by,
+        "to": named(event.to) if event.to != "-" else "",
+    }
