@@ -6,7 +6,7 @@ from typing import Final, LiteralString
 from jobs.connectors.repository import registry
 from jobs.duties.context import Pass
 from jobs.partitions import here
-from jobs.partitions.exchange import keep_publications, keep_subscriptions
+from jobs.partitions.exchange import begin_again_after_restore, keep_publications, keep_subscriptions
 from jobs.partitions.facts import Telling, forget_superseded
 from jobs.partitions.living import forget_deleted
 from jobs.queries.partitions import LIFE, figures_of_jobs, life_of
@@ -47,6 +47,7 @@ def keep_exchange(at: Pass) -> int:
     if placement is None:
         return 0
     made = keep_publications(at.connection, placement)
+    made += begin_again_after_restore(at.connection, placement)
     made += keep_subscriptions(at.connection, placement, here.addresses())
     forget_superseded(at.connection, placement.here)
     forget_deleted(at.connection)

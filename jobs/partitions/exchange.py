@@ -4,6 +4,10 @@ The exchange between partitions: PostgreSQL's logical replication.
 Each partition publishes, for each other one, the own rows of `jobs_partitionfact` and `jobs_foreignreference` that name
 it, and subscribes to the rows that the others publish for it. Only inserts travel, in the order of their commits and
 exactly once. A new subscription begins with a copy of all rows that still exist at the publisher.
+
+A database that was restored from a backup has lost rows that it had received, and rows that others have received from
+it. So both directions begin again: it drops its own subscriptions, and the slots from which the others read. A
+subscription whose slot no longer exists is made again.
 """
 
 import logging
@@ -14,6 +18,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg import sql
 
+from jobs.partitions.facts import tell, told
 from jobs.partitions.placement import Placement
 
 logger = logging.getLogger(__name__)
@@ -21,8 +26,26 @@ logger = logging.getLogger(__name__)
 _PUBLISHED: Final = ("jobs_partitionfact", "jobs_foreignreference")
 _PUBLICATIONS: Final[LiteralString] = "SELECT pubname FROM pg_publication"
 _SUBSCRIPTIONS: Final[LiteralString] = """
-SELECT subname::text, subconninfo FROM pg_subscription WHERE subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+SELECT subname::text, subconninfo,
+       EXISTS (SELECT FROM pg_stat_subscription AS worker
+                WHERE worker.subid = subscription.oid AND worker.pid IS NOT NULL) AS is_receiving
+  FROM pg_subscription AS subscription
+ WHERE subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
+# A slot that fell too far behind has lost rows.
+_SLOT: Final[LiteralString] = "SELECT FROM pg_replication_slots WHERE slot_name = %s AND wal_status <> 'lost'"
+_END_READERS: Final[LiteralString] = """
+SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = ANY(%s) AND active
+"""
+_DROP_SLOTS: Final[LiteralString] = """
+SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = ANY(%s)
+"""
+# Numbers in microseconds since 1970 are above all that the lost rows had.
+_RAISE_NUMBERS: Final[LiteralString] = """
+SELECT setval(pg_get_serial_sequence(name, 'number'), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+  FROM unnest(%s::text[]) AS name
+"""
+_INCARNATION: Final = "incarnation:exchange"
 # Longest wait (seconds) for another partition: this process has other duties.
 _CONNECT_WITHIN: Final = 3
 
@@ -74,13 +97,13 @@ def keep_subscriptions(connection: psycopg.Connection[Any], placement: Placement
     A partition that does not answer is tried again at the next call. The connection is in autocommit mode: a
     subscription makes a slot at the other server, which no transaction can take back.
     """
-    present = dict(connection.execute(_SUBSCRIPTIONS).fetchall())
+    present = {name: (address, is_receiving) for name, address, is_receiving in connection.execute(_SUBSCRIPTIONS)}
     made = 0
     for other in placement.others:
         pair = _Pair(other, placement.here)
         if pair.subscription not in present:
             made += _subscribe(connection, pair, addresses[other])
-        elif present[pair.subscription] != addresses[other]:
+        elif present[pair.subscription][0] != addresses[other]:
             # The other server has moved. Its slot is where the rows went on.
             connection.execute(
                 sql.SQL("ALTER SUBSCRIPTION {} CONNECTION {}").format(
@@ -88,7 +111,54 @@ def keep_subscriptions(connection: psycopg.Connection[Any], placement: Placement
                 )
             )
             made += 1
+        elif not present[pair.subscription][1] and _has_lost_its_slot(pair, addresses[other]):
+            logger.warning("partition %s has no slot for this partition: it is subscribed to again", other)
+            _unsubscribe(connection, pair)
+            made += _subscribe(connection, pair, addresses[other])
     return made
+
+
+def begin_again_after_restore(connection: psycopg.Connection[Any], placement: Placement) -> bool:
+    """
+    Drop the subscriptions of this partition and the slots of the others if its database was restored.
+
+    Return True if it was. `keep_subscriptions` then makes both again, with a copy of all rows that still exist.
+    """
+    row = connection.execute("SELECT nodes_incarnation()").fetchone()
+    now = {"incarnation": row and row[0]}
+    noted = told(connection, placement.here, placement.here, _INCARNATION)
+    is_restored = noted is not None and noted != now
+    if is_restored:
+        logger.warning("the database was restored: the exchange with the other partitions begins again")
+        connection.execute(_RAISE_NUMBERS, (list(_PUBLISHED),))
+        present = {name for name, _, _ in connection.execute(_SUBSCRIPTIONS)}
+        for pair in (_Pair(other, placement.here) for other in placement.others):
+            if pair.subscription in present:
+                _unsubscribe(connection, pair)
+        slots = [_Pair(placement.here, other).slot for other in placement.others]
+        connection.execute(_END_READERS, (slots,))
+        # A reader that has not ended yet makes this fail: the next call does it again.
+        connection.execute(_DROP_SLOTS, (slots,))
+    # Last, so that an interruption begins again.
+    tell(connection, placement.here, placement.here, _INCARNATION, now)
+    return is_restored
+
+
+def _has_lost_its_slot(pair: _Pair, address: str) -> bool:
+    """True if the source answers, and has no usable slot for a subscription."""
+    try:
+        with psycopg.connect(address, autocommit=True, connect_timeout=_CONNECT_WITHIN) as source:
+            return source.execute(_SLOT, (pair.slot,)).fetchone() is None
+    except psycopg.Error:
+        return False
+
+
+def _unsubscribe(connection: psycopg.Connection[Any], pair: _Pair) -> None:
+    """Drop a subscription, and leave its slot alone: the source may be away."""
+    name = sql.Identifier(pair.subscription)
+    connection.execute(sql.SQL("ALTER SUBSCRIPTION {} DISABLE").format(name))
+    connection.execute(sql.SQL("ALTER SUBSCRIPTION {} SET (slot_name = NONE)").format(name))
+    connection.execute(sql.SQL("DROP SUBSCRIPTION {}").format(name))
 
 
 def _subscribe(connection: psycopg.Connection[Any], pair: _Pair, address: str) -> bool:
@@ -103,8 +173,8 @@ def _subscribe(connection: psycopg.Connection[Any], pair: _Pair, address: str) -
             if pair.publication not in {name for (name,) in source.execute(_PUBLICATIONS)}:
                 return False
             source.execute(
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s AND NOT active",
-                (pair.slot,),
+                f"{_DROP_SLOTS} AND NOT active",
+                ([pair.slot],),
             )
             source.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (pair.slot,))
     except psycopg.Error as error:

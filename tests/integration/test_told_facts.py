@@ -140,6 +140,7 @@ def test_a_deleted_job_leaves_no_facts(leader, connection, monkeypatch):
     hears(connection, "b", "a", f"figures:{leader.number}", {"run_no": 1})
     monkeypatch.setattr("jobs.duties.exchange.keep_publications", lambda *_: 0)
     monkeypatch.setattr("jobs.duties.exchange.keep_subscriptions", lambda *_: 0)
+    monkeypatch.setattr("jobs.duties.exchange.begin_again_after_restore", lambda *_: 0)
     leader.main.step(keep_exchange)
     assert PartitionFact.objects.filter(key__endswith=f":{leader.number}").count() == 4
 
