@@ -19,6 +19,7 @@ from jobs.api.coordination import CoordinationView
 from jobs.api.documents import DocumentView
 from jobs.api.downloads import DownloadKindConverter
 from jobs.api.errors import NothingHere
+from jobs.api.failures import FailureView
 from jobs.api.hosts import AllowView, DenyListView, HostView
 from jobs.api.partitions import PartitionsView
 from jobs.api.policies import PolicyView
@@ -89,6 +90,7 @@ _router.register("outputs", OutputView, basename="output")
 _router.register("archive-files", ArchiveFileView, basename="archive-file")
 _router.register("archive-records", ArchiveRecordView, basename="archive-record")
 _router.register("documents", DocumentView, basename="document")
+_router.register("failures", FailureView, basename="failure")
 _router.register("hosts", HostView, basename="host")
 _router.register("groups", GroupView, basename="group")
 _router.register("cluster/requests", ClusterRequestView, basename="cluster-request")

@@ -75,6 +75,7 @@ AREAS: Final[tuple[Area, ...]] = (
         _("Documents"),
         (
             Place(_("Documents"), "documents", ("document", "archive-record", "archive-body")),
+            Place(_("Failures"), "failures", ("failure",)),
             Place(_("Explain"), "explain", ("explain",)),
             Place(_("Search"), "search"),
         ),

@@ -17,7 +17,7 @@ from psycopg import sql
 
 from jobs.duties.context import Pass
 from jobs.duties.days import drop_days, find_old_days, name_of_day
-from jobs.settings.kept import KEEP_JOURNALS, KEEP_NODES
+from jobs.settings.kept import KEEP_FAILURES, KEEP_JOURNALS, KEEP_NODES
 from jobs.settings.table import KEEP_HISTORY, KEEP_REMOVED
 from nodes.database.clock import read_clock
 from nodes.lifecycle import CLUSTER_SCOPE
@@ -67,6 +67,16 @@ FROM nodes_node
 _OLD_ANSWERS: Final[LiteralString] = """
 FROM nodes_keptanswer
  WHERE id IN (SELECT id FROM nodes_keptanswer WHERE made_at < %(before)s ORDER BY made_at LIMIT %(most)s)
+"""
+_OLD_FAILURE_HOURS: Final[LiteralString] = """
+FROM jobs_failurehour
+ WHERE (group_id, hour) IN (SELECT group_id, hour FROM jobs_failurehour WHERE hour < %(before)s ORDER BY hour LIMIT %(most)s)
+"""
+# Checked again under the lock of the row: the failure may occur again meanwhile.
+_OLD_FAILURES: Final[LiteralString] = """
+FROM jobs_failuregroup
+ WHERE id IN (SELECT id FROM jobs_failuregroup WHERE last_at < %(before)s ORDER BY last_at LIMIT %(most)s)
+   AND last_at < %(before)s
 """
 _DELETED_JOBS: Final[LiteralString] = "FROM jobs_deletedjob WHERE deleted_at < %(before)s"
 _ENDED_RESTORATIONS: Final[LiteralString] = "FROM jobs_restoration WHERE ended_at < %(before)s"
@@ -186,6 +196,12 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
             title="journals of jobs",
             setting=KEEP_JOURNALS,
             tables=(Rows(_OLD_JOURNALS, _journals),),
+        ),
+        Subject(
+            name="failures",
+            title="failures that did not occur again, and the hours of their trends",
+            setting=KEEP_FAILURES,
+            tables=tuple(Rows(statement, _of(KEEP_FAILURES)) for statement in (_OLD_FAILURE_HOURS, _OLD_FAILURES)),
         ),
         Subject(
             name="nodes",

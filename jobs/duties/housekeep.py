@@ -30,8 +30,8 @@ DELETE FROM jobs_batch WHERE id IN (SELECT id FROM old)
 
 
 def fold_counters(at: Pass) -> int:
-    """Fold the counter deltas; return 0, since no other work waits for it."""
-    counters.fold(at.connection, term=at.office)
+    """Fold the counter deltas, and group failures; return 0, since no other work waits for it."""
+    counters.fold(at.connection, term=at.office, now=at.now)
     return 0
 
 

@@ -10,6 +10,7 @@ from jobs.models.connection import OutputConnection, RepositoryConnection
 from jobs.models.counter import Counter, CounterDelta, JobCounter
 from jobs.models.denial import DenialReason
 from jobs.models.document import IndexedDocument, Outcome, OutLinks, PipelineRefusal, QueueItem
+from jobs.models.failure import FailureGroup, FailureHour
 from jobs.models.gate import Gate, GatedDocument
 from jobs.models.group import ThrottleGroup
 from jobs.models.hops import HopCount, Link
@@ -64,6 +65,8 @@ __all__ = [
     "DeletedJob",
     "DenialReason",
     "FailingStore",
+    "FailureGroup",
+    "FailureHour",
     "Fault",
     "FileState",
     "ForeignLink",

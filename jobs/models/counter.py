@@ -33,7 +33,13 @@ class CountedOfLane(Counted):
 
 
 class CounterDelta(CountedOfLane):
-    """The changes of one transaction. Insert-only, so that no row is hot."""
+    """
+    The changes of one transaction. Insert-only, so that no row is hot.
+
+    `sample` is one of the counted documents if they have just ended in failure; otherwise null.
+    """
+
+    sample = models.UUIDField(null=True)
 
     class Meta:
         indexes = (models.Index(fields=["job_id", "id"], name="counter_delta_job"),)

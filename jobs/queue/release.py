@@ -51,8 +51,9 @@ SELECT item.hash, item.job_id, item.lane_id, item.run_no, item.stage
 """
 # Counts the returned documents (`back`) out of the stage of their claim and into their present one.
 _COUNT_BACK: Final[LiteralString] = f"""
-INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
-SELECT job_id, lane_id, run_no, 'stage', moved.stage, moved.outcome, moved.code, sum(moved.amount)
+INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount, sample)
+SELECT job_id, lane_id, run_no, 'stage', moved.stage, moved.outcome, moved.code, sum(moved.amount),
+       (array_agg(back.lost) FILTER (WHERE moved.amount > 0 AND back.lost IS NOT NULL))[1]
   FROM back, LATERAL (VALUES
        (back.stage::int, CASE WHEN back.stage = {Stage.DONE:d} THEN outcome ELSE 0 END,
         CASE WHEN back.stage = {Stage.DONE:d} THEN result_code ELSE '' END, 1),
@@ -74,7 +75,8 @@ WITH back AS (
            seq = CASE WHEN stage = {Stage.ACTIVE:d} THEN {KEPT} WHEN rescan THEN {FRESH} END
       FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS given(hash, job_id)
      WHERE item.hash = given.hash AND item.job_id = given.job_id
-    RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code
+    RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code,
+              NULL::uuid AS lost
 )
 {_COUNT_BACK}"""
 _LOSE: Final[LiteralString] = f"""
@@ -91,7 +93,8 @@ WITH back AS (
                       WHEN stage <> {Stage.ACTIVE:d} AND rescan THEN {FRESH} END
       FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS given(hash, job_id)
      WHERE item.hash = given.hash AND item.job_id = given.job_id
-    RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code
+    RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code,
+              CASE WHEN stage = {Stage.DONE:d} AND result_code = 'WORKER_LOST' THEN item.hash END AS lost
 )
 {_COUNT_BACK}"""
 # Locks: Bin by id: the bins of the batches' open turns and their parents.

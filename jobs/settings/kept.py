@@ -1,4 +1,4 @@
-"""Settings of exports, and of the retention of journals and nodes."""
+"""Settings of exports, and of the retention of journals, nodes and failures."""
 
 from typing import Final
 
@@ -21,6 +21,14 @@ KEEP_NODES: Final = Setting(
     meaning="Retention of ended nodes, with their events, requests and terms.",
     applies=Applies.AT_ONCE,
 )
+KEEP_FAILURES: Final = Setting(
+    path="crawl.keep_failures",
+    environment="CRAWLCTL_KEEP_FAILURES",
+    kind=WholeNumber(least=1, most=3_650, unit="days"),
+    default=30,
+    meaning="Retention of failures on the page of failures, from the last time that they occurred.",
+    applies=Applies.AT_ONCE,
+)
 EXPORTS: Final = Setting(
     path="exports.directory",
     environment="CRAWLCTL_EXPORTS",
@@ -37,4 +45,4 @@ KEEP_EXPORTS: Final = Setting(
     applies=Applies.AT_NEXT_START,
 )
 
-SETTINGS: Final = (KEEP_JOURNALS, KEEP_NODES, EXPORTS, KEEP_EXPORTS)
+SETTINGS: Final = (KEEP_JOURNALS, KEEP_NODES, KEEP_FAILURES, EXPORTS, KEEP_EXPORTS)

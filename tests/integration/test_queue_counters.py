@@ -194,7 +194,7 @@ class Walk:
         withdraw(self.connection, batches=[row[0] for row in rows], now=self.now)
 
     def _fold(self):
-        fold(self.connection, term=self.term)
+        fold(self.connection, term=self.term, now=self.now)
 
     def _run_again(self):
         """End the run, clean up some of the documents that it did not reach, and begin the next run."""
@@ -282,7 +282,7 @@ def test_the_counts_of_a_run_are_the_same_before_and_after_folding(connection):
     job = {"job_id": walk.facts.id, "run_no": walk.facts.run_no}
 
     before = read_run(connection, **job)
-    assert fold(connection, term=walk.term) > 0
+    assert fold(connection, term=walk.term, now=NOON) > 0
 
     assert read_run(connection, **job) == before
     assert connection.execute("SELECT count(*) FROM jobs_counterdelta").fetchone() == (0,)
@@ -300,7 +300,7 @@ def test_counts_of_a_deleted_job_are_deleted(connection):
     walk = Walk(connection, seed=3, max_documents=None)
     for _ in range(40):
         walk.step()
-    fold(connection, term=walk.term)
+    fold(connection, term=walk.term, now=NOON)
     walk.step()
 
     forget(connection, job_id=walk.facts.id)

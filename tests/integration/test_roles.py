@@ -83,6 +83,7 @@ LEAST_ROLE = {
     "runs_list": VIEWER,
     "runs_retrieve": VIEWER,
     "runs_comparison": VIEWER,
+    "failures_list": VIEWER,
     "job_chains_create": ADMINISTRATOR,
     "job_chains_destroy": ADMINISTRATOR,
     "job_chains_list": VIEWER,

@@ -159,6 +159,8 @@ _QUESTIONS: Final = {
         "job={job}&result_code=500",
         "host=h7.example",
     ],
+    "api/v1/failures/": ["job={job}", "host=h7.example", "result_code=500"],
+    "failures/": ["job={job}", "host=h7.example", "code=500"],
     "api/v1/jobs/": ["phase=active"],
     "api/v1/hosts/": ["name=h7", "name=h", "state=open", "state=backing_off", "state=stopped"],
     "api/v1/groups/": ["state=releasing", "state=owned", "limit=500"],

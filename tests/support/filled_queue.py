@@ -170,7 +170,7 @@ class FilledQueue:
         self.connection.execute(_ASK, facts)
 
     def fold(self) -> int:
-        return fold(self.connection, term=self._term)
+        return fold(self.connection, term=self._term, now=self.now())
 
     def raise_marks(self) -> None:
         raise_marks(self.connection)

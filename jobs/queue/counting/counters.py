@@ -5,6 +5,7 @@ A process that moves documents appends deltas in the same transaction. About onc
 into the counts of lanes and of jobs. A count is the sum of the folded rows and the deltas in one snapshot.
 """
 
+import datetime as dt
 from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
@@ -22,9 +23,10 @@ _FOLDED_AT_ONCE: Final = 20_000
 # True if unfolded deltas may exist. A scan of the table would read dead rows of folded deltas before vacuum.
 COUNTS_TO_FOLD: Final[LiteralString] = f"(SELECT last_value FROM jobs_counterdelta_id_seq) >= {LOWEST_DELTA}"
 
-# Locks: MainTerm SHARE (the term fence), the deltas that it deletes; then Counter and JobCounter rows, each in the
-# order of their keys, and Progress rows. Only main managers write these; those of several scopes may fold at the same
-# time.
+# Failures are grouped in the same pass: only deltas of documents that have just failed have a sample.
+# Locks: MainTerm SHARE (the term fence), the deltas that it deletes; then Counter, JobCounter, Progress, FailureGroup
+# and FailureHour rows, each in the order of their keys. Only main managers write these; those of several scopes may
+# fold at the same time.
 _FOLD: Final[LiteralString] = f"""
 WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
     -- By place: if no delta was left at the last ANALYZE, the planner does not know which index finds an id.
@@ -32,7 +34,7 @@ WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
      WHERE ctid = ANY(ARRAY(
            SELECT ctid FROM jobs_counterdelta WHERE EXISTS (SELECT FROM term) AND id >= {LOWEST_DELTA}
             ORDER BY id LIMIT {_FOLDED_AT_ONCE} FOR UPDATE SKIP LOCKED))
-    RETURNING job_id, lane_id, run_no, measure, stage, outcome, code, amount
+    RETURNING job_id, lane_id, run_no, measure, stage, outcome, code, amount, sample
 ), folded AS (
     INSERT INTO jobs_counter (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
     SELECT job_id, lane_id, run_no, measure, stage, outcome, code, sum(amount)
@@ -50,7 +52,24 @@ WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
      ORDER BY job_id, run_no, measure, stage, outcome, code
     ON CONFLICT (job_id, run_no, measure, stage, outcome, code)
     DO UPDATE SET amount = jobs_jobcounter.amount + excluded.amount
-), progressed AS ({ADD_PROGRESS})
+), progressed AS ({ADD_PROGRESS}), failed AS MATERIALIZED (
+    SELECT taken.job_id, lane.bin_id, taken.code, sum(taken.amount) AS times, (array_agg(taken.sample))[1] AS sample
+      FROM taken JOIN jobs_lane AS lane ON lane.id = taken.lane_id
+     WHERE taken.sample IS NOT NULL
+     GROUP BY taken.job_id, lane.bin_id, taken.code
+), grouped AS (
+    INSERT INTO jobs_failuregroup (job_id, bin_id, code, first_at, last_at, times, sample)
+    SELECT job_id, bin_id, code, %(now)s, %(now)s, times, sample FROM failed ORDER BY job_id, bin_id, code
+    ON CONFLICT (job_id, bin_id, code)
+    DO UPDATE SET last_at = excluded.last_at, times = jobs_failuregroup.times + excluded.times, sample = excluded.sample
+    RETURNING id, job_id, bin_id, code
+), of_hour AS (
+    INSERT INTO jobs_failurehour (group_id, hour, times)
+    SELECT grouped.id, date_trunc('hour', %(now)s::timestamptz, 'UTC'), failed.times
+      FROM grouped JOIN failed ON (failed.job_id, failed.bin_id, failed.code) = (grouped.job_id, grouped.bin_id, grouped.code)
+     ORDER BY grouped.id
+    ON CONFLICT (group_id, hour) DO UPDATE SET times = jobs_failurehour.times + excluded.times
+)
 SELECT (SELECT count(*) FROM term), (SELECT count(*) FROM folded)
 """
 
@@ -71,6 +90,8 @@ _FORGET: Final[tuple[LiteralString, ...]] = (
     "DELETE FROM jobs_counterdelta WHERE job_id = %(job)s",
     "DELETE FROM jobs_progress WHERE job_id = %(job)s",
     "DELETE FROM jobs_charge WHERE subject = 1 AND subject_id = %(job)s",
+    "DELETE FROM jobs_failurehour WHERE group_id IN (SELECT id FROM jobs_failuregroup WHERE job_id = %(job)s)",
+    "DELETE FROM jobs_failuregroup WHERE job_id = %(job)s",
 )
 
 
@@ -105,14 +126,14 @@ class RunCounts:
 
 
 @retried
-def fold(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
+def fold(connection: psycopg.Connection[Any], *, term: TermHeld, now: dt.datetime) -> int:
     """
-    Fold deltas into counters; return how many counters were written.
+    Fold deltas into counters and groups of failures; return how many counters were written.
 
     Raises:
         FenceRefused: another node is the main manager.
     """
-    row = connection.execute(_FOLD, term.as_facts()).fetchone()
+    row = connection.execute(_FOLD, {**term.as_facts(), "now": now}).fetchone()
     assert row is not None
     if not row[0]:
         raise term.refused()
@@ -120,7 +141,7 @@ def fold(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
 
 
 def forget(connection: psycopg.Connection[Any], *, job_id: int) -> None:
-    """Delete all counts of a job, and its progress."""
+    """Delete all counts of a job, its progress, and its groups of failures."""
     for statement in _FORGET:
         connection.execute(statement, {"job": job_id})
 

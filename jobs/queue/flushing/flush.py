@@ -163,13 +163,14 @@ WITH {INSERT_OR_REVIVE}, ended AS (
       FROM unnest(%(refund_jobs)s::bigint[], %(refund_amounts)s::bigint[]) AS refund(job_id, amount)
      WHERE budget.job_id = refund.job_id
 ), counted AS (
-    INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
-    SELECT job_id, lane_id, run_no, measure, stage, outcome, code, amount
+    INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount, sample)
+    SELECT job_id, lane_id, run_no, measure, stage, outcome, code, amount, sample
       FROM unnest(%(count_jobs)s::bigint[], %(count_lanes)s::bigint[], %(count_runs)s::int[], %(count_measures)s::text[],
-                  %(count_stages)s::int[], %(count_outcomes)s::int[], %(count_codes)s::text[], %(count_amounts)s::bigint[])
-           AS moved(job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+                  %(count_stages)s::int[], %(count_outcomes)s::int[], %(count_codes)s::text[], %(count_amounts)s::bigint[],
+                  %(count_samples)s::uuid[])
+           AS moved(job_id, lane_id, run_no, measure, stage, outcome, code, amount, sample)
      UNION ALL
-    {COUNT_INSERTED}
+    SELECT found.*, NULL FROM ({COUNT_INSERTED}) AS found
 ), past AS ({WRITE_HISTORY})
 SELECT hash, job_id FROM inserted
 """

@@ -200,6 +200,8 @@ class FlushPlan:
         self.gated: dict[Key, str] = {}
         self.refunds: dict[int, int] = {}
         self.counts: dict[tuple[int, int, int, str, int, int, str], int] = {}
+        # A document for each count of failures.
+        self.samples: dict[tuple[int, int, int, str, int, int, str], str] = {}
         self.woken: set[int] = set()
         self.waiting: dict[int, dt.datetime] = {}
 
@@ -259,6 +261,8 @@ class FlushPlan:
         )
         if stage == Stage.DONE:
             self.move(row, job=job, stage=stage, outcome=ending, code=code)
+            if ending == Ending.FAILED:
+                self.samples[job.id, row.lane_id, job.run_no, "stage", stage, ending, code] = key
         else:
             self.move(row, job=job, stage=stage)
             if stage == Stage.PENDING:
@@ -428,8 +432,8 @@ class FlushPlan:
         facts |= columns_of(self.links, ("link_hashes", "link_jobs", "link_firsts", "link_lasts", "link_redirects"))
         facts["link_targets"] = self.targets
         facts |= {"refund_jobs": list(self.refunds), "refund_amounts": list(self.refunds.values())}
-        moved = [(*key, amount) for key, amount in self.counts.items() if amount]
-        names = ("jobs", "lanes", "runs", "measures", "stages", "outcomes", "codes", "amounts")
+        moved = [(*key, amount, self.samples.get(key)) for key, amount in self.counts.items() if amount]
+        names = ("jobs", "lanes", "runs", "measures", "stages", "outcomes", "codes", "amounts", "samples")
         return facts | columns_of(moved, tuple(f"count_{name}" for name in names))
 
 

@@ -1,0 +1,142 @@
+"""The page of failures over all jobs."""
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.http import require_safe
+
+from jobs.models import Job
+from jobs.queries.documents.failures import (
+    STEP,
+    FailureFilter,
+    FailureKey,
+    FailureLine,
+    FailureList,
+    count_causes,
+    list_failures,
+)
+from jobs.queries.few_choices import offer_few
+from jobs.ui.pages import page
+from jobs.ui.screens import documents_address
+from jobs.words.codes import explain_code
+from nodes.database.clock import read_clock
+from nodes.web import formats
+
+_EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
+
+
+class FailureFilterForm(forms.Form):
+    """The filters of the list of failures, as parameters of its address."""
+
+    use_required_attribute = False
+
+    job = forms.ModelChoiceField(
+        Job.objects.all(), required=False, label=gettext_lazy("Job"), empty_label=gettext_lazy("all jobs")
+    )
+    host = forms.CharField(required=False, max_length=300, label=gettext_lazy("Host"), strip=True)
+    code = forms.CharField(required=False, max_length=30, label=gettext_lazy("Code"), strip=True)
+    after = forms.RegexField(r"^[0-9]{1,17}\.[0-9]{1,18}$", required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer_few(self.fields["job"], chosen=[self.data.get("job", "")])  # type: ignore[arg-type]  # a choice of rows
+
+    def as_filter(self) -> FailureFilter:
+        """Return the filter of a valid form."""
+        wanted = self.cleaned_data
+        return FailureFilter(
+            job_id=wanted["job"].pk if wanted["job"] else None,
+            host=wanted["host"],
+            code=wanted["code"],
+            after=self._key(),
+        )
+
+    def as_query(self) -> dict[str, str]:
+        """Return the filters that are set, for the address of another page of the same list."""
+        wanted = self.cleaned_data
+        values = {"job": str(wanted["job"].pk) if wanted["job"] else "", "host": wanted["host"], "code": wanted["code"]}
+        return {name: value for name, value in values.items() if value}
+
+    def _key(self) -> FailureKey | None:
+        micros, _point, number = self.cleaned_data["after"].partition(".")
+        return FailureKey(_EPOCH + dt.timedelta(microseconds=int(micros)), int(number)) if number else None
+
+
+@page
+@require_safe
+def failures(request: HttpRequest) -> HttpResponse:
+    """Show the failures of all jobs by cause and host, the last seen first."""
+    now = read_clock()
+    form = FailureFilterForm(request.GET)
+    context: dict[str, Any] = {"form": form, "rows": [], "causes": []}
+    if form.is_valid():
+        wanted = form.as_filter()
+        found = list_failures(wanted, now=now)
+        context["rows"] = [_row(line, now=now) for line in found.lines]
+        context["causes"] = [_cause(form, code, documents) for code, documents in count_causes(job_id=wanted.job_id)]
+        context["next_query"] = _next_query(form, found)
+        context["first_query"] = urlencode(form.as_query()) or "all" if wanted.after is not None else ""
+    return render(request, "ui/failures.html", context)
+
+
+def _next_query(form: FailureFilterForm, found: FailureList) -> str:
+    key = found.next_key
+    if key is None:
+        return ""
+    micros = (key.last_at - _EPOCH) // dt.timedelta(microseconds=1)
+    return urlencode({**form.as_query(), "after": f"{micros}.{key.id}"})
+
+
+def _cause(form: FailureFilterForm, code: str, documents: int) -> Mapping[str, object]:
+    return {
+        "code": code or formats.UNKNOWN,
+        "meaning": explain_code(code),
+        "documents": ngettext("%(n)s document", "%(n)s documents", documents) % {"n": formats.number(documents)},
+        "query": urlencode({**form.as_query(), "code": code}),
+        "is_current": form.cleaned_data["code"] == code,
+    }
+
+
+def _row(line: FailureLine, *, now: dt.datetime) -> Mapping[str, object]:
+    return {
+        "key": line.id,
+        "code": line.code or formats.UNKNOWN,
+        "meaning": explain_code(line.code),
+        "host": line.host,
+        "host_address": reverse("host", args=[line.host_id]),
+        "job": line.job_name,
+        "job_address": reverse("job", args=[line.job_id]),
+        "failed": formats.number(line.failed),
+        "failed_address": documents_address(job=line.job_id, state="failed", host=line.host, code=line.code)
+        if line.failed
+        else "",
+        "times": formats.number(line.times),
+        "first": formats.age(line.first_at, now=now),
+        "last": formats.age(line.last_at, now=now),
+        "sample": line.sample,
+        "sample_address": reverse("document", args=[line.job_id, line.sample_hash]),
+        "trend": _trend(line),
+        "trend_says": _("Failures of the last %(days)d days, each bar %(hours)d hours; at most %(most)s in one bar")
+        % {
+            "days": (len(line.trend) * STEP).days,
+            "hours": STEP // dt.timedelta(hours=1),
+            "most": formats.number(max(line.trend)),
+        },
+    }
+
+
+def _trend(line: FailureLine) -> list[Mapping[str, str]]:
+    """Return a mark for each step: its height is the share of the step with the most failures."""
+    most = max(line.trend)
+    return [
+        {"tone": "failed" if times else "quiet", "size": str(1 + round(7 * times / most)) if times else "1"}
+        for times in line.trend
+    ]
