@@ -95,6 +95,7 @@ bench-report: set-up-dev ## run all other benchmarks (docs/benchmarks.md); draws
 	@$(PYTHON) -m tests.benchmarks.wide
 	@$(PYTHON) -m tests.benchmarks.life
 	@$(PYTHON) -m tests.benchmarks.thousand
+	@$(PYTHON) -m tests.benchmarks.partitions
 	@$(PYTHON) -m tests.benchmarks.reports
 	@$(PYTHON) -m tests.benchmarks.files
 	@$(PYTHON) -m tests.benchmarks.pages
