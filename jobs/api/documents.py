@@ -23,6 +23,7 @@ from jobs.queries.documents.lists import (
     lanes_of_host,
     outcomes_of_code,
 )
+from jobs.queries.documents.outputs import PartLine, read_parts
 from nodes.api.paging import ListingView
 from nodes.api.strict import PageQuery
 
@@ -94,6 +95,21 @@ class DocumentQuery(PageQuery):
     result_code = serializers.CharField(max_length=30, required=False)
 
 
+class PartSerializer(serializers.Serializer[PartLine]):
+    """Part of a document, such as an attachment."""
+
+    part = serializers.CharField(help_text="Path of the part within the document.")
+    url = serializers.CharField(source="address", help_text="Address of the part in the outputs.")
+    outputs = serializers.ListField(child=serializers.CharField(), help_text="Names of the outputs that hold the part.")
+    indexed_at = serializers.DateTimeField()
+
+
+class OneDocumentSerializer(DocumentSerializer):
+    """Document of a job with its parts."""
+
+    parts = PartSerializer(many=True, help_text="Parts in the outputs, ordered by their paths.")
+
+
 class DocumentView(ListingView):
     """
     Pages are in the order of the primary key (hash, job), so each begins by one look into its index.
@@ -126,6 +142,7 @@ class DocumentView(ListingView):
 
     @extend_schema(
         description="Return one document.",
+        responses=OneDocumentSerializer,
         parameters=[OpenApiParameter("id", OpenApiTypes.STR, OpenApiParameter.PATH, pattern=lookup_value_regex)],
     )
     def retrieve(self, request: Request, id: str) -> Response:  # noqa: A002 (the address's word)
@@ -134,7 +151,8 @@ class DocumentView(ListingView):
         if item is None:
             raise Http404
         attach_holders([item])
-        return Response(self.get_serializer(item).data)
+        item.parts = read_parts(item)
+        return Response(OneDocumentSerializer(item, context=self.get_serializer_context()).data)
 
     def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
         asked: dict[str, Any] = {column: query[name] for name, column in _COLUMNS.items() if name in query}

@@ -11,7 +11,7 @@ from django.utils.translation import ngettext
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.queries.documents.lists import DocumentLine, DocumentStory, LinkLine
-from jobs.queries.documents.outputs import HeldBy
+from jobs.queries.documents.outputs import HeldBy, PartLine
 from jobs.queries.documents.search import Hit, SearchPage
 from jobs.words.codes import explain_code
 from jobs.words.documents import document_state
@@ -21,6 +21,7 @@ from nodes.web import formats
 # Metadata that stands beside a search result, and values of each name.
 _SHOWN_OF_HITS = ("author", "published", "categories")
 _MOST_SHOWN = 3
+_PARTS_SHOWN = 100
 
 
 def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object]:
@@ -66,12 +67,23 @@ def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, obje
         "facts": _facts(story, now=now),
         "fetched": formats.moment(item.fetched_at, now=now),
         "held_by": [_held_row(held, now=now) for held in story.held_by],
+        "parts": [_part_row(part, now=now) for part in story.parts[:_PARTS_SHOWN]],
+        "parts_in_all": formats.number(len(story.parts)) if story.parts else "",
+        "parts_hidden": formats.number(len(story.parts) - _PARTS_SHOWN) if len(story.parts) > _PARTS_SHOWN else "",
         "links": [_link_row(link, job_id=story.job.pk) for link in story.links],
         "links_in_all": formats.number(story.links_in_all),
         "links_hidden": formats.number(story.links_in_all - len(story.links))
         if story.links_in_all > len(story.links)
         else "",
         "is_redirect": story.is_redirect,
+    }
+
+
+def _part_row(part: PartLine, *, now: dt.datetime) -> dict[str, str]:
+    return {
+        "part": part.part,
+        "outputs": ", ".join(part.outputs),
+        "since": formats.moment(part.indexed_at, now=now),
     }
 
 

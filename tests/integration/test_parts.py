@@ -2,6 +2,7 @@
 
 import pytest
 
+from crawlctl.access.roles import VIEWER
 from jobs.connectors.output.registry import open_output
 from jobs.connectors.repository.base import hash_of
 from jobs.connectors.schema import NOTHING
@@ -13,6 +14,7 @@ from jobs.queue.removing.clear_output import clear_some
 from jobs.verbs import connections, restoring
 from jobs.verification import verbs
 from tests.integration.test_pipelines import Staged, assert_is_sound, stage
+from tests.support.api import client_of, make_user
 from tests.support.processes import held_by
 from tests.support.scripted import url_of
 
@@ -214,3 +216,26 @@ def test_a_part_that_no_record_has_is_a_ghost(site, settings, tmp_path):
     fault = OutputFault.objects.get(verification=done)
     assert (fault.kind, fault.result) == ("ghost", "removed")
     assert texts(site) == {"": "letter", "#b": "pears"}
+
+
+# --- Doors -----------------------------------------------------------------------------------------
+
+
+def test_the_page_of_a_document_shows_its_parts_and_their_outputs(site, client):
+    client.force_login(make_user(VIEWER))
+    page = hash_of(url_of("page1"))
+    shown = client.get(f"/documents/{site.job_id}/{page}/").content.decode()
+    table = shown.partition('<h2 id="parts">')[2].partition("</table>")[0]
+    assert [table.count(f'<td class="address">{name}</td>') for name in "ab"] == [1, 1]
+    assert table.count("search") == 2
+    root = client.get(f"/documents/{site.job_id}/{hash_of(url_of('root'))}/").content.decode()
+    assert '<h2 id="parts">' not in root
+
+
+def test_the_api_returns_the_parts_of_one_document(site):
+    path = f"/api/v1/documents/{site.job_id}-{hash_of(url_of('page1'))}/"
+    found = client_of(VIEWER).get(path).json()
+    names = sorted([site.search.name, site.lines.name])
+    assert [(part["part"], part["url"], sorted(part["outputs"])) for part in found["parts"]] == [
+        (name, f"{url_of('page1')}#{name}", names) for name in "ab"
+    ]

@@ -28,7 +28,7 @@ from jobs.models import (
     OutLinks,
     QueueItem,
 )
-from jobs.queries.documents.outputs import HeldBy, read_outputs
+from jobs.queries.documents.outputs import HeldBy, PartLine, read_outputs, read_parts
 from jobs.queries.documents.verdict import judge_item
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queue.flushing.carried import merged
@@ -297,6 +297,7 @@ class DocumentStory:
     host: HostStatus
     worker: str
     held_by: Sequence[HeldBy]
+    parts: Sequence[PartLine]
     links: Sequence[LinkLine]
     links_in_all: int
     is_redirect: bool
@@ -330,6 +331,7 @@ def read_story(*, job_id: int, document: uuid.UUID, now: dt.datetime) -> Documen
         host=host,
         worker=item.batch.worker.name if item.batch and item.batch.worker else "",
         held_by=read_outputs(item),
+        parts=read_parts(item),
         links=_read_links(item.job, targets[:_LINKS_SHOWN]),
         links_in_all=len(targets),
         is_redirect=out.is_redirect if out else False,

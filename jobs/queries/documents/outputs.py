@@ -1,8 +1,9 @@
-"""A document in the outputs of its job: its version there, or why a stage of the pipeline refuses it."""
+"""A document in the outputs of its job: its version and its parts there, or why a stage of the pipeline refuses it."""
 
 import datetime as dt
 from dataclasses import dataclass
 
+from jobs.connectors.repository.base import part_address
 from jobs.models import IndexedDocument, PipelineRefusal, QueueItem
 
 
@@ -35,3 +36,31 @@ def read_outputs(item: QueueItem) -> list[HeldBy]:
         reason = (refusal.stage, refusal.code, refusal.reason) if refusal else ("", "", "")
         lines.append(HeldBy(output.name, output.connector, version, indexed_at, *reason))
     return lines
+
+
+@dataclass(frozen=True, slots=True)
+class PartLine:
+    """A part of a document in outputs of its job. `indexed_at` is the last write to one of them."""
+
+    part: str
+    address: str
+    outputs: tuple[str, ...]
+    indexed_at: dt.datetime
+
+
+def read_parts(item: QueueItem) -> list[PartLine]:
+    """Return the parts of a document, by path. Their number is limited where they are written."""
+    names = dict(item.job.outputs.values_list("pk", "name"))
+    rows = IndexedDocument.objects.filter(parent=item.hash, output__in=list(names))
+    by_part: dict[str, list[tuple[str, dt.datetime]]] = {}
+    for part, output, indexed_at in rows.order_by("part", "output").values_list("part", "output", "indexed_at"):
+        by_part.setdefault(part, []).append((names[output], indexed_at))
+    return [
+        PartLine(
+            part,
+            part_address(item.identifier, part),
+            tuple(name for name, _ in held),
+            max(indexed_at for _, indexed_at in held),
+        )
+        for part, held in by_part.items()
+    ]
