@@ -1,19 +1,24 @@
 """The first page: progress of the crawl, and the cause for which documents wait."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from jobs.models import Charge
+from jobs.queries.charges import read_charges
 from jobs.queries.cluster.nodes import NodeLine, read_live_nodes
 from jobs.queries.documents.search_lag import read_search_lag
 from jobs.queries.hosts.latest_requests import read_latest_requests
-from jobs.queries.hosts.lines import read_host_statuses
+from jobs.queries.hosts.lines import HostStatus, read_host_statuses, set_by_of
 from jobs.queries.hosts.selection import find_busiest
 from jobs.queries.jobs.counts import add_up
 from jobs.queries.jobs.facts import read_next_ready_at
 from jobs.queries.jobs.lines import JobLine, read_first_jobs
+from jobs.queries.jobs.schedules import ScheduleLine, read_next_starts
 from jobs.queries.meter import add_histories, present
+from jobs.queries.progress import SPANS, USUAL_SPAN, Step, read_progress
 from jobs.queue.counting.counters import RunCounts
+from jobs.verdicts.causes import Cause
 from jobs.verdicts.crawl import CrawlVerdict, judge_crawl
 from jobs.verdicts.jobs import HostOfJob
 from jobs.verdicts.requests import Requests
@@ -37,10 +42,15 @@ class OverviewPage:
     history: Sequence[float | None]
     nodes: Sequence[NodeLine]
     search_behind_since: dt.datetime | None
+    # The policy whose limit holds all hosts of a cause.
+    policies: Mapping[Cause, str]
+    charges: Mapping[Cause, float]
+    progress: Sequence[Step]
+    next_starts: Sequence[ScheduleLine]
 
 
-def read_overview(*, now: dt.datetime) -> OverviewPage:
-    """Read the page with a few queries, whatever the size of the crawl."""
+def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
+    """Read the page with a few queries, whatever the size of the crawl. `span` is that of its charts."""
     jobs = read_first_jobs(now=now)
     running = [job for job in jobs if job.runs]
     totals = add_up(job.counts for job in running or jobs)
@@ -66,4 +76,17 @@ def read_overview(*, now: dt.datetime) -> OverviewPage:
         history=history,
         nodes=read_live_nodes(),
         search_behind_since=read_search_lag(),
+        policies=_policies(hosts),
+        charges=read_charges(Charge.Subject.ALL, 0, now=now),
+        progress=read_progress(SPANS[span], now=now),
+        next_starts=read_next_starts(now=now),
     )
+
+
+def _policies(hosts: Sequence[HostStatus]) -> dict[Cause, str]:
+    """Return the name of the policy that holds all hosts of a cause, for each cause with one policy."""
+    found: dict[Cause, set[str]] = {}
+    for line in hosts:
+        set_by = set_by_of(line, line.verdict)
+        found.setdefault(line.verdict.cause, set()).add(set_by.policy if set_by else "")
+    return {cause: name for cause, names in found.items() if len(names) == 1 and (name := next(iter(names)))}

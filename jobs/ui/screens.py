@@ -18,11 +18,13 @@ from jobs.models import Outcome
 from jobs.queries.hosts.lines import HostStatus
 from jobs.queries.jobs.lines import JobLine
 from jobs.queries.jobs.page import CodeCount, EventLine, HostLine, JobPage
+from jobs.queries.jobs.schedules import ScheduleLine
 from jobs.queries.meter import MEAN_OF, STEP, STEPS
 from jobs.queries.overview import OverviewPage
 from jobs.queue.counting.counters import RunCounts
 from jobs.ui import job_diagram
 from jobs.ui.nodes_screen import node_row
+from jobs.ui.progress_screen import progress_screen
 from jobs.verdicts.causes import Cause, Verdict, is_of_job
 from jobs.words import charges, failing_groups, verdicts
 from jobs.words.codes import explain_code
@@ -55,8 +57,22 @@ def overview_screen(page: OverviewPage, attention: Iterable[AttentionLine], *, n
         "managers": formats.number(sum(node.kind == NodeKind.MANAGER for node in page.nodes)),
         "workers": formats.number(sum(node.kind == NodeKind.WORKER for node in page.nodes)),
         "search_lag": search_lag(page.search_behind_since, now=now),
-        "jobs": [job_row(job, now=now) for job in page.jobs],
+        "jobs": sorted((job_row(job, now=now) for job in page.jobs), key=lambda row: row["tone"] != "failed"),
+        **progress_screen(page.progress, now=now),
+        "charges": charges.rows(page.charges),
+        "next_starts": [_start_row(line, now=now) for line in page.next_starts],
         "nodes": [node_row(node, now=now) for node in page.nodes],
+    }
+
+
+def _start_row(line: ScheduleLine, *, now: dt.datetime) -> Record:
+    starts_at = line.coming[0][0]
+    return {
+        "key": str(line.id),
+        "name": line.name,
+        "address": reverse("job", args=[line.id]),
+        "at": formats.moment(starts_at, now=now),
+        "in": formats.time_until(starts_at, now=now),
     }
 
 
@@ -251,7 +267,7 @@ def _headline(page: OverviewPage, *, now: dt.datetime) -> Record:
     elif verdict.failing is not None:
         headline, detail = _("Failing"), f"{verdicts.failures(verdict.failing)} {_queue(page)}"
     elif crawl.is_moving:
-        headline, tone, detail = _("Crawling"), "working", _queue(page)
+        headline, tone, detail = _moving(page), "working", _queue(page)
     elif verdict.cause == Cause.NOT_DUE and not crawl.hosts:
         headline, tone, detail = _("No document is due"), "waiting", verdicts.sentence(verdict, now=now)
     elif is_of_job(verdict.cause):
@@ -260,6 +276,20 @@ def _headline(page: OverviewPage, *, now: dt.datetime) -> Record:
     else:
         headline, tone, detail = _("Waiting"), "waiting", _queue(page)
     return {"headline": headline, "headline_detail": detail, "headline_tone": tone}
+
+
+def _moving(page: OverviewPage) -> str:
+    """Return the rate, and the cause that holds most hosts."""
+    said = _("Moving: %(rate)s/s") % {"rate": formats.rate(page.rate)}
+    cause, number = next(iter((page.verdict.hosts or {}).items()), (None, 0))
+    if cause is None:
+        return said
+    held = f"{verdicts.cause_in_brief(cause)} {page.policies.get(cause, '')}".rstrip()
+    hosts = ngettext("%(n)s host %(held)s", "%(n)s hosts %(held)s", number) % {
+        "n": formats.number(number),
+        "held": held,
+    }
+    return f"{said}; {hosts}"
 
 
 # Verdicts that hold the whole crawl until an operator acts.

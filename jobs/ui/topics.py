@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+from typing import Final
 
 from jobs.attention.sources import read_attention
 from jobs.queries.cluster.nodes import read_nodes_page
@@ -11,6 +12,7 @@ from jobs.queries.hosts.page import read_host_page
 from jobs.queries.hosts.selection import find_busiest
 from jobs.queries.jobs.page import read_job_page
 from jobs.queries.overview import read_overview
+from jobs.queries.progress import SPANS, USUAL_SPAN
 from jobs.ui.cluster_screen import cluster_screen
 from jobs.ui.hosts_screen import host_screen, hosts_screen
 from jobs.ui.nodes_screen import nodes_screen
@@ -20,6 +22,14 @@ from nodes.web.screens import Record
 from nodes.web.topics import TopicUnknown
 
 _ONE = re.compile(r"(job|host)-([1-9][0-9]{0,17})")
+
+
+def overview_topic(span: str) -> str:
+    return "overview" if span == USUAL_SPAN else f"overview-{span}"
+
+
+# The topic of the first page for each span of its charts.
+_OVERVIEWS: Final = {overview_topic(span): span for span in SPANS}
 
 
 def job_topic(job_id: int) -> str:
@@ -32,7 +42,7 @@ def host_topic(host_id: int) -> str:
 
 def is_topic(name: str) -> bool:
     """True if a page could follow a topic of this name, whether or not its object exists."""
-    return name in {"overview", "nodes", "cluster", "hosts"} or _ONE.fullmatch(name) is not None
+    return name in {*_OVERVIEWS, "nodes", "cluster", "hosts"} or _ONE.fullmatch(name) is not None
 
 
 def read_screen(name: str) -> Record:
@@ -43,8 +53,9 @@ def read_screen(name: str) -> Record:
         TopicUnknown: the topic is unknown, or its job or host no longer exists.
     """
     at = read_clock()
-    if name == "overview":
-        return overview_screen(read_overview(now=at), read_attention(now=at), now=at)
+    if name in _OVERVIEWS:
+        page = read_overview(now=at, span=_OVERVIEWS[name])
+        return overview_screen(page, read_attention(now=at), now=at)
     if name == "nodes":
         return nodes_screen(read_nodes_page(), now=at)
     if name == "cluster":

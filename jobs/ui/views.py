@@ -22,11 +22,13 @@ from jobs.queries.documents.lists import DocumentList, FilterTooWide, list_docum
 from jobs.queries.jobs.chains import read_chains
 from jobs.queries.jobs.page import read_job_page, read_set_up
 from jobs.queries.overview import read_overview
+from jobs.queries.progress import SPANS, USUAL_SPAN
 from jobs.ui import document_rows, nodes_screen, screens
 from jobs.ui.forms import DocumentFilterForm
 from jobs.ui.pages import page
+from jobs.ui.progress_screen import SPAN_NAMES
 from jobs.ui.specification import describe
-from jobs.ui.topics import job_topic
+from jobs.ui.topics import job_topic, overview_topic
 from jobs.verbs import control
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Refused
@@ -37,8 +39,12 @@ from nodes.web import formats
 @require_safe
 def overview(request: HttpRequest) -> HttpResponse:
     now = read_clock()
-    screen = screens.overview_screen(read_overview(now=now), read_attention(now=now), now=now)
-    return render(request, "ui/overview.html", {"screen": screen, "topic": "overview"})
+    span = request.GET.get("span", USUAL_SPAN)
+    if span not in SPANS:
+        raise Http404(_("Invalid span. Use one of: %(spans)s.") % {"spans": ", ".join(SPANS)})
+    screen = screens.overview_screen(read_overview(now=now, span=span), read_attention(now=now), now=now)
+    context = {"screen": screen, "topic": overview_topic(span), "spans": SPAN_NAMES, "span": span}
+    return render(request, "ui/overview.html", context)
 
 
 @page

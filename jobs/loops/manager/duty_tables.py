@@ -102,7 +102,7 @@ MAIN_DUTIES: Final = duties(
     (clear_histories, 2.0, f"EXISTS ({HISTORIES_TO_CLEAR})"),
     (check_invariants, 15.0, OF_THE_CLUSTER),
     (charge_waiting_time, 5.0, JOBS_RUN),
-    (keep_states, 60.0, JOBS_RUN),
+    (keep_states, 30.0, JOBS_RUN),
     (coarsen_progress, 600.0, OF_THE_CLUSTER),
     (clean_without_task_workers, 600.0, WITHOUT_TASK_WORKERS),
 )

@@ -56,6 +56,16 @@ def list_schedules(*, now: dt.datetime) -> ScheduleList:
     return ScheduleList(lines, has_more=len(found) > MOST)
 
 
+def read_next_starts(*, now: dt.datetime) -> list[ScheduleLine]:
+    """Return the waiting jobs that start next, the next one first."""
+    waiting = Job.objects.exclude(start_method=StartMethod.MANUAL).prefetch_related("windows")
+    soonest = waiting.filter(
+        node_scope=CLUSTER_SCOPE, phase=Phase.INACTIVE, schedule_paused_at=None, schedule_due_at__isnull=False
+    ).order_by("schedule_due_at", "id")[:STARTS]
+    lines = [_line(job, now=now) for job in soonest]
+    return sorted((line for line in lines if line.coming), key=lambda line: (line.coming[0][0], line.name))
+
+
 def _in_order_of_checks() -> Iterator[Job]:
     """Yield running jobs with a schedule, then waiting jobs, the next check first: each part has its index."""
     scheduled = (

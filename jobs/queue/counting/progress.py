@@ -2,7 +2,7 @@
 The progress of the crawl in steps of time: minutes, which become longer steps later.
 
 The fold of counts adds the documents, bytes and requests to the present minute, in its own statement. So each delta
-counts once, whichever process dies. The states of documents are samples, one a minute.
+counts once, whichever process dies. The states of documents are samples.
 """
 
 import datetime as dt
