@@ -12,11 +12,15 @@ from rest_framework.response import Response
 from jobs.bulk import verbs
 from jobs.bulk.models import BulkOperation
 from jobs.queue.chosen import Operation
+from jobs.queue.sql.chosen_states import NAMES
 from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, Nothing, StrictSerializer, read_body
 
-_FILTER = "Object with `host`, `codes`, `pattern` (regular expression) and `fetched_before`; without a field: any."
+_FILTER = (
+    "Object with `host`, `codes`, `pattern` (regular expression), `fetched_before`, `state` "
+    f"({', '.join(f'`{name}`' for name in NAMES)}) and `documents` (keys of 32 hex digits); without a field: any."
+)
 
 
 class ChoiceSerializer(StrictSerializer):

@@ -13,12 +13,13 @@ from jobs.bulk import verbs
 from jobs.bulk.screens import operations_screen, operations_topic
 from jobs.models import Job
 from jobs.queue.chosen import Operation
+from jobs.words.documents import STATE_WORDS
 from nodes.errors import NotDone, Unknown
 from nodes.web import formats
 from nodes.web.pages import name_of_who_may, page_for
 
 page: Final = page_for("jobs.view_job")
-_FIELDS: Final = ("host", "codes", "pattern", "fetched_before")
+_FIELDS: Final = ("host", "codes", "pattern", "fetched_before", "state", "documents")
 
 
 @page
@@ -30,7 +31,8 @@ def operations(request: HttpRequest, job_id: int) -> HttpResponse:
     preview, problem = None, ""
     if asked["operation"]:
         filter_: dict[str, Any] = {name: asked[name] for name in _FIELDS}
-        filter_["codes"] = [code for code in asked["codes"].replace(",", " ").split() if code]
+        for name in ("codes", "documents"):
+            filter_[name] = asked[name].replace(",", " ").split()
         if asked["fetched_before"] and asked["fetched_before"][-1:].isdigit() and "+" not in asked["fetched_before"]:
             # A browser sends a moment without its zone: times on pages are UTC.
             filter_["fetched_before"] += "+00:00"
@@ -42,6 +44,8 @@ def operations(request: HttpRequest, job_id: int) -> HttpResponse:
         "job": job,
         "asked": asked,
         "operations": [(one.value, verbs.EFFECTS[one]) for one in Operation if _may(request)(verbs.PERMISSIONS[one])],
+        "states": STATE_WORDS.items(),
+        "chosen": len(asked["documents"].split(",")) if asked["documents"] else 0,
         "preview": preview,
         "number": formats.number(preview.documents) if preview else "",
         "effect": verbs.EFFECTS[preview.operation] if preview else "",

@@ -6,6 +6,7 @@ from typing import Final
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from jobs.bulk import verbs
 from jobs.bulk.models import BulkOperation
@@ -70,10 +71,7 @@ def _row(operation: BulkOperation, state: str, *, is_archived: bool, now: dt.dat
         # The cleaner deletes old tasks from the archive.
         "task": _("task %(n)d") % {"n": operation.task} if is_open or is_archived else "",
         "task_address": reverse("task", args=[operation.task]),
-        "filter": "; ".join(
-            f"{name}: {', '.join(value) if isinstance(value, list) else value}"
-            for name, value in operation.filter.items()
-        ),
+        "filter": "; ".join(_condition(name, value) for name, value in operation.filter.items()),
         "state": state,
         "tone": _TONES.get(state, "failed"),
         **bar(operation.changed + operation.skipped, operation.shown if is_open else 0),
@@ -82,3 +80,9 @@ def _row(operation: BulkOperation, state: str, *, is_archived: bool, now: dt.dat
         "created": f"{formats.moment(operation.created_at, now=now)} · {operation.created_by}",
         "cancels": [cancel] if is_open else [],
     }
+
+
+def _condition(name: str, value: object) -> str:
+    if name == "documents" and isinstance(value, list):
+        return ngettext("%(n)d chosen document", "%(n)d chosen documents", len(value)) % {"n": len(value)}
+    return f"{name}: {', '.join(value) if isinstance(value, list) else value}"

@@ -1,6 +1,7 @@
 """Operations on many documents, once for pages, API and commands: a preview, and its execution."""
 
 import datetime as dt
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,6 +14,7 @@ from jobs.bulk.models import BulkOperation
 from jobs.models import Job, Outcome
 from jobs.queries.reports.asking import check_patterns
 from jobs.queue.chosen import Choice, Operation, count, read_examples
+from jobs.queue.sql.chosen_states import NAMES
 from jobs.state import journal
 from jobs.verbs.control import MAY_CONTROL
 from nodes.database.clock import read_clock
@@ -37,7 +39,8 @@ _SALT: Final = "bulk operation"
 # Time for which a preview can be confirmed.
 _VALID: Final = dt.timedelta(hours=1)
 _LONGEST: Final = 1_000
-_FIELDS: Final = ("host", "codes", "pattern", "fetched_before")
+_FIELDS: Final = ("host", "codes", "pattern", "fetched_before", "state", "documents")
+_KEY: Final = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,8 @@ def choice_of(job_id: int, stored: dict[str, Any]) -> Choice:
         codes=tuple(stored.get("codes", ())),
         pattern=stored.get("pattern", ""),
         fetched_before=parse_datetime(before) if before else None,
+        state=stored.get("state", ""),
+        documents=tuple(stored.get("documents", ())),
     )
 
 
@@ -212,6 +217,11 @@ def _checked(given: object) -> dict[str, Any]:
         elif name == "codes":
             if not isinstance(value, list) or not all(_is_text(code) for code in value) or len(value) > _LONGEST:
                 problems["filter.codes"] = ["This must be a list of result codes."]
+        elif name == "documents":
+            if not isinstance(value, list) or len(value) > _LONGEST or not all(_is_key(one) for one in value):
+                problems["filter.documents"] = [f"This must be a list of at most {_LONGEST} keys of documents."]
+        elif name == "state" and value and value not in NAMES:
+            problems["filter.state"] = [f"Unknown state. Choose one of {', '.join(NAMES)}."]
         elif not _is_text(value):
             problems[f"filter.{name}"] = [f"This must be a text of at most {_LONGEST} characters."]
     before = given.get("fetched_before")
@@ -229,6 +239,10 @@ def _checked(given: object) -> dict[str, Any]:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and len(value) <= _LONGEST and "\0" not in value
+
+
+def _is_key(value: object) -> bool:
+    return isinstance(value, str) and _KEY.fullmatch(value) is not None
 
 
 def _moment(text: str) -> dt.datetime | None:

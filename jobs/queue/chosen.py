@@ -18,6 +18,7 @@ from jobs.lifecycle.document import Action, Stage
 from jobs.models.document import Outcome
 from jobs.queue.flushing.outcomes import JobFacts
 from jobs.queue.removing.drop import OutputRemover, drop_unclaimed
+from jobs.queue.sql.chosen_states import states_in
 from jobs.queue.sql.order import AGAIN
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
@@ -42,8 +43,8 @@ class Choice:
     """
     A filter of documents of one job; an empty field means no condition.
 
-    `documents` are the hashes of the only documents. `pattern` is a regular expression of PostgreSQL for identifiers. `fetched_before` chooses documents that were last
-    fetched before it, or never.
+    `documents` are the hashes of the only documents. `pattern` is a regular expression of PostgreSQL for identifiers.
+    `fetched_before` chooses documents that were last fetched before it, or never. `state` is one of `NAMES`.
     """
 
     job_id: int
@@ -52,6 +53,7 @@ class Choice:
     codes: Sequence[str] = ()
     pattern: str = ""
     fetched_before: dt.datetime | None = None
+    state: str = ""
 
     @property
     def values(self) -> dict[str, Any]:
@@ -77,6 +79,7 @@ _OF: Final = {
     # A document that may be in an output keeps its row.
     Operation.FORGET: f"{_AT_REST} AND NOT item.indexed_before",
 }
+_STATES: Final = states_in("%(run)s")
 _CHOSEN: Final = """
 item.job_id = %(job)s AND {of}
    AND (%(codes)s::text[] = '{{}}' OR item.result_code = ANY(%(codes)s))
@@ -222,6 +225,8 @@ def change_some(
 
 def _chosen(operation: Operation, choice: Choice) -> str:
     chosen = _CHOSEN.format(of=_OF[operation])
+    if choice.state:
+        chosen = f"{chosen} AND {_STATES[choice.state]}"
     # A condition of its own, so that these documents are found by their key.
     return f"{chosen} AND item.hash = ANY(%(documents)s::uuid[])" if choice.documents else chosen
 

@@ -10,9 +10,10 @@ from django.utils.translation import ngettext
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
-from jobs.queries.documents.lists import DocumentLine, DocumentStory, LinkLine
+from jobs.queries.documents.lists import DocumentLine
 from jobs.queries.documents.outputs import HeldBy, PartLine
 from jobs.queries.documents.search import Hit, SearchPage
+from jobs.queries.documents.story import DocumentStory, LinkLine
 from jobs.words.codes import explain_code
 from jobs.words.documents import document_state
 from jobs.words.explanations import explain_document
@@ -40,7 +41,16 @@ def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object
         "meaning": explain_code(line.code) if line.code else "",
         "depth": formats.number(line.depth),
         "fetched": formats.age(line.fetched_at, now=now) if line.fetched_at else "",
+        "due": _due(line, now=now),
+        "key": f"{line.hash.hex}.{line.job_id}",
     }
+
+
+def _due(line: DocumentLine, *, now: dt.datetime) -> str:
+    """Return when the document is read next; '' if no moment is known."""
+    if line.check_time is not None:
+        return formats.time_until(line.check_time, now=now)
+    return _("now") if line.stage == Stage.PENDING and line.is_of_this_run else ""
 
 
 def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, object]:

@@ -1,5 +1,7 @@
 """The filter forms of the lists."""
 
+import datetime as dt
+import re
 import uuid
 from typing import Any, Final
 
@@ -12,18 +14,12 @@ from jobs.queries.documents.lists import STATES, DocumentFilter, DocumentKey
 from jobs.queries.few_choices import offer_few
 from jobs.queries.hosts.selection import STATES as HOST_STATES
 from jobs.queries.hosts.selection import HostFilter
+from jobs.words.documents import STATE_WORDS
 
-_STATE_WORDS = {
-    "waiting": _("waiting"),
-    "working": _("in progress"),
-    "indexed": _("indexed"),
-    "unchanged": _("unchanged"),
-    "failed": _("failed"),
-    "excluded": _("excluded"),
-    "far": _("too far away"),
-    "earlier": _("of an earlier run"),
-}
 _ALL: Final = "all"
+# The key of a document, its job, and its next check in microseconds.
+_KEY: Final = re.compile(r"([0-9a-f]{32})\.([0-9]{1,18})(?:\.([0-9]{1,17}))?", re.ASCII)
+_EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 _HOST_STATE_WORDS = {"backing_off": _("backing off or recovering"), "stopped": _("stopped")}
 
 
@@ -35,13 +31,14 @@ class DocumentFilterForm(forms.Form):
     address = forms.CharField(required=False, max_length=2083, label=_("Address"), strip=True)
     job = forms.ModelChoiceField(Job.objects.order_by("name"), required=False, label=_("Job"), empty_label=_("any job"))
     state = forms.ChoiceField(
-        choices=[("", _("any state")), *((name, _STATE_WORDS[name]) for name in STATES)],
+        choices=[("", _("any state")), *((name, STATE_WORDS[name]) for name in STATES)],
         required=False,
         label=_("State"),
     )
     host = forms.CharField(required=False, max_length=300, label=_("Host"), strip=True)
     code = forms.CharField(required=False, max_length=30, label=_("Code"), strip=True)
-    after = forms.CharField(required=False, max_length=60, widget=forms.HiddenInput)
+    sort = forms.ChoiceField(choices=[("", _("by key")), ("due", _("by next check"))], required=False, label=_("Order"))
+    after = forms.CharField(required=False, max_length=80, widget=forms.HiddenInput)
 
     def __init__(self, given: QueryDict) -> None:
         super().__init__(given)
@@ -51,11 +48,11 @@ class DocumentFilterForm(forms.Form):
         value = self.cleaned_data["after"]
         if not value:
             return None
-        key, _dot, job = value.partition(".")
-        try:
-            return DocumentKey(uuid.UUID(key), int(job))
-        except ValueError:
-            raise forms.ValidationError(_("Invalid page of the list. Start from the first page.")) from None
+        found = _KEY.fullmatch(value)
+        if found is None or (found[3] is not None) != (self.cleaned_data.get("sort") == "due"):
+            raise forms.ValidationError(_("Invalid page of the list. Start from the first page."))
+        due = _EPOCH + dt.timedelta(microseconds=int(found[3])) if found[3] else None
+        return DocumentKey(uuid.UUID(found[1]), int(found[2]), due)
 
     def as_filter(self) -> DocumentFilter:
         """Return the filter of a valid form."""
@@ -66,6 +63,7 @@ class DocumentFilterForm(forms.Form):
             host=wanted["host"],
             code=wanted["code"],
             address=wanted["address"],
+            by_due=wanted["sort"] == "due",
             after=wanted["after"],
         )
 
@@ -78,6 +76,7 @@ class DocumentFilterForm(forms.Form):
             "state": wanted.state,
             "host": wanted.host,
             "code": wanted.code,
+            "sort": "due" if wanted.by_due else "",
         }
         return {name: value for name, value in values.items() if value}
 

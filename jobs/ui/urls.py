@@ -65,6 +65,7 @@ urlpatterns = [
     path("jobs/deleted/<int:job_id>/restore/", removals_views.restore_deleted, name="deleted-job-restore"),
     path("jobs/<int:job_id>/send-back/", views.send_back, name="job-send-back"),
     path("documents/", views.documents, name="documents"),
+    path("documents/change/", views.change_documents, name="documents-change"),
     path("documents/<int:job_id>/<document_key:document_hash>/", views.document, name="document"),
     path("failures/", failures_views.failures, name="failures"),
     path("hosts/", hosts_views.hosts, name="hosts"),

@@ -4,8 +4,9 @@ The pages. Each reads one module of `jobs.queries`. The only view that changes a
 Every page requires a login and the permission to see jobs, which every role has.
 """
 
+import datetime as dt
 import uuid
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -14,11 +15,13 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from jobs.attention.sources import read_attention
 from jobs.queries.cluster.nodes import read_address_of_pages, read_nodes_page
-from jobs.queries.documents.lists import DocumentList, FilterTooWide, list_documents, read_story
+from jobs.queries.documents.lists import DocumentList, FilterTooWide, OrderTooWide, list_documents
+from jobs.queries.documents.story import read_story
 from jobs.queries.jobs.chains import read_chains
 from jobs.queries.jobs.page import read_job_page, read_set_up
 from jobs.queries.overview import read_overview
@@ -33,6 +36,15 @@ from jobs.verbs import control
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Refused
 from nodes.web import formats
+
+_EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
+# The operations of `jobs.bulk` that the list of documents offers, each with whether it removes documents.
+_OPERATIONS: Final = (
+    ("retry", _lazy("Retry failed documents"), False),
+    ("re-read", _lazy("Fetch again, as new"), False),
+    ("forget", _lazy("Forget, unless an output has them"), True),
+    ("drop", _lazy("Remove from queue and outputs"), True),
+)
 
 
 @page
@@ -120,7 +132,7 @@ def documents(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         try:
             found = list_documents(form.as_filter())
-        except FilterTooWide as too_wide:
+        except (FilterTooWide, OrderTooWide) as too_wide:
             problem = str(too_wide)
     now = read_clock()
     context = {
@@ -130,8 +142,42 @@ def documents(request: HttpRequest) -> HttpResponse:
         "next_query": _next_query(form, found),
         "is_first": not form.data.get("after"),
         "first_query": urlencode(form.as_query()) if form.is_valid() else "",
+        "filters": form.as_query().items() if form.is_valid() else (),
+        "operations": _OPERATIONS,
     }
     return render(request, "ui/documents.html", context)
+
+
+@page
+@require_safe
+def change_documents(request: HttpRequest) -> HttpResponse:
+    """Redirect to the preview of an operation on the chosen documents, or on all documents that match the filter."""
+    form = DocumentFilterForm(request.GET)
+    back = redirect(f"{reverse('documents')}?{urlencode(form.as_query()) if form.is_valid() else ''}")
+    if not form.is_valid():
+        return back
+    wanted, operation = form.as_filter(), request.GET.get("operation", "")
+    if request.GET.get("which") == "matching":
+        if wanted.job_id is None or wanted.address:
+            messages.warning(request, _("Filter the list by a job, and by no address, to change all documents in it."))
+            return back
+        job = wanted.job_id
+        asked = {"host": wanted.host, "codes": wanted.code, "state": wanted.state}
+    else:
+        chosen = [one.partition(".") for one in request.GET.getlist("document")]
+        jobs = {number for _key, _dot, number in chosen if number.isdecimal() and len(number) < 19}
+        if len(jobs) != 1:
+            messages.warning(
+                request,
+                _("An operation changes documents of one job. Choose documents of one job.")
+                if jobs
+                else _("Choose documents first."),
+            )
+            return back
+        job = int(jobs.pop())
+        asked = {"documents": ",".join(key for key, _dot, _number in chosen)}
+    query = {"operation": operation, **{name: value for name, value in asked.items() if value}}
+    return redirect(f"{reverse('job-bulk', args=[job])}?{urlencode(query)}")
 
 
 @page
@@ -166,4 +212,6 @@ def _next_query(form: DocumentFilterForm, found: DocumentList) -> str:
     if found.next_key is None:
         return ""
     key = f"{found.next_key.hash.hex}.{found.next_key.job_id}"
+    if found.next_key.check_time is not None:
+        key += f".{(found.next_key.check_time - _EPOCH) // dt.timedelta(microseconds=1)}"
     return urlencode({**form.as_query(), "after": key})

@@ -1,10 +1,25 @@
 """States of documents as text for people."""
 
+from typing import Final
+
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.verdicts.results import ResultClass, class_of
+
+# The states of `jobs.queue.sql.chosen_states`.
+STATE_WORDS: Final = {
+    "waiting": gettext_lazy("waiting"),
+    "working": gettext_lazy("in progress"),
+    "indexed": gettext_lazy("indexed"),
+    "unchanged": gettext_lazy("unchanged"),
+    "failed": gettext_lazy("failed"),
+    "excluded": gettext_lazy("excluded"),
+    "far": gettext_lazy("too far away"),
+    "earlier": gettext_lazy("of an earlier run"),
+}
 
 
 def document_state(*, stage: Stage, outcome: Outcome, code: str, is_of_this_run: bool) -> tuple[str, str]:

@@ -11,8 +11,8 @@ from django.utils.translation import gettext_lazy, ngettext
 from jobs.lifecycle.document import CLAIMED, Stage
 from jobs.lifecycle.job import Phase, RunEnd
 from jobs.models import Outcome
-from jobs.queries.documents.lists import DocumentStory
 from jobs.queries.documents.outputs import HeldBy
+from jobs.queries.documents.story import DocumentStory
 from jobs.verdicts.causes import Verdict, is_of_job
 from jobs.words import verdicts
 from jobs.words.codes import explain_code

@@ -434,3 +434,26 @@ def test_an_operation_is_shown_and_confirmed_on_pages(crawl):
     assert work(BulkOperation.objects.get()).changed == 1
     assert "done" in operator.get(f"/jobs/{crawl.job.pk}/bulk/").content.decode()
     assert operator.get(f"/jobs/{crawl.job.pk}/bulk/?operation=drop&pattern=x").context["preview"] is None
+
+
+def test_chosen_documents_are_changed_and_no_others(crawl):
+    key = QueueItem.objects.get(result_code="404").hash.hex
+
+    done = work(begin("retry", crawl.job.pk, documents=[key]))
+
+    assert (done.changed, names(stage=Stage.PENDING)) == (1, {"absent"})
+
+
+def test_documents_of_a_state_are_changed(crawl):
+    assert {
+        example.identifier.rpartition("/")[2] for example in show("re-read", crawl.job.pk, state="indexed").examples
+    } == {"fine"}
+    assert show("drop", crawl.job.pk, state="waiting").documents == 0
+
+
+@pytest.mark.parametrize(("field", "value"), [("state", "odd"), ("documents", ["x"]), ("documents", "a" * 32)])
+def test_an_invalid_choice_is_refused_at_its_field(crawl, field, value):
+    with pytest.raises(Invalid) as refused:
+        show("retry", crawl.job.pk, **{field: value})
+
+    assert set(refused.value.problems) == {f"filter.{field}"}

@@ -1,8 +1,8 @@
-"""Lists of documents by filters, a page at a time; and the story of one document."""
+"""Lists of documents by filters, a page at a time."""
 
 import datetime as dt
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,57 +14,56 @@ from django.db.utils import OperationalError
 from psycopg.errors import QueryCanceled
 
 from jobs.connectors.repository import registry
-from jobs.connectors.repository.base import Carried, hash_of
+from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.kind import BadIdentifier
 from jobs.connectors.repository.web.urls import bin_of, canonical
 from jobs.lifecycle.document import Stage
 from jobs.models import (
     Bin,
-    CarryDown,
-    HopCount,
-    Job,
     Lane,
     Outcome,
-    OutLinks,
-    QueueItem,
 )
-from jobs.queries.documents.outputs import HeldBy, PartLine, read_outputs, read_parts
-from jobs.queries.documents.verdict import judge_item
-from jobs.queries.hosts.lines import HostStatus, read_host_statuses
-from jobs.queue.flushing.carried import merged
-from jobs.verdicts.causes import Verdict
+from jobs.queue.sql.chosen_states import states_in
 
 _A_PAGE: Final = 50
-_LINKS_SHOWN: Final = 50
 # Milliseconds after which a list is given up: a filter that few of very many documents pass may have to read all.
 _PATIENCE: Final = 5000
 
 # States to filter by, as conditions on the table. `job` is the document's job.
-STATES: Final = {
-    "waiting": f"item.stage = {Stage.PENDING:d} AND item.run_no = job.run_no",
-    "working": f"item.stage IN ({Stage.ACTIVE:d}, {Stage.BEING_CLEANED:d}, {Stage.BEING_DELETED:d})",
-    "indexed": f"item.stage = {Stage.DONE:d} AND item.outcome = {Outcome.INDEXED:d} AND item.run_no = job.run_no",
-    "unchanged": f"item.stage = {Stage.DONE:d} AND item.outcome = {Outcome.UNCHANGED:d} AND item.run_no = job.run_no",
-    "failed": f"item.stage = {Stage.DONE:d} AND item.outcome = {Outcome.FAILED:d} AND item.run_no = job.run_no",
-    "excluded": f"item.stage = {Stage.DONE:d} AND item.outcome = {Outcome.EXCLUDED:d} AND item.run_no = job.run_no",
-    "far": f"item.stage = {Stage.HOPCOUNT_REMOVED:d} AND item.run_no = job.run_no",
-    "earlier": f"item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d}) AND item.run_no < job.run_no",
-}
+STATES: Final = states_in("job.run_no")
 
 # Claimed documents have an index of their own.
 _CLAIMED: Final = "item.batch_id IS NOT NULL"
 
 # In the order of the primary key: the next page is a look-up, not a count. Conditions are added from constants;
 # values are parameters.
-_LIST: Final = """
-SELECT item.hash, item.job_id, job.name, item.identifier, bin.name, item.stage, item.outcome,
-       item.run_no = job.run_no, item.result_code, item.depth, item.fetched_at, item.failures
+_COLUMNS: Final = """
+item.hash, item.job_id, job.name, item.identifier, bin.name, item.stage, item.outcome,
+       item.run_no = job.run_no, item.result_code, item.depth, item.fetched_at, item.failures, item.check_time
+"""
+_LIST: Final = f"""
+SELECT {_COLUMNS}
   FROM jobs_queueitem AS item
   JOIN jobs_job AS job ON job.id = item.job_id
   JOIN jobs_lane AS lane ON lane.id = item.lane_id
   JOIN jobs_bin AS bin ON bin.id = lane.bin_id
- WHERE {conditions}
+ WHERE {{conditions}}
  ORDER BY item.hash, item.job_id
+ LIMIT %(limit)s
+"""
+# In the order of the next check: each lane gives its first documents by its index, and these are merged.
+_BY_DUE: Final = f"""
+SELECT {_COLUMNS}
+  FROM unnest(%(lanes)s::bigint[]) AS wanted(lane_id)
+ CROSS JOIN LATERAL (
+       SELECT item.* FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
+        WHERE item.lane_id = wanted.lane_id AND item.check_time IS NOT NULL AND {{conditions}}
+        ORDER BY item.check_time, item.hash, item.job_id
+        LIMIT %(limit)s) AS item
+  JOIN jobs_job AS job ON job.id = item.job_id
+  JOIN jobs_lane AS lane ON lane.id = item.lane_id
+  JOIN jobs_bin AS bin ON bin.id = lane.bin_id
+ ORDER BY item.check_time, item.hash, item.job_id
  LIMIT %(limit)s
 """
 # The counters know states without documents: a list of these reads no documents. The columns of counters have the
@@ -88,6 +87,10 @@ _OF_HOST: Final = (
     """bin.namespace NOT IN ('address', 'policy') AND bin.name COLLATE "C" = %(host)s""",
 )
 _HOST: Final = f"item.lane_id IN (SELECT lane.id FROM jobs_lane AS lane {_OF_HOST[0]} WHERE {_OF_HOST[1]})"
+_BEHIND: Final = "(item.hash, item.job_id) > (%(after_hash)s, %(after_job)s)"
+_BEHIND_BY_DUE: Final = """
+(item.check_time, item.hash, item.job_id) > (%(after_time)s::timestamptz, %(after_hash)s, %(after_job)s)
+"""
 # No index has result codes. But the counters of jobs have the outcomes of each code. Failed and excluded documents
 # have an index of their own, and most documents with other outcomes have the same code.
 _CODE: Final = "item.result_code = %(code)s AND item.outcome IN ({outcomes})"
@@ -105,21 +108,27 @@ SELECT outcome
 
 @dataclass(frozen=True, slots=True)
 class DocumentKey:
-    """The last document before the next page of a list."""
+    """The last document before the next page of a list; with its next check if they order the list."""
 
     hash: uuid.UUID
     job_id: int
+    check_time: dt.datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilter:
-    """The documents to list; an empty field means no condition. `state` is a key of STATES."""
+    """
+    The documents to list; an empty field means no condition. `state` is a key of STATES.
+
+    `by_due` lists those with a next check, the earliest first.
+    """
 
     job_id: int | None = None
     state: str = ""
     host: str = ""
     code: str = ""
     address: str = ""
+    by_due: bool = False
     after: DocumentKey | None = None
 
 
@@ -137,6 +146,7 @@ class DocumentLine:
     depth: int
     fetched_at: dt.datetime | None
     failures: int
+    check_time: dt.datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,19 +166,30 @@ class FilterTooWide(Exception):
         )
 
 
+class OrderTooWide(Exception):
+    """The documents have too many lanes to be ordered by their next check."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"Documents are ordered by their next check within at most {_FEW_LANES:,} lanes. Choose a job or a host."
+        )
+
+
 def list_documents(wanted: DocumentFilter) -> DocumentList:
     """
-    Return a page of the documents that pass the filter, in the order of their keys.
+    Return a page of the documents that pass the filter, in the order of their keys, or of their next check.
 
     Raises:
         FilterTooWide: it would take too long.
+        OrderTooWide: the filter has no job or host, or one with too many lanes.
     """
     conditions, values = _conditions(wanted)
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_PATIENCE)])
             with keeping_to_keys(is_of_few="lanes" in values or _CLAIMED in conditions):
-                cursor.execute(_LIST.format(conditions=" AND ".join(conditions)), values)
+                statement = _BY_DUE if wanted.by_due else _LIST
+                cursor.execute(statement.format(conditions=" AND ".join(conditions)), values)
                 rows = cursor.fetchall()
     except OperationalError as error:
         if isinstance(error.__cause__, QueryCanceled):
@@ -179,7 +200,11 @@ def list_documents(wanted: DocumentFilter) -> DocumentList:
         for hash_, job, name, identifier, host, stage, outcome, current, *rest in rows[:_A_PAGE]
     ]
     more = len(rows) > _A_PAGE
-    return DocumentList(lines, DocumentKey(lines[-1].hash, lines[-1].job_id) if more else None)
+    return DocumentList(lines, _key_of(lines[-1], by_due=wanted.by_due) if more else None)
+
+
+def _key_of(line: DocumentLine, *, by_due: bool) -> DocumentKey:
+    return DocumentKey(line.hash, line.job_id, line.check_time if by_due else None)
 
 
 def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
@@ -192,6 +217,8 @@ def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
         if wanted.state == "working":
             conditions.append(_CLAIMED)
     lanes = few_lanes(job_id=wanted.job_id, host=wanted.host)
+    if wanted.by_due and lanes is None:
+        raise OrderTooWide
     if lanes is not None:
         conditions.append(_LANES)
         values["lanes"] = lanes
@@ -206,8 +233,9 @@ def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
         conditions.append("item.hash = ANY(%(addresses)s::uuid[])")
         values["addresses"] = [hash_of(meant) for meant in registry.identifiers_meant(wanted.address)]
     if wanted.after:
-        conditions.append("(item.hash, item.job_id) > (%(after_hash)s, %(after_job)s)")
-        values |= {"after_hash": wanted.after.hash, "after_job": wanted.after.job_id}
+        key = wanted.after
+        conditions.append(_BEHIND_BY_DUE if wanted.by_due else _BEHIND)
+        values |= {"after_hash": key.hash, "after_job": key.job_id, "after_time": key.check_time}
     return conditions, values
 
 
@@ -271,104 +299,3 @@ def outcomes_of_code(code: str, *, job_id: int | None) -> list[int]:
     with connection.cursor() as cursor:
         cursor.execute(_OUTCOMES_OF_CODE, {"code": code, "job": job_id})
         return [row[0] for row in cursor.fetchall()]
-
-
-# --- The story of one document -------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class LinkLine:
-    """A link target; `identifier` is '' if the job does not know it."""
-
-    hash: uuid.UUID
-    identifier: str
-    stage: Stage | None
-    outcome: Outcome | None
-    code: str
-    is_of_this_run: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentStory:
-    """All facts about one document, to find out why it is, or is not, in the index."""
-
-    item: QueueItem
-    job: Job
-    host: HostStatus
-    worker: str
-    held_by: Sequence[HeldBy]
-    parts: Sequence[PartLine]
-    links: Sequence[LinkLine]
-    links_in_all: int
-    is_redirect: bool
-    # Hops from a seed for each limited type of link; None is more than the limit.
-    hops: Mapping[str, int | None]
-    # The values that its parents pass to it.
-    carried: Carried
-    # The reason why the document has not ended in this run; None if it has ended, or is not of this run.
-    verdict: Verdict | None
-
-    @property
-    def is_of_this_run(self) -> bool:
-        return self.item.run_no == self.job.run_no
-
-    @property
-    def is_held(self) -> bool:
-        return any(held.version for held in self.held_by)
-
-
-def read_story(*, job_id: int, document: uuid.UUID, now: dt.datetime) -> DocumentStory | None:
-    """Read all facts about one document; None if the job does not know it."""
-    item = QueueItem.objects.select_related("job", "lane", "batch__worker").filter(job_id=job_id, hash=document).first()
-    if item is None:
-        return None
-    host = read_host_statuses([item.lane.bin_id], now=now)[0]
-    out = OutLinks.objects.filter(job_id=job_id, hash=document).first()
-    targets = list(out.targets) if out else []
-    return DocumentStory(
-        item=item,
-        job=item.job,
-        host=host,
-        worker=item.batch.worker.name if item.batch and item.batch.worker else "",
-        held_by=read_outputs(item),
-        parts=read_parts(item),
-        links=_read_links(item.job, targets[:_LINKS_SHOWN]),
-        links_in_all=len(targets),
-        is_redirect=out.is_redirect if out else False,
-        hops=_read_hops(item.job, document),
-        carried=_read_carried(item.job, document),
-        verdict=judge_item(item, host, now=now),
-    )
-
-
-def _read_hops(job: Job, document: uuid.UUID) -> Mapping[str, int | None]:
-    if not job.hop_limits:
-        return {}
-    counts = {row.link_type: row.distance for row in HopCount.objects.filter(job=job, hash=document)}
-    return {
-        link_type: counts[link_type] if counts.get(link_type, most + 1) <= most else None
-        for link_type, most in sorted(job.hop_limits.items())
-    }
-
-
-def _read_carried(job: Job, document: uuid.UUID) -> Carried:
-    if not job.carries:
-        return {}
-    return merged(CarryDown.objects.filter(job=job, child=document).values_list("carried", flat=True)) or {}
-
-
-def _read_links(job: Job, targets: Sequence[uuid.UUID]) -> list[LinkLine]:
-    known = {item.hash: item for item in QueueItem.objects.filter(job=job, hash__in=targets)}
-    return [
-        LinkLine(
-            target,
-            item.identifier,
-            Stage(item.stage),
-            Outcome(item.outcome),
-            item.result_code,
-            item.run_no == job.run_no,
-        )
-        if (item := known.get(target))
-        else LinkLine(target, "", None, None, "")
-        for target in targets
-    ]

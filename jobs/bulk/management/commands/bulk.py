@@ -11,6 +11,7 @@ from jobs.bulk import verbs
 from jobs.bulk.models import BulkOperation
 from jobs.models import Job
 from jobs.queue.chosen import Operation
+from jobs.queue.sql.chosen_states import NAMES
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.management.database import check_database
 
@@ -40,6 +41,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--fetched-before", default="", metavar="DATE", help="only if not fetched since this moment"
         )
+        parser.add_argument("--state", default="", choices=NAMES, help="only in this state")
         parser.add_argument("--yes", action="store_true", help="change the documents, and wait for the end")
 
     def handle(self, *_args: Any, verb: str, **given: Any) -> None:
@@ -79,6 +81,7 @@ class Command(BaseCommand):
             "codes": given["code"],
             "pattern": given["pattern"],
             "fetched_before": given["fetched_before"],
+            "state": given["state"],
         }
         shown = verbs.preview(operation, job.pk, filter_, may=_may)
         self.stdout.write(f"{operation}: {_documents(shown.documents)} of {job.name}.")

@@ -1,0 +1,90 @@
+"""The list of documents: its order by the next check, and the way from chosen documents to an operation on them."""
+
+import datetime as dt
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from crawlctl.access.roles import OPERATOR, VIEWER
+from jobs.lifecycle.document import Stage
+from jobs.models import Outcome
+from tests.integration.test_pages import page_client
+from tests.support.cluster import NOON
+from tests.support.factories import make_documents, make_job, make_lane
+
+pytestmark = pytest.mark.django_db
+
+FAILED = {"stage": Stage.DONE, "outcome": Outcome.FAILED, "result_code": "500"}
+
+
+@pytest.fixture
+def job():
+    return make_job("docs")
+
+
+@pytest.fixture
+def operator():
+    return page_client(OPERATOR)
+
+
+def identifiers(page):
+    return [row["identifier"].rpartition("/")[2] for row in page.context["rows"]]
+
+
+def target(response):
+    address = urlsplit(response.headers["Location"])
+    return address.path, {name: value for name, (value,) in parse_qs(address.query).items()}
+
+
+def test_documents_of_a_job_are_ordered_by_their_next_check_over_pages(job, operator):
+    for host, first in (("a.example", 0), ("b.example", 1)):
+        lane = make_lane(job.seeds.get(), host)
+        for number in range(first, 60, 2):
+            make_documents(lane, [str(number)], check_time=NOON + dt.timedelta(hours=number))
+        make_documents(lane, [f"{host} is due"])
+
+    page = operator.get(f"/documents/?job={job.pk}&sort=due")
+    rest = operator.get(f"/documents/?{page.context['next_query']}")
+
+    assert identifiers(page) + identifiers(rest) == [str(number) for number in range(60)]
+
+
+def test_documents_of_all_jobs_are_not_ordered_by_their_next_check(operator):
+    assert "Choose a job or a host" in operator.get("/documents/?sort=due").context["problem"]
+
+
+def test_chosen_documents_lead_to_the_preview_of_an_operation(job, operator):
+    keys = [document.hash.hex for document in make_documents(make_lane(job.seeds.get()), ["one", "two"], **FAILED)]
+    chosen = "&".join(f"document={key}.{job.pk}" for key in keys)
+
+    way = operator.get(f"/documents/change/?operation=retry&which=chosen&{chosen}")
+    preview = operator.get(way.headers["Location"]).context["preview"]
+
+    assert preview.documents == 2
+
+
+def test_all_documents_of_a_filter_lead_to_the_preview_of_an_operation(job, operator):
+    way = operator.get(
+        f"/documents/change/?operation=re-read&which=matching&job={job.pk}&state=failed&host=a.example&code=500"
+    )
+
+    wanted = {"operation": "re-read", "host": "a.example", "codes": "500", "state": "failed"}
+    assert target(way) == (f"/jobs/{job.pk}/bulk/", wanted)
+
+
+@pytest.mark.parametrize(
+    "asked", ["which=chosen", "which=chosen&document=a.1&document=b.2", "which=matching&state=failed"]
+)
+def test_documents_of_no_job_or_of_several_are_not_changed_at_once(operator, asked):
+    way = operator.get(f"/documents/change/?operation=retry&{asked}", follow=True)
+
+    assert way.redirect_chain[-1][0].startswith("/documents/")
+    assert [message.level_tag for message in way.context["messages"]] == ["warning"]
+
+
+def test_viewers_choose_no_documents(job):
+    make_documents(make_lane(job.seeds.get()), ["one"], **FAILED)
+
+    page = page_client(VIEWER).get("/documents/")
+
+    assert 'name="document"' not in page.content.decode()
