@@ -34,7 +34,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("mcf-authority-service/UserACLs", user_acls),
     path("", include("jobs.verification.archives.urls")),
     path("explain/", include("jobs.explain.urls")),
-    path("search/", include("jobs.search.urls")),
+    path("", include("jobs.search.urls")),
     path("exports/", include("jobs.exports.urls")),
     path("notifications/", include("jobs.notices.pages.urls")),
     path("", include("jobs.ui.urls")),

@@ -11,7 +11,6 @@ from rest_framework.routers import SimpleRouter
 
 from crawlctl.access.api_tokens.api import ApiTokenView
 from crawlctl.access.tokens import TokenView
-from jobs.api.archives import ArchiveFileView, ArchiveRecordView
 from jobs.api.attention import AttentionView
 from jobs.api.chains import ChainView
 from jobs.api.cluster import ClusterRequestView, DrainView, GroupView, RebalanceView
@@ -47,6 +46,7 @@ from jobs.exports.api import ExportView
 from jobs.notices.api import ChannelView, MailingView, MessageView, RuleView
 from jobs.retention.api import CleaningView, RetentionView
 from jobs.search.api import SearchView
+from jobs.search.archive_api import ArchiveFileView, ArchiveRecordView
 from jobs.verification.api import VerificationView
 from jobs.verification.archives.api import ArchiveVerificationView
 from nodes.api.views import NodeEventView, NodeView

@@ -43,9 +43,12 @@ def search_as(login: str, query: str, *, limit: int, after: str | None = None, m
 
 
 def tokens_of_login(login: str) -> frozenset[str]:
-    """Return the tokens of a user with their groups. No authority is asked while all documents are open."""
-    if not SearchAccess.objects.exists():
-        return frozenset()
+    """Return the tokens of a user for a search. No authority is asked while all its documents are open."""
+    return ask_for_tokens(login) if SearchAccess.objects.exists() else frozenset()
+
+
+def ask_for_tokens(login: str) -> frozenset[str]:
+    """Return the tokens of a user with their groups, as all authorities give them."""
     found = tokens_of_users(users_of(login, domain=current()[LOGIN_DOMAIN]))
     return frozenset(scope_token(group, token) for group, token in found)
 

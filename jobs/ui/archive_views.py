@@ -1,4 +1,4 @@
-"""Pages of archives: the files of a job, the records of a document, and one record."""
+"""Pages of archives: the files of a job, and the records of a document."""
 
 import datetime as dt
 import uuid
@@ -10,10 +10,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from jobs.models import ArchiveRecord, FileState, Job, QueueItem
-from jobs.queries.archive import MOST_SHOWN, read_archive, read_record, records_of
+from jobs.queries.archive import MOST_SHOWN, read_archive, records_of
 from jobs.ui.pages import page
 from nodes.database.clock import read_clock
-from nodes.errors import Refused
 from nodes.web import formats
 
 
@@ -56,36 +55,12 @@ def document_archive(request: HttpRequest, job_id: int, document_hash: uuid.UUID
     if item is None:
         raise Http404(_("Job %(id)d has no document with this key.") % {"id": job_id})
     now = read_clock()
-    rows = [_row(record, now) for record in records_of(job_id, document_hash)[:MOST_SHOWN]]
+    rows = [record_row(record, now) for record in records_of(job_id, document_hash)[:MOST_SHOWN]]
     return render(request, "ui/archive_records.html", {"item": item, "rows": rows})
 
 
-@page
-@require_safe
-def record(request: HttpRequest, record_id: int) -> HttpResponse:
-    try:
-        read = read_record(record_id)
-    except Refused as refused:
-        return render(request, "ui/archive_record.html", {"problem": str(refused)}, status=409)
-    context = {"read": read, "row": _row(read.row, read_clock()), "size": formats.size(len(read.content.body))}
-    return render(request, "ui/archive_record.html", context)
-
-
-@page
-@require_safe
-def body(_request: HttpRequest, record_id: int) -> HttpResponse:
-    try:
-        read = read_record(record_id)
-    except Refused as refused:
-        return HttpResponse(str(refused), status=409, content_type="text/plain; charset=utf-8")
-    response = HttpResponse(read.content.body, content_type="application/octet-stream")
-    # No browser may show the bytes of a foreign site as a page of this site.
-    response["Content-Disposition"] = f'attachment; filename="record-{record_id}.bin"'
-    response["X-Content-Type-Options"] = "nosniff"
-    return response
-
-
-def _row(record: ArchiveRecord, now: dt.datetime) -> dict[str, object]:
+def record_row(record: ArchiveRecord, now: dt.datetime) -> dict[str, object]:
+    """Return a record as pages show it."""
     return {
         "id": record.pk,
         "address": reverse("archive-record", args=[record.pk]),

@@ -56,8 +56,6 @@ urlpatterns = [
         archive_views.document_archive,
         name="document-archive",
     ),
-    path("archive/<int:record_id>/", archive_views.record, name="archive-record"),
-    path("archive/<int:record_id>/body/", archive_views.body, name="archive-body"),
     path("jobs/<int:job_id>/pipeline/", pipeline_views.pipeline, name="job-pipeline"),
     path("jobs/<int:job_id>/chains/", chain_views.add, name="job-chain-add"),
     path("jobs/<int:job_id>/chains/<int:chain_id>/remove/", chain_views.remove, name="job-chain-remove"),

@@ -145,6 +145,7 @@ def ids_of(world):
         "bulk": world.bulk.pk,
         "retention": "nodes",
         "verifications": 1,
+        "runs": 1,
         "archive-verifications": 1,
     }
 

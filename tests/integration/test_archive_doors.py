@@ -5,13 +5,16 @@ import datetime as dt
 import pytest
 from django.core.management import CommandError, call_command
 from django.urls import reverse
+from rest_framework.test import APIClient
 
 from crawlctl.access.roles import ADMINISTRATOR
 from jobs.archive import files
 from jobs.archive.records import Archived, Format, RecordKind, digest_of
-from jobs.models import ArchiveFile, ArchiveRecord
+from jobs.authorities import verbs
+from jobs.authorities.models import AuthorityConnection
+from jobs.models import ArchiveFile, ArchiveRecord, Job, RepositoryConnection
 from nodes.stores.opening import open_store
-from tests.support.api import NOON, client_of, make_documents, make_job
+from tests.support.api import NOON, assert_problem, client_of, make_documents, make_job, make_user
 from tests.support.s3 import create_bucket, s3_server
 
 pytestmark = pytest.mark.django_db
@@ -70,6 +73,51 @@ def test_a_raw_body_is_a_download_that_no_browser_shows(administrator, record, a
     assert answer["Content-Type"] == "application/octet-stream"
     assert answer["Content-Disposition"].startswith("attachment")
     assert answer["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.fixture
+def editors(record, tmp_path):
+    """Protect the documents of the record's job for editors, of whom alice is one."""
+    users = tmp_path / "users.yaml"
+    users.write_text("users: {alice: {groups: [editors]}, bob: {}}")
+    group = verbs.create_group(name="g", made_by="root")
+    file = {"path": str(users)}
+    verbs.create(AuthorityConnection, name="users", kind="file", configuration=file, group=group.pk, made_by="root")
+    job = Job.objects.get(pk=record.job_id)
+    job.access_rules = [{"pattern": ".", "allow": ["editors"], "deny": []}]
+    job.save(update_fields=["access_rules"])
+    RepositoryConnection.objects.filter(pk=job.repository_id).update(authority_group=group)
+
+
+def reader(name):
+    """Return a client with the session of an administrator of this name."""
+    user = make_user(ADMINISTRATOR)
+    user.username = name
+    user.save()
+    client = APIClient()
+    client.force_login(user)
+    return client
+
+
+@pytest.mark.parametrize(
+    "address", ["/archive/{}/", "/archive/{}/body/", "/api/v1/archive-records/{}/", "/api/v1/archive-records/{}/body/"]
+)
+def test_a_protected_record_is_read_by_users_with_a_token_only(editors, record, address):
+    answers = {name: reader(name).get(address.format(record.pk)) for name in ("alice", "bob")}
+
+    assert {name: answer.status_code for name, answer in answers.items()} == {"alice": 200, "bob": 403}
+    assert b"words" in answers["alice"].content
+    assert b"words" not in answers["bob"].content
+    assert b"You have no token for it." in answers["bob"].content
+
+
+def test_a_record_of_a_deleted_job_is_not_shown(administrator, record):
+    Job.objects.filter(pk=record.job_id).delete()
+
+    answer = administrator.get(f"/api/v1/archive-records/{record.pk}/")
+
+    assert_problem(answer, 403, "permission_denied")
+    assert "no longer exists" in answer.json()["detail"]
 
 
 def test_the_api_lists_files_and_records_and_reads_one(administrator, record):

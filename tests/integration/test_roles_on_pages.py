@@ -188,7 +188,7 @@ def address(name, world):
         "task_id": world.task.pk,
         "template_id": world.template.pk,
         # None of these exists: users who may use them get a 404.
-        **dict.fromkeys(("chain_id", "channel_id", "rule_id", "mailing_id", "record_id", "token_id"), 1),
+        **dict.fromkeys(("chain_id", "channel_id", "rule_id", "mailing_id", "record_id", "run_id", "token_id"), 1),
         "export_id": world.export.pk,
         "operation_id": world.bulk.pk,
         "subject": "nodes",

@@ -2,17 +2,19 @@
 
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_view
-from rest_framework import mixins, serializers
+from rest_framework import exceptions, mixins, serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.api.fields import HIGHEST_ID
 from jobs.models import ArchiveFile, ArchiveRecord
-from jobs.queries.archive import ReadRecord, read_record
+from jobs.queries.archive import ReadRecord
+from jobs.search.archived import read_record_for
 from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery
 
@@ -128,20 +130,28 @@ class ArchiveRecordView(mixins.RetrieveModelMixin, ListingView):
         return queryset.filter(job_id=int(job_id), hash=document)
 
     @extend_schema(
-        description="Return an archived answer with its headers and the beginning of its body as text.",
+        description="Return an archived answer with its headers and the beginning of its body as text. 403 if the document is protected and the user has no token for it.",
         responses=ReadRecordSerializer,
     )
     def retrieve(self, request: Request, pk: str) -> Response:
-        return Response(ReadRecordSerializer(read_record(int(pk))).data)
+        return Response(ReadRecordSerializer(_read(request, pk)).data)
 
     @extend_schema(
         operation_id="archive_records_body",
-        description="Download the body as it arrived, before its Content-Encoding was decoded.",
+        description="Download the body as it arrived, before its Content-Encoding was decoded. 403 as for the record.",
         responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
     )
     @action(detail=True)
     def body(self, request: Request, pk: str) -> HttpResponse:
-        return body_of(read_record(int(pk)))
+        return body_of(_read(request, pk))
+
+
+def _read(request: Request, pk: str) -> ReadRecord:
+    """Return the record for the user of a request; the answer 403 has the reason."""
+    try:
+        return read_record_for(request.user.get_username(), int(pk))
+    except PermissionDenied as denied:
+        raise exceptions.PermissionDenied(str(denied)) from denied
 
 
 def body_of(read: ReadRecord) -> HttpResponse:
