@@ -2,7 +2,7 @@
 # Paths are relative, because make cannot quote the path of the clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test coverage check docs simulate chaos-smoke chaos chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
+.PHONY: help demo run test test-again coverage check docs simulate chaos-smoke chaos chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
 
 PYTHON := .venv/bin/python
 # The tests start a thousand processes. Without stored bytecode, each of them would compile all modules.
@@ -35,6 +35,9 @@ run: set-up $(MANUAL) ## start managers, workers and the web server on the confi
 
 test: set-up-dev ## run all tests that this machine can run
 	$(PYTHON) -m tests.support.in_memory $(PYTHON) $(PYTEST) $(PYTEST_ARGS) $(TESTS)
+
+test-again: set-up-dev ## run the tests that failed last time again, one after another
+	$(PYTHON) -m pytest -n0 --last-failed --last-failed-no-failures none --maxfail 3 $(PYTEST_ARGS) tests
 
 # Acceptance tests start daemons, which a measurement would slow down.
 coverage: set-up-dev ## run all tests but acceptance tests, measure their coverage, and compare it with its floor

@@ -13,6 +13,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs.api.forecasts import ForecastQuery, ForecastSerializer, read_forecast_of
 from jobs.api.removals import RemovalsSerializer, RestorationSerializer, RestoreSerializer
 from jobs.api.serializers import (
     CountsSerializer,
@@ -34,7 +35,7 @@ from jobs.queue.counting.counters import read_run
 from jobs.verbs import connections, control, editing, restoring, schedules
 from nodes.api.base import created
 from nodes.api.paging import ListingView
-from nodes.api.strict import NamedQuery, Nothing, read_body
+from nodes.api.strict import NamedQuery, Nothing, read_body, read_query
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown
 
@@ -83,6 +84,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         "list": "jobs.view_job",
         "retrieve": "jobs.view_job",
         "counts": "jobs.view_job",
+        "forecast": "jobs.view_job",
         "create": "jobs.add_job",
         "update": "jobs.change_job",
         "partial_update": "jobs.change_job",
@@ -205,6 +207,19 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         connection.ensure_connection()
         counts = read_run(connection.connection, job_id=job.pk, run_no=job.run_no)
         return Response(CountsSerializer(counts).data)
+
+    @extend_schema(
+        operation_id="jobs_forecast",
+        description=(
+            "Return the likely end of the present run with a band, also for other numbers of workers, rates or a window. "
+            "Each moment is null if the run has no end, is held, or has shown too little progress."
+        ),
+        parameters=[ForecastQuery],
+        responses=ForecastSerializer,
+    )
+    @action(detail=True)
+    def forecast(self, request: Request, pk: str) -> Response:
+        return Response(ForecastSerializer(read_forecast_of(int(pk), read_query(ForecastQuery, request))).data)
 
     def _change(self, request: Request, *, partial: bool) -> Response:
         job = self.get_object()

@@ -26,7 +26,7 @@ from jobs.ui import job_diagram
 from jobs.ui.nodes_screen import node_row
 from jobs.ui.progress_screen import progress_screen
 from jobs.verdicts.causes import Cause, Verdict, is_of_job
-from jobs.words import charges, failing_groups, verdicts
+from jobs.words import charges, failing_groups, forecasts, verdicts
 from jobs.words.codes import explain_code
 from jobs.words.documents import document_state
 from jobs.words.explanations import explain_end
@@ -102,7 +102,8 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         "rate": formats.rate(job.rate if job.runs else job.average),
         "rate_says": _("documents per second") if job.runs else _("documents per second, on average"),
         "size": formats.size(job.counts.bytes),
-        "left": _time_left(job),
+        "left": _time_left(page, now=now),
+        "forecast": forecasts.sentence(page.forecast, now=now),
         "share": formats.share(job.counts.processed, job.counts.processed + job.counts.waiting),
         "charges": charges.rows(page.charges),
         "hosts_in_all": _known_hosts(page),
@@ -315,7 +316,11 @@ def _queue(page: OverviewPage) -> str:
 # --- A job ---------------------------------------------------------------------------------------
 
 
-def _time_left(job: JobLine) -> str:
+def _time_left(page: JobPage, *, now: dt.datetime) -> str:
+    """Return the likely time until the end; the time at the present rate while there is no forecast."""
+    job = page.job
+    if page.forecast is not None:
+        return formats.duration(page.forecast.likely - now)
     if not job.runs or job.hold is not None or not job.rate or not job.counts.waiting:
         return formats.UNKNOWN
     return formats.duration(dt.timedelta(seconds=job.counts.waiting / job.rate))

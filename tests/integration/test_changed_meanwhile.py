@@ -80,7 +80,7 @@ def test_counts_that_two_mains_fold_at_once_are_added_up(connection, other_conne
 
     with connection.transaction():
         connection.execute("UPDATE jobs_counter SET amount = amount + 4")
-        rival.waits_in(fold, other_connection, term=term)
+        rival.waits_in(fold, other_connection, term=term, now=NOON)
     rival.result()
 
     assert Counter.objects.get().amount == 17

@@ -90,6 +90,7 @@ LEAST_ROLE = {
     "job_chains_retrieve": VIEWER,
     "jobs_abort": OPERATOR,
     "jobs_counts": VIEWER,
+    "jobs_forecast": VIEWER,
     "jobs_create": ADMINISTRATOR,
     "jobs_delete": ADMINISTRATOR,
     "jobs_destroy": ADMINISTRATOR,

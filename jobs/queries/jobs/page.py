@@ -2,7 +2,7 @@
 
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,10 +19,12 @@ from jobs.queries.cluster.failing_groups import FailingGroup, read_failing_group
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queries.hosts.waiting import narrow
 from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster, read_next_ready_at
+from jobs.queries.jobs.forecast import RunForecast, read_forecast
 from jobs.queries.jobs.lines import JobLine, read_job_line
 from jobs.queries.jobs.pipeline import Tree, read_tree
 from jobs.queue.sql.low_water import LOWEST_DELTA, LOWEST_TURN
 from jobs.verdicts.causes import Cause, Verdict
+from jobs.verdicts.forecast import Queue
 from jobs.verdicts.hosts import judge_host
 from jobs.verdicts.jobs import HostOfJob, judge_job
 
@@ -196,6 +198,7 @@ class JobPage:
     failing: Sequence[FailingGroup]
     # The waiting time of its documents by cause, in document-seconds of the last minutes.
     charges: Mapping[Cause, float]
+    forecast: RunForecast | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +244,13 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
         moves=_moves(job, events),
         failing=read_failing_groups(job_id=job.id),
         charges=read_charges(Charge.Subject.JOB, job.id, now=now) if job.runs else {},
+        forecast=read_forecast(job, queues_of(hosts), now=now),
     )
+
+
+def queues_of(hosts: Iterable[HostLine]) -> list[Queue]:
+    """Return the queues of a job at its hosts, with the rates that the hosts allow."""
+    return [Queue(host.pending + host.active, host.host.allowed_starts_per_second) for host in hosts]
 
 
 def _moves(job: JobLine, events: Sequence[JobEvent]) -> list[MoveLine]:
