@@ -1,7 +1,7 @@
 """The exchange of two partitions by logical replication, between two databases of one server."""
 
 import os
-from contextlib import suppress
+from functools import partial
 
 import psycopg
 import pytest
@@ -48,14 +48,30 @@ class Partition:
         return told(self.connection, source, self.placement.here, key)
 
     def unsubscribe(self):
-        for (name,) in self.connection.execute("SELECT subname FROM pg_subscription WHERE subname LIKE 'crawlctl%'"):
-            with suppress(psycopg.Error):
-                self.connection.execute(sql.SQL("DROP SUBSCRIPTION {}").format(sql.Identifier(name)))
+        # The catalogue has the subscriptions of all databases.
+        of_this = "SELECT subname FROM pg_subscription JOIN pg_database ON pg_database.oid = subdbid WHERE datname = current_database()"
+        for (name,) in self.connection.execute(of_this).fetchall():
+            for step in ("ALTER {} DISABLE", "ALTER {} SET (slot_name = NONE)", "DROP {}"):
+                statement = step.format("SUBSCRIPTION {}")
+                self.connection.execute(sql.SQL(statement).format(sql.Identifier(name)))
 
     def drop(self, server):
         self.connection.close()
-        name = sql.Identifier(f"exchange_{self.placement.here}")
+        database = f"exchange_{self.placement.here}"
+        slots = server.execute("SELECT slot_name FROM pg_replication_slots WHERE database = %s", [database]).fetchall()
+        for (slot,) in slots:
+            wait_for(partial(_drop_slot, server, slot), saying=f"slot {slot} has no reader")
+        name = sql.Identifier(database)
         server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+
+
+def _drop_slot(server, slot):
+    """Return True if the slot is dropped. A reader that has not ended yet keeps it."""
+    try:
+        server.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+    except psycopg.errors.ObjectInUse:
+        return False
+    return True
 
 
 @pytest.fixture
