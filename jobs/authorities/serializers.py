@@ -6,11 +6,11 @@ from rest_framework import serializers
 
 from jobs.api.fields import HIGHEST_ID, ConfigurationField
 from jobs.api.serializers import StrictModelSerializer
-from jobs.authorities import verbs
 from jobs.authorities.contract import tokens_shown
 from jobs.authorities.models import AuthorityConnection, AuthorityGroup, MappingConnection, ServiceToken
 from jobs.authorities.service.plan import Answer
 from jobs.connectors.authority.kind import Status
+from nodes.api.lifetimes import DaysField
 from nodes.api.strict import StrictSerializer
 
 _ANSWERS: Final = [str(one) for one in Status]
@@ -94,13 +94,7 @@ class NewServiceTokenSerializer(StrictSerializer):
     """Token to create."""
 
     name = serializers.CharField(max_length=200)
-    days = serializers.IntegerField(
-        min_value=1,
-        max_value=verbs.MOST_DAYS,
-        allow_null=True,
-        default=None,
-        help_text="Days until it expires. If null, never.",
-    )
+    days = DaysField()
 
 
 class CreatedServiceTokenSerializer(ServiceTokenSerializer):

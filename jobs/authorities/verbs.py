@@ -5,7 +5,6 @@ Administrators change them, and operators ask and check. Each change is a line o
 a new generation, so that every process asks by them from then on.
 """
 
-import datetime as dt
 import uuid
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
@@ -25,12 +24,11 @@ from jobs.connectors.authority import registry
 from jobs.connectors.stored_secrets import unmask
 from jobs.verbs.connections import distrust_versions
 from nodes.api.bearer import OF_A_SERVICE, digest_of, new_token
-from nodes.database.clock import read_clock
+from nodes.api.lifetimes import expiry, why_no_days
 from nodes.errors import InUse, Invalid, NameTaken, Unknown
 from nodes.membership.changes import as_secret, record_change, record_request
 
 MAY_ASK: Final = "authorities.ask_authority"
-MOST_DAYS: Final = 3_650
 _MOST_NAME: Final = 200
 _MOST_SECONDS: Final = 120
 _MOST_AT_ONCE: Final = 100
@@ -205,11 +203,10 @@ def create_token(*, name: object, days: object = None, made_by: str) -> tuple[Se
         Invalid: the name is invalid or taken, or the days are.
     """
     checked = _checked_name(ServiceToken, name)
-    if days is not None and not _is_whole(days, least=1, most=MOST_DAYS):
-        raise Invalid({"days": [f"Write a whole number of days from 1 to {MOST_DAYS}, or nothing."]})
+    if sentence := why_no_days(days):
+        raise Invalid({"days": [sentence]})
     text = new_token(OF_A_SERVICE)
-    expires_at = None if days is None else read_clock() + dt.timedelta(days=int(str(days)))
-    token = ServiceToken(name=checked, digest=digest_of(text), created_by=made_by, expires_at=expires_at)
+    token = ServiceToken(name=checked, digest=digest_of(text), created_by=made_by, expires_at=expiry(days))
     token.save()
     token.refresh_from_db()
     _record(token, before={}, made_by=made_by)

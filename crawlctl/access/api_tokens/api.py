@@ -13,6 +13,7 @@ from crawlctl.access.api_tokens import verbs
 from crawlctl.access.api_tokens.scopes import SCOPES
 from crawlctl.models import ApiToken
 from nodes.api.base import created
+from nodes.api.lifetimes import DaysField
 from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, StrictSerializer, read_body
 
@@ -35,13 +36,7 @@ class NewApiTokenSerializer(StrictSerializer):
 
     name = serializers.CharField(max_length=verbs.LONGEST_NAME, help_text="Name, unique for the user.")
     scope = serializers.ChoiceField(list(SCOPES), help_text="Role whose permissions the token has at most.")
-    days = serializers.IntegerField(
-        min_value=1,
-        max_value=verbs.MOST_DAYS,
-        allow_null=True,
-        default=None,
-        help_text="Days until it expires. If null, never.",
-    )
+    days = DaysField()
 
 
 class CreatedApiTokenSerializer(ApiTokenSerializer):

@@ -1,6 +1,5 @@
 """Operations on API tokens: pages, the API and the command call these. Each change is a line of the journal."""
 
-import datetime as dt
 from typing import Any, Final
 
 from django.contrib.auth.models import User
@@ -10,11 +9,10 @@ from django.db.models import QuerySet
 from crawlctl.access.api_tokens.scopes import SCOPES, scopes_of
 from crawlctl.models import ApiToken
 from nodes.api.bearer import OF_A_USER, digest_of, new_token
-from nodes.database.clock import read_clock
+from nodes.api.lifetimes import expiry, why_no_days
 from nodes.errors import Invalid, NameTaken, Refused, Unknown
 from nodes.membership.changes import as_secret, record_change
 
-MOST_DAYS: Final = 3_650
 LONGEST_NAME: Final = 100
 # Tokens of one user. A program that creates one at each start must not fill the table.
 MOST_OF_A_USER: Final = 50
@@ -58,7 +56,7 @@ def create(*, owner: User, name: object, scope: object, days: object = None, mad
         digest=digest_of(text),
         scope=str(scope),
         created_by=made_by,
-        expires_at=None if days is None else read_clock() + dt.timedelta(days=int(str(days))),
+        expires_at=expiry(days),
     )
     token.save()
     token.refresh_from_db()
@@ -93,9 +91,8 @@ def _problems_of(owner: User, *, scope: object, days: object) -> dict[str, list[
         problems["scope"] = [f"Choose a scope: {', '.join(allowed)}."]
     elif scope not in allowed:
         problems["scope"] = [f"The permissions of {owner.get_username()} are narrower than the scope {scope!r}."]
-    is_whole = isinstance(days, int) and not isinstance(days, bool) and 1 <= days <= MOST_DAYS
-    if days is not None and not is_whole:
-        problems["days"] = [f"Write a whole number of days from 1 to {MOST_DAYS}, or nothing."]
+    if sentence := why_no_days(days):
+        problems["days"] = [sentence]
     return problems
 
 

@@ -2,7 +2,7 @@
 References to documents of other partitions: the flush writes them into the table that travels there.
 
 A document that was named before, in the same run and with no greater depth, is not sent again. `jobs_foreignlink` keeps
-what was sent: of two flushes that name one document, one waits for the row of the other. A redirect is sent for each
+the sent documents: if two flushes name one document, one waits for the row of the other. A redirect is sent for each
 document that redirects, with the redirects that lead to that document (`jobs.queue.flushing.redirects`).
 """
 
