@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from crawlctl.access.roles import VIEWER
+from crawlctl.access.roles import OPERATOR, VIEWER
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Kind
 from jobs.models import Job, Outcome, Progress
@@ -83,6 +83,13 @@ def test_a_continuous_job_has_no_forecast(job, forecast):
     Job.objects.filter(pk=job.pk).update(kind=Kind.CONTINUOUS)
 
     assert set(forecast().values()) == {None}
+
+
+def test_a_job_that_is_still_starting_has_no_forecast(job, forecast):
+    Job.objects.filter(pk=job.pk).update(started_at=None)
+
+    assert set(forecast().values()) == {None}
+    assert client_of(OPERATOR).get(f"/jobs/{job.pk}/").status_code == 200
 
 
 @pytest.mark.parametrize(

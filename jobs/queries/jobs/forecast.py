@@ -55,11 +55,12 @@ def read_forecast(
 
     `queues` are those of its busiest hosts. All other documents count as one queue without a limit.
     """
-    if not job.runs or job.hold is not None or not job.counts.waiting:
+    # A job that is still starting has no start yet.
+    if job.started_at is None or not job.runs or job.hold is not None or not job.counts.waiting:
         return None
     if Job.objects.filter(pk=job.id, kind=Kind.CONTINUOUS).exists():
         return None
-    samples = _samples(job, now=now)
+    samples = _samples(job, since=job.started_at, now=now)
     rest = job.counts.waiting - sum(queue.waiting for queue in queues)
     every = [*queues, Queue(rest, None)] if rest > 0 else queues
     found = forecast(every, samples, workers=supposed.workers, rate=supposed.rate)
@@ -86,16 +87,15 @@ def _at(found: Forecast, more: Band, *, now: dt.datetime, window: tuple[dt.time,
     )
 
 
-def _samples(job: JobLine, *, now: dt.datetime) -> list[Sample]:
+def _samples(job: JobLine, *, since: dt.datetime, now: dt.datetime) -> list[Sample]:
     """Return the documents of the run in each of the last minutes, and now. The states of a minute are those at its end."""
-    assert job.started_at is not None
     span = SPANS["1h"]
     samples = []
     for step in read_progress(span, now=now, job_id=job.id)[-_MINUTES:-1]:
         states, at = step.states, step.at + span.step
         ended = states.indexed + states.unchanged + states.failed + states.excluded
         known = ended + states.waiting + states.active
-        if known and step.at >= job.started_at:
+        if known and step.at >= since:
             samples.append(Sample(at.timestamp(), known, ended))
     counts = job.counts
     samples.append(Sample(now.timestamp(), counts.processed + counts.waiting, counts.processed))
