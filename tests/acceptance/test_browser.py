@@ -581,7 +581,7 @@ def test_distributed_jobs_are_watched_and_disabled_in_the_browser(browser, web, 
         expect(row.locator("[data-cell=shared]")).to_have_text("6 of 6 assigned", timeout=60_000)
 
 
-def test_a_task_is_run_watched_and_cancelled_in_the_browser(browser, machine):
+def test_a_task_is_run_watched_and_cancelled_in_the_browser(browser, machine, tmp_path):
     kinds = "tests.support.task_kinds:KINDS"
     web = _address(
         machine.start("run", "--workers", 1, "--port", 8310, CRAWLCTL_ADMIN_PASSWORD=PASSWORD, CRAWLCTL_TASKS=kinds)
@@ -589,6 +589,7 @@ def test_a_task_is_run_watched_and_cancelled_in_the_browser(browser, machine):
     with visitor(browser, web) as page, visitor(browser, web) as elsewhere:
         page.goto("/tasks/run/")
         page.get_by_role("link", name="count", exact=True).click()
+        page.get_by_label("Last words").fill(str(tmp_path / "seen"))
         page.get_by_label("Tags").fill("nightly")
         page.get_by_role("button", name="Run").click()
         expect(cell(page, "status")).to_have_text("running", timeout=30_000)
@@ -601,6 +602,7 @@ def test_a_task_is_run_watched_and_cancelled_in_the_browser(browser, machine):
         expect(running).to_have_count(1)
         page.get_by_role("button", name="Cancel task").click()
         expect(cell(page, "cancelling")).to_have_text("asked to end by admin", timeout=30_000)
+        (tmp_path / "seen").touch()
 
         # Without a reload, the task arrives in the archive.
         expect(cell(page, "status")).to_have_text("cancelled", timeout=30_000)

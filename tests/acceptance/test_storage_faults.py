@@ -184,7 +184,7 @@ def change_each_page(home, table):
     with psycopg.connect(home.read_address(), autocommit=True) as connection:
         connection.execute("CHECKPOINT")
         with connection.transaction():
-            connection.execute(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")
+            connection.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE")
             rows = connection.execute(f"SELECT DISTINCT split_part(ctid::text, ',', 1) FROM {table}").fetchall()
             connection.execute(f"UPDATE {table} SET seq = seq")
         path = connection.execute("SELECT pg_relation_filepath(%s)", (table,)).fetchone()[0]

@@ -41,9 +41,12 @@ def _exit(context, _arguments):
 
 
 def _count(context, arguments):
+    """Count until the task is cancelled. Then wait for the file `last_words`, so that a test can look before the end."""
     for number in range(1000):
         context.report({"counted": number})
         if context.is_cancelled():
+            while "last_words" in arguments and not Path(arguments["last_words"]).exists():
+                time.sleep(0.05)
             return number
         time.sleep(0.05)
     return 1000
@@ -64,6 +67,6 @@ KINDS = (
     ),
     Kind(name="fail", title="Fail", run=_fail, properties={"exception": {"type": "string"}, "file": FILE}),
     Kind(name="exit", title="Kill its worker", run=_exit),
-    Kind(name="count", title="Count, and report it", run=_count),
+    Kind(name="count", title="Count, and report it", run=_count, properties={"last_words": FILE}),
     Kind(name="grow", title="Use memory", run=_grow, properties={"megabytes": {"type": "integer"}}),
 )
