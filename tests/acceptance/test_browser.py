@@ -192,7 +192,7 @@ def test_a_job_is_set_up_started_watched_paused_and_resumed_in_the_browser(brows
         expect(cell(page, "run")).to_contain_text("aborted")
 
 
-def test_an_address_is_explained_and_its_gates_are_opened_in_the_browser(browser, web, serve):
+def test_an_address_is_explained_and_its_gates_are_opened_in_the_browser(browser, web, serve, machine):
     site = serve(pages=20, hosts=1, traps=0)
     with visitor(browser, web) as page:
         set_up_job(page, site.start_url)
@@ -209,11 +209,11 @@ def test_an_address_is_explained_and_its_gates_are_opened_in_the_browser(browser
         page.locator("tr[data-key='job-']").get_by_role("button", name="Start").click()
         expect(page).to_have_url(re.compile("/explain/"))
 
-        def explained():
-            page.reload()
-            return page.locator("tr[data-key='next_look-']").text_content()
-
-        wait_for(lambda: "Read in run 1." in explained(), saying="the seed is read")
+        # An ending job refuses to fetch again.
+        ended = "SELECT count(*) FROM jobs_job WHERE run_no = 1 AND phase = 'inactive'"
+        wait_for(lambda: machine.database.value(ended), saying="the run has ended")
+        page.reload()
+        expect(page.locator("tr[data-key='next_look-']")).to_contain_text("Read in run 1.")
         expect(page.locator("tr[data-key='known-']")).to_contain_text("A seed of the job names it.")
         page.get_by_role("button", name="Fetch again now").first.click()
         expect(page.locator(".message")).to_contain_text("is due now")

@@ -143,10 +143,10 @@ def test_a_turn_ends_when_its_successor_starts_so_a_third_can_be_offered(machine
 
 
 def test_a_worker_without_room_for_other_turns_takes_a_successor_in_time(machine, serve):
-    quick, slow = serve(pages=460, traps=0), serve(pages=900, traps=0, slow="2:10")
+    quick, slow = serve(pages=320, traps=0), serve(pages=900, traps=0, slow="2:10")
     paced = make_job(
-        urls=[quick.plan.url(page) for page in range(460)],
-        policy=make_policy(open_requests=2, min_gap=0.04),
+        urls=[quick.plan.url(page) for page in range(320)],
+        policy=make_policy(open_requests=2, min_gap=0.0625),
         specification={"max_depth": 0},
     )
     filling = make_job(
@@ -163,7 +163,7 @@ def test_a_worker_without_room_for_other_turns_takes_a_successor_in_time(machine
     wait_for(lambda: Job.objects.get(pk=paced.pk).phase == "inactive", saying="the host was read")
 
     assert slow.count_requests() > 150
-    # A turn is an eighth of the worker's limit of claims. It lasts 1.3 s, in which the next turn must arrive.
+    # A turn is an eighth of the worker's limit of claims. It lasts 2 s, in which the next turn must arrive.
     following = Turn.objects.filter(follows__isnull=False, lane__seed__job=paced, documents=32)
     late = [
         turn for turn in following.select_related("follows", "batch") if turn.batch.sent_at > turn.follows.closed_at

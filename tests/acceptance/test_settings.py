@@ -12,7 +12,8 @@ def store(document):
 def wait_for_version(cluster, daemon, version):
     """Wait until the node has applied this version of the settings, and return its report."""
     return wait_for(
-        lambda: (report := cluster.node_of(daemon).settings)["version"] == version and report,
+        # A node works for a moment before it has reported its settings.
+        lambda: (report := cluster.node_of(daemon).settings).get("version") == version and report,
         saying=f"{daemon.name} runs with version {version}",
     )
 
@@ -56,10 +57,10 @@ def test_the_command_line_overrides_everything(machine, cluster):
     worker = machine.start(
         "runworker", "--set", "worker.claimed=3", **(QUICK_HEARTS | {"CRAWLCTL_CLAIMED_PER_WORKER": "50"})
     )
-    wait_for(lambda: cluster.node_of(worker).status == "running", saying="it works")
+    report = wait_for_version(cluster, worker, 1)
 
-    node = cluster.node_of(worker)
-    assert (node.capacity, node.settings["sources"]["worker.claimed"]) == (3, "command line")
+    assert cluster.node_of(worker).capacity == 3
+    assert report["sources"]["worker.claimed"] == "command line"
 
 
 def test_an_invalid_setting_is_explained_before_anything_runs(machine):

@@ -1,5 +1,7 @@
 """Daemons of one cluster as processes, with the jobs that they work on."""
 
+import types
+
 from django.utils import timezone
 
 from jobs.models import Job
@@ -98,3 +100,4 @@ class Cluster:
 
 class _Absent:
     status = "absent"
+    settings = types.MappingProxyType({})
