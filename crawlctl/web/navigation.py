@@ -69,7 +69,7 @@ AREAS: Final[tuple[Area, ...]] = (
             Place(_("Deleted jobs"), "deleted-jobs", ("deleted-job",)),
         ),
     ),
-    Area(_("Runs"), (Place(_("Runs"), "runs", ("run",)),)),
+    Area(_("Runs"), (Place(_("Runs"), "runs", ("run",)), Place(_("Grid of runs"), "run-grid"))),
     Area(_("Schedules"), (Place(_("Schedules"), "schedules", ("schedule",)),)),
     Area(
         _("Documents"),

@@ -21,7 +21,7 @@ from jobs.lifecycle.schedule_text import window_in_words
 from jobs.models import Job
 from jobs.queries.few_choices import offer_few
 from jobs.queries.jobs.lines import job_lines
-from jobs.queries.jobs.runs import RUNNING, RunFilter, RunKey, RunLine, RunMark, list_runs, mark_runs
+from jobs.queries.jobs.runs import MARKS, RUNNING, RunFilter, RunKey, RunLine, RunMark, list_runs, mark_runs
 from jobs.queries.jobs.schedules import MOST, ScheduleLine, list_schedules
 from jobs.ui import screens
 from jobs.ui.pages import page
@@ -35,12 +35,22 @@ from nodes.web import formats
 from nodes.web.pages import name_of_who_may
 
 _JOBS_A_PAGE: Final = 50
+# Each row of the grid has up to 30 links.
+_ROWS_OF_GRID: Final = 30
 _TONES: Final[Mapping[str, str]] = {
     RunEnd.FINISHED: "indexed",
     RunEnd.HELD: "excluded",
     RunEnd.DOCUMENT_LIMIT: "excluded",
     RunEnd.ABORTED: "gone",
     RunEnd.ERROR: "failed",
+}
+# The key to the colours of the grid.
+_RESULTS_BY_TONE: Final = {
+    "indexed": gettext_lazy("finished"),
+    "working": gettext_lazy("running"),
+    "excluded": gettext_lazy("stopped at a limit, or removals held back"),
+    "gone": gettext_lazy("aborted"),
+    "failed": gettext_lazy("failed"),
 }
 # Effects of a window that opens while a run lasts.
 _OVERLAPS: Final = {
@@ -115,41 +125,58 @@ class RunFilterForm(forms.Form):
 def jobs(request: HttpRequest) -> HttpResponse:
     """Show all jobs by name, a page at a time."""
     now = read_clock()
+    shown, context = _page_of_jobs(request, size=_JOBS_A_PAGE)
+    marks = mark_runs([job.pk for job in shown])
+    rows = [{**screens.job_row(line, now=now), "marks": _marks(marks[line.id])} for line in job_lines(shown, now=now)]
+    return render(request, "ui/jobs.html", {**context, "screen": {"jobs": rows}, "has_marks": True})
+
+
+@page
+@require_safe
+def run_grid(request: HttpRequest) -> HttpResponse:
+    """Show the last runs of each job as a row of cells, the jobs by name."""
+    shown, context = _page_of_jobs(request, size=_ROWS_OF_GRID)
+    marks = mark_runs([job.pk for job in shown])
+    rows = [
+        {"key": job.pk, "job": job.name, "address": reverse("job", args=[job.pk]), "marks": _marks(marks[job.pk])}
+        for job in shown
+    ]
+    return render(request, "ui/run_grid.html", {**context, "rows": rows, "tones": _RESULTS_BY_TONE, "most": MARKS})
+
+
+def _page_of_jobs(request: HttpRequest, *, size: int) -> tuple[list[Job], dict[str, Any]]:
+    """Return the jobs of one page of a list by name, and the form and the links of that list."""
     form = JobFilterForm(request.GET)
-    wanted = _jobs_of(form)
-    found = list(wanted[: _JOBS_A_PAGE + 1])
-    shown = found[:_JOBS_A_PAGE]
-    context: dict[str, Any] = {
-        "form": form,
-        "screen": {"jobs": _job_rows(shown, now=now)},
-        "has_marks": True,
-    }
+    found = list(_jobs_of(form)[: size + 1])
+    shown = found[:size]
+    context: dict[str, Any] = {"form": form}
     if form.is_valid():
-        if len(found) > _JOBS_A_PAGE:
+        if len(found) > size:
             context["next_query"] = urlencode({**form.as_query(), "after": shown[-1].name})
         context["first_query"] = urlencode(form.as_query()) or "all" if form.cleaned_data["after"] else ""
-    return render(request, "ui/jobs.html", context)
+    return shown, context
 
 
-def _job_rows(jobs: Sequence[Job], *, now: dt.datetime) -> list[dict[str, object]]:
-    """Return the rows of jobs, each with marks of its last runs."""
-    marks = mark_runs([job.pk for job in jobs])
-    return [
-        {**screens.job_row(line, now=now), "marks": [_mark(mark, marks[line.id]) for mark in marks[line.id]]}
-        for line in job_lines(jobs, now=now)
-    ]
+def _marks(marks: Sequence[RunMark]) -> list[Mapping[str, str]]:
+    return [_mark(mark, marks) for mark in marks]
 
 
 def _mark(mark: RunMark, others: Sequence[RunMark]) -> Mapping[str, str]:
-    """Return a mark: its colour is the result, its height the share of the documents of the largest run."""
+    """Return a mark: its colour is the result, its size the share of the documents of the largest run."""
     most = max(other.documents for other in others)
     result = explain_end(mark.run_end) if mark.is_over else _("running")
     is_failed = 0 < mark.documents == mark.failed
     return {
+        "address": reverse("run", args=[mark.id]),
         "tone": ("failed" if is_failed else _TONES.get(mark.run_end, "quiet")) if mark.is_over else "working",
         "size": str(1 + round(7 * mark.documents / most)) if most else "1",
         "says": _("run %(run)d: %(result)s, %(n)s documents")
-        % {"run": mark.run_no, "result": result, "n": formats.number(mark.documents)},
+        % {
+            "run": mark.run_no,
+            "result": _("%(result)s, all failed") % {"result": result} if is_failed else result,
+            "n": formats.number(mark.documents),
+        },
+        "started": f"{mark.started_at.astimezone(dt.UTC):%Y-%m-%d %H:%M}",
     }
 
 

@@ -41,6 +41,7 @@ urlpatterns = [
     path("", views.overview, name="overview"),
     path("jobs/", runs_views.jobs, name="jobs"),
     path("runs/", runs_views.runs, name="runs"),
+    path("runs/grid/", runs_views.run_grid, name="run-grid"),
     path("runs/<int:run_id>/", run_views.run, name="run"),
     path("runs/comparison/", run_views.comparison, name="run-comparison"),
     path("schedules/", runs_views.schedules, name="schedules"),

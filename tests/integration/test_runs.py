@@ -220,6 +220,44 @@ def test_the_last_runs_of_a_job_are_marks_with_their_result_and_size():
     assert row["marks"][0]["says"] == "run 1: finished, 80 documents"
 
 
+def test_the_grid_has_a_cell_for_each_of_the_last_runs_that_leads_to_it():
+    job, idle = make_job("docs"), make_job("idle")
+    for number in range(1, 33):
+        Run.objects.create(job=job, run_no=number, started_at=NOON, ended_at=NOON, run_end="finished", indexed=number)
+    failed = Run.objects.get(run_no=32)
+    Run.objects.filter(pk=failed.pk).update(indexed=0, failed=9)
+
+    page = page_client("viewer").get("/runs/grid/")
+
+    first, second = page.context["rows"]
+    assert (first["job"], len(first["marks"]), second["marks"]) == ("docs", 30, [])
+    assert [mark["tone"] for mark in first["marks"][-2:]] == ["indexed", "failed"]
+    assert f'href="/runs/{failed.pk}/"' in page.content.decode()
+    assert 'aria-label="run 32: finished, all failed, 9 documents"' in page.content.decode()
+    assert idle.name in page.content.decode()
+
+
+def test_a_run_that_lasts_has_a_mark_with_its_present_documents():
+    count(begin(make_job("docs")), 7)
+
+    (row,) = page_client("viewer").get("/runs/grid/").context["rows"]
+
+    assert [(mark["tone"], mark["says"]) for mark in row["marks"]] == [("working", "run 1: running, 7 documents")]
+
+
+def test_the_grid_is_read_page_by_page_in_few_queries(django_assert_max_num_queries):
+    for number in range(40):
+        make_job(f"job {number:02}")
+    client = page_client("viewer")
+
+    with django_assert_max_num_queries(8):
+        first = client.get("/runs/grid/")
+    second = client.get(f"/runs/grid/?{first.context['next_query']}")
+
+    names = [row["job"] for page in (first, second) for row in page.context["rows"]]
+    assert names == [f"job {number:02}" for number in range(40)]
+
+
 def test_the_api_lists_runs_with_their_counts():
     first, second = begin(make_job("docs")), begin(make_job("shop"), at=NOON + HOUR)
     count(first, 3)

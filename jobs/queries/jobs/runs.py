@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from django.db import connection
@@ -115,9 +115,11 @@ def _line(run: Run, present: RunCounts | None) -> RunLine:
 
 @dataclass(frozen=True, slots=True)
 class RunMark:
-    """A run as a mark in the row of its job."""
+    """A run as a mark in the row of its job; its counts are the present ones while it lasts."""
 
+    id: int
     run_no: int
+    started_at: dt.datetime
     run_end: str
     is_over: bool
     documents: int
@@ -128,7 +130,7 @@ class RunMark:
 MARKS: Final = 30
 # The index of (job, number) gives the newest runs of each job.
 _MARKS: Final = """
-SELECT wanted.id, run.run_no, run.run_end, run.ended_at IS NOT NULL,
+SELECT wanted.id, run.id, run.run_no, run.started_at, run.run_end, run.ended_at IS NOT NULL,
        run.indexed + run.unchanged + run.failed + run.excluded, run.failed
   FROM unnest(%(jobs)s::bigint[]) AS wanted(id)
  CROSS JOIN LATERAL (SELECT * FROM jobs_run WHERE job_id = wanted.id ORDER BY run_no DESC LIMIT %(most)s) AS run
@@ -143,4 +145,7 @@ def mark_runs(job_ids: Sequence[int]) -> dict[int, list[RunMark]]:
         cursor.execute(_MARKS, {"jobs": list(job_ids), "most": MARKS})
         for job_id, *mark in cursor.fetchall():
             found[job_id].append(RunMark(*mark))
+    running = [job_id for job_id, marks in found.items() if marks and not marks[-1].is_over]
+    for job_id, counts in (count_present_runs(running) if running else {}).items():
+        found[job_id][-1] = replace(found[job_id][-1], documents=counts.processed, failed=counts.failed)
     return found
