@@ -34,6 +34,7 @@ from jobs.api.reports.views import (
     QueueStatusView,
 )
 from jobs.api.runs import RunView
+from jobs.api.schedules import CalendarView, SchedulesView
 from jobs.api.seeds import SeedView
 from jobs.api.settings import SettingsVersionView, SettingsView
 from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView
@@ -134,6 +135,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("explain/fetch-again/", FetchAgainView.as_view(), name="explain-fetch-again"),
     path("explain/forget/", ForgetView.as_view(), name="explain-forget"),
     path("nodes/<uuid:pk>/drain/", DrainView.as_view(), name="node-drain"),
+    path("schedules/", SchedulesView.as_view(), name="schedules"),
+    path("schedules/calendar/", CalendarView.as_view(), name="schedules-calendar"),
     path("reports/history/", HistoryView.as_view(), name="report-history"),
     path("reports/activity/", BusyView.as_view(), name="report-activity"),
     path("reports/bandwidth/", BandwidthView.as_view(), name="report-bandwidth"),

@@ -70,7 +70,10 @@ AREAS: Final[tuple[Area, ...]] = (
         ),
     ),
     Area(_("Runs"), (Place(_("Runs"), "runs", ("run",)), Place(_("Grid of runs"), "run-grid"))),
-    Area(_("Schedules"), (Place(_("Schedules"), "schedules", ("schedule",)),)),
+    Area(
+        _("Schedules"),
+        (Place(_("Schedules"), "schedules", ("schedule",)), Place(_("Calendar"), "schedule-calendar")),
+    ),
     Area(
         _("Documents"),
         (

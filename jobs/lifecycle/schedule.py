@@ -8,6 +8,7 @@ set back repeat some. The displayed time decides. Openings are computed from the
 
 import calendar
 import datetime as dt
+import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -184,6 +185,17 @@ def next_opening_of(windows: Sequence[Window], *, after: dt.datetime) -> tuple[d
     """Return the first opening of any of the windows after a moment, with its window; None without one."""
     coming = [(opening, window) for window in windows if (opening := window.next_opening(after=after)) is not None]
     return min(coming, key=lambda found: found[0], default=None)
+
+
+def last_opening_of(windows: Sequence[Window], *, after: dt.datetime, until: dt.datetime) -> dt.datetime | None:
+    """Return the latest moment in `(after, until]` at which one of the windows opened, or None."""
+    found = [window.last_opening(after=after, until=until) for window in windows]
+    return max((opening for opening in found if opening is not None), default=None)
+
+
+def openings_between(windows: Sequence[Window], *, after: dt.datetime, until: dt.datetime) -> Iterator[dt.datetime]:
+    """Yield the moments in `(after, until]` at which any of the windows opens, in order."""
+    return heapq.merge(*(window.openings(after=after, until=until) for window in windows))
 
 
 def next_openings(windows: Sequence[Window], *, after: dt.datetime) -> Iterator[tuple[dt.datetime, Window]]:

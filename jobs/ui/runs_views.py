@@ -1,43 +1,36 @@
-"""The lists over all jobs: jobs, their runs, and their schedules."""
+"""The lists over all jobs: jobs, and their runs."""
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django import forms
-from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from jobs.lifecycle.job import Phase, RunEnd, StartMethod
-from jobs.lifecycle.schedule import opening_in_words
-from jobs.lifecycle.schedule_text import window_in_words
+from jobs.lifecycle.job import Phase, RunEnd
 from jobs.models import Job
 from jobs.queries.few_choices import offer_few
 from jobs.queries.jobs.lines import job_lines
 from jobs.queries.jobs.runs import MARKS, RUNNING, RunFilter, RunKey, RunLine, RunMark, list_runs, mark_runs
-from jobs.queries.jobs.schedules import MOST, ScheduleLine, list_schedules
 from jobs.ui import screens
 from jobs.ui.pages import page
-from jobs.verbs import schedules as schedule_verbs
-from jobs.verbs.control import MAY_CONTROL
 from jobs.words.explanations import explain_end
 from nodes.database.clock import read_clock
-from nodes.errors import NotDone
 from nodes.models.words import named_with, words_in
 from nodes.web import formats
-from nodes.web.pages import name_of_who_may
 
 _JOBS_A_PAGE: Final = 50
 # Each row of the grid has up to 30 links.
 _ROWS_OF_GRID: Final = 30
-_TONES: Final[Mapping[str, str]] = {
+# The colour of each result.
+TONES: Final[Mapping[str, str]] = {
     RunEnd.FINISHED: "indexed",
     RunEnd.HELD: "excluded",
     RunEnd.DOCUMENT_LIMIT: "excluded",
@@ -51,11 +44,6 @@ _RESULTS_BY_TONE: Final = {
     "excluded": gettext_lazy("stopped at a limit, or removals held back"),
     "gone": gettext_lazy("aborted"),
     "failed": gettext_lazy("failed"),
-}
-# Effects of a window that opens while a run lasts.
-_OVERLAPS: Final = {
-    StartMethod.WINDOW_BEGIN: gettext_lazy("Skip: a window that opens during a run starts nothing."),
-    StartMethod.WINDOW_INSIDE: gettext_lazy("Repeat: after a run, the job starts again while a window is open."),
 }
 
 
@@ -168,7 +156,7 @@ def _mark(mark: RunMark, others: Sequence[RunMark]) -> Mapping[str, str]:
     is_failed = 0 < mark.documents == mark.failed
     return {
         "address": reverse("run", args=[mark.id]),
-        "tone": ("failed" if is_failed else _TONES.get(mark.run_end, "quiet")) if mark.is_over else "working",
+        "tone": ("failed" if is_failed else TONES.get(mark.run_end, "quiet")) if mark.is_over else "working",
         "size": str(1 + round(7 * mark.documents / most)) if most else "1",
         "says": _("run %(run)d: %(result)s, %(n)s documents")
         % {
@@ -210,51 +198,6 @@ def runs(request: HttpRequest) -> HttpResponse:
     return render(request, "ui/runs.html", context)
 
 
-@page
-@require_safe
-def schedules(request: HttpRequest) -> HttpResponse:
-    """Show the jobs with a schedule, the next start first."""
-    now = read_clock()
-    found = list_schedules(now=now)
-    context = {
-        "rows": [_schedule_row(line, now=now) for line in found.lines],
-        "more": _("Only the %(n)d schedules that are checked next are shown.") % {"n": MOST} if found.has_more else "",
-    }
-    return render(request, "ui/schedules.html", context)
-
-
-@page
-@require_POST
-def pause_schedule(request: HttpRequest) -> HttpResponse:
-    """Pause the schedule of a job, or all of them."""
-    return _change_schedules(request, one=schedule_verbs.pause, every=schedule_verbs.pause_all, said=_("Paused"))
-
-
-@page
-@require_POST
-def resume_schedule(request: HttpRequest) -> HttpResponse:
-    """Resume the schedule of a job, or all of them."""
-    return _change_schedules(request, one=schedule_verbs.resume, every=schedule_verbs.resume_all, said=_("Resumed"))
-
-
-def _change_schedules(
-    request: HttpRequest, *, one: Callable[..., Job], every: Callable[..., int], said: str
-) -> HttpResponse:
-    made_by, now = name_of_who_may(request, MAY_CONTROL), read_clock()
-    named = request.POST.get("job", "")
-    try:
-        if named == "all":
-            messages.success(
-                request, _("%(said)s schedules: %(n)d.") % {"said": said, "n": every(made_by=made_by, now=now)}
-            )
-        elif named.isdecimal() and len(named) < 19:
-            job = one(int(named), made_by=made_by, now=now)
-            messages.success(request, _("%(said)s: the schedule of %(job)s.") % {"said": said, "job": job.name})
-    except NotDone as refused:
-        messages.warning(request, str(refused))
-    return redirect("schedules")
-
-
 def _written(key: RunKey) -> str:
     return f"{int(key.started_at.timestamp() * 1_000_000)}.{key.id}"
 
@@ -273,31 +216,11 @@ def run_row(line: RunLine, *, now: dt.datetime) -> Mapping[str, object]:
         "ended": formats.moment(line.ended_at, now=now) if line.ended_at else "",
         "took": formats.duration((line.ended_at or now) - line.started_at),
         "result": explain_end(line.run_end) if line.ended_at else _("running"),
-        "tone": ("failed" if line.all_failed else _TONES.get(line.run_end, "quiet")) if line.ended_at else "working",
+        "tone": ("failed" if line.all_failed else TONES.get(line.run_end, "quiet")) if line.ended_at else "working",
         "reason": line.reason,
         "processed": formats.number(counts.processed),
         "indexed": formats.number(counts.indexed),
         "failed": formats.number(counts.failed),
         "deleted": formats.number(counts.deleted),
         "size": formats.size(counts.bytes),
-    }
-
-
-def _schedule_row(line: ScheduleLine, *, now: dt.datetime) -> Mapping[str, object]:
-    is_paused = line.paused_at is not None
-    coming = [opening_in_words(opening, window) for opening, window in line.coming]
-    return {
-        "key": line.id,
-        "job": line.name,
-        "address": reverse("job", args=[line.id]),
-        "status": line.status,
-        "tone": "working" if line.runs else "quiet",
-        "next": _("paused") if is_paused else coming[0] if coming else _("never"),
-        "until": formats.time_until(line.coming[0][0], now=now) if line.coming and not is_paused else "",
-        "later": () if is_paused else coming[1:],
-        "windows": [window_in_words(window) for window in line.windows],
-        "overlap": _OVERLAPS.get(line.method, ""),
-        "missed": formats.moment(line.missed_at, now=now) if line.missed_at else "",
-        "paused": formats.moment(line.paused_at, now=now) if line.paused_at else "",
-        "paused_by": line.paused_by,
     }

@@ -80,6 +80,8 @@ LEAST_ROLE = {
     "hosts_stop": OPERATOR,
     "hosts_stop_by_name": OPERATOR,
     "job_events_list": VIEWER,
+    "schedules_calendar": VIEWER,
+    "schedules_list": VIEWER,
     "runs_list": VIEWER,
     "runs_retrieve": VIEWER,
     "runs_comparison": VIEWER,

@@ -163,15 +163,6 @@ def test_the_page_of_schedules_shows_the_next_five_starts_in_words():
     assert str(listed[1]["overlap"]).startswith("Skip")
 
 
-def test_the_page_of_schedules_shows_a_skipped_window():
-    job = make_job("nightly", windows=[Window(hours=(22,))], start_method="window_begin")
-    Job.objects.filter(pk=job.pk).update(missed_window_at=NOON)
-
-    (row,) = page_client("viewer").get("/schedules/").context["rows"]
-
-    assert row["missed"].startswith(f"{NOON:%Y-%m-%d}")
-
-
 def test_operators_pause_and_resume_one_schedule_or_all():
     windows = [Window(hours=(22,))]
     first = make_job("first", windows=windows, start_method="window_begin")

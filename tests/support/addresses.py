@@ -168,6 +168,8 @@ _QUESTIONS: Final = {
     "api/v1/node-events/": ["kind=elected"],
     "api/v1/job-events/": ["job={job}"],
     "api/v1/runs/": ["job={job}", "run_end=error"],
+    "api/v1/schedules/calendar/": ["first=2030-01-01&days=42"],
+    "schedules/calendar/": ["unit=month"],
     "api/v1/seeds/": ["job={job}"],
     "api/v1/search/": ["q=word"],
 }

@@ -1,13 +1,14 @@
 """Jobs that start by a schedule, in the order of their next starts."""
 
 import datetime as dt
+import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 from jobs.lifecycle.job import Phase, StartMethod
-from jobs.lifecycle.schedule import Window, next_openings
+from jobs.lifecycle.schedule import Window, last_opening_of, next_openings
 from jobs.models import Job
 from nodes.lifecycle import CLUSTER_SCOPE
 
@@ -17,11 +18,25 @@ MOST: Final = 200
 STARTS: Final = 5
 
 
+class SkipReason(enum.StrEnum):
+    """The reason for which a window started no run."""
+
+    PAUSED = "paused"
+    STILL_RUNS = "still_runs"
+    NO_MANAGER = "no_manager"
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The latest window that started no run for one reason."""
+
+    at: dt.datetime
+    reason: SkipReason
+
+
 @dataclass(frozen=True, slots=True)
 class ScheduleLine:
-    """
-    A job with a schedule. `coming` are its next openings, with their windows. The window of `missed_at` had no run.
-    """
+    """A job with a schedule. `coming` are its next openings, with their windows, whether it is paused or not."""
 
     id: int
     name: str
@@ -30,7 +45,7 @@ class ScheduleLine:
     method: StartMethod
     windows: Sequence[Window]
     coming: Sequence[tuple[dt.datetime, Window]]
-    missed_at: dt.datetime | None
+    skipped: Sequence[Skipped]
     paused_at: dt.datetime | None
     paused_by: str
 
@@ -89,7 +104,27 @@ def _line(job: Job, *, now: dt.datetime) -> ScheduleLine:
         method=StartMethod(job.start_method),
         windows=windows,
         coming=list(islice(next_openings(windows, after=now), STARTS)),
-        missed_at=job.missed_window_at,
+        skipped=_skipped(job, windows, now=now),
         paused_at=job.schedule_paused_at,
         paused_by=job.schedule_paused_by,
     )
+
+
+def _skipped(job: Job, windows: Sequence[Window], *, now: dt.datetime) -> list[Skipped]:
+    """
+    Return the windows that started no run, the newest first, at most one for each reason.
+
+    Those of a pause, and of a run that lasts, opened after the last change of the schedule.
+    """
+    found = []
+    if job.missed_window_at is not None:
+        found.append(Skipped(job.missed_window_at, SkipReason.NO_MANAGER))
+    if job.schedule_paused_at is not None and job.phase == Phase.INACTIVE:
+        since = max(job.schedule_paused_at, job.waits_since)
+        if at := last_opening_of(windows, after=since, until=now):
+            found.append(Skipped(at, SkipReason.PAUSED))
+    if job.phase != Phase.INACTIVE and job.start_method == StartMethod.WINDOW_BEGIN and job.started_at is not None:
+        since = max(job.started_at, job.schedule_checked_at)
+        if at := last_opening_of(windows, after=since, until=now):
+            found.append(Skipped(at, SkipReason.STILL_RUNS))
+    return sorted(found, key=lambda skipped: skipped.at, reverse=True)
