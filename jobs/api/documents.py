@@ -16,6 +16,8 @@ from jobs.api.fields import HIGHEST_ID
 from jobs.lifecycle.document import CLAIMED, Stage
 from jobs.models import CounterDelta, IndexedDocument, Job, JobCounter, Outcome, OutputConnection, QueueItem
 from jobs.queries.documents.lists import (
+    MOST_ORDERED,
+    OrderTooWide,
     few_lanes,
     hashes_of,
     host_of,
@@ -30,6 +32,7 @@ from nodes.api.strict import PageQuery
 _STAGES = {stage.name.lower(): stage for stage in Stage}
 _OUTCOMES = {outcome.label.replace(" ", "_"): outcome for outcome in Outcome}
 
+_ORDERED = ("depth", "fetched_at", "check_time", "response_ms")
 _COLUMNS = {"job": "job_id", "result_code": "result_code"}
 
 # A filter that few documents pass reads many: better told to narrow it than to wait for minutes.
@@ -67,6 +70,9 @@ class DocumentSerializer(serializers.Serializer[QueueItem]):
         allow_null=True, help_text="Moment at which it is due. Null if it is due now."
     )
     fetched_at = serializers.DateTimeField(allow_null=True)
+    response_ms = serializers.IntegerField(
+        allow_null=True, help_text="Duration of its last request (ms). Null if no request was recorded."
+    )
     held_by = HeldSerializer(many=True, help_text="Outputs of its job that hold the document.")
 
     def get_id(self, item: QueueItem) -> str:
@@ -93,6 +99,12 @@ class DocumentQuery(PageQuery):
         max_length=300, required=False, help_text="Host name, with its port unless that is 80 or 443."
     )
     result_code = serializers.CharField(max_length=30, required=False)
+    ordering = serializers.ChoiceField(
+        [sign + name for name in _ORDERED for sign in ("", "-")],
+        required=False,
+        help_text=f"With -: downwards. Lists only documents with this value, if at most {MOST_ORDERED:,} documents match. "
+        "Without an ordering: by hash.",
+    )
 
 
 class PartSerializer(serializers.Serializer[PartLine]):
@@ -122,7 +134,7 @@ class DocumentView(ListingView):
     queryset = QueueItem.objects.prefetch_related("job", "lane__bin")
     serializer_class = DocumentSerializer
     query_class = DocumentQuery
-    keyset = ("hash", "job_id")
+    keyset: Sequence[str] = ("hash", "job_id")
     lookup_value_regex = "[0-9]{1,19}-[0-9a-f]{32}"
     lookup_url_kwarg = "id"
     _is_of_few = False
@@ -180,6 +192,16 @@ class DocumentView(ListingView):
         found = queryset.filter(**asked)
         if "result_code" in query:
             found = found.filter(outcome__in=outcomes_of_code(query["result_code"], job_id=query.get("job")))
+        return self._ordered(found, query["ordering"]) if "ordering" in query else found
+
+    def _ordered(self, found: QuerySet[Any], ordering: str) -> QuerySet[Any]:
+        """Return the documents with this value, in its order. No index has it, so at most `MOST_ORDERED` may match."""
+        direction, column = ordering[: ordering.startswith("-")], ordering.removeprefix("-")
+        found = found.filter(**{f"{column}__isnull": False})
+        if found.order_by()[: MOST_ORDERED + 1].count() > MOST_ORDERED:
+            raise serializers.ValidationError({"ordering": [str(OrderTooWide())]})
+        self.keyset = [f"{direction}{name}" for name in (column, "hash", "job_id")]
+        self._is_of_few = True
         return found
 
 

@@ -64,6 +64,8 @@ class QueueItem(models.Model):
     losses = models.SmallIntegerField(default=0, db_default=0)
     admitted_run = models.IntegerField(default=0, db_default=0)
     fetched_at = models.DateTimeField(null=True)
+    # Duration of its last request, until the whole answer was read (ms). Null: no request was recorded.
+    response_ms = models.IntegerField(null=True)
     changed_at = models.DateTimeField(null=True)
     # The hash of the document on which it was first found; its own if a seed named it. Null: not recorded.
     found_on = models.UUIDField(null=True)

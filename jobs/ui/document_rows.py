@@ -42,6 +42,7 @@ def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object
         "depth": formats.number(line.depth),
         "fetched": formats.age(line.fetched_at, now=now) if line.fetched_at else "",
         "due": _due(line, now=now),
+        "response": formats.milliseconds(line.response_ms) if line.response_ms is not None else "",
         "key": f"{line.hash.hex}.{line.job_id}",
     }
 

@@ -3,6 +3,7 @@
 import datetime as dt
 import re
 import uuid
+from dataclasses import replace
 from typing import Any, Final
 
 from django import forms
@@ -10,15 +11,24 @@ from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from jobs.models import Job
-from jobs.queries.documents.lists import STATES, DocumentFilter, DocumentKey
+from jobs.queries.documents.lists import ORDERS, STATES, DocumentFilter, DocumentKey
 from jobs.queries.few_choices import offer_few
 from jobs.queries.hosts.selection import STATES as HOST_STATES
 from jobs.queries.hosts.selection import HostFilter
 from jobs.words.documents import STATE_WORDS
 
 _ALL: Final = "all"
-# The key of a document, its job, and its next check in microseconds.
+# The key of a document, its job, and the value that orders the list: a number, or a moment in microseconds.
 _KEY: Final = re.compile(r"([0-9a-f]{32})\.([0-9]{1,18})(?:\.([0-9]{1,17}))?", re.ASCII)
+_ORDER_WORDS: Final = {
+    "due": _("by next check"),
+    "depth": _("nearest to a seed first"),
+    "-depth": _("farthest from a seed first"),
+    "age": _("last fetched first"),
+    "-age": _("longest not fetched first"),
+    "response": _("fastest response first"),
+    "-response": _("slowest response first"),
+}
 _EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 _HOST_STATE_WORDS = {"backing_off": _("backing off or recovering"), "stopped": _("stopped")}
 
@@ -37,7 +47,9 @@ class DocumentFilterForm(forms.Form):
     )
     host = forms.CharField(required=False, max_length=300, label=_("Host"), strip=True)
     code = forms.CharField(required=False, max_length=30, label=_("Code"), strip=True)
-    sort = forms.ChoiceField(choices=[("", _("by key")), ("due", _("by next check"))], required=False, label=_("Order"))
+    sort = forms.ChoiceField(
+        choices=[("", _("by key")), *((name, _ORDER_WORDS[name]) for name in ORDERS)], required=False, label=_("Order")
+    )
     after = forms.CharField(required=False, max_length=80, widget=forms.HiddenInput)
 
     def __init__(self, given: QueryDict) -> None:
@@ -48,11 +60,15 @@ class DocumentFilterForm(forms.Form):
         value = self.cleaned_data["after"]
         if not value:
             return None
-        found = _KEY.fullmatch(value)
-        if found is None or (found[3] is not None) != (self.cleaned_data.get("sort") == "due"):
+        found, order = _KEY.fullmatch(value), ORDERS.get(self.cleaned_data.get("sort", ""))
+        if found is None or (found[3] is not None) != (order is not None):
             raise forms.ValidationError(_("Invalid page of the list. Start from the first page."))
-        due = _EPOCH + dt.timedelta(microseconds=int(found[3])) if found[3] else None
-        return DocumentKey(uuid.UUID(found[1]), int(found[2]), due)
+        key = DocumentKey(uuid.UUID(found[1]), int(found[2]))
+        if order is None:
+            return key
+        number = int(found[3])
+        is_moment = order.type == "timestamptz"
+        return replace(key, value=_EPOCH + dt.timedelta(microseconds=number) if is_moment else min(number, 2**31 - 1))
 
     def as_filter(self) -> DocumentFilter:
         """Return the filter of a valid form."""
@@ -63,7 +79,7 @@ class DocumentFilterForm(forms.Form):
             host=wanted["host"],
             code=wanted["code"],
             address=wanted["address"],
-            by_due=wanted["sort"] == "due",
+            sort=wanted["sort"],
             after=wanted["after"],
         )
 
@@ -76,7 +92,7 @@ class DocumentFilterForm(forms.Form):
             "state": wanted.state,
             "host": wanted.host,
             "code": wanted.code,
-            "sort": "due" if wanted.by_due else "",
+            "sort": wanted.sort,
         }
         return {name: value for name, value in values.items() if value}
 

@@ -212,6 +212,9 @@ def _next_query(form: DocumentFilterForm, found: DocumentList) -> str:
     if found.next_key is None:
         return ""
     key = f"{found.next_key.hash.hex}.{found.next_key.job_id}"
-    if found.next_key.check_time is not None:
-        key += f".{(found.next_key.check_time - _EPOCH) // dt.timedelta(microseconds=1)}"
+    value = found.next_key.value
+    if isinstance(value, dt.datetime):
+        value = (value - _EPOCH) // dt.timedelta(microseconds=1)
+    if value is not None:
+        key += f".{value}"
     return urlencode({**form.as_query(), "after": key})

@@ -66,6 +66,15 @@ def duration(value: dt.timedelta) -> str:
     return _("%(d)d d %(h)d h") % {"d": days, "h": hours}
 
 
+def milliseconds(value: int) -> str:
+    """Return a short duration, from one second on in seconds."""
+    if value < 1000:
+        return _("%(n)d ms") % {"n": value}
+    if value < 60_000:
+        return _("%(n)s s") % {"n": f"{value / 1000:.1f}"}
+    return duration(dt.timedelta(milliseconds=value))
+
+
 def age(moment: dt.datetime, *, now: dt.datetime) -> str:
     """Return how long ago a moment was, in the largest unit that fits."""
     seconds = int((now - moment).total_seconds())

@@ -4,6 +4,7 @@ import pytest
 from django.db import connection
 
 from crawlctl.access.roles import VIEWER
+from jobs.api import documents
 from jobs.lifecycle.document import Stage
 from jobs.models import CounterDelta, Outcome, QueueItem
 from tests.support.api import assert_problem, client_of, document_id, make_documents, make_job, make_world, set_phase
@@ -199,3 +200,27 @@ def _slow(execute, sql, params, many, context):
     if 'FROM "jobs_queueitem"' in sql:
         sql, params = "SELECT pg_sleep(10)", None
     return execute(sql, params, many, context)
+
+
+@pytest.mark.parametrize("direction", ["", "-"])
+def test_few_documents_are_ordered_by_a_value_page_by_page(viewer, direction):
+    job = make_job()
+    for number in range(7):
+        make_documents(job, 1, host=f"h{number}.test", response_ms=number // 2)
+    make_documents(job, 1, host="unknown.test")
+
+    found = list(pages(viewer, f"{DOCUMENTS}?job={job.pk}&ordering={direction}response_ms&limit=3"))
+
+    assert [len(page) for page in found] == [3, 3, 1]
+    assert [document["response_ms"] for page in found for document in page] == sorted(
+        [0, 0, 1, 1, 2, 2, 3], reverse=bool(direction)
+    )
+
+
+def test_more_documents_than_can_be_sorted_are_refused_with_a_reason(viewer, monkeypatch):
+    monkeypatch.setattr(documents, "MOST_ORDERED", 2)
+    make_documents(make_job(), 3)
+
+    refused = viewer.get(f"{DOCUMENTS}?ordering=depth")
+
+    assert_problem(refused, 400, "invalid", fields={"ordering"})

@@ -8,6 +8,7 @@ import pytest
 from crawlctl.access.roles import OPERATOR, VIEWER
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
+from jobs.queries.documents import lists
 from tests.integration.test_pages import page_client
 from tests.support.cluster import NOON
 from tests.support.factories import make_documents, make_job, make_lane
@@ -51,6 +52,50 @@ def test_documents_of_a_job_are_ordered_by_their_next_check_over_pages(job, oper
 
 def test_documents_of_all_jobs_are_not_ordered_by_their_next_check(operator):
     assert "Choose a job or a host" in operator.get("/documents/?sort=due").context["problem"]
+
+
+@pytest.mark.parametrize(("order", "column"), [("depth", "depth"), ("age", "fetched_at"), ("response", "response_ms")])
+@pytest.mark.parametrize("direction", ["", "-"])
+def test_few_documents_are_ordered_by_a_value_over_pages(job, operator, order, column, direction):
+    lane = make_lane(job.seeds.get(), "a.example")
+    for number in range(60):
+        value = NOON - dt.timedelta(days=number // 2) if order == "age" else number // 2
+        make_documents(lane, [f"{number // 2}-{number % 2}"], **FAILED, **{column: value})
+
+    page = operator.get(f"/documents/?sort={direction}{order}")
+    rest = operator.get(f"/documents/?{page.context['next_query']}")
+
+    values = [int(name.partition("-")[0]) for name in identifiers(page) + identifiers(rest)]
+    assert values == sorted(values, reverse=bool(direction))
+    assert len({*identifiers(page), *identifiers(rest)}) == 60
+
+
+def test_documents_without_a_value_are_not_in_its_order(job, operator):
+    make_documents(make_lane(job.seeds.get(), "a.example"), ["waiting"])
+
+    assert identifiers(operator.get("/documents/?sort=-response")) == []
+
+
+def test_more_documents_than_can_be_sorted_are_not_ordered(job, operator, monkeypatch):
+    monkeypatch.setattr(lists, "MOST_ORDERED", 2)
+    lane = make_lane(job.seeds.get(), "a.example")
+    make_documents(lane, ["one", "two"], **FAILED)
+    make_documents(lane, ["three"])
+
+    few, many = (operator.get(f"/documents/?sort=depth{more}") for more in ("&state=failed", ""))
+
+    assert (few.context["problem"], identifiers(few)) == ("", identifiers(few)[:2])
+    assert "at most 2 match" in many.context["problem"]
+
+
+def test_a_response_time_is_shown_with_its_unit(job, operator):
+    lane = make_lane(job.seeds.get(), "a.example")
+    for value in (0, 999, 1_250, 90_000):
+        make_documents(lane, [str(value)], **FAILED, response_ms=value)
+
+    page = operator.get("/documents/?sort=response")
+
+    assert [row["response"] for row in page.context["rows"]] == ["0 ms", "999 ms", "1.2 s", "1 min 30 s"]
 
 
 def test_chosen_documents_lead_to_the_preview_of_an_operation(job, operator):

@@ -11,7 +11,7 @@ from jobs.duties.context import Pass
 from jobs.duties.history import clear_histories, keep_history
 from jobs.lifecycle.activity import OF_TRANSITIONS
 from jobs.lifecycle.job import TRANSITIONS, Pause, Phase, RunEnd
-from jobs.models import Activity, Job, RepositoryConnection
+from jobs.models import Activity, Job, QueueItem, RepositoryConnection
 from jobs.queue import notifications
 from jobs.queue.flushing.flush import OutputWriter, flush
 from jobs.queue.flushing.history import Departure
@@ -23,6 +23,7 @@ from tests.integration.test_queue_flush import OneWorker
 from tests.support.cluster import NOON, elect_main, register_node, seconds
 from tests.support.factories import (
     facts_of,
+    hash_of,
     make_documents,
     make_job,
     make_output,
@@ -79,6 +80,19 @@ def test_an_activity_of_a_connector_is_in_the_history_with_its_start(crawl):
     assert (first.job_id, first.repository_id, first.output_id) == (crawl.job.pk, crawl.job.repository_id, None)
     assert NOON - seconds(1.6) < first.started_at < NOON - seconds(1.4)
     assert (second.result_code, second.entity) == ("503", "http://a.example/robots.txt")
+
+
+def test_a_document_keeps_the_duration_of_its_own_last_request(crawl):
+    make_documents(crawl.lane, ["page"])
+    make_documents(crawl.lane, ["held back"], response_ms=7)
+    of_robots = fetched(entity="http://a.example/robots.txt", seconds=3.0)
+    claimed = crawl.claim()
+
+    crawl.flush(claimed["page"], ending=Ending.RETRY, code="503", records=[fetched("503"), of_robots])
+    crawl.flush(claimed["held back"], requested=False, records=[of_robots])
+
+    assert QueueItem.objects.get(hash=hash_of("page")).response_ms == 250
+    assert QueueItem.objects.get(hash=hash_of("held back")).response_ms == 7
 
 
 def test_a_failed_attempt_is_in_the_history_though_its_document_waits(crawl):

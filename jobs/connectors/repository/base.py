@@ -24,11 +24,14 @@ from jobs.archive.records import RawExchange, Stored
 from jobs.connectors.metadata import Metadata, lasting
 from jobs.connectors.repository.access import OPEN, Access
 from jobs.connectors.transformation.base import Item
+from jobs.lifecycle.activity import ActivityName
 
 # Characters that stay as they are in the address of a part, apart from letters, digits and "_.-~".
 _PLAIN_IN_FRAGMENTS: Final = "/!,()"
 # Parts of one document in an output.
 MOST_PARTS: Final = 1_000
+# Highest stored duration of a request (ms).
+_LONGEST_RESPONSE: Final = 2**31 - 1
 
 # Values that parents carry to the documents that they reference, by name.
 Carried = Mapping[str, tuple[str, ...]]
@@ -257,3 +260,11 @@ class Outcome:
     parts: Sequence[Part] = ()
     exchange: RawExchange | None = None
     stored: Stored | None = None
+
+    @property
+    def response_ms(self) -> int | None:
+        """Return the duration of the document's own last request (ms); None if no request was recorded."""
+        for record in reversed(self.records):
+            if record.activity == ActivityName.FETCH and record.entity == self.document.identifier:
+                return min(round(record.seconds * 1000), _LONGEST_RESPONSE)
+        return None

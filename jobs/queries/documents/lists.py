@@ -2,7 +2,7 @@
 
 import datetime as dt
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -39,7 +39,8 @@ _CLAIMED: Final = "item.batch_id IS NOT NULL"
 # values are parameters.
 _COLUMNS: Final = """
 item.hash, item.job_id, job.name, item.identifier, bin.name, item.stage, item.outcome,
-       item.run_no = job.run_no, item.result_code, item.depth, item.fetched_at, item.failures, item.check_time
+       item.run_no = job.run_no, item.result_code, item.depth, item.fetched_at, item.failures, item.check_time,
+       item.response_ms
 """
 _LIST: Final = f"""
 SELECT {_COLUMNS}
@@ -48,8 +49,14 @@ SELECT {_COLUMNS}
   JOIN jobs_lane AS lane ON lane.id = item.lane_id
   JOIN jobs_bin AS bin ON bin.id = lane.bin_id
  WHERE {{conditions}}
- ORDER BY item.hash, item.job_id
+ ORDER BY {{order}}
  LIMIT %(limit)s
+"""
+# One more than an order by values may sort tells that there are too many.
+_FEW: Final = """
+SELECT count(*) FROM (
+       SELECT FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
+        WHERE {conditions} LIMIT %(too_many)s) AS few
 """
 # In the order of the next check: each lane gives its first documents by its index, and these are merged.
 _BY_DUE: Final = f"""
@@ -89,7 +96,10 @@ _OF_HOST: Final = (
 _HOST: Final = f"item.lane_id IN (SELECT lane.id FROM jobs_lane AS lane {_OF_HOST[0]} WHERE {_OF_HOST[1]})"
 _BEHIND: Final = "(item.hash, item.job_id) > (%(after_hash)s, %(after_job)s)"
 _BEHIND_BY_DUE: Final = """
-(item.check_time, item.hash, item.job_id) > (%(after_time)s::timestamptz, %(after_hash)s, %(after_job)s)
+(item.check_time, item.hash, item.job_id) > (%(after_value)s::timestamptz, %(after_hash)s, %(after_job)s)
+"""
+_BEHIND_BY_VALUE: Final = """
+({column}, item.hash, item.job_id) {beyond} (%(after_value)s::{type}, %(after_hash)s, %(after_job)s)
 """
 # No index has result codes. But the counters of jobs have the outcomes of each code. Failed and excluded documents
 # have an index of their own, and most documents with other outcomes have the same code.
@@ -107,12 +117,41 @@ SELECT outcome
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """An order of a list, by a column of documents; `is_downwards` with the highest value first."""
+
+    column: str
+    type: str
+    is_downwards: bool = False
+
+    @property
+    def columns(self) -> str:
+        """Return the columns that order the rows, each with its direction."""
+        direction = " DESC" if self.is_downwards else ""
+        return ", ".join(f"item.{name}{direction}" for name in (self.column, "hash", "job_id"))
+
+
+DUE: Final = "due"
+# Apart from that by the next check, an order has no index: at most `MOST_ORDERED` documents are sorted by a value.
+ORDERS: Final[Mapping[str, Order]] = {
+    DUE: Order("check_time", "timestamptz"),
+    "depth": Order("depth", "int"),
+    "-depth": Order("depth", "int", is_downwards=True),
+    "age": Order("fetched_at", "timestamptz", is_downwards=True),
+    "-age": Order("fetched_at", "timestamptz"),
+    "response": Order("response_ms", "int"),
+    "-response": Order("response_ms", "int", is_downwards=True),
+}
+MOST_ORDERED: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentKey:
-    """The last document before the next page of a list; with its next check if they order the list."""
+    """The last document before the next page of a list; with its value if a column orders the list."""
 
     hash: uuid.UUID
     job_id: int
-    check_time: dt.datetime | None = None
+    value: dt.datetime | int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +159,7 @@ class DocumentFilter:
     """
     The documents to list; an empty field means no condition. `state` is a key of STATES.
 
-    `by_due` lists those with a next check, the earliest first.
+    `sort` is one of ORDERS. It lists only documents that have the value, such as a next check.
     """
 
     job_id: int | None = None
@@ -128,7 +167,7 @@ class DocumentFilter:
     host: str = ""
     code: str = ""
     address: str = ""
-    by_due: bool = False
+    sort: str = ""
     after: DocumentKey | None = None
 
 
@@ -147,6 +186,7 @@ class DocumentLine:
     fetched_at: dt.datetime | None
     failures: int
     check_time: dt.datetime | None
+    response_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,30 +207,45 @@ class FilterTooWide(Exception):
 
 
 class OrderTooWide(Exception):
-    """The documents have too many lanes to be ordered by their next check."""
+    """The list has too many documents, or too many lanes, for this order."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_by_due: bool = False) -> None:
+        what = (
+            f"by their next check within at most {_FEW_LANES:,} lanes"
+            if is_by_due
+            else f"if at most {MOST_ORDERED:,} match"
+        )
         super().__init__(
-            f"Documents are ordered by their next check within at most {_FEW_LANES:,} lanes. Choose a job or a host."
+            f"Documents are ordered {what}. Choose a job or a host{'' if is_by_due else ', or a narrower filter'}."
         )
 
 
 def list_documents(wanted: DocumentFilter) -> DocumentList:
     """
-    Return a page of the documents that pass the filter, in the order of their keys, or of their next check.
+    Return a page of the documents that pass the filter, in the order of their keys, or of a value.
 
     Raises:
         FilterTooWide: it would take too long.
-        OrderTooWide: the filter has no job or host, or one with too many lanes.
+        OrderTooWide: too many documents pass the filter to be ordered.
     """
+    order = ORDERS.get(wanted.sort)
     conditions, values = _conditions(wanted)
+    # In the order of keys, or of an index of each lane, a page reads only its own documents.
+    sorts = order is not None and wanted.sort != DUE
+    is_of_few = sorts or "lanes" in values or _CLAIMED in conditions
     try:
-        with transaction.atomic(), connection.cursor() as cursor:
+        with transaction.atomic(), connection.cursor() as cursor, keeping_to_keys(is_of_few=is_of_few):
             cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_PATIENCE)])
-            with keeping_to_keys(is_of_few="lanes" in values or _CLAIMED in conditions):
-                statement = _BY_DUE if wanted.by_due else _LIST
-                cursor.execute(statement.format(conditions=" AND ".join(conditions)), values)
-                rows = cursor.fetchall()
+            if order is not None and sorts:
+                _check_few(cursor, conditions, values)
+            if order is not None and wanted.after:
+                conditions.append(_behind(order, is_by_due=wanted.sort == DUE))
+            elif wanted.after:
+                conditions.append(_BEHIND)
+            columns = order.columns if order is not None else "item.hash, item.job_id"
+            statement = _BY_DUE if wanted.sort == DUE else _LIST
+            cursor.execute(statement.format(conditions=" AND ".join(conditions), order=columns), values)
+            rows = cursor.fetchall()
     except OperationalError as error:
         if isinstance(error.__cause__, QueryCanceled):
             raise FilterTooWide from None
@@ -200,11 +255,24 @@ def list_documents(wanted: DocumentFilter) -> DocumentList:
         for hash_, job, name, identifier, host, stage, outcome, current, *rest in rows[:_A_PAGE]
     ]
     more = len(rows) > _A_PAGE
-    return DocumentList(lines, _key_of(lines[-1], by_due=wanted.by_due) if more else None)
+    return DocumentList(lines, _key_of(lines[-1], order) if more else None)
 
 
-def _key_of(line: DocumentLine, *, by_due: bool) -> DocumentKey:
-    return DocumentKey(line.hash, line.job_id, line.check_time if by_due else None)
+def _check_few(cursor: Any, conditions: Sequence[str], values: Mapping[str, Any]) -> None:
+    cursor.execute(_FEW.format(conditions=" AND ".join(conditions)), {**values, "too_many": MOST_ORDERED + 1})
+    if cursor.fetchone()[0] > MOST_ORDERED:
+        raise OrderTooWide
+
+
+def _behind(order: Order, *, is_by_due: bool) -> str:
+    if is_by_due:
+        return _BEHIND_BY_DUE
+    beyond = "<" if order.is_downwards else ">"
+    return _BEHIND_BY_VALUE.format(column=f"item.{order.column}", beyond=beyond, type=order.type)
+
+
+def _key_of(line: DocumentLine, order: Order | None) -> DocumentKey:
+    return DocumentKey(line.hash, line.job_id, getattr(line, order.column) if order is not None else None)
 
 
 def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
@@ -217,8 +285,8 @@ def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
         if wanted.state == "working":
             conditions.append(_CLAIMED)
     lanes = few_lanes(job_id=wanted.job_id, host=wanted.host)
-    if wanted.by_due and lanes is None:
-        raise OrderTooWide
+    if wanted.sort == DUE and lanes is None:
+        raise OrderTooWide(is_by_due=True)
     if lanes is not None:
         conditions.append(_LANES)
         values["lanes"] = lanes
@@ -234,8 +302,9 @@ def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
         values["addresses"] = [hash_of(meant) for meant in registry.identifiers_meant(wanted.address)]
     if wanted.after:
         key = wanted.after
-        conditions.append(_BEHIND_BY_DUE if wanted.by_due else _BEHIND)
-        values |= {"after_hash": key.hash, "after_job": key.job_id, "after_time": key.check_time}
+        values |= {"after_hash": key.hash, "after_job": key.job_id, "after_value": key.value}
+    if wanted.sort and wanted.sort != DUE:
+        conditions.append(f"item.{ORDERS[wanted.sort].column} IS NOT NULL")
     return conditions, values
 
 

@@ -129,14 +129,14 @@ WITH {INSERT_OR_REVIVE}, ended AS (
            failing_since = CASE WHEN own.retried THEN coalesce(item.failing_since, %(now)s) END,
            losses = 0, fetched_at = CASE WHEN own.requested THEN %(now)s ELSE item.fetched_at END,
            admitted_run = CASE WHEN own.given_back THEN 0 ELSE item.admitted_run END,
-           action = own.action, changed_at = own.changed_at
+           action = own.action, changed_at = own.changed_at, response_ms = coalesce(own.response_ms, item.response_ms)
       FROM unnest(%(own_hashes)s::uuid[], %(own_jobs)s::bigint[], %(own_stages)s::int[], %(own_runs)s::int[],
                   %(own_outcomes)s::int[], %(own_codes)s::text[], %(own_versions)s::text[], %(own_validators)s::text[],
                   %(own_indexed)s::bool[], %(own_depths)s::int[], %(own_check_times)s::timestamptz[],
                   %(own_retried)s::bool[], %(own_requested)s::bool[], %(own_given_back)s::bool[],
-                  %(own_actions)s::int[], %(own_changed_at)s::timestamptz[])
+                  %(own_actions)s::int[], %(own_changed_at)s::timestamptz[], %(own_response_ms)s::int[])
            AS own(hash, job_id, stage, run_no, outcome, code, version, validators, indexed_before, depth, check_time,
-                  retried, requested, given_back, action, changed_at)
+                  retried, requested, given_back, action, changed_at, response_ms)
      WHERE item.hash = own.hash AND item.job_id = own.job_id
 ), linked AS (
     INSERT INTO jobs_outlinks AS links (hash, job_id, targets, is_redirect)

@@ -117,6 +117,7 @@ class Own(NamedTuple):
     given_back: bool
     action: int
     changed_at: dt.datetime | None
+    response_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,7 @@ _OWN_COLUMNS: Final = (
     "given_back",
     "actions",
     "changed_at",
+    "response_ms",
 )
 
 
@@ -320,6 +322,7 @@ class FlushPlan:
                 given_back=given_back,
                 action=int(next_look.action),
                 changed_at=next_look.changed_at,
+                response_ms=outcome.response_ms,
             )
         )
 
