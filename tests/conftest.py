@@ -4,7 +4,7 @@ import gc
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,35 +144,25 @@ def django_db_modify_db_settings(
     connection.settings_dict["TEST"]["TEMPLATE"] = template.name
 
 
-@pytest.fixture(autouse=True)
-def no_stored_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget the stored settings that the process of a test has applied."""
-    monkeypatch.setattr("nodes.settings.running._process.taken_up", None)
+# Memories of the process of the database, by place. The database of another test has other rows with the same numbers.
+_REMEMBERED: dict[str, Callable[[], Any]] = {
+    # The stored settings that the process has applied.
+    "nodes.settings.running._process.taken_up": lambda: None,
+    # Each reading of the latest requests queries the database of the test.
+    "jobs.queries.hosts.latest_requests._FRESH": lambda: -1.0,
+    "jobs.queries.hosts.latest_requests._STALEST": lambda: -1.0,
+    "jobs.queries.jobs.failed_seeds._KNOWN": dict,
+    "jobs.queue.pace.limits.AppliedPolicies._known": dict,
+    # The confirmed nodes of this process.
+    "nodes.membership.incarnation._nodes": dict,
+}
 
 
 @pytest.fixture(autouse=True)
-def no_kept_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each reading of the latest requests query the database of this test."""
-    monkeypatch.setattr("jobs.queries.hosts.latest_requests._FRESH", -1.0)
-    monkeypatch.setattr("jobs.queries.hosts.latest_requests._STALEST", -1.0)
-
-
-@pytest.fixture(autouse=True)
-def no_kept_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each test read the seeds of its own ended runs."""
-    monkeypatch.setattr("jobs.queries.jobs.failed_seeds._KNOWN", {})
-
-
-@pytest.fixture(autouse=True)
-def no_known_policies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget known policies: another test's database has other policies with the same number and version."""
-    monkeypatch.setattr("jobs.queue.pace.limits.AppliedPolicies._known", {})
-
-
-@pytest.fixture(autouse=True)
-def no_remembered_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget the confirmed nodes of this process, which another test's database does not have."""
-    monkeypatch.setattr("nodes.membership.incarnation._nodes", {})
+def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what the process remembers of the database of an earlier test."""
+    for place, nothing in _REMEMBERED.items():
+        monkeypatch.setattr(place, nothing())
 
 
 @pytest.fixture(scope="session", autouse=True)

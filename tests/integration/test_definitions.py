@@ -143,16 +143,16 @@ def test_each_object_gets_a_file_of_its_own(whole, tmp_path):
 
 
 def test_very_long_lists_of_addresses_are_exported_and_imported(whole, tmp_path):
-    urls = [f"http://docs.test/{number}" for number in range(100_000)]
+    urls = [f"http://docs.test/{number}" for number in range(20_000)]
     store([{**JOB, "seeds": [seed(*urls)]}])
     file = tmp_path / "long.yaml"
     run("export", "--job", "docs", "--alone", "--to", file)
-    file.write_text(file.read_text().replace("http://docs.test/77777\n", "http://docs.test/another\n"))
+    file.write_text(file.read_text().replace("http://docs.test/17777\n", "http://docs.test/another\n"))
 
     said = run("import", file)
 
-    assert '  seeds.0.urls: ["http://docs.test/77777"] → ["http://docs.test/another"]\n' in said
-    assert Seed.objects.get(job__name="docs").urls[77_777] == "http://docs.test/another"
+    assert '  seeds.0.urls: ["http://docs.test/17777"] → ["http://docs.test/another"]\n' in said
+    assert Seed.objects.get(job__name="docs").urls[17_777] == "http://docs.test/another"
 
 
 # --- Plans -----------------------------------------------------------------------------------------
