@@ -28,6 +28,8 @@ The arguments of `put` set the behaviour of a document:
 - `redirects_to` names the target of a redirect, instead of a text. `fails="CODE"` ends the document with this code.
 - `seconds` is the duration of a request. `waits_for` names a signal that the request waits for.
 - `kills=True`: the worker that processes it is killed (SIGKILL).
+- `parts` are its parts: {path: text}. `retains` names parts that outputs keep, `retains_others` keeps all that are not
+  named, and `removes` names parts that leave.
 - `bounds` is a `ScheduleBounds`, `originated_at` a moment, `access` an `Access`, which is part of the version.
 
 Seeding lists the documents of the job's seeds. `world.seeding(...)` changes it: `interruptions`, `retry_after`,
@@ -128,6 +130,10 @@ class World:
         bounds: ScheduleBounds | None = None,
         originated_at: dt.datetime | None = None,
         access: Access = OPEN,
+        parts: Mapping[str, str] | None = None,
+        retains: "list[str] | tuple[()]" = (),
+        retains_others: bool = False,
+        removes: "list[str] | tuple[()]" = (),
     ) -> str:
         """Put a document with this content, and return its identifier."""
         said = {
@@ -146,6 +152,10 @@ class World:
             "bounds": asdict(bounds) if bounds else None,
             "originated_at": originated_at.isoformat() if originated_at else None,
             "access": access.as_json(),
+            "parts": parts or {},
+            "retains": list(retains),
+            "retains_others": retains_others,
+            "removes": list(removes),
             "asked_before": self.asked(name),
         }
         self._write(self._file(name), said)
@@ -358,6 +368,14 @@ class ScriptedConnector:
             access=access,
             metadata={"name": (name, name.upper())},
         )
+        for path, text in said["parts"].items():
+            activity.parts.add(path, text, title=path)
+        for path in said["retains"]:
+            activity.parts.retain(path)
+        if said["retains_others"]:
+            activity.parts.retain_others()
+        for path in said["removes"]:
+            activity.parts.remove(path)
         activity.ingest(content, code="OK", version=version, validators="")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.connectors.repository.access import Access, Level
 from jobs.connectors.repository.activity import Activity
-from jobs.connectors.repository.base import Content, Delivery, Document, Ending, Outcome
+from jobs.connectors.repository.base import NO_PARTS, Content, Delivery, Document, Ending, Outcome
 from jobs.connectors.schema import NOTHING
 from jobs.connectors.transformation import registry
 from jobs.connectors.transformation.base import (
@@ -78,11 +78,11 @@ def pipeline(*stages, outputs=(1,), ends=None):
     return Pipeline(read_pipeline(stored), outputs=outputs)
 
 
-def run(made, *, item=None, content=CONTENT):
+def run(made, *, item=None, parts=(), kept=NO_PARTS, content=CONTENT):
     given = item or Item(
         url=URL, content_type="text/html", text="words", title="title", language="en", metadata=content.metadata
     )
-    return asyncio.run(made.run(given, content, pool=Pool()))
+    return asyncio.run(made.run([given, *parts], content, parts=kept, pool=Pool()))
 
 
 def test_a_source_reads_bytes_only_for_an_output_that_may_get_them():
@@ -101,17 +101,17 @@ def test_components_are_parts_with_addresses_and_versions_of_their_own():
     content = Content(URL, "", "", "", "application/pdf", "")
     delivery = run(pipeline(stage("r", "reads", "source")), item=item, content=content)[1]
     assert delivery.content.text == "of a file"
-    assert [(part.id, part.content.url, part.content.text) for part in delivery.parts] == [
+    assert [(part.id, part.content.url, part.content.text) for part in delivery.parts.given] == [
         ("letter", f"{URL}#letter", "of a letter")
     ]
-    assert delivery.parts[0].version != delivery.version
+    assert delivery.parts.given[0].version != delivery.version
 
 
 def test_a_part_has_the_access_of_its_document():
     item = Item(url=URL, content_type="application/pdf", body=b"%PDF-")
     content = Content(URL, "", "", "", "application/pdf", "", access=Access(document=Level(allow=("staff",))))
     delivery = run(pipeline(stage("r", "reads", "source")), item=item, content=content)[1]
-    assert delivery.parts[0].content.access == content.access
+    assert delivery.parts.given[0].content.access == content.access
 
 
 def test_bytes_that_no_stage_reads_are_refused_as_not_text():
@@ -195,7 +195,7 @@ def test_small_stages_take_little_time_for_a_document():
 
     async def many():
         for _ in range(1_000):
-            await made.run(item, CONTENT, pool=Pool())
+            await made.run([item], CONTENT, pool=Pool())
 
     began = time.process_time()
     asyncio.run(many())

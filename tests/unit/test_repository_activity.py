@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Document, Ending, RetryLimit, ScheduleBounds
+from jobs.connectors.repository.parts import BadPart
 
 
 def make_activity(**facts):
@@ -101,3 +104,20 @@ def test_an_ending_includes_messages_sent_before_it():
     outcome = activity.outcome
     assert (outcome.ending, outcome.schedule_bounds, outcome.retry_limit) == (Ending.RETRY, bounds, limit)
     assert [(one.entity, one.result_code) for one in outcome.records] == [("x:parent", "503")]
+
+
+def test_reported_parts_count_only_with_a_document_that_was_read():
+    activity = make_activity()
+    activity.parts.add("a", "apples")
+
+    with pytest.raises(BadPart, match="end with ingest"):
+        activity.unchanged(code="OK_UNCHANGED", read=True)
+    activity.failed(code="UNREADABLE")
+
+    assert not activity.outcome.parts
+
+
+@pytest.mark.parametrize("path", ["", "a\0", "half \ud800"])
+def test_a_path_that_no_output_can_store_names_no_part(path):
+    with pytest.raises(BadPart):
+        make_activity().parts.add(path, "text")

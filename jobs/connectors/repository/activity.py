@@ -10,6 +10,7 @@ from typing import Any
 from jobs.archive.records import RawExchange
 from jobs.connectors.repository.access import NO_RULES, JobAccess
 from jobs.connectors.repository.base import (
+    NO_PARTS,
     Carried,
     Content,
     Document,
@@ -19,7 +20,9 @@ from jobs.connectors.repository.base import (
     Reference,
     RetryLimit,
     ScheduleBounds,
+    part_address,
 )
+from jobs.connectors.repository.parts import BadPart, PartReports
 from jobs.connectors.repository.shared import Shared
 from jobs.connectors.transformation.base import Candidate, Item, ReadsBodies
 
@@ -59,6 +62,8 @@ class Activity:
     _bounds: ScheduleBounds | None = None
     _originated_at: dt.datetime | None = None
     _exchange: RawExchange | None = None
+    # None as long as the connector names no part.
+    _parts: PartReports | None = None
 
     def record_request(self) -> None:
         """Report that the source got a request: the document has used its place in the job's budget."""
@@ -74,17 +79,25 @@ class Activity:
     @property
     def may_be_conditional(self) -> bool:
         """True if every output holds the stored version, made under the present specification."""
-        return bool(self.document.validators) and self.document.version.startswith(f"{self._circumstances}:")
+        return bool(self.document.validators) and self._has_valid_version
 
-    def reads(self, content_type: str, *, length: int | None = None) -> bool:
+    @property
+    def parts(self) -> PartReports:
+        """Return the reports about parts of the document, such as attachments. They count with `ingest` alone."""
+        if self._parts is None:
+            self._parts = PartReports(self.document.identifier, may_retain=self._has_valid_version)
+        return self._parts
+
+    def reads(self, content_type: str, *, length: int | None = None, part: str = "") -> bool:
         """
-        True if the job's pipeline wants the bytes of a document of this type.
+        True if the job's pipeline wants the bytes of a document of this type, or of its `part`.
 
-        A connector then reads them, even if it finds no text in them, and passes them to `ingest`.
+        A connector then reads them, even if it finds no text in them, and passes them to `ingest` or `parts.add`.
         """
         if self.pipeline is None:
             return False
-        return self.pipeline.reads(Candidate(self.document.identifier, content_type, length))
+        url = part_address(self.document.identifier, part) if part else self.document.identifier
+        return self.pipeline.reads(Candidate(url, content_type, length))
 
     def fingerprint_of(self, content: Content, body: bytes | None = None) -> str:
         """Return a digest of the document as the source gives it: of its content, and of its bytes if stages get them."""
@@ -192,14 +205,24 @@ class Activity:
         charset: str = "",
     ) -> None:
         """
-        End: the document was read, and every output is to hold it with this version.
+        End: the document was read, and every output is to hold it with this version, and with the parts reported before.
 
         `body` has its bytes if the pipeline `reads` them, in the `charset` that the source names. The outputs
         get its access by the rules of the job, with tokens of the repository's authority group.
+
+        Raises:
+            BadPart: the connector retained parts that outputs must not keep.
         """
+        if self._parts is not None:
+            self._parts.check(content, has_body=self.pipeline is not None and body is not None)
         access = self.access.of(self.document.identifier, content.access)
         if access is not content.access:
             content = replace(content, access=access)
+        item = None if self.pipeline is None else self._item(content, body, charset)
+        parts = NO_PARTS
+        part_items: list[Item] = []
+        if self._parts is not None:
+            parts, part_items = self._parts.divided(content, item, version_of=self.version_of)
         self._end(
             Ending.INDEXED,
             code,
@@ -207,13 +230,20 @@ class Activity:
             validators=validators,
             content=content,
             references=self._read_links(),
-            item=None if self.pipeline is None else self._item(content, body, charset),
+            item=item,
+            part_items=part_items,
+            parts=parts,
         )
 
     def unchanged(self, *, code: str, validators: str | None = None, read: bool) -> None:
         """
         End: the outputs already hold the source's content. `read` tells whether the references given now are complete.
+
+        Raises:
+            BadPart: the connector reported parts, which an unchanged document does not take.
         """
+        if self._parts:
+            raise BadPart("An unchanged document keeps its parts: end with ingest.")
         self._end(
             Ending.UNCHANGED,
             code,
@@ -273,6 +303,10 @@ class Activity:
         """End: try again when this gate opens; at once if it is already open. This is not a failure."""
         document = self.document
         self._end(Ending.WAITING, code, version=document.version, validators=document.validators, gate=gate)
+
+    @property
+    def _has_valid_version(self) -> bool:
+        return self.document.version.startswith(f"{self._circumstances}:")
 
     @property
     def _circumstances(self) -> str:

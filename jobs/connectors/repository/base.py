@@ -129,6 +129,37 @@ class Part:
     version: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """
+    The parts of a document for an output. Other parts leave it.
+
+    If it `keeps_others`, only the `removed` ones leave. A part of a part stays or leaves with that part, unless it is
+    named itself.
+    """
+
+    given: Sequence[Part] = ()
+    keeps_others: bool = False
+    removed: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.given) or self.keeps_others
+
+    def keep(self, part: str) -> bool:
+        """True if an output that has this part keeps it without a new content."""
+        contents = {given.id: given.content for given in self.given}
+        while part:
+            if part in self.removed or contents.get(part) is not None:
+                return False
+            if part in contents:
+                return True
+            part = part.rpartition("!/")[0]
+        return self.keeps_others
+
+
+NO_PARTS: Final = Parts()
+
+
 def part_address(identifier: str, part: str) -> str:
     """Return the address of a part: that of its document, with the path of the part as its fragment."""
     return f"{identifier}#{quote(part, safe=_PLAIN_IN_FRAGMENTS)}"
@@ -139,13 +170,12 @@ class Delivery:
     """
     The result of a job's pipeline for one output: a content with its version, or the stage that passed nothing on.
 
-    `failed` if the stage failed: that says nothing about the document, so the output keeps it. `parts` are all parts of
-    the document: the output removes others.
+    `failed` if the stage failed: that says nothing about the document, so the output keeps it.
     """
 
     content: Content | None = None
     version: str = ""
-    parts: Sequence[Part] = ()
+    parts: Parts = NO_PARTS
     stage: str = ""
     code: str = ""
     reason: str = ""
@@ -232,8 +262,9 @@ class Outcome:
     - A hash may occur twice among the references if links of two types reference it.
     - `carries`: one of the references carries a value.
     - `gate`: the gate for which a waiting document waits.
-    - `item`: the document for the job's pipeline, if it has one. `deliveries` are its results, by output; None without.
-    - `parts`: all parts of a document without a pipeline. Outputs remove others.
+    - `item`: the document for the job's pipeline, if it has one, and `part_items` its parts. `deliveries` are the
+      results, by output; None without.
+    - `parts`: the parts of a document. With a pipeline, only the parts that outputs keep or remove.
     - `exchange`: the raw exchange, if the job keeps an archive; `stored` is its place there, once it has one.
     """
 
@@ -256,8 +287,9 @@ class Outcome:
     gate: str = ""
     records: Sequence[Record] = ()
     item: Item | None = None
+    part_items: Sequence[Item] = ()
     deliveries: Mapping[int, Delivery] | None = None
-    parts: Sequence[Part] = ()
+    parts: Parts = NO_PARTS
     exchange: RawExchange | None = None
     stored: Stored | None = None
 

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Final, Protocol, cast
 
 from jobs.connectors.metadata import bounded, pairs_of
-from jobs.connectors.repository.base import MOST_PARTS, Content, Delivery, Part, part_address
+from jobs.connectors.repository.base import MOST_PARTS, NO_PARTS, Content, Delivery, Part, Parts, part_address
 from jobs.connectors.transformation import registry
 from jobs.connectors.transformation.base import (
     EXTRACTION_FAILED,
@@ -114,30 +114,40 @@ class Pipeline:
                 state[stage.name] = state[stage.input] or stage.transformation.reads(candidate)
         return any(state.get(end, False) for end in self._ends.values())
 
-    async def run(self, item: Item, content: Content, *, pool: Pool) -> Mapping[int, Delivery]:
+    async def run(
+        self, items: Sequence[Item], content: Content, *, pool: Pool, parts: Parts = NO_PARTS
+    ) -> Mapping[int, Delivery]:
         """
-        Return the result of a document for each output. Facts of the `content` that no item has stay.
+        Return the result of a document for each output. `items` are the document, and behind it the parts that its
+        source gives.
+
+        Facts of the `content` that no item has stay. `parts` says which parts outputs keep and remove.
 
         Raises:
             Unavailable: a stage needs something that cannot answer now.
         """
-        passed: dict[str, _Passed] = {SOURCE: (item,)}
+        passed: dict[str, _Passed] = {SOURCE: items}
+        size = sum(len(item.text) + len(item.body or b"") for item in items)
         for runs_in, stages in _runs_of(self._stages):
             if runs_in is Runs.IN_THREAD:
-                if len(item.text) + len(item.body or b"") > _LARGE:
+                if size > _LARGE:
                     await asyncio.to_thread(_run_here, stages, passed)
                 else:
                     _run_here(stages, passed)
             else:
                 for stage in stages:
                     passed[stage.name] = await _run_elsewhere(stage, passed[stage.input], pool)
-        return {output: self._deliver(output, passed[end], content) for output, end in self._ends.items()}
+        return {output: self._deliver(output, passed[end], content, parts) for output, end in self._ends.items()}
 
-    def _deliver(self, output: int, passed: _Passed, content: Content) -> Delivery:
+    def _deliver(self, output: int, passed: _Passed, content: Content, parts: Parts) -> Delivery:
         if not isinstance(passed, _Stopped):
             document, *components = passed
-            parts = [part for part in components if part.component and (part.text or part.body is None)]
-            if not (document.text or parts) and document.body is not None and not is_textual(document.content_type):
+            made_parts = [part for part in components if part.component and (part.text or part.body is None)]
+            if (
+                not (document.text or made_parts or parts)
+                and document.body is not None
+                and not is_textual(document.content_type)
+            ):
                 reason = f"No stage reads a text from {document.content_type or 'a document without a type'}."
                 passed = _Stopped("", NOT_TEXT, reason)
             else:
@@ -145,7 +155,7 @@ class Pipeline:
                 return Delivery(
                     content=made,
                     version=f"{digest}:{made.fingerprint}",
-                    parts=_parts_of(parts, content, digest) if parts else (),
+                    parts=_parts_of(made_parts, content, digest, parts) if made_parts else parts,
                 )
         return Delivery(
             stage=passed.stage, code=passed.code, reason=passed.reason[:_LONGEST_REASON], failed=passed.failed
@@ -227,8 +237,12 @@ def _content_of(item: Item, content: Content) -> Content:
     )
 
 
-def _parts_of(items: Sequence[Item], content: Content, digest: str) -> list[Part]:
-    """Return the parts for an output, each with a version of its own. A part that two stages name counts once."""
+def _parts_of(items: Sequence[Item], content: Content, digest: str, kept: Parts) -> Parts:
+    """
+    Return the parts for an output, each with a version of its own, and the retained ones.
+
+    A part that two stages name counts once, and a part that a stage makes counts more than one that outputs keep.
+    """
     parts: dict[str, Part] = {}
     for item in items:
         if item.component in parts:
@@ -238,4 +252,5 @@ def _parts_of(items: Sequence[Item], content: Content, digest: str) -> list[Part
             break
         made = replace(_content_of(item, content), url=part_address(content.url, item.component))
         parts[item.component] = Part(item.component, made, f"{digest}:{made.fingerprint}")
-    return list(parts.values())
+    retained = [part for part in kept.given if part.id not in parts]
+    return replace(kept, given=[*parts.values(), *retained])

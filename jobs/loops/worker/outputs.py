@@ -21,7 +21,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.connectors.output.base import Entry
-from jobs.connectors.repository.base import Ending, Part
+from jobs.connectors.repository.base import Ending, Parts
 from jobs.loops.worker.opened_outputs import OpenedOutputs
 from jobs.queue.flushing.flush import OutputWriter
 from jobs.queue.flushing.history import Departure
@@ -142,7 +142,7 @@ class JobOutputs(OutputWriter):
         self._opened.notice_changes((result.claimed, result.job) for result in results)
         self._opened.notice_losses(cursor, (result.job for result in results))
         added: dict[Key, Entry] = {}
-        parts: dict[Key, Sequence[Part]] = {}
+        parts: dict[Key, Parts] = {}
         leaving: list[_Leaving] = []
         self.unwritten = set()
         reads: dict[Key, str] = {}
@@ -211,7 +211,7 @@ class JobOutputs(OutputWriter):
         leaving: list[_Leaving],
         now: dt.datetime,
         reads: Mapping[Key, str] = MappingProxyType({}),
-        parts: Mapping[Key, Sequence[Part]] = MappingProxyType({}),
+        parts: Mapping[Key, Parts] = MappingProxyType({}),
         jobs: Mapping[str, JobFacts] = MappingProxyType({}),
     ) -> Sequence[Departure]:
         # A document that this flush adds stays.
@@ -224,7 +224,7 @@ class JobOutputs(OutputWriter):
         held: set[Key] = set()
         if candidates or reads:
             held = _keys(cursor.execute(_HOLD, columns_of_keys(added.keys() | candidates)))
-        all_parts = {key: Given(added[key].url, given) for key, given in parts.items() if given}
+        all_parts = {key: Given(added[key].url, named) for key, named in parts.items() if named}
         if reads:
             facts = {"reads": [reads[key] for key in sorted(reads)]}
             versions = [added[key].version for key in sorted(reads)]

@@ -29,10 +29,11 @@ class Pipelines:
         assert outcome.content is not None
         began = time.monotonic()
         try:
-            deliveries = await pipeline.run(outcome.item, outcome.content, pool=self)
+            items = (outcome.item, *outcome.part_items)
+            deliveries = await pipeline.run(items, outcome.content, parts=outcome.parts, pool=self)
         except Unavailable as unavailable:
             return _retried(outcome, unavailable, began=began)
-        return decided(replace(outcome, item=None), deliveries)
+        return decided(replace(outcome, item=None, part_items=()), deliveries)
 
     async def transform(self, kind: str, given: str, item: Item) -> Sequence[Item] | Refused:
         """Transform an item by a stage of this kind, in a child process."""
@@ -92,6 +93,7 @@ def _retried(outcome: Outcome, unavailable: Unavailable, *, began: float) -> Out
         validators=document.validators,
         content=None,
         item=None,
+        part_items=(),
         references=None,
         exchange=None,
         retry_after=unavailable.retry_after,

@@ -9,6 +9,8 @@ Each statement about records of documents also finds their parts, so documents w
 """
 
 import datetime as dt
+import logging
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
@@ -16,7 +18,9 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.connectors.output.base import Entry
-from jobs.connectors.repository.base import Part, hash_of, part_address
+from jobs.connectors.repository.base import MOST_PARTS, NO_PARTS, Parts, hash_of, part_address
+
+logger = logging.getLogger(__name__)
 
 # An output, and the hash of a document or of a part in it.
 Key = tuple[int, str]
@@ -62,10 +66,10 @@ RETURNING part.output_id, part.hash, part.parent, part.part
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """All parts of a document for an output, and the document that they belong to."""
+    """The parts of a document for an output, and the document that they belong to."""
 
     url: str
-    parts: Iterable[Part] = ()
+    parts: Parts = NO_PARTS
 
 
 @dataclass(slots=True)
@@ -81,27 +85,33 @@ def change_parts(cursor: psycopg.Cursor[Any], given: Mapping[Key, Given], *, now
     """
     Return the changes of the parts of these documents, whose records this transaction holds, and record what is added.
 
-    A part of the version that an output has is not among them. A part that is not given any more leaves the output:
-    `forget_parts` deletes its record.
+    A part of the version that an output has is not among them, nor one that outputs keep. Parts that leave an output are
+    forgotten by `forget_parts`. Beyond the limit of parts, new ones are left out.
     """
     changes = Changes()
     parents: dict[Key, str] = {}
     names: dict[Key, str] = {}
-    held = {(row.output_id, row.hash.hex): row for row in cursor.execute(_HELD, columns_of_keys(given))}
-    left = dict(held)
+    held: defaultdict[Key, dict[Key, Any]] = defaultdict(dict)
+    for row in cursor.execute(_HELD, columns_of_keys(given)):
+        held[row.output_id, row.parent.hex][row.output_id, row.hash.hex] = row
     for (output, document), of_document in given.items():
-        for part in of_document.parts:
-            address = part_address(of_document.url, part.id)
-            key = (output, hash_of(address))
-            left.pop(key, None)
-            if part.content is None or (key in held and held[key].version == part.version != ""):
+        has, url = held[output, document], of_document.url
+        named = {(output, hash_of(part_address(url, part.id))): part for part in of_document.parts.given}
+        leaving = [key for key, row in has.items() if key not in named and not of_document.parts.keep(row.part)]
+        room = MOST_PARTS - len(has) + len(leaving)
+        for key, part in named.items():
+            if part.content is None or (key in has and has[key].version == part.version != ""):
                 continue
-            changes.added[key] = Entry(key[1], address, part.content, part.version, now)
+            if key not in has:
+                if not room:
+                    logger.warning("%s has more than %d parts; %s is left out", url, MOST_PARTS, part.id)
+                    continue
+                room -= 1
+            changes.added[key] = Entry(key[1], part_address(url, part.id), part.content, part.version, now)
             parents[key], names[key] = document, part.id
-    for key, row in left.items():
-        changes.parents[key] = row.parent.hex
-        url = part_address(given[row.output_id, row.parent.hex].url, row.part)
-        changes.removed[key] = Entry(key[1], url, None, "", now)
+        for key in leaving:
+            changes.parents[key] = document
+            changes.removed[key] = Entry(key[1], part_address(url, has[key].part), None, "", now)
     if changes.added:
         keys = sorted(changes.added)
         facts = {
