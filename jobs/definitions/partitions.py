@@ -8,17 +8,18 @@ from jobs.definitions.importing import Given, import_definitions
 from jobs.definitions.reading import read_whole
 from jobs.definitions.subjects import JOB, OUTPUT, POLICY, REPOSITORY, SUBJECTS, make_groups
 from jobs.lifecycle.job import StartMethod
-from jobs.models import Job
+from jobs.models import Job, ThrottlePolicy
 from jobs.partitions.configuration import Definitions
 from jobs.partitions.here import following
+from jobs.verbs import policies
 
 _AUTHOR = "the control partition"
 
 
 def read_for_partitions(job_id: int) -> Definitions:
-    """Return the definitions of a job and of all that it uses. Partitions share the key of the sealed secrets."""
+    """Return the definitions of a job and of all that applies to it. Partitions share the key of the sealed secrets."""
     used = {
-        POLICY: Q(seeds__job=job_id, seeds__removed_at=None),
+        POLICY: Q(seeds__job=job_id, seeds__removed_at=None) | Q(applies_everywhere=True),
         REPOSITORY: Q(jobs=job_id),
         OUTPUT: Q(jobs=job_id),
         JOB: Q(pk=job_id),
@@ -38,7 +39,7 @@ def read_for_partitions(job_id: int) -> Definitions:
 
 def adopt(definitions: Definitions) -> int:
     """
-    Import the definitions; return the id of the job.
+    Import the definitions; return the id of the job. A policy that they do not contain no longer applies everywhere.
 
     Authority groups that they name are made: tokens of documents need the name of their group only.
     """
@@ -47,4 +48,7 @@ def adopt(definitions: Definitions) -> int:
     given = [Given(place=f"{one['definition']} {one['name']}", body=one) for one in definitions]
     with following():
         import_definitions(given, may=lambda _permission: True, made_by=_AUTHOR, dry_run=False)
+        told = [str(one["name"]) for one in definitions if one["definition"] == POLICY.name]
+        for policy in ThrottlePolicy.objects.filter(applies_everywhere=True).exclude(name__in=told):
+            policies.change(policy.pk, applies_everywhere=False, everywhere=True, made_by=_AUTHOR)
     return Job.objects.get(name=name).pk

@@ -26,6 +26,7 @@ from jobs.models.partition import (
     ForeignReference,
     PartitionedJob,
     PartitionFact,
+    PolicyShare,
     RedirectEdge,
 )
 from jobs.models.policy import ThrottlePolicy, ThrottleRule
@@ -94,6 +95,7 @@ __all__ = [
     "PartitionFact",
     "PartitionedJob",
     "PipelineRefusal",
+    "PolicyShare",
     "Progress",
     "QueueItem",
     "RedirectEdge",

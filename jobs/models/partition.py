@@ -158,6 +158,33 @@ class RedirectEdge(models.Model):
         return str(self.hash)
 
 
+class PolicyShare(models.Model):
+    """
+    The share of this partition in the totals of a policy: `parts` of `of`.
+
+    `number` is that of the control partition for this share, and `version` grows with each change. `lowered_at` is set
+    while turns of a higher share may still be open.
+    """
+
+    policy = models.OneToOneField(
+        "jobs.ThrottlePolicy", primary_key=True, on_delete=models.CASCADE, related_name="share"
+    )
+    parts = models.PositiveIntegerField()
+    of = models.PositiveIntegerField()
+    number = models.PositiveBigIntegerField(default=0, db_default=0)
+    version = models.PositiveBigIntegerField(default=1, db_default=1)
+    lowered_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()
+        constraints = (
+            models.CheckConstraint(condition=models.Q(of__gte=1, parts__lte=models.F("of")), name="share_is_a_part"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.parts} of {self.of}"
+
+
 class AppliedReferences(models.Model):
     """The number of references of a run that came from a partition and were applied."""
 

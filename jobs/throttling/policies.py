@@ -6,8 +6,10 @@ the policy. The longer one of minimum gap and gap of a rate applies.
 """
 
 import datetime as dt
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Final
 
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
@@ -52,6 +54,9 @@ class Numbers:
 
 
 _NOTHING: Final = Numbers()
+_WHOLE: Final = Fraction(1)
+# Gap (seconds) of a database without a share: a worker that still has a turn slows down.
+_NO_SHARE_GAP: Final = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,8 @@ class PolicyValues:
     A policy as a value. `version` grows with each change of it, so results may be cached by version.
 
     A policy that `applies_everywhere` limits every bin, whatever its seeds' policies are. With `per_address` its limits
-    for one bin also apply to all bins at one address together.
+    for one bin also apply to all bins at one address together. `share` is the part of its totals that this database has
+    (`jobs.partitions.totals`).
     """
 
     id: int
@@ -86,6 +92,7 @@ class PolicyValues:
     applies_everywhere: bool = False
     per_address: bool = False
     skips_loopback: bool = False
+    share: Fraction = _WHOLE
     _patterns: Patterns = field(init=False, repr=False, compare=False)
     # By the indices of the rules that match a name: the moment of the computation, and the end of their denial.
     _ends: dict[tuple[int, ...], tuple[dt.datetime, dt.datetime | None]] = field(
@@ -139,7 +146,12 @@ class PolicyValues:
         return place is not None and self.rules[place].denies
 
     def in_total(self, at: dt.datetime) -> Limits | None:
-        """Return the limits of all bins of the policy together at a moment; None without such limits."""
+        """Return the limits of all its bins in this database together at a moment; None without such limits."""
+        whole = self.in_whole_total(at)
+        return whole if whole is None or self.share == _WHOLE else _share_of(whole, self.share)
+
+    def in_whole_total(self, at: dt.datetime) -> Limits | None:
+        """Return the limits of all its bins in all databases together at a moment; None without such limits."""
         place = self.place_in_total(at)
         total = self.total if place is None else self.rules[place].total.over(self.total)
         return None if total.are_open else total.as_limits()
@@ -156,3 +168,15 @@ class PolicyValues:
         windows = {rule.window for rule in self.rules}
         moments = [moment for window in windows if (moment := window.next_change(at)) is not None]
         return min(moments, default=None)
+
+
+def _share_of(total: Limits, share: Fraction) -> Limits:
+    """Return a share of the limits of all bins together. Without a whole request it allows none."""
+    requests = total.requests if total.requests >= UNLIMITED_REQUESTS else math.floor(total.requests * share)
+    if requests == 0 or share == 0:
+        return Limits(0, _NO_SHARE_GAP)
+    return Limits(
+        requests=requests,
+        gap=float(total.gap / share),
+        bytes_per_second=None if total.bytes_per_second is None else float(total.bytes_per_second * share),
+    )

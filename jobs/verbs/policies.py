@@ -15,6 +15,7 @@ from django.db import connection, transaction
 from jobs.checks.policies import RuleWanted, as_kept, check, is_unlimited
 from jobs.lifecycle.limits import LimitFacts
 from jobs.models import Seed, ThrottlePolicy, ThrottleRule
+from jobs.partitions.here import refuse_elsewhere
 from jobs.queries.policy_preview import Preview, read_preview
 from jobs.queue.pace.addresses import want_placed
 from jobs.queue.pace.read_policies import read_policies
@@ -98,7 +99,9 @@ def create(
     Raises:
         Invalid: a field is invalid, or the name is taken.
         NotAllowed: it concerns every host, or denies some.
+        ControlledElsewhere: this is not the control partition.
     """
+    refuse_elsewhere()
     with transaction.atomic():
         saved = _write(None, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
         record_change(f"policy {saved.policy.name}", before={}, after=_facts(saved.policy), made_by=made_by)
@@ -122,7 +125,9 @@ def change(
         Invalid: a field is invalid, or the name is taken.
         NotAllowed: it concerns every host, or changes denials.
         Unknown: the policy does not exist.
+        ControlledElsewhere: this is not the control partition.
     """
+    refuse_elsewhere()
     with transaction.atomic():
         before = _facts(_lock(policy_id)[0])
         saved = _write(policy_id, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
@@ -178,7 +183,9 @@ def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
         InUse: seeds have it.
         NotAllowed: it holds for every host, or denies some.
         Unknown: the policy does not exist.
+        ControlledElsewhere: this is not the control partition.
     """
+    refuse_elsewhere()
     with transaction.atomic():
         # The full lock: a seed that gets this policy now waits, and then does not find it.
         policy = ThrottlePolicy.objects.select_for_update().filter(pk=policy_id).first()

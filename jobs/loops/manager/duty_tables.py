@@ -36,6 +36,7 @@ from jobs.duties.housekeep import (
 )
 from jobs.duties.notices import CHECK_EVERY, NOTICES_TO_CHECK, request_check
 from jobs.duties.partitioned_runs import follow_runs, lead_runs, tell_jobs
+from jobs.duties.partitioned_totals import TOTALS_TO_DIVIDE, divide_totals
 from jobs.duties.pass_on import PASSING_JOBS, pass_on
 from jobs.duties.progress import JOBS_RUN, OF_THE_CLUSTER, charge_waiting_time, coarsen_progress, keep_states
 from jobs.duties.recruit import (
@@ -93,6 +94,7 @@ MAIN_DUTIES: Final = duties(
     (lead_runs, 0.3, HAS_FACTS),
     (tell_jobs, 5.0, SHARED_JOBS),
     (follow_runs, 0.3, HAS_FACTS),
+    (divide_totals, 1.0, TOTALS_TO_DIVIDE),
     (receive_references, 0.1, SHARED_JOBS),
     (tell_figures, 2.0, SHARED_JOBS),
     (forget_references, 10.0, SHARED_JOBS),

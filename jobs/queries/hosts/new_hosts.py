@@ -12,6 +12,7 @@ from jobs.queries.hosts.limits import PolicyNames
 from jobs.queries.hosts.lines import COLUMNS, HostStatus, line_of
 from jobs.queries.hosts.open_documents import read_open_documents
 from jobs.queue.pace.limits import AppliedPolicies
+from jobs.queue.pace.read_policies import VERSION
 from jobs.queue.sql.rows import named_rows
 
 # The row of a bin that discovery would insert (`jobs.queue.discover`), with the policies that its seeds would bring.
@@ -31,7 +32,7 @@ SELECT {COLUMNS}
  CROSS JOIN (SELECT NULL::timestamptz AS last_start_at, NULL::timestamptz AS not_before, NULL::float AS paid_rate,
                     NULL::timestamptz AS closed_at, 0::bigint AS starts, 0::bigint AS bytes_read, 0 AS open_turns,
                     0 AS open_requests) AS state
- CROSS JOIN (SELECT json_object_agg(id, version) AS policies FROM jobs_throttlepolicy
+ CROSS JOIN (SELECT json_object_agg(policy.id, {VERSION}) AS policies FROM jobs_throttlepolicy AS policy
               WHERE id = ANY(%(policies)s::bigint[])) AS bound
 """
 

@@ -13,7 +13,7 @@ import psycopg
 from jobs.models import Bin
 from jobs.queue.pace.addresses import want_placed
 from jobs.queue.pace.opening import OPENING
-from jobs.queue.pace.read_policies import read_policies
+from jobs.queue.pace.read_policies import VERSION, read_policies
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.states import read_states
 from jobs.throttling import sources
@@ -49,13 +49,14 @@ DELETE FROM jobs_binlimit AS binlimit
 """
 
 # The input of `AppliedPolicies.of_bin` for a `bin`: the columns, and the join that they need.
-FACTS: Final[LiteralString] = """
+FACTS: Final[LiteralString] = f"""
 bin.id, bin.namespace, bin.name, bin."interval", bin.usual_requests, bin.usual_gap, bin.stopped_at,
-coalesce(bound.policies, '{}') AS policies,
-(SELECT json_object_agg(id, version) FROM jobs_throttlepolicy WHERE applies_everywhere OR id = %(policy)s) AS always"""
-BOUND: Final[LiteralString] = """
+coalesce(bound.policies, '{{}}') AS policies,
+(SELECT json_object_agg(policy.id, {VERSION}) FROM jobs_throttlepolicy AS policy
+  WHERE applies_everywhere OR id = %(policy)s) AS always"""
+BOUND: Final[LiteralString] = f"""
 LEFT JOIN LATERAL (
-       SELECT json_object_agg(policy.id, policy.version) AS policies
+       SELECT json_object_agg(policy.id, {VERSION}) AS policies
          FROM (SELECT DISTINCT binlimit.policy_id AS id FROM jobs_binlimit AS binlimit
                  JOIN jobs_job AS job ON job.id = binlimit.job_id AND job.phase <> 'inactive'
                 WHERE binlimit.bin_id = bin.id

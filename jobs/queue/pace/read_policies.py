@@ -2,11 +2,13 @@
 
 import datetime as dt
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, Final, LiteralString, NamedTuple
 from zoneinfo import ZoneInfo
 
 from jobs.lifecycle.limits import LIMITS, LimitColumns
 from jobs.lifecycle.period import Period
+from jobs.partitions import here
 from jobs.throttling.limits import gap_of
 from jobs.throttling.policies import Numbers, PolicyValues, RuleValues
 from jobs.throttling.windows import Window
@@ -17,14 +19,19 @@ def _columns_of(table: LiteralString) -> LiteralString:
     return ", ".join(f"{table}.{name}" for name in LIMITS)
 
 
+# The version of a `policy` and of its share of the totals: it grows with each change of either.
+VERSION: Final[LiteralString] = (
+    "policy.version + coalesce((SELECT version FROM jobs_policyshare WHERE policy_id = policy.id), 0)"
+)
 # Locks: none. A policy that is changed meanwhile applies as it was: the next read sees the change.
 _POLICIES: Final[LiteralString] = f"""
-SELECT policy.id, policy.version, json_build_array({_columns_of("policy")}) AS limits, policy.applies_everywhere,
+SELECT policy.id, {VERSION} AS version, json_build_array({_columns_of("policy")}) AS limits, policy.applies_everywhere,
        policy.per_address, policy.skips_loopback, policy.time_zone,
        (SELECT json_agg(json_build_array(rule.pattern, rule.days, rule.from_time, rule.to_time,
                         json_build_array({_columns_of("rule")}), rule.denies) ORDER BY rule.position)
-          FROM jobs_throttlerule AS rule WHERE rule.policy_id = policy.id) AS rules
-  FROM jobs_throttlepolicy AS policy
+          FROM jobs_throttlerule AS rule WHERE rule.policy_id = policy.id) AS rules,
+       share.parts, share.of, policy.private_to_id
+  FROM jobs_throttlepolicy AS policy LEFT JOIN jobs_policyshare AS share ON share.policy_id = policy.id
  WHERE policy.id = ANY(%(policies)s::bigint[]) OR policy.applies_everywhere
 """
 
@@ -38,6 +45,9 @@ class _Policy(NamedTuple):
     skips_loopback: bool
     time_zone: str
     rules: Sequence[Sequence[Any]] | None
+    parts: int | None
+    of: int | None
+    private_to: int | None
 
 
 class _Rule(NamedTuple):
@@ -70,7 +80,15 @@ def _policy_values(policy: _Policy) -> PolicyValues:
         applies_everywhere=policy.applies_everywhere,
         per_address=policy.per_address,
         skips_loopback=policy.skips_loopback,
+        share=_share(policy),
     )
+
+
+def _share(policy: _Policy) -> Fraction:
+    """Return the part of the policy's totals that this database has. A one-shot crawls in one partition only."""
+    if here.placement() is None or policy.private_to is not None:
+        return Fraction(1)
+    return Fraction(policy.parts or 0, policy.of or 1)
 
 
 def _rule(rule: _Rule, zone: ZoneInfo) -> RuleValues:

@@ -1,0 +1,106 @@
+"""
+The totals of a policy over all partitions: each has a share of them. Arithmetic.
+
+A share is a fraction of every total of the policy: of its requests, starts and bytes. The sum of all shares that may be
+in force never exceeds one. A partition gets no other share before it has confirmed the last one, and it confirms a
+lower share only when nothing runs under the higher one. So at most one change of a partition is on its way.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+from typing import Any, Final
+
+# Parts of a total that can be divided finely.
+_PARTS: Final = 100
+# Difference between two shares for which it is worth to change them.
+_WORTH: Final = Fraction(1, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class TotalShare:
+    """
+    The share of one partition: `told` to it last, and `held`, the most that may be in force there.
+
+    `need` is its number of queues that wait for requests. It `is_confirmed` if the partition has no other share in force.
+    """
+
+    told: Fraction
+    held: Fraction
+    need: int = 0
+    is_confirmed: bool = True
+
+    @property
+    def most(self) -> Fraction:
+        return max(self.told, self.held)
+
+
+def equal_shares(names: Sequence[str]) -> dict[str, Fraction]:
+    """Return the shares before any need is known."""
+    return {name: Fraction(1, len(names)) for name in names}
+
+
+def share_of(told: Mapping[str, Any], report: Mapping[str, Any] | None) -> TotalShare:
+    """Return the share of a partition from the last fact that was told to it, and the last one that it reported."""
+    share = Fraction(*told["share"])
+    if report is None:
+        return TotalShare(share, share, is_confirmed=False)
+    return TotalShare(share, Fraction(*report["share"]), report["need"], report["number"] == told["number"])
+
+
+def report_of(
+    told: Mapping[str, Any], before: Mapping[str, Any] | None, *, need: int, is_lowering: bool
+) -> dict[str, Any]:
+    """
+    Return what a partition reports about the share that was told to it.
+
+    While requests of a higher share may be open, it still reports that share, from its report `before`.
+    """
+    if not is_lowering:
+        return {"number": told["number"], "share": told["share"], "need": need}
+    return {**(before or {"number": 0, "share": [1, 1]}), "need": need}
+
+
+def change_shares(shares: Mapping[str, TotalShare], *, requests: int | None, turn: int) -> dict[str, Fraction]:
+    """
+    Return the shares to change, towards shares in proportion to the needs.
+
+    `requests` is the total of open requests, which has no halves. If it is lower than the number of partitions that
+    need one, `turn` decides which of them go first. Shares are lowered before others are raised.
+    """
+    if not any(share.need for share in shares.values()):
+        return {}
+    parts = min(requests or _PARTS, _PARTS)
+    wanted = _apportion(parts, {name: share.need for name, share in shares.items()}, turn=turn)
+    if not any(_is_worth(shares[name].told, share, has_need=shares[name].need > 0) for name, share in wanted.items()):
+        return {}
+    changed = {name: wanted[name] for name, share in shares.items() if share.is_confirmed and wanted[name] < share.told}
+    free = 1 - sum(max(share.most, changed.get(name, share.told)) for name, share in shares.items())
+    for name, share in shares.items():
+        if share.is_confirmed and wanted[name] > share.told and free > 0:
+            more = min(wanted[name] - share.told, free)
+            new = Fraction(floor((share.told + more) * parts), parts)
+            if new > share.told:
+                changed[name] = new
+                free -= new - share.told
+    return changed
+
+
+def _apportion(parts: int, needs: Mapping[str, int], *, turn: int) -> dict[str, Fraction]:
+    """Return shares in proportion to the needs, in whole parts: at least one for each need, if there are enough."""
+    needing = [name for name, need in needs.items() if need]
+    first = turn % len(needing)
+    given = dict.fromkeys(needs, 0) | dict.fromkeys((needing[first:] + needing[:first])[:parts], 1)
+    left = parts - sum(given.values())
+    exact = {name: Fraction(left * needs[name], sum(needs.values())) for name in needing}
+    for name in needing:
+        given[name] += floor(exact[name])
+    rest = parts - sum(given.values())
+    for name in sorted(needing, key=lambda name: (floor(exact[name]) - exact[name], name))[:rest]:
+        given[name] += 1
+    return {name: Fraction(count, parts) for name, count in given.items()}
+
+
+def _is_worth(told: Fraction, wanted: Fraction, *, has_need: bool) -> bool:
+    return has_need and ((told == 0) != (wanted == 0) or abs(told - wanted) >= _WORTH)
