@@ -9,6 +9,7 @@ from jobs.partitions import here
 from jobs.partitions.exchange import begin_again_after_restore, keep_publications, keep_subscriptions
 from jobs.partitions.facts import Telling, forget_superseded
 from jobs.partitions.living import forget_deleted
+from jobs.partitions.slots import keep_map
 from jobs.queries.partitions import LIFE, figures_of_jobs, life_of
 from jobs.queue.flushing.arrivals import apply_arrivals
 from jobs.queue.flushing.redirects import FORGET_REDIRECTS
@@ -49,6 +50,7 @@ def keep_exchange(at: Pass) -> int:
     made = keep_publications(at.connection, placement)
     made += begin_again_after_restore(at.connection, placement)
     made += keep_subscriptions(at.connection, placement, here.addresses())
+    made += keep_map(at.connection, placement)
     forget_superseded(at.connection, placement.here)
     forget_deleted(at.connection)
     return made

@@ -123,7 +123,7 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
     if answer is None:
         return False
     named, version = answer
-    if (placement := here.placement()) is not None and seed.is_partitioned:
+    if seed.is_partitioned and (placement := here.placement_of_hosts(at.connection)) is not None:
         named = {key: one for key, one in named.items() if placement.foreign(one.bin) is None}
     try:
         discover_seeds(

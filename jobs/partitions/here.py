@@ -3,8 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+import psycopg
 
 from jobs.partitions.placement import Placement, read_placement
+from jobs.partitions.slots import read_map
 from jobs.settings.partitions import PARTITION, PARTITIONS
 from nodes.errors import Refused
 from nodes.settings.running import current
@@ -28,6 +33,17 @@ def placement() -> Placement | None:
     settings = current()
     stated = settings[PARTITIONS]
     return read_placement(settings[PARTITION], stated)
+
+
+def placement_of_hosts(connection: psycopg.Connection[Any]) -> Placement | None:
+    """
+    Return the placement of this process with the slots as this database noted them.
+
+    Raises:
+        BadPartitions: the settings contradict each other.
+    """
+    stated = placement()
+    return None if stated is None else replace(stated, owners=read_map(connection, stated.names).owners)
 
 
 def addresses() -> dict[str, str]:

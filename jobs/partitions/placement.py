@@ -24,10 +24,15 @@ def slot_of(host: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The partitions, and the name of the own one (`here`). The first is the control partition."""
+    """
+    The partitions, and the name of the own one (`here`). The first is the control partition.
+
+    `owners` has the partition of each slot (`jobs.partitions.slots`). Without it, all have equal parts.
+    """
 
     here: str
     names: tuple[str, ...]
+    owners: tuple[str, ...] = ()
 
     @property
     def control(self) -> str:
@@ -42,8 +47,9 @@ class Placement:
         return tuple(name for name in self.names if name != self.here)
 
     def partition_of(self, host: str) -> str:
-        """Return the partition of a host: each has an equal share of all slots."""
-        return self.names[slot_of(host) * len(self.names) // SLOTS]
+        """Return the partition of a host."""
+        slot = slot_of(host)
+        return self.owners[slot] if self.owners else self.names[slot * len(self.names) // SLOTS]
 
     def foreign(self, host: str) -> str | None:
         """Return the other partition that has this host; None if it is this one."""

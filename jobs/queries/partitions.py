@@ -8,7 +8,8 @@ from typing import Any, Final, LiteralString
 
 from django.db import connection
 
-from jobs.partitions.placement import SLOTS, Placement
+from jobs.partitions.placement import Placement
+from jobs.partitions.slots import MAP, SlotMap
 from jobs.queries.jobs.counts import count_own_documents
 from jobs.queue.counting.counters import RunCounts
 
@@ -106,10 +107,12 @@ def look_at_partitions(placement: Placement, *, now: dt.datetime) -> list[Partit
         behind = {slot: (lag, active) for slot, lag, active in cursor.fetchall()}
         cursor.execute(_ARRIVED, {"here": placement.here})
         arrived = dict(cursor.fetchall())
+        noted = cursor.execute(MAP).fetchone()
+    owners = SlotMap.from_json(noted and json.loads(noted[0]), placement.names).owners
     own = sum(one.counts.processed + one.counts.waiting for one in figures_of_jobs())
     seen = []
     for name in placement.names:
-        share = sum(placement.names[slot * len(placement.names) // SLOTS] == name for slot in range(SLOTS))
+        share = owners.count(name)
         body, sent_at = heard.get(name, (None, None))
         life = {} if body is None else json.loads(body)
         rate = life.get("rate")

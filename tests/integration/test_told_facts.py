@@ -149,7 +149,7 @@ def test_a_deleted_job_leaves_no_facts(leader, connection, monkeypatch):
     leader.main.step(lead_runs, keep_exchange)
 
     assert not ForeignReference.objects.exists()
-    assert set(PartitionFact.objects.values_list("key", flat=True)) == {"jobs:all"}
+    assert set(PartitionFact.objects.values_list("key", flat=True)) == {"jobs:all", "slots:all"}
 
 
 def send_reference(source, **facts):

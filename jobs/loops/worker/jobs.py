@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -25,6 +25,7 @@ from jobs.connectors.transformation.pipeline import read_pipeline
 from jobs.connectors.transformation.running import Pipeline
 from jobs.lifecycle.job import Scan
 from jobs.partitions import here
+from jobs.partitions.slots import MAP, SlotMap
 from jobs.queue.flushing.hops import rules_of
 from jobs.queue.flushing.outcomes import JobFacts, Partitioned
 from jobs.queue.flushing.recrawl import Intervals
@@ -35,25 +36,27 @@ logger = logging.getLogger(__name__)
 
 _MOST_JOBS: Final = 200
 
-_READ: Final[LiteralString] = """
+# Versions of a job: a new map of slots makes a new version of its seeds.
+_READ: Final[LiteralString] = f"""
 SELECT job.id, job.run_no, job.repository_id, job.specification, job.specification_version, job.seeds_version,
        job.max_documents IS NOT NULL AS has_budget,
        CASE WHEN job.kind = 'continuous' THEN ARRAY[job.recrawl_after, job.recrawl_at_most, job.expire_after] END AS intervals,
        job.hop_limits, job.hop_mode, job.scan, job.archive, job.access_rules, job.pipeline,
-       (SELECT number FROM jobs_partitionedjob AS partitioned WHERE partitioned.job_id = job.id) AS number,
+       partitioned.number, CASE WHEN partitioned.number IS NOT NULL THEN ({MAP}) END AS slots,
        repository.connector, repository.configuration, repository.is_confined, repository.name AS connection,
        coalesce((SELECT name FROM authorities_authoritygroup WHERE id = repository.authority_group_id), '') AS authority_group,
        coalesce(extract(epoch FROM clock_timestamp() - job.started_at), 0)::float AS running_for,
        coalesce((SELECT array_agg(url) FROM jobs_seed AS seed CROSS JOIN LATERAL unnest(seed.urls) AS url
-                  WHERE seed.job_id = job.id AND seed.removed_at IS NULL), '{}') AS seeds,
+                  WHERE seed.job_id = job.id AND seed.removed_at IS NULL), '{{}}') AS seeds,
        coalesce((SELECT jsonb_agg(jsonb_build_array(source, target)) FROM jobs_seedredirect AS seen
                   WHERE seen.job_id = job.id AND seen.is_followed), '[]') AS redirects,
        coalesce((SELECT array_agg(output.id ORDER BY output.id)
                    FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
-                  WHERE link.job_id = job.id AND output.connector <> 'null'), '{}') AS outputs,
+                  WHERE link.job_id = job.id AND output.connector <> 'null'), '{{}}') AS outputs,
        ARRAY(SELECT link.outputconnection_id FROM jobs_job_outputs AS link WHERE link.job_id = job.id) AS all_outputs,
-       job.pipeline <> '{}' OR EXISTS (SELECT FROM jobs_pipelinerefusal AS refusal WHERE refusal.job_id = job.id) AS has_refusals
+       job.pipeline <> '{{}}' OR EXISTS (SELECT FROM jobs_pipelinerefusal AS refusal WHERE refusal.job_id = job.id) AS has_refusals
   FROM jobs_job AS job JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
+  LEFT JOIN jobs_partitionedjob AS partitioned ON partitioned.job_id = job.id
  WHERE job.id = %(job)s
 """
 
@@ -154,7 +157,7 @@ class JobTable:
                 specification_version=row.specification_version,
                 admits=connector.admits if isinstance(connector, Selective) else None,
                 archive=row.archive,
-                partitioned=_partitioned(row.number),
+                partitioned=_partitioned(row),
                 has_refusals=row.has_refusals,
             ),
             connection=row.connection,
@@ -192,9 +195,10 @@ class JobTable:
         return self._runtimes[kind.name]
 
 
-def _partitioned(number: int | None) -> Partitioned | None:
+def _partitioned(row: JobRow) -> Partitioned | None:
     """Return what the flush needs to send references to other partitions; None for a job of this database alone."""
-    placement = here.placement() if number is not None else None
-    if number is None or placement is None:
+    placement = here.placement() if row.number is not None else None
+    if row.number is None or placement is None:
         return None
-    return Partitioned(placement.here, number, placement.foreign)
+    owners = SlotMap.from_json(row.slots, placement.names).owners
+    return Partitioned(placement.here, row.number, replace(placement, owners=owners).foreign)

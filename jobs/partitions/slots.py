@@ -1,0 +1,76 @@
+"""
+The map of slots: which partition has each slot.
+
+The control partition notes the map and tells it to the others. Each partition notes the map by which it works, so that
+a new subscription, which forgets received facts, changes nothing. Each new map has a new epoch.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.partitions.facts import Telling, tell, told, told_to_itself
+from jobs.partitions.placement import SLOTS, Placement
+
+KIND: Final = "slots"
+KEY: Final = f"{KIND}:all"
+# The map by which this database works, as a part of other statements. Null before the first note.
+MAP: Final[LiteralString] = """
+SELECT body FROM jobs_partitionfact WHERE source = target AND key = 'slots:all' ORDER BY number DESC LIMIT 1
+"""
+# Workers read a job again for each claim with a newer version, and its map of slots with it.
+_RENEW_JOBS: Final[LiteralString] = """
+UPDATE jobs_job SET seeds_version = seeds_version + 1 WHERE id IN (SELECT job_id FROM jobs_partitionedjob)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotMap:
+    """The partition of each slot. The map of epoch 0 is nowhere noted: all partitions have equal parts."""
+
+    epoch: int
+    owners: tuple[str, ...]
+
+    @classmethod
+    def even(cls, names: Sequence[str]) -> "SlotMap":
+        """Return the first map: each partition has an equal part of all slots."""
+        return cls(0, tuple(names[slot * len(names) // SLOTS] for slot in range(SLOTS)))
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any] | None, names: Sequence[str]) -> "SlotMap":
+        """Return a noted map; without a note, the first one of these partitions."""
+        if body is None:
+            return cls.even(names)
+        return cls(body["epoch"], tuple(name for name, amount in body["owners"] for _ in range(amount)))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the map as runs of slots: [partition, number of slots]."""
+        return {"epoch": self.epoch, "owners": [[name, len(list(run))] for name, run in groupby(self.owners)]}
+
+    def slots_of(self, name: str) -> list[int]:
+        return [slot for slot, owner in enumerate(self.owners) if owner == name]
+
+
+def read_map(connection: psycopg.Connection[Any], names: Sequence[str]) -> SlotMap:
+    """Return the map by which this database works."""
+    return SlotMap.from_json(told_to_itself(connection, KEY), names)
+
+
+def keep_map(connection: psycopg.Connection[Any], placement: Placement) -> bool:
+    """Tell the map to the other partitions, or adopt the told one; return True if this database has a new map."""
+    noted = told_to_itself(connection, KEY)
+    stated: Mapping[str, Any] | None
+    if placement.is_control:
+        stated = noted or SlotMap.even(placement.names).as_json()
+        Telling(connection, placement.here, KIND).tell_all(placement, KEY, stated)
+    else:
+        stated = told(connection, placement.control, placement.here, KEY)
+    if stated is None or stated == noted:
+        return False
+    with connection.transaction():
+        tell(connection, placement.here, placement.here, KEY, stated)
+        connection.execute(_RENEW_JOBS)
+    return True

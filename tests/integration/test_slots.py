@@ -1,0 +1,89 @@
+"""The map of slots: the control partition tells it, and the others work by it."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from jobs.loops.worker.jobs import JobTable, read_job
+from jobs.models import PartitionedJob
+from jobs.partitions.facts import tell, told
+from jobs.partitions.here import following, placement, placement_of_hosts
+from jobs.partitions.placement import SLOTS, slot_of
+from jobs.partitions.slots import KEY, SlotMap, keep_map
+from jobs.queries.partitions import look_at_partitions
+from tests.support.cluster import NOON
+from tests.support.factories import make_running_job
+from tests.support.partitions import be_partition
+from tests.support.stepping import Main
+
+HOST = "news.example"
+
+
+def with_host_in(name):
+    """Return a second map: the host is in this partition, and all other slots in the other one."""
+    other = {"a": "b", "b": "a"}[name]
+    return SlotMap(2, tuple(name if slot == slot_of(HOST) else other for slot in range(SLOTS)))
+
+
+def test_the_control_partition_tells_equal_parts_at_first(connection, settings):
+    be_partition(settings, "a")
+
+    assert keep_map(connection, placement())
+
+    first = told(connection, "a", "b", KEY)
+    assert first == {"epoch": 0, "owners": [["a", 512], ["b", 512]]}
+    assert SlotMap.from_json(first, "ab") == SlotMap.even("ab")
+
+
+def test_a_map_that_is_known_is_noted_once(connection, settings):
+    be_partition(settings, "a")
+    keep_map(connection, placement())
+
+    assert not keep_map(connection, placement())
+
+
+@pytest.fixture
+def follower(connection, settings):
+    be_partition(settings, "b")
+    tell(connection, "a", "b", KEY, with_host_in("a").as_json())
+
+
+def test_a_partition_works_by_the_map_that_it_hears(connection, follower):
+    assert placement_of_hosts(connection) == replace(placement(), owners=SlotMap.even("ab").owners)
+
+    assert keep_map(connection, placement())
+
+    assert placement_of_hosts(connection).foreign(HOST) == "a"
+    assert [one.slots for one in look_at_partitions(placement(), now=NOON)] == [1, 1023]
+
+
+def test_a_partition_keeps_its_map_while_a_subscription_begins_again(connection, follower):
+    keep_map(connection, placement())
+
+    connection.execute("DELETE FROM jobs_partitionfact WHERE source = 'a'")
+    keep_map(connection, placement())
+
+    assert placement_of_hosts(connection).foreign(HOST) == "a"
+
+
+def test_workers_read_a_job_again_after_a_new_map(connection, follower):
+    with following():
+        running = make_running_job(Main(connection).node)
+    PartitionedJob.objects.create(job=running.job, number=7)
+    before = read_job(connection, job_id=running.job.pk)
+
+    keep_map(connection, placement())
+
+    after = read_job(connection, job_id=running.job.pk)
+    assert after.seeds_version == before.seeds_version + 1
+    assert asyncio.run(partition_of_host(after)) == "a"
+
+
+async def partition_of_host(row):
+    """Return the partition to which a worker sends references to the host."""
+    table = JobTable()
+    table.add(row)
+    (job,) = table._jobs.values()
+    await table.close()
+    return job.facts.partitioned.foreign(HOST)
