@@ -321,7 +321,8 @@ _UNREACHED = "() => [...document.querySelectorAll('[data-place]')].map((element)
 _FOCUSED = """
 () => {
   const element = document.activeElement;
-  if (element === document.body) return null;
+  const left = () => document.querySelectorAll("[data-place]").length;
+  if (element === document.body) return [[], left()];
   const box = element.getBoundingClientRect();
   const above = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
   const wrong = [];
@@ -329,7 +330,7 @@ _FOCUSED = """
   if (above === null) wrong.push("is outside of the window");
   else if (!element.contains(above) && !above.contains(element)) wrong.push(`is below ${above.outerHTML.slice(0, 100)}`);
   delete element.dataset.place;
-  return wrong.map((text) => `${element.outerHTML.slice(0, 200)} ${text}`);
+  return [wrong.map((text) => `${element.outerHTML.slice(0, 200)} ${text}`), left()];
 }
 """
 
@@ -344,8 +345,9 @@ def stops(page):
     # A form may focus its first field, so Tab continues from the end of the page at its beginning.
     for _ in range(2 * len(page.evaluate(_UNREACHED)) + 20):
         page.keyboard.press("Tab")
-        wrong += page.evaluate(_FOCUSED) or []
-        if not page.evaluate(_UNREACHED):
+        defects, left = page.evaluate(_FOCUSED)
+        wrong += defects
+        if not left:
             break
     return [*wrong, *(f"{element} is not reached" for element in page.evaluate(_UNREACHED))]
 
