@@ -4,6 +4,11 @@ window.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "e") event.stopImmediatePropagation();
 }, true);
 
+// Unfold reads the theme of the browser only while a page loads.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", ({ matches }) => {
+  document.documentElement.classList.toggle("dark", matches);
+});
+
 // Names for screen readers of the elements that unfold's pages show only as an icon.
 
 const NAMES = {

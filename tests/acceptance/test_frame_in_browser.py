@@ -52,6 +52,12 @@ def test_keys_find_pages_and_jobs_and_messages_and_times_are_for_people(browser,
         page.keyboard.press("/")
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog")).to_have_count(0)
+        # The focus goes into the dialog, and returns to the button that opened it.
+        opener = page.get_by_role("button", name="Find")
+        opener.press("Enter")
+        expect(page.get_by_role("combobox", name="Find")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(opener).to_be_focused()
 
         page.get_by_role("button", name="Start", exact=True).click()
         message = page.locator(".message")
