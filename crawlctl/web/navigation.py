@@ -224,7 +224,8 @@ class Shell:
     def find(self, words: Sequence[str]) -> Iterator[Place]:
         """Yield the places whose label has, for each of these words, a word that begins with it."""
         places = [place for area in AREAS if self._may(area.permission) for place in self._allowed(area)]
-        for place in [*places, ACCOUNT, *RECORDS]:
+        account = [ACCOUNT] if self._may(ACCOUNT.permission) else []
+        for place in [*places, *account, *RECORDS]:
             said = str(place.label).lower().replace("-", " ").split()
             if all(any(one.startswith(word.lower()) for one in said) for word in words):
                 yield place

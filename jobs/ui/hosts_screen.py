@@ -59,7 +59,7 @@ def host_screen(page: HostPage, *, now: dt.datetime) -> Record:
         "rate_says": _("starts per second"),
         "back_off": _back_off(line, now=now),
         "limits": _limits(line, now=now),
-        "charges": charges.rows(page.charges),
+        **charges.cells(page.charges),
         "parents": [_parent_row(above, now=now) for above in line.parents],
         "lanes": [_lane_row(line, lane, now=now) for lane in page.lanes],
         "refusals": [_refusal_row(refusal, now=now) for refusal in page.refusals],

@@ -12,6 +12,7 @@ from jobs.lifecycle.job import situation_of
 from jobs.lifecycle.table import Owner
 from jobs.queries.jobs.page import JobPage, MoveLine
 from jobs.verbs.control import MAY_CONTROL, VERBS
+from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.web import formats
 from nodes.web.screens import Record
 
@@ -25,10 +26,14 @@ _MADE_BY: Final = {
 # Verbs whose effect is explained first: the place of their button.
 _ASKED: Final = {"delete": "job", "allow-removals": "job-removals", "refuse-removals": "job-removals"}
 
+# Transitions that happen to jobs of a one-shot command only.
+_OF_ONE_SHOTS: Final = {"interrupt"}
+
 
 def cells(page: JobPage, *, tone: str, now: dt.datetime) -> Record:
     """Return the cells of the diagram and the timeline."""
     job = page.job
+    is_one_shot = job.node_scope != CLUSTER_SCOPE
     here, arrows = situation_of(job.state), arrows_from(job.state)
     targets = {arrow.target for arrow in arrows} - {here}
     steps = [arrow for arrow in arrows if arrow.transition.owner == Owner.OPERATOR]
@@ -40,7 +45,11 @@ def cells(page: JobPage, *, tone: str, now: dt.datetime) -> Record:
         "here": named(here),
         "steps": [_step(arrow, here) for arrow in steps if arrow.transition.verb not in _ASKED],
         "asked": [_asked(arrow, here, job.id) for arrow in steps if arrow.transition.verb in _ASKED],
-        "by_itself": [_by_itself(arrow) for arrow in arrows if arrow.transition.owner != Owner.OPERATOR],
+        "by_itself": [
+            _by_itself(arrow)
+            for arrow in arrows
+            if arrow.transition.owner != Owner.OPERATOR and (is_one_shot or arrow.transition.name not in _OF_ONE_SHOTS)
+        ],
         "moves": [_move(move, until=move.until or (now if job.runs else None), now=now) for move in page.moves],
     }
 

@@ -59,7 +59,7 @@ def overview_screen(page: OverviewPage, attention: Iterable[AttentionLine], *, n
         "search_lag": search_lag(page.search_behind_since, now=now),
         "jobs": sorted((job_row(job, now=now) for job in page.jobs), key=lambda row: row["tone"] != "failed"),
         **progress_screen(page.progress, now=now),
-        "charges": charges.rows(page.charges),
+        **charges.cells(page.charges),
         "next_starts": [_start_row(line, now=now) for line in page.next_starts],
         "nodes": [node_row(node, now=now) for node in page.nodes],
     }
@@ -76,10 +76,6 @@ def _start_row(line: ScheduleLine, *, now: dt.datetime) -> Record:
     }
 
 
-# Actions that the page shows apart, beside a text about their effect.
-_ELSEWHERE: Final = {"delete", "allow-removals", "refuse-removals"}
-
-
 def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
     job = page.job
     failing = [code for code in page.codes if code.outcome == Outcome.FAILED]
@@ -94,7 +90,6 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         "remedy": _("Repair the cause, then start the job.") if job.last_run_failed else verdicts.remedy(page.verdict),
         "since": _since(page.verdict, now=now),
         "troubles": [failing_groups.row(group, now=now) for group in page.failing],
-        "actions": [_button(row) for row in job.allowed if row.verb not in _ELSEWHERE],
         "questions": [{"key": "removals", "address": reverse("job-removals", args=[job.id])}]
         if job.state.guard == Guard.WAITING
         else [],
@@ -103,9 +98,9 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         "rate_says": _("documents per second") if job.runs else _("documents per second, on average"),
         "size": formats.size(job.counts.bytes),
         "left": _time_left(page, now=now),
-        "forecast": forecasts.sentence(page.forecast, now=now),
+        "forecast": forecasts.sentence(page.forecast, closed=page.closed_hosts, now=now),
         "share": formats.share(job.counts.processed, job.counts.processed + job.counts.waiting),
-        "charges": charges.rows(page.charges),
+        **charges.cells(page.charges),
         "hosts_in_all": _known_hosts(page),
         "hosts_hidden": _hidden_hosts(page),
         "failing": [_code_row(job, code) for code in failing],

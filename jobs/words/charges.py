@@ -1,12 +1,37 @@
-"""The waiting time by cause as rows of a page: a bar for each cause."""
+"""The waiting time by cause: one bar with a part for each cause, and a row for each."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from django.urls import reverse
 
 from jobs.verdicts.causes import Cause, Verdict, is_of_job
 from jobs.words import verdicts
 from nodes.web import formats
+
+# Coordinates of the bar, its largest parts, and the space between two.
+_BAR: Final = 1000.0
+_PARTS: Final = 6
+_SPACE: Final = 3.0
+
+
+def cells(charges: Mapping[Cause, float]) -> dict[str, object]:
+    """Return the cells of a page: the rows, and the parts of the bar in the same order, the last for all other causes."""
+    found = rows(charges)
+    amounts = [(row["tone"], float(row["done_amount"])) for row in found]
+    if len(amounts) > _PARTS:
+        amounts = [*amounts[: _PARTS - 1], ("quiet", sum(amount for _tone, amount in amounts[_PARTS - 1 :]))]
+    amounts += [("quiet", 0.0)] * (_PARTS - len(amounts))
+    whole = sum(amount for _tone, amount in amounts)
+    bar: dict[str, object] = {}
+    at = 0.0
+    for number, (tone, amount) in enumerate(amounts, start=1):
+        width = _BAR * amount / whole if whole else 0.0
+        bar[f"charge_{number}_tone"] = tone
+        bar[f"charge_{number}_at"] = f"{at:.1f}"
+        bar[f"charge_{number}_width"] = f"{max(0.0, width - _SPACE):.1f}"
+        at += width
+    return {"charges": found, **bar}
 
 
 def rows(charges: Mapping[Cause, float]) -> list[dict[str, str]]:

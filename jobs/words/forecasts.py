@@ -1,17 +1,23 @@
 """The forecast of the end of a run in sentences."""
 
 import datetime as dt
+from collections.abc import Sequence
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from jobs.queries.jobs.forecast import RunForecast
 from nodes.web import formats
 
 
-def sentence(forecast: RunForecast | None, *, now: dt.datetime) -> str:
-    """Return the likely end, its band, and the effect of more workers; "" without a forecast."""
+def sentence(forecast: RunForecast | None, *, closed: Sequence[str], now: dt.datetime) -> str:
+    """
+    Return the likely end, its band, and the effect of more workers.
+
+    Without a forecast, name the `closed` hosts that keep the run from ending; "" if there are none.
+    """
     if forecast is None:
-        return ""
+        return _without_end(closed)
     end = _("Ends at about %(likely)s UTC, with a chance of 80 %% between %(soonest)s and %(latest)s UTC.") % {
         "likely": formats.moment(forecast.likely, now=now),
         "soonest": formats.moment(forecast.soonest, now=now),
@@ -25,3 +31,17 @@ def sentence(forecast: RunForecast | None, *, now: dt.datetime) -> str:
         else _("Twice the workers: no gain.")
     )
     return f"{end} {gain}"
+
+
+def _without_end(closed: Sequence[str]) -> str:
+    if not closed:
+        return ""
+    others = len(closed) - 1
+    if not others:
+        return _("No end is forecast: documents wait for %(host)s, which is closed.") % {"host": closed[0]}
+    said = ngettext(
+        "No end is forecast: documents wait for %(host)s and %(n)d more host, which are closed.",
+        "No end is forecast: documents wait for %(host)s and %(n)d more hosts, which are closed.",
+        others,
+    )
+    return said % {"host": closed[0], "n": others}

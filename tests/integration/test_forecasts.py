@@ -7,8 +7,10 @@ import pytest
 from crawlctl.access.roles import OPERATOR, VIEWER
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Kind
-from jobs.models import Job, Outcome, Progress
+from jobs.models import Bin, Job, Outcome, Progress
+from jobs.verbs.hosts import stop
 from nodes.database.clock import read_clock
+from tests.integration.test_pages import page_client
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import register_node
 from tests.support.factories import count_folded, make_documents, make_lane, make_policy, make_running_job
@@ -100,3 +102,12 @@ def test_a_change_that_cannot_be_is_refused_at_its_field(job, query, field):
     answer = client_of(VIEWER).get(f"/api/v1/jobs/{job.pk}/forecast/", query)
 
     assert_problem(answer, 400, "invalid", fields=[field])
+
+
+def test_a_closed_host_with_waiting_documents_is_named_instead_of_an_end(job):
+    host = Bin.objects.get(name="a.test")
+    stop(host.pk, reason="too slow", made_by="ann", now=read_clock())
+
+    screen = page_client(VIEWER).get(f"/jobs/{job.pk}/").context["screen"]
+
+    assert screen["forecast"] == "No end is forecast: documents wait for a.test, which is closed."

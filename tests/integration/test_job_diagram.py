@@ -51,6 +51,29 @@ def test_the_present_state_is_lit_and_those_one_step_away_are_marked():
     assert "notifying" not in states
 
 
+def test_the_buttons_of_the_diagram_are_the_only_ones_of_their_transitions():
+    job = make_job()
+    begin(job, at=NOON)
+
+    html = shown(job).content.decode()
+
+    assert html.count('value="pause"') == 1
+    assert html.count('value="abort"') == 1
+
+
+def test_an_interrupt_is_listed_only_for_a_job_of_a_one_shot():
+    job = make_job()
+    begin(job, at=NOON)
+    client = page_client("operator")
+
+    def by_itself():
+        return [row["key"] for row in client.get(f"/jobs/{job.pk}/").context["screen"]["by_itself"]]
+
+    assert "interrupt" not in by_itself()
+    Job.objects.filter(pk=job.pk).update(node_scope="one-shot-1")
+    assert "interrupt" in by_itself()
+
+
 def test_each_arrow_of_an_operator_is_a_button_with_its_role():
     job = make_job()
     begin(job, at=NOON)

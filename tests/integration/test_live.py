@@ -276,7 +276,7 @@ async def test_a_control_event_shows_before_the_next_reading(monkeypatch):
 
         cells = await cells_where(socket, lambda cells: cells.get("status") == "Starting up", within=PATIENCE)
 
-    assert [action["key"] for action in cells["actions"]] == ["abort", "restart", "restart-minimal"]
+    assert [step["key"] for step in cells["steps"]] == ["abort", "restart", "restart-minimal"]
 
 
 async def test_a_beat_comes_every_two_seconds():

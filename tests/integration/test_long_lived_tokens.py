@@ -239,7 +239,8 @@ def test_the_page_names_what_is_wrong_and_keeps_the_entries(oda):
 
     page = client.post("/account/tokens/new/", {"name": "nightly", "scope": VIEWER, "days": "x"}).content.decode()
 
-    assert "whole number of days" in page
+    assert re.search(r'<small id="problem-days"[^>]*>[^<]*whole number of days', page)
+    assert re.search(r'<input name="days"[^>]*aria-describedby="days-help problem-days"[^>]*aria-invalid="true"', page)
     assert 'value="nightly"' in page
     assert not ApiToken.objects.exists()
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -123,6 +123,17 @@ def test_the_palette_offers_only_what_the_role_may_open():
     assert not Group.objects.filter(user__username="nobody").exists()
     assert stranger.get("/find/", {"q": "a"}).status_code == 403
     assert Client().get("/find/", {"q": "a"}).status_code == 302
+
+
+def test_the_palette_offers_the_account_page_to_users_with_a_role_only():
+    User.objects.create_user("ned", password="a long phrase").user_permissions.add(
+        Permission.objects.get(content_type__app_label="jobs", codename="view_job")
+    )
+    without_role = Client()
+    without_role.force_login(User.objects.get(username="ned"))
+
+    assert ("Page", "Your account") in found(visit("viewer"), "account")
+    assert ("Page", "Your account") not in found(without_role, "account")
 
 
 @each_row("text", ["", " ", "'", "%", "a\0b", "://", "/", "x" * 5_000, "\N{SNOWMAN}.\N{SNOWMAN}/", "a & b | !c:*"])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.charges import LONGEST_STEP, Reading, add_up, charge, charge_now
 from jobs.verdicts.jobs import HostOfJob
+from jobs.words.charges import cells
 
 hosts = st.lists(
     st.builds(
@@ -80,3 +81,16 @@ def test_time_of_which_nothing_is_known_is_not_charged(later):
 
     assert charge(Reading(0.0, waiting, term=1), Reading(waiting=waiting, **{"term": 1, **later})) == {}
     assert charge(None, Reading(0.0, waiting)) == {}
+
+
+@pytest.mark.parametrize("causes", [0, 1, 6, 9])
+def test_the_bar_of_causes_is_filled_by_its_parts(causes):
+    charges = {cause: 10.0 + number for number, cause in enumerate(list(Cause)[:causes])}
+
+    found = cells(charges)
+
+    parts = [(float(found[f"charge_{n}_at"]), float(found[f"charge_{n}_width"])) for n in range(1, 7)]
+    shown = [part for part in parts if part[1]]
+    assert len(shown) == min(causes, 6)
+    assert all(at + width < following for (at, width), (following, _) in pairwise(shown))
+    assert sum(width for _at, width in shown) == pytest.approx(1000 - 3 * len(shown) if shown else 0, abs=0.5)

@@ -47,10 +47,15 @@ def new_token(request: HttpRequest) -> HttpResponse:
             made_by=made_by,
         )
     except Invalid as invalid:
-        return render(request, "account/account.html", _context(request, given=given, problems=invalid.problems))
+        problems = dict(invalid.problems)
+        at_fields = {name: problems.pop(name) for name in given if name in problems}
+        refusals = [sentence for sentences in problems.values() for sentence in sentences]
+        return render(
+            request, "account/account.html", _context(request, given=given, problems=at_fields, refusals=refusals)
+        )
     except NotDone as refused:
         return render(
-            request, "account/account.html", _context(request, given=given, problems={"": [str(refused)]}), status=409
+            request, "account/account.html", _context(request, given=given, refusals=[str(refused)]), status=409
         )
     return render(request, "account/account.html", _context(request, text=text, created=token.name))
 

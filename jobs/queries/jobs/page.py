@@ -200,6 +200,13 @@ class JobPage:
     charges: Mapping[Cause, float]
     forecast: RunForecast | None
 
+    @property
+    def closed_hosts(self) -> Sequence[str]:
+        """Return the names of the shown hosts that are stopped, denied or closed by a rule while documents wait there."""
+        if not self.job.runs or self.job.hold is not None:
+            return []
+        return [line.host.name for line in self.hosts if line.pending and line.host.allowed_starts_per_second == 0]
+
 
 @dataclass(frozen=True, slots=True)
 class JobSetUp:
