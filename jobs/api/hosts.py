@@ -15,9 +15,10 @@ from rest_framework.response import Response
 
 from jobs.api.policies import LimitsSerializer
 from jobs.models import Bin, Turn
+from jobs.queries.hosts.answers import Answers, Refusal
 from jobs.queries.hosts.limits import LimitLines, SourceLine
 from jobs.queries.hosts.lines import HostStatus, ParentLine, read_host_statuses, set_by_of
-from jobs.queries.hosts.page import LaneLine, Refusal, read_host_page
+from jobs.queries.hosts.page import LaneLine, read_host_page
 from jobs.verbs import deny_list, hosts
 from jobs.verbs.deny_list import Denial
 from jobs.verbs.hosts import MAY_STOP
@@ -188,6 +189,23 @@ class RefusalSerializer(serializers.Serializer[Refusal]):
     code = serializers.CharField()
 
 
+class AnswersSerializer(serializers.Serializer[Answers]):
+    """
+    Answers of the host in the last hour, among the newest history entries of each of its sources (5,000 at most).
+    """
+
+    count = serializers.IntegerField()
+    since = serializers.DateTimeField(allow_null=True, help_text="Start of the first of these requests.")
+    failed = serializers.IntegerField(help_text="Errors of the server, refusals and broken connections.")
+    seconds_p50 = serializers.FloatField(
+        source="p50", allow_null=True, help_text="Half of the answers took at most this time."
+    )
+    seconds_p95 = serializers.FloatField(
+        source="p95", allow_null=True, help_text="95 % of the answers took at most this time."
+    )
+    by_code = serializers.DictField(child=serializers.IntegerField(), help_text="Answers by result code.")
+
+
 class HostPageSerializer(HostSerializer):
     """Return one host with the seeds that wait for it."""
 
@@ -196,6 +214,7 @@ class HostPageSerializer(HostSerializer):
         help_text="Request starts per second in steps of 5 s, the newest last. Null if the step was not measured.",
     )
     lanes = LaneSerializer(many=True, help_text="Waiting seeds, the next in line first (at most 20).")
+    answers = AnswersSerializer()
     refusals = RefusalSerializer(many=True, help_text="Latest 429 and 503 answers, from the newest history entries.")
 
 
@@ -276,7 +295,8 @@ class HostView(ListingView):
         others = {
             "history": found.host.history,
             "lanes": [LaneSerializer(lane).data for lane in found.lanes],
-            "refusals": [RefusalSerializer(refusal).data for refusal in found.refusals],
+            "answers": AnswersSerializer(found.answers).data,
+            "refusals": [RefusalSerializer(refusal).data for refusal in found.answers.refusals],
         }
         return Response(HostSerializer(found.host).data | others)
 

@@ -7,12 +7,14 @@ from typing import Final
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from jobs.queries.hosts.answers import Answers, Refusal
 from jobs.queries.hosts.limits import SourceLine
 from jobs.queries.hosts.lines import HostStatus, ParentLine
-from jobs.queries.hosts.page import HostPage, LaneLine, Refusal
+from jobs.queries.hosts.page import HostPage, LaneLine
 from jobs.queries.meter import STEP, STEPS
 from jobs.throttling.sources import Origin
 from jobs.ui.screens import documents_address
+from jobs.verdicts.results import class_of
 from jobs.words import charges, verdicts
 from jobs.words.codes import explain_code
 from jobs.words.limits import limits_in_words
@@ -62,8 +64,40 @@ def host_screen(page: HostPage, *, now: dt.datetime) -> Record:
         **charges.cells(page.charges),
         "parents": [_parent_row(above, now=now) for above in line.parents],
         "lanes": [_lane_row(line, lane, now=now) for lane in page.lanes],
-        "refusals": [_refusal_row(refusal, now=now) for refusal in page.refusals],
+        **_answers(page.answers, now=now),
     }
+
+
+def _answers(answers: Answers, *, now: dt.datetime) -> Record:
+    return {
+        "answers_since": _("%(n)s answers since %(moment)s UTC")
+        % {"n": formats.number(answers.count), "moment": formats.moment(answers.since, now=now)}
+        if answers.since
+        else "",
+        "half_within": _seconds(answers.p50),
+        "most_within": _seconds(answers.p95),
+        "errors": formats.share(answers.failed, answers.count),
+        "codes": [
+            {
+                "key": code,
+                "code": code,
+                "tone": str(class_of(code)),
+                "meaning": explain_code(code),
+                "count": formats.number(amount),
+                "share": formats.share(amount, answers.count),
+            }
+            for code, amount in answers.by_code.items()
+        ],
+        "refusals": [_refusal_row(refusal, now=now) for refusal in answers.refusals],
+    }
+
+
+def _seconds(seconds: float | None) -> str:
+    if seconds is None:
+        return formats.UNKNOWN
+    return (
+        _("%(n)s ms") % {"n": f"{seconds * 1000:.3g}"} if seconds < 0.9995 else _("%(n)s s") % {"n": f"{seconds:,.3g}"}
+    )
 
 
 def _back_off(line: HostStatus, *, now: dt.datetime) -> str:

@@ -1,5 +1,6 @@
 """Pages of hosts show their live state, and only administrators change hosts there."""
 
+import datetime as dt
 import re
 
 import pytest
@@ -14,7 +15,7 @@ from jobs.ui.hosts_screen import host_row
 from jobs.ui.topics import host_topic, is_topic, read_screen
 from nodes.models import NodeEvent
 from nodes.web.topics import TopicUnknown
-from tests.support.api import make_user, set_phase
+from tests.support.api import client_of, make_user, set_phase
 from tests.support.cluster import NOON, register_node, seconds
 from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
 from tests.support.tables import each_row
@@ -157,12 +158,41 @@ def test_a_host_shows_its_latest_refusals(connection, busy):
             started_at=now, job=job, repository=job.repository, activity="fetch", entity=address, result_code=code
         )
 
-    refusals = read_host_page(busy.pk, now=now).refusals
+    refusals = read_host_page(busy.pk, now=now).answers.refusals
 
     assert {(one.address, one.code) for one in refusals} == {
         ("http://news.example/a", "429"),
         ("https://news.example/b", "503"),
     }
+
+
+def test_a_host_shows_how_fast_it_answered_and_its_errors(connection, busy):
+    (now,) = connection.execute("SELECT clock_timestamp()").fetchone()
+    job = busy.lanes.get().seed.job
+    answers = [(f"http://news.example/{n}", "200", n / 10) for n in range(1, 10)]
+    answers += [("http://news.example/x", "500", 20.0), ("http://other.example/", "500", 90.0)]
+    Activity.objects.bulk_create(
+        Activity(
+            started_at=now - dt.timedelta(minutes=1), job=job, repository=job.repository,
+            activity="fetch", entity=address, result_code=code, seconds=seconds,
+        )
+        for address, code, seconds in answers
+    )  # fmt: skip
+
+    of_api = client_of("viewer").get(f"/api/v1/hosts/{busy.pk}/").json()["answers"]
+    cells = screen(busy)
+
+    assert (of_api["count"], of_api["failed"], of_api["by_code"]) == (10, 1, {"200": 9, "500": 1})
+    assert of_api["seconds_p50"] == pytest.approx(0.55)
+    assert of_api["seconds_p95"] == pytest.approx(11.405)
+    assert (cells["half_within"], cells["most_within"], cells["errors"]) == ("550 ms", "11.4 s", "10 %")
+    assert [(row["code"], row["count"]) for row in cells["codes"]] == [("200", "9"), ("500", "1")]
+
+
+def test_a_host_without_answers_has_no_times(busy):
+    cells = screen(busy)
+
+    assert (cells["answers_since"], cells["half_within"], cells["errors"], cells["codes"]) == ("", "—", "—", [])
 
 
 def test_parents_and_deleted_hosts_have_no_page(connection, busy):

@@ -1,4 +1,4 @@
-"""The further content of a host's page: the lanes that wait for it, and the latest refusals of its host."""
+"""The further content of a host's page: the lanes that wait for it, and its latest answers."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -10,6 +10,7 @@ from django.db import connection
 from jobs.lifecycle.document import Stage
 from jobs.models import Bin, Charge
 from jobs.queries.charges import read_charges
+from jobs.queries.hosts.answers import Answers, read_answers
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queue.sql.low_water import LOWEST_DELTA
 from jobs.queue.sql.runnable import RUNNABLE
@@ -17,10 +18,6 @@ from jobs.queue.sql.states import read_states
 from jobs.verdicts.causes import Cause
 
 _LANES_SHOWN: Final = 20
-_REFUSALS_SHOWN: Final = 10
-# Newest history entries of a job's source that are searched: the history has no index of hosts.
-_EXAMINED: Final = 5_000
-_LATELY: Final = dt.timedelta(hours=1)
 
 # In the order in which they get a place of the host: by the priority of their job, then the least recently served
 # first.
@@ -48,20 +45,6 @@ HAVING sum(counted.amount) > 0
  ORDER BY {RUNNABLE} DESC, job.priority, lane.served_at NULLS FIRST, lane.id
  LIMIT %(shown)s
 """
-_REFUSALS: Final = """
-SELECT newest.started_at, newest.entity, newest.result_code
-  FROM (SELECT DISTINCT job.repository_id AS id
-          FROM (SELECT seed_id FROM jobs_lane WHERE bin_id = %(bin)s LIMIT 200) AS lane
-          JOIN jobs_seed AS seed ON seed.id = lane.seed_id JOIN jobs_job AS job ON job.id = seed.job_id) AS repository
- CROSS JOIN LATERAL (
-       SELECT started_at, entity, result_code FROM jobs_activity
-        WHERE repository_id = repository.id AND started_at > %(since)s
-        ORDER BY started_at DESC LIMIT %(examined)s) AS newest
- WHERE newest.result_code IN ('429', '503')
-   AND (starts_with(newest.entity, %(http)s) OR starts_with(newest.entity, %(https)s))
- ORDER BY newest.started_at DESC
- LIMIT %(shown)s
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +68,11 @@ class LaneLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A response by which the host refused a request because of the load (429 or 503)."""
-
-    at: dt.datetime
-    address: str
-    code: str
-
-
-@dataclass(frozen=True, slots=True)
 class HostPage:
     host: HostStatus
     # The next one to be served first.
     lanes: Sequence[LaneLine]
-    # The newest first, from the searched entries of the history only.
-    refusals: Sequence[Refusal]
+    answers: Answers
     # The waiting time of its documents by cause, in document-seconds of the last minutes.
     charges: Mapping[Cause, float]
 
@@ -111,7 +84,7 @@ def read_host_page(bin_id: int, *, now: dt.datetime) -> HostPage | None:
         return None
     (line,) = found
     charges = read_charges(Charge.Subject.HOST, bin_id, now=now)
-    return HostPage(line, _read_lanes(bin_id), _read_refusals(line, now=now), charges)
+    return HostPage(line, _read_lanes(bin_id), read_answers(line.id, line.name, now=now), charges)
 
 
 def _read_lanes(bin_id: int) -> list[LaneLine]:
@@ -120,18 +93,6 @@ def _read_lanes(bin_id: int) -> list[LaneLine]:
         LaneLine(id_, job, name, seed or "", priority, served, ready, owner or "", runs, tag, waiting or 0, active or 0)
         for id_, job, name, seed, priority, served, ready, owner, runs, tag, waiting, active in rows
     ]
-
-
-def _read_refusals(line: HostStatus, *, now: dt.datetime) -> list[Refusal]:
-    facts = {
-        "bin": line.id,
-        "since": now - _LATELY,
-        "examined": _EXAMINED,
-        "http": f"http://{line.name}/",
-        "https": f"https://{line.name}/",
-        "shown": _REFUSALS_SHOWN,
-    }
-    return [Refusal(*row) for row in _rows(_REFUSALS, facts)]
 
 
 def _rows(query: str, facts: dict[str, Any]) -> list[tuple[Any, ...]]:
