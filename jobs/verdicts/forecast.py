@@ -70,7 +70,7 @@ def forecast(
     queues: Sequence[Queue], samples: Sequence[Sample], *, workers: float = 1.0, rate: float = 1.0
 ) -> Forecast | None:
     """
-    Return the forecast; None if nothing waits, or if the samples show no progress.
+    Return the forecast; None if nothing waits, if all hosts are closed, or if the samples show no progress.
 
     `samples` are of the last minutes, the oldest first. `workers` and `rate` multiply the present number of workers and
     the allowed rates.
@@ -81,6 +81,8 @@ def forecast(
         return None
     allowed = [_UNLIMITED if queue.allowed is None else queue.allowed for queue in queues]
     served = sum(pace for queue, pace in zip(queues, allowed, strict=True) if queue.waiting >= 1)
+    if not served:
+        return None
     are_hosts_the_limit = recent >= served * _AT_THE_LIMIT
     capacity = math.inf if are_hosts_the_limit else recent * workers
     pace = min(_FASTEST, max(_SLOWEST, recent / served)) if are_hosts_the_limit else 1.0

@@ -112,10 +112,11 @@ def test_the_longest_queue_decides_the_end():
     assert drain([1], [0.0], capacity=1.0) == math.inf
 
 
-def test_nothing_is_forecast_without_a_queue_or_progress():
+def test_nothing_is_forecast_without_a_queue_an_open_host_or_progress():
     assert forecast([], even(1.0, 10)) is None
     assert forecast([Queue(10, 1.0)], even(0.0, 10)) is None
     assert forecast([Queue(10, 1.0)], even(1.0, 10)[:1]) is None
+    assert forecast([Queue(10, 0.0)], even(1.0, 10)) is None
 
 
 def at(hour, day=17):
