@@ -35,6 +35,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("jobs.verification.archives.urls")),
     path("explain/", include("jobs.explain.urls")),
     path("", include("jobs.search.urls")),
+    path("versions/", include("jobs.definitions.versions.urls")),
     path("exports/", include("jobs.exports.urls")),
     path("notifications/", include("jobs.notices.pages.urls")),
     path("", include("jobs.ui.urls")),

@@ -42,6 +42,7 @@ from jobs.authorities.api import AccessView, AuthorityView, MappingView, Service
 from jobs.authorities.api import GroupView as AuthorityGroupView
 from jobs.bulk.api import BulkView
 from jobs.definitions.api import DefinitionView
+from jobs.definitions.versions.api import VersionView
 from jobs.explain.api import ExplainView, FetchAgainView, ForgetView
 from jobs.exports.api import ExportView
 from jobs.notices.api import ChannelView, MailingView, MessageView, RuleView
@@ -103,6 +104,7 @@ _router.register("authority-groups", AuthorityGroupView, basename="authority-gro
 _router.register("authority-connections", AuthorityView, basename="authority-connection")
 _router.register("mapping-connections", MappingView, basename="mapping-connection")
 _router.register("service-tokens", ServiceTokenView, basename="service-token")
+_router.register("versions", VersionView, basename="version")
 _router.register("exports", ExportView, basename="export")
 _router.register("verifications", VerificationView, basename="verification")
 _router.register("archive-verifications", ArchiveVerificationView, basename="archive-verification")

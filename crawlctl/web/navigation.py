@@ -67,6 +67,7 @@ AREAS: Final[tuple[Area, ...]] = (
         (
             Place(_("Jobs"), "jobs", ("job", "admin:jobs_job_")),
             Place(_("Deleted jobs"), "deleted-jobs", ("deleted-job",)),
+            Place(_("Versions"), "versions", ("version",)),
         ),
     ),
     Area(_("Runs"), (Place(_("Runs"), "runs", ("run",)), Place(_("Grid of runs"), "run-grid"))),

@@ -20,6 +20,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from jobs.admin.connector_form import BUILT_FOR, ConnectorForm, fieldset_for, form_for
 from jobs.admin.rehearsal import rehearsal
+from jobs.admin.versions_link import WithVersions
 from jobs.attention.outputs import sentence_of_lost_lines
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, installed
 from jobs.connectors.repository import registry
@@ -97,7 +98,7 @@ class OutputConnectionForm(ConnectionForm):
         fields = ("name", "connector")
 
 
-class ConnectionAdmin(BoundedList):
+class ConnectionAdmin(WithVersions, BoundedList):
     """The pages of connections. The connector of a connection never changes."""
 
     form: type[ConnectionForm]
@@ -195,11 +196,12 @@ class ConnectionAdmin(BoundedList):
 class RepositoryConnectionAdmin(ConnectionAdmin):
     form = RepositoryConnectionForm
     of_jobs = "repository"
+    definition = "repository"
     section_title = _("Defaults of its jobs")
     proposed = "web"
     list_display = ("name", "connector", "status", "used_by")
     more_fields = ("authority_group",)
-    actions_detail = ("clear_history",)
+    actions_detail = ("versions", "clear_history")
 
     @action(description=_("Clear history"), url_path="clear-history", permissions=("change",))  # type: ignore[untyped-decorator]
     def clear_history(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
@@ -224,9 +226,10 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
 class OutputConnectionAdmin(ConnectionAdmin):
     form = OutputConnectionForm
     of_jobs = "outputs"
+    definition = "output"
     section_title = _("Configuration")
     proposed = DEFAULT_OUTPUT
-    actions_detail = ("verify", "index_again", "clear", "restore")
+    actions_detail = ("versions", "verify", "index_again", "clear", "restore")
 
     def get_shown(self, obj: connections.Connection | None) -> tuple[str, ...]:
         return ("clearing", "in_sync") if obj else ()

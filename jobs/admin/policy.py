@@ -13,6 +13,7 @@ from unfold.admin import StackedInline
 
 from jobs.admin.lists import JournaledList
 from jobs.admin.policy_form import WHERE, PolicyForm, RuleForm, RuleFormSet
+from jobs.admin.versions_link import WithVersions
 from jobs.lifecycle.limits import OF_EACH_HOST, TOTALS
 from jobs.lifecycle.period import Period
 from jobs.models import ThrottlePolicy, ThrottleRule
@@ -62,10 +63,12 @@ class RuleInline(StackedInline):  # type: ignore[misc]
         return self.has_change_permission(request, obj)
 
 
-class ThrottlePolicyAdmin(JournaledList):
+class ThrottlePolicyAdmin(WithVersions, JournaledList):
     """An edit applies from the next turn of each host, at most 10 s later."""
 
     form = PolicyForm
+    definition = "policy"
+    actions_detail = ("versions",)
     inlines = (RuleInline,)
     # Labels above their fields, so that related fields fit on one line.
     compressed_fields = False

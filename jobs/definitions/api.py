@@ -24,6 +24,7 @@ from nodes.api.paging import page_response, refuse_cursor
 from nodes.api.parsing import JSONParser, read_bounded
 from nodes.api.strict import PageQuery, StrictSerializer, read_query
 from nodes.errors import Invalid
+from nodes.membership.changes import Differences
 
 _YAML: Final = "application/yaml"
 _SALT: Final = "cursor of definitions"
@@ -178,7 +179,7 @@ class DefinitionView(ContractView):
             )
         except importing.Refused as refused:
             raise Invalid(_by_field(refused)) from None
-        shown = [_as_json(change) for change in changes]
+        shown = [as_json(change) for change in changes]
         tag = _tag_of_names([(SUBJECTS[one.definition], one.name) for one in changes])
         return Response({"dry_run": query["dry_run"], "changes": shown}, headers={"ETag": tag})
 
@@ -209,14 +210,20 @@ def _by_field(refused: importing.Refused) -> dict[str, list[str]]:
     return found
 
 
-def _as_json(change: importing.Change) -> dict[str, Any]:
+def as_json(change: importing.Change) -> dict[str, Any]:
+    """Return the effect of one definition, as the API shows it."""
     return {
         "definition": change.definition,
         "name": change.name,
         "result": str(change.result),
-        "fields": [{"field": name, **pair} for name, pair in change.fields.items()],
+        "fields": fields_as_json(change.fields),
         "warnings": list(change.warnings),
     }
+
+
+def fields_as_json(differences: Differences) -> list[dict[str, Any]]:
+    """Return the fields that differ, as the API shows them."""
+    return [{"field": name, **pair} for name, pair in differences.items()]
 
 
 def _read_cursor(cursor: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ A dry run carries out the same import and rolls it back, so its plan is exact. A
 the stored one is rolled back alone: it gets no version and no line in a journal.
 """
 
+import copy
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,18 +17,17 @@ from django.db.models import Q
 from jobs.api.errors import problems_by_field
 from jobs.connectors.stored_secrets import counterpart
 from jobs.definitions import secrets
+from jobs.definitions.comparing import differences_of
 from jobs.definitions.reading import Definition, read_whole
 from jobs.definitions.subjects import JOB, OUTPUT, REPOSITORY, SUBJECTS, Author, Context, Subject
 from jobs.models import Job
 from jobs.verbs.policies import EVERYWHERE
 from nodes.database.clock import read_clock
-from nodes.errors import Invalid, NotAllowed, NotDone
-from nodes.membership.changes import Differences, differences
+from nodes.errors import Invalid, NotAllowed, NotDone, Unknown
+from nodes.membership.changes import Differences
 
 # Definitions of one import.
 MOST: Final = 10_000
-# Items of a list above which a change shows only the items that differ.
-_LONG: Final = 20
 
 
 class Result(enum.StrEnum):
@@ -122,6 +122,34 @@ def import_definitions(
     return [changes[place] for place in range(len(wanted))]
 
 
+def redefine(
+    subject: Subject, object_id: int, body: Mapping[str, Any], *, may: Callable[[str], bool], made_by: str, advice: str
+) -> Change:
+    """
+    Give a stored object another definition, and return the effect. The name may be another one, too.
+
+    Raises:
+        Invalid: the definition has problems.
+        NotAllowed: the author may not change the object.
+        Unknown: the object does not exist.
+    """
+    if not may(subject.permission("change")):
+        raise NotAllowed(f"Your role does not permit you to change this {subject.name}.")
+    changes: dict[int, Change] = {}
+    with transaction.atomic():
+        stored = subject.rows().filter(pk=object_id).first()
+        if stored is None:
+            raise Unknown(subject.name, object_id)
+        lock([(subject, stored.name)])
+        stored = subject.rows().get(pk=object_id)
+        context = Context(Author(made_by, everywhere=may(EVERYWHERE), now=read_clock()), advice=advice)
+        one = _Wanted(Given("", body), subject, str(body["name"]), copy.deepcopy(dict(body)))
+        found = list(_problems_with(one, stored, context, changes, 0))
+        if found:
+            raise Invalid({problem.field: problem.sentences for problem in found})
+    return changes[0]
+
+
 def items_of(body: object) -> list[Any] | None:
     """Return the definitions of a list, or of an answer of the API; None if the body is a single definition."""
     if isinstance(body, Mapping) and set(body) == {"results", "next"} and isinstance(body["results"], list):
@@ -208,6 +236,17 @@ def _problems_of(
     verb = "add" if stored is None else "change"
     if not may(one.subject.permission(verb)):
         raise NotAllowed(f"Your role does not permit you to {verb} the {one.subject.name} {one.name!r}.")
+    yield from _problems_with(one, stored, context, changes, place)
+
+
+def _problems_with(
+    one: _Wanted,
+    stored: Any | None,  # noqa: ANN401 (any of four models)
+    context: Context,
+    changes: dict[int, Change],
+    place: int,
+) -> Iterator[Problem]:
+    """Give the stored object (None: a new one) its definition, and yield its problems."""
     before = {} if stored is None else read_whole(one.subject, stored, with_defaults=True)
     found = list(_restore_secrets(one, before))
     if found:
@@ -229,7 +268,7 @@ def _carry_out(one: _Wanted, stored: object, before: Definition, wanted: dict[st
     with transaction.atomic():
         number, warnings = one.subject.write(stored, wanted, context)
         after = read_whole(one.subject, one.subject.rows().get(pk=number), with_defaults=True)
-        found = {} if stored is None else _differences(before, after)
+        found = {} if stored is None else differences_of(before, after)
         if stored is not None and not found:
             transaction.set_rollback(True)
     result = Result.CREATED if stored is None else Result.CHANGED if found else Result.UNCHANGED
@@ -262,32 +301,3 @@ def _restore_secrets(one: _Wanted, before: Definition) -> Iterator[Problem]:
                 holder[str(steps[-1])] = stored
     if isinstance(given, dict):
         secrets.keep_equal(given, one.subject.schema(one.body), stored=before.get(held_in))
-
-
-# --- Differences -----------------------------------------------------------------------------------
-
-
-def _differences(before: Definition, after: Definition) -> Differences:
-    """Return the fields that differ. A long list shows only the items that differ."""
-    old, new = dict(_by_place(before)), dict(_by_place(after))
-    for place in old.keys() & new.keys():
-        lists = old[place], new[place]
-        if all(isinstance(values, list) and len(values) > _LONG for values in lists) and lists[0] != lists[1]:
-            known = set(lists[0]), set(lists[1])
-            gone = [value for value in lists[0] if value not in known[1]]
-            come = [value for value in lists[1] if value not in known[0]]
-            if gone or come:
-                old[place], new[place] = gone, come
-    return differences(old, new)
-
-
-def _by_place(value: Any, *, place: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401 (JSON)
-    """Yield the inner values with their places. A list of texts or numbers is one value."""
-    if isinstance(value, dict) and value:
-        for name, inner in value.items():
-            yield from _by_place(inner, place=f"{place}.{name}" if place else name)
-    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-        for number, inner in enumerate(value):
-            yield from _by_place(inner, place=f"{place}.{number}")
-    else:
-        yield place, value

@@ -45,6 +45,13 @@ def without_secrets(subject: Subject, stored: Any, whole: Definition) -> Definit
     return {**shown, "left_out": [secret.path for secret in found]} if found else shown
 
 
+def read_shown(name: str, object_id: int) -> Definition:
+    """Return the definition of the object of this kind, with its defaults and without its secrets."""
+    subject = SUBJECTS[name]
+    stored = subject.rows().get(pk=object_id)
+    return without_secrets(subject, stored, read_whole(subject, stored, with_defaults=True))
+
+
 def read_all() -> Iterator[Definition]:
     """Yield the definitions of all objects, in the order of an import. Private policies come, too."""
     for subject in SUBJECTS.values():

@@ -31,9 +31,14 @@ class Author:
 
 @dataclass(slots=True)
 class Context:
-    """The state of an import: its author, and the definitions that had problems, by subject and name."""
+    """
+    The state of an import: its author, and the definitions that had problems, by subject and name.
+
+    `advice` is the sentence about an object that a definition names and that does not exist.
+    """
 
     author: Author
+    advice: str = "Add its definition to the import."
     failed: set[tuple[str, str]] = field(default_factory=set)
 
 
@@ -76,7 +81,7 @@ def _write_policy(stored: ThrottlePolicy | None, wanted: dict[str, Any], context
     if stored is None:
         saved = policies.create(name=wanted["name"], **facts, **author)
     else:
-        saved = policies.change(stored.pk, **facts, **author)
+        saved = policies.change(stored.pk, name=wanted["name"], **facts, **author)
     return saved.policy.pk, saved.warnings
 
 
@@ -91,7 +96,7 @@ def _write_connection(model: connections.Kind) -> Callable[..., tuple[int, Seque
         if stored is None:
             made = connections.create(model, name=wanted["name"], connector=wanted["connector"], **facts)
         else:
-            made = connections.change(model, stored.pk, **facts)
+            made = connections.change(model, stored.pk, name=wanted["name"], **facts)
         return made.pk, ()
 
     return write
@@ -172,7 +177,7 @@ def _write_job(stored: Job | None, wanted: dict[str, Any], context: Context) -> 
     if stored is None:
         saved = editing.create_job(name=wanted["name"], repository=repository, **facts, **author)
     else:
-        saved = editing.change_job(stored.pk, **facts, **author)
+        saved = editing.change_job(stored.pk, name=wanted["name"], **facts, **author)
     return saved.job.pk, saved.warnings
 
 
@@ -204,7 +209,7 @@ class _Names:
             if (subject, name) in self.context.failed:
                 said = f"The {subject} {name!r} of this import has problems."
             else:
-                said = f"There is no {subject} {name!r}. Add its definition to the import."
+                said = f"There is no {subject} {name!r}. {self.context.advice}"
             self.problems[place] = [said]
         return [found.get(name) if name is not None else None for name in named.values()]
 

@@ -17,7 +17,7 @@ from psycopg import sql
 
 from jobs.duties.context import Pass
 from jobs.duties.days import drop_days, find_old_days, name_of_day
-from jobs.settings.kept import KEEP_FAILURES, KEEP_JOURNALS, KEEP_NODES
+from jobs.settings.kept import KEEP_FAILURES, KEEP_JOURNALS, KEEP_NODES, KEEP_VERSIONS
 from jobs.settings.table import KEEP_HISTORY, KEEP_REMOVED
 from nodes.database.clock import read_clock
 from nodes.lifecycle import CLUSTER_SCOPE
@@ -27,6 +27,8 @@ from nodes.settings.running import current
 
 # Runs of a job whose counts are kept.
 KEPT_RUNS: Final = 10
+# Versions of one object that are kept at most.
+KEPT_VERSIONS: Final = 200
 # Rows that a preview counts at most, for each table.
 COUNTED_AT_MOST: Final = 100_000
 # Days for which ended restorations are listed.
@@ -40,6 +42,29 @@ WITHOUT_TASK_WORKERS: Final[LiteralString] = "NOT EXISTS (SELECT FROM tasks_task
 _OLD_JOURNALS: Final[LiteralString] = (
     "FROM jobs_jobevent WHERE id IN (SELECT id FROM jobs_jobevent WHERE at < %(before)s ORDER BY id LIMIT %(most)s)"
 )
+# The newest version of an object stays while the object exists.
+_OLD_VERSIONS: Final[LiteralString] = """
+FROM jobs_definitionversion
+ WHERE id IN (SELECT old.id FROM jobs_definitionversion AS old
+               WHERE old.at < %(before)s
+                 AND (EXISTS (SELECT FROM jobs_definitionversion AS newer
+                               WHERE newer.definition = old.definition AND newer.object_id = old.object_id
+                                 AND newer.id > old.id)
+                      OR NOT CASE old.definition
+                         WHEN 'job' THEN EXISTS (SELECT FROM jobs_job WHERE id = old.object_id)
+                         WHEN 'policy' THEN EXISTS (SELECT FROM jobs_throttlepolicy WHERE id = old.object_id)
+                         WHEN 'output' THEN EXISTS (SELECT FROM jobs_outputconnection WHERE id = old.object_id)
+                         ELSE EXISTS (SELECT FROM jobs_repositoryconnection WHERE id = old.object_id) END)
+               ORDER BY old.at LIMIT %(most)s)
+"""
+_MORE_VERSIONS: Final[LiteralString] = f"""
+FROM jobs_definitionversion
+ WHERE id IN (SELECT old.id FROM jobs_definitionversion AS old
+                JOIN (SELECT definition, object_id, max(number) AS newest FROM jobs_definitionversion
+                       GROUP BY definition, object_id HAVING count(*) > {KEPT_VERSIONS}) AS many
+                  ON many.definition = old.definition AND many.object_id = old.object_id
+               WHERE old.number <= many.newest - {KEPT_VERSIONS} AND old.at <= %(before)s LIMIT %(most)s)
+"""
 # The terms of ended one-shot commands, except for scopes with a waiting job.
 _OLD_TERMS: Final[LiteralString] = f"""
 FROM nodes_mainterm AS term
@@ -196,6 +221,12 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
             title="journals of jobs",
             setting=KEEP_JOURNALS,
             tables=(Rows(_OLD_JOURNALS, _journals),),
+        ),
+        Subject(
+            name="versions",
+            title=f"versions of jobs, policies and connections, and all but the newest {KEPT_VERSIONS} of each",
+            setting=KEEP_VERSIONS,
+            tables=(Rows(_OLD_VERSIONS, _of(KEEP_VERSIONS)), Rows(_MORE_VERSIONS, lambda: 0)),
         ),
         Subject(
             name="failures",

@@ -45,6 +45,7 @@ from jobs.models.verification import (
     OutputVerification,
     Verification,
 )
+from jobs.models.version import DefinitionVersion
 
 __all__ = [
     "Activity",
@@ -63,6 +64,7 @@ __all__ = [
     "Charge",
     "Counter",
     "CounterDelta",
+    "DefinitionVersion",
     "DeletedJob",
     "DenialReason",
     "FailingStore",

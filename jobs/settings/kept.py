@@ -1,4 +1,4 @@
-"""Settings of exports, and of the retention of journals, nodes and failures."""
+"""Settings of exports, and of the retention of journals, versions, nodes and failures."""
 
 from typing import Final
 
@@ -11,6 +11,14 @@ KEEP_JOURNALS: Final = Setting(
     kind=WholeNumber(most=36_500, unit="days"),
     default=0,
     meaning="Retention of the journals of jobs. With 0, they are never deleted.",
+    applies=Applies.AT_ONCE,
+)
+KEEP_VERSIONS: Final = Setting(
+    path="crawl.keep_versions",
+    environment="CRAWLCTL_KEEP_VERSIONS",
+    kind=WholeNumber(least=1, most=36_500, unit="days"),
+    default=365,
+    meaning="Retention of versions of jobs, policies and connections. The newest version of each object stays.",
     applies=Applies.AT_ONCE,
 )
 KEEP_NODES: Final = Setting(
@@ -45,4 +53,4 @@ KEEP_EXPORTS: Final = Setting(
     applies=Applies.AT_NEXT_START,
 )
 
-SETTINGS: Final = (KEEP_JOURNALS, KEEP_NODES, KEEP_FAILURES, EXPORTS, KEEP_EXPORTS)
+SETTINGS: Final = (KEEP_JOURNALS, KEEP_VERSIONS, KEEP_NODES, KEEP_FAILURES, EXPORTS, KEEP_EXPORTS)

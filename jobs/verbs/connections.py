@@ -22,7 +22,8 @@ from jobs.connectors.schema import BadSpecification
 from jobs.connectors.stored_secrets import unmask
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection, Session
-from jobs.state import channels
+from jobs.state import channels, versions
+from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid, NameTaken, Unknown
 from nodes.membership.changes import record_change, record_request
 
@@ -57,6 +58,7 @@ def create(
             _check_tokens(made)
         made.save()
         _journal(made, before={}, after=_facts(made), made_by=made_by)
+        versions.keep(made, made_by=made_by, now=read_clock())
     return made
 
 
@@ -80,7 +82,8 @@ def change(
     """
     with transaction.atomic():
         connection = _lock(kind, connection_id)
-        before = _facts(connection)
+        now, before = read_clock(), _facts(connection)
+        versions.keep_first(connection, now=now)
         if name is not None and name != connection.name:
             _check_name(kind, name)
             connection.name = name
@@ -104,7 +107,10 @@ def change(
         if isinstance(connection, RepositoryConnection):
             _check_tokens(connection)
         connection.save()
-        _journal(connection, before=before, after=_facts(connection), made_by=made_by)
+        after = _facts(connection)
+        _journal(connection, before=before, after=after, made_by=made_by)
+        if after != before:
+            versions.keep(connection, made_by=made_by, now=now)
     return connection
 
 

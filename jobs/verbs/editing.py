@@ -22,7 +22,7 @@ from jobs.lifecycle.job import Phase, StartMethod
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, OutputConnection, RepositoryConnection
 from jobs.partitions.here import refuse_elsewhere
-from jobs.state import journal
+from jobs.state import journal, versions
 from jobs.state.transitions import lock_job
 from jobs.verbs.seeds import SeedWanted, addresses_of, are_as_stored, insert_seeds, replace_seeds, seed_facts
 from nodes.errors import Invalid, NameTaken
@@ -95,6 +95,7 @@ def create_job(
         insert_seeds(job, seeds)
         store_windows(job, windows)
         journal.record(job, kind="created", message="was created", made_by=made_by, now=now)
+        versions.keep(job, made_by=made_by, now=now)
     return JobSaved(job, warnings)
 
 
@@ -189,6 +190,7 @@ def change_job(
         if schedule_changes:
             # Windows of the new schedule that opened before this change are skipped.
             job.schedule_checked_at, job.schedule_due_at, job.missed_window_at = now, None, None
+        versions.keep_first(job, now=now)
         job.save()
         if outputs is not None:
             taken = [one.pk for one in stored_outputs if one not in outputs]
@@ -211,6 +213,7 @@ def change_job(
         if found:
             message, detail = f"was changed: {in_words(found)}", {"changes": found}
             journal.record(job, kind="changed", message=message, made_by=made_by, now=now, detail=detail)
+            versions.keep(job, made_by=made_by, now=now)
     return JobSaved(job, warnings)
 
 

@@ -19,8 +19,9 @@ from jobs.partitions.here import refuse_elsewhere
 from jobs.queries.policy_preview import Preview, read_preview
 from jobs.queue.pace.addresses import want_placed
 from jobs.queue.pace.read_policies import read_policies
-from jobs.state import channels
+from jobs.state import channels, versions
 from jobs.throttling.policies import PolicyValues
+from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid, NameTaken, NotAllowed, Unknown
 from nodes.membership.changes import record_change
 
@@ -105,6 +106,7 @@ def create(
     with transaction.atomic():
         saved = _write(None, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
         record_change(f"policy {saved.policy.name}", before={}, after=_facts(saved.policy), made_by=made_by)
+        versions.keep(saved.policy, made_by=made_by, now=read_clock())
         _put_in_force(saved.policy)
     return saved
 
@@ -129,9 +131,14 @@ def change(
     """
     refuse_elsewhere()
     with transaction.atomic():
-        before = _facts(_lock(policy_id)[0])
+        stored, _before = _lock(policy_id)
+        now, before = read_clock(), _facts(stored)
+        versions.keep_first(stored, now=now)
         saved = _write(policy_id, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
-        record_change(f"policy {saved.policy.name}", before=before, after=_facts(saved.policy), made_by=made_by)
+        after = _facts(saved.policy)
+        record_change(f"policy {saved.policy.name}", before=before, after=after, made_by=made_by)
+        if after != before:
+            versions.keep(saved.policy, made_by=made_by, now=now)
         _put_in_force(saved.policy)
     return saved
 

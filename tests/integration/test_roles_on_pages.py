@@ -8,6 +8,7 @@ from crawlctl.access.api_tokens import urls as of_accounts
 from jobs.authorities.models import AuthorityConnection, AuthorityGroup, MappingConnection
 from jobs.authorities.pages import urls as of_authorities
 from jobs.bulk import urls as of_bulk
+from jobs.definitions.versions import urls as of_versions
 from jobs.explain import urls as of_explanations
 from jobs.exports import urls as of_exports
 from jobs.models import OutputConnection, RepositoryConnection, ThrottlePolicy
@@ -34,6 +35,7 @@ PAGES = [
     *of_accounts.urlpatterns,
     *of_authorities.urlpatterns,
     *of_bulk.urlpatterns,
+    *of_versions.urlpatterns,
     *of_explanations.urlpatterns,
     *of_exports.urlpatterns,
     *of_retention.urlpatterns,
@@ -80,6 +82,7 @@ CHANGES = {
     "notification-rule": "notification_rules_partial_update",
     "notification-rule-act": "notification_rules_mute",
     "notification-rule-new": "notification_rules_create",
+    "version-revert": "versions_revert",
     "retention-clean": "retention_clean",
     "archive-verification-start": "archive_verifications_create",
     "output-verification-start": "verifications_create",
@@ -126,7 +129,7 @@ ONLY_CHANGE = {
     "archive-verification-start",
     *("task-cancel", "task-reschedule", "task-template-remove"),
     *("export-cancel", "export-delete", "job-bulk-cancel", "job-bulk-start", "notification-mailing-remove"),
-    "retention-clean",
+    *("retention-clean", "version-revert"),
     *("explain-add-seed", "explain-fetch-again", "explain-forget"),
     *("schedule-pause", "schedule-resume"),
 }
@@ -188,7 +191,9 @@ def address(name, world):
         "task_id": world.task.pk,
         "template_id": world.template.pk,
         # None of these exists: users who may use them get a 404.
-        **dict.fromkeys(("chain_id", "channel_id", "rule_id", "mailing_id", "record_id", "run_id", "token_id"), 1),
+        **dict.fromkeys(
+            ("chain_id", "channel_id", "rule_id", "mailing_id", "record_id", "run_id", "token_id", "version_id"), 1
+        ),
         "export_id": world.export.pk,
         "operation_id": world.bulk.pk,
         "subject": "nodes",

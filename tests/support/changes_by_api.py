@@ -19,13 +19,13 @@ from jobs.bulk import verbs as bulk
 from jobs.connectors.repository.base import hash_of
 from jobs.exports import verbs as exports
 from jobs.lifecycle.job import Guard, Pause, Phase, RunEnd, StartMethod
-from jobs.models import Bin, Job, Outcome, OutputConnection, QueueItem, RepositoryConnection
+from jobs.models import Bin, DefinitionVersion, Job, Outcome, OutputConnection, QueueItem, RepositoryConnection
 from jobs.notices import mailings
 from jobs.notices import verbs as notices
 from jobs.notices.channels.signing import new_secret
 from jobs.queue.removing import tombstones
 from jobs.state.deleted_jobs import store_deleted_job
-from jobs.verbs import chains, deny_list, schedules
+from jobs.verbs import chains, deny_list, editing, schedules
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import MainTerm, Node
 from tests.support.api import NOON, document_id, make_job, make_node, make_user, set_phase
@@ -89,6 +89,7 @@ API_TOKEN = _address("api-tokens", lambda world: world.api_token)
 HOOK = {"url": "http://a.example/", "secret": new_secret()}
 CHAIN = _address("job-chains", lambda world: world.chain)
 EXPORT = _address("exports", lambda world: world.export.pk)
+VERSION = _address("versions", lambda world: world.version)
 BULK = _address("bulk", lambda world: world.bulk.pk)
 TASK = _address("tasks", lambda world: world.task.pk)
 ARCHIVED_TASK = _address("archived-tasks", lambda world: world.archived_task.pk)
@@ -183,6 +184,12 @@ def _add_job(world):
 
 def _successor(world, client):
     return {"predecessor": world.job.pk, "successor": world.second.pk}
+
+
+def _change_job(world):
+    """Change the job, and choose the version before the change."""
+    editing.change_job(world.job.pk, priority=1, made_by="vera", now=NOON)
+    world.version = DefinitionVersion.objects.get(definition="job", object_id=world.job.pk, number=1).pk
 
 
 def _chain(world):
@@ -334,6 +341,7 @@ CHANGES: Final = {
     "bulk_create": Change(_token, prepare=_fail),
     "explain_fetch_again": Change(_document, prepare=_name_by_its_hash),
     "explain_forget": Change(_document, prepare=_name_by_its_hash),
+    "versions_revert": Change({}, VERSION, _change_job),
     "exports_cancel": Change(thing=EXPORT, prepare=_export),
     "exports_create": Change({"what": "documents", "format": "csv"}),
     "exports_destroy": Change(thing=EXPORT, prepare=_ended_export),

@@ -1,0 +1,25 @@
+"""The button of a set-up page that leads to the versions of its object."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext_lazy as _
+from unfold.decorators import action
+
+from nodes.admin.asking import number_of
+
+
+class WithVersions:
+    """The part of a set-up page that names its kind of definition in `definition`, and `versions` in its actions."""
+
+    definition: str
+
+    @action(description=_("Versions"), url_path="versions", permissions=("view",))  # type: ignore[untyped-decorator]
+    def versions(self, _request: HttpRequest, object_id: Any) -> HttpResponseBase:  # noqa: ANN401 (a number, or its text)
+        """Show what changed, when and by whom, and the way back."""
+        query: dict[str, str | int] = {"definition": self.definition, "object": number_of(str(object_id))}
+        return redirect(f"{reverse('versions')}?{urlencode(query)}")

@@ -1,0 +1,1 @@
+"""The doors of versions: their list, their differences, and the way back to an earlier one."""
