@@ -487,3 +487,11 @@ async def test_a_file_that_a_stage_reads_is_ingested_with_its_bytes(crawl):
     assert (outcome.ending, outcome.code) == (Ending.INDEXED, "OK")
     assert (outcome.item.body, outcome.item.content_type, outcome.item.title) == (b"PK\x03\x04", kind, "a.docx")
     assert (await crawl.process("a.docx")).code == "NOT_TEXT"
+
+
+async def test_an_e_mail_is_read_by_a_stage_although_it_is_a_text(crawl):
+    letter = b"From: ann@example.org\nSubject: news\n\nwords"
+    crawl.write("a.eml", letter)
+    outcome = await crawl.process("a.eml", pipeline=ReadsTypes("message/rfc822"))
+    assert (outcome.item.body, outcome.item.content_type, outcome.item.text) == (letter, "message/rfc822", "")
+    assert (await crawl.process("a.eml")).content.text == letter.decode()

@@ -178,7 +178,11 @@ class FileConnector:
             return
         activity.record_bytes(len(found.body))
         kind = _kind_of(path, found.body)
-        media_type = _type_of(path) if kind is Kind.OTHER else "text/html" if kind is Kind.HTML else "text/plain"
+        named = _type_of(path)
+        if kind is Kind.PLAIN and activity.reads(named, length=len(found.body)):
+            # An e-mail is a text too, and only a stage finds its attachments.
+            kind = Kind.OTHER
+        media_type = named if kind is Kind.OTHER else "text/html" if kind is Kind.HTML else "text/plain"
         reads_body = activity.reads(media_type, length=len(found.body))
         if not found.is_whole or (kind is Kind.OTHER and not reads_body):
             activity.no_document(code="NOT_TEXT")
