@@ -27,6 +27,8 @@ _STATES: Final = {
     "cancelled": (gettext_lazy("cancelled"), "excluded"),
     "failed": (gettext_lazy("failed"), "failed"),
 }
+# Values of a list in a filter.
+_VALUES_SHOWN: Final = 5
 
 
 def topic_of(may: verbs.May) -> str:
@@ -102,4 +104,7 @@ def _button(name: str, export: Export, label: str, tone: str) -> list[Record]:
 
 def in_words(value: object) -> str:
     """Return a value of a filter as text."""
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if not isinstance(value, list):
+        return str(value)
+    shown = ", ".join(map(str, value[:_VALUES_SHOWN]))
+    return f"{shown} {formats.more(len(value) - _VALUES_SHOWN)}".rstrip()

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from rest_framework import serializers
 
 from jobs.api.reports.asked import (
     BusyQuery,
@@ -29,8 +30,11 @@ from jobs.queries.reports.histogram import HistogramLine, read_histogram
 from jobs.queries.reports.queue_status import QueueLine, read_queue_status
 from jobs.queries.reports.simple_history import HistoryLine, read_simple_history
 from jobs.queries.reports.whole_documents import count_documents, read_part, result_of
+from jobs.queue.sql.chosen_states import NAMES
 from nodes.api.strict import StrictSerializer
 from nodes.errors import Invalid
+
+_MOST_NAMED: Final = 1_000
 
 # A field of a filter, checked.
 Query = Mapping[str, Any]
@@ -82,6 +86,17 @@ class _BusyForm(BusyQuery):
 
 class _HistogramForm(HistogramQuery):
     limit = cursor = None  # type: ignore[assignment]
+
+
+class _DocumentsForm(DocumentsQuery):
+    """Documents as the report finds them, and as the list of documents does."""
+
+    host = serializers.CharField(max_length=300, required=False)
+    code = serializers.ListField(child=serializers.CharField(max_length=30), max_length=_MOST_NAMED, required=False)
+    listed_state = serializers.ChoiceField(NAMES, required=False)
+    documents = serializers.ListField(
+        child=serializers.RegexField(r"^[0-9a-f]{32}\Z"), max_length=_MOST_NAMED, required=False
+    )
 
 
 def find(name: object) -> Source:
@@ -151,6 +166,7 @@ _DOCUMENTS: Final = {
     "redirects": Type.WHOLE,
     "version": Type.TEXT,
     "fetched_at": Type.MOMENT,
+    "response_ms": Type.WHOLE,
     "changed_at": Type.MOMENT,
     "scheduled_at": Type.MOMENT,
     "scheduled_action": Type.TEXT,
@@ -180,6 +196,7 @@ def _document(row: Any, line: DocumentStatusLine) -> Row:  # noqa: ANN401 (a row
         row.redirects,
         row.version,
         row.fetched_at,
+        row.response_ms,
         row.changed_at,
         line.scheduled_at,
         None if line.action is None else Action(line.action).name.lower(),
@@ -286,7 +303,7 @@ _ALL: Final = (
         name="documents",
         title=_("Documents"),
         permission=_OF_DOCUMENTS,
-        form=DocumentsQuery,
+        form=_DocumentsForm,
         columns=_DOCUMENTS,
         read=_read_documents,
         count=lambda query: count_documents(documents_of(dict(query))),

@@ -5,12 +5,14 @@ Every page requires a login and the permission to see jobs, which every role has
 """
 
 import datetime as dt
+import json
 import uuid
+from collections.abc import Sequence
 from typing import Any, Final
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
@@ -20,7 +22,14 @@ from django.views.decorators.http import require_POST, require_safe
 
 from jobs.attention.sources import read_attention
 from jobs.queries.cluster.nodes import read_address_of_pages, read_nodes_page
-from jobs.queries.documents.lists import DocumentList, FilterTooWide, OrderTooWide, list_documents
+from jobs.queries.documents.lists import (
+    DocumentFilter,
+    DocumentList,
+    FilterTooWide,
+    OrderTooWide,
+    keys_meant,
+    list_documents,
+)
 from jobs.queries.documents.story import read_story
 from jobs.queries.jobs.chains import read_chains
 from jobs.queries.jobs.page import read_job_page, read_set_up
@@ -38,10 +47,12 @@ from nodes.errors import Invalid, Refused
 from nodes.web import formats
 
 _EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
-# The operations of `jobs.bulk` that the list of documents offers, each with whether it removes documents.
+_EXPORT: Final = "export"
+# The operations that the list of documents offers, each with whether it removes documents.
 _OPERATIONS: Final = (
     ("retry", _lazy("Retry failed documents"), False),
     ("re-read", _lazy("Fetch again, as new"), False),
+    (_EXPORT, _lazy("Export to a file"), False),
     ("forget", _lazy("Forget, unless an output has them"), True),
     ("drop", _lazy("Remove from queue and outputs"), True),
 )
@@ -158,6 +169,8 @@ def change_documents(request: HttpRequest) -> HttpResponse:
         return back
     wanted, operation = form.as_filter(), request.GET.get("operation", "")
     if request.GET.get("which") == "matching":
+        if operation == _EXPORT:
+            return _to_export(wanted)
         if wanted.job_id is None or wanted.address:
             messages.warning(request, _("Filter the list by a job, and by no address, to change all documents in it."))
             return back
@@ -175,9 +188,25 @@ def change_documents(request: HttpRequest) -> HttpResponse:
             )
             return back
         job = int(jobs.pop())
-        asked = {"documents": ",".join(key for key, _dot, _number in chosen)}
+        keys = [key for key, _dot, _number in chosen]
+        if operation == _EXPORT:
+            return _to_export(DocumentFilter(job_id=job), documents=keys)
+        asked = {"documents": ",".join(keys)}
     query = {"operation": operation, **{name: value for name, value in asked.items() if value}}
     return redirect(f"{reverse('job-bulk', args=[job])}?{urlencode(query)}")
+
+
+def _to_export(wanted: DocumentFilter, *, documents: Sequence[str] = ()) -> HttpResponseRedirect:
+    """Redirect to the form of an export of these documents."""
+    filter_ = {
+        "job": [] if wanted.job_id is None else [wanted.job_id],
+        "host": wanted.host,
+        "code": [wanted.code] if wanted.code else [],
+        "listed_state": wanted.state,
+        "documents": keys_meant(wanted.address) if wanted.address else list(documents),
+    }
+    query = {"what": "documents", "filter": json.dumps({name: value for name, value in filter_.items() if value})}
+    return redirect(f"{reverse('export-new')}?{urlencode(query)}")
 
 
 @page

@@ -6,6 +6,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from crawlctl.access.roles import OPERATOR, VIEWER
+from jobs.exports.models import Export
+from jobs.exports.sources import SOURCES, read_filter
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.queries.documents import lists
@@ -115,6 +117,36 @@ def test_all_documents_of_a_filter_lead_to_the_preview_of_an_operation(job, oper
 
     wanted = {"operation": "re-read", "host": "a.example", "codes": "500", "state": "failed"}
     assert target(way) == (f"/jobs/{job.pk}/bulk/", wanted)
+
+
+def exported(way, operator):
+    """Return the names of the documents in an export that this way leads to."""
+    form = operator.get(way.headers["Location"])
+    assert form.context["problems"] == {}
+    operator.post("/exports/new/", {name: form.context[name] for name in ("what", "filter", "format")})
+    _, query = read_filter(SOURCES["documents"], Export.objects.latest("pk").filter)
+    return {row[0].rpartition("/")[2] for row in SOURCES["documents"].read(query, None, 100).rows}
+
+
+def test_chosen_documents_lead_to_an_export_of_exactly_these(job, operator):
+    one, two, _three = make_documents(make_lane(job.seeds.get()), ["one", "two", "three"], **FAILED)
+    chosen = "&".join(f"document={document.hash.hex}.{job.pk}" for document in (one, two))
+
+    way = operator.get(f"/documents/change/?operation=export&which=chosen&{chosen}")
+
+    assert exported(way, operator) == {"one", "two"}
+
+
+def test_all_documents_of_a_filter_lead_to_an_export_of_exactly_these(job, operator):
+    lane = make_lane(job.seeds.get(), "a.example")
+    make_documents(lane, ["wanted"], **FAILED)
+    make_documents(lane, ["other code"], **FAILED | {"result_code": "404"})
+    make_documents(lane, ["waiting"], result_code="500")
+    make_documents(make_lane(job.seeds.get(), "b.example"), ["other host"], **FAILED)
+
+    way = operator.get("/documents/change/?operation=export&which=matching&state=failed&host=a.example&code=500")
+
+    assert exported(way, operator) == {"wanted"}
 
 
 @pytest.mark.parametrize(

@@ -129,4 +129,8 @@ def documents_of(query: dict[str, Any]) -> DocumentsAsked:
         states=[State(state) for state in query.get("state", ())],
         statuses=[Status(status) for status in query.get("status", ())],
         identifier=query.get("identifier", ""),
+        host=query.get("host", ""),
+        codes=query.get("code", ()),
+        listed_state=query.get("listed_state", ""),
+        documents=query.get("documents", ()),
     )

@@ -299,13 +299,18 @@ def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
         values["code"] = wanted.code
     if wanted.address:
         conditions.append("item.hash = ANY(%(addresses)s::uuid[])")
-        values["addresses"] = [hash_of(meant) for meant in registry.identifiers_meant(wanted.address)]
+        values["addresses"] = keys_meant(wanted.address)
     if wanted.after:
         key = wanted.after
         values |= {"after_hash": key.hash, "after_job": key.job_id, "after_value": key.value}
     if wanted.sort and wanted.sort != DUE:
         conditions.append(f"item.{ORDERS[wanted.sort].column} IS NOT NULL")
     return conditions, values
+
+
+def keys_meant(address: str) -> list[str]:
+    """Return the keys of documents that an operator may mean by this address, for any kind of source."""
+    return [hash_of(meant) for meant in registry.identifiers_meant(address)]
 
 
 def hashes_of(address: str) -> list[str]:

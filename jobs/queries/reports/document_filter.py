@@ -3,11 +3,17 @@
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from jobs.models import Job
 from jobs.queries.reports.asking import check_patterns
 from jobs.queries.reports.document_states import STATE_CONDITIONS, STATUS_CONDITIONS, State, Status
+from jobs.queue.sql.chosen_states import states_in
+
+_LISTED: Final = states_in("job.run_no")
+_OF_HOST: Final = """
+item.lane_id IN (SELECT lane.id FROM jobs_lane AS lane JOIN jobs_bin AS bin ON bin.id = lane.bin_id WHERE bin.name = %(host)s)
+"""
 
 
 @dataclass(frozen=True)
@@ -16,7 +22,7 @@ class DocumentsAsked:
     The documents of a report; an empty field means no condition.
 
     Ready and waiting documents are judged as of `now`, which may be any time. `identifier` is a regular expression of
-    PostgreSQL.
+    PostgreSQL. `listed_state` is one of `NAMES`, the states in the list of documents. `documents` are hashes.
     """
 
     now: dt.datetime
@@ -25,6 +31,10 @@ class DocumentsAsked:
     states: Sequence[State] = ()
     statuses: Sequence[Status] = ()
     identifier: str = ""
+    host: str = ""
+    codes: Sequence[str] = ()
+    listed_state: str = ""
+    documents: Sequence[str] = ()
 
     def check(self) -> None:
         """
@@ -46,6 +56,14 @@ class DocumentsAsked:
             asked.append(_any_of([STATUS_CONDITIONS[status] for status in self.statuses]))
         if self.identifier:
             asked.append("item.identifier ~ %(identifier)s")
+        if self.host:
+            asked.append(_OF_HOST)
+        if self.codes:
+            asked.append("item.result_code = ANY(%(codes)s)")
+        if self.listed_state:
+            asked.append(_LISTED[self.listed_state])
+        if self.documents:
+            asked.append("item.hash = ANY(%(documents)s::uuid[])")
         return " AND ".join(asked)
 
     @property
@@ -55,7 +73,14 @@ class DocumentsAsked:
             jobs = jobs.filter(pk__in=self.job_ids)
         if self.repository_id is not None:
             jobs = jobs.filter(repository=self.repository_id)
-        return {"jobs": list(jobs.values_list("pk", flat=True)), "now": self.now, "identifier": self.identifier}
+        return {
+            "jobs": list(jobs.values_list("pk", flat=True)),
+            "now": self.now,
+            "identifier": self.identifier,
+            "host": self.host,
+            "codes": list(self.codes),
+            "documents": list(self.documents),
+        }
 
 
 def _any_of(conditions: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ WITH item AS MATERIALIZED (
      WHERE {{where}} {{behind}} ORDER BY item.hash, item.job_id LIMIT %(limit)s
 )
 SELECT {FACTS}, bin.name AS host, item.run_no, item.outcome, item.depth, item.redirects, item.version, item.fetched_at,
-       item.changed_at
+       item.changed_at, item.response_ms
   FROM item JOIN jobs_job AS job ON job.id = item.job_id
   LEFT JOIN jobs_lane AS lane ON lane.id = item.lane_id
   LEFT JOIN jobs_bin AS bin ON bin.id = lane.bin_id
