@@ -25,7 +25,8 @@ _MOST_SHOWN = 3
 _PARTS_SHOWN = 100
 
 
-def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object]:
+def document_row(line: DocumentLine, *, partition: str = "", now: dt.datetime) -> Mapping[str, object]:
+    """Return the cells of a document, which is in another `partition` if one is named."""
     state, tone = document_state(
         stage=line.stage, outcome=line.outcome, code=line.code, is_of_this_run=line.is_of_this_run
     )
@@ -44,6 +45,7 @@ def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object
         "due": _due(line, now=now),
         "response": formats.milliseconds(line.response_ms) if line.response_ms is not None else "",
         "key": f"{line.hash.hex}.{line.job_id}",
+        "partition": partition,
     }
 
 

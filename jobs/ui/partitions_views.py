@@ -1,6 +1,7 @@
 """The page of the partitions: shares, documents, rates, and the exchange between them."""
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -9,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from jobs.partitions import here
+from jobs.partitions.merged import Silent
 from jobs.partitions.placement import SLOTS
 from jobs.queries.partitions import PartitionSeen, look_at_partitions
 from jobs.ui.pages import page
@@ -23,6 +25,18 @@ def partitions(request: HttpRequest) -> HttpResponse:
     seen = [] if placement is None else look_at_partitions(placement, now=now)
     context = {"placement": placement, "slots": formats.number(SLOTS), "rows": [_row(one, now=now) for one in seen]}
     return render(request, "ui/partitions.html", context)
+
+
+def silent_partitions(silent: Sequence[Silent], *, now: dt.datetime) -> list[str]:
+    """Return a sentence for each partition whose part of a page is missing."""
+    return [
+        _("Partition %(name)s does not answer. Its part is missing here. Its last figures came %(age)s.")
+        % {"name": one.name, "age": formats.age(one.heard_at, now=now)}
+        if one.heard_at is not None
+        else _("Partition %(name)s does not answer. Its part is missing here, and it has told no figures yet.")
+        % {"name": one.name}
+        for one in silent
+    ]
 
 
 def _row(seen: PartitionSeen, *, now: dt.datetime) -> dict[str, Any]:

@@ -22,15 +22,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from jobs.attention.sources import read_attention
 from jobs.queries.cluster.nodes import read_address_of_pages, read_nodes_page
-from jobs.queries.documents.lists import (
-    DocumentFilter,
-    DocumentList,
-    FilterTooWide,
-    OrderTooWide,
-    keys_meant,
-    list_documents,
+from jobs.queries.documents.everywhere import (
+    DocumentsEverywhere,
+    list_documents_everywhere,
+    read_story_everywhere,
 )
-from jobs.queries.documents.story import read_story
+from jobs.queries.documents.lists import DocumentFilter, FilterTooWide, OrderTooWide, keys_meant
 from jobs.queries.jobs.chains import read_chains
 from jobs.queries.jobs.page import read_job_page, read_set_up
 from jobs.queries.overview import read_overview
@@ -38,6 +35,7 @@ from jobs.queries.progress import SPANS, USUAL_SPAN
 from jobs.ui import document_rows, nodes_screen, screens
 from jobs.ui.forms import DocumentFilterForm
 from jobs.ui.pages import page
+from jobs.ui.partitions_views import silent_partitions
 from jobs.ui.progress_screen import SPAN_NAMES
 from jobs.ui.specification import describe
 from jobs.ui.topics import job_topic, overview_topic
@@ -138,18 +136,19 @@ def send_back(request: HttpRequest, job_id: int) -> HttpResponse:
 @require_safe
 def documents(request: HttpRequest) -> HttpResponse:
     form = DocumentFilterForm(request.GET)
-    found = DocumentList(lines=[], next_key=None)
+    found = DocumentsEverywhere()
     problem = ""
     if form.is_valid():
         try:
-            found = list_documents(form.as_filter())
+            found = list_documents_everywhere(form.as_filter())
         except (FilterTooWide, OrderTooWide) as too_wide:
             problem = str(too_wide)
     now = read_clock()
     context = {
         "form": form,
         "problem": problem,
-        "rows": [document_rows.document_row(line, now=now) for line in found.lines],
+        "rows": [document_rows.document_row(one.line, partition=one.partition, now=now) for one in found.lines],
+        "silent": silent_partitions(found.silent, now=now),
         "next_query": _next_query(form, found),
         "is_first": not form.data.get("after"),
         "first_query": urlencode(form.as_query()) if form.is_valid() else "",
@@ -213,7 +212,7 @@ def _to_export(wanted: DocumentFilter, *, documents: Sequence[str] = ()) -> Http
 @require_safe
 def document(request: HttpRequest, job_id: int, document_hash: uuid.UUID) -> HttpResponse:
     now = read_clock()
-    story = read_story(job_id=job_id, document=document_hash, now=now)
+    story = read_story_everywhere(job_id=job_id, document=document_hash, now=now)
     if story is None:
         raise Http404(_("Job %(id)d has no document with this key.") % {"id": job_id})
     screen = document_rows.story_screen(story, now=now)
@@ -237,7 +236,7 @@ def node_pages(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
     return redirect(address)
 
 
-def _next_query(form: DocumentFilterForm, found: DocumentList) -> str:
+def _next_query(form: DocumentFilterForm, found: DocumentsEverywhere) -> str:
     if found.next_key is None:
         return ""
     key = f"{found.next_key.hash.hex}.{found.next_key.job_id}"

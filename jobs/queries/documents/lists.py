@@ -25,7 +25,7 @@ from jobs.models import (
 )
 from jobs.queue.sql.chosen_states import states_in
 
-_A_PAGE: Final = 50
+A_PAGE: Final = 50
 # Milliseconds after which a list is given up: a filter that few of very many documents pass may have to read all.
 _PATIENCE: Final = 5000
 
@@ -252,10 +252,10 @@ def list_documents(wanted: DocumentFilter) -> DocumentList:
         raise
     lines = [
         DocumentLine(hash_, job, name, identifier, host, Stage(stage), Outcome(outcome), current, *rest)
-        for hash_, job, name, identifier, host, stage, outcome, current, *rest in rows[:_A_PAGE]
+        for hash_, job, name, identifier, host, stage, outcome, current, *rest in rows[:A_PAGE]
     ]
-    more = len(rows) > _A_PAGE
-    return DocumentList(lines, _key_of(lines[-1], order) if more else None)
+    more = len(rows) > A_PAGE
+    return DocumentList(lines, key_of(lines[-1], order) if more else None)
 
 
 def _check_few(cursor: Any, conditions: Sequence[str], values: Mapping[str, Any]) -> None:
@@ -271,13 +271,14 @@ def _behind(order: Order, *, is_by_due: bool) -> str:
     return _BEHIND_BY_VALUE.format(column=f"item.{order.column}", beyond=beyond, type=order.type)
 
 
-def _key_of(line: DocumentLine, order: Order | None) -> DocumentKey:
+def key_of(line: DocumentLine, order: Order | None) -> DocumentKey:
+    """Return the key behind which the next page begins if this is the last line of a page."""
     return DocumentKey(line.hash, line.job_id, getattr(line, order.column) if order is not None else None)
 
 
 def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
     conditions = ["true"]
-    values: dict[str, Any] = {"limit": _A_PAGE + 1, "job": wanted.job_id}
+    values: dict[str, Any] = {"limit": A_PAGE + 1, "job": wanted.job_id}
     if wanted.job_id is not None:
         conditions.append("item.job_id = %(job)s")
     if wanted.state:

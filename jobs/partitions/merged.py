@@ -1,0 +1,154 @@
+"""
+One reading in the databases of all partitions, for the pages and the API of the control partition.
+
+A reading runs in each database as it would at home: in a thread of its own, whose connection for Django leads there.
+Such a connection only reads. A partition that does not answer in time is named, and is not asked again for a while.
+"""
+
+import datetime as dt
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+import django.db
+import psycopg
+from django.db import connection, connections
+from django.db.backends.postgresql.base import DatabaseWrapper
+from psycopg.conninfo import conninfo_to_dict
+
+from jobs.models import PartitionedJob
+from jobs.partitions import here
+
+logger = logging.getLogger(__name__)
+
+# Longest wait (seconds) of a page for all partitions.
+ANSWERS_WITHIN: Final = 2.0
+# Seconds for which a silent partition is not asked again, so that not every page waits for it.
+_LEFT_ALONE: Final = 10.0
+_LAST_HEARD: Final = "SELECT max(sent_at) FROM jobs_partitionfact WHERE source = %(name)s AND target = %(here)s"
+
+T = TypeVar("T")
+
+# The moment (of the monotonic clock) until which an address is not asked.
+_silent_until: dict[str, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A partition that did not answer, and the time of the last figures that it told this one."""
+
+    name: str
+    heard_at: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Merged(Generic[T]):
+    """The answers of this partition and of others by name, and the partitions without an answer."""
+
+    own: T
+    others: Mapping[str, T] = field(default_factory=dict)
+    silent: Sequence[Silent] = ()
+
+
+def read_everywhere(own: Callable[[], T], elsewhere: Callable[[], T]) -> Merged[T]:
+    """
+    Return what `own` reads here, and what `elsewhere` reads in each other partition meanwhile.
+
+    Only the control partition asks others. An error of a reading that is none of the database is raised here.
+    """
+    placement = here.placement()
+    if placement is None or not placement.is_control:
+        return Merged(own())
+    addresses = here.addresses()
+    until = time.monotonic() + ANSWERS_WITHIN
+    asked = {
+        name: _Question(name, addresses[name], elsewhere)
+        for name in placement.others
+        if _silent_until.get(addresses[name], 0.0) <= time.monotonic()
+    }
+    for question in asked.values():
+        question.thread.start()
+    try:
+        found = own()
+    finally:
+        for question in asked.values():
+            question.thread.join(max(0.0, until - time.monotonic()))
+            question.end()
+    answers = {name: question.answer[0] for name, question in asked.items() if question.has_answered()}
+    missing = [name for name in placement.others if name not in answers]
+    return Merged(found, answers, [Silent(name, _last_heard(name, placement.here)) for name in missing])
+
+
+def local_job(number: int) -> int | None:
+    """Return the id that a job of the control partition has in the database of this thread; None if it is unknown."""
+    return PartitionedJob.objects.filter(number=number).values_list("job_id", flat=True).first()
+
+
+def numbers_of(jobs: set[int]) -> dict[int, int]:
+    """Return the ids in the control partition of jobs in the database of this thread."""
+    return dict(PartitionedJob.objects.filter(job_id__in=jobs).values_list("job_id", "number"))
+
+
+class _Question(Generic[T]):
+    """A reading in the database of another partition."""
+
+    def __init__(self, name: str, address: str, read: Callable[[], T]) -> None:
+        self._name, self._address, self._read = name, address, read
+        self.answer: list[T] = []
+        self._error: Exception | None = None
+        self._connection: DatabaseWrapper | None = None
+        self.thread = threading.Thread(target=self._ask, name=f"partition {name}", daemon=True)
+
+    def _ask(self) -> None:
+        # Connections of Django belong to threads, so this changes no other one.
+        connections[django.db.DEFAULT_DB_ALIAS] = self._connection = _connection_to(self._address)
+        try:
+            self.answer.append(self._read())
+        except Exception as error:  # noqa: BLE001 (it is raised or logged by the thread that asked)
+            self._error = error
+        finally:
+            self._connection.close()
+
+    def end(self) -> None:
+        """End a reading that takes too long: its thread would wait for a server that may never answer."""
+        opened = self._connection
+        if self.thread.is_alive() and opened is not None and opened.connection is not None:
+            opened.connection.close()
+
+    def has_answered(self) -> bool:
+        """
+        True if the answer came in time.
+
+        Raises:
+            Exception: the reading failed, for another reason than its database.
+        """
+        if self.answer:
+            return True
+        if self._error is not None and not isinstance(self._error, (django.db.Error, psycopg.Error)):
+            raise self._error
+        logger.warning("partition %s does not answer: %s", self._name, str(self._error or "it took too long").strip())
+        _silent_until[self._address] = time.monotonic() + _LEFT_ALONE
+        return False
+
+
+def _connection_to(address: str) -> DatabaseWrapper:
+    facts: dict[str, Any] = dict(conninfo_to_dict(address))
+    milliseconds = int(ANSWERS_WITHIN * 1000)
+    options = {
+        "connect_timeout": int(ANSWERS_WITHIN),
+        "options": f"-c default_transaction_read_only=on -c statement_timeout={milliseconds}",
+    }
+    known = {name.upper(): facts.pop(name, None) or "" for name in ("user", "password", "host", "port")}
+    of_this = connections[django.db.DEFAULT_DB_ALIAS].settings_dict
+    settings = {**of_this, **known, "NAME": facts.pop("dbname", ""), "OPTIONS": facts | options, "CONN_MAX_AGE": 0}
+    return DatabaseWrapper(settings, alias=django.db.DEFAULT_DB_ALIAS)
+
+
+def _last_heard(name: str, here_: str) -> dt.datetime | None:
+    with connection.cursor() as cursor:
+        cursor.execute(_LAST_HEARD, {"name": name, "here": here_})
+        ((heard_at,),) = cursor.fetchall()
+    return heard_at  # type: ignore[no-any-return]
