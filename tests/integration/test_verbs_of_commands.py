@@ -118,6 +118,7 @@ CONFIGURATION = {
     "seeds_append_urls",
     "seeds_replace_urls",
     "task_templates_create",
+    "versions_revert",
 }
 # Commands that carry out the work themselves, or wait for the end of its task (tests/integration/test_bulk.py,
 # test_verification_doors.py and test_archive_verification_doors.py).
