@@ -18,7 +18,7 @@ from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, Nothing, read_body
 
 
-class VersionSerializer(serializers.ModelSerializer[DefinitionVersion]):
+class DefinitionVersionSerializer(serializers.ModelSerializer[DefinitionVersion]):
     """Version of the definition of an object."""
 
     object = serializers.IntegerField(source="object_id", help_text="Number of the object.")
@@ -38,7 +38,7 @@ class VersionSerializer(serializers.ModelSerializer[DefinitionVersion]):
         return fields_as_json(version.changes)
 
 
-class WholeVersionSerializer(VersionSerializer):
+class WholeDefinitionVersionSerializer(DefinitionVersionSerializer):
     """Version with its definition."""
 
     document = serializers.DictField(help_text="Definition, without secrets.")
@@ -48,7 +48,7 @@ class WholeVersionSerializer(VersionSerializer):
 
     class Meta:
         model = DefinitionVersion
-        fields = (*VersionSerializer.Meta.fields, "document", "newest", "exists", "differences")
+        fields = (*DefinitionVersionSerializer.Meta.fields, "document", "newest", "exists", "differences")
         read_only_fields = fields
 
 
@@ -72,7 +72,7 @@ class VersionView(ListingView):
     permissions_needed = {"list": "jobs.view_job", "retrieve": "jobs.view_job", "revert": "jobs.change_job"}
     lookup_value_regex = "[0-9]{1,18}"
     queryset = DefinitionVersion.objects.all()
-    serializer_class = VersionSerializer
+    serializer_class = DefinitionVersionSerializer
     query_class = VersionQuery
     keyset = ("-id",)
     tagged_fields = ("newest",)
@@ -91,11 +91,11 @@ class VersionView(ListingView):
 
     @extend_schema(
         description="Return a version with its definition, and the effect of a revert to it.",
-        responses={200: WholeVersionSerializer},
+        responses={200: WholeDefinitionVersionSerializer},
     )
     def retrieve(self, request: Request, pk: str) -> Response:
         seen = verbs.look(int(pk), may=self._may)
-        shown = VersionSerializer(seen.version).data
+        shown = DefinitionVersionSerializer(seen.version).data
         return Response(
             {
                 **shown,
