@@ -192,7 +192,7 @@ class _Child:
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, ValueError) as error:
             # Its pipe is closed, so it is dead; or it wrote something that is no answer.
             self.kill()
-            raise _ending_of(await self.process.wait(), limits) from error
+            raise _ending_of(await self.wait(), limits) from error
 
     async def _exchange(self, message: bytes, limits: PoolLimits) -> Any:  # noqa: ANN401 (JSON of a child)
         assert self.process.stdin is not None
@@ -209,13 +209,13 @@ class _Child:
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGKILL)
 
-    async def wait(self) -> None:
-        """Wait for the end of a child that was killed, and close its pipes."""
-        await self.process.wait()
-        # Its pipe closes when all answers are read.
+    async def wait(self) -> int:
+        """Wait for the end of a child that was killed, and return its status."""
+        # asyncio reports the end only when all answers are read: it stops reading while too many wait.
         with suppress(ConnectionError):
             while await self.answers.read(_MIB):
                 pass
+        return await self.process.wait()
 
 
 def _result_of(answer: Any) -> Mapping[str, Any]:  # noqa: ANN401

@@ -40,6 +40,9 @@ class HostileWork:
         os.write(1, b"not a number\n")
         time.sleep(600)
 
+    def floods(self, facts):
+        os.write(1, b"x" * (2 * 2**20))
+
     def refuses(self, facts):
         raise ExtractionFailed(Reason.ENCRYPTED)
 
