@@ -59,7 +59,10 @@ def test_a_killed_crawl_is_resumed_and_loses_nothing(machine, site, output, what
     crawl = start_and_reach_the_middle(machine, site, output)
 
     if what == "the crawl":
+        workers = crawl.children()
         crawl.kill()
+        # They notice that the crawl is gone, and end.
+        psutil.wait_procs(workers, timeout=60)
     else:
         crawl.kill_with_children()
     # Nodes of this machine whose process no longer exists are not waited for.
