@@ -42,6 +42,8 @@ def address(machine):
     return wait_for(lambda: re.search(pattern, command.out + command.err), saying="the address of the web server")[0]
 
 
+# Each new operation makes it longer, and a busy machine delays it.
+@pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("role", ROLES)
 def test_the_api_matches_its_description(address, role):
     make_world()
