@@ -22,6 +22,11 @@ def slot_of(host: str) -> int:
     return int.from_bytes(digest) % SLOTS
 
 
+def even_owner(slot: int, names: Sequence[str]) -> str:
+    """Return the partition of a slot if all have equal parts."""
+    return names[slot * len(names) // SLOTS]
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """
@@ -49,7 +54,7 @@ class Placement:
     def partition_of(self, host: str) -> str:
         """Return the partition of a host."""
         slot = slot_of(host)
-        return self.owners[slot] if self.owners else self.names[slot * len(self.names) // SLOTS]
+        return self.owners[slot] if self.owners else even_owner(slot, self.names)
 
     def foreign(self, host: str) -> str | None:
         """Return the other partition that has this host; None if it is this one."""

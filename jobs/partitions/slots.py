@@ -13,7 +13,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.partitions.facts import Telling, tell, told, told_to_itself
-from jobs.partitions.placement import SLOTS, Placement
+from jobs.partitions.placement import SLOTS, Placement, even_owner
 
 KIND: Final = "slots"
 KEY: Final = f"{KIND}:all"
@@ -37,7 +37,7 @@ class SlotMap:
     @classmethod
     def even(cls, names: Sequence[str]) -> "SlotMap":
         """Return the first map: each partition has an equal part of all slots."""
-        return cls(0, tuple(names[slot * len(names) // SLOTS] for slot in range(SLOTS)))
+        return cls(0, tuple(even_owner(slot, names) for slot in range(SLOTS)))
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any] | None, names: Sequence[str]) -> "SlotMap":
