@@ -1,4 +1,4 @@
-"""The tables of the composition root: login attempts, and API tokens."""
+"""The tables of the composition root: login attempts, users of a provider, and API tokens."""
 
 from django.contrib.auth.models import User
 from django.db import models
@@ -22,6 +22,23 @@ class LoginAttempt(models.Model):
             models.Index(fields=["address", "at"], name="login_attempt_by_address"),
             models.Index(fields=["at"], name="login_attempt_by_age"),
         )
+
+
+class ProviderIdentity(models.Model):
+    """A user of a provider of OpenID Connect. A subject is never given to another person, unlike a name."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="identities")
+    issuer = models.CharField(max_length=500)
+    subject = models.CharField(max_length=255)
+    # Null until the first login of a user that an administrator linked.
+    logged_in_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()
+        constraints = (models.UniqueConstraint(fields=["issuer", "subject"], name="one_user_of_a_subject"),)
+
+    def __str__(self) -> str:
+        return f"{self.subject} of {self.issuer}"
 
 
 class UserOfToken(User):

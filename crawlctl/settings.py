@@ -157,6 +157,8 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 AUTHENTICATION_BACKENDS = ["crawlctl.access.logins.GuardedBackend"]
+# Time in which a login link is valid (seconds). Django's other use of it, resets of passwords, has no page here.
+PASSWORD_RESET_TIMEOUT = 600
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"

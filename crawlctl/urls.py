@@ -4,7 +4,7 @@ from django.urls import include, path
 from django.urls.resolvers import URLPattern, URLResolver
 
 from crawlctl.access.adminsite import site
-from crawlctl.access.login_page import LoginPage
+from crawlctl.access.login_page import LoginPage, LogOut
 from crawlctl.drill.api import DrillView
 from crawlctl.drill.views import drills
 from crawlctl.web.documentation import documentation
@@ -25,6 +25,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("tasks/", include("nodes.tasks.pages.urls")),
     path("account/", include("crawlctl.access.api_tokens.urls")),
     path("login/", LoginPage.as_view(), name="login"),
+    path("login/", include("crawlctl.access.single_sign_on.urls")),
+    path("logout/", LogOut.as_view(), name="logout"),
     path("jobs/<int:job_id>/bulk/", include("jobs.bulk.urls")),
     path("retention/", include("jobs.retention.urls")),
     path("outputs/", include("jobs.verification.urls")),

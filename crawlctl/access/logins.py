@@ -22,7 +22,9 @@ from django.http import HttpRequest
 from django.utils.crypto import salted_hmac
 
 from crawlctl.models import LoginAttempt
+from jobs.settings.logins import ISSUER, PASSWORD_LOGIN
 from nodes.database.clock import read_clock
+from nodes.settings.running import current
 
 WINDOW: Final = dt.timedelta(minutes=5)
 # Wrong passwords within the window, for one name and for all names of an address.
@@ -39,12 +41,14 @@ _WAIT: Final = "crawlctl.login_wait"
 class GuardedBackend(ModelBackend):
     """
     Django's own users and permissions, behind the limit. An attempt above it is refused with its password unchecked.
+
+    While passwords are switched off, every attempt is.
     """
 
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
     ) -> User | None:
-        if username is None or password is None or "\0" in username:
+        if username is None or password is None or "\0" in username or not current()[PASSWORD_LOGIN]:
             return None
         name, address = _digest(username), _address_of(request)
         if wait := _count_attempt(name, address):
@@ -55,6 +59,12 @@ class GuardedBackend(ModelBackend):
         if user is not None:
             LoginAttempt.objects.filter(name=name, address=address).delete()
         return user
+
+
+def what_is_offered() -> dict[str, bool]:
+    """Return the ways to log in: passwords, and a provider of OpenID Connect."""
+    given = current()
+    return {"passwords": given[PASSWORD_LOGIN], "provider": bool(given[ISSUER])}
 
 
 def seconds_to_wait(request: HttpRequest) -> int:

@@ -56,6 +56,8 @@ class TokenView(APIView):
     def post(self, request: Request) -> Response:
         given = Credentials(data=request.data)
         given.is_valid(raise_exception=True)
+        if not logins.what_is_offered()["passwords"]:
+            raise exceptions.PermissionDenied("Passwords are switched off. Use an API token of your account.")
         user = authenticate(request._request, **given.validated_data)  # noqa: SLF001 (DRF offers no other access)
         if user is None:
             if wait := logins.seconds_to_wait(request._request):  # noqa: SLF001

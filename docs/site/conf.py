@@ -71,6 +71,7 @@ NAVIGATION = {
         "docs/notifications",
         "docs/authorities",
         "docs/access",
+        "docs/single-sign-on",
         "docs/upgrading",
         "docs/backups",
         "UPGRADING",

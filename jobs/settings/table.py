@@ -8,7 +8,7 @@ and the page of settings. A number that operators need not tune is not here: it 
 import datetime as dt
 from typing import Final
 
-from jobs.settings import archives, authorities, extraction, kept, of_backups, partitions
+from jobs.settings import archives, authorities, extraction, kept, logins, of_backups, partitions
 from nodes.settings.declaration import Applies, Setting, Table
 from nodes.settings.kinds import Choice, Flag, Seconds, Text, WholeNumber, Words
 from nodes.settings.of_nodes import (
@@ -364,6 +364,7 @@ TABLE: Final = Table(
         TOKEN_LIFETIME,
         METRICS_TOKEN,
         SECRET_KEY,
+        *logins.SETTINGS,
         DATABASE_URL,
         POOLED_DATABASE_URL,
         VAR,
@@ -375,5 +376,5 @@ TABLE: Final = Table(
         LOG_LEVEL,
         LOG_JSON,
     ),
-    rules=RULES,
+    rules=(*RULES, *logins.RULES),
 )

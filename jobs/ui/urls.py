@@ -2,7 +2,6 @@
 
 import uuid
 
-from django.contrib.auth.views import LogoutView
 from django.urls import path, register_converter
 
 from jobs.ui import (
@@ -92,5 +91,4 @@ urlpatterns = [
     path("reports/results/", reports.results, name="report-results"),
     path("reports/documents/", reports.documents, name="report-documents"),
     path("reports/queue/", reports.queue, name="report-queue"),
-    path("logout/", LogoutView.as_view(), name="logout"),
 ]

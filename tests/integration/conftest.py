@@ -2,6 +2,7 @@
 
 import pytest
 from django.db import connection as django_connection
+from django.db import connections
 
 from jobs.settings.table import FILE_ROOTS, OUTPUT_ROOT
 from tests.support.cluster import register_node
@@ -23,6 +24,12 @@ def anywhere(settings):
     """Let connections name any path. `test_confined_connections.py` tests the settings that confine them."""
     said = {OUTPUT_ROOT.path: "/", FILE_ROOTS.path: ("/",)}
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+
+
+@pytest.fixture
+def in_one_transaction(monkeypatch):
+    """Keep the connection of the test, which the check of a command closes."""
+    monkeypatch.setattr(connections["default"], "close", lambda: None)
 
 
 @pytest.fixture

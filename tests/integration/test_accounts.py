@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
 
 from crawlctl.access.accounts import ensure_administrator
+from jobs.settings.logins import PASSWORD_LOGIN
 from jobs.settings.table import ADMIN_PASSWORD
 
 pytestmark = pytest.mark.django_db
@@ -65,3 +66,12 @@ def test_a_password_of_the_environment_below_8_characters_is_refused(settings):
         ensure_administrator()
 
     assert not User.objects.exists()
+
+
+def test_without_passwords_the_first_start_says_how_to_log_in(settings):
+    settings.CRAWLCTL_ENVIRONMENT = {PASSWORD_LOGIN.path: False}
+
+    lines = {ensure_administrator(), ensure_administrator()}
+
+    assert lines == {"administrator: admin (passwords are switched off; to log in: crawlctl sso login-link admin)"}
+    assert not User.objects.get().has_usable_password()

@@ -6,7 +6,6 @@ import re
 import pytest
 from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
-from django.db import connections
 from django.test import Client
 from django.utils import timezone
 from rest_framework.test import APIClient
@@ -255,12 +254,6 @@ def test_another_user_cannot_revoke_a_token_on_the_page(oda):
 
 
 # --- The command -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def in_one_transaction(monkeypatch):
-    """Keep the connection of the test, which the check of a command closes."""
-    monkeypatch.setattr(connections["default"], "close", lambda: None)
 
 
 def test_the_command_creates_lists_and_revokes_a_token(oda, in_one_transaction, capsys):

@@ -142,7 +142,8 @@ def _own_paths():
 
 # Addresses that do not lead to the login: login and logout themselves, and addresses for programs with a token.
 _FOR_PROGRAMS = {"/metrics", "/UserACLs", "/mcf-authority-service/UserACLs", "/api/v1/drills/"}
-_NO_PAGES = {"/login/", "/logout/", "/admin/login/", "/admin/logout/", *_FOR_PROGRAMS}
+_LOGINS = {"/login/", "/login/link/", *(f"/login/provider/{page}" for page in ("", "answer/", "end/"))}
+_NO_PAGES = {*_LOGINS, "/logout/", "/admin/login/", "/admin/logout/", *_FOR_PROGRAMS}
 
 
 @each_row("path", sorted(set(_own_paths()) - _NO_PAGES))

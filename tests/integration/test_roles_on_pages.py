@@ -133,9 +133,7 @@ ONLY_CHANGE = {
     *("explain-add-seed", "explain-fetch-again", "explain-forget"),
     *("schedule-pause", "schedule-resume"),
 }
-# Each user may log out.
-FOR_EVERY_USER = {"logout"}
-NAMES = sorted({pattern.name for pattern in PAGES} - FOR_EVERY_USER | {"drills"})
+NAMES = sorted({pattern.name for pattern in PAGES} | {"drills"})
 # The forms of the set-up. A button deletes a job instead, because its documents must leave the outputs first.
 FORMS = {
     ("job", "add"): "jobs_create",

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from jobs.settings import archives, authorities, extraction, kept, of_backups, partitions, table
+from jobs.settings import archives, authorities, extraction, kept, logins, of_backups, partitions, table
 from jobs.settings.table import CLAIMED, NOTIFIES_OUTPUTS, TABLE
 from nodes.settings.declaration import (
     InvalidSettings,
@@ -40,7 +40,7 @@ def test_no_two_settings_have_one_name():
 
 
 def test_every_setting_that_is_declared_is_in_the_table():
-    modules = (table, kept, archives, authorities, of_backups, of_tasks, partitions, extraction)
+    modules = (table, kept, archives, authorities, logins, of_backups, of_tasks, partitions, extraction)
     values = [value for module in modules for value in vars(module).values()]
     declared = {value.path for value in values if isinstance(value, Setting)}
 
@@ -59,7 +59,13 @@ def test_defaults_go_together():
 
 
 def test_secrets_come_from_the_environment_only():
-    for secret in (table.SECRET_KEY, table.ADMIN_PASSWORD, DATABASE_URL, ZOOKEEPER_CREDENTIALS):
+    for secret in (
+        table.SECRET_KEY,
+        table.ADMIN_PASSWORD,
+        logins.CLIENT_SECRET,
+        DATABASE_URL,
+        ZOOKEEPER_CREDENTIALS,
+    ):
         assert not secret.can_be_stored
 
 
@@ -134,6 +140,28 @@ def test_a_timeout_below_two_heartbeats_is_refused_with_a_default_too():
             "The timeout of 10 s is too short: one late heartbeat would fail the node. Set at least two heartbeat intervals, 12 s."
         ]
     }
+
+
+@each_row(
+    ("said", "problem"),
+    [
+        ({logins.PASSWORD_LOGIN: False}, "web.password_login"),
+        ({logins.ISSUER: "https://a.example", logins.CLIENT_ID: "c"}, "oidc.roles"),
+        ({logins.ISSUER: "https://a.example", logins.ROLES: ("a=viewer",)}, "oidc.client_id"),
+    ],
+    ids=str,
+)
+def test_settings_with_which_no_user_could_log_in_are_refused(said, problem):
+    with pytest.raises(InvalidSettings) as refused:
+        Effective(table=TABLE, environment={setting.path: value for setting, value in said.items()}).check()
+
+    assert list(refused.value.problems) == [problem]
+
+
+@each_row("address", ["http://a.example", "https://", "https://a.example/?x", "a.example", "https://a b"])
+def test_an_issuer_is_an_https_address(address):
+    with pytest.raises(SettingError):
+        read_environment(TABLE, {"CRAWLCTL_OIDC_ISSUER": address})
 
 
 # --- Effective values ----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ The framework imports this module while it imports its views, so this module mus
 
 import datetime as dt
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication
@@ -15,9 +15,11 @@ from rest_framework.request import Request
 
 from crawlctl.access import logins
 from crawlctl.access.api_tokens.scopes import SCOPES
-from crawlctl.models import ApiToken, UserOfToken
+from crawlctl.models import ApiToken, ProviderIdentity, UserOfToken
+from jobs.settings.logins import TOKENS
 from nodes.api.bearer import digest_of, is_of_a_user, token_in
 from nodes.database.clock import read_clock
+from nodes.settings.running import current
 
 # Precision of the time of the last use.
 _LAST_USE = dt.timedelta(minutes=1)
@@ -48,7 +50,12 @@ class ApiTokenAuthentication(BaseAuthentication):
 
 def _find(text: str, *, now: dt.datetime) -> ApiToken | None:
     valid = Q(expires_at__isnull=True) | Q(expires_at__gt=now)
-    found = ApiToken.objects.select_related("owner").filter(valid, digest=digest_of(text), owner__is_active=True)
+    # crawlctl learns only at a login that a person has left the provider, so an owner must log in from time to time.
+    of_provider = ProviderIdentity.objects.filter(user_id=OuterRef("owner_id"))
+    confirmed = ~Exists(of_provider) | Exists(of_provider.filter(logged_in_at__gt=now - current()[TOKENS]))
+    found = ApiToken.objects.select_related("owner").filter(
+        valid, confirmed, digest=digest_of(text), owner__is_active=True
+    )
     return found.first()
 
 

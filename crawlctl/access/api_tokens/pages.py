@@ -11,6 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from crawlctl.access.api_tokens import verbs
 from crawlctl.access.api_tokens.scopes import scopes_of
+from crawlctl.access.logins import what_is_offered
 from crawlctl.models import ApiToken
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone
@@ -78,6 +79,7 @@ def _context(request: HttpRequest, *, given: dict[str, str] | None = None, **mor
     shown = list(others[: _MOST_OF_OTHERS + 1])
     roles = sorted(user.groups.values_list("name", flat=True))
     return {
+        "has_password": user.has_usable_password() and what_is_offered()["passwords"],
         "roles": [*roles, *([_("superuser")] if user.is_superuser else [])],
         "scopes": scopes_of(user),
         "given": given or {"name": "", "scope": "", "days": _DAYS},

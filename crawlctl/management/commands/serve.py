@@ -55,6 +55,7 @@ class Command(BaseCommand):
         if not attached:
             # The parent of an attached process has already checked.
             check_database()
+        current().check()
         _check_partitions()
         with (
             metrics_shown(shown_by(Process.WEB), address=metrics_address, port=metrics_port, refresh=_read_cluster),
