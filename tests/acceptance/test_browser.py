@@ -16,6 +16,7 @@ from tests.support.distributed_jobs import DIARY
 from tests.support.lifetimes import ENDS_WITH_PYTEST
 from tests.support.metrics import free_port
 from tests.support.processes import wait_for
+from tests.support.single_sign_on import running_provider
 
 pytestmark = pytest.mark.debian("chromium")
 
@@ -635,3 +636,30 @@ def test_the_effects_of_a_policy_are_shown_before_it_is_saved(browser, web):
         expect(page.get_by_text("2 at a time, one every 1 s")).to_be_visible()
         page.locator("#result_list").get_by_role("link", name="gently").click()
         expect(page.get_by_label("Denied hosts")).to_have_value("*.example")
+
+
+def test_a_user_logs_in_and_out_at_the_provider_in_the_browser(browser, machine):
+    port = free_port()
+    web = f"http://127.0.0.1:{port}"
+    with running_provider(f"{web}/login/provider/answer/") as provider:
+        provider.behave(groups={"vera": ["watch"]})
+        _address(machine.start("serve", "--port", port, CRAWLCTL_PASSWORD_LOGIN="no", **provider.environment))
+        context = browser.new_context(base_url=web)
+        context.add_cookies([{"name": "user", "value": "vera", "url": provider.issuer}])
+        page = context.new_page()
+        refused = []
+        page.on("console", lambda line: refused.append(line.text) if "Content Security Policy" in line.text else None)
+
+        page.goto("/hosts/?state=open")
+        page.get_by_role("link", name="Log in with single sign-on").click()
+        expect(page).to_have_url(f"{web}/hosts/?state=open")
+        expect(page.get_by_role("link", name="vera")).to_be_visible()
+
+        page.get_by_role("button", name="Log out").click()
+        page.get_by_role("link", name="Log out there, too").click()
+        page.get_by_role("button", name="Logout").click()
+        expect(page).to_have_url(re.compile(f"^{web}/login/"))
+        page.goto("/hosts/")
+        expect(page.get_by_role("link", name="Log in with single sign-on")).to_be_visible()
+        assert refused == []
+        context.close()
