@@ -32,6 +32,7 @@ from jobs.models.partition import (
 from jobs.models.policy import ThrottlePolicy, ThrottleRule
 from jobs.models.progress import Charge, Progress
 from jobs.models.redirect import SeedRedirect
+from jobs.models.rejected import RejectedAddress
 from jobs.models.removals import DeletedJob, RemovalQuestion, Restoration
 from jobs.models.run import Run
 from jobs.models.schedule import ScheduleWindow
@@ -101,6 +102,7 @@ __all__ = [
     "Progress",
     "QueueItem",
     "RedirectEdge",
+    "RejectedAddress",
     "RemovalQuestion",
     "RepositoryConnection",
     "Restoration",

@@ -275,6 +275,14 @@ async def test_redirects(fetcher, status, location, known, code):
     assert named(outcome) == (["b"] if code == "REDIRECT" else [])
 
 
+async def test_addresses_that_the_rules_refuse_are_reported(fetcher):
+    page = await outcome_of(fetcher, answer(b"<html><a href=b>b</a><a href=http://other.example/x>x</a>"))
+    moved = await outcome_of(fetcher, redirect("http://other.example/"))
+
+    assert (named(page), list(page.rejected)) == (["b"], ["http://other.example/x"])
+    assert list(moved.rejected) == ["http://other.example/"]
+
+
 async def test_a_redirect_is_followed_where_no_link_would_be(fetcher):
     outcome = await outcome_of(fetcher, redirect("/b"), known={"depth": 4, "redirects": 2}, max_depth=4)
 

@@ -36,6 +36,8 @@ Seeding lists the documents of the job's seeds. `world.seeding(...)` changes it:
 `limit`, `seconds` and `waits_for` as above. `names` are additional documents, and `version` is the returned version.
 `world.seedings()` returns the last version that each seeding was given.
 
+A job whose specification `excludes` names, one a line, refuses these documents and links to them.
+
 There is one connector for each model, such as `scripted-all` (the default of `world.make_job`) and
 `scripted-add-change-delete`: `connector_of(Model.ADD_CHANGE)`.
 """
@@ -326,9 +328,7 @@ class ScriptedConnector:
             activity.retry_later(code="INTERRUPTED", after=said["retry_after"], limit=limit)
         elif said.get("redirects_to"):
             self._record(activity, began, "REDIRECT")
-            url = url_of(said["redirects_to"])
-            activity.reference(identifier=url, hash=hash_of(url), bin=bin_of(url), redirect=True, link_type="redirect")
-            activity.no_document(code="REDIRECT")
+            self._redirect(url_of(said["redirects_to"]), activity)
         elif said["fails"]:
             self._record(activity, began, said["fails"])
             activity.failed(code=said["fails"])
@@ -338,6 +338,10 @@ class ScriptedConnector:
 
     def _record(self, activity: Activity, began: float, code: str) -> None:
         activity.record("fetch", began=began, seconds=time.monotonic() - began, result_code=code)
+
+    def _redirect(self, url: str, activity: Activity) -> None:
+        activity.reference(identifier=url, hash=hash_of(url), bin=bin_of(url), redirect=True, link_type="redirect")
+        activity.no_document(code="REDIRECT")
 
     def _end(self, name: str, said: dict[str, Any], document: Document, activity: Activity) -> None:
         for other, link_type in said["links"]:
@@ -379,9 +383,53 @@ class ScriptedConnector:
         activity.ingest(content, code="OK", version=version, validators="")
 
 
+class ScriptedRules:
+    """The rules of a job that excludes some documents by their names."""
+
+    max_depth: Final = None
+
+    def __init__(self, excluded: list[str]) -> None:
+        self._excluded = frozenset(excluded)
+
+    def why_not(self, identifier: str) -> str | None:
+        name = name_of(identifier)
+        return f"the job excludes {name}" if name in self._excluded else None
+
+
+class SelectiveConnector(ScriptedConnector):
+    """The world as a job with rules reads it."""
+
+    def __init__(self, world: World, rules: ScriptedRules) -> None:
+        super().__init__(world)
+        self._rules = rules
+
+    def admits(self, identifier: str) -> bool:
+        return self._rules.why_not(identifier) is None
+
+    async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
+        if self.admits(document.identifier):
+            await super().process(document, activity, pace)
+        else:
+            activity.no_document(code="OUT_OF_SCOPE")
+
+    def _redirect(self, url: str, activity: Activity) -> None:
+        if self.admits(url):
+            super()._redirect(url, activity)
+        else:
+            activity.note_rejected([url])
+            activity.no_document(code="OUT_OF_SCOPE")
+
+    def _end(self, name: str, said: dict[str, Any], document: Document, activity: Activity) -> None:
+        links = [link for link in said["links"] if self.admits(url_of(link[0]))]
+        activity.note_rejected([url_of(link[0]) for link in said["links"] if link not in links])
+        super()._end(name, {**said, "links": links}, document, activity)
+
+
 class ScriptedRuntime(Runtime):
     def open(self, asked: Asked) -> ScriptedConnector:
-        return ScriptedConnector(World(Path(asked.configuration["world"])))
+        world = World(Path(asked.configuration["world"]))
+        excluded = asked.specification.get("excludes")
+        return SelectiveConnector(world, ScriptedRules(excluded)) if excluded else ScriptedConnector(world)
 
 
 class ScriptedKind:
@@ -390,8 +438,13 @@ class ScriptedKind:
     configuration: Final = Schema(
         (Field(name="world", kind=FieldKind.TEXT, label="World", help="A directory.", is_required=True),)
     )
-    # It affects only the specification itself.
-    specification: Final = Schema((Field(name="edition", kind=FieldKind.TEXT, label="Edition"),))
+    # The edition affects only the specification itself.
+    specification: Final = Schema(
+        (
+            Field(name="edition", kind=FieldKind.TEXT, label="Edition"),
+            Field(name="excludes", kind=FieldKind.LINES, label="Excluded documents"),
+        )
+    )
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -436,6 +489,9 @@ class ScriptedKind:
         for url in (*asked.seeds, *map(url_of, said["names"])):
             seeding.add(self.canonical(url), bin=bin_of(url))
         return str(said["version"])
+
+    def rules(self, asked: Asked) -> ScriptedRules:
+        return ScriptedRules(self.specification.read(asked.specification).get("excludes", []))
 
     def runtime(self) -> ScriptedRuntime:
         return ScriptedRuntime()

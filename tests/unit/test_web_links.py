@@ -131,3 +131,31 @@ def test_a_link_that_is_refused_temporarily_is_checked_again(spelling):
     admitted.add("the host")
 
     assert urls(table, [spelling], "http://a.example/") != []
+
+
+def test_refused_addresses_are_handed_over_once():
+    table = LinkTable(admits=lambda url: "a.example" in url, is_near=lambda url: "near" in url, keeps_rejected=True)
+    page = ["/x", "http://b.example/", "http://near.example/", "mailto:x"]
+
+    table.references(page, base="http://a.example/")
+    first = table.take_rejected()
+    table.references([*page, "http://c.example/"], base="http://a.example/2")
+
+    assert first == ["http://b.example/", "http://near.example/"]
+    assert table.take_rejected() == ["http://c.example/"]
+
+
+def test_a_page_full_of_refused_addresses_hands_over_a_bounded_number():
+    table = LinkTable(admits=lambda url: False, keeps_rejected=True)
+
+    table.references([f"/{number}" for number in range(3_000)], base="http://a.example/")
+
+    assert len(table.take_rejected()) == 1_000
+
+
+def test_a_table_without_a_user_of_refused_addresses_keeps_none():
+    table = make_table(admits=lambda url: False)
+
+    table.references(["/x"], base="http://a.example/")
+
+    assert table.take_rejected() == []

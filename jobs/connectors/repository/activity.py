@@ -2,7 +2,7 @@
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
@@ -62,6 +62,7 @@ class Activity:
     _bounds: ScheduleBounds | None = None
     _originated_at: dt.datetime | None = None
     _exchange: RawExchange | None = None
+    _rejected: Sequence[str] = ()
     # None as long as the connector names no part.
     _parts: PartReports | None = None
 
@@ -193,6 +194,14 @@ class Activity:
             self._references = {**references, **self._references}
         else:
             self._references = dict(references)
+
+    def note_rejected(self, identifiers: Sequence[str]) -> None:
+        """
+        Report identifiers to which the document leads and which the job's rules refuse, in their normal form.
+
+        A sample of them is kept, for rehearsals of other rules. The same identifier need not be reported twice.
+        """
+        self._rejected = identifiers
 
     def ingest(
         self,
@@ -352,6 +361,7 @@ class Activity:
             originated_at=self._originated_at,
             records=self._records,
             exchange=self._exchange,
+            rejected=self._rejected,
             **facts,
         )
 

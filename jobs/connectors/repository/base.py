@@ -266,6 +266,7 @@ class Outcome:
       results, by output; None without.
     - `parts`: the parts of a document. With a pipeline, only the parts that outputs keep or remove.
     - `exchange`: the raw exchange, if the job keeps an archive; `stored` is its place there, once it has one.
+    - `rejected`: identifiers to which the document leads, and which the job's rules refuse.
     """
 
     document: Document
@@ -292,6 +293,7 @@ class Outcome:
     parts: Parts = NO_PARTS
     exchange: RawExchange | None = None
     stored: Stored | None = None
+    rejected: Sequence[str] = ()
 
     @property
     def response_ms(self) -> int | None:

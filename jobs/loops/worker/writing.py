@@ -29,6 +29,7 @@ from jobs.queue import discover, release, wake
 from jobs.queue.flushing import flush
 from jobs.queue.flushing.outcomes import JobFacts, Result
 from jobs.queue.pace import close, hosts
+from jobs.queue.rejected import RejectedSamples
 from jobs.queue.removing import drop
 from jobs.queue.take import Claimed
 from jobs.state import channels
@@ -98,6 +99,7 @@ class Writer:
     _known: KnownReferences = field(default_factory=KnownReferences)
     archives: JobArchives = field(init=False)
     _outputs: JobOutputs = field(default_factory=JobOutputs)
+    _rejected: RejectedSamples = field(default_factory=RejectedSamples)
     _lanes: dict[tuple[int, str], int] = field(default_factory=dict)
     _unknown_lanes: set[int] = field(default_factory=set)
     # Jobs whose last removal an output refused, with the reason.
@@ -144,6 +146,7 @@ class Writer:
         # Managers scan by themselves some times a second: only an idle worker notifies them.
         self._must_wake = self._must_wake or (bool(flushed.lanes or woken or returned) and given.runs_out)
         self._wake_managers(connection)
+        self._rejected.write(connection, at_once=given.runs_out)
         return Written(flushed=flushed.written, refused=flushed.refused + len(given.given_back) - returned)
 
     def remove(
@@ -209,6 +212,7 @@ class Writer:
         for job_id, reason in flushed.failing_jobs.items():
             abort_job(job_id, reason=reason)
         self._report_hosts(connection, ended)
+        self._rejected.collect((one.job.facts, one.outcome) for one in ended if one.outcome.rejected)
         return flushed
 
     def _open_lanes(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> dict[tuple[int, str], int]:

@@ -87,7 +87,7 @@ class WebConnector:
         self._scope = specification.scope_around_seeds()
         self._index_rules = specification.index_rules()
         self._reader = PageReader(
-            LinkTable(admits=self._scope.admits, is_near=self._scope.is_near, limits=limits),
+            LinkTable(admits=self._scope.admits, is_near=self._scope.is_near, limits=limits, keeps_rejected=True),
             robots_name=specification.robots_name_asked,
             limits=limits,
         )
@@ -264,6 +264,7 @@ class WebConnector:
         elif document.redirects >= self._limits.redirects:
             activity.no_document(code="TOO_MANY_REDIRECTS")
         elif not await self._admits_redirect(document, target, activity):
+            activity.note_rejected([target])
             activity.no_document(code="OUT_OF_SCOPE")
         else:
             activity.reference(
@@ -296,6 +297,7 @@ class WebConnector:
             activity.no_document(code="NOT_TEXT")
             return
         activity.reference_all(page.references)
+        activity.note_rejected(page.rejected)
         if page.robots.noindex:
             activity.no_document(code="NOINDEX")
             return

@@ -11,6 +11,7 @@ one that begins with a slash, else the page's directory. One that begins with `?
 parsed each time.
 
 A refused address is not stored if its host may join the scope later, by the redirect of a seed.
+A table that keeps rejected addresses hands each of them over about once. Links that it knows cost nothing for it.
 
 The table is bounded: it has two generations of at most `capacity` addresses and spellings. When the younger is full,
 the older is dropped. Entries in use move to the younger.
@@ -30,6 +31,10 @@ _BLANKS: Final = "".join(map(chr, range(0x21)))
 _LONGEST_KEPT: Final = 512
 # Characters that, after a first slash, begin a host.
 _SLASHES: Final = ("/", "\\")
+# Refused addresses that wait to be handed over: further ones are left out.
+_MOST_REJECTED: Final = 1_000
+# Refused addresses that are remembered as handed over. The table itself remembers most others.
+_NOTED: Final = 4_096
 _ABSENT: Final = Reference(hash="", identifier="", bin="")
 # A refused address that may be admitted later.
 _NOT_YET: Final = Reference(hash="", identifier="", bin="")
@@ -41,7 +46,8 @@ class LinkTable:
     """
     The links that one job has found. `admits` returns True for addresses in its scope.
 
-    `is_near` returns True for addresses that the scope refuses for now, and may admit later.
+    `is_near` returns True for addresses that the scope refuses for now, and may admit later. If it `keeps_rejected`,
+    the user of the table takes the refused addresses (`take_rejected`).
     """
 
     def __init__(
@@ -51,12 +57,17 @@ class LinkTable:
         is_near: Callable[[str], bool] = lambda _url: False,
         limits: Limits = DEFAULT_LIMITS,
         capacity: int = 65_536,
+        keeps_rejected: bool = False,
     ) -> None:
         self._admits = admits
         self._is_near = is_near
         self._limits = limits
         self._capacity = capacity
         self._young, self._old = _Generation(), _Generation()
+        self._keeps_rejected = keeps_rejected
+        self._rejected: list[str] = []
+        # Refused addresses that were handed over, or soon will be.
+        self._noted: set[str] = set()
 
     def references(self, hrefs: Iterable[str], *, base: str) -> dict[str, Reference]:
         """
@@ -84,6 +95,11 @@ class LinkTable:
             if reference is not None and reference is not _NOT_YET:
                 found[reference.hash] = reference
         return found
+
+    def take_rejected(self) -> list[str]:
+        """Return the addresses that were refused since the last call, each about once."""
+        taken, self._rejected = self._rejected, []
+        return taken
 
     def _look_up(self, href: str, address: str, *, base: str, around: str) -> Reference | None:
         """
@@ -127,9 +143,18 @@ class LinkTable:
                     reference = Reference(hash_of(url), url, bin_of(url))
                 else:
                     reference = _NOT_YET if self._is_near(url) else None
+                    self._note(url)
             if reference is not _NOT_YET and len(url) <= _LONGEST_KEPT:
                 self._young.keep_address(url, reference)
         return reference
+
+    def _note(self, url: str) -> None:
+        if not self._keeps_rejected or url in self._noted or len(self._rejected) >= _MOST_REJECTED:
+            return
+        if len(self._noted) >= _NOTED:
+            self._noted.clear()
+        self._noted.add(url)
+        self._rejected.append(url)
 
 
 class _Generation:

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Final, Protocol
@@ -37,8 +37,9 @@ class Reads(Protocol):
 @dataclass(frozen=True, slots=True)
 class ReadPage:
     """
-    `references` are the links that count, by hash: none under nofollow, and none of a plain text. `body` has the bytes if
-    the pipeline of the job reads them, in the `charset` that the server names.
+    `references` are the links that count, by hash: none under nofollow, and none of a plain text. `rejected` are new
+    addresses that the job's rules refuse. `body` has the bytes if the pipeline of the job reads them, in the `charset`
+    that the server names.
     """
 
     content: Content
@@ -46,6 +47,7 @@ class ReadPage:
     references: Mapping[str, Reference] = field(default_factory=dict)
     body: bytes | None = None
     charset: str = ""
+    rejected: Sequence[str] = ()
 
 
 class PageReader:
@@ -102,9 +104,11 @@ class PageReader:
         page = read_page(text, robots_name=self._robots_name)
         robots = robots.joined(page.robots)
         references: dict[str, Reference] = {}
+        rejected: Sequence[str] = ()
         if follows_links and not robots.nofollow:
             references = self._links.references(page.links, base=self._base_of(page.base, document))
             references.pop(document.hash, None)
+            rejected = self._links.take_rejected()
         content = Content(
             url=document.identifier,
             title=page.title,
@@ -114,7 +118,7 @@ class PageReader:
             language=page.language,
             metadata=_with_date(of_page(page.named), response),
         )
-        return ReadPage(content, robots, references)
+        return ReadPage(content, robots, references, rejected=rejected)
 
     def _without_text(self, response: Response, document: Document, content_type: str) -> ReadPage:
         content = Content(

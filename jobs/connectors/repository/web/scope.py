@@ -38,7 +38,7 @@ _KINDS_OF_HOSTS: Final = frozenset({ScopeKind.HOST, ScopeKind.PREFIX})
 
 
 class Pattern(Protocol):
-    def search(self, text: str, /) -> object | None: ...
+    def search(self, text: str | bytes, /) -> object | None: ...
 
 
 class BadPattern(ValueError):
@@ -139,10 +139,12 @@ class Scope:
         return around if matching is None else f"{around}; the include pattern {matching!r} matches it"
 
     def _why_patterns_refuse(self, url: str) -> str | None:
-        if self._include and not any(regex.search(url) for _, regex in self._include):
+        # The engine reads bytes, and would encode a text again for each pattern.
+        encoded = url.encode()
+        if self._include and not any(regex.search(encoded) for _, regex in self._include):
             return "no include pattern matches it"
         for pattern, regex in self._exclude:
-            if regex.search(url):
+            if regex.search(encoded):
                 return f"the exclude pattern {pattern!r} matches it"
         return None
 

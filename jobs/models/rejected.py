@@ -1,0 +1,19 @@
+"""Addresses to which documents lead, and which the rules of their job refuse."""
+
+from django.db import models
+
+
+class RejectedAddress(models.Model):
+    """
+    One of a bounded sample of the addresses that the rules of a job refused, and the document that first led to it.
+
+    A job keeps the addresses with the lowest hashes (`jobs.queue.rejected`), so its sample is fair: every address that
+    workers meet has the same chance, whenever they meet it. The database does not enforce the foreign key, as for
+    documents: a write locks the jobs once instead.
+    """
+
+    pk = models.CompositePrimaryKey("job_id", "hash")
+    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+")
+    hash = models.UUIDField()
+    identifier = models.TextField()
+    found_on = models.UUIDField()
