@@ -77,6 +77,7 @@ INSTALLED_APPS = [
     "jobs.explain.apps.ExplainConfig",
     "jobs.exports.apps.ExportsConfig",
     "jobs.notices.apps.NoticesConfig",
+    "jobs.rehearsals.apps.RehearsalsConfig",
     "jobs.retention.apps.RetentionConfig",
     "jobs.verification.apps.VerificationConfig",
     "nodes.apps.NodesConfig",

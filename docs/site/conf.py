@@ -68,6 +68,7 @@ NAVIGATION = {
         "docs/definitions",
         "docs/bulk",
         "docs/explain",
+        "docs/rehearsals",
         "docs/notifications",
         "docs/authorities",
         "docs/access",

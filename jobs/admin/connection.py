@@ -19,7 +19,7 @@ from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from jobs.admin.connector_form import BUILT_FOR, ConnectorForm, fieldset_for, form_for
-from jobs.admin.rehearsal import rehearsal
+from jobs.admin.dry_run import dry_run
 from jobs.admin.versions_link import WithVersions
 from jobs.attention.outputs import sentence_of_lost_lines
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, installed
@@ -60,7 +60,7 @@ class ConnectionForm(ConnectorForm):
         if self.errors:
             return values
         try:
-            with rehearsal():
+            with dry_run():
                 self.store()
         except Invalid as invalid:
             self.add_problems(invalid.problems)

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import ForeignKey, QuerySet
+from django.db.models import ForeignKey, Model, QuerySet
 from django.forms import ModelChoiceField
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -21,9 +21,11 @@ from jobs.admin.connector_form import BUILT_FOR, fieldset_for, form_for
 from jobs.admin.first_job import FIELDS as SHORT_FIELDS
 from jobs.admin.first_job import TYPED, FirstJobForm, time_zones, values_of
 from jobs.admin.job_checks import check_seed, coming_starts
-from jobs.admin.job_form import JobForm, SeedForm, SeedFormSet, keeps_its_seeds
+from jobs.admin.job_form import JobForm, SeedForm, SeedFormSet, keeps_its_seeds, rehearsal_of
 from jobs.admin.lists import JournaledList
 from jobs.admin.plain_select import PlainSelect
+from jobs.admin.rehearsal_shown import shown
+from jobs.admin.rehearse_button import WithRehearsal
 from jobs.checks.job_options import GUARD, INTERVALS
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import RepositoryKind
@@ -34,6 +36,7 @@ from jobs.verbs import control, editing
 from nodes.admin.asking import ask_about_one, number_of
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
+from nodes.tasks.models import Task
 
 
 class SeedInline(StackedInline):  # type: ignore[misc]
@@ -144,7 +147,7 @@ def _name_of(verb: control.Verb) -> str:
     return f"do_{verb.name.replace('-', '_')}"
 
 
-class JobAdmin(JournaledList):
+class JobAdmin(WithRehearsal, JournaledList):
     """
     A job is changed as far as its state permits (the form knows). An action deletes it, together with its documents in
     the outputs.
@@ -154,6 +157,7 @@ class JobAdmin(JournaledList):
 
     form = JobForm
     add_form_template = "admin/jobs/first_job.html"
+    change_form_before_template = "admin/jobs/job_rehearsal.html"
     inlines = (SeedInline,)
     list_display = ("name", "page", "status", "repository", "priority")
     list_filter = ("phase",)
@@ -176,7 +180,9 @@ class JobAdmin(JournaledList):
 
     def get_form(self, request: HttpRequest, obj: Job | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a generated type)
         form = JobForm if obj else FirstJobForm
-        return super().get_form(request, obj, form=form_for(form, _kind(request, obj)), **kwargs)
+        built = super().get_form(request, obj, form=form_for(form, _kind(request, obj)), **kwargs)
+        built.user = request.user.get_username()
+        return built
 
     def get_fieldsets(self, request: HttpRequest, obj: Job | None = None) -> Any:  # noqa: ANN401 (Django's)
         first, *others = self.fieldsets
@@ -226,6 +232,19 @@ class JobAdmin(JournaledList):
         context = {"zones": time_zones(), "title": _("New job"), **(extra_context or {})}
         response: HttpResponseBase = super().add_view(request, form_url, context)
         return response
+
+    # --- The effects of a change -----------------------------------------------------------------
+
+    def may_rehearse(self, request: HttpRequest, obj: Model | None) -> bool:
+        return isinstance(obj, Job) and self.has_change_permission(request, obj)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponseBase:
+        """Add the effects of a change, if they were requested."""
+        found = rehearsal_of(context["adminform"].form.instance)
+        of_task = {"rehearsal_task": found} if isinstance(found, Task) else {"rehearsal": found and shown(found)}
+        return super().render_change_form(request, context | of_task, *args, **kwargs)
 
     # --- Permissions -------------------------------------------------------------------------------
 

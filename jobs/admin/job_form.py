@@ -17,17 +17,21 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from jobs.admin.connector_form import BUILT_FOR, ConnectorForm, Lines
+from jobs.admin.dry_run import dry_run
 from jobs.admin.job_option_fields import OPTION_FIELDS, OptionsForm
-from jobs.admin.rehearsal import rehearsal
+from jobs.admin.rehearse_button import REHEARSE
 from jobs.connectors.repository.registry import UnknownConnector, check_specification
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.queries.few_choices import offer_few
+from jobs.queries.rehearsals.jobs import Rehearsal
 from jobs.verbs import editing
 from jobs.verbs.first_job import PACES, output_for_search, policy_of, repository_for_web
+from jobs.verbs.rehearsing import rehearse
 from jobs.verbs.seeds import SeedWanted
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
+from nodes.tasks.models import Task
 
 # Limits of seeds and addresses in a form.
 _MOST_SEEDS: Final = 50
@@ -69,9 +73,20 @@ class JobWanted:
 
     def store(self, job: Job, *, seeds: list[SeedWanted] | None, made_by: str) -> editing.JobSaved:
         """Store the job, new or changed. Without `seeds` it keeps its own. A new one gets connections that it lacks."""
+        facts = self._facts(job, seeds=seeds, made_by=made_by)
+        if job.pk:
+            return editing.change_job(job.pk, **facts)
+        repository = job.repository if job.repository_id else repository_for_web(made_by=made_by)
+        return editing.create_job(repository=repository, **facts)
+
+    def rehearse(self, job: Job, *, seeds: list[SeedWanted] | None, made_by: str) -> Rehearsal | Task:
+        """Return the effects of `store` on a job that exists, or the task that finds them."""
+        return rehearse(job.pk, **self._facts(job, seeds=seeds, made_by=made_by))
+
+    def _facts(self, job: Job, *, seeds: list[SeedWanted] | None, made_by: str) -> dict[str, Any]:
         if seeds is not None and self.first is not None:
             seeds = [*self.first.wanted(made_by=made_by), *seeds]
-        facts: dict[str, Any] = {
+        return {
             "name": self.name,
             "outputs": self.outputs or ([] if job.pk else [output_for_search(made_by=made_by)]),
             **({} if seeds is None else {"seeds": seeds}),
@@ -82,10 +97,6 @@ class JobWanted:
             "made_by": made_by,
             "now": read_clock(),
         }
-        if job.pk:
-            return editing.change_job(job.pk, **facts)
-        repository = job.repository if job.repository_id else repository_for_web(made_by=made_by)
-        return editing.create_job(repository=repository, **facts)
 
 
 class JobForm(ConnectorForm, OptionsForm):
@@ -93,6 +104,8 @@ class JobForm(ConnectorForm, OptionsForm):
 
     section = "specification"
     chooser = "repository"
+    # The name of the user who sent the form.
+    user: ClassVar[str] = ""
 
     class Meta:
         model = Job
@@ -151,9 +164,14 @@ class JobForm(ConnectorForm, OptionsForm):
             options=self.chosen_options(),
             first=getattr(self.instance, "first_seed", None),
         )
+        self.instance.changed_by = self.user
         if keeps_its_seeds(self.instance):
-            _rehearse(self.instance, seeds=None)
+            _try(self.instance, seeds=None, rehearses=REHEARSE in self.data)
         return values
+
+    def is_valid(self) -> bool:
+        """False for a rehearsal, so that it is never stored."""
+        return super().is_valid() and REHEARSE not in self.data
 
     def _stored_repository(self) -> RepositoryConnection:
         """Return the job's connection; the one that a new job will get if there is none yet."""
@@ -187,10 +205,20 @@ def keeps_its_seeds(job: Job | None) -> bool:
     return len(lengths) > _MOST_SEEDS or sum(length or 0 for length in lengths) > _MOST_ADDRESSES
 
 
-def _rehearse(job: Job, *, seeds: list[SeedWanted] | None) -> None:
+def rehearsal_of(job: Job) -> Rehearsal | Task | None:
+    """Return the effects that were requested with the form of a job, or the task that finds them; None without."""
+    return getattr(job, "rehearsal", None)
+
+
+def _try(job: Job, *, seeds: list[SeedWanted] | None, rehearses: bool) -> None:
+    """Check the whole job of a form by the function that would store it. If the form `rehearses`, keep the effects."""
+    wanted: JobWanted = job.wanted  # type: ignore[attr-defined]  # the content of the form
     try:
-        with rehearsal():
-            job.wanted.store(job, seeds=seeds, made_by="")  # type: ignore[attr-defined]  # the content of the form
+        if rehearses and job.pk:
+            job.rehearsal = wanted.rehearse(job, seeds=seeds, made_by=job.changed_by)  # type: ignore[attr-defined]
+            return
+        with dry_run():
+            wanted.store(job, seeds=seeds, made_by="")
     except Invalid as invalid:
         raise ValidationError([sentence for sentences in invalid.problems.values() for sentence in sentences]) from None
 
@@ -203,7 +231,11 @@ class SeedFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
         wanted = getattr(self.instance, "wanted", None)
         if wanted is None or any(self.errors):
             return
-        _rehearse(self.instance, seeds=self.wanted_seeds())
+        _try(self.instance, seeds=self.wanted_seeds(), rehearses=REHEARSE in self.data)
+
+    def is_valid(self) -> bool:
+        """False for a rehearsal, so that it is never stored."""
+        return super().is_valid() and REHEARSE not in self.data
 
     def wanted_seeds(self) -> list[SeedWanted]:
         """Return the seeds of the filled forms, in their order."""

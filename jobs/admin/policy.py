@@ -1,11 +1,12 @@
 """Throttle policies: creating and changing them, with a preview of a change."""
 
+import datetime as dt
 from collections.abc import Iterable
 from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext_lazy as _
@@ -13,16 +14,18 @@ from unfold.admin import StackedInline
 
 from jobs.admin.lists import JournaledList
 from jobs.admin.policy_form import WHERE, PolicyForm, RuleForm, RuleFormSet
+from jobs.admin.rehearse_button import WithRehearsal
 from jobs.admin.versions_link import WithVersions
 from jobs.lifecycle.limits import OF_EACH_HOST, TOTALS
 from jobs.lifecycle.period import Period
 from jobs.models import ThrottlePolicy, ThrottleRule
-from jobs.queries.policy_preview import Preview
+from jobs.queries.rehearsals.policies import DOCUMENTS_COUNTED, Preview
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits, gap_of
 from jobs.verbs import policies
 from jobs.verbs.policies import EVERYWHERE
 from jobs.words.limits import limits_in_words
 from nodes.errors import NotAllowed, NotDone
+from nodes.web import formats
 
 # Rules whose matches a preview lists.
 _RULES_SHOWN: Final = 50
@@ -63,7 +66,7 @@ class RuleInline(StackedInline):  # type: ignore[misc]
         return self.has_change_permission(request, obj)
 
 
-class ThrottlePolicyAdmin(WithVersions, JournaledList):
+class ThrottlePolicyAdmin(WithRehearsal, WithVersions, JournaledList):
     """An edit applies from the next turn of each host, at most 10 s later."""
 
     form = PolicyForm
@@ -80,21 +83,24 @@ class ThrottlePolicyAdmin(WithVersions, JournaledList):
         (_("Total limits of all its hosts"), {"fields": (TOTALS,)}),
         (_("Scope and times"), {"fields": (WHERE[:2], WHERE[2:], "denied")}),
     )
-    change_form_before_template = "admin/jobs/policy_preview.html"
-    change_form_after_template = "admin/jobs/policy_look.html"
+    change_form_before_template = "admin/jobs/policy_rehearsal.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ThrottlePolicy]:
         """Return the policies to choose from. The page of a one-shot's job shows the job's own policy."""
         found: QuerySet[ThrottlePolicy] = super().get_queryset(request)
         return found.filter(private_to=None).prefetch_related("rules")
 
-    def render_change_form(self, request: HttpRequest, context: dict[str, Any], **kwargs: Any) -> HttpResponseBase:
-        """Add the preview of a change, if it was requested."""
+    def may_rehearse(self, request: HttpRequest, obj: Model | None) -> bool:
+        return bool(self.has_change_permission(request, obj) if obj else self.has_add_permission(request))
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponseBase:
+        """Add the effects of a change, if they were requested."""
         formset = next((inline.formset for inline in context["inline_admin_formsets"]), None)
         preview = getattr(formset, "preview", None)
-        shown = {"preview": preview and _shown(preview), "may_look": self.has_change_permission(request)}
-        response: HttpResponseBase = super().render_change_form(request, context | shown, **kwargs)
-        return response
+        shown = {"preview": preview and _shown(preview)}
+        return super().render_change_form(request, context | shown, *args, **kwargs)
 
     # --- Saving and deleting ---------------------------------------------------------------------
 
@@ -184,6 +190,9 @@ def _shown(preview: Preview) -> dict[str, Any]:
                 "in_force": limits_in_words(change.in_force_after),
                 "is_without_effect": change.is_without_effect,
                 "note": note if change.before == change.after else "",
+                "documents": _documents(change.documents),
+                "time_before": _time(change.seconds_before),
+                "time_after": _time(change.seconds_after),
             }
             for change in preview.changes
         ],
@@ -191,6 +200,15 @@ def _shown(preview: Preview) -> dict[str, Any]:
         "total_after": limits_in_words(preview.total_after),
         "total_changes": preview.total_before != preview.total_after,
     }
+
+
+def _documents(number: int) -> str:
+    most = formats.number(DOCUMENTS_COUNTED)
+    return _("more than %(n)s") % {"n": most} if number > DOCUMENTS_COUNTED else formats.number(number)
+
+
+def _time(seconds: float | None) -> str:
+    return "—" if seconds is None else formats.duration(dt.timedelta(seconds=seconds))
 
 
 def _by(request: HttpRequest) -> dict[str, Any]:

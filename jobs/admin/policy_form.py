@@ -2,7 +2,7 @@
 The form of a throttle policy and its rules.
 
 The policy's form checks the fields of the policy itself. The formset of its rules, which is checked after it, lets
-`jobs.verbs.policies` check the whole. It can also preview the effect of a change: then nothing is stored, and the page
+`jobs.verbs.policies` check the whole. It can also rehearse a change: then nothing is stored, and the page
 returns with the result.
 """
 
@@ -21,16 +21,16 @@ from unfold.widgets import (
 )
 
 from jobs.admin.connector_form import Lines
+from jobs.admin.rehearse_button import REHEARSE
 from jobs.checks.policies import RuleWanted
 from jobs.lifecycle.limits import LIMITS, TOTALS
 from jobs.models import ThrottlePolicy, ThrottleRule
-from jobs.queries.policy_preview import Preview
+from jobs.queries.rehearsals.policies import Preview
 from jobs.throttling.windows import EVERY_DAY
 from jobs.verbs import policies
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotAllowed
 
-PREVIEW: Final = "_preview"
 WHERE: Final = ("applies_everywhere", "per_address", "skips_loopback", "time_zone")
 _RULE: Final = ("pattern", "days", "from_time", "to_time", *LIMITS, "denies")
 _DAYS: Final = (
@@ -187,7 +187,7 @@ class RuleForm(_DecidedElsewhere):
 
 
 class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
-    """The rules of a policy. It checks the policy as a whole, and previews a change."""
+    """The rules of a policy. It checks the policy as a whole, and rehearses a change."""
 
     may_limit_everywhere: ClassVar[bool] = False
     preview: Preview | None = None
@@ -199,7 +199,7 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
 
     def is_valid(self) -> bool:
-        """False for a preview, so that it is never stored."""
+        """False for a rehearsal, so that it is never stored."""
         return super().is_valid() and self.preview is None
 
     def clean(self) -> None:
@@ -210,7 +210,7 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
         filled = self._filled()
         rules = self.wanted_rules()
         try:
-            if PREVIEW in self.data:
+            if REHEARSE in self.data:
                 self.preview = policies.preview(
                     self.instance.pk,
                     **wanted,

@@ -16,7 +16,7 @@ from jobs.checks.policies import RuleWanted
 from jobs.lifecycle.limits import LIMITS
 from jobs.lifecycle.period import Period
 from jobs.models import ThrottlePolicy, ThrottleRule
-from jobs.queries.policy_preview import Counted, HostChange, Preview, Reach
+from jobs.queries.rehearsals.policies import Counted, HostChange, Preview, Reach
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
 from jobs.throttling.windows import EVERY_DAY
 from jobs.verbs import policies
@@ -204,6 +204,11 @@ class HostChangeSerializer(serializers.Serializer[HostChange]):
         allow_null=True, help_text="Effective limits: the strictest of all limits for the host while its jobs run."
     )
     in_force_after = LimitsSerializer(allow_null=True)
+    documents = serializers.IntegerField(help_text="Documents of all jobs on the host, counted up to 20,001.")
+    seconds_before = serializers.FloatField(
+        allow_null=True, help_text="Shortest time to read all of them now. Null without a rate, or for a denied host."
+    )
+    seconds_after = serializers.FloatField(allow_null=True, help_text="Shortest time with this change.")
 
 
 class ReachSerializer(serializers.Serializer[Reach]):

@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.api.forecasts import ForecastQuery, ForecastSerializer, read_forecast_of
+from jobs.api.rehearsals import RehearsedJobs
 from jobs.api.removals import RemovalsSerializer, RestorationSerializer, RestoreSerializer
 from jobs.api.serializers import (
     CountsSerializer,
@@ -79,7 +80,7 @@ def _endpoint(verb: control.Verb) -> Callable[..., Response]:
         description="Return one job with its specification and all its seeds. PUT accepts this body."
     ),
 )
-class JobView(mixins.RetrieveModelMixin, ListingView):
+class JobView(RehearsedJobs, mixins.RetrieveModelMixin, ListingView):
     permissions_needed = {
         "list": "jobs.view_job",
         "retrieve": "jobs.view_job",
@@ -88,6 +89,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         "create": "jobs.add_job",
         "update": "jobs.change_job",
         "partial_update": "jobs.change_job",
+        "rehearse": "jobs.change_job",
         "destroy": "jobs.delete_job",
         "removals": "jobs.view_job",
         "restore": control.MAY_CONTROL,
@@ -223,11 +225,19 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
 
     def _change(self, request: Request, *, partial: bool) -> Response:
         job = self.get_object()
+        saved = editing.change_job(
+            job.pk,
+            **self.changes_in(request, job, partial=partial),
+            made_by=request.user.get_username(),
+            now=read_clock(),
+        )
+        return Response(self._shown(saved))
+
+    def changes_in(self, request: Request, job: Job, *, partial: bool) -> dict[str, Any]:
+        """Return the fields of a job that a request changes, as `editing.change_job` takes them."""
         wanted = self.get_serializer(job, data=request.data, partial=partial)
         wanted.is_valid(raise_exception=True)
-        changes = {name: value for name, value in wanted.validated_data.items() if name != "repository"}
-        saved = editing.change_job(job.pk, **changes, made_by=request.user.get_username(), now=read_clock())
-        return Response(self._shown(saved))
+        return {name: value for name, value in wanted.validated_data.items() if name != "repository"}
 
     def _scheduled(self, request: Request, change: Callable[..., Job]) -> Response:
         """Change the schedule, and return the job."""

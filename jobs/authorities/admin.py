@@ -14,7 +14,7 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from jobs.admin.connector_form import BUILT_FOR, ConnectorForm, fieldset_for, form_for
-from jobs.admin.rehearsal import rehearsal
+from jobs.admin.dry_run import dry_run
 from jobs.authorities import verbs
 from jobs.authorities.models import AuthorityConnection, AuthorityGroup, MappingConnection, ServiceToken
 from nodes.admin.lists import BoundedList
@@ -39,7 +39,7 @@ class GroupForm(forms.ModelForm):  # type: ignore[type-arg]
         values: dict[str, Any] = super().clean() or {}
         if not self.errors:
             try:
-                with rehearsal():
+                with dry_run():
                     self.store()
             except Invalid as invalid:
                 for name, sentences in invalid.problems.items():
@@ -71,7 +71,7 @@ class AuthorityConnectionForm(ConnectorForm):
         if self.errors:
             return values
         try:
-            with rehearsal():
+            with dry_run():
                 self.store()
         except Invalid as invalid:
             self.add_problems(invalid.problems)

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0027_versions'),
+        ("jobs", "0027_versions"),
     ]
 
     operations = [

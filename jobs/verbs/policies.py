@@ -16,7 +16,7 @@ from jobs.checks.policies import RuleWanted, as_kept, check, is_unlimited
 from jobs.lifecycle.limits import LimitFacts
 from jobs.models import Seed, ThrottlePolicy, ThrottleRule
 from jobs.partitions.here import refuse_elsewhere
-from jobs.queries.policy_preview import Preview, read_preview
+from jobs.queries.rehearsals.policies import Preview, read_preview
 from jobs.queue.pace.addresses import want_placed
 from jobs.queue.pace.read_policies import read_policies
 from jobs.state import channels, versions

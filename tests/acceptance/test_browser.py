@@ -627,7 +627,7 @@ def test_the_effects_of_a_policy_are_shown_before_it_is_saved(browser, web):
         page.get_by_text("Add another rule").click()
         page.locator("#id_rules-0-pattern").fill("*.exmaple")
         page.locator("#id_rules-0-denies").check(force=True)
-        page.get_by_role("button", name="Preview").click()
+        page.get_by_role("button", name="Rehearse").click()
 
         expect(page.locator("#preview [data-reach]")).to_contain_text("*.exmaple matches none of these hosts.")
         page.locator("#id_rules-0-pattern").fill("*.example")

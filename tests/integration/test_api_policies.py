@@ -453,6 +453,9 @@ def test_a_preview_shows_the_effects_of_a_change_and_stores_nothing(administrato
         "after": before | {"gap": 2.0},
         "in_force_before": before,
         "in_force_after": before | {"gap": 2.0},
+        "documents": 0,
+        "seconds_before": 0.0,
+        "seconds_after": 0.0,
     }
     assert seen["seeds"] == {"number": 1, "is_more": False, "names": ["manual: http://docs.test/"]}
     assert seen["rules"][0]["hosts"]["number"] == 2

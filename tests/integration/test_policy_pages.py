@@ -11,7 +11,7 @@ from jobs.checks.policies import RuleWanted
 from jobs.models import BinLimit, ThrottlePolicy
 from jobs.verbs import policies
 from tests.support.api import make_job, make_user
-from tests.support.factories import make_bin
+from tests.support.factories import make_bin, make_documents, make_lane
 from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
@@ -194,12 +194,12 @@ def bind(policy, *names):
     BinLimit.objects.bulk_create(BinLimit(bin=bin_, job=job, policy=policy) for bin_ in bins)
 
 
-def test_a_preview_shows_the_affected_hosts_and_stores_nothing(administrator):
+def test_a_rehearsal_shows_the_affected_hosts_and_stores_nothing(administrator):
     policy = ThrottlePolicy.objects.create(name="gentle")
     bind(policy, "a.example", "b.test")
     rules = ({"pattern": "*.example", "denies": "on"}, {"pattern": "*.exmaple", "min_gap": "2"})
 
-    page = sentences(administrator.post(change_of(policy), form(*rules, _preview=1)))
+    page = sentences(administrator.post(change_of(policy), form(*rules, _rehearse=1)))
 
     assert "Hosts: 1. Seeds: 1." in page
     assert "The 2 hosts that its seeds reached were checked." in page
@@ -211,27 +211,38 @@ def test_a_preview_shows_the_affected_hosts_and_stores_nothing(administrator):
     assert (policy.version, policy.rules.count()) == (1, 0)
 
 
-def test_a_preview_shows_changes_where_numbers_stay(administrator):
+def test_a_rehearsal_shows_changes_where_numbers_stay(administrator):
     policy = ThrottlePolicy.objects.create(name="gentle")
     bind(policy, "a.example")
     in_some_days = {"days": [(dt.datetime.now(dt.UTC).isoweekday() + 2) % 7 + 1], "min_gap": "9"}
 
     assert "(unchanged now, different at other times)" in sentences(
-        administrator.post(change_of(policy), form(in_some_days, _preview=1))
+        administrator.post(change_of(policy), form(in_some_days, _rehearse=1))
     )
     assert "(newly limited together with other hosts at its address)" in sentences(
-        administrator.post(change_of(policy), form(per_address="on", _preview=1))
+        administrator.post(change_of(policy), form(per_address="on", _rehearse=1))
     )
 
 
-def test_a_preview_says_where_others_are_stricter(administrator):
+def test_a_rehearsal_says_where_others_are_stricter(administrator):
     policy = ThrottlePolicy.objects.create(name="gentle")
     bind(policy, "a.example")
     ThrottlePolicy.objects.create(name="cap", applies_everywhere=True, min_gap=5.0)
 
-    page = sentences(administrator.post(change_of(policy), form(min_gap="3", _preview=1)))
+    page = sentences(administrator.post(change_of(policy), form(min_gap="3", _rehearse=1)))
 
     assert "2 at a time, one every 5 s (unchanged: another limit is stricter)" in page
+
+
+def test_a_rehearsal_shows_the_documents_of_a_host_and_their_time(administrator):
+    policy = ThrottlePolicy.objects.create(name="gentle")
+    bind(policy, "a.example")
+    make_documents(make_lane(make_job("crawled", policy=policy).seeds.get()), 60)
+
+    page = sentences(administrator.post(change_of(policy), form(min_gap="2", _rehearse=1)))
+
+    # One document a second now, and one every two seconds with the change.
+    assert '60</td> <td class="pr-4 py-1">1 min 0 s</td> <td class="py-1">2 min 0 s</td>' in page
 
 
 def test_the_exception_from_gaps_is_for_loopback_only(administrator):
@@ -239,23 +250,23 @@ def test_the_exception_from_gaps_is_for_loopback_only(administrator):
     bind(policy, "a.example", "127.0.0.1:8000")
 
     assert "Hosts: 1. Seeds: 1." in sentences(
-        administrator.post(change_of(policy), form(skips_loopback="on", _preview=1))
+        administrator.post(change_of(policy), form(skips_loopback="on", _rehearse=1))
     )
 
 
-def test_a_preview_keeps_the_input(administrator):
-    response = administrator.post(ADD, form({"pattern": "typed.example", "min_gap": "2"}, name="typed", _preview=1))
+def test_a_rehearsal_keeps_the_input(administrator):
+    response = administrator.post(ADD, form({"pattern": "typed.example", "min_gap": "2"}, name="typed", _rehearse=1))
 
     assert 'value="typed.example"' in sentences(response)
     assert 'value="typed"' in sentences(response)
     assert not ThrottlePolicy.objects.exists()
 
 
-def test_a_preview_of_an_invalid_change_shows_the_reason(administrator):
-    page = sentences(administrator.post(ADD, form(min_gap="0", _preview=1)))
+def test_a_rehearsal_of_an_invalid_change_shows_the_reason(administrator):
+    page = sentences(administrator.post(ADD, form(min_gap="0", _rehearse=1)))
 
     assert "Nothing would limit the rate" in page
-    assert "Preview: affected hosts" not in page
+    assert "Rehearsal: affected hosts" not in page
 
 
 # --- Permissions -----------------------------------------------------------------------------------
@@ -268,7 +279,7 @@ def test_policies_are_changed_by_administrators(role):
 
     assert client.post(ADD, form()).status_code == 403
     assert client.post(change_of(policy), form()).status_code == 403
-    assert "Preview" not in sentences(client.get(change_of(policy)))
+    assert "Rehearse" not in sentences(client.get(change_of(policy)))
 
 
 @each_row(
@@ -278,7 +289,7 @@ def test_cluster_actions_are_only_for_users_who_may_limit_it(said):
     apprentice = client_of(OPERATOR, permissions=["add_throttlepolicy", "change_throttlepolicy"])
 
     assert apprentice.post(ADD, said).status_code == 403
-    assert apprentice.post(ADD, said | {"_preview": 1}).status_code == 403
+    assert apprentice.post(ADD, said | {"_rehearse": 1}).status_code == 403
     assert apprentice.post(ADD, form()).status_code == 302
 
 

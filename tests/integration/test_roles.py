@@ -104,6 +104,7 @@ LEAST_ROLE = {
     "jobs_pause": OPERATOR,
     "jobs_allow_removals": OPERATOR,
     "jobs_refuse_removals": OPERATOR,
+    "jobs_rehearse": ADMINISTRATOR,
     "jobs_removals": VIEWER,
     "jobs_restore": OPERATOR,
     "deleted_jobs_list": VIEWER,

@@ -92,6 +92,30 @@ class Judged:
     robots_name: str = ""
 
 
+class Rules(Protocol):
+    """The rules of a job about the identifiers that belong to it, ready to judge very many of them."""
+
+    @property
+    def max_depth(self) -> int | None:
+        """Return the longest path from a seed, in links, that the rules allow; None means no limit."""
+
+    def why_not(self, identifier: str) -> str | None:
+        """Return the reason why the rules refuse an identifier in its normal form; None if they admit it."""
+
+
+@runtime_checkable
+class Ruled(Protocol):
+    """A kind whose rules decide from identifiers alone which documents belong to a job."""
+
+    def rules(self, asked: Asked) -> Rules:
+        """
+        Return the rules, by the code that a worker uses.
+
+        Raises:
+            ValueError: the values are not valid.
+        """
+
+
 @runtime_checkable
 class Judging(Protocol):
     """A kind that can tell without a request how the rules of a job judge an identifier."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.db import connection
 
 from jobs.models import Bin
-from jobs.queries.policy_preview import LOOKED_AT, Counted
+from jobs.queries.rehearsals.policies import LOOKED_AT, Counted
 from jobs.queue.sql.low_water import LOWEST_TURN
 from jobs.throttling.patterns import matches, patterns_of
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.utils.translation import gettext_lazy as _
@@ -22,6 +23,17 @@ HOSTS: Final = BinKind(namespace="web", asks_first=True, requests=2, gap=1.0)
 
 # Refused seeds that a message names.
 _MOST_REFUSED: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class WebRules:
+    """The rules of a web job: its scope with its patterns, and the longest path from a seed."""
+
+    scope: Scope
+    max_depth: int | None
+
+    def why_not(self, identifier: str) -> str | None:
+        return self.scope.why_not(identifier)
 
 
 class AddressKind:
@@ -106,6 +118,10 @@ class WebKind(AddressKind):
         ]
         more = len(reasons) - len(said)
         return [*said, f"The rules refuse {more:,} more seeds."] if more else said
+
+    def rules(self, asked: Asked) -> WebRules:
+        wanted = self.wanted(asked)
+        return WebRules(wanted.scope_around_seeds(), wanted.max_depth)
 
     def runtime(self) -> WebRuntime:
         return WebRuntime(specification_of)

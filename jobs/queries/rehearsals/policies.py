@@ -13,19 +13,24 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from jobs.models import Bin, BinLimit, Seed
-from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
-from jobs.queue.sql.rows import named_rows
+from jobs.queries.rehearsals.limits import read_other_limits
 from jobs.throttling.limits import Limits, strictest
 from jobs.throttling.patterns import Patterns
 from jobs.throttling.policies import PolicyValues, RuleValues
-from jobs.throttling.sources import Origin
 
 LOOKED_AT: Final = 100_000
 COUNTED: Final = 1_000
 _CHANGES_SHOWN: Final = 20
 _NAMES_SHOWN: Final = 5
+# Documents of one host that are counted.
+DOCUMENTS_COUNTED: Final = 20_000
 
-_LIMITS: Final[LiteralString] = f"SELECT {FACTS} FROM jobs_bin AS bin {BOUND} WHERE bin.id = ANY(%(hosts)s)"
+_DOCUMENTS: Final[LiteralString] = f"""
+SELECT bin.id,
+       (SELECT count(*) FROM (SELECT FROM jobs_lane AS lane JOIN jobs_queueitem AS item ON item.lane_id = lane.id
+                               WHERE lane.bin_id = bin.id LIMIT {DOCUMENTS_COUNTED + 1}) AS counted)
+  FROM jobs_bin AS bin WHERE bin.id = ANY(%(hosts)s)
+"""
 
 
 @dataclass(slots=True)
@@ -54,7 +59,8 @@ class HostChange:
     The limits of the policy for one host at this moment, before and after; None if it does not apply to the host.
 
     If both are the same, they differ at other times of the week, or in whether they apply to its whole address. The
-    limits `in_force` are the strictest of these and of all others of the host, while jobs of the policy run.
+    limits `in_force` are the strictest of these and of all others of the host, while jobs of the policy run. `documents`
+    are those of all jobs on the host, counted up to one more than `DOCUMENTS_COUNTED`.
     """
 
     name: str
@@ -62,6 +68,16 @@ class HostChange:
     after: Limits | None
     in_force_before: Limits | None
     in_force_after: Limits | None
+    documents: int
+
+    @property
+    def seconds_before(self) -> float | None:
+        """Return the shortest time to read all documents now; None without a rate, or for a denied host."""
+        return _seconds(self.documents, self.in_force_before)
+
+    @property
+    def seconds_after(self) -> float | None:
+        return _seconds(self.documents, self.in_force_after)
 
     @property
     def is_without_effect(self) -> bool:
@@ -127,13 +143,16 @@ def read_preview(
             hosts.add(name)
             if len(changed) < _CHANGES_SHOWN:
                 changed.append(name)
-    others = _others([looked_at[name] for name in changed], but=after.id, with_usual=everywhere, now=now)
+    others = read_other_limits([looked_at[name] for name in changed], but=[after.id], with_usual=everywhere, now=now)
+    documents = _count_documents([looked_at[name] for name in changed])
     changes = []
     for name in changed:
         said = (limited_before.limits(name, now), limited_after.limits(name, now))
         beside = others.get(looked_at[name], [])
-        in_force = [strictest([*beside, *([limits] if limits else [])]) for limits in said]
-        changes.append(HostChange(name, *said, *in_force))
+        in_force_before, in_force_after = (strictest([*beside, *([limits] if limits else [])]) for limits in said)
+        changes.append(
+            HostChange(name, *said, in_force_before, in_force_after, documents=documents.get(looked_at[name], 0))
+        )
     return Preview(
         hosts=hosts,
         changes=changes,
@@ -174,31 +193,21 @@ class _Limited:
         return self._policy is not None and (self._policy.applies_everywhere or name in self._own)
 
 
+def _count_documents(hosts: Sequence[int]) -> dict[int, int]:
+    with connection.cursor() as cursor:
+        cursor.execute(_DOCUMENTS, {"hosts": list(hosts)})
+        return dict(cursor.fetchall())
+
+
+def _seconds(documents: int, limits: Limits | None) -> float | None:
+    return documents * limits.gap if limits is not None and limits.gap and not limits.denied else None
+
+
 def _names(hosts: "QuerySet[Any, Any]") -> dict[str, int]:
     """Return these hosts by their names, at most one more than are examined, without addresses and policies."""
     chosen = hosts[: LOOKED_AT + 1]
     hosts = Bin.objects.filter(pk__in=chosen).exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
     return dict(hosts.values_list("name", "pk"))
-
-
-def _others(hosts: Sequence[int], *, but: int, with_usual: bool, now: dt.datetime) -> dict[int, list[Limits]]:
-    """
-    Return the limits of these hosts from other sources than this policy; usual limits only if no seed has a policy.
-    """
-    if not hosts:
-        return {}
-    connection.ensure_connection()
-    with named_rows(connection.connection) as cursor:
-        rows = cursor.execute(_LIMITS, {"hosts": list(hosts), "policy": None}).fetchall()
-        applied = AppliedPolicies.read(cursor, rows, now=now)
-    return {
-        row.id: [
-            source.limits
-            for source in applied.sources_of(row)
-            if source.policy != but and (with_usual or source.origin != Origin.USUAL)
-        ]
-        for row in rows
-    }
 
 
 def _seeds(policy_id: int | None) -> Counted:

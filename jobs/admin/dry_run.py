@@ -12,7 +12,7 @@ from django.db import transaction
 
 
 @contextmanager
-def rehearsal() -> Iterator[None]:
+def dry_run() -> Iterator[None]:
     """Roll back all writes of the block. Exceptions are passed on."""
     with transaction.atomic():
         yield

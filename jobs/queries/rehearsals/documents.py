@@ -1,0 +1,249 @@
+"""
+The documents of a job for a rehearsal: their identifiers, their links, and the outputs that hold them.
+
+A rehearsal reads every document of the job once, in a stream, and the links of the documents that stay. It holds a key
+of 16 bytes for each document, and nothing else that grows with the job.
+"""
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.connectors.repository.kind import Rules
+from jobs.queries.rehearsals.comparing import (
+    Group,
+    Known,
+    Links,
+    Rejected,
+    Sorted,
+    find_arrivals,
+    follow_links,
+    sort_documents,
+)
+from jobs.queue.rejected import KEPT
+from jobs.queue.sql.arrays import Hashes, HashesDumper
+
+# Documents of one answer of the database.
+_AT_ONCE: Final = 20_000
+# Documents between two reports of progress: a hostile pattern may need a third of a second for each.
+_REPORTED: Final = 20
+# Bytes before the first element of an array of one dimension, as PostgreSQL sends it, and the form of an element.
+_HEAD: Final = 20
+_ELEMENT: Final = struct.Struct("!4x16s")
+
+# By default the planner expects that only the first tenth of a stream is read, and chooses a plan for these.
+_FOR_A_WHOLE_STREAM: Final[LiteralString] = """
+SELECT set_config('cursor_tuple_fraction', '1', true), set_config('jit', 'off', true)
+"""
+_DOCUMENTS: Final[LiteralString] = """
+SELECT uuid_send(item.hash), item.identifier, item.lane_id, item.indexed_before
+  FROM jobs_seed AS seed
+  JOIN jobs_lane AS lane ON lane.seed_id = seed.id
+  JOIN jobs_queueitem AS item ON item.lane_id = lane.id
+ WHERE seed.job_id = %(job)s
+"""
+_LINKS: Final[LiteralString] = """
+SELECT array_send(link.targets), link.is_redirect
+  FROM unnest(%(keys)s::uuid[]) AS reached(hash)
+  JOIN jobs_outlinks AS link ON link.hash = reached.hash AND link.job_id = %(job)s
+"""
+_NAMED: Final[LiteralString] = """
+SELECT item.identifier, item.lane_id, item.indexed_before
+  FROM unnest(%(keys)s::uuid[]) AS left_out(hash)
+  JOIN jobs_queueitem AS item ON item.hash = left_out.hash AND item.job_id = %(job)s
+"""
+_SAMPLE: Final[LiteralString] = """
+SELECT uuid_send(hash), identifier, uuid_send(found_on)
+  FROM jobs_rejectedaddress WHERE job_id = %(job)s ORDER BY hash LIMIT %(most)s
+"""
+# Documents that another job keeps in the same output stay there, by the conditions of a removal.
+_HELD: Final[LiteralString] = """
+SELECT held.output_id, count(*)
+  FROM unnest(%(keys)s::uuid[]) AS leaving(hash)
+  JOIN jobs_indexeddocument AS held ON held.hash = leaving.hash AND held.output_id = ANY(%(outputs)s::bigint[])
+ WHERE NOT EXISTS (
+       SELECT FROM jobs_queueitem AS item
+         JOIN jobs_job_outputs AS link ON link.job_id = item.job_id AND link.outputconnection_id = held.output_id
+        WHERE item.hash = leaving.hash AND item.job_id <> %(job)s AND item.indexed_before
+          AND NOT EXISTS (SELECT FROM jobs_pipelinerefusal AS refusal
+                           WHERE refusal.job_id = item.job_id AND refusal.hash = item.hash
+                             AND refusal.output_id = held.output_id))
+ GROUP BY held.output_id
+"""
+
+# Called often, with the number of documents that were read so far. An exception of it ends the rehearsal.
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """
+    Rejected addresses that the rules admit now: `found` of the sample.
+
+    If the sample is not whole, about `likely` addresses of all arrive.
+    """
+
+    found: Group = field(default_factory=Group)
+    likely: int = 0
+    sample: int = 0
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """
+    The documents of a job under other rules.
+
+    `documents` are known now. `refused` ones leave by a rule, and `unlinked` ones because no link leads to them any
+    more. `at_the_end` counts documents at the longest path, whose links are unknown. `leaving` counts the documents
+    that leave each output, by its id. `before` and `lost` count documents by lane; `held` and
+    `held_lost` only documents that an output may hold. `arriving` has the addresses of all
+    arrivals of the sample.
+    """
+
+    documents: int
+    refused: Mapping[str, Group]
+    unlinked: Group
+    arrivals: Arrivals
+    at_the_end: int
+    leaving: Mapping[int, int]
+    before: Mapping[int, int]
+    lost: Mapping[int, int]
+    held: Mapping[int, int]
+    held_lost: Mapping[int, int]
+    arriving: Sequence[str]
+
+    @property
+    def dropped(self) -> int:
+        return sum(group.number for group in self.refused.values()) + self.unlinked.number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """
+    The rules to compare the documents of a job with. `seeds` are the hashes of its seeds.
+
+    If the next run `removes_unreached`, documents leave to which no link leads. Documents that leave the job leave its
+    `outputs`, and all leave the outputs that are `taken_away`.
+    """
+
+    job: int
+    rules: Rules
+    seeds: Set[str]
+    removes_unreached: bool
+    outputs: Sequence[int] = ()
+    taken_away: Sequence[int] = ()
+
+
+def compare(connection: psycopg.Connection[Any], asked: Question, *, note: Progress = lambda _read: None) -> Compared:
+    """Return the documents of a job under other rules. The caller has begun a transaction, which streams the documents."""
+    reader = _Reader(connection, asked.job, note)
+    documents = sort_documents(reader.documents(), asked.rules)
+    reached, at_the_end = documents.admitted, set[bytes]()
+    if asked.removes_unreached:
+        seeds = {bytes.fromhex(seed) for seed in asked.seeds}
+        followed = follow_links(seeds, documents.admitted, reader.links_of, max_depth=asked.rules.max_depth)
+        reached, at_the_end = followed.documents, followed.at_the_end
+    left_out = documents.admitted - reached
+    unlinked, lost, held_lost = Group(), Counter(documents.lost), Counter(documents.held_lost)
+    for identifier, lane, is_held in reader.named(left_out):
+        unlinked.add(identifier)
+        lost[lane] += 1
+        held_lost[lane] += is_held
+    arrivals = _arrivals(reader.sample(), asked.rules, documents, reached - at_the_end)
+    leaving = reader.held([*documents.refused_keys, *left_out], asked.outputs)
+    if asked.taken_away:
+        leaving.update(reader.held([*documents.refused_keys, *documents.admitted], asked.taken_away))
+    return Compared(
+        documents=documents.documents,
+        refused=documents.refused,
+        unlinked=unlinked,
+        arrivals=arrivals[0],
+        at_the_end=len(at_the_end),
+        leaving=leaving,
+        before=documents.of_lanes,
+        lost=lost,
+        held=documents.held_of_lanes,
+        held_lost=held_lost,
+        arriving=arrivals[1],
+    )
+
+
+def _arrivals(
+    sample: Sequence[Rejected], rules: Rules, documents: Sorted, leading_on: Set[bytes]
+) -> tuple[Arrivals, list[str]]:
+    """Return the arrivals of a sample in the order of hashes, and their identifiers."""
+    refused = frozenset(documents.refused_keys)
+    found = find_arrivals(
+        sample,
+        rules,
+        known=lambda key: key in documents.admitted or key in refused,
+        leads_on=leading_on.__contains__,
+    )
+    group = Group()
+    for one in found:
+        group.add(one.identifier)
+    is_whole = len(sample) < KEPT
+    every = len(sample) if is_whole else estimate(sample[KEPT - 1].key)
+    likely = round(len(found) * every / len(sample)) if sample else 0
+    return Arrivals(group, likely, len(sample), is_whole), [one.identifier for one in found]
+
+
+def estimate(highest: bytes) -> int:
+    """Return the likely number of all addresses whose sample, of those with the lowest hashes, ends at this hash."""
+    return ((KEPT - 1) << 8 * len(highest)) // max(int.from_bytes(highest), 1)
+
+
+class _Reader:
+    """The statements of a rehearsal."""
+
+    def __init__(self, connection: psycopg.Connection[Any], job: int, note: Progress) -> None:
+        self._connection, self._job, self._note = connection, job, note
+        self._read = 0
+        # Not the cursor of Django's connection, which would send every parameter as a text.
+        self._cursor = psycopg.Cursor(connection)
+        self._cursor.adapters.register_dumper(Hashes, HashesDumper)
+
+    def documents(self) -> Iterator[Known]:
+        """Yield the documents of the job."""
+        self._cursor.execute(_FOR_A_WHOLE_STREAM)
+        with psycopg.ServerCursor(self._connection, "rehearsed_documents") as cursor:
+            cursor.itersize = _AT_ONCE
+            cursor.execute(_DOCUMENTS, {"job": self._job}, binary=True)
+            while rows := cursor.fetchmany(_AT_ONCE):
+                for start in range(0, len(rows), _REPORTED):
+                    some = rows[start : start + _REPORTED]
+                    yield from some
+                    self._read += len(some)
+                    self._note(self._read)
+
+    def links_of(self, keys: Iterable[bytes]) -> Iterator[Links]:
+        for targets, is_redirect in self._rows(_LINKS, keys):
+            yield Links(chain.from_iterable(_ELEMENT.iter_unpack(targets[_HEAD:])), is_redirect)
+
+    def named(self, keys: Iterable[bytes]) -> Iterator[tuple[str, int, bool]]:
+        """Yield the identifiers and the lanes of documents, and whether an output may hold them."""
+        yield from self._rows(_NAMED, keys)
+
+    def held(self, keys: Iterable[bytes], outputs: Sequence[int]) -> Counter[int]:
+        """Return the number of these documents that would leave each of these outputs, by its id."""
+        found: Counter[int] = Counter()
+        for output, number in self._rows(_HELD, keys, outputs=list(outputs)) if outputs else ():
+            found[output] += number
+        return found
+
+    def sample(self) -> list[Rejected]:
+        rows = self._cursor.execute(_SAMPLE, {"job": self._job, "most": KEPT}, binary=True).fetchall()
+        return [Rejected(*row) for row in rows]
+
+    def _rows(self, statement: LiteralString, keys: Iterable[bytes], **facts: Any) -> Iterator[Any]:
+        left = iter(keys)
+        while some := list(islice(left, _AT_ONCE)):
+            values = {"job": self._job, "keys": Hashes(key.hex() for key in some), **facts}
+            yield from self._cursor.execute(statement, values, binary=True).fetchall()
+            self._note(self._read)

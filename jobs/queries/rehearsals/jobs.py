@@ -1,0 +1,280 @@
+"""
+The rehearsal of a change of a job: the documents, the outputs, the load of its hosts, and the starts of its schedule.
+
+It tells what the next full run does under the changed job, compared with its present documents.
+"""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from django.db import connection
+
+from jobs.connectors.repository import registry
+from jobs.connectors.repository.base import hash_of
+from jobs.connectors.repository.kind import Asked, BadIdentifier, RepositoryKind, Ruled
+from jobs.connectors.repository.web.urls import bin_of
+from jobs.guard.decision import Facts, HostShare, Thresholds, should_ask
+from jobs.lifecycle.job import Kind, Scan, StartMethod
+from jobs.lifecycle.scan import choose_scan
+from jobs.lifecycle.schedule import Window, next_openings, opening_in_words
+from jobs.models import Lane, OutputConnection
+from jobs.partitions import here
+from jobs.queries.rehearsals.comparing import Group
+from jobs.queries.rehearsals.documents import Arrivals, Compared, Progress, Question, compare
+from jobs.queries.rehearsals.limits import read_other_limits
+from jobs.queue.pace.read_policies import read_policies
+from jobs.throttling.limits import Limits, strictest
+from jobs.throttling.policies import PolicyValues
+
+_HOSTS_SHOWN: Final = 20
+_STARTS_SHOWN: Final = 5
+_WEB: Final = ("http://", "https://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """
+    A job as a change would store it, with its outputs and its next starts `before`.
+
+    `asked` has its rules and seeds. `policies` are those of its seeds.
+    """
+
+    job: int
+    connector: str
+    kind: Kind
+    asked: Asked
+    has_hop_limits: bool
+    policies: Sequence[int]
+    outputs: Sequence[int]
+    outputs_before: Sequence[int]
+    starts: Sequence[str]
+    starts_before: Sequence[str]
+    guard: Thresholds
+    warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The number of documents that would leave an output."""
+
+    output: str
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostLoad:
+    """
+    The documents of a job on a host, before and after, and the gap between two requests there (seconds).
+
+    `gap` is 0 without a rate, and None if the host is denied.
+    """
+
+    host: str
+    before: int
+    after: int
+    gap: float | None
+
+    @property
+    def seconds_before(self) -> float | None:
+        """Return the shortest time of a full run on the host; None if no rate limits it."""
+        return self.before * self.gap if self.gap else None
+
+    @property
+    def seconds_after(self) -> float | None:
+        return self.after * self.gap if self.gap else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """
+    The effects of a change of a job.
+
+    If it `is_judged`, the rules of its source decide from addresses alone, and the numbers of documents hold. The job
+    has `documents` now. `refused` ones leave by a rule, and `unlinked` ones because no link leads to them any more. The
+    links of documents `at_the_end` of the longest path are unknown. If it `needs_approval`, the delete guard would let the
+    removals wait. `hosts` are those with the largest changes. `notes` name what the numbers leave out.
+    """
+
+    documents: int
+    is_judged: bool
+    refused: Mapping[str, Group]
+    unlinked: Group
+    arrivals: Arrivals
+    at_the_end: int
+    losses: Sequence[Loss]
+    needs_approval: bool
+    hosts: Sequence[HostLoad]
+    starts_before: Sequence[str]
+    starts_after: Sequence[str]
+    notes: Sequence[str]
+    warnings: Sequence[str]
+
+    @property
+    def dropped(self) -> int:
+        return sum(group.number for group in self.refused.values()) + self.unlinked.number
+
+    @property
+    def staying(self) -> int:
+        return self.documents - self.dropped
+
+
+def read_rehearsal(wanted: Wanted, *, now: dt.datetime, note: Progress = lambda _read: None) -> Rehearsal:
+    """
+    Return the effects of a change. The caller has begun a transaction, which streams the documents.
+
+    Raises:
+        ValueError: the stored rules cannot be used.
+    """
+    kind = registry.find(wanted.connector)
+    compared, is_judged = _compare(wanted, kind, note), isinstance(kind, Ruled)
+    names = dict(OutputConnection.objects.filter(pk__in=compared.leaving).values_list("pk", "name"))
+    return Rehearsal(
+        documents=compared.documents,
+        is_judged=is_judged,
+        refused=dict(sorted(compared.refused.items(), key=lambda one: -one[1].number)),
+        unlinked=compared.unlinked,
+        arrivals=compared.arrivals,
+        at_the_end=compared.at_the_end,
+        losses=[Loss(names.get(output, ""), number) for output, number in sorted(compared.leaving.items()) if number],
+        needs_approval=should_ask(_removals(wanted.job, compared), wanted.guard),
+        hosts=_loads(wanted, kind, compared, now=now),
+        starts_before=wanted.starts_before,
+        starts_after=wanted.starts,
+        notes=_notes(wanted, kind, is_judged=is_judged),
+        warnings=wanted.warnings,
+    )
+
+
+# --- Documents -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _AllAdmitted:
+    """The rules of a source that decides only when it reads a document."""
+
+    max_depth: int | None = field(default=None, init=False)
+
+    def why_not(self, _identifier: str) -> str | None:
+        return None
+
+
+def _compare(wanted: Wanted, kind: RepositoryKind, note: Progress) -> Compared:
+    rules = kind.rules(wanted.asked) if isinstance(kind, Ruled) else _AllAdmitted()
+    question = Question(
+        job=wanted.job,
+        rules=rules,
+        seeds=frozenset(_hashes(wanted.asked.seeds, kind)),
+        removes_unreached=isinstance(kind, Ruled) and _removes_unreached(wanted, kind),
+        outputs=[output for output in wanted.outputs_before if output in wanted.outputs],
+        taken_away=[output for output in wanted.outputs_before if output not in wanted.outputs],
+    )
+    connection.ensure_connection()
+    return compare(connection.connection, question, note=note)
+
+
+def _hashes(seeds: Sequence[str], kind: RepositoryKind) -> list[str]:
+    hashes = []
+    for seed in seeds:
+        try:
+            hashes.append(hash_of(kind.canonical(seed)))
+        except BadIdentifier:
+            # A seeding skips addresses that are no longer valid.
+            continue
+    return hashes
+
+
+def _removes_unreached(wanted: Wanted, kind: RepositoryKind) -> bool:
+    """True if a full run removes documents to which no link leads. After an edit of the rules, a run is from the beginning."""
+    scan = choose_scan(kind.model, kind=wanted.kind, minimal=False, from_the_beginning=True)
+    return scan == Scan.FULL and not wanted.has_hop_limits
+
+
+def _notes(wanted: Wanted, kind: RepositoryKind, *, is_judged: bool) -> list[str]:
+    notes = []
+    if here.placement() is not None:
+        notes.append("Only the documents of this partition are counted.")
+    if not is_judged:
+        notes.append(
+            f"A source of the kind {kind.label} decides only when it reads a document, so rules are not compared."
+        )
+    elif wanted.has_hop_limits:
+        notes.append("The job has hop limits, which are not compared: only documents that a rule refuses are counted.")
+    elif not _removes_unreached(wanted, kind):
+        notes.append("Runs of this job keep documents to which no link leads.")
+    return notes
+
+
+def _removals(job_id: int, compared: Compared) -> Facts:
+    """Return the numbers of documents that leave the outputs and stay there, as the delete guard counts them."""
+    leaving, held = Counter[str](), Counter[str]()
+    for lane, _bin_id, name in _lanes_of(job_id):
+        leaving[name] += compared.held_lost.get(lane, 0)
+        held[name] += compared.held.get(lane, 0)
+    hosts = [HostShare(name, number, held[name] - number) for name, number in leaving.items() if number]
+    return Facts(leaving=leaving.total(), staying=held.total() - leaving.total(), hosts=hosts)
+
+
+# --- Hosts ---------------------------------------------------------------------------------------
+
+
+def _loads(wanted: Wanted, kind: RepositoryKind, compared: Compared, *, now: dt.datetime) -> list[HostLoad]:
+    before, lost, bins = Counter[str](), Counter[str](), dict[str, int]()
+    for lane, bin_id, name in _lanes_of(wanted.job):
+        before[name] += compared.before.get(lane, 0)
+        lost[name] += compared.lost.get(lane, 0)
+        bins[name] = bin_id
+    arriving = Counter(bin_of(url) for url in compared.arriving if url.startswith(_WEB))
+    names = sorted(
+        {name for name in {*before, *arriving} if before[name] or arriving[name]},
+        key=lambda name: (-(lost[name] + arriving[name]), -before[name], name),
+    )[:_HOSTS_SHOWN]
+    limits = _limits_of(names, bins, wanted, kind, now=now)
+    return [
+        HostLoad(name, before[name], before[name] - lost[name] + arriving[name], _gap_in(limits[name]))
+        for name in names
+    ]
+
+
+def _lanes_of(job_id: int) -> Iterator[tuple[int, int, str]]:
+    """Yield the lanes of a job, each with the id and the name of its bin."""
+    lanes = Lane.objects.filter(seed__job=job_id).values_list("pk", "bin_id", "bin__name")
+    return lanes.iterator(chunk_size=10_000)
+
+
+def _limits_of(
+    names: Sequence[str], bins: Mapping[str, int], wanted: Wanted, kind: RepositoryKind, *, now: dt.datetime
+) -> dict[str, Limits | None]:
+    """Return the limits of hosts while the job runs: of its policies, and of all other sources."""
+    policies: Sequence[PolicyValues] = []
+    if wanted.policies:
+        with connection.cursor() as cursor:
+            policies = [read_policies(cursor, wanted.policies)[number] for number in wanted.policies]
+    has_policy = bool(policies)
+    known = [bins[name] for name in names if name in bins]
+    others = read_other_limits(known, but=wanted.policies, with_usual=not has_policy, now=now)
+    usual = [] if has_policy else [Limits(kind.bins.requests, kind.bins.gap)]
+    found = {}
+    for name in names:
+        own = [policy.for_bin(name, now) for policy in policies]
+        found[name] = strictest([*own, *(others.get(bins[name], usual) if name in bins else usual)])
+    return found
+
+
+def _gap_in(limits: Limits | None) -> float | None:
+    if limits is None:
+        return 0.0
+    return None if limits.denied else limits.gap
+
+
+# --- The schedule --------------------------------------------------------------------------------
+
+
+def next_starts(method: StartMethod, windows: Sequence[Window], *, now: dt.datetime) -> list[str]:
+    """Return the next openings of a schedule in words; none if the job starts by hand."""
+    if method == StartMethod.MANUAL or not windows:
+        return []
+    return [opening_in_words(*one) for one in islice(next_openings(windows, after=now), _STARTS_SHOWN)]

@@ -1,0 +1,173 @@
+"""
+The rehearsal of a change of a job: nothing is stored.
+
+The function that would store the change makes it, and it is rolled back. So a rehearsal has exactly the checks of a
+save. If it takes long, a background task starts it again, and the result of the task is the rehearsal.
+"""
+
+import datetime as dt
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from django.db import transaction
+
+from jobs.connectors.repository.kind import Asked
+from jobs.guard.decision import Thresholds
+from jobs.lifecycle.job import Kind, StartMethod
+from jobs.models import Job, SeedRedirect
+from jobs.queries.rehearsals.documents import Progress
+from jobs.queries.rehearsals.jobs import Rehearsal, Wanted, next_starts, read_rehearsal
+from jobs.verbs import editing
+from nodes.errors import Unknown
+from nodes.tasks import book
+from nodes.tasks.kinds import find
+from nodes.tasks.models import Task
+
+# The kind of tasks that rehearse a change.
+KIND: Final = "rehearsal"
+# Longest rehearsal of a request (seconds).
+_LONGEST: Final = 4.0
+
+
+class _TakesLong(Exception):
+    """A rehearsal takes too long for a request."""
+
+
+def rehearse(job_id: int, *, made_by: str, now: dt.datetime, **changes: Any) -> Rehearsal | Task:
+    """
+    Return the effects of `editing.change_job` with these changes, or the task that finds them. The job stays as it is.
+
+    Raises:
+        Invalid, Unknown, ControlledElsewhere: as that function does.
+    """
+    wanted = read_wanted(job_id, now=now, **changes)
+    ends_at = time.monotonic() + _LONGEST
+
+    def watch(_read: int) -> None:
+        if time.monotonic() > ends_at:
+            raise _TakesLong
+
+    try:
+        return compare(wanted, now=now, note=watch)
+    except _TakesLong:
+        return book.schedule(find(KIND), arguments=_as_arguments(wanted, changes), made_by=made_by)
+
+
+def read_wanted(job_id: int, *, now: dt.datetime, **changes: Any) -> Wanted:
+    """
+    Return the job as the changes would store it.
+
+    Raises:
+        Invalid, Unknown, ControlledElsewhere: as `editing.change_job` does.
+    """
+    with transaction.atomic():
+        stored = _find(job_id)
+        before: dict[str, Any] = {"outputs_before": _outputs_of(stored), "starts_before": _starts_of(stored, now=now)}
+        saved = editing.change_job(job_id, **changes, made_by="", now=now)
+        job = _find(job_id)
+        wanted = Wanted(
+            job=job_id,
+            connector=job.repository.connector,
+            kind=Kind(job.kind),
+            asked=_asked(job, specification=job.specification, seeds=_addresses_of(job)),
+            has_hop_limits=bool(job.hop_limits),
+            policies=_policies_of(job),
+            outputs=_outputs_of(job),
+            starts=_starts_of(job, now=now),
+            guard=_guard_of(job),
+            warnings=saved.warnings,
+            **before,
+        )
+        transaction.set_rollback(True)
+    return wanted
+
+
+def compare(wanted: Wanted, *, now: dt.datetime, note: Progress = lambda _read: None) -> Rehearsal:
+    """Return the effects of a change, whatever the number of documents."""
+    # A stream of documents needs a transaction.
+    with transaction.atomic():
+        return read_rehearsal(wanted, now=now, note=note)
+
+
+def _as_arguments(wanted: Wanted, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a change as the arguments of a task, without what the task reads from the job itself."""
+    return {
+        "job": wanted.job,
+        "change": {
+            "specification": wanted.asked.specification,
+            # A job may have a hundred thousand seeds.
+            "seeds": list(wanted.asked.seeds) if changes.get("seeds") is not None else None,
+            "kind": wanted.kind,
+            "has_hop_limits": wanted.has_hop_limits,
+            "policies": list(wanted.policies),
+            "outputs": list(wanted.outputs),
+            "starts": list(wanted.starts),
+            "guard": asdict(wanted.guard),
+            "warnings": list(wanted.warnings),
+        },
+    }
+
+
+def read_arguments(arguments: Mapping[str, Any], *, now: dt.datetime) -> Wanted:
+    """
+    Return the change of the arguments of a task.
+
+    Raises:
+        Unknown: the job no longer exists.
+    """
+    job, change = _find(arguments["job"]), arguments["change"]
+    seeds = _addresses_of(job) if change["seeds"] is None else change["seeds"]
+    return Wanted(
+        job=job.pk,
+        connector=job.repository.connector,
+        kind=Kind(change["kind"]),
+        asked=_asked(job, specification=change["specification"], seeds=seeds),
+        has_hop_limits=change["has_hop_limits"],
+        policies=change["policies"],
+        outputs=change["outputs"],
+        outputs_before=_outputs_of(job),
+        starts=change["starts"],
+        starts_before=_starts_of(job, now=now),
+        guard=Thresholds(**change["guard"]),
+        warnings=change["warnings"],
+    )
+
+
+def _find(job_id: int) -> Job:
+    job = Job.objects.select_related("repository").filter(pk=job_id).first()
+    if job is None:
+        raise Unknown("job", job_id)
+    return job
+
+
+def _asked(job: Job, *, specification: Mapping[str, Any], seeds: list[str]) -> Asked:
+    return Asked(
+        configuration=job.repository.configuration,
+        specification=specification,
+        seeds=seeds,
+        redirects=list(SeedRedirect.objects.filter(job=job, is_followed=True).values_list("source", "target")),
+        is_confined=job.repository.is_confined,
+    )
+
+
+def _addresses_of(job: Job) -> list[str]:
+    return [url for urls in job.seeds.filter(removed_at=None).values_list("urls", flat=True) for url in urls]
+
+
+def _guard_of(job: Job) -> Thresholds:
+    return Thresholds(job.guard_percent, job.guard_host_percent, job.guard_documents, job.guard_seeds)
+
+
+def _policies_of(job: Job) -> list[int]:
+    found = job.seeds.filter(removed_at=None, policy__isnull=False).values_list("policy_id", flat=True)
+    return sorted(set(found))
+
+
+def _outputs_of(job: Job) -> list[int]:
+    return list(job.outputs.order_by("pk").values_list("pk", flat=True))
+
+
+def _starts_of(job: Job, *, now: dt.datetime) -> list[str]:
+    return next_starts(StartMethod(job.start_method), [window.times for window in job.windows.all()], now=now)

@@ -1,0 +1,177 @@
+"""Proves on small sites which documents stay, leave and arrive under other rules of their job."""
+
+import math
+import random
+
+import pytest
+
+from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.web.kind import WEB
+from jobs.queries.rehearsals.comparing import (
+    EXAMPLES,
+    Known,
+    Links,
+    Rejected,
+    find_arrivals,
+    follow_links,
+    sort_documents,
+)
+
+SEED = "http://a.example/"
+LANE, OTHER_LANE = 1, 2
+
+
+def key(name):
+    return name.encode()
+
+
+def rules_of(**specification):
+    return WEB.rules(Asked(specification=specification, seeds=[SEED]))
+
+
+def known(*urls, lane=LANE):
+    return [Known(key(url), url, lane) for url in urls]
+
+
+def reach(site, *, seeds=("root",), admitted=None, redirects=(), max_depth=None):
+    """Return the names that are reached in a site of names with their links, and those at the end."""
+
+    def links_of(keys):
+        for name, targets in site.items():
+            if key(name) in keys:
+                yield Links([key(one) for one in targets], name in redirects)
+
+    names = {*site, *(one for targets in site.values() for one in targets)}
+    found = follow_links(
+        {key(one) for one in seeds},
+        {key(one) for one in (names if admitted is None else admitted)},
+        links_of,
+        max_depth=max_depth,
+    )
+    return {one.decode() for one in found.documents}, {one.decode() for one in found.at_the_end}
+
+
+def test_documents_are_sorted_by_the_rule_that_refuses_them():
+    documents = [
+        *known("http://a.example/x", "http://a.example/private/y"),
+        *known("http://b.example/", lane=OTHER_LANE),
+    ]
+
+    found = sort_documents(documents, rules_of(exclude=["/private/"]))
+
+    assert found.admitted == {key("http://a.example/x")}
+    assert {why: group.examples for why, group in found.refused.items()} == {
+        "the exclude pattern '/private/' matches it": ["http://a.example/private/y"],
+        "outside of the scope 'host' of every seed": ["http://b.example/"],
+    }
+    assert (found.documents, found.of_lanes, found.lost) == (3, {LANE: 2, OTHER_LANE: 1}, {LANE: 1, OTHER_LANE: 1})
+
+
+def test_a_group_counts_all_documents_and_names_the_first():
+    found = sort_documents(known(*(f"http://b.example/{n}" for n in range(EXAMPLES + 5))), rules_of())
+
+    (group,) = found.refused.values()
+    assert (group.number, len(group.examples)) == (EXAMPLES + 5, EXAMPLES)
+
+
+HOSTS = ["a.example", "www.a.example", "deep.www.a.example", "b.example", "a.example:8080"]
+PATTERNS = ["x", "^http://a", r"\d$", "/dir/", "(a?){5}b"]
+
+
+@pytest.mark.parametrize("scope", ["host", "domain", "prefix", "any"])
+async def test_the_rules_of_a_rehearsal_are_those_of_a_worker(scope):
+    chance, runtime = random.Random(scope), WEB.runtime()
+    paths = ["", "x", "dir/", "dir/1", "directory"]
+    urls = [f"http://{host}/{path}" for host in HOSTS for path in paths]
+    for _ in range(20):
+        asked = Asked(
+            specification={
+                "scope": scope,
+                "include": chance.sample(PATTERNS, chance.randrange(2)),
+                "exclude": chance.sample(PATTERNS, chance.randrange(3)),
+            },
+            seeds=chance.sample(urls, 2),
+            redirects=[(chance.choice(urls), chance.choice(urls))],
+        )
+        worker, rules = runtime.open(asked), WEB.rules(asked)
+
+        assert [rules.why_not(url) is None for url in urls] == [worker._scope.admits(url) for url in urls]
+    await runtime.close()
+
+
+def test_a_document_stays_only_while_links_lead_to_it():
+    site = {"root": ["list", "about"], "list": ["item"], "item": ["detail"], "about": ["item"]}
+
+    assert reach(site)[0] == {"root", "list", "about", "item", "detail"}
+    assert reach(site, admitted={"root", "about", "item", "detail"})[0] == {"root", "about", "item", "detail"}
+    assert reach(site, admitted={"root", "item", "detail"})[0] == {"root"}
+
+
+def test_links_in_a_circle_do_not_keep_each_other():
+    assert reach({"root": [], "a": ["b"], "b": ["a"]})[0] == {"root"}
+
+
+def test_documents_at_the_longest_path_stay_and_their_links_are_not_followed():
+    site = {"root": ["near"], "near": ["far"], "far": ["farther"]}
+
+    assert reach(site, max_depth=1) == ({"root", "near"}, {"near"})
+    assert reach(site, max_depth=0) == ({"root"}, {"root"})
+
+
+def test_the_shortest_path_counts_and_a_redirect_is_no_step():
+    site = {"root": ["long", "moved"], "long": ["longer"], "longer": ["goal"], "moved": ["goal"], "goal": ["beyond"]}
+
+    reached, at_the_end = reach(site, redirects={"moved"}, max_depth=2)
+
+    assert "beyond" in reached
+    assert at_the_end == {"longer", "beyond"}
+
+
+def test_a_rejected_address_arrives_if_the_rules_admit_it_and_its_page_stays():
+    sample = [
+        Rejected(key(url), url, key(page))
+        for url, page in (
+            ("http://b.example/new", "stays"),
+            ("http://b.example/orphan", "leaves"),
+            ("http://b.example/known", "stays"),
+            ("http://c.example/private", "stays"),
+        )
+    ]
+
+    found = find_arrivals(
+        sample,
+        rules_of(scope="any", exclude=["private"]),
+        known={key("http://b.example/known")}.__contains__,
+        leads_on={key("stays")}.__contains__,
+    )
+
+    assert [one.identifier for one in found] == ["http://b.example/new"]
+
+
+NAMES = "abcdef"
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_any_site_is_followed_as_by_relaxation_of_distances(number):
+    chance = random.Random(number)
+    for _ in range(100):
+        site = {name: chance.choices(NAMES, k=chance.randrange(4)) for name in NAMES if chance.random() < 0.8}
+        redirects = {name for name in NAMES if chance.random() < 0.3}
+        admitted = {name for name in NAMES if chance.random() < 0.8}
+        max_depth = chance.choice([None, 0, 1, 2, 3])
+
+        found, _at_the_end = reach(site, seeds="a", admitted=admitted, redirects=redirects, max_depth=max_depth)
+
+        assert found == relaxed(site, redirects, admitted, max_depth)
+
+
+def relaxed(site, redirects, admitted, max_depth):
+    """Return the reached names by another way: distances from the seed `a` are lowered until none changes."""
+    distances = {"a": 0} if "a" in admitted else {}
+    for _ in NAMES * 2:
+        for name, targets in site.items():
+            for target in targets:
+                distance = distances.get(name, math.inf) + (0 if name in redirects else 1)
+                if target in admitted and distance <= (len(NAMES) if max_depth is None else max_depth):
+                    distances[target] = min(distance, distances.get(target, math.inf))
+    return set(distances)
