@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.duties.finish import end_runs
-from jobs.duties.partitioned_runs import follow_runs
+from jobs.duties.partitioned_following import follow_runs
 from jobs.lifecycle.job import RunEnd
 from jobs.models import Budget, Job, PartitionedJob
 from jobs.partitions.here import following

@@ -4,7 +4,7 @@ import pytest
 
 from jobs.authorities.models import AuthorityGroup
 from jobs.duties.exchange import forget_references
-from jobs.duties.partitioned_runs import follow_runs
+from jobs.duties.partitioned_following import follow_runs
 from jobs.duties.start import prepare_runs
 from jobs.lifecycle.job import Pause, Phase, RunEnd, StartMethod, StopRequest
 from jobs.models import ForeignReference, Job, PartitionedJob, QueueItem, RepositoryConnection

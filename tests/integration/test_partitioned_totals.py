@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from jobs.definitions.partitions import read_for_partitions
-from jobs.duties.partitioned_runs import follow_runs
+from jobs.duties.partitioned_following import follow_runs
 from jobs.duties.partitioned_totals import divide_totals
 from jobs.models import Batch, Bin, LaneState, PolicyShare, Seed, ThrottlePolicy, Turn
 from jobs.partitions.facts import tell, told

@@ -5,7 +5,8 @@ from django.db import connection as django
 from django.test.utils import CaptureQueriesContext
 
 from jobs.duties.exchange import keep_exchange, tell_figures
-from jobs.duties.partitioned_runs import follow_runs, lead_runs
+from jobs.duties.partitioned_following import follow_runs
+from jobs.duties.partitioned_runs import lead_runs
 from jobs.lifecycle.job import Phase, StopRequest
 from jobs.models import ForeignReference, Job, PartitionedJob, PartitionFact
 from jobs.partitions import here as partitions

@@ -1,6 +1,7 @@
 """Partitions without a second database: their facts are stored as logical replication brings them."""
 
-from jobs.duties.partitioned_runs import follow_runs, lead_runs, tell_jobs
+from jobs.duties.partitioned_following import follow_runs
+from jobs.duties.partitioned_runs import lead_runs, tell_jobs
 from jobs.models import Job, PartitionedJob
 from jobs.partitions import configuration
 from jobs.partitions.facts import tell, told

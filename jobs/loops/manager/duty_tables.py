@@ -35,7 +35,8 @@ from jobs.duties.housekeep import (
     raise_low_water_marks,
 )
 from jobs.duties.notices import CHECK_EVERY, NOTICES_TO_CHECK, request_check
-from jobs.duties.partitioned_runs import follow_runs, lead_runs, tell_jobs
+from jobs.duties.partitioned_following import follow_runs
+from jobs.duties.partitioned_runs import lead_runs, tell_jobs
 from jobs.duties.partitioned_totals import TOTALS_TO_DIVIDE, divide_totals
 from jobs.duties.pass_on import PASSING_JOBS, pass_on
 from jobs.duties.progress import JOBS_RUN, OF_THE_CLUSTER, charge_waiting_time, coarsen_progress, keep_states
