@@ -1,0 +1,205 @@
+"""
+A move of slots between partitions: a state machine without I/O.
+
+A move is a whole new map with a higher epoch, so any number of partitions can give and take slots in it.
+
+1. `holding`: each partition holds its jobs and reports them. No document is handed out, and no run begins or ends.
+2. `copying`: all were held at once, and no reference was under way. Each partition adopts the new map, sends the
+   documents that it no longer has in numbered chunks, and applies the chunks of the others.
+3. `done`: all have sent and applied all chunks. Each partition releases its jobs.
+
+A move that a partition refuses, or an operator cancels, ends in its first phase. All jobs go on with the old map then.
+
+Phases and reports are states, not messages. So a partition may be away, be killed or be restored at any point: it
+compares the phase with its own state, and makes the next step. The chunks of a restored database are a new series.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from jobs.partitions.quiet import Figures, is_settled
+from jobs.partitions.slots import SlotMap
+
+
+class MovePhase(StrEnum):
+    HOLDING = "holding"
+    COPYING = "copying"
+    DONE = "done"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_over(self) -> bool:
+        return self not in {MovePhase.HOLDING, MovePhase.COPYING}
+
+
+class Step(StrEnum):
+    """The next step of one partition."""
+
+    RELEASE = "release"
+    HOLD = "hold"
+    ADOPT = "adopt"
+    SEND = "send"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """
+    The last move, as the control partition tells it. `to` is its map, whose epoch is the number of the move.
+
+    `why` is the reason for which it was refused.
+    """
+
+    to: SlotMap
+    phase: MovePhase = MovePhase.HOLDING
+    why: str = ""
+
+    @property
+    def number(self) -> int:
+        return self.to.epoch
+
+    def as_json(self) -> dict[str, Any]:
+        return {"map": self.to.as_json(), "phase": self.phase.value, "why": self.why}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "Move":
+        return cls(SlotMap.from_json(body["map"], ()), MovePhase(body["phase"]), body["why"])
+
+
+@dataclass(frozen=True, slots=True)
+class HeldJob:
+    """A held job: its last run, and if that is active, the references that it sent and applied."""
+
+    run_no: int
+    is_active: bool
+    sent: Mapping[str, int] = field(default_factory=dict)
+    applied: Mapping[str, int] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "run_no": self.run_no,
+            "is_active": self.is_active,
+            "sent": dict(self.sent),
+            "applied": dict(self.applied),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """
+    The state of one partition in a move.
+
+    `epoch` is that of the map by which it works. `held` are its jobs by number, None while one of them is not held;
+    `waits_for` tells which. `sent` counts chunks by target, None before the last one. `series` is that of its chunks.
+    `applied` counts chunks of the others by source and series.
+    """
+
+    number: int
+    epoch: int
+    series: str = ""
+    refusal: str = ""
+    waits_for: str = ""
+    held: Mapping[str, HeldJob] | None = None
+    sent: Mapping[str, int] | None = None
+    applied: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "epoch": self.epoch,
+            "series": self.series,
+            "refusal": self.refusal,
+            "waits_for": self.waits_for,
+            "held": None if self.held is None else {name: job.as_json() for name, job in self.held.items()},
+            "sent": None if self.sent is None else dict(self.sent),
+            "applied": {source: dict(counts) for source, counts in self.applied.items()},
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "Report":
+        held = body["held"]
+        jobs = None if held is None else {name: HeldJob(**job) for name, job in held.items()}
+        return cls(**{**body, "held": jobs})
+
+    def has_moved(self, number: int) -> bool:
+        """True if this partition works by the map of the move, and has sent all that it no longer has."""
+        return self.number == number and self.epoch >= number and self.sent is not None
+
+
+def change_owner(before: SlotMap, slots: Iterable[int], targets: Sequence[str], *, number: int) -> SlotMap:
+    """Return the map in which these slots belong to the targets, in turn."""
+    owners = list(before.owners)
+    for place, slot in enumerate(slots):
+        owners[slot] = targets[place % len(targets)]
+    return SlotMap(number, tuple(owners))
+
+
+def decide(move: Move, reports: Mapping[str, Report], names: Sequence[str], *, control: str) -> Move:
+    """Return the move after its next step as the control partition sees it; the same one if it must wait."""
+    of_move = {name: report for name, report in reports.items() if name in names and report.number == move.number}
+    if move.phase == MovePhase.HOLDING:
+        for name in names:
+            if name in of_move and of_move[name].refusal:
+                return replace(move, phase=MovePhase.REFUSED, why=f"{name}: {of_move[name].refusal}")
+        if len(of_move) == len(names) and are_held_together(of_move, control=control):
+            return replace(move, phase=MovePhase.COPYING)
+    elif (
+        move.phase == MovePhase.COPYING
+        and len(of_move) == len(names)
+        and all(report.has_moved(move.number) for report in of_move.values())
+        and all(
+            of_move[target].applied.get(source, {}).get(report.series, 0) >= amount
+            for source, report in of_move.items()
+            for target, amount in (report.sent or {}).items()
+        )
+    ):
+        return replace(move, phase=MovePhase.DONE)
+    return move
+
+
+def are_held_together(reports: Mapping[str, Report], *, control: str) -> bool:
+    """
+    True if all partitions hold all jobs in the same runs, and no reference is under way.
+
+    Held jobs send nothing and begin nothing, so reports of different moments describe one state.
+    """
+    of_control = reports[control].held
+    if of_control is None or any(report.held is None for report in reports.values()):
+        return False
+    for number, led in of_control.items():
+        jobs = {name: report.held[number] for name, report in reports.items() if report.held and number in report.held}
+        if not _is_in_one_state(led, jobs, partitions=len(reports)):
+            return False
+    # A job that the control partition has deleted has rows elsewhere until its documents are removed there.
+    return all(number in of_control for report in reports.values() for number in report.held or ())
+
+
+def _is_in_one_state(led: HeldJob, jobs: Mapping[str, HeldJob], *, partitions: int) -> bool:
+    """True if a job is in the run of the control partition everywhere, and none of its references is under way."""
+    if not led.is_active:
+        return not any(job.is_active for job in jobs.values())
+    if len(jobs) < partitions or any(job.run_no != led.run_no for job in jobs.values()):
+        return False
+    if not all(job.is_active for job in jobs.values()):
+        # One partition has ended the run early, and the others will: no reference counts any more.
+        return True
+    return is_settled({name: Figures(quiet=True, sent=job.sent, applied=job.applied) for name, job in jobs.items()})
+
+
+def next_step(move: Move | None, own: Report) -> Step:
+    """Return the next step of a partition; `own` is its report."""
+    if move is None or move.phase in {MovePhase.REFUSED, MovePhase.CANCELLED}:
+        return Step.RELEASE
+    if move.phase == MovePhase.DONE and own.has_moved(move.number):
+        return Step.RELEASE
+    if own.number != move.number or own.held is None:
+        return Step.HOLD
+    if move.phase == MovePhase.HOLDING:
+        return Step.WAIT
+    # A partition that was restored during the move, or after it, makes up for its steps here.
+    if own.epoch < move.number:
+        return Step.ADOPT
+    return Step.SEND if own.sent is None else Step.WAIT
