@@ -14,7 +14,8 @@ from nodes.membership.fences import hold_term
 # Spelled as the conditions of the indexes.
 _MAY_RESEED: Final[LiteralString] = """
 job.node_scope = %(scope)s AND job.phase = 'active' AND NOT job.seeding AND job.pause = 'no'
-   AND job."window" = 'inside' AND NOT job.resuming AND job.stop_request = 'none' AND job.connectors_ready"""
+   AND job."window" = 'inside' AND NOT job.resuming AND job.stop_request = 'none' AND job.connectors_ready
+   AND job.move_hold = 0"""
 # Jobs whose reseeding is due, and jobs with a seed that was added or changed since the last check: it may have been
 # read meanwhile.
 JOBS_TO_RESEED: Final[LiteralString] = f"""

@@ -152,7 +152,15 @@ GATE_OF: Final[Mapping[Cause, Gate]] = {
     **dict.fromkeys(
         (
             *(Cause.DISK, Cause.NOT_RUNNING, Cause.STARTING, Cause.ENDING, Cause.ABORTING, Cause.PAUSED, Cause.OUTPUT),
-            *(Cause.ARCHIVE, Cause.CONNECTOR, Cause.GUARD, Cause.BUDGET, Cause.NO_MANAGER, Cause.JOBS_HELD),
+            *(
+                Cause.ARCHIVE,
+                Cause.SLOTS,
+                Cause.CONNECTOR,
+                Cause.GUARD,
+                Cause.BUDGET,
+                Cause.NO_MANAGER,
+                Cause.JOBS_HELD,
+            ),
         ),
         Gate.JOB,
     ),

@@ -129,6 +129,8 @@ def _of_job(cause: Cause, place: _Place) -> Mend | None:
             return _edit_job(place, _("Edit the job"))
         case Cause.NO_MANAGER | Cause.NO_WORKER | Cause.NO_TAG | Cause.WORKERS | Cause.DISK | Cause.ARCHIVE:
             return Mend(_("See the nodes"), reverse("nodes"), _MAY_SEE)
+        case Cause.SLOTS:
+            return Mend(_("See the move"), reverse("partitions"), _MAY_SEE)
         case Cause.NO_OWNER | Cause.GROUP_FAILS:
             return Mend(_("See the cluster"), reverse("cluster"), _MAY_SEE)
         case _:

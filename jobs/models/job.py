@@ -150,6 +150,8 @@ class Job(models.Model):
     # Why its archive takes no more at present, and since when; empty: it takes more.
     archive_hold = models.TextField(default="", db_default="", blank=True, editable=False)
     archive_held_since = models.DateTimeField(null=True, blank=True, editable=False)
+    # The move of slots between partitions that holds it (`jobs.partitions.moving`); 0: none.
+    move_hold = models.PositiveIntegerField(default=0, db_default=0, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -188,6 +190,7 @@ class Job(models.Model):
                 fields=["id"], name="job_paused", condition=models.Q(phase=Phase.ACTIVE) & ~models.Q(pause=Pause.NO)
             ),
             models.Index(fields=["id"], name="job_waits_for_archive", condition=~models.Q(archive_hold="")),
+            models.Index(fields=["id"], name="job_held_by_move", condition=models.Q(move_hold__gt=0)),
             models.Index(
                 fields=["id"],
                 name="job_has_ungrouped",

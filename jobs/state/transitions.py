@@ -28,6 +28,9 @@ from nodes.membership.fences import TermHeld, hold_term
 
 logger: Final = logging.getLogger(__name__)
 
+# Transitions after which documents are removed or seeds are read. They wait while slots move between partitions.
+_NOT_WHILE_SLOTS_MOVE: Final = frozenset({"prepare", "begin reseeding", "shut down", "allow removals", "delete"})
+
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
@@ -49,6 +52,17 @@ class TransitionRefused(Refused):
         self.allowed = [row.verb for row in allowed_transitions(job.state, owner=Owner.OPERATOR)]
         now_possible = ", ".join(self.allowed) or "none (the job continues by itself)"
         super().__init__(f"Job {job.name} cannot {name} while it is “{job.status}”. Possible now: {now_possible}.")
+
+
+class SlotsMove(TransitionRefused):
+    """The transition must wait until slots have moved between partitions."""
+
+    code = "slots_move"
+
+    def __init__(self, job: Job, name: str) -> None:
+        super().__init__(job, name)
+        hint = "Try again after the move, which `crawlctl partition list` shows."
+        self.args = (f"Job {job.name} cannot {name} while slots move between partitions. {hint}",)
 
 
 def make_transition(
@@ -124,6 +138,8 @@ def _hold(job_id: int, name: str, *, term: TermHeld | None) -> Job:
     job = lock_job(job_id)
     if not is_possible(TRANSITIONS[name], job.state):
         raise TransitionRefused(job, name)
+    if job.move_hold and name in _NOT_WHILE_SLOTS_MOVE:
+        raise SlotsMove(job, name)
     return job
 
 

@@ -22,6 +22,8 @@ class Cause(enum.StrEnum):
     OUTPUT = "output"
     # The stores have not confirmed the files of its archive.
     ARCHIVE = "archive"
+    # Slots move between partitions.
+    SLOTS = "slots"
     WINDOW = "window"
     CONNECTOR = "connector"
     GUARD = "guard"
@@ -67,7 +69,7 @@ class Cause(enum.StrEnum):
 _OF_JOBS: Final = frozenset(
     {
         *(Cause.DISK, Cause.NOT_RUNNING, Cause.STARTING, Cause.ENDING, Cause.ABORTING, Cause.PAUSED, Cause.OUTPUT),
-        Cause.ARCHIVE,
+        *(Cause.ARCHIVE, Cause.SLOTS),
         *(Cause.WINDOW, Cause.CONNECTOR, Cause.GUARD, Cause.GATE, Cause.BUDGET, Cause.RETRY, Cause.OTHER_JOB),
         Cause.NO_MANAGER,
     }

@@ -30,6 +30,8 @@ class JobSeen:
     # Why its archive takes no more, and since when.
     archive_hold: str = ""
     archive_held_since: dt.datetime | None = None
+    # Slots move between partitions.
+    move_hold: bool = False
     # Its own latest requests.
     latest: Requests = field(default_factory=Requests)
 
@@ -121,6 +123,8 @@ def hold_of(job: JobSeen, cluster: ClusterSeen) -> Verdict | None:
     cause = _hold_by_people(job)
     if cause is None and job.archive_hold:
         return Verdict(Cause.ARCHIVE, since=job.archive_held_since, detail=job.archive_hold)
+    if cause is None and job.move_hold:
+        return Verdict(Cause.SLOTS)
     cause = cause or _hold_by_the_run(job.state, cluster)
     if cause in {None, Cause.NO_MANAGER, Cause.NO_WORKER}:
         return None if cause is None else Verdict(cause)

@@ -25,6 +25,7 @@ _TONES = {
     Cause.PAUSED: "excluded",
     Cause.OUTPUT: "failed",
     Cause.ARCHIVE: "failed",
+    Cause.SLOTS: "waiting",
     Cause.WINDOW: "excluded",
     Cause.CONNECTOR: "failed",
     Cause.GUARD: "failed",
@@ -70,6 +71,7 @@ def cause_in_brief(cause: Cause) -> str:
         Cause.PAUSED: _("paused"),
         Cause.OUTPUT: _("waits for its output"),
         Cause.ARCHIVE: _("waits for its archive"),
+        Cause.SLOTS: _("slots move"),
         Cause.WINDOW: _("waits for its window"),
         Cause.CONNECTOR: _("connector missing"),
         Cause.GUARD: _("waits for approval"),
@@ -184,6 +186,8 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
             return _("The job was paused %(age)s since an output refused: %(detail)s.") % facts
         case Cause.ARCHIVE:
             return _("The job was held %(age)s, because its archive is full: %(detail)s.") % facts
+        case Cause.SLOTS:
+            return _("The job waits while slots move between partitions.")
         case Cause.WINDOW:
             if verdict.until:
                 return _("The job waits for its window, which opens %(when)s.") % facts
@@ -326,6 +330,7 @@ def remedy(verdict: Verdict) -> str:
         Cause.PAUSED: _("Resume the job."),
         Cause.OUTPUT: _("Repair the output, then resume the job."),
         Cause.ARCHIVE: _("Repair the stores of archives. The job continues by itself."),
+        Cause.SLOTS: _("None is needed: the job continues by itself. See the move on the page of the partitions."),
         Cause.WINDOW: _("Change the windows of the job to continue it now."),
         Cause.CONNECTOR: _("Install the connector."),
         Cause.GUARD: _("Allow or refuse the removals."),

@@ -63,6 +63,7 @@ class RandomDocument:
             {"stop_request": "abort"},
             {"connectors_ready": False},
             {"archive_hold": "The store is full."},
+            {"move_hold": 3},
             {"phase": "inactive"},
             {"phase": "shutting_down"},
             {"scan": "recheck"},

@@ -39,6 +39,7 @@ VIOLATIONS = {
     "connectors_ready": JobSeen(JobState(**RUNNING, connectors_ready=False)),
     "stop_request": JobSeen(JobState(**RUNNING, stop_request=StopRequest.ABORT)),
     "archive_hold": JobSeen(JobState(**RUNNING), archive_hold="The store is full."),
+    "move_hold": JobSeen(JobState(**RUNNING), move_hold=True),
 }
 
 

@@ -86,6 +86,7 @@ jobs = st.builds(
     is_paused_by_output=st.booleans(),
     opens_at=moments,
     archive_hold=st.sampled_from(["", "its stores are away"]),
+    move_hold=st.booleans(),
 )
 clusters = st.builds(
     ClusterSeen,
@@ -173,6 +174,7 @@ TRUE_OF_JOBS = {
     Cause.PAUSED: lambda job, _: job.state.pause != Pause.NO,
     Cause.OUTPUT: lambda job, _: job.state.pause != Pause.NO and job.is_paused_by_output,
     Cause.ARCHIVE: lambda job, _: job.archive_hold,
+    Cause.SLOTS: lambda job, _: job.move_hold,
     Cause.WINDOW: lambda job, _: job.state.window != Window.INSIDE,
     Cause.GUARD: lambda job, _: job.state.guard == Guard.WAITING,
     Cause.NO_MANAGER: lambda _, cluster: not cluster.managers,

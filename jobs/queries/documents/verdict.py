@@ -58,6 +58,7 @@ def see_job(job: Job, *, now: dt.datetime) -> JobSeen:
         latest=read_latest_requests(now=now).of(job.pk),
         archive_hold=job.archive_hold,
         archive_held_since=job.archive_held_since,
+        move_hold=job.move_hold,
         opens_at=coming[0] if coming else None,
     )
 

@@ -70,6 +70,7 @@ def job_seen(
     latest: Requests,
     archive_hold: str = "",
     archive_held_since: dt.datetime | None = None,
+    move_hold: int = 0,
     opens_at: dt.datetime | None = None,
 ) -> JobSeen:
     """Return the facts of one job as the input of a verdict."""
@@ -81,6 +82,7 @@ def job_seen(
         opens_at=opens_at,
         archive_hold=archive_hold,
         archive_held_since=archive_held_since,
+        move_hold=move_hold > 0,
         is_paused_by_output=state.pause != Pause.NO
         and change is not None
         and (change.kind, change.made_by) == ("pause", _WORKER),

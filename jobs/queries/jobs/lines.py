@@ -33,7 +33,7 @@ _SHOWN_AFTER_THE_END: Final = dt.timedelta(seconds=STEP * STEPS)
 _COLUMNS: Final = (
     *("id", "name", "node_scope", "phase", "pause", "window", "stop_request", "resuming", "seeding", "minimal"),
     *("connectors_ready", "guard", "run_no", "started_at", "ended_at", "run_end", "reason"),
-    *("archive_hold", "archive_held_since"),
+    *("archive_hold", "archive_held_since", "move_hold"),
 )
 
 
@@ -77,6 +77,7 @@ class JobLine:
     failed_seeds: str
     archive_hold: str = ""
     archive_held_since: dt.datetime | None = None
+    move_hold: int = 0
 
     @property
     def allowed(self) -> Sequence[Transition]:
@@ -169,6 +170,7 @@ def _count(jobs: Sequence[Job], *, now: dt.datetime) -> list[JobLine]:
             latest=latest.of(job.pk) if latest else Requests(),
             archive_hold=job.archive_hold,
             archive_held_since=job.archive_held_since,
+            move_hold=job.move_hold,
         )
         lines.append(
             JobLine(
@@ -188,6 +190,7 @@ def _count(jobs: Sequence[Job], *, now: dt.datetime) -> list[JobLine]:
                 history=history,
                 archive_hold=job.archive_hold,
                 archive_held_since=job.archive_held_since,
+                move_hold=job.move_hold,
                 hold=hold_of(seen, clusters[job.node_scope]) if runs else None,
                 latest=seen.latest,
                 failed_seeds=failed_seeds.get(job.pk, ""),

@@ -284,6 +284,7 @@ def _judge(job: JobLine, hosts: Sequence[HostOfJob], *, now: dt.datetime) -> Ver
         latest=job.latest,
         archive_hold=job.archive_hold,
         archive_held_since=job.archive_held_since,
+        move_hold=job.move_hold,
         opens_at=_opens_at(job, now=now),
     )
     cluster = read_cluster(job.node_scope, now=now)
