@@ -87,18 +87,24 @@ def receive_references(at: Pass) -> int:
         return 0
     with named_rows(at.connection) as cursor:
         runs = cursor.execute(_WITH_ARRIVALS, {"here": placement.here}).fetchall()
-    return sum(
-        apply_arrivals(
-            at.connection,
-            term=at.office,
-            here=placement.here,
-            number=run.number,
-            job_id=run.id,
-            run_no=run.run_no,
-            bins=registry.find(run.connector).bins,
-            now=at.now,
+    placed = here.placement_of_hosts(at.connection) if runs else None
+    return (
+        0
+        if placed is None
+        else sum(
+            apply_arrivals(
+                at.connection,
+                term=at.office,
+                here=placement.here,
+                number=run.number,
+                job_id=run.id,
+                run_no=run.run_no,
+                bins=registry.find(run.connector).bins,
+                now=at.now,
+                foreign=placed.foreign,
+            )
+            for run in runs
         )
-        for run in runs
     )
 
 

@@ -31,7 +31,7 @@ DELETED: Final = (
     Phase.NOTIFYING_OF_DELETION,
 )
 _JOBS: Final[LiteralString] = """
-SELECT job.id, job.name, job.phase, job.run_no, job.kind, job.scan, job.minimal, job.pause, job.seeding, job.stop_request, job.run_end,
+SELECT job.id, job.name, job.phase, job.run_no, job.kind, job.scan, job.minimal, job.pause, job.seeding, job.move_hold, job.stop_request, job.run_end,
        job.reason, job.from_the_beginning, known.number, known.may_finish_run, known.others_ended_run, known.round_no, known.last_round,
        job.guard, job.guard_percent, job.guard_host_percent, job.guard_documents, job.guard_seeds,
        known.decided_run, known.held_run, CASE WHEN job.phase = 'active' THEN known.removals END AS removals,

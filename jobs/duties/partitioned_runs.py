@@ -6,7 +6,7 @@ acts on the difference, and tells its state and its figures. Nothing depends on 
 each side may be away or be restored in between.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, LiteralString
 
 from jobs.duties import partitioned_guard
@@ -16,6 +16,7 @@ from jobs.duties.partitioned_jobs import DELETED, RUNNING, count_figures, read_j
 from jobs.lifecycle.job import Guard, Phase
 from jobs.partitions import configuration, facts, here, living
 from jobs.partitions.facts import Telling
+from jobs.partitions.move_notes import is_on
 from jobs.partitions.placement import Placement
 from jobs.partitions.quiet import Figures, has_ended, is_settled
 from nodes.lifecycle import CLUSTER_SCOPE
@@ -30,11 +31,19 @@ ON CONFLICT DO NOTHING
 """
 
 
-def share_jobs(at: Pass) -> None:
-    """Share the jobs that are about to run with the other partitions, if this is the control partition."""
+def share_jobs(at: Pass) -> bool:
+    """
+    Share the jobs that are about to run with the other partitions, if this is the control partition.
+
+    Return False if no run may begin, because slots move.
+    """
     placement = here.placement()
-    if placement is not None and placement.is_control and at.scope == CLUSTER_SCOPE:
-        at.connection.execute(_SHARE, {"scope": at.scope})
+    if placement is None or not placement.is_control or at.scope != CLUSTER_SCOPE:
+        return True
+    if is_on(at.connection):
+        return False
+    at.connection.execute(_SHARE, {"scope": at.scope})
+    return True
 
 
 def lead_runs(at: Pass) -> int:
@@ -55,7 +64,7 @@ def lead_runs(at: Pass) -> int:
 def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mapping[str, Any]], telling: Telling) -> int:
     of_run = {name: report for name, report in reports.items() if report["run_no"] == job.run_no}
     changes = 0
-    if job.phase == Phase.ACTIVE and job.may_finish_run < job.run_no:
+    if job.phase == Phase.ACTIVE and job.may_finish_run < job.run_no and not job.move_hold:
         job, changes = _look_for_the_end(at, placement, job, of_run)
     # A run whose removals wait for approval goes on after the answer.
     ended = [
@@ -114,14 +123,17 @@ def _decision(job: Any) -> str:
 
 def tell_jobs(at: Pass) -> int:
     """Tell the other partitions the definitions of running jobs, which may have changed; return the changes."""
-    placement = here.placement()
-    if placement is None or not placement.is_control:
-        return 0
     running = [job for job in read_jobs(at) if job.phase == Phase.ACTIVE]
-    if not running:
+    return tell_definitions(at, running)
+
+
+def tell_definitions(at: Pass, jobs: Sequence[Any]) -> int:
+    """Tell the other partitions the definitions of these jobs, if this is the control partition; return the changes."""
+    placement = here.placement()
+    if placement is None or not placement.is_control or not jobs:
         return 0
     telling = Telling(at.connection, placement.here, "job")
-    return sum(_tell_job(placement, job, telling) for job in running)
+    return sum(_tell_job(placement, job, telling) for job in jobs)
 
 
 def _tell_job(placement: Placement, job: Any, telling: Telling) -> bool:

@@ -73,7 +73,8 @@ SELECT job.id, job.phase, job.scan, job.reseed_after FROM jobs_job AS job
 
 def prepare_runs(at: Pass) -> int:
     """Give a run number and a scan to each job that is ready; return how many runs were prepared."""
-    share_jobs(at)
+    if not share_jobs(at):
+        return 0
     with named_rows(at.connection) as cursor:
         ready = cursor.execute(JOBS_TO_PREPARE, {"scope": at.scope, "now": at.now}).fetchall()
     moved = 0

@@ -179,9 +179,11 @@ def are_held_together(reports: Mapping[str, Report], *, control: str) -> bool:
 
 def _is_in_one_state(led: HeldJob, jobs: Mapping[str, HeldJob], *, partitions: int) -> bool:
     """True if a job is in the run of the control partition everywhere, and none of its references is under way."""
+    if len(jobs) < partitions:
+        return False
     if not led.is_active:
         return not any(job.is_active for job in jobs.values())
-    if len(jobs) < partitions or any(job.run_no != led.run_no for job in jobs.values()):
+    if any(job.run_no != led.run_no for job in jobs.values()):
         return False
     if not all(job.is_active for job in jobs.values()):
         # One partition has ended the run early, and the others will: no reference counts any more.

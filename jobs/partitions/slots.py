@@ -25,6 +25,18 @@ SELECT body FROM jobs_partitionfact WHERE source = target AND key = 'slots:all' 
 _RENEW_JOBS: Final[LiteralString] = """
 UPDATE jobs_job SET seeds_version = seeds_version + 1 WHERE id IN (SELECT job_id FROM jobs_partitionedjob)
 """
+# The seeds of moved hosts were read elsewhere, perhaps earlier: all are read again, from the beginning.
+_READ_SEEDS_AGAIN: Final[tuple[LiteralString, LiteralString]] = (
+    """
+UPDATE jobs_seed AS seed
+   SET seeding_version = '', seeded_run = CASE WHEN job.phase = 'active' THEN 0 ELSE seed.seeded_run END
+  FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
+ WHERE seed.job_id = job.id AND seed.removed_at IS NULL
+""",
+    """
+UPDATE jobs_job SET unread = unread + 1 WHERE phase = 'active' AND id IN (SELECT job_id FROM jobs_partitionedjob)
+""",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +72,11 @@ def read_map(connection: psycopg.Connection[Any], names: Sequence[str]) -> SlotM
 
 
 def keep_map(connection: psycopg.Connection[Any], placement: Placement) -> bool:
-    """Tell the map to the other partitions, or adopt the told one; return True if this database has a new map."""
+    """
+    Tell the map to the other partitions, or adopt the first told one; return True if this database has a new map.
+
+    A later map comes with a move, which holds the jobs first (`jobs.partitions.moving`).
+    """
     noted = told_to_itself(connection, KEY)
     stated: Mapping[str, Any] | None
     if placement.is_control:
@@ -68,9 +84,17 @@ def keep_map(connection: psycopg.Connection[Any], placement: Placement) -> bool:
         Telling(connection, placement.here, KIND).tell_all(placement, KEY, stated)
     else:
         stated = told(connection, placement.control, placement.here, KEY)
-    if stated is None or stated == noted:
+    if stated is None or noted is not None:
         return False
     with connection.transaction():
         tell(connection, placement.here, placement.here, KEY, stated)
         connection.execute(_RENEW_JOBS)
     return True
+
+
+def adopt_map(connection: psycopg.Connection[Any], placement: Placement, new: SlotMap) -> None:
+    """Work by the map of a move from now on. Call it in a transaction, while all jobs are held."""
+    tell(connection, placement.here, placement.here, KEY, new.as_json())
+    connection.execute(_RENEW_JOBS)
+    for statement in _READ_SEEDS_AGAIN:
+        connection.execute(statement)

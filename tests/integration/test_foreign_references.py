@@ -152,7 +152,7 @@ class Arrivals:
             found_on=hash_of("source"),
         )
 
-    def apply(self, *, term=None, run_no=1):
+    def apply(self, *, term=None, run_no=1, foreign=lambda host: None):
         return apply_arrivals(
             self.crawl.connection,
             term=term or self.term,
@@ -162,6 +162,7 @@ class Arrivals:
             run_no=run_no,
             bins=HOSTS,
             now=NOON,
+            foreign=foreign,
         )
 
 
@@ -237,6 +238,17 @@ def test_an_arrival_for_a_stopped_job_waits(arrivals):
 
     assert arrivals.apply() == 0
     assert ForeignReference.objects.count() == 1
+
+
+def test_an_arrival_for_a_host_that_has_moved_is_sent_on(arrivals):
+    arrivals.bring("page", depth=4)
+
+    assert arrivals.apply(foreign=lambda host: "c") == 1
+
+    on = ForeignReference.objects.get()
+    assert (on.source, on.target, on.hash, on.depth, on.run_no) == ("b", "c", hash_of("page"), 4, 1)
+    assert AppliedReferences.objects.get().amount == 1
+    assert not QueueItem.objects.exists()
 
 
 def test_a_replaced_main_manager_applies_nothing(arrivals):

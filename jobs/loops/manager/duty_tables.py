@@ -51,6 +51,7 @@ from jobs.duties.recruit import (
 from jobs.duties.requests import OPEN_REQUESTS, answer_requests
 from jobs.duties.reseed import JOBS_TO_RESEED, begin_reseeding
 from jobs.duties.restored import RESTORES_TO_HANDLE, verify_after_restore
+from jobs.duties.slot_moves import MOVES, move_slots
 from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_seeds
 from jobs.duties.stuff import stuff_groups, wake_late_lanes
 from jobs.duties.tags import TAGS_ARE_NEEDED, report_missing_tags
@@ -92,6 +93,7 @@ MAIN_DUTIES: Final = duties(
     (request_check, CHECK_EVERY, NOTICES_TO_CHECK),
     (verify_after_restore, 2.0, RESTORES_TO_HANDLE),
     (keep_exchange, 5.0, MAY_EXCHANGE),
+    (move_slots, 0.5, f"{MAY_EXCHANGE} AND {MOVES}"),
     (lead_runs, 0.3, HAS_FACTS),
     (tell_jobs, 5.0, SHARED_JOBS),
     (follow_runs, 0.3, HAS_FACTS),

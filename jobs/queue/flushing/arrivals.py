@@ -2,12 +2,13 @@
 Arrivals: references from other partitions become documents, as references of this partition's documents do.
 
 The rows that logical replication brought are deleted in the same transaction, and counted: the end of a run compares
-this count with the number that the source sent.
+this count with the number that the source sent. A reference to a host that has moved to another partition is sent on:
+its source did not know that yet.
 """
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -50,6 +51,14 @@ SELECT arrived.source, arrived.number, arrived.hash, arrived.identifier, arrived
 _HOLD_RUN: Final[LiteralString] = (
     "SELECT FROM jobs_job WHERE id = %(job)s AND run_no = %(run)s AND phase = 'active' FOR SHARE"
 )
+_SEND_ON: Final[LiteralString] = """
+INSERT INTO jobs_foreignreference
+       (source, target, job_number, run_no, hash, identifier, bin, seed, depth, redirects, tracks_depth, found_on, edges)
+SELECT %(here)s, moved.target, arrived.job_number, arrived.run_no, arrived.hash, arrived.identifier, arrived.bin, arrived.seed,
+       arrived.depth, arrived.redirects, arrived.tracks_depth, arrived.found_on, arrived.edges
+  FROM unnest(%(sources)s::text[], %(numbers)s::bigint[], %(targets)s::text[]) AS moved(source, number, target)
+  JOIN jobs_foreignreference AS arrived ON arrived.source = moved.source AND arrived.number = moved.number
+"""
 _DELETE: Final[LiteralString] = """
 DELETE FROM jobs_foreignreference
  USING unnest(%(sources)s::text[], %(numbers)s::bigint[]) AS applied(source, number)
@@ -72,9 +81,12 @@ def apply_arrivals(
     run_no: int,
     bins: BinKind,
     now: dt.datetime,
+    foreign: Callable[[str], str | None] = lambda _host: None,
 ) -> int:
     """
     Apply references that arrived for a run of an active job; return how many.
+
+    `foreign` names the other partition of a host that has moved.
 
     Raises:
         FenceRefused: the term is no longer the main manager's.
@@ -82,20 +94,23 @@ def apply_arrivals(
     facts = {"here": here, "number": number, "job": job_id, "run": run_no, "most": _AT_ONCE}
     with named_rows(connection) as cursor:
         arrived = cursor.execute(_WAITING, facts).fetchall()
-    return _apply(connection, arrived, term=term, bins=bins, facts=facts, now=now) if arrived else 0
+    moved = [(row.source, row.number, target) for row in arrived if (target := foreign(row.bin)) is not None]
+    return _apply(connection, arrived, moved, term=term, bins=bins, facts=facts, now=now) if arrived else 0
 
 
 @retried
 def _apply(
     connection: psycopg.Connection[Any],
     arrived: Sequence[Any],
+    moved: Sequence[tuple[str, int, str]],
     *,
     term: TermHeld,
     bins: BinKind,
     facts: dict[str, Any],
     now: dt.datetime,
 ) -> int:
-    placed = [row for row in arrived if row.seed_id is not None]
+    gone = {(source, number) for source, number, _ in moved}
+    placed = [row for row in arrived if row.seed_id is not None and (row.source, row.number) not in gone]
     lanes = open_lanes(connection, bins=bins, wanted={(row.seed_id, row.bin) for row in placed})
     with implicit_transaction(connection, binary=True) as cursor:
         hold_term(connection, term)
@@ -112,6 +127,7 @@ def _apply(
         beaten = [new for new in plan.new if (new.hash, new.job_id) not in inserted]
         if beaten:
             meet_the_others(cursor, beaten=beaten, references=references, worker=term.main_id, now=now)
+        _send_on(cursor, moved, facts)
         _settle(cursor, arrived, facts)
     wake_lanes(connection, plan.woken, now=now)
     return len(arrived)
@@ -146,6 +162,14 @@ def _nearest(
             source=row.found_on.hex,
         )
     return references
+
+
+def _send_on(cursor: psycopg.Cursor[Any], moved: Sequence[tuple[str, int, str]], facts: dict[str, Any]) -> None:
+    """Send references on to the partitions that have their hosts now."""
+    if moved:
+        sources, numbers, targets = zip(*moved, strict=True)
+        rows = {"sources": list(sources), "numbers": list(numbers), "targets": list(targets)}
+        cursor.execute(_SEND_ON, {**facts, **rows})
 
 
 def _settle(cursor: psycopg.Cursor[Any], arrived: Sequence[Any], facts: dict[str, Any]) -> None:

@@ -1,0 +1,185 @@
+"""
+The notes of a move of slots: its phase, as the control partition tells it, and the reports of all partitions.
+
+Each partition notes the move for itself, so that a new subscription, which forgets received facts, changes nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.partitions.facts import Telling, heard, tell, told, told_to_itself
+from jobs.partitions.moving import Move, MovePhase, Report, change_owner
+from jobs.partitions.placement import Placement
+from jobs.partitions.slots import SlotMap, read_map
+from nodes.errors import Invalid, Refused
+
+KIND: Final = "move"
+KEY: Final = f"{KIND}:all"
+REPORT_KIND: Final = "moved"
+REPORT_KEY: Final = f"{REPORT_KIND}:all"
+# Operators and the main manager change the note of the control partition.
+# Locks: an advisory lock until the transaction ends.
+_ALONE: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtextextended('crawlctl move of slots', 0))"
+
+
+class MoveGoesOn(Refused):
+    """Slots move already, or the move can no longer be cancelled."""
+
+    code = "slots_move"
+
+
+def read_move(connection: psycopg.Connection[Any]) -> Move | None:
+    """Return the last move as this partition noted it; None before the first one."""
+    body = told_to_itself(connection, KEY)
+    return None if body is None else Move.from_json(body)
+
+
+def keep_move(connection: psycopg.Connection[Any], placement: Placement) -> Move | None:
+    """Note what the control partition tells about the last move; return the move."""
+    noted = read_move(connection)
+    body = told(connection, placement.control, placement.here, KEY)
+    if placement.is_control or body is None or (noted is not None and body == noted.as_json()):
+        return noted
+    move = Move.from_json(body)
+    if noted is not None and move.number < noted.number:
+        # The control partition was restored from a backup of before the move.
+        return noted
+    tell(connection, placement.here, placement.here, KEY, body)
+    return move
+
+
+def tell_move(connection: psycopg.Connection[Any], placement: Placement, move: Move) -> bool:
+    """Tell the others the move, if this is the control partition; return True if it is new to one of them."""
+    telling = Telling(connection, placement.here, KIND)
+    return placement.is_control and telling.tell_all(placement, KEY, move.as_json())
+
+
+def read_report(connection: psycopg.Connection[Any], names: Sequence[str]) -> Report:
+    """Return the report of this partition, by the map that it works by."""
+    body = told_to_itself(connection, REPORT_KEY)
+    report = Report(0, 0) if body is None else Report.from_json(body)
+    return Report.from_json({**report.as_json(), "epoch": read_map(connection, names).epoch})
+
+
+def note_report(connection: psycopg.Connection[Any], placement: Placement, report: Report) -> bool:
+    """Note the report of this partition, and tell it to the control partition; return True if it is new."""
+    body = report.as_json()
+    is_new = tell(connection, placement.here, placement.here, REPORT_KEY, body)
+    if not placement.is_control:
+        tell(connection, placement.here, placement.control, REPORT_KEY, body)
+    return is_new
+
+
+def read_reports(connection: psycopg.Connection[Any], placement: Placement) -> dict[str, Report]:
+    """Return the newest reports, by partition. Only the control partition has those of the others."""
+    reports = {fact.source: Report.from_json(fact.body) for fact in heard(connection, placement.here, kind=REPORT_KIND)}
+    return reports | {placement.here: read_report(connection, placement.names)}
+
+
+def change_move(connection: psycopg.Connection[Any], placement: Placement, change: Callable[[Move], Move]) -> Move:
+    """
+    Change the last move as it is now, in one transaction, if this is the control partition; return it.
+
+    Raises:
+        MoveGoesOn: there was none.
+    """
+    with connection.transaction():
+        connection.execute(_ALONE)
+        before = read_move(connection)
+        if before is None:
+            raise MoveGoesOn("No slots move.")
+        after = change(before)
+        if after != before:
+            tell(connection, placement.here, placement.here, KEY, after.as_json())
+    return after
+
+
+def plan_move(
+    owners: SlotMap,
+    names: Sequence[str],
+    *,
+    source: str,
+    targets: Sequence[str],
+    slots: Sequence[int] | None,
+    count: int | None,
+) -> list[int]:
+    """
+    Return the slots of `source` that a move gives to the targets: these `slots`, the last `count`, or all.
+
+    Raises:
+        Invalid: a partition is unknown, or does not have the slots.
+    """
+    problems: dict[str, list[str]] = {}
+    known = ", ".join(names)
+    for field, wanted in (("source", [source]), ("targets", targets)):
+        for name in wanted:
+            if name not in names:
+                problems.setdefault(field, []).append(f"There is no partition {name!r}. The partitions are {known}.")
+    if source in targets:
+        problems.setdefault("targets", []).append(f"{source} has these slots already. Name another partition.")
+    if not targets:
+        problems.setdefault("targets", []).append("Name a partition that gets the slots.")
+    own = owners.slots_of(source)
+    if slots is not None and (foreign := sorted(set(slots) - set(own))):
+        numbers = ", ".join(str(slot) for slot in foreign[:5]) + (", …" if len(foreign) > 5 else "")
+        problems["slots"] = [f"{source} does not have slot {numbers}. It has {len(own)} slots."]
+    if count is not None and not 1 <= count <= len(own):
+        problems["count"] = [f"{source} has {len(own)} slots. Give a number from 1 to {len(own)}."]
+    if not problems and not own:
+        problems["source"] = [f"{source} has no slots."]
+    if problems:
+        raise Invalid(problems)
+    if slots is not None:
+        return sorted(set(slots))
+    return own if count is None else own[-count:]
+
+
+def request_move(
+    connection: psycopg.Connection[Any], placement: Placement, *, slots: Sequence[int], targets: Sequence[str]
+) -> Move:
+    """
+    Begin a move of slots in the control partition; return it. The main managers of all partitions carry it out.
+
+    Raises:
+        MoveGoesOn: another move is not over.
+    """
+    with connection.transaction():
+        connection.execute(_ALONE)
+        before = read_move(connection)
+        if before is not None and not before.phase.is_over:
+            raise MoveGoesOn(f"Slots move already (move {before.number}, {before.phase}). Wait until it is done.")
+        present = read_map(connection, placement.names)
+        numbers = [
+            number
+            for report in read_reports(connection, placement).values()
+            for number in (report.number, report.epoch)
+        ]
+        number = max(present.epoch, before.number if before else 0, *numbers) + 1
+        move = Move(change_owner(present, slots, targets, number=number))
+        tell(connection, placement.here, placement.here, KEY, move.as_json())
+    return move
+
+
+def cancel_move(connection: psycopg.Connection[Any], placement: Placement) -> Move:
+    """
+    Cancel a move while it waits for jobs; return it. All jobs go on with the old map.
+
+    Raises:
+        MoveGoesOn: there is none, or documents are copied already.
+    """
+
+    def cancelled(move: Move) -> Move:
+        if move.phase != MovePhase.HOLDING:
+            state = "is over" if move.phase.is_over else "copies documents, and cannot be cancelled any more"
+            raise MoveGoesOn(f"Move {move.number} {state}.")
+        return Move(move.to, MovePhase.CANCELLED)
+
+    return change_move(connection, placement, cancelled)
+
+
+def is_on(connection: psycopg.Connection[Any]) -> bool:
+    """True if slots move, as this partition knows."""
+    move = read_move(connection)
+    return move is not None and not move.phase.is_over

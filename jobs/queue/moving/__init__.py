@@ -1,0 +1,1 @@
+"""Documents that move to another partition with the slots of their hosts."""
