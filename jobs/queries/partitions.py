@@ -2,12 +2,15 @@
 
 import datetime as dt
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
 from django.db import connection
 
+from jobs.partitions.move_notes import KEY as MOVE_KEY
+from jobs.partitions.move_notes import REPORT_KEY
+from jobs.partitions.moving import Move, MovePhase, Report
 from jobs.partitions.placement import Placement
 from jobs.partitions.slots import MAP, SlotMap
 from jobs.queries.jobs.counts import count_own_documents
@@ -23,6 +26,11 @@ SELECT known.job_id, known.number, job.run_no
 _HEARD: Final[LiteralString] = """
 SELECT DISTINCT ON (source) source, body, sent_at FROM jobs_partitionfact
  WHERE key = %(key)s AND target = %(here)s ORDER BY source, number DESC
+"""
+# The newest facts of these keys: own notes, and what the others told.
+_NOTED: Final[LiteralString] = """
+SELECT DISTINCT ON (source, key) source, key, body FROM jobs_partitionfact
+ WHERE key = ANY(%(keys)s) AND target = %(here)s ORDER BY source, key, number DESC
 """
 # Weight of the newest interval in the rate: a mean of about the last ten seconds.
 _NEWEST: Final = 0.3
@@ -96,6 +104,73 @@ def life_of(before: Mapping[str, Any] | None, *, processed: int, waiting: int, n
         "rate": round(rate, 3) if rate >= _LEAST_RATE else 0.0,
         "at": now.isoformat(),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class PartOfMove:
+    """
+    One partition in a move. `waits_for` is why it does not hold all jobs yet. It `has_moved` if it works by the new map
+    and has sent all. `sent` and `applied` count chunks of documents.
+    """
+
+    name: str
+    is_held: bool
+    waits_for: str
+    has_moved: bool
+    sent: int
+    applied: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveSeen:
+    """The last move of slots. The parts are known in the control partition only."""
+
+    number: int
+    phase: MovePhase
+    why: str
+    parts: Sequence[PartOfMove]
+
+    @property
+    def sentence(self) -> str:
+        """Return its state in one sentence."""
+        if self.phase == MovePhase.REFUSED:
+            return f"refused. {self.why}"
+        if self.phase.is_over:
+            return f"{self.phase}."
+        if self.phase == MovePhase.HOLDING:
+            waiting = [f"{part.name}: {part.waits_for or 'No answer yet.'}" for part in self.parts if not part.is_held]
+            return "waits until no document is in progress. " + " ".join(waiting)
+        sent, applied = sum(part.sent for part in self.parts), sum(part.applied for part in self.parts)
+        return f"copies documents. {sent:,} chunks were sent, and {applied:,} have arrived."
+
+
+def look_at_move(placement: Placement) -> MoveSeen | None:
+    """Return the last move of slots, with the reports of the partitions; None before the first one."""
+    with connection.cursor() as cursor:
+        cursor.execute(_NOTED, {"here": placement.here, "keys": [MOVE_KEY, REPORT_KEY]})
+        noted = {(source, key): json.loads(body) for source, key, body in cursor.fetchall()}
+    body = noted.get((placement.here, MOVE_KEY))
+    if body is None:
+        return None
+    move = Move.from_json(body)
+    names = placement.names if placement.is_control else (placement.here,)
+    parts = []
+    for name in names:
+        told = noted.get((name, REPORT_KEY))
+        report = Report(0, 0) if told is None else Report.from_json(told)
+        if report.number != move.number:
+            report = Report(move.number, 0)
+        parts.append(
+            PartOfMove(
+                name,
+                is_held=report.held is not None,
+                waits_for=report.waits_for,
+                has_moved=report.has_moved(move.number),
+                sent=sum((report.sent or {}).values()),
+                applied=sum(sum(counts.values()) for counts in report.applied.values()),
+            )
+        )
+    return MoveSeen(move.number, move.phase, move.why, parts)
 
 
 def look_at_partitions(placement: Placement, *, now: dt.datetime) -> list[PartitionSeen]:

@@ -1,16 +1,49 @@
 """Moves of slots between partitions: held jobs, copies of documents, and the steps of each partition."""
 
+from dataclasses import replace
+
 import pytest
 
+from jobs.duties.slot_moves import move_slots
+from jobs.duties.start import prepare_runs
 from jobs.lifecycle.job import Guard, Phase
-from jobs.models import Job
+from jobs.models import (
+    BinState,
+    ForeignLink,
+    IndexedDocument,
+    Job,
+    OutLinks,
+    PartitionedJob,
+    PartitionFact,
+    QueueItem,
+    SearchDocument,
+    Seed,
+)
+from jobs.partitions.facts import tell, told
+from jobs.partitions.here import placement
+from jobs.partitions.move_notes import (
+    KEY,
+    REPORT_KEY,
+    MoveGoesOn,
+    cancel_move,
+    read_move,
+    read_report,
+    request_move,
+)
+from jobs.partitions.moving import HeldJob, MovePhase, Report
+from jobs.partitions.placement import slot_of
+from jobs.partitions.slots import KEY as MAP_KEY
+from jobs.partitions.slots import SlotMap, read_map
+from jobs.queries.jobs.counts import count_own_documents
 from jobs.queries.jobs.page import read_job_page
 from jobs.state.transitions import SlotsMove, make_transition
 from jobs.verbs import control
 from jobs.verdicts.causes import Cause
 from tests.integration.test_queue_flush import OneWorker
 from tests.support.cluster import NOON
-from tests.support.factories import make_documents
+from tests.support.factories import hash_of, make_documents, make_lane, make_output
+from tests.support.partitions import be_partition, hears
+from tests.support.stepping import Main
 from tests.support.tables import each_row
 
 
@@ -63,3 +96,293 @@ def test_operators_pause_and_abort_a_held_job(crawl):
 
     job.refresh_from_db()
     assert (job.move_hold, job.stop_request) == (3, "abort")
+
+
+# --- The steps of a partition --------------------------------------------------------------------
+
+NUMBER = 7
+HOST = "a.example"
+RUNNING = {str(NUMBER): HeldJob(1, is_active=True)}
+
+
+class Moving:
+    """
+    Partition `a`, which leads a move of the host's slot to `b`.
+
+    This database may become `b`: the chunks of `a` are rows for `b` already, and its documents have left.
+    """
+
+    def __init__(self, connection, settings):
+        be_partition(settings, "a")
+        self.connection, self.settings, self.crawl = connection, settings, OneWorker(connection)
+        self.main = Main(connection)
+        self.job = self.crawl.job
+        PartitionedJob.objects.create(job=self.job, number=NUMBER)
+        # The host's slot is in the second half.
+        tell(connection, "a", "a", MAP_KEY, SlotMap(0, ("b",) * 512 + ("a",) * 512).as_json())
+
+    def request(self):
+        return request_move(self.connection, placement(), slots=[slot_of(HOST)], targets=["b"])
+
+    def step(self, times=1):
+        for _ in range(times):
+            self.main.step(move_slots)
+
+    def hears_of_b(self, **report):
+        """Hear the report of `b`, which holds the running job."""
+        usual = Report(self.move.number, self.move.number, held=RUNNING, sent={})
+        hears(self.connection, "b", "a", REPORT_KEY, replace(usual, **report).as_json())
+
+    def sends(self):
+        """Make all steps of `a` until its documents are sent."""
+        self.request()
+        self.step()
+        self.hears_of_b(epoch=0, sent=None)
+        self.step(5)
+
+    def becomes_b(self):
+        be_partition(self.settings, "b")
+
+    @property
+    def move(self):
+        return read_move(self.connection)
+
+    @property
+    def own(self):
+        return read_report(self.connection, "ab")
+
+
+@pytest.fixture
+def moving(connection, settings):
+    return Moving(connection, settings)
+
+
+def test_a_partition_holds_its_jobs_and_reports_them(moving):
+    moving.request()
+
+    moving.step()
+
+    assert Job.objects.get().move_hold == moving.move.number == 1
+    assert moving.own.held == RUNNING
+    assert told(moving.connection, "a", "b", KEY)["phase"] == "holding"
+
+
+def test_documents_in_progress_are_waited_for(moving):
+    make_documents(moving.crawl.lane, ["page"])
+    claims = moving.crawl.claim()
+    moving.request()
+
+    moving.step()
+
+    assert moving.own.held is None
+    assert "are in progress" in moving.own.waits_for
+
+    moving.crawl.flush(claims["page"])
+    moving.step()
+    assert moving.own.held == RUNNING
+
+
+@each_row(
+    "state",
+    [{"phase": Phase.STARTING_UP}, {"phase": Phase.SHUTTING_DOWN}, {"phase": Phase.ACTIVE, "seeding": True}],
+    ids=["starts", "removes documents", "reads its seeds"],
+)
+def test_a_job_that_begins_or_ends_is_waited_for(moving, state):
+    Job.objects.update(**state)
+    moving.request()
+
+    moving.step()
+
+    assert (Job.objects.get().move_hold, moving.own.held) == (0, None)
+    assert moving.own.waits_for
+
+
+def test_no_run_is_prepared_while_slots_move(moving):
+    Job.objects.update(phase=Phase.READY_FOR_STARTUP)
+    moving.request()
+
+    assert moving.main.step(prepare_runs) == 0
+    moving.step()
+    assert moving.own.held == {str(NUMBER): HeldJob(1, is_active=False)}
+
+    cancel_move(moving.connection, placement())
+    moving.step()
+    assert moving.main.step(prepare_runs) == 1
+
+
+def test_a_job_whose_documents_cannot_move_refuses_the_move_by_name(moving):
+    Job.objects.update(archive="warc")
+    moving.request()
+
+    moving.step()
+
+    assert moving.move.phase == MovePhase.REFUSED
+    assert "a: Job" in moving.move.why
+    assert "keeps an archive" in moving.move.why
+    assert Job.objects.get().move_hold == 0
+
+
+def test_a_cancelled_move_changes_nothing_and_the_next_has_another_number(moving):
+    moving.request()
+    moving.step()
+
+    cancel_move(moving.connection, placement())
+    moving.step()
+
+    assert Job.objects.get().move_hold == 0
+    assert read_map(moving.connection, "ab").epoch == 0
+    assert moving.request().number == 2
+
+
+def test_one_move_goes_on_at_a_time_and_a_copying_one_is_not_cancelled(moving):
+    moving.sends()
+
+    with pytest.raises(MoveGoesOn, match="Slots move already"):
+        moving.request()
+    with pytest.raises(MoveGoesOn, match="cannot be cancelled"):
+        cancel_move(moving.connection, placement())
+
+
+# --- Documents -----------------------------------------------------------------------------------
+
+
+def rows_of(model, **without):
+    """Return the rows of a table as they are, without the columns that each database numbers itself."""
+    columns = [field.attname for field in model._meta.concrete_fields if field.attname not in without]
+    return sorted(map(str, model.objects.values_list(*columns)))
+
+
+def write_into_output(moving, name):
+    """Write a document into an output of this database, with its text."""
+    output = make_output()
+    moving.job.outputs.add(output)
+    IndexedDocument.objects.create(output=output, hash=hash_of(name), version="1", indexed_at=NOON)
+    SearchDocument.objects.create(
+        output=output, hash=hash_of(name), url=f"http://{HOST}/{name}", title="", description="", text="words",
+        content_type="text/html", language="en", fetched_at=NOON, written_at=NOON,
+    )  # fmt: skip
+
+
+def test_documents_leave_with_all_that_belongs_to_them_and_arrive_unchanged(moving):
+    make_documents(moving.crawl.lane, ["page"])
+    moving.crawl.flush(moving.crawl.claim()["page"], validators="etag", names=["waiting"])
+    write_into_output(moving, "page")
+    tables = (QueueItem, OutLinks, IndexedDocument, SearchDocument)
+    own = {"seq": "", "batch_id": ""}
+    before = [rows_of(table, **own) for table in tables]
+
+    moving.sends()
+
+    assert [table.objects.count() for table in tables] == [0, 0, 0, 0]
+    assert moving.own.sent == {"b": 1}
+    assert set(ForeignLink.objects.values_list("hash", "target")) == {
+        (hash_of(name), "b") for name in ("page", "waiting")
+    }
+
+    moving.becomes_b()
+    moving.step()
+
+    assert [rows_of(table, **own) for table in tables] == before
+    assert not ForeignLink.objects.exists()
+    assert not PartitionFact.objects.filter(target="b", key__startswith="chunk:").exists()
+
+
+def test_a_chunk_that_arrives_again_changes_nothing(moving):
+    make_documents(moving.crawl.lane, ["page"])
+    moving.sends()
+    chunk = PartitionFact.objects.get(target="b", key__startswith="chunk:")
+    moving.becomes_b()
+    moving.step()
+    QueueItem.objects.update(depth=5)
+
+    hears(moving.connection, "a", "b", chunk.key, chunk.body)
+    moving.step()
+
+    assert QueueItem.objects.get().depth == 5
+    (applied,) = moving.own.applied["a"].values()
+    assert applied == 1
+
+
+def test_counts_leave_and_arrive_with_their_documents(moving):
+    make_documents(moving.crawl.lane, ["one", "two"])
+
+    moving.sends()
+    assert count_own_documents([moving.job.pk])[moving.job.pk].pending == -2
+
+    moving.becomes_b()
+    moving.step()
+    assert count_own_documents([moving.job.pk])[moving.job.pk].pending == 0
+
+
+def test_hosts_that_stay_keep_their_documents(moving):
+    other = next(name for name in (f"h{number}.example" for number in range(99)) if slot_of(name) > 600)
+    make_documents(make_lane(moving.crawl.running.seed, other), ["stays"])
+    make_documents(moving.crawl.lane, ["leaves"])
+
+    moving.sends()
+
+    assert QueueItem.objects.get().hash == hash_of("stays")
+
+
+def test_the_gap_of_a_host_begins_when_it_arrives(moving):
+    make_documents(moving.crawl.lane, ["page"])
+    moving.sends()
+    BinState.objects.update(last_start_at=None)
+
+    moving.becomes_b()
+    moving.step()
+
+    assert BinState.objects.get().last_start_at is not None
+
+
+def test_a_stop_of_an_operator_goes_with_the_host(moving):
+    make_documents(moving.crawl.lane, ["page"])
+    moving.crawl.lane.bin.stopped_at, moving.crawl.lane.bin.stopped_by = NOON, "vera"
+    moving.crawl.lane.bin.save()
+
+    moving.sends()
+    moving.crawl.lane.bin.refresh_from_db()
+    assert moving.crawl.lane.bin.stopped_at is None
+
+    moving.becomes_b()
+    moving.step()
+    moving.crawl.lane.bin.refresh_from_db()
+    assert (moving.crawl.lane.bin.stopped_at, moving.crawl.lane.bin.stopped_by) == (NOON, "vera")
+
+
+def test_seeds_are_read_again_under_the_new_map(moving):
+    Seed.objects.update(seeded_run=1, seeding_version="v1")
+    Job.objects.update(unread=0)
+
+    moving.sends()
+
+    assert (Seed.objects.get().seeded_run, Seed.objects.get().seeding_version) == (0, "")
+    assert Job.objects.get().unread > 0
+
+
+def test_a_move_ends_when_the_other_partition_has_applied_all(moving):
+    make_documents(moving.crawl.lane, ["page"])
+    moving.sends()
+    assert moving.move.phase == MovePhase.COPYING
+
+    moving.hears_of_b(applied={"a": {moving.own.series: 1}})
+    moving.step(2)
+
+    assert moving.move.phase == MovePhase.DONE
+    assert Job.objects.get().move_hold == 0
+    assert not PartitionFact.objects.filter(key__startswith="chunk:").exists()
+    assert read_map(moving.connection, "ab").epoch == 1
+
+
+def test_a_killed_main_manager_has_sent_a_chunk_or_not(moving, monkeypatch):
+    make_documents(moving.crawl.lane, ["page"])
+    monkeypatch.setattr("jobs.queue.moving.sending.count_moved", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        moving.sends()
+    assert QueueItem.objects.count() == 1
+    assert not PartitionFact.objects.filter(key__startswith="chunk:").exists()
+
+    monkeypatch.undo()
+    moving.step(3)
+
+    assert moving.own.sent == {"b": 1}

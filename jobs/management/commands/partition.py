@@ -3,17 +3,21 @@
 import argparse
 import json
 import uuid
+from contextlib import AbstractContextManager
 from typing import Any
 
+import psycopg
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.partitions import here
 from jobs.partitions.agreement import accept
 from jobs.partitions.placement import SLOTS
-from jobs.queries.partitions import PartitionSeen, look_at_partitions
+from jobs.queries.partitions import PartitionSeen, look_at_move, look_at_partitions
+from jobs.verbs import slots
 from nodes.database.address import database_dsn
 from nodes.database.clock import read_clock
 from nodes.database.connections import connect
+from nodes.errors import Invalid, Refused
 from nodes.management.database import check_database
 from nodes.settings.of_nodes import NODE_TIMEOUT
 from nodes.settings.running import current
@@ -29,6 +33,37 @@ class Command(BaseCommand):
         listing = verbs.add_parser("list", help="list all partitions, as this one sees them")
         listing.add_argument("--json", action="store_true", help="print one line of JSON for each partition")
 
+        moving = verbs.add_parser(
+            "move-slots", help="give slots of one partition, with their hosts and documents, to others"
+        )
+        moving.add_argument("--from", dest="source", required=True, metavar="NAME", help="the partition that has them")
+        moving.add_argument(
+            "--to",
+            dest="targets",
+            required=True,
+            action="append",
+            metavar="NAME",
+            help="a partition that gets them (again for more)",
+        )
+        amount = moving.add_mutually_exclusive_group(required=True)
+        amount.add_argument("--count", type=int, help="number of slots")
+        amount.add_argument("--slots", type=slots_in, metavar="LIST", help="these slots, such as 0-63,70")
+        moving.add_argument("--dry-run", action="store_true", help="show the move, and change nothing")
+
+        draining = verbs.add_parser("drain", help="give all slots of a partition to the others")
+        draining.add_argument("source", metavar="name", help="the partition that keeps none")
+        draining.add_argument(
+            "--to",
+            dest="targets",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="a partition that gets some (default: all others)",
+        )
+        draining.add_argument("--dry-run", action="store_true", help="show the move, and change nothing")
+
+        verbs.add_parser("cancel-move", help="cancel a move that still waits for jobs")
+
         accept = verbs.add_parser("accept", help="accept a new database of a partition at the next start")
         accept.add_argument("name", help="the partition that has a new database")
 
@@ -37,25 +72,75 @@ class Command(BaseCommand):
         placement = here.placement()
         if given["verb"] == "accept":
             self._accept(given["name"])
+        elif given["verb"] in {"move-slots", "drain", "cancel-move"}:
+            self._move(given)
         elif placement is None:
             self.stdout.write("This database is the only one: CRAWLCTL_PARTITIONS names no other.")
         else:
             for seen in look_at_partitions(placement, now=read_clock()):
                 self.stdout.write(json.dumps(_as_json(seen)) if given["json"] else _in_words(seen))
+            if not given["json"] and (move := look_at_move(placement)) is not None:
+                self.stdout.write(f"Move {move.number}: {move.sentence}")
+
+    def _move(self, given: dict[str, Any]) -> None:
+        with _connect() as asking:
+            try:
+                if given["verb"] == "cancel-move":
+                    move = slots.cancel(asking)
+                    self.stdout.write(f"Move {move.number} is cancelled. All jobs go on with the old slots.")
+                    return
+                planned = slots.plan(
+                    asking,
+                    source=given["source"],
+                    targets=given["targets"],
+                    slots=given.get("slots"),
+                    count=given.get("count"),
+                )
+                self.stdout.write(_planned_in_words(planned))
+                if given["dry_run"]:
+                    self.stdout.write("Nothing was changed.")
+                    return
+                move = slots.begin(asking, planned)
+            except Invalid as invalid:
+                raise CommandError(invalid.by_field, returncode=2) from invalid
+            except Refused as refused:
+                raise CommandError(str(refused)) from refused
+        self.stdout.write(f"Move {move.number} has begun. `crawlctl partition list` shows how far it is.")
 
     def _accept(self, name: str) -> None:
         names = here.addresses()
         if name not in names:
             known = ", ".join(names) or "none"
             raise CommandError(f"There is no partition {name!r}. CRAWLCTL_PARTITIONS names: {known}.", returncode=2)
-        with connect(
-            database_dsn(), node_id=uuid.uuid4(), purpose="settings", timeout=current()[NODE_TIMEOUT]
-        ) as asking:
+        with _connect() as asking:
             is_new = accept(asking, name)
         if is_new:
             self.stdout.write(f"The next start accepts the database of partition {name}, whatever it was before.")
         else:
             self.stdout.write(f"Nothing to do: no database of partition {name} is known here.")
+
+
+def _connect() -> AbstractContextManager[psycopg.Connection[Any]]:
+    return connect(database_dsn(), node_id=uuid.uuid4(), purpose="settings", timeout=current()[NODE_TIMEOUT])
+
+
+def slots_in(text: str) -> list[int]:
+    """Return the slots of a list of numbers and ranges, such as 0-63,70."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise argparse.ArgumentTypeError(f"{part!r} is no slot and no range of slots, such as 0-63.")
+        numbers = range(int(first), int(last or first) + 1)
+        if not numbers or numbers[-1] >= SLOTS:
+            raise argparse.ArgumentTypeError(f"{part!r} is no range of slots: they are 0 to {SLOTS - 1}.")
+        found += numbers
+    return found
+
+
+def _planned_in_words(planned: slots.PlannedMove) -> str:
+    given = ", ".join(f"{target} gets {amount}" for target, amount in planned.by_target.items())
+    return f"{len(planned.slots)} slots leave {planned.source}, which keeps {planned.keeps}: {given}."
 
 
 def _as_json(seen: PartitionSeen) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""Moves of slots between partitions: plan, begin and cancel them, in the control partition."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from jobs.partitions import here
+from jobs.partitions.move_notes import MoveGoesOn, cancel_move, plan_move, request_move
+from jobs.partitions.moving import Move
+from jobs.partitions.placement import Placement
+from jobs.partitions.slots import read_map
+from nodes.errors import Refused
+
+__all__ = ["MoveGoesOn", "NoControlPartition", "PlannedMove", "begin", "cancel", "plan"]
+
+
+class NoControlPartition(Refused):
+    """Slots are moved in the control partition only."""
+
+    code = "no_control_partition"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMove:
+    """Slots of a partition that go to others, in turn. It `keeps` the other ones."""
+
+    source: str
+    targets: Sequence[str]
+    slots: Sequence[int]
+    keeps: int
+
+    @property
+    def by_target(self) -> dict[str, int]:
+        return {
+            target: len(range(place, len(self.slots), len(self.targets))) for place, target in enumerate(self.targets)
+        }
+
+
+def plan(
+    connection: psycopg.Connection[Any],
+    *,
+    source: str,
+    targets: Sequence[str] = (),
+    slots: Sequence[int] | None = None,
+    count: int | None = None,
+) -> PlannedMove:
+    """
+    Return a move of these `slots` of a partition, of its last `count`, or of all. Nothing is changed.
+
+    Without targets, all other partitions get some.
+
+    Raises:
+        Invalid: a partition is unknown, or does not have the slots.
+        NoControlPartition: this is not the control partition.
+    """
+    placement = _control_placement()
+    owners = read_map(connection, placement.names)
+    wanted = list(dict.fromkeys(targets)) or [name for name in placement.names if name != source]
+    moved = plan_move(owners, placement.names, source=source, targets=wanted, slots=slots, count=count)
+    return PlannedMove(source, wanted, moved, keeps=len(owners.slots_of(source)) - len(moved))
+
+
+def begin(connection: psycopg.Connection[Any], planned: PlannedMove) -> Move:
+    """
+    Begin a planned move; return it. The main managers of all partitions carry it out.
+
+    Raises:
+        MoveGoesOn: another move is not over.
+        NoControlPartition: this is not the control partition.
+    """
+    return request_move(connection, _control_placement(), slots=planned.slots, targets=planned.targets)
+
+
+def cancel(connection: psycopg.Connection[Any]) -> Move:
+    """
+    Cancel a move that still waits for jobs; return it. All jobs go on with the old map.
+
+    Raises:
+        MoveGoesOn: there is none, or documents are copied already.
+        NoControlPartition: this is not the control partition.
+    """
+    return cancel_move(connection, _control_placement())
+
+
+def _control_placement() -> Placement:
+    placement = here.placement()
+    if placement is None:
+        raise NoControlPartition("This database is the only one. Set CRAWLCTL_PARTITIONS to have partitions.")
+    if not placement.is_control:
+        raise NoControlPartition(
+            f"This is partition {placement.here}. Move slots in the control partition, {placement.control}."
+        )
+    return placement
