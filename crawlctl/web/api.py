@@ -20,7 +20,7 @@ from jobs.api.downloads import DownloadKindConverter
 from jobs.api.errors import NothingHere
 from jobs.api.failures import FailureView
 from jobs.api.hosts import AllowView, DenyListView, HostView
-from jobs.api.partitions import PartitionsView
+from jobs.api.partitions import PartitionMovesView, PartitionsView
 from jobs.api.policies import PolicyView
 from jobs.api.removals import DeletedJobView
 from jobs.api.reports.views import (
@@ -125,6 +125,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("authority/states/", StatesView.as_view(), name="authority-states"),
     path("cluster/coordination/", CoordinationView.as_view(), name="coordination"),
     path("cluster/partitions/", PartitionsView.as_view(), name="partitions"),
+    path("cluster/partitions/moves/", PartitionMovesView.as_view(), name="partition-moves"),
     path("cluster/rebalance/", RebalanceView.as_view(), name="cluster-rebalance"),
     path("definitions/", DefinitionView.as_view(), name="definitions"),
     path("deny-list/", DenyListView.as_view(), name="deny-list"),

@@ -8,7 +8,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.partitions import here
-from jobs.queries.partitions import look_at_partitions
+from jobs.partitions.moving import MovePhase
+from jobs.queries.partitions import look_at_move, look_at_partitions
 from nodes.api.base import ContractView
 from nodes.database.clock import read_clock
 
@@ -31,6 +32,44 @@ class PartitionSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="Bytes of the write-ahead log that it has not taken from this partition."
     )
     arrived = serializers.IntegerField(help_text="References of it that wait here for their run.")
+
+
+class PartOfMoveSerializer(serializers.Serializer[Any]):
+    """Partition in a move of slots."""
+
+    name = serializers.CharField()
+    held = serializers.BooleanField(source="is_held", help_text="True if all of its jobs are held.")
+    waits_for = serializers.CharField(help_text="The first job that is not held yet, in a sentence. Empty if all are.")
+    moved = serializers.BooleanField(
+        source="has_moved", help_text="True if it works by the new map and has sent all documents."
+    )
+    sent = serializers.IntegerField(help_text="Chunks of documents that it has sent, known after the last one.")
+    applied = serializers.IntegerField(help_text="Chunks of others that it has stored.")
+
+
+class MoveSerializer(serializers.Serializer[Any]):
+    """Move of slots between partitions."""
+
+    number = serializers.IntegerField(help_text="Epoch of its map.")
+    phase = serializers.ChoiceField([phase.value for phase in MovePhase])
+    why = serializers.CharField(help_text="Reason for which it was refused. Empty otherwise.")
+    sentence = serializers.CharField(help_text="Its state in words.")
+    parts = PartOfMoveSerializer(many=True, help_text="The partitions. Only the control partition knows all.")
+
+
+class PartitionMovesView(ContractView):
+    http_method_names = ["get", "head", "options"]
+    permissions_needed = {"get": "nodes.view_node"}
+
+    @extend_schema(
+        operation_id="partition_moves_list",
+        description="List the last move of slots between partitions. Empty before the first one.",
+        responses={200: MoveSerializer(many=True)},
+    )
+    def get(self, _request: Request) -> Response:
+        placement = here.placement()
+        move = None if placement is None else look_at_move(placement)
+        return Response(MoveSerializer([] if move is None else [move], many=True).data)
 
 
 class PartitionsView(ContractView):

@@ -2,20 +2,36 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
 from jobs.partitions import here
 from jobs.partitions.merged import Silent
+from jobs.partitions.moving import MovePhase
 from jobs.partitions.placement import SLOTS
-from jobs.queries.partitions import PartitionSeen, look_at_partitions
+from jobs.queries.partitions import MoveSeen, PartitionSeen, look_at_move, look_at_partitions
 from jobs.ui.pages import page
 from nodes.database.clock import read_clock
 from nodes.web import formats
+
+_PHASES: Final = {
+    MovePhase.HOLDING: gettext_lazy("holds jobs"),
+    MovePhase.COPYING: gettext_lazy("copies documents"),
+    MovePhase.DONE: gettext_lazy("done"),
+    MovePhase.REFUSED: gettext_lazy("refused"),
+    MovePhase.CANCELLED: gettext_lazy("cancelled"),
+}
+_MEANINGS: Final = {
+    MovePhase.HOLDING: gettext_lazy("All jobs wait until no document is in progress in any partition."),
+    MovePhase.COPYING: gettext_lazy("The documents of moved hosts travel to their new partitions. All jobs wait."),
+    MovePhase.DONE: gettext_lazy("All hosts are in their new partitions, and all jobs go on."),
+    MovePhase.CANCELLED: gettext_lazy("No host has moved, and all jobs go on."),
+}
 
 
 @page
@@ -23,7 +39,13 @@ from nodes.web import formats
 def partitions(request: HttpRequest) -> HttpResponse:
     placement, now = here.placement(), read_clock()
     seen = [] if placement is None else look_at_partitions(placement, now=now)
-    context = {"placement": placement, "slots": formats.number(SLOTS), "rows": [_row(one, now=now) for one in seen]}
+    move = None if placement is None else look_at_move(placement)
+    context = {
+        "placement": placement,
+        "slots": formats.number(SLOTS),
+        "rows": [_row(one, now=now) for one in seen],
+        "move": None if move is None else _move(move),
+    }
     return render(request, "ui/partitions.html", context)
 
 
@@ -58,6 +80,32 @@ def _row(seen: PartitionSeen, *, now: dt.datetime) -> dict[str, Any]:
         else formats.age(seen.sent_at, now=now),
         "behind": formats.UNKNOWN if seen.bytes_behind is None else formats.size(seen.bytes_behind),
         "arrived": formats.number(seen.arrived),
+    }
+
+
+def _move(move: MoveSeen) -> dict[str, Any]:
+    tone = {MovePhase.DONE: "indexed", MovePhase.REFUSED: "failed", MovePhase.CANCELLED: "quiet"}.get(
+        move.phase, "working"
+    )
+    parts = [
+        {
+            "name": part.name,
+            "state": _("has moved")
+            if part.has_moved
+            else _("holds its jobs")
+            if part.is_held
+            else part.waits_for or _("no answer yet"),
+            "sent": formats.number(part.sent),
+            "applied": formats.number(part.applied),
+        }
+        for part in move.parts
+    ]
+    return {
+        "number": formats.number(move.number),
+        "phase": _PHASES[move.phase],
+        "tone": tone,
+        "sentence": move.why if move.phase == MovePhase.REFUSED else _MEANINGS[move.phase],
+        "parts": () if move.phase.is_over else parts,
     }
 
 

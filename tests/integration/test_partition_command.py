@@ -3,15 +3,22 @@
 import datetime as dt
 import json
 
-from django.core.management import call_command
+import pytest
+from django.core.management import CommandError, call_command
 
 from jobs.models import PartitionedJob
 from jobs.partitions.facts import tell
+from jobs.partitions.here import placement
+from jobs.partitions.move_notes import REPORT_KEY, read_move
+from jobs.partitions.moving import Report
+from jobs.partitions.placement import SLOTS
+from jobs.partitions.slots import keep_map
 from jobs.queries.jobs.counts import count_present_runs
 from jobs.queries.partitions import LIFE, life_of
 from tests.integration.test_partitioned_runs import here, main  # noqa: F401 (fixtures)
 from tests.support.cluster import NOON
 from tests.support.factories import make_documents, make_lane, make_running_job
+from tests.support.tables import each_row
 
 SECONDS = dt.timedelta(seconds=2)
 
@@ -79,3 +86,77 @@ def test_the_counts_of_a_job_contain_those_of_other_partitions(connection, main,
         tell(connection, "b", "a", f"figures:{running.job.pk}", body)
         expected = indexed if run_no == 1 else 0
         assert count_present_runs([running.job.pk])[running.job.pk].indexed == expected
+
+
+# --- Moves of slots ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def control(connection, here):  # noqa: F811
+    here("a")
+    keep_map(connection, placement())
+
+
+def moved(capsys, *words):
+    call_command("partition", *words)
+    return capsys.readouterr().out
+
+
+def test_a_dry_run_shows_the_slots_of_each_partition_and_begins_nothing(control, connection, capsys):
+    shown_move = moved(capsys, "move-slots", "--from", "a", "--to", "b", "--count", "64", "--dry-run")
+
+    assert "64 slots leave a, which keeps 448: b gets 64." in shown_move
+    assert read_move(connection) is None
+
+
+def test_a_drained_partition_keeps_no_slots(control, connection, capsys):
+    moved(capsys, "drain", "b")
+
+    assert read_move(connection).to.owners == ("a",) * SLOTS
+    assert "Move 1: waits until no document is in progress." in shown(capsys)[-1]
+
+    assert "is cancelled" in moved(capsys, "cancel-move")
+    assert shown(capsys)[-1] == "Move 1: cancelled."
+
+
+@each_row(
+    "words, message",
+    [
+        (["--from", "a", "--to", "c", "--count", "1"], "no partition 'c'"),
+        (["--from", "a", "--to", "a", "--count", "1"], "has these slots already"),
+        (["--from", "a", "--to", "b", "--count", "600"], "from 1 to 512"),
+        (["--from", "a", "--to", "b", "--slots", "510-513"], "does not have slot 512, 513"),
+        (["--from", "a", "--to", "b", "--slots", "9999"], "they are 0 to 1023"),
+        (["--from", "a", "--to", "b", "--slots", "x"], "no slot"),
+    ],
+)
+def test_a_move_that_cannot_be_is_refused_by_name(control, connection, words, message):
+    with pytest.raises(CommandError, match=message):
+        call_command("partition", "move-slots", *words)
+
+    assert read_move(connection) is None
+
+
+def test_slots_are_moved_in_the_control_partition_only(connection, here):  # noqa: F811
+    here("b")
+
+    with pytest.raises(CommandError, match="Move slots in the control partition, a"):
+        call_command("partition", "drain", "b")
+
+
+def test_the_page_and_the_api_show_a_move_with_what_it_waits_for(control, connection, client, admin_user):
+    call_command("partition", "drain", "b")
+    waiting = Report(1, 0, waits_for="Job news begins or ends a run.")
+    tell(connection, "b", "a", REPORT_KEY, waiting.as_json())
+    client.force_login(admin_user)
+
+    page = client.get("/cluster/partitions/").content.decode()
+    (move,) = client.get("/api/v1/cluster/partitions/moves/").json()
+
+    assert "holds jobs" in page
+    assert "Job news begins or ends a run." in page
+    assert (move["number"], move["phase"]) == (1, "holding")
+    assert [(part["name"], part["held"], part["waits_for"]) for part in move["parts"]] == [
+        ("a", False, ""),
+        ("b", False, "Job news begins or ends a run."),
+    ]

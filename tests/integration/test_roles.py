@@ -49,6 +49,7 @@ LEAST_ROLE = {
     "cluster_requests_list": VIEWER,
     "cluster_requests_retrieve": VIEWER,
     "coordination_retrieve": ADMINISTRATOR,
+    "partition_moves_list": VIEWER,
     "partitions_list": VIEWER,
     "definitions_import": ADMINISTRATOR,
     "definitions_list": VIEWER,
