@@ -18,6 +18,7 @@ from jobs.models import PartitionedJob
 from jobs.partitions import configuration, facts, here, living
 from jobs.partitions.facts import Telling
 from jobs.partitions.placement import Placement
+from jobs.partitions.slots import has_map
 from jobs.queue.wake import wake_job
 from nodes.errors import Invalid
 
@@ -48,6 +49,9 @@ def _adopt_jobs(at: Pass, placement: Placement) -> int:
     """Store new and changed jobs of the control partition; return how many."""
     adopted = 0
     for fact in facts.not_adopted(at.connection, placement.here, kind="job"):
+        if not has_map(at.connection):
+            # A new partition would take the hosts of others for its own.
+            return 0
         number = int(fact.key.partition(":")[2])
         try:
             job_id = configuration.adopt(fact.body["definitions"])

@@ -30,11 +30,17 @@ def divide(at: Pass, placement: Placement, job: Any, of_run: Reports, telling: T
     if job.total is None:
         return {}, False
     first = first_shares(job.total, placement.names)
-    shares = {}
+    told: dict[str, int | None] = {}
     for name in placement.others:
         last = telling.last(name, f"run:{job.number}") or {}
-        told = last.get("share") if last.get("run_no") == job.run_no else None
-        shares[name] = _reported(first[name] if told is None else told, of_run.get(name, {}).get("share"))
+        told[name] = last.get("share") if last.get("run_no") == job.run_no else None
+    # A partition that was added during the run gets only what no other one has.
+    left = job.total - (job.most or 0) - sum(share or 0 for share in told.values())
+    shares = {}
+    for name, share in told.items():
+        given = min(first[name], max(0, left)) if share is None else share
+        left -= given if share is None else 0
+        shares[name] = _reported(given, of_run.get(name, {}).get("share"))
     told_now = {name: share.told for name, share in shares.items()}
     if job.phase != Phase.ACTIVE:
         return told_now, False

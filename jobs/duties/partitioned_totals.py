@@ -105,7 +105,9 @@ def _lead(at: Pass, placement: Placement, rows: list[Any], telling: Telling, hea
                 shares[name] = TotalShare(own, held, round_down(row.need), is_confirmed=not is_lowering)
                 continue
             if telling.last(name, key) is None:
-                changes += _tell(at, telling, name, row, equal)
+                # A partition that was added later gets what it needs from the shares of the others.
+                first = equal if row.of is None else Fraction(0)
+                changes += _tell(at, telling, name, row, first)
             shares[name] = share_of(telling.last(name, key) or {}, reports.get((name, key)))
             _tell_name(telling, name, row)
         total = policies[row.id].in_whole_total(at.now)

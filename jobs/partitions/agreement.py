@@ -15,6 +15,7 @@ import psycopg
 from jobs.partitions.facts import tell, told_to_itself
 from jobs.partitions.here import addresses, placement
 from jobs.partitions.placement import SLOTS, BadPartitions, Placement
+from jobs.partitions.slots import KEY, SlotMap
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +75,32 @@ def check_other_partitions(connection: psycopg.Connection[Any]) -> None:
             compare(stated, own, name, note, known=known.get(name))
             known[name] = note["identity"]
     tell(connection, stated.here, stated.here, _KNOWN, known)
+
+
+def add(connection: psycopg.Connection[Any], name: str) -> bool:
+    """
+    Note the partition `name` beside the known ones; return False if it is noted already. It has no slots at first.
+
+    Raises:
+        BadPartitions: the settings do not name it last, after the known ones.
+    """
+    stated = placement()
+    noted = told_to_itself(connection, _NAMES)
+    if stated is None or noted is None:
+        raise BadPartitions("This database is not one of several partitions yet. Start its daemons first.")
+    before = tuple(noted["names"])
+    if name in before:
+        return False
+    if stated.names != (*before, name):
+        raise BadPartitions(
+            f"CRAWLCTL_PARTITIONS names {', '.join(stated.names)}. Set it to {', '.join((*before, name))}, with the new "
+            "partition at the end."
+        )
+    with connection.transaction():
+        if told_to_itself(connection, KEY) is None:
+            # Without a note, the first map would be that of the longer list of names.
+            tell(connection, stated.here, stated.here, KEY, SlotMap.even(before).as_json())
+        return tell(connection, stated.here, stated.here, _NAMES, {**noted, "names": [*before, name]})
 
 
 def accept(connection: psycopg.Connection[Any], name: str) -> bool:
@@ -136,7 +163,7 @@ def _compare_with_own(stated: Placement, before: Note | None) -> None:
     if tuple(before["names"]) != stated.names:
         raise BadPartitions(
             f"CRAWLCTL_PARTITIONS names {', '.join(stated.names)}, but this database is partition {before['here']} of "
-            f"{', '.join(before['names'])}. Partitions cannot be changed later."
+            f"{', '.join(before['names'])}. A new partition stands at the end, and is added by `crawlctl partition add NAME`."
         )
     if (slots := before.get("slots", SLOTS)) != SLOTS:
         raise BadPartitions(

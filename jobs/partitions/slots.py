@@ -71,6 +71,11 @@ def read_map(connection: psycopg.Connection[Any], names: Sequence[str]) -> SlotM
     return SlotMap.from_json(told_to_itself(connection, KEY), names)
 
 
+def has_map(connection: psycopg.Connection[Any]) -> bool:
+    """True if this database has noted a map. Before that, it does not know which hosts it has."""
+    return told_to_itself(connection, KEY) is not None
+
+
 def keep_map(connection: psycopg.Connection[Any], placement: Placement) -> bool:
     """
     Tell the map to the other partitions, or adopt the first told one; return True if this database has a new map.

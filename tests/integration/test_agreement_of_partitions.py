@@ -8,6 +8,7 @@ from jobs.partitions.agreement import check_other_partitions, check_partitions, 
 from jobs.partitions.facts import told_to_itself
 from jobs.partitions.here import placement
 from jobs.partitions.placement import SLOTS, BadPartitions
+from jobs.partitions.slots import SlotMap, read_map
 from jobs.settings.partitions import PARTITION, PARTITIONS
 from tests.support.partitions import be_partition
 from tests.support.tables import each_row
@@ -46,6 +47,35 @@ def test_a_database_keeps_the_names_of_all_partitions(connection, settings):
 
     with pytest.raises(BadPartitions, match="CRAWLCTL_PARTITIONS names a, c, but this database is partition a of a, b"):
         check_partitions(connection)
+
+
+def with_names(settings, here, names):
+    addresses = tuple(f"{name}=postgresql://{name}/crawl" for name in names)
+    said = {PARTITION.path: here, PARTITIONS.path: addresses}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+
+
+def test_a_partition_is_added_at_the_end_and_has_no_slots(connection, settings):
+    be_partition(settings, "a")
+    check_partitions(connection)
+    with_names(settings, "a", "abc")
+    with pytest.raises(BadPartitions, match="crawlctl partition add NAME"):
+        check_partitions(connection)
+
+    call_command("partition", "add", "c")
+
+    check_partitions(connection)
+    assert read_map(connection, "abc") == SlotMap.even("ab")
+
+
+@each_row("names", ["acb", "abcd", "ab"])
+def test_only_a_last_name_is_added(connection, settings, names):
+    be_partition(settings, "a")
+    check_partitions(connection)
+    with_names(settings, "a", names)
+
+    with pytest.raises(CommandError, match="Set it to a, b, c"):
+        call_command("partition", "add", "c")
 
 
 def test_a_database_has_one_identity(connection, settings):

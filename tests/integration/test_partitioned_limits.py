@@ -50,6 +50,14 @@ def uses(admitted, *, waiting=()):
 # --- The control partition -----------------------------------------------------------------------
 
 
+def test_a_partition_that_is_added_during_a_run_gets_only_places_that_no_other_has(leader):
+    Budget.objects.update(most=9)
+
+    leader.leads()
+
+    assert leader.wants["share"] == 1
+
+
 @pytest.mark.usefixtures("connection")
 @each_row("partition, most, total", [("a", 6, 11), ("b", 0, None)])
 def test_a_run_begins_with_the_share_of_its_partition(settings, partition, most, total):

@@ -7,7 +7,7 @@ from jobs.duties.exchange import forget_references
 from jobs.duties.partitioned_following import follow_runs
 from jobs.duties.start import prepare_runs
 from jobs.lifecycle.job import Pause, Phase, RunEnd, StartMethod, StopRequest
-from jobs.models import ForeignReference, Job, PartitionedJob, QueueItem, RepositoryConnection
+from jobs.models import ForeignReference, Job, PartitionedJob, PartitionFact, QueueItem, RepositoryConnection
 from jobs.partitions import configuration
 from jobs.partitions.facts import tell, told
 from jobs.partitions.here import ControlledElsewhere
@@ -42,6 +42,16 @@ def main(connection):
 def follower(connection, main, here):
     here("b")
     return Follower(connection, main)
+
+
+def test_a_new_partition_stores_no_job_before_it_knows_its_slots(follower):
+    follower.hears_of_job(follower.stores_job())
+    Job.objects.all().delete()
+    PartitionFact.objects.filter(key="slots:all").delete()
+
+    follower.main.step(follow_runs)
+
+    assert not Job.objects.exists()
 
 
 def test_a_partition_adopts_a_job_without_its_schedule(follower):

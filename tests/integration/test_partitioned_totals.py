@@ -187,3 +187,12 @@ def test_limits_of_the_cluster_apply_in_all_partitions(follower, policy):
     follower.main.step(follow_runs)
 
     assert list(ThrottlePolicy.objects.filter(applies_everywhere=True).values_list("name", flat=True)) == ["gentle"]
+
+
+def test_a_partition_that_is_added_later_begins_without_a_share(leader, policy):
+    leader.main.step(divide_totals)
+    connection.cursor().execute("DELETE FROM jobs_partitionfact WHERE key LIKE 'total:%'")
+
+    leader.main.step(divide_totals)
+
+    assert wants(leader, policy)["share"] == [0, 1]

@@ -6,6 +6,7 @@ from jobs.models import Job, PartitionedJob
 from jobs.partitions import configuration
 from jobs.partitions.facts import tell, told
 from jobs.partitions.here import following
+from jobs.partitions.slots import KEY, SlotMap
 from jobs.settings.partitions import PARTITION, PARTITIONS
 from tests.support.factories import make_job, make_running_job
 
@@ -42,6 +43,7 @@ class Follower:
 
     def __init__(self, connection, main):
         self.connection, self.main = connection, main
+        tell(connection, "b", "b", KEY, SlotMap.even("ab").as_json())
 
     def hears_of_job(self, job):
         hears(self.connection, "a", "b", "job:7", {"definitions": configuration.read(job.pk)})

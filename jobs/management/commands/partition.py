@@ -10,8 +10,8 @@ import psycopg
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.partitions import here
-from jobs.partitions.agreement import accept
-from jobs.partitions.placement import SLOTS
+from jobs.partitions.agreement import accept, add
+from jobs.partitions.placement import SLOTS, BadPartitions
 from jobs.queries.partitions import PartitionSeen, look_at_move, look_at_partitions
 from jobs.verbs import slots
 from nodes.database.address import database_dsn
@@ -64,6 +64,9 @@ class Command(BaseCommand):
 
         verbs.add_parser("cancel-move", help="cancel a move that still waits for jobs")
 
+        adding = verbs.add_parser("add", help="note a new partition in this database; it has no slots at first")
+        adding.add_argument("name", help="the new partition, the last one that CRAWLCTL_PARTITIONS names")
+
         accept = verbs.add_parser("accept", help="accept a new database of a partition at the next start")
         accept.add_argument("name", help="the partition that has a new database")
 
@@ -72,6 +75,8 @@ class Command(BaseCommand):
         placement = here.placement()
         if given["verb"] == "accept":
             self._accept(given["name"])
+        elif given["verb"] == "add":
+            self._add(given["name"])
         elif given["verb"] in {"move-slots", "drain", "cancel-move"}:
             self._move(given)
         elif placement is None:
@@ -106,6 +111,20 @@ class Command(BaseCommand):
             except Refused as refused:
                 raise CommandError(str(refused)) from refused
         self.stdout.write(f"Move {move.number} has begun. `crawlctl partition list` shows how far it is.")
+
+    def _add(self, name: str) -> None:
+        with _connect() as asking:
+            try:
+                is_new = add(asking, name)
+            except BadPartitions as bad:
+                raise CommandError(str(bad), returncode=2) from bad
+        if is_new:
+            self.stdout.write(
+                f"Partition {name} is noted here. Note it in all others, then restart all daemons. "
+                f"Give it hosts with `crawlctl partition move-slots --to {name}`."
+            )
+        else:
+            self.stdout.write(f"Nothing to do: partition {name} is noted here already.")
 
     def _accept(self, name: str) -> None:
         names = here.addresses()
