@@ -1,5 +1,5 @@
 """
-Jobs of several partitions: their rows, their figures, and what is known about their runs.
+Jobs of several partitions: their rows, their figures, and the notes about their runs.
 
 `jobs.duties.partitioned_runs` leads the runs in the control partition, and `jobs.duties.partitioned_following` follows them in the
 others.

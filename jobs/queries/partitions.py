@@ -27,7 +27,7 @@ _HEARD: Final[LiteralString] = """
 SELECT DISTINCT ON (source) source, body, sent_at FROM jobs_partitionfact
  WHERE key = %(key)s AND target = %(here)s ORDER BY source, number DESC
 """
-# The newest facts of these keys: own notes, and what the others told.
+# The newest facts of these keys: own notes, and facts of other partitions.
 _NOTED: Final[LiteralString] = """
 SELECT DISTINCT ON (source, key) source, key, body FROM jobs_partitionfact
  WHERE key = ANY(%(keys)s) AND target = %(here)s ORDER BY source, key, number DESC

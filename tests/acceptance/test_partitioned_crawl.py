@@ -1,6 +1,8 @@
 """Proves that a crawl over several databases is the crawl of one, also if processes and servers are killed."""
 
 import json
+import subprocess
+import sys
 from contextlib import suppress
 
 import psutil
@@ -62,6 +64,16 @@ def count_requests(directory):
     return len(logs[0].read_bytes().splitlines()) if logs else 0
 
 
+def run_in_control_partition(directory, *words):
+    """Run a command with the settings of a manager of the control partition; return its output."""
+    managers = (
+        process for here, process in processes_in(directory) if here == "a" and "manager-1" in process.cmdline()
+    )
+    environment = next(managers).environ()
+    command = [sys.executable, "manage.py", *words]
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+
 def report_of(demo):
     demo.wait(within=ENDS_WITHIN)
     assert "Traceback" not in demo.err, demo.err
@@ -96,3 +108,21 @@ def test_kills_in_both_partitions_lose_no_document(start_demo, machine):
     # A document in flight may have been fetched twice.
     assert report["fetched"] == report["indexed"] == report["expected"] == pages
     assert report["missing"] == 0
+
+
+def test_slots_that_move_during_a_crawl_lose_no_document_and_fetch_none_twice(start_demo, machine):
+    pages = 1000
+    demo = start_demo("--pages", str(pages), "--hosts", "30")
+    wait_for(lambda: count_requests(machine.directory) > pages / 5, within=ENDS_WITHIN, saying="it crawls")
+
+    run_in_control_partition(machine.directory, "partition", "move-slots", "--from", "a", "--to", "b", "--count", "256")
+    wait_for(
+        lambda: "Move 1: done." in run_in_control_partition(machine.directory, "partition", "list"),
+        within=60,
+        saying="the slots have moved",
+    )
+    assert count_requests(machine.directory) < pages
+
+    report = report_of(demo)
+    assert report["fetched"] == report["indexed"] == report["expected"] == pages
+    assert (report["missing"], report["extra"]) == (0, 0)

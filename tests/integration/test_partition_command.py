@@ -144,7 +144,7 @@ def test_slots_are_moved_in_the_control_partition_only(connection, here):  # noq
         call_command("partition", "drain", "b")
 
 
-def test_the_page_and_the_api_show_a_move_with_what_it_waits_for(control, connection, client, admin_user):
+def test_the_page_and_the_api_show_a_move_and_the_job_that_it_waits_for(control, connection, client, admin_user):
     call_command("partition", "drain", "b")
     waiting = Report(1, 0, waits_for="Job news begins or ends a run.")
     tell(connection, "b", "a", REPORT_KEY, waiting.as_json())

@@ -81,7 +81,7 @@ SELECT %(here)s, %(target)s, %(key)s, jsonb_build_object(
     'links', (
         SELECT coalesce(jsonb_agg(jsonb_build_object('job', known.number, 'row', to_jsonb(links))), '[]')
           FROM links JOIN known USING (job_id)),
-    -- What the documents name, so that their partition can name it again.
+    -- The targets of their links, so that their partition can name them again.
     'targets', (
         SELECT coalesce(jsonb_agg(to_jsonb(found) || jsonb_build_object('job', known.number)), '[]')
           FROM (SELECT DISTINCT target.hash, links.job_id FROM links CROSS JOIN LATERAL unnest(links.targets) AS target(hash)
@@ -181,7 +181,7 @@ _OUTPUTS: Final[LiteralString] = "SELECT coalesce(array_agg(id), '{}') FROM jobs
 @dataclass(frozen=True, slots=True)
 class Sent:
     """
-    How far a partition has come: all hosts up to the bin `after` have no documents left that belong elsewhere.
+    The progress of a partition: no host up to the bin `after` has documents left that belong elsewhere.
 
     `amounts` counts the chunks of this series by target. It `is_complete` after the last host.
     """
@@ -200,7 +200,7 @@ class Sent:
         }
 
 
-# Stores how far the partition has come, in the transaction of a chunk.
+# Stores the progress of the partition, in the transaction of a chunk.
 Note = Callable[[Sent], object]
 
 
