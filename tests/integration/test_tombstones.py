@@ -13,7 +13,19 @@ from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.connectors.output.registry import open_output
 from jobs.lifecycle.job import Kind, Phase, RunEnd
 from jobs.loops.restoring import work_off
-from jobs.models import IndexedDocument, Job, OutLinks, OutputConnection, QueueItem, Restoration, SearchDocument
+from jobs.models import (
+    IndexedDocument,
+    Job,
+    OutLinks,
+    OutputConnection,
+    PartitionedJob,
+    QueueItem,
+    Restoration,
+    SearchDocument,
+)
+from jobs.partitions.facts import tell
+from jobs.partitions.placement import SLOTS
+from jobs.partitions.slots import KEY, SlotMap
 from jobs.queue.removing.clear_output import clear_some
 from jobs.queue.removing.orphans import drop_orphans
 from jobs.verbs import connections, control, editing, restoring
@@ -23,6 +35,7 @@ from tests.support.api import client_of, make_user
 from tests.support.cluster import NOON, seconds
 from tests.support.factories import make_output
 from tests.support.guarded_site import GuardedSite
+from tests.support.partitions import be_partition
 from tests.support.processes import held_by, read_lines
 
 _TEXTS = "SELECT hash, url, title, description, text, content_type, language, metadata, fetched_at FROM jobs_searchdocument ORDER BY hash"
@@ -202,6 +215,20 @@ def test_a_document_that_was_read_again_meanwhile_stays(site):
 
     assert SearchDocument.objects.get(url="scripted://here/page0").text == "a newer text"
     assert_is_sound(site)
+
+
+def test_documents_of_a_host_that_has_moved_to_another_partition_are_left_out(site, settings, connection):
+    site.put_root(links=site.pages[:5])
+    site.run()
+    be_partition(settings, "a")
+    PartitionedJob.objects.create(job_id=site.job_id, number=7)
+    tell(connection, "a", "a", KEY, SlotMap(1, ("b",) * SLOTS).as_json())
+    before = QueueItem.objects.count()
+
+    bring_back(site)
+
+    assert QueueItem.objects.count() == before
+    assert Restoration.objects.get().ended_at is not None
 
 
 def test_a_restoration_that_is_cut_off_continues(site, monkeypatch):

@@ -24,6 +24,7 @@ from jobs.connectors.repository.missing import MISSING_BINS
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Kind, Phase
+from jobs.partitions.here import placement_of_hosts
 from jobs.queue.discover import open_lanes
 from jobs.queue.flushing.recrawl import Intervals
 from jobs.queue.flushing.refusals import forget_refusals
@@ -48,6 +49,7 @@ SELECT id, job_id, run_no, since, cause, output_id, restored FROM jobs_restorati
 _JOB: Final[LiteralString] = """
 SELECT job.id, job.run_no, job.phase, job.kind, job.recrawl_after, job.expire_after, repository.connector,
        job.hop_limits <> '{}' OR job.carries AS reads_whole, clock_timestamp() AS now,
+       EXISTS (SELECT FROM jobs_partitionedjob AS known WHERE known.job_id = job.id) AS is_partitioned,
        ARRAY(SELECT outputconnection_id FROM jobs_job_outputs AS link WHERE link.job_id = job.id) AS outputs
   FROM jobs_job AS job JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
  WHERE job.id = %(job)s AND job.phase NOT IN ('ready_for_delete', 'delete_starting_up', 'deleting', 'ready_for_delete_notify',
@@ -212,6 +214,11 @@ def _restore(
         if job.phase == Phase.ACTIVE:
             wake_job(connection, job_id=job.id, now=job.now)
         return Restored(wanted.id)
+    every = list({tombstone.hash for tombstone in tombstones})
+    placement = placement_of_hosts(connection) if job.is_partitioned else None
+    if placement is not None:
+        # The host may have moved to another partition, which finds the document again by itself.
+        tombstones = [tombstone for tombstone in tombstones if placement.foreign(tombstone.bin_name) is None]
     # A part that its document lost needs no row in the queue.
     lanes = _lanes_of(connection, cursor, job, [stone for stone in tombstones if stone.cause != PART_LEFT])
     hashes = list(lanes)
@@ -246,7 +253,7 @@ def _restore(
         and tombstone.output_id in job.outputs
     ]
     written = _write(cursor, left, opens, now=job.now)
-    cursor.execute(_FORGET, {**of_run, "hashes": list({tombstone.hash for tombstone in tombstones})})
+    cursor.execute(_FORGET, {**of_run, "hashes": every})
     unread = len({tombstone.hash for tombstone in left} & put_back - written)
     cursor.execute(_GO_ON, {"id": wanted.id, "restored": len(put_back) - unread, "unread": unread})
     return Restored(wanted.id, len(put_back))
