@@ -2,6 +2,8 @@
 
 import asyncio
 
+import uvloop
+
 from jobs.loops.worker.due import Due
 
 
@@ -52,6 +54,16 @@ def test_it_shows_whether_its_moment_is_near() -> None:
         return [before, *near, due.comes_within(100.0)]
 
     assert asyncio.run(look()) == [False, True, False, False]
+
+
+def test_a_moment_of_now_is_known_on_the_loop_of_workers() -> None:
+    async def look() -> list[bool]:
+        due = Due(asyncio.get_running_loop(), asyncio.Event())
+        due.within(0.0)
+        due.within(1.0)
+        return [due.is_asked_for, due.comes_within(0.1)]
+
+    assert uvloop.run(look()) == [True, True]
 
 
 def test_an_open_request_is_known_until_it_is_done() -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 
+from jobs.loops.worker.timer import Timer
+
 
 class Due:
     """
@@ -12,7 +14,7 @@ class Due:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
         self._loop, self._event = loop, event
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self.is_over = False
 
     def now(self) -> None:
@@ -22,11 +24,11 @@ class Due:
     def within(self, seconds: float) -> None:
         """Make the work due in at most this many seconds."""
         at = self._loop.time() + seconds
-        if self.is_over or (self._timer is not None and self._timer.when() <= at):
+        if self.is_over or (self._timer is not None and self._timer.at <= at):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(at, self.now)
+        self._timer = Timer(self._loop, at, self.now)
 
     @property
     def is_asked_for(self) -> bool:
@@ -35,7 +37,7 @@ class Due:
 
     def comes_within(self, seconds: float) -> bool:
         """True if the moment is known and comes within these seconds."""
-        return self._timer is not None and self._timer.when() <= self._loop.time() + seconds
+        return self._timer is not None and self._timer.at <= self._loop.time() + seconds
 
     def clear(self) -> None:
         """Reset because the work begins: later requests are new ones."""

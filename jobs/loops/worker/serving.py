@@ -9,6 +9,7 @@ from jobs.connectors.repository.activity import Activity
 from jobs.loops.worker.host_queue import BinQueue, OpenTurn, PacedBin
 from jobs.loops.worker.jobs import JobAtWork
 from jobs.loops.worker.state import WorkerState
+from jobs.loops.worker.timer import Timer
 from jobs.loops.worker.writing import Ended
 from jobs.metrics import crawl
 from jobs.queue.take import Claimed, TurnTaken
@@ -39,7 +40,7 @@ class Serving:
         self.was_held = False
         # Bins that wait only because the worker has reached its limit of documents in progress.
         self._crowded: dict[int, BinQueue] = {}
-        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._timers: dict[int, Timer] = {}
         self._parents: dict[int, PacedBin] = {}
         # Documents that the successor of each bin's turn will bring, so that the pace of the bin does not stop.
         self._awaited: dict[int, int] = {}
@@ -113,12 +114,12 @@ class Serving:
         """Come back to a bin at its next start, which may have moved to an earlier moment since the last wait."""
         timer = self._timers.get(bin_id)
         if timer is not None:
-            if timer.when() <= next_start:
+            if timer.at <= next_start:
                 return
             timer.cancel()
         else:
             crawl.WAITS.observe(next_start - now)
-        self._timers[bin_id] = self._loop.call_at(next_start, self._on_time, bin_id)
+        self._timers[bin_id] = Timer(self._loop, next_start, self._on_time, bin_id)
 
     def dispatch_all(self) -> None:
         """Start documents in all bins."""

@@ -1,0 +1,22 @@
+"""A call at a moment of the event loop."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+
+class Timer:
+    """
+    A call of a function at the moment `at`.
+
+    uvloop's handle of a call within half a millisecond does not tell its moment, so that it is kept here.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, at: float, function: Callable[..., Any], *arguments: Any
+    ) -> None:
+        self.at = at
+        self._handle = loop.call_at(at, function, *arguments)
+
+    def cancel(self) -> None:
+        self._handle.cancel()
