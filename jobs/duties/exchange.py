@@ -9,7 +9,8 @@ from jobs.partitions import here
 from jobs.partitions.exchange import begin_again_after_restore, keep_publications, keep_subscriptions
 from jobs.partitions.facts import Telling, forget_superseded
 from jobs.partitions.living import forget_deleted
-from jobs.partitions.slots import keep_map
+from jobs.partitions.move_notes import is_on
+from jobs.partitions.slots import keep_map, read_map
 from jobs.queries.partitions import LIFE, figures_of_jobs, life_of
 from jobs.queue.flushing.arrivals import apply_arrivals
 from jobs.queue.flushing.redirects import FORGET_REDIRECTS
@@ -72,7 +73,8 @@ def tell_figures(at: Pass) -> int:
             body = {"run_no": one.run_no, "counts": asdict(one.counts)}
             telling.tell(placement.control, f"figures:{one.number}", body)
     before = telling.last(placement.here, LIFE)
-    life = life_of(before, processed=processed, waiting=waiting, now=at.now)
+    epoch = None if is_on(at.connection) else read_map(at.connection, placement.names).epoch
+    life = life_of(before, processed=processed, waiting=waiting, epoch=epoch, now=at.now)
     if before is None or life | {"at": None} != {**before, "at": None}:
         telling.tell(placement.here, LIFE, life)
     if not placement.is_control:

@@ -90,18 +90,26 @@ def figures_of_jobs() -> list[JobFigures]:
     return [JobFigures(number, run_no, counts[job_id]) for job_id, number, run_no in jobs]
 
 
-def life_of(before: Mapping[str, Any] | None, *, processed: int, waiting: int, now: dt.datetime) -> dict[str, Any]:
-    """Return the fact about the life of this partition, after the one `before`: its documents, and its rate."""
+def life_of(
+    before: Mapping[str, Any] | None, *, processed: int, waiting: int, epoch: int | None, now: dt.datetime
+) -> dict[str, Any]:
+    """
+    Return the fact about the life of this partition, after the one `before`: its documents, and its rate.
+
+    `epoch` is that of its map of slots, None while slots move: documents that come or leave then are not its work.
+    """
     rate = 0.0
     if before is not None and "processed" in before:
         seconds = max(0.1, (now - dt.datetime.fromisoformat(before["at"])).total_seconds())
         # A new run begins at zero.
-        newest = max(0.0, (processed - before["processed"]) / seconds)
+        done = processed - before["processed"] if epoch is not None and epoch == before.get("epoch") else 0
+        newest = max(0.0, done / seconds)
         rate = before["rate"] + _NEWEST * (newest - before["rate"])
     return {
         "documents": processed + waiting,
         "processed": processed,
         "rate": round(rate, 3) if rate >= _LEAST_RATE else 0.0,
+        "epoch": epoch,
         "at": now.isoformat(),
     }
 

@@ -66,14 +66,27 @@ def test_a_database_without_partitions_has_an_empty_page(client, admin_user):
     assert client.get("/api/v1/cluster/partitions/").json() == []
 
 
+def life(before, *, processed, after, waiting=0, epoch=3):
+    return life_of(before, processed=processed, waiting=waiting, epoch=epoch, now=NOON + after * SECONDS)
+
+
 def test_a_partition_notes_its_rate():
-    first = life_of(None, processed=100, waiting=5, now=NOON)
-    second = life_of(first, processed=120, waiting=0, now=NOON + SECONDS)
-    next_run = life_of(second, processed=0, waiting=9, now=NOON + 2 * SECONDS)
+    first = life(None, processed=100, waiting=5, after=0)
+    second = life(first, processed=120, after=1)
+    next_run = life(second, processed=0, waiting=9, after=2)
 
     assert (first["documents"], first["rate"]) == (105, 0.0)
     assert second["rate"] == 3.0
     assert next_run["rate"] == 2.1
+
+
+def test_documents_that_move_between_partitions_are_no_part_of_the_rate():
+    idle = life(None, processed=100, after=0)
+    while_slots_move = life(idle, processed=150, epoch=None, after=1)
+    after_the_move = life(while_slots_move, processed=200, epoch=4, after=2)
+    after_a_short_move = life(idle, processed=200, epoch=4, after=1)
+
+    assert while_slots_move["rate"] == after_the_move["rate"] == after_a_short_move["rate"] == 0.0
 
 
 def test_the_counts_of_a_job_contain_those_of_other_partitions(connection, main, here):  # noqa: F811
