@@ -4,16 +4,19 @@ The notes of a move of slots: its phase, as the control partition tells it, and 
 Each partition notes the move for itself, so that a new subscription, which forgets received facts, changes nothing.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.partitions.facts import Telling, heard, tell, told, told_to_itself
-from jobs.partitions.moving import Move, MovePhase, Report, change_owner
+from jobs.partitions.facts import Telling, heard, tell, told_to_itself
+from jobs.partitions.moving import Move, MovePhase, Report, change_owner, learn
 from jobs.partitions.placement import Placement
 from jobs.partitions.slots import SlotMap, read_map
 from nodes.errors import Invalid, Refused
+
+logger = logging.getLogger(__name__)
 
 KIND: Final = "move"
 KEY: Final = f"{KIND}:all"
@@ -37,16 +40,23 @@ def read_move(connection: psycopg.Connection[Any]) -> Move | None:
 
 
 def keep_move(connection: psycopg.Connection[Any], placement: Placement) -> Move | None:
-    """Note what the control partition tells about the last move; return the move."""
+    """
+    Note the last move as the control partition tells it, and return it.
+
+    The others tell it the move that they noted: a restored control partition learns what it has forgotten.
+    """
     noted = read_move(connection)
-    body = told(connection, placement.control, placement.here, KEY)
-    if placement.is_control or body is None or (noted is not None and body == noted.as_json()):
+    told = [Move.from_json(fact.body) for fact in heard(connection, placement.here, kind=KIND)]
+    move = learn(noted, told, leads=placement.is_control)
+    if move is None or move == noted:
         return noted
-    move = Move.from_json(body)
-    if noted is not None and move.number < noted.number:
-        # The control partition was restored from a backup of before the move.
-        return noted
-    tell(connection, placement.here, placement.here, KEY, body)
+    with connection.transaction():
+        if placement.is_control:
+            logger.warning("move %d of slots was forgotten by a restore, and goes on (%s)", move.number, move.phase)
+            connection.execute(_ALONE)
+        else:
+            tell(connection, placement.here, placement.control, KEY, move.as_json())
+        tell(connection, placement.here, placement.here, KEY, move.as_json())
     return move
 
 

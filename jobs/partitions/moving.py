@@ -12,6 +12,7 @@ A move that a partition refuses, or an operator cancels, ends in its first phase
 
 Phases and reports are states, not messages. So a partition may be away, be killed or be restored at any point: it
 compares the phase with its own state, and makes the next step. The chunks of a restored database are a new series.
+The others tell the control partition the move that they know, so that a restored one learns what it has forgotten.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +34,11 @@ class MovePhase(StrEnum):
     @property
     def is_over(self) -> bool:
         return self not in {MovePhase.HOLDING, MovePhase.COPYING}
+
+    @property
+    def place(self) -> int:
+        """Return its place in a move: a higher one is later."""
+        return 2 if self.is_over else int(self == MovePhase.COPYING)
 
 
 class Step(StrEnum):
@@ -60,6 +66,10 @@ class Move:
     @property
     def number(self) -> int:
         return self.to.epoch
+
+    def is_before(self, other: "Move") -> bool:
+        """True if the other one is a later move, or a later phase of this one."""
+        return (self.number, self.phase.place) < (other.number, other.phase.place)
 
     def as_json(self) -> dict[str, Any]:
         return {"map": self.to.as_json(), "phase": self.phase.value, "why": self.why}
@@ -135,6 +145,19 @@ def change_owner(before: SlotMap, slots: Iterable[int], targets: Sequence[str], 
     for place, slot in enumerate(slots):
         owners[slot] = targets[place % len(targets)]
     return SlotMap(number, tuple(owners))
+
+
+def learn(noted: Move | None, heard: Iterable[Move], *, leads: bool) -> Move | None:
+    """
+    Return the move that a partition notes, from its own note and the moves that others told it.
+
+    The control partition `leads`: it takes only a later move than its own, which it forgot by a restore. The others
+    take what it tells, unless that is earlier.
+    """
+    for move in heard:
+        if noted is None or noted.is_before(move) or (not leads and not move.is_before(noted)):
+            noted = move
+    return noted
 
 
 def decide(move: Move, reports: Mapping[str, Report], names: Sequence[str], *, control: str) -> Move:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.duties.slot_moves import move_slots
+from jobs.duties.slot_moves import MOVES, move_slots
 from jobs.duties.start import prepare_runs
 from jobs.lifecycle.job import Guard, Phase
 from jobs.models import (
@@ -30,7 +30,7 @@ from jobs.partitions.move_notes import (
     read_report,
     request_move,
 )
-from jobs.partitions.moving import HeldJob, MovePhase, Report
+from jobs.partitions.moving import HeldJob, Move, MovePhase, Report, change_owner
 from jobs.partitions.placement import slot_of
 from jobs.partitions.slots import KEY as MAP_KEY
 from jobs.partitions.slots import SlotMap, read_map
@@ -77,7 +77,7 @@ def test_a_held_job_hands_out_no_document_until_the_move_is_over(crawl):
     ],
 )
 def test_a_held_job_begins_nothing_that_reads_seeds_or_removes_documents(crawl, name, state):
-    Job.objects.update(move_hold=3, **state)
+    Job.objects.update(move_hold=3, **{"phase": Phase.ACTIVE, "seeding": False, "guard": Guard.NO, **state})
     job = Job.objects.get()
 
     with pytest.raises(SlotsMove, match="while slots move between partitions"):
@@ -143,6 +143,10 @@ class Moving:
     def becomes_b(self):
         be_partition(self.settings, "b")
 
+    def has_a_move(self):
+        """True if the duty that moves slots is due."""
+        return self.connection.execute(f"SELECT {MOVES}").fetchone()[0]
+
     @property
     def move(self):
         return read_move(self.connection)
@@ -195,6 +199,7 @@ def test_a_job_that_begins_or_ends_is_waited_for(moving, state):
 
     assert (Job.objects.get().move_hold, moving.own.held) == (0, None)
     assert moving.own.waits_for
+    cancel_move(moving.connection, placement())
 
 
 def test_no_run_is_prepared_while_slots_move(moving):
@@ -386,3 +391,31 @@ def test_a_killed_main_manager_has_sent_a_chunk_or_not(moving, monkeypatch):
     moving.step(3)
 
     assert moving.own.sent == {"b": 1}
+
+
+def test_a_restored_control_partition_learns_a_move_from_the_others(moving):
+    make_documents(moving.crawl.lane, ["page"])
+    to = change_owner(read_map(moving.connection, "ab"), [slot_of(HOST)], ["b"], number=1)
+    done = Move(to, MovePhase.DONE).as_json()
+    assert not moving.has_a_move()
+
+    hears(moving.connection, "b", "a", KEY, done)
+    assert moving.has_a_move()
+    moving.step(4)
+
+    assert moving.own.sent == {"b": 1}
+    assert read_map(moving.connection, "ab") == to
+    assert told(moving.connection, "a", "b", KEY) == done
+    moving.step()
+    assert Job.objects.get().move_hold == 0
+
+
+def test_a_partition_tells_the_control_partition_the_move_that_it_noted(moving):
+    moving.request()
+    moving.step()
+    moving.becomes_b()
+    PartitionFact.objects.filter(source="a", target="a", key=KEY).delete()
+
+    moving.step()
+
+    assert told(moving.connection, "b", "a", KEY) == told(moving.connection, "a", "b", KEY)
