@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0027_versions")]
+    dependencies = [("jobs", "0028_rejected_addresses")]
 
     operations = [
         migrations.AddField(
