@@ -1,5 +1,7 @@
 """ManifoldCF's JSON becomes definitions, and each part without an equivalent is named by its place."""
 
+import pytest
+
 from jobs.definitions.manifoldcf.convert import convert
 from jobs.definitions.manifoldcf.limits import host_pattern
 from tests.support import manifoldcf as given
@@ -204,7 +206,7 @@ def test_pipeline_stages_with_an_equivalent_become_stages():
     connections = {
         "Filter": "documentfilter.DocumentFilter",
         "Adjuster": "forcedmetadata.ForcedMetadataConnector",
-        "Tika": "tika.TikaExtractor",
+        "Names": "opennlp.OpenNlpExtractor",
     }
     filtered = {
         "minlength": {"_attribute_value": "0"},
@@ -220,7 +222,7 @@ def test_pipeline_stages_with_an_equivalent_become_stages():
     }
     stages = [
         {"stage_id": "0", "stage_connectionname": "Filter", "stage_isoutput": "false", "stage_specification": filtered},
-        {"stage_id": "1", "stage_prerequisite": "0", "stage_connectionname": "Tika", "stage_isoutput": "false"},
+        {"stage_id": "1", "stage_prerequisite": "0", "stage_connectionname": "Names", "stage_isoutput": "false"},
         {"stage_id": "2", "stage_prerequisite": "1", "stage_connectionname": "Adjuster", "stage_isoutput": "false",
          "stage_description": "labels", "stage_specification": adjusted},
         {"stage_id": "3", "stage_prerequisite": "2", "stage_connectionname": "Solr", "stage_isoutput": "true"},
@@ -258,5 +260,84 @@ def test_pipeline_stages_with_an_equivalent_become_stages():
     }
     left = {place: why for place, why in notes(*files).items() if "pipelinestage" in place}
     assert left == {
-        "job.pipelinestage[1]": f"crawlctl has no transformation {package}tika.TikaExtractor, so Tika is left out."
+        "job.pipelinestage[1]": f"crawlctl has no transformation {package}opennlp.OpenNlpExtractor, so Names is left out."
     }
+
+
+def _with_stage(class_name, specification, **connection):
+    """Return the files of a job with one stage before its output."""
+    stages = [
+        {"stage_id": "0", "stage_connectionname": "T", "stage_isoutput": "false", "stage_specification": specification},
+        {"stage_id": "1", "stage_prerequisite": "0", "stage_connectionname": "Solr", "stage_isoutput": "true"},
+    ]
+    class_name = f"org.apache.manifoldcf.agents.transformation.{class_name}"
+    transformation = {"name": "T", "class_name": class_name, **connection}
+    job = {**given.WEB_JOB["job"], "pipelinestage": stages}
+    return [given.WEB, {"transformationconnection": transformation}, {"job": job}]
+
+
+def _pipeline(*files):
+    pipeline = definitions(*files)["job", "Intranet pages"]["pipeline"]
+    said = [note.why for note in converted(*files).notes if "pipelinestage" in note.place]
+    return [(stage["kind"], stage["input"], stage["settings"]) for stage in pipeline["stages"]], said
+
+
+_FIELDS = [
+    {"_attribute_source": "dc:creator", "_attribute_target": "writer"},
+    {"_attribute_source": "dc:subject", "_attribute_target": "subject"},
+    {"_attribute_source": "pdf:producer", "_attribute_target": ""},
+]
+
+
+def test_tika_becomes_the_extraction_of_texts_and_its_metadata():
+    specification = {
+        "fieldmap": _FIELDS,
+        "keepAllMetadata": {"_attribute_value": "false"},
+        "lowerNames": {"_attribute_value": "true"},
+        "ignoreException": {"_attribute_value": "true"},
+        "boilerplateprocessor": {"_attribute_value": ""},
+    }
+    assert _pipeline(*_with_stage("tika.TikaExtractor", specification)) == (
+        [
+            ("extract", "source", {}),
+            ("metadata", "T", {"rename": ["author = writer"], "remove": ["producer"], "keep": ["writer", "subject"]}),
+        ],
+        ["A document that cannot be read ends with EXTRACTION_FAILED, and is not sent without its text."],
+    )
+
+
+@pytest.mark.parametrize("class_name", ["tikaservice.TikaExtractor", "tikaservice.rmeta.TikaExtractor"])
+def test_a_tika_server_keeps_its_address_and_limits(class_name):
+    parameters = [
+        {"_attribute_name": "tikaHostname", "_value_": "tika.test"},
+        {"_attribute_name": "tikaPort", "_value_": "9999"},
+        {"_attribute_name": "socketTimeout", "_value_": "45000"},
+    ]
+    files = _with_stage(
+        class_name,
+        {"writeLimit": {"_attribute_value": "100"}},
+        configuration={"_PARAMETER_": parameters},
+        max_connections="10",
+    )
+    assert _pipeline(*files) == (
+        [("tika", "source", {"url": "http://tika.test:9999", "seconds": 45.0, "connections": 10})],
+        ["The text of a document is not cut."],
+    )
+
+
+def test_the_html_extractor_keeps_its_first_filter_and_what_it_removes():
+    specification = {
+        "includefilter": [{"_attribute_regex": "article"}, {"_attribute_regex": "main"}],
+        "excludefilter": {"_attribute_regex": ".ads"},
+        "striphtml": {"_attribute_value": "false"},
+    }
+    files = _with_stage("htmlextractor.HtmlExtractor", specification)
+    stages, _ = _pipeline(*files)
+    assert stages == [("html", "source", {"text": ["article"], "remove": [".ads"]})]
+
+
+def test_a_selector_that_crawlctl_does_not_know_is_named():
+    files = _with_stage("htmlextractor.HtmlExtractor", {"excludefilter": {"_attribute_regex": "div:matches(^x"}})
+    stages, said = _pipeline(*files)
+    assert stages == [("html", "source", {"text": ["body"]})]
+    assert any("div:matches(^x" in why for why in said)

@@ -40,7 +40,8 @@ _PATH: Final = ("X-TIKA:final_embedded_resource_path", "X-TIKA:embedded_resource
 _TYPE: Final = "Content-Type"
 _TITLES: Final = ("dc:title", "title")
 _LANGUAGES: Final = ("dc:language", "language", "Content-Language")
-_NAMES: Final = {
+# Our names of Tika's properties.
+NAMES: Final = {
     "dc:creator": "author",
     "dcterms:created": "created",
     "dcterms:modified": "modified",
@@ -201,7 +202,7 @@ def _items_of(entries: Sequence[Mapping[str, Any]], item: Item) -> Iterator[Item
 def _metadata_of(entry: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for theirs, value in entry.items():
-        ours = _NAMES.get(theirs) or (theirs if theirs.startswith(_CUSTOM) else None)
+        ours = NAMES.get(theirs) or (theirs if theirs.startswith(_CUSTOM) else None)
         if ours is not None:
             found[ours] = (*found.get(ours, ()), *_texts_of(value))
     return found

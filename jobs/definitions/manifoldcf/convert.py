@@ -7,6 +7,7 @@ from typing import Any, Final
 from jobs.definitions.manifoldcf.connections import convert_output, convert_repository
 from jobs.definitions.manifoldcf.jobs import convert_job
 from jobs.definitions.manifoldcf.nodes import Note, Part, parts_of
+from jobs.definitions.manifoldcf.transformations import Transformation, read_transformation
 
 _REPOSITORY: Final = "repositoryconnection"
 _OUTPUT: Final = "outputconnection"
@@ -35,10 +36,11 @@ def convert(files: Iterable[tuple[str, object]], *, connector_of: Callable[[str]
     policies: list[tuple[str, Definition]] = []
     repositories: dict[str, tuple[str, Definition]] = {}
     outputs: list[tuple[str, Definition]] = []
-    transformations: dict[str, str] = {}
+    transformations: dict[str, Transformation] = {}
     for part in parts:
         if part.kind == _TRANSFORMATION:
-            transformations[part.take_one("name")] = part.take_one("class_name")
+            name, transformation = read_transformation(part)
+            transformations[name] = transformation
         elif part.kind == _REPOSITORY:
             repository, policy = convert_repository(part)
             if repository is not None:
@@ -76,7 +78,7 @@ def _jobs(
     parts: Iterable[Part],
     repositories: Mapping[str, tuple[str, Definition]],
     policies: set[str],
-    transformations: Mapping[str, str],
+    transformations: Mapping[str, Transformation],
     *,
     connector_of: Callable[[str], str | None],
 ) -> Iterator[tuple[str, Definition]]:

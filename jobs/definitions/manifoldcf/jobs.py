@@ -7,6 +7,7 @@ from jobs.connectors.repository import registry
 from jobs.definitions.manifoldcf.nodes import Part
 from jobs.definitions.manifoldcf.pipelines import convert_stages
 from jobs.definitions.manifoldcf.specifications import Converted, convert_feed, convert_files, convert_web
+from jobs.definitions.manifoldcf.transformations import Transformation
 
 _SPECIFICATIONS: Final[Mapping[str, Callable[[Part], Converted]]] = {
     "web": convert_web,
@@ -39,12 +40,12 @@ _SUNDAY: Final = 7
 
 
 def convert_job(
-    part: Part, *, connector: str, policy: str | None, transformations: Mapping[str, str]
+    part: Part, *, connector: str, policy: str | None, transformations: Mapping[str, Transformation]
 ) -> tuple[dict[str, Any], Sequence[str]]:
     """
     Return the definition of a job of this connector, and the directories that its connection must be able to read.
 
-    `transformations` has the class of each transformation connection.
+    `transformations` has the transformation connections by name.
     """
     part.take("id")
     name, repository = part.take_one("description"), part.take_one("repository_connection")
