@@ -12,12 +12,15 @@ from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
 from django import forms
+from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from jobs.admin.connector_form import Lines
 from jobs.admin.job_form import FirstSeed, JobForm
 from jobs.admin.job_option_fields import OPTION_FIELDS
+from jobs.connectors.transformation.pipeline import problems_of, read_pipeline
+from jobs.forms.pipeline import PipelineForm
 from jobs.lifecycle.job import StartMethod
 from jobs.lifecycle.schedule import Window
 from jobs.lifecycle.simple_times import Every, window_every
@@ -125,11 +128,22 @@ class FirstJobForm(TimesForm, JobForm):
                 self.fields[name].required = False
         self.fields["name"].help_text = _("If empty, the host of the first address.")
         self.fields["pace"].choices = self._paces()  # type: ignore[attr-defined]  # a choice field
+        self.stages = PipelineForm(
+            read_pipeline(self.initial.get("pipeline") or {}),
+            outputs=self._chosen_outputs(),
+            data=self.data if isinstance(self.data, QueryDict) and self.is_bound else None,
+        )
+        if self.stages.was_asked_for_a_stage():
+            self.stages.add_stage()
 
     @property
-    def has_errors_below(self) -> bool:
-        """True if a field below “More” has an error, which would be hidden."""
-        return not self.errors.keys() <= _SHORT
+    def shows_more(self) -> bool:
+        """True if “More” has something that must not be hidden: an error, or a stage."""
+        return bool(self.stages.stages) or not self.errors.keys() <= _SHORT
+
+    def is_valid(self) -> bool:
+        """False for a form that was sent to add a stage, so that it is not stored."""
+        return super().is_valid() and not self.stages.was_asked_for_a_stage()
 
     def clean(self) -> dict[str, Any]:
         values = self.cleaned_data
@@ -139,6 +153,7 @@ class FirstJobForm(TimesForm, JobForm):
         if not values.get("name") and "name" not in self.errors:
             values["name"] = self.instance.name = _free_name(_name_of(addresses))
         self.instance.first_seed = FirstSeed(tuple(addresses), values.get("pace", "").removeprefix(_POLICY))
+        self._check_stages(values)
         return super().clean()
 
     def chosen_options(self) -> dict[str, Any]:
@@ -146,7 +161,30 @@ class FirstJobForm(TimesForm, JobForm):
         window = self.window()
         if window is not None:
             options |= {"windows": [window], "start_method": StartMethod.WINDOW_BEGIN}
-        return options
+        return options | {"pipeline": self._pipeline}
+
+    def _check_stages(self, values: dict[str, Any]) -> None:
+        """Read the stages, and show their problems beside their fields."""
+        self._pipeline: dict[str, Any] = {}
+        if self.stages.was_asked_for_a_stage():
+            return
+        if self.stages.is_valid():
+            chosen = {output.pk for output in values.get("outputs") or ()}
+            said = self.stages.value()
+            said["outputs"] = {output: stage for output, stage in said["outputs"].items() if int(output) in chosen}
+            problems = problems_of(said, outputs=chosen)
+            if not problems:
+                self._pipeline = read_pipeline(said).stored()
+                return
+            self.stages.show(problems)
+        self.add_error(None, _("A stage has a problem."))
+
+    def _chosen_outputs(self) -> list[tuple[int, str]]:
+        """Return the outputs that are selected now, if there are several: each may follow another stage."""
+        said = self.data.getlist("outputs") if isinstance(self.data, QueryDict) else self.initial.get("outputs", ())
+        chosen = [int(key) for key in map(str, said) if key.isdecimal() and len(key) < 19]
+        found = OutputConnection.objects.filter(pk__in=chosen).order_by("name").values_list("pk", "name")
+        return list(found) if len(found) > 1 else []
 
     def _has_seeds(self) -> bool:
         return any(name.startswith("seeds-") and name.endswith("-urls") and value for name, value in self.data.items())
@@ -178,6 +216,7 @@ def values_of(job: Job) -> dict[str, Any]:
         "outputs": list(job.outputs.values_list("pk", flat=True)),
         "addresses": seed.urls if seed else [],
         "pace": f"{_POLICY}{seed.policy_id}" if seed and seed.policy_id else "",
+        "pipeline": job.pipeline,
         "every": _AS_BELOW if windows else "",
         "windows": windows,
     }

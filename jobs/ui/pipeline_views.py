@@ -6,13 +6,12 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from jobs.connectors.transformation import registry
 from jobs.connectors.transformation.pipeline import read_pipeline
+from jobs.forms.pipeline import PipelineForm
 from jobs.lifecycle.job import Phase
 from jobs.models import Job
 from jobs.queries.jobs.pipeline import read_tree
 from jobs.ui.pages import page
-from jobs.ui.pipeline_form import PipelineForm
 from jobs.verbs import editing
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
@@ -33,9 +32,8 @@ def pipeline(request: HttpRequest, job_id: int) -> HttpResponse:
     if request.method == "POST":
         made_by = name_of_who_may(request, _MAY_CHANGE)
         form = PipelineForm(read_pipeline(job.pipeline), outputs=outputs, data=request.POST)
-        if "add" in request.POST:
-            if not form.add(request.POST.get("add_kind", "")):
-                form.problems.append(_("Choose a kind of stages. A pipeline has at most 50 stages."))
+        if form.was_asked_for_a_stage():
+            form.add_stage()
         elif form.is_valid():
             if _store(job, form, made_by=made_by):
                 messages.success(request, _("The pipeline is stored. The next run reads all documents again."))
@@ -49,7 +47,6 @@ def pipeline(request: HttpRequest, job_id: int) -> HttpResponse:
         "job": job,
         "form": form,
         "tree": read_tree(job),
-        "kinds": registry.installed().values(),
         "is_running": job.phase != Phase.INACTIVE,
     }
     return render(request, "ui/pipeline.html", context, status=status)

@@ -153,6 +153,38 @@ def test_only_users_who_may_add_a_job_see_the_form_and_its_answers():
     assert page_client("administrator").get("/admin/jobs/job/check/").status_code == 405
 
 
+# --- Stages --------------------------------------------------------------------------------------
+
+
+def test_stages_are_added_to_a_new_job_before_it_is_stored():
+    client = page_client("administrator")
+
+    added = make(client, addresses="example.org", count=0, add_stage="1", add_kind="allowed")
+
+    assert not Job.objects.exists()
+    shown = added.context["adminform"].form
+    assert (shown.errors, shown["addresses"].value()) == ({}, "example.org")
+    page = added.content.decode()
+    assert 'name="s0-setting_max_bytes"' in page
+    assert '<details class="more-fields"\n           open>' in page
+    stage = {"s0-kind": "allowed", "s0-was": "allowed", "s0-name": "short", "s0-input": "source"}
+    make(client, addresses="example.org", count=1, **stage, **{"s0-setting_max_bytes": "1000"})
+    assert Job.objects.get().pipeline == {
+        "stages": [{"name": "short", "kind": "allowed", "input": "source", "settings": {"max_bytes": 1000}}],
+        "outputs": {},
+    }
+
+
+def test_a_problem_of_a_stage_stands_at_its_field_and_nothing_is_stored():
+    stage = {"s0-kind": "html", "s0-name": "a", "s0-input": "source", "s0-setting_text": "p["}
+
+    answer = make(addresses="example.org", count=1, **stage)
+
+    assert not Job.objects.exists()
+    assert errors(answer) == {"__all__": ["A stage has a problem."]}
+    assert "p[" in str(answer.context["adminform"].form.stages.stages[0].errors["setting_text"])
+
+
 # --- Duplicates ----------------------------------------------------------------------------------
 
 
@@ -160,6 +192,10 @@ def test_the_form_of_a_duplicate_has_the_values_of_its_job():
     windows = [Window(hours=(3,))]
     job = make_job("docs", windows=windows, start_method="window_begin", max_documents=7)
     Job.objects.filter(pk=job.pk).update(specification={"scope": "domain", "exclude": ["/private/"]})
+    other = OutputConnection.objects.create(name="other", connector="null")
+    job.outputs.add(other)
+    stages = [{"name": "label", "kind": "metadata", "input": "source", "settings": {"set": ["site = docs"]}}]
+    Job.objects.filter(pk=job.pk).update(pipeline={"stages": stages, "outputs": {str(other.pk): "source"}})
 
     form = page_client("administrator").get(f"{NEW}?like={job.pk}").context["adminform"].form
 
@@ -167,6 +203,10 @@ def test_the_form_of_a_duplicate_has_the_values_of_its_job():
     assert form["addresses"].value() == "\n".join(job.seeds.get().urls)
     assert (form["specification_scope"].value(), form["specification_exclude"].value()) == ("domain", "/private/")
     assert (form["max_documents"].value(), form["windows"].value(), form["every"].value()) == (7, "hours 3", "windows")
+    assert [(stage.kind_name, stage["setting_set"].value()) for stage in form.stages.stages] == [
+        ("metadata", "site = docs")
+    ]
+    assert form.stages.ends[f"o{other.pk}"].value() == "source"
 
 
 # --- The check of the address --------------------------------------------------------------------

@@ -354,7 +354,7 @@ def test_the_page_of_a_pipeline_adds_changes_and_removes_stages(site, client):
     client.force_login(make_user(ADMINISTRATOR))
     address = f"/jobs/{site.job_id}/pipeline/"
     assert client.get(address).status_code == 200
-    added = client.post(address, {"count": "0", "add": "1", "add_kind": "metadata"})
+    added = client.post(address, {"count": "0", "add_stage": "1", "add_kind": "metadata"})
     assert 'name="s0-setting_set"' in added.content.decode()
     assert site.job.pipeline == {}
 

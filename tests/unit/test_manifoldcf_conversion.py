@@ -325,7 +325,7 @@ def test_a_tika_server_keeps_its_address_and_limits(class_name):
     )
 
 
-def test_the_html_extractor_keeps_its_first_filter_and_what_it_removes():
+def test_the_html_extractor_keeps_its_first_filter_and_its_removals():
     specification = {
         "includefilter": [{"_attribute_regex": "article"}, {"_attribute_regex": "main"}],
         "excludefilter": {"_attribute_regex": ".ads"},

@@ -5,18 +5,23 @@ The form may be sent to add a stage. It then comes back with an empty stage of t
 Stages are sent in any order: a stage may follow one that stands below it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from django import forms
 from django.http import QueryDict
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.schema import Field, FieldKind
 from jobs.connectors.transformation import registry
+from jobs.connectors.transformation.base import TransformationKind
 from jobs.connectors.transformation.pipeline import MOST_STAGES, SOURCE, PipelineWanted
 
 _SETTING: Final = "setting_"
+# Names of the button that adds a stage, and of the field with its kind.
+_ADD: Final = "add_stage"
+_ADD_KIND: Final = "add_kind"
 # Value of an output that follows the last stage.
 _END: Final = ""
 
@@ -74,6 +79,7 @@ class PipelineForm:
         self, wanted: PipelineWanted, *, outputs: Sequence[tuple[int, str]], data: QueryDict | None = None
     ) -> None:
         self._outputs = outputs
+        self._data = data
         self.problems: list[str] = []
         if data is None:
             given = [
@@ -118,10 +124,21 @@ class PipelineForm:
                 label=name, required=False, choices=[(_END, _("the last stage")), *choices]
             )
 
-    def add(self, kind: str) -> bool:
-        """Add an empty stage of this kind behind the last one; False if that is not possible."""
+    @property
+    def kinds(self) -> Iterable[TransformationKind]:
+        """Return the kinds that a stage can have."""
+        return registry.installed().values()
+
+    def was_asked_for_a_stage(self) -> bool:
+        """True if the form was sent to add a stage, and not to be stored."""
+        return self._data is not None and _ADD in self._data
+
+    def add_stage(self) -> None:
+        """Add an empty stage of the chosen kind behind the last one; a problem of the form if that is not possible."""
+        kind = self._data.get(_ADD_KIND, "") if self._data is not None else ""
         if kind not in registry.installed() or len(self.stages) >= MOST_STAGES:
-            return False
+            self.problems.append(gettext("Choose a kind of stages. A pipeline has at most 50 stages."))
+            return
         names = {str(stage["name"].value()) for stage in self.stages} | {SOURCE}
         name = next(
             one for one in (kind, *(f"{kind} {number}" for number in range(2, MOST_STAGES + 3))) if one not in names
@@ -130,7 +147,6 @@ class PipelineForm:
         initial = {"kind": kind, "was": name, "name": name, "input": last}
         self.stages.append(self._stage(len(self.stages), kind=kind, initial=initial))
         self._offer()
-        return True
 
     def is_valid(self) -> bool:
         # Each part is checked, also after an invalid one, so that it shows its problems.

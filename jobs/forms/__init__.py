@@ -1,0 +1,1 @@
+"""Forms that stand on watch pages and on set-up pages alike."""
