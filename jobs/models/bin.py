@@ -107,6 +107,16 @@ class Robots(models.Model):
     expires_at = models.DateTimeField()
 
 
+class PastRobots(models.Model):
+    """An earlier robots.txt answer of an origin, kept when another one replaced it. Each origin has a few of them."""
+
+    pk = models.CompositePrimaryKey("origin", "last_read_at")
+    origin = models.TextField()
+    last_read_at = models.DateTimeField()
+    replaced_at = models.DateTimeField()
+    answer = models.JSONField()
+
+
 class Lane(models.Model):
     """
     The documents of one seed in one bin: the queue from which stuffing takes them. Its LaneState has the values that

@@ -11,10 +11,12 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from jobs.queries.hosts.lines import read_host_statuses
 from jobs.queries.hosts.page import HostPage, read_host_page
+from jobs.queries.hosts.robots import read_robots_of_host
 from jobs.queries.hosts.selection import HostFilter, find_busiest, find_denied, find_hosts
 from jobs.ui.forms import HostFilterForm
 from jobs.ui.hosts_screen import host_screen, hosts_screen
 from jobs.ui.pages import page
+from jobs.ui.robots_shown import robots_shown
 from jobs.ui.topics import host_topic
 from jobs.verbs import deny_list
 from jobs.verbs import hosts as host_verbs
@@ -57,6 +59,7 @@ def host(request: HttpRequest, host_id: int) -> HttpResponse:
         "may_stop": request.user.has_perm(MAY_STOP),
         "may_end_back_off": request.user.has_perm(EVERYWHERE),
         "topic": host_topic(host_id),
+        "robots": robots_shown(read_robots_of_host(found.host.name), now=now),
     }
     return render(request, "ui/host.html", context)
 

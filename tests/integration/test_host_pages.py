@@ -7,10 +7,12 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from jobs.connectors.repository.web.stored_robots import KEPT, write_robots
 from jobs.lifecycle.job import Phase
 from jobs.models import Activity, Bin, BinState, CounterDelta, Job, QueueItem, ThrottlePolicy
 from jobs.queries.hosts.lines import read_host_statuses
 from jobs.queries.hosts.page import read_host_page
+from jobs.queries.hosts.robots import read_robots_of_host
 from jobs.ui.hosts_screen import host_row
 from jobs.ui.topics import host_topic, is_topic, read_screen
 from nodes.models import NodeEvent
@@ -303,6 +305,51 @@ def test_an_address_without_a_host_is_refused(db, typed):
 
     assert "Write the name of a host" in text_of(answer)
     assert not Bin.objects.exists()
+
+
+# --- robots.txt ---------------------------------------------------------------------------------------
+
+
+def read_robots(connection, text, kind="rules", origin="http://news.example"):
+    write_robots(connection, answers={origin: {"kind": kind, "text": text}}, lifetime=dt.timedelta(days=1))
+
+
+def test_a_host_shows_its_robots_txt_and_the_changes(connection, busy):
+    assert "robots.txt" not in text_of(visitor("operator").get(f"/hosts/{busy.pk}/"))
+
+    read_robots(connection, "User-agent: *\nDisallow: /old/\n")
+    read_robots(connection, "User-agent: *\nDisallow: /new/\n")
+    read_robots(connection, "", kind="allow_all", origin="https://news.example")
+
+    page = text_of(visitor().get(f"/hosts/{busy.pk}/"))
+    assert re.search(r"http://news.example/robots.txt Read (just now|\d+ s ago) \([:\d]+ UTC\)", page)
+    assert "Text as read User-agent: * Disallow: /new/" in page
+    assert "-Disallow: /old/ +Disallow: /new/" in page
+    assert re.search(r"https://news.example/robots.txt Read [^)]+\). It has no rules, so it allows every address", page)
+
+
+def test_robots_txt_is_kept_only_when_it_changes_and_a_few_times(connection):
+    for number in range(KEPT + 3):
+        for _ in range(2):
+            read_robots(connection, f"User-agent: *\nDisallow: /{number}/\n")
+
+    (found,) = read_robots_of_host("news.example")
+
+    assert found.text.lines[1] == f"Disallow: /{KEPT + 2}/"
+    assert [change.difference[-1] for change in found.changes] == [
+        f"+Disallow: /{number}/" for number in range(KEPT + 2, 2, -1)
+    ]
+
+
+def test_a_long_robots_txt_is_cut(connection):
+    read_robots(connection, "User-agent: *\n" + "Disallow: /x/\n" * 40_000)
+    read_robots(connection, "User-agent: *\nDisallow: /" + "y" * 400_000)
+
+    (found,) = read_robots_of_host("news.example")
+
+    assert found.text.is_cut
+    assert len("".join(found.text.lines)) <= 20_000
+    assert len(found.changes[0].difference) <= 310
 
 
 # --- The deny list ------------------------------------------------------------------------------------
