@@ -17,7 +17,7 @@ from jobs.ui.screens import documents_address
 from jobs.verdicts.results import class_of
 from jobs.words import charges, verdicts
 from jobs.words.codes import explain_code
-from jobs.words.limits import limits_in_words
+from jobs.words.limits import limits_in_brief, limits_in_words
 from nodes.web import formats
 from nodes.web.screens import Record
 
@@ -43,6 +43,7 @@ def host_row(line: HostStatus, *, now: dt.datetime) -> Record:
         "remedy": verdicts.remedy(line.verdict),
         "since": _("Since %(moment)s UTC.") % {"moment": formats.moment(since, now=now)} if since else "",
         "allowed": verdicts.allowed(line),
+        "allowed_in_brief": limits_in_brief(line.limits),
         "rate": formats.rate(line.starts_per_second),
         "read": _read(line.bytes_per_second),
         "spark": points,

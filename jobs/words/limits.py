@@ -3,6 +3,7 @@
 from django.utils.translation import gettext as _
 
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
+from nodes.web import formats
 
 
 def limits_in_words(limits: Limits | None) -> str:
@@ -19,3 +20,21 @@ def limits_in_words(limits: Limits | None) -> str:
     if limits.bytes_per_second is not None:
         parts.append(_("%(bytes)s bytes per second") % {"bytes": f"{limits.bytes_per_second:,.0f}"})
     return ", ".join(parts) or str(_("not limited"))
+
+
+def limits_in_brief(limits: Limits) -> str:
+    """Return the same as a few characters, such as “2 at once · 1 per 1.5 s · 100 kB/s”."""
+    if limits.denied or limits.closed_until is not None:
+        return str(_("denied"))
+    parts = []
+    if limits.requests != UNLIMITED_REQUESTS:
+        parts.append(_("%(n)s at once") % {"n": f"{limits.requests:,}"})
+    if limits.gap:
+        parts.append(
+            _("1 per %(n)s s") % {"n": f"{limits.gap:.4g}"}
+            if limits.gap > 1
+            else _("%(n)s per s") % {"n": f"{1 / limits.gap:.4g}"}
+        )
+    if limits.bytes_per_second is not None:
+        parts.append(f"{formats.size(int(limits.bytes_per_second))}/s")
+    return " · ".join(parts) or str(_("not limited"))

@@ -57,7 +57,8 @@ def test_waiting_hosts_are_listed_with_their_limits(connection, busy):
 
     (row,) = read_screen("hosts")["hosts"]
 
-    assert (row["name"], row["waiting"], row["allowed"]) == ("news.example", "7", "8 at a time, one every 4 s")
+    assert (row["name"], row["waiting"]) == ("news.example", "7")
+    assert (row["allowed"], row["allowed_in_brief"]) == ("8 at a time, one every 4 s", "8 at once · 1 per 4 s")
     assert (row["cause"], row["says"]) == ("held by policy", "At most one start every 4 s: policy “newspapers”.")
     assert re.fullmatch(r"Since [-: 0-9]+ UTC\.", row["since"])
     shown = text_of(visitor().get("/hosts/"))

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0028_rejected_addresses'),
+        ("jobs", "0029_move_hold"),
     ]
 
     operations = [
