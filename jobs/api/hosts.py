@@ -76,6 +76,10 @@ class ParentSerializer(serializers.Serializer[ParentLine]):
     name = serializers.CharField()
     applies_everywhere = serializers.BooleanField(source="is_everywhere")
     limits = LimitsSerializer()
+    whole = LimitsSerializer(
+        allow_null=True,
+        help_text="Limits of all partitions together, of which `limits` are this partition's share. Null if they are whole.",
+    )
     set_by = SetBySerializer()
     open_requests = serializers.IntegerField(help_text="Open requests of all these hosts together.")
     starts_per_second = serializers.FloatField(allow_null=True)

@@ -17,7 +17,7 @@ from jobs.ui.screens import documents_address
 from jobs.verdicts.results import class_of
 from jobs.words import charges, verdicts
 from jobs.words.codes import explain_code
-from jobs.words.limits import limits_in_brief, limits_in_words
+from jobs.words.limits import limits_in_brief, share_in_words
 from nodes.web import formats
 from nodes.web.screens import Record
 
@@ -207,7 +207,7 @@ def _parent_row(above: ParentLine, *, now: dt.datetime) -> Record:
     return {
         "key": str(above.id),
         "name": verdicts.parent(above),
-        "limits": limits_in_words(above.limits),
+        "limits": share_in_words(above.limits, above.whole),
         "open": formats.number(above.open_requests),
         "rate": formats.rate(above.starts_per_second),
         "read": _read(above.bytes_per_second),

@@ -38,3 +38,13 @@ def limits_in_brief(limits: Limits) -> str:
     if limits.bytes_per_second is not None:
         parts.append(f"{formats.size(int(limits.bytes_per_second))}/s")
     return " · ".join(parts) or str(_("not limited"))
+
+
+def share_in_words(share: Limits, whole: Limits | None) -> str:
+    """Return limits in words, and of which limits of all partitions together (`whole`) they are this partition's share."""
+    if whole is None:
+        return limits_in_words(share)
+    facts = {"share": limits_in_words(share), "whole": limits_in_words(whole)}
+    if share.requests == 0:
+        return str(_("none here at present, of %(whole)s in all partitions") % facts)
+    return str(_("%(share)s here, of %(whole)s in all partitions") % facts)

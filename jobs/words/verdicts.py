@@ -12,7 +12,7 @@ from jobs.throttling.limits import UNLIMITED_REQUESTS
 from jobs.throttling.sources import Origin
 from jobs.verdicts.causes import Cause, Verdict, is_of_job
 from jobs.verdicts.requests import Requests
-from jobs.words.limits import limits_in_words
+from jobs.words.limits import limits_in_words, share_in_words
 from nodes.web import formats
 
 # The tone of each cause that stops or delays work; other causes let work continue.
@@ -292,7 +292,7 @@ def _of_host(line: HostStatus, *, now: dt.datetime, verdict: Verdict | None = No
             assert above is not None
             return _("%(host)s shares %(limits)s with %(parent)s.") % {
                 "host": host,
-                "limits": limits_in_words(above.limits),
+                "limits": share_in_words(above.limits, above.whole),
                 "parent": parent(above),
             }
         case Cause.GAP | Cause.CRAWL_DELAY:

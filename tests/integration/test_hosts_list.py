@@ -6,7 +6,7 @@ import pytest
 from django.db import connection as django_connection
 from django.test.utils import CaptureQueriesContext
 
-from jobs.models import Bin, BinState, CounterDelta, Job, LaneState, ThrottleGroup, ThrottlePolicy
+from jobs.models import Bin, BinState, CounterDelta, Job, LaneState, PolicyShare, ThrottleGroup, ThrottlePolicy
 from jobs.queries.hosts import lines, waiting
 from jobs.queries.hosts.lines import read_host_statuses
 from jobs.queries.hosts.selection import HostFilter, find_busiest, find_hosts
@@ -17,6 +17,7 @@ from jobs.queue.pace import hosts
 from jobs.queue.take import take
 from jobs.throttling.sources import Origin
 from jobs.verdicts.causes import Cause
+from jobs.words.limits import share_in_words
 from nodes.models import Node
 from tests.support.cluster import NOON, register_node, seconds
 from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
@@ -136,6 +137,20 @@ def test_limits_above_a_host_are_shown_with_their_policy(connection, manager, wo
     assert above["policy", "the cluster"].is_everywhere
     assert (found.verdict.cause, found.parent_of(found.verdict).name) == (Cause.PARENT, "shop")
     assert {one.name for one in line("b.example").parents} == {"shop", "the cluster"}
+
+
+def test_a_share_of_a_total_is_shown_with_the_limits_of_all_partitions(manager):
+    running = crawl(manager, "a.example", name="shop", total_open_requests=8, total_starts=60, total_period="minute")
+    (whole,) = line().parents
+    assert whole.whole is None
+
+    PolicyShare.objects.create(policy=running.seed.policy, parts=1, of=4)
+    (shared,) = line().parents
+
+    assert (shared.limits.requests, shared.limits.gap) == (2, 4.0)
+    assert (shared.whole.requests, shared.whole.gap) == (8, 1.0)
+    said = "2 at a time, one every 4 s here, of 8 at a time, one every 1 s in all partitions"
+    assert share_in_words(shared.limits, shared.whole) == said
 
 
 def test_documents_without_a_worker_or_an_owner_say_so(connection, manager):

@@ -61,12 +61,17 @@ SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(policies)s)
 
 @dataclass(frozen=True, slots=True)
 class ParentLine:
-    """The parent of a host: an address, or all hosts of a policy (of the cluster, if the policy applies everywhere)."""
+    """
+    The parent of a host: an address, or all hosts of a policy (of the cluster, if the policy applies everywhere).
+
+    `whole` are the limits of all partitions together, if `limits` are only this partition's share of them.
+    """
 
     id: int
     namespace: str
     name: str
     limits: Limits
+    whole: Limits | None
     set_by: LimitLines
     open_requests: int
     opens_at: dt.datetime | None
@@ -211,6 +216,7 @@ def _parent_line(row: Any, applied: AppliedPolicies, policies: PolicyNames) -> P
         namespace=row.namespace,
         name=known[0] if known else row.name,
         limits=limits,
+        whole=applied.whole_of(row),
         set_by=policies.lines(applied.sources_of(row)),
         # Each turn of a limited parent may have all of them: its worker counts.
         open_requests=min(row.open_requests, limits.requests) if is_limited(limits) else row.open_requests,

@@ -115,6 +115,11 @@ class AppliedPolicies:
         closed_until = UNTIL_GO_ON if row.stopped_at else limits.closed_until
         return replace(limits, gap=max(limits.gap, row.interval), closed_until=closed_until)
 
+    def whole_of(self, row: Any) -> Limits | None:
+        """Return the limits of all partitions together, if those of this bin are only a share of them."""
+        policy = self._by_id.get(int(row.name)) if row.namespace == Bin.POLICY else None
+        return policy.in_whole_total(self._now) if policy and policy.share != 1 else None
+
     def sources_of(self, row: Any) -> list[Source]:
         """Return the present limits of each source for a bin: `of_bin` is the strictest of them."""
         if row.namespace == Bin.POLICY:
