@@ -11,7 +11,8 @@ from rest_framework.response import Response
 
 from jobs.api.fields import HIGHEST_ID
 from jobs.explain import words
-from jobs.explain.explaining import Section, explain
+from jobs.explain.everywhere import explain_everywhere
+from jobs.explain.explaining import Section
 from jobs.explain.gates import Gate, Judgement, Reason, Status
 from jobs.explain.mends import mend_of
 from jobs.explain.ways import Step
@@ -86,6 +87,12 @@ class ExplainedSerializer(serializers.Serializer[Any]):
 
     url = serializers.CharField(help_text="The address in its normal form.")
     is_known = serializers.BooleanField(help_text="True if a job knows it. Otherwise the jobs are forecasts.")
+    partition = serializers.CharField(
+        help_text="Other partition that has the address, and explains it. Empty: this one."
+    )
+    silent = serializers.ListField(
+        child=serializers.CharField(), help_text="Partitions that may know the address and did not answer."
+    )
     gates = GateSerializer(many=True, help_text="Gates of an address that no job follows. Empty for others.")
     jobs = ExplainedJobSerializer(many=True)
     more_jobs = serializers.ListField(
@@ -162,10 +169,13 @@ class ExplainView(ContractView):
     def get(self, request: Request) -> Response:
         query = read_query(ExplainQuery, request)
         now = read_clock()
-        found = explain(query["url"], job_id=query.get("job"), now=now)
+        answer = explain_everywhere(query["url"], job_id=query.get("job"), now=now)
+        found = answer.found
         shown = {
             "url": found.address.identifier,
             "is_known": found.is_known,
+            "partition": answer.partition,
+            "silent": [one.name for one in answer.silent],
             "gates": [_gate(None, gate, now=now) for gate in found.gates],
             "jobs": [_job(section, now=now) for section in found.sections],
             "more_jobs": list(found.more),

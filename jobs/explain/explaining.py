@@ -27,7 +27,8 @@ class Section:
     """
     One job and the gates of the address there. `item` is the document, None in a forecast.
 
-    `way` leads from a seed to the document, and `referrers` are some of the documents that link to it.
+    `way` leads from a seed to the document, and `referrers` are some of the documents that link to it. `partition` is
+    another one that has the document, "" for this one.
     """
 
     job: Job
@@ -37,6 +38,7 @@ class Section:
     held_by: Sequence[HeldBy] = ()
     way: Sequence[Step] = ()
     referrers: Sequence[Step] = ()
+    partition: str = ""
 
     @property
     def is_forecast(self) -> bool:

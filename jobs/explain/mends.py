@@ -33,6 +33,13 @@ _MAY_SEE: Final = "jobs.view_job"
 _FETCHED_AGAIN: Final = frozenset(
     {Cause.RETRY, Reason.BAD_RESULT, Reason.READ_IN_RUN, Reason.READ_LATER, Reason.EXPIRES, Reason.NOT_HELD}
 )
+# Reasons that are seen on the pages of the partition that has them.
+_OF_CLUSTERS: Final = frozenset(
+    {
+        *(Cause.NO_MANAGER, Cause.NO_WORKER, Cause.NO_TAG, Cause.WORKERS, Cause.DISK, Cause.ARCHIVE, Cause.NO_OWNER),
+        Cause.GROUP_FAILS,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +74,13 @@ def mend_of(section: Section, judgement: Judgement) -> Mend | None:
     """Return the operation that opens a blocked gate; None if there is none, or none is needed."""
     if judgement.status != Status.BLOCKED:
         return None
+    if section.partition and judgement.reason in _FETCHED_AGAIN | _OF_CLUSTERS:
+        return None
     if judgement.reason in _FETCHED_AGAIN and section.item is not None:
         return fetch_again(section.item)
     if judgement.reason in {Reason.UNKNOWN, Reason.NOT_REACHED_IN_RUN}:
         return _add_seed(section, judgement)
-    place = _Place(section.job, section.host, judgement)
+    place = _Place(section.job, None if section.partition else section.host, judgement)
     if isinstance(judgement.reason, Cause):
         return _of_job(judgement.reason, place) or _of_host(judgement.reason, place)
     match judgement.reason:

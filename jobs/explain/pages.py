@@ -10,10 +10,11 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from jobs.explain.explaining import explain
+from jobs.explain.everywhere import explain_everywhere
 from jobs.explain.mends import MAY_EDIT_JOB
 from jobs.explain.screens import May, address_of, explained_screen
 from jobs.models import QueueItem, Seed
+from jobs.ui.partitions_views import silent_partitions
 from jobs.verbs import documents, seed_lists
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone, Refused, Unknown
@@ -33,13 +34,15 @@ def explained(request: HttpRequest) -> HttpResponse:
     if "url" in request.GET:
         now = read_clock()
         try:
-            found = explain(asked["url"], job_id=_number(asked["job"]), now=now)
+            answer = explain_everywhere(asked["url"], job_id=_number(asked["job"]), now=now)
         except Invalid as invalid:
             context["problems"] = invalid.problems
         except Unknown as unknown:
             context["problems"] = {"job": [str(unknown)]}
         else:
-            context["screen"] = explained_screen(found, may=_may(request), now=now)
+            context["screen"] = explained_screen(answer.found, may=_may(request), now=now)
+            context["partition"] = answer.partition
+            context["silent"] = silent_partitions(answer.silent, now=now)
     return render(request, "explain/explained.html", context)
 
 

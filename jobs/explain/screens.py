@@ -71,7 +71,7 @@ def _section(section: Section, *, may: May, now: dt.datetime) -> Mapping[str, ob
 
 def _mends(section: Section) -> Iterator[Mend]:
     """Yield the operations on the document, whichever gate decides."""
-    if section.item is None:
+    if section.item is None or section.partition:
         return
     if section.item.run_no == section.job.run_no and section.item.stage in {Stage.PENDING, Stage.DONE}:
         yield fetch_again(section.item)

@@ -9,7 +9,7 @@ import datetime as dt
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
@@ -53,9 +53,11 @@ class Merged(Generic[T]):
     silent: Sequence[Silent] = ()
 
 
-def read_everywhere(own: Callable[[], T], elsewhere: Callable[[], T]) -> Merged[T]:
+def read_everywhere(
+    own: Callable[[], T], elsewhere: Callable[[], T], *, among: Collection[str] | None = None
+) -> Merged[T]:
     """
-    Return what `own` reads here, and what `elsewhere` reads in each other partition meanwhile.
+    Return what `own` reads here, and what `elsewhere` reads meanwhile in each other partition, or in those `among` them.
 
     Only the control partition asks others. An error of a reading that is none of the database is raised here.
     """
@@ -64,9 +66,10 @@ def read_everywhere(own: Callable[[], T], elsewhere: Callable[[], T]) -> Merged[
         return Merged(own())
     addresses = here.addresses()
     until = time.monotonic() + ANSWERS_WITHIN
+    others = [name for name in placement.others if among is None or name in among]
     asked = {
         name: _Question(name, addresses[name], elsewhere)
-        for name in placement.others
+        for name in others
         if _silent_until.get(addresses[name], 0.0) <= time.monotonic()
     }
     for question in asked.values():
@@ -78,7 +81,7 @@ def read_everywhere(own: Callable[[], T], elsewhere: Callable[[], T]) -> Merged[
             question.thread.join(max(0.0, until - time.monotonic()))
             question.end()
     answers = {name: question.answer[0] for name, question in asked.items() if question.has_answered()}
-    missing = [name for name in placement.others if name not in answers]
+    missing = [name for name in others if name not in answers]
     return Merged(found, answers, [Silent(name, _last_heard(name, placement.here)) for name in missing])
 
 

@@ -181,6 +181,14 @@ def look_at_move(placement: Placement) -> MoveSeen | None:
     return MoveSeen(move.number, move.phase, move.why, parts)
 
 
+def read_owners(placement: Placement) -> Sequence[str]:
+    """Return the partition of each slot, as this database noted it."""
+    with connection.cursor() as cursor:
+        cursor.execute(MAP)
+        noted = cursor.fetchone()
+    return SlotMap.from_json(noted and json.loads(noted[0]), placement.names).owners
+
+
 def look_at_partitions(placement: Placement, *, now: dt.datetime) -> list[PartitionSeen]:
     """Return all partitions in the order of the settings."""
     with connection.cursor() as cursor:
@@ -190,8 +198,7 @@ def look_at_partitions(placement: Placement, *, now: dt.datetime) -> list[Partit
         behind = {slot: (lag, active) for slot, lag, active in cursor.fetchall()}
         cursor.execute(_ARRIVED, {"here": placement.here})
         arrived = dict(cursor.fetchall())
-        noted = cursor.execute(MAP).fetchone()
-    owners = SlotMap.from_json(noted and json.loads(noted[0]), placement.names).owners
+    owners = read_owners(placement)
     own = sum(one.counts.processed + one.counts.waiting for one in figures_of_jobs())
     seen = []
     for name in placement.names:

@@ -6,11 +6,15 @@ from itertools import pairwise
 import psycopg
 import pytest
 
+from jobs.connectors.repository.base import hash_of as address_hash
 from jobs.lifecycle.document import Stage
-from jobs.models import Outcome, PartitionedJob
+from jobs.models import Outcome, PartitionedJob, QueueItem
 from jobs.partitions import merged
 from jobs.partitions.facts import tell
 from jobs.partitions.merged import ANSWERS_WITHIN, read_everywhere
+from jobs.partitions.placement import SLOTS, slot_of
+from jobs.partitions.slots import KEY as MAP_KEY
+from jobs.partitions.slots import SlotMap
 from jobs.queries.documents.everywhere import list_documents_everywhere, read_story_everywhere
 from jobs.queries.documents.lists import A_PAGE, DocumentFilter
 from jobs.settings.partitions import PARTITION, PARTITIONS
@@ -40,6 +44,7 @@ def database(template, django_db_blocker):
             other = make_job("news")
             PartitionedJob.objects.create(job=other, number=other.pk)
             make_documents(make_lane(other.seeds.get(), "b.example"), [f"b{n}" for n in range(THERE)], depth=2, **ENDED)
+            QueueItem.objects.filter(identifier="http://b.example/b0").update(hash=address_hash("http://b.example/b0"))
         yield database
 
 
@@ -146,3 +151,53 @@ def test_an_error_of_a_reading_in_another_partition_is_raised(control):
 
     with pytest.raises(LookupError):
         read_everywhere(lambda: None, fail)
+
+
+# --- Explain -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def owners(control, connection):
+    """Give partition `b` all hosts but `a.example`."""
+    names = ["b"] * SLOTS
+    names[slot_of("a.example")] = "a"
+    tell(connection, "a", "a", MAP_KEY, SlotMap(1, tuple(names)).as_json())
+
+
+@pytest.fixture
+def patience(monkeypatch):
+    """Wait for an answer also on a machine that does other work."""
+    monkeypatch.setattr(merged, "ANSWERS_WITHIN", 30.0)
+
+
+@pytest.mark.usefixtures("owners", "patience")
+def test_an_address_is_explained_by_the_partition_that_has_its_host(job):
+    found = client_of("operator").get("/api/v1/explain/?url=http://b.example/b0").json()
+
+    assert (found["partition"], found["silent"], found["is_known"]) == ("b", [], True)
+    assert [one["job"] for one in found["jobs"]] == [job.pk]
+    assert found["jobs"][0]["document"] == f"{job.pk}-{address_hash('http://b.example/b0')}"
+
+
+@pytest.mark.usefixtures("owners", "patience")
+def test_the_page_of_an_explanation_from_elsewhere_has_no_button_that_does_not_work_here():
+    page = client_of("operator").get("/explain/?url=http://b.example/b0").content.decode()
+
+    assert "Partition b has this address, and explains it." in page
+    assert "Fetch again now" not in page
+    assert "/hosts/" not in page.partition("<main")[2]
+
+
+def test_an_own_address_is_explained_without_the_others(owners, silent):
+    QueueItem.objects.filter(identifier="http://a.example/a0").update(hash=address_hash("http://a.example/a0"))
+
+    found = client_of("operator").get("/api/v1/explain/?url=http://a.example/a0").json()
+
+    assert (found["partition"], found["silent"], found["is_known"]) == ("", [], True)
+
+
+def test_a_silent_partition_of_a_host_is_named(owners, silent):
+    page = client_of("operator").get("/explain/?url=http://b.example/b0").content.decode()
+
+    assert "Partition b does not answer." in page
+    assert "No job of this partition knows this address." in page

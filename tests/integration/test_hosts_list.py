@@ -21,6 +21,7 @@ from jobs.words.limits import share_in_words
 from nodes.models import Node
 from tests.support.cluster import NOON, register_node, seconds
 from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
+from tests.support.partitions import be_partition
 
 
 def crawl(manager, *hosts, documents=20, **policy):
@@ -139,11 +140,13 @@ def test_limits_above_a_host_are_shown_with_their_policy(connection, manager, wo
     assert {one.name for one in line("b.example").parents} == {"shop", "the cluster"}
 
 
-def test_a_share_of_a_total_is_shown_with_the_limits_of_all_partitions(manager):
+def test_a_share_of_a_total_is_shown_with_the_limits_of_all_partitions(connection, manager, worker, settings):
     running = crawl(manager, "a.example", name="shop", total_open_requests=8, total_starts=60, total_period="minute")
+    serve(connection, running, worker)
     (whole,) = line().parents
     assert whole.whole is None
 
+    be_partition(settings, "b")
     PolicyShare.objects.create(policy=running.seed.policy, parts=1, of=4)
     (shared,) = line().parents
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.explain import words
-from jobs.explain.explaining import Explained, Section, explain
+from jobs.explain.everywhere import ExplainedEverywhere, explain_everywhere
+from jobs.explain.explaining import Explained, Section
 from jobs.explain.gates import Judgement
 from jobs.models import Job
 from jobs.verbs import documents
@@ -42,15 +43,19 @@ class Command(BaseCommand):
         if verb is not None and job_id is None:
             raise CommandError("--fetch-again and --forget need --job.", returncode=2)
         try:
-            found = explain(url, job_id=job_id, now=read_clock())
+            answer = explain_everywhere(url, job_id=job_id, now=read_clock())
             if verb is not None and job_id is not None:
-                _change(verb, found, job_id)
-                found = explain(url, job_id=job_id, now=read_clock())
+                _change(verb, answer, job_id)
+                answer = explain_everywhere(url, job_id=job_id, now=read_clock())
         except Invalid as invalid:
             raise CommandError(str(invalid), returncode=2) from invalid
         except Refused as refused:
             raise CommandError(str(refused), returncode=1) from refused
-        self._print(found, now=read_clock())
+        for silent in answer.silent:
+            self.stderr.write(f"Partition {silent.name} does not answer. It may know more about this address.")
+        if answer.partition:
+            self.stdout.write(f"Partition {answer.partition} has this address, and explains it.")
+        self._print(answer.found, now=read_clock())
 
     def _print(self, found: Explained, *, now: dt.datetime) -> None:
         self.stdout.write(found.address.identifier)
@@ -77,8 +82,10 @@ class Command(BaseCommand):
             self.stdout.write(f"  {words.name(gate):{_WIDTH}} {status}: {' '.join(filter(None, said))}".rstrip(" :"))
 
 
-def _change(verb: Callable[..., object], found: Explained, job_id: int) -> None:
-    item = found.sections[0].item if found.sections else None
+def _change(verb: Callable[..., object], answer: ExplainedEverywhere, job_id: int) -> None:
+    if answer.partition:
+        raise CommandError(f"Partition {answer.partition} has this document. Run the command there.")
+    item = answer.found.sections[0].item if answer.found.sections else None
     if item is None:
         raise CommandError("The job does not know this address.", returncode=2)
     verb(job_id, document=item.hash, made_by=getpass.getuser(), now=read_clock())
