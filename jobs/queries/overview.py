@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs.models import Charge
+from jobs.partitions.merged import Silent
 from jobs.queries.charges import read_charges
 from jobs.queries.cluster.nodes import NodeLine, read_live_nodes
 from jobs.queries.documents.search_lag import read_search_lag
@@ -16,6 +17,7 @@ from jobs.queries.jobs.facts import read_next_ready_at
 from jobs.queries.jobs.lines import JobLine, read_first_jobs
 from jobs.queries.jobs.schedules import ScheduleLine, read_next_starts
 from jobs.queries.meter import add_histories, present
+from jobs.queries.partitions import read_silent
 from jobs.queries.progress import SPANS, USUAL_SPAN, Step, read_progress
 from jobs.queue.counting.counters import RunCounts
 from jobs.verdicts.causes import Cause
@@ -30,7 +32,7 @@ class OverviewPage:
     The content of the first page.
 
     `totals` are of the running jobs, or of the last runs of all jobs if none runs. `history` is of all jobs,
-    including recently ended ones. `moving` are counts of the jobs that nothing holds. `search_behind_since` is when
+    including recently ended ones. `silent` are the partitions whose last figures are old. `moving` are counts of the jobs that nothing holds. `search_behind_since` is when
     the oldest text was written that the search index lacks.
     """
 
@@ -47,6 +49,7 @@ class OverviewPage:
     charges: Mapping[Cause, float]
     progress: Sequence[Step]
     next_starts: Sequence[ScheduleLine]
+    silent: Sequence[Silent]
 
 
 def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
@@ -80,6 +83,7 @@ def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
         charges=read_charges(Charge.Subject.ALL, 0, now=now),
         progress=read_progress(SPANS[span], now=now),
         next_starts=read_next_starts(now=now),
+        silent=read_silent(now=now),
     )
 
 

@@ -8,6 +8,8 @@ from typing import Any, Final, LiteralString
 
 from django.db import connection
 
+from jobs.partitions import here
+from jobs.partitions.merged import Silent
 from jobs.partitions.move_notes import KEY as MOVE_KEY
 from jobs.partitions.move_notes import REPORT_KEY
 from jobs.partitions.moving import Move, MovePhase, Report
@@ -179,6 +181,18 @@ def look_at_move(placement: Placement) -> MoveSeen | None:
             )
         )
     return MoveSeen(move.number, move.phase, move.why, parts)
+
+
+def read_silent(*, now: dt.datetime) -> list[Silent]:
+    """Return the partitions that have told the control partition no figures for a while: its counts lack their news."""
+    placement = here.placement()
+    if placement is None or not placement.is_control:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(_HEARD, {"key": LIFE, "here": placement.here})
+        heard: Mapping[str, dt.datetime] = {source: at for source, _, at in cursor.fetchall()}
+    last = {name: heard.get(name) for name in placement.others}
+    return [Silent(name, at) for name, at in last.items() if at is None or now - at > _SILENT_AFTER]
 
 
 def read_owners(placement: Placement) -> Sequence[str]:

@@ -61,6 +61,18 @@ def silent_partitions(silent: Sequence[Silent], *, now: dt.datetime) -> list[str
     ]
 
 
+def at_least(silent: Sequence[Silent], *, now: dt.datetime) -> str:
+    """Return sentences about the partitions whose figures the counts of a page lack; "" if there are none."""
+    said = [
+        _("The counts are at least these: partition %(name)s told its last figures %(age)s.")
+        % {"name": one.name, "age": formats.age(one.heard_at, now=now)}
+        if one.heard_at is not None
+        else _("The counts are at least these: partition %(name)s has told no figures yet.") % {"name": one.name}
+        for one in silent
+    ]
+    return " ".join(said)
+
+
 def _row(seen: PartitionSeen, *, now: dt.datetime) -> dict[str, Any]:
     state, tone = _state(seen)
     roles = [word for word, holds in ((_("control"), seen.is_control), (_("this one"), seen.is_here)) if holds]

@@ -24,6 +24,7 @@ from jobs.queries.overview import OverviewPage
 from jobs.queue.counting.counters import RunCounts
 from jobs.ui import job_diagram
 from jobs.ui.nodes_screen import node_row
+from jobs.ui.partitions_views import at_least
 from jobs.ui.progress_screen import progress_screen
 from jobs.verdicts.causes import Cause, Verdict, is_of_job
 from jobs.words import charges, failing_groups, forecasts, verdicts
@@ -50,6 +51,7 @@ def overview_screen(page: OverviewPage, attention: Iterable[AttentionLine], *, n
         **_headline(page, now=now),
         **_picture(page.history),
         **_counts(page.totals),
+        "at_least": at_least(page.silent, now=now),
         "rate": formats.rate(page.rate if page.verdict.is_running else 0.0),
         "rate_says": _("documents per second"),
         "states": _("Documents of the active runs") if page.verdict.is_running else _("Documents of the last runs"),
@@ -84,6 +86,7 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         **job_row(job, now=now),
         **_picture(job.history),
         **_counts(job.counts),
+        "at_least": at_least(page.silent, now=now),
         "says": " ".join(
             filter(None, (_failed_seeds(job), verdicts.sentence(page.verdict, now=now, line=_example(page))))
         ),

@@ -59,6 +59,21 @@ def test_the_page_and_the_api_show_a_silent_partition(connection, here, client, 
     assert (of_b["documents"], of_b["rate"], of_b["silent"], of_b["receives"]) == (1234, 2.5, True, False)
 
 
+def test_counts_that_lack_the_figures_of_a_silent_partition_are_named_so(connection, here, main, client, admin_user):  # noqa: F811
+    here("a")
+    job = make_running_job(main.node).job
+    client.force_login(admin_user)
+    said = "The counts are at least these: partition b told its last figures"
+    tell(connection, "b", "a", LIFE, {"documents": 1234, "rate": 2.5})
+    connection.execute("UPDATE jobs_partitionfact SET sent_at = now() - interval '10 minutes'")
+
+    for address in ("/", f"/jobs/{job.pk}/"):
+        assert f"{said} 10 min ago." in client.get(address).content.decode()
+
+    connection.execute("UPDATE jobs_partitionfact SET sent_at = now()")
+    assert said not in client.get("/").content.decode()
+
+
 def test_a_database_without_partitions_has_an_empty_page(client, admin_user):
     client.force_login(admin_user)
 

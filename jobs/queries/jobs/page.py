@@ -14,6 +14,7 @@ from jobs.lifecycle.job import TRANSITIONS, Kind, StartMethod
 from jobs.lifecycle.job import Window as Place
 from jobs.lifecycle.schedule import Window, next_opening_of
 from jobs.models import Charge, Job, JobEvent, Outcome, ScheduleWindow
+from jobs.partitions.merged import Silent
 from jobs.queries.charges import read_charges
 from jobs.queries.cluster.failing_groups import FailingGroup, read_failing_groups
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses
@@ -22,6 +23,7 @@ from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster, read_n
 from jobs.queries.jobs.forecast import RunForecast, read_forecast
 from jobs.queries.jobs.lines import JobLine, read_job_line
 from jobs.queries.jobs.pipeline import Tree, read_tree
+from jobs.queries.partitions import read_silent
 from jobs.queue.sql.low_water import LOWEST_DELTA, LOWEST_TURN
 from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.forecast import Queue
@@ -199,6 +201,8 @@ class JobPage:
     # The waiting time of its documents by cause, in document-seconds of the last minutes.
     charges: Mapping[Cause, float]
     forecast: RunForecast | None
+    # Partitions whose last figures are old.
+    silent: Sequence[Silent]
 
     @property
     def closed_hosts(self) -> Sequence[str]:
@@ -252,6 +256,7 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
         failing=read_failing_groups(job_id=job.id),
         charges=read_charges(Charge.Subject.JOB, job.id, now=now) if job.runs else {},
         forecast=read_forecast(job, queues_of(hosts), now=now),
+        silent=read_silent(now=now),
     )
 
 
