@@ -242,7 +242,8 @@ class _Reader:
         return [Rejected(*row) for row in rows]
 
     def _rows(self, statement: LiteralString, keys: Iterable[bytes], **facts: Any) -> Iterator[Any]:
-        left = iter(keys)
+        # In the order of the index, neighbours are on the same pages. The examples are then the same each time, too.
+        left = iter(sorted(keys))
         while some := list(islice(left, _AT_ONCE)):
             values = {"job": self._job, "keys": Hashes(key.hex() for key in some), **facts}
             yield from self._cursor.execute(statement, values, binary=True).fetchall()
