@@ -10,10 +10,12 @@ from django.utils.translation import ngettext
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
+from jobs.queries.documents.history import HistoryLine
 from jobs.queries.documents.lists import DocumentLine
 from jobs.queries.documents.outputs import HeldBy, PartLine
 from jobs.queries.documents.search import Hit, SearchPage
 from jobs.queries.documents.story import DocumentStory, LinkLine
+from jobs.verdicts.results import class_of
 from jobs.words.codes import explain_code
 from jobs.words.documents import document_state
 from jobs.words.explanations import explain_document
@@ -89,6 +91,19 @@ def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, obje
         if story.links_in_all > len(story.links)
         else "",
         "is_redirect": story.is_redirect,
+        "history": [_history_row(line, now=now) for line in story.history],
+    }
+
+
+def _history_row(line: HistoryLine, *, now: dt.datetime) -> dict[str, str]:
+    return {
+        "at": formats.moment(line.at, now=now),
+        "activity": f"{line.activity} ({line.output})" if line.output else line.activity,
+        "code": line.code,
+        "tone": str(class_of(line.code)),
+        "meaning": line.description or explain_code(line.code),
+        "bytes": "" if line.bytes is None else formats.size(line.bytes),
+        "seconds": "" if line.seconds is None else formats.milliseconds(round(line.seconds * 1000)),
     }
 
 

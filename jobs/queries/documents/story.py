@@ -9,6 +9,7 @@ from typing import Final
 from jobs.connectors.repository.base import Carried
 from jobs.lifecycle.document import Stage
 from jobs.models import CarryDown, HopCount, Job, Outcome, OutLinks, QueueItem
+from jobs.queries.documents.history import HistoryLine, read_history
 from jobs.queries.documents.outputs import HeldBy, PartLine, read_outputs, read_parts
 from jobs.queries.documents.verdict import judge_item
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses
@@ -49,6 +50,7 @@ class DocumentStory:
     carried: Carried
     # The reason why the document has not ended in this run; None if it has ended, or is not of this run.
     verdict: Verdict | None
+    history: Sequence[HistoryLine]
 
     @property
     def is_of_this_run(self) -> bool:
@@ -80,6 +82,7 @@ def read_story(*, job_id: int, document: uuid.UUID, now: dt.datetime) -> Documen
         hops=_read_hops(item.job, document),
         carried=_read_carried(item.job, document),
         verdict=judge_item(item, host, now=now),
+        history=read_history(item),
     )
 
 
