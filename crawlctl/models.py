@@ -1,4 +1,4 @@
-"""The tables of the composition root: login attempts, users of a provider, and API tokens."""
+"""The tables of the composition root: login attempts, users of a provider, API tokens, and languages of users."""
 
 from django.contrib.auth.models import User
 from django.db import models
@@ -82,3 +82,16 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class LanguageOfUser(models.Model):
+    """The language that a user has chosen for the pages. Without a row, the browser decides."""
+
+    user = models.OneToOneField(User, on_delete=models.CASCADE, primary_key=True)
+    language = models.CharField(max_length=20)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.language

@@ -8,7 +8,7 @@ machine: an embedded PostgreSQL and a key of its own, in the directory of `VAR_D
 import os
 from pathlib import Path
 
-from crawlctl import __version__, places
+from crawlctl import __version__, languages, places
 from crawlctl.access.secret import key_of_this_machine
 from crawlctl.logs import configuration as logs
 from crawlctl.postgres.settings import database_from_url
@@ -112,6 +112,7 @@ MIDDLEWARE = [
     "crawlctl.web.security.NoStore",
     "crawlctl.web.stored_settings.FollowStoredSettings",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "crawlctl.access.language.SpeakLanguage",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -164,10 +165,18 @@ LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
 
-LANGUAGE_CODE = "en"
+LANGUAGE_CODE = languages.ENGLISH
 TIME_ZONE = "UTC"
-# The pages have no translations yet, and looking up each word took half of the time of a screen.
-USE_I18N = False
+# English pages look up no text: crawlctl.languages.
+USE_I18N = True
+LANGUAGES = languages.LANGUAGES
+LANGUAGE_COOKIE_NAME = "language"
+# Time that a browser remembers a language without an account (seconds): a year.
+LANGUAGE_COOKIE_AGE = 365 * 24 * 3600
+LANGUAGE_COOKIE_SAMESITE = "Lax"
+LANGUAGE_COOKIE_HTTPONLY = True
+LANGUAGE_COOKIE_SECURE = _TLS
+LOCALE_PATHS = [places.CATALOGUES]
 USE_TZ = True
 # Moments on the set-up pages, to the second.
 FORMAT_MODULE_PATH = ["crawlctl.web.formats"]

@@ -4,6 +4,7 @@ from django.urls import include, path
 from django.urls.resolvers import URLPattern, URLResolver
 
 from crawlctl.access.adminsite import site
+from crawlctl.access.language import choose_language
 from crawlctl.access.login_page import LoginPage, LogOut
 from crawlctl.drill.api import DrillView
 from crawlctl.drill.views import drills
@@ -24,6 +25,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("cluster/jobs/", include("nodes.distributed.pages.urls")),
     path("tasks/", include("nodes.tasks.pages.urls")),
     path("account/", include("crawlctl.access.api_tokens.urls")),
+    path("language/", choose_language, name="language"),
     path("login/", LoginPage.as_view(), name="login"),
     path("login/", include("crawlctl.access.single_sign_on.urls")),
     path("logout/", LogOut.as_view(), name="logout"),

@@ -25,7 +25,7 @@ from psycopg.abc import PQGen
 
 from crawlctl.live.changes import changes
 from crawlctl.live.judging import Judge
-from crawlctl.live.topics import read_screen
+from crawlctl.live.topics import View, read_screen
 from jobs.queries.hosts.lines import observe_busiest_hosts
 from jobs.queries.jobs.lines import observe_rates
 from jobs.state import channels
@@ -64,12 +64,12 @@ logger = logging.getLogger(__name__)
 @dataclass(slots=True)
 class _Topic:
     """
-    The state of a topic. `screen` is None before the first reading (version 0), or after the topic has ended. `frame`
+    The state of a topic in one language. `screen` is None before the first reading (version 0), or after the topic has ended. `frame`
     is the message with the whole screen. `changes` is the message for pages that show the version before. Each is
     encoded once for all pages, and the whole one only if a page needs it.
     """
 
-    name: str
+    view: View
     watchers: set[asyncio.Event] = field(default_factory=set)
     screen: Record | None = None
     frame: str = ""
@@ -100,7 +100,7 @@ class Bridge:
     """One bridge for each event loop. Use it from that loop only."""
 
     def __init__(self) -> None:
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[View, _Topic] = {}
         self._pages: set[Page] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="screens")
@@ -144,21 +144,21 @@ class Bridge:
     def detach(self, page: Page) -> None:
         self._pages.discard(page)
 
-    def watch(self, name: str, news: asyncio.Event) -> None:
+    def watch(self, view: View, news: asyncio.Event) -> None:
         """Set `news` whenever there is a newer screen of the topic, until `unwatch`."""
-        topic = self._topics.setdefault(name, _Topic(name))
+        topic = self._topics.setdefault(view, _Topic(view))
         topic.watchers.add(news)
         # No page watched the topic meanwhile, so the kept screen may be old.
         if len(topic.watchers) == 1:
             topic.screen, topic.changed_at = None, 0.0
         self._woken.set()
 
-    def unwatch(self, name: str, news: asyncio.Event) -> None:
-        topic = self._topics.get(name)
+    def unwatch(self, view: View, news: asyncio.Event) -> None:
+        topic = self._topics.get(view)
         if topic is not None:
             topic.watchers.discard(news)
             if not topic.watchers:
-                del self._topics[name]
+                del self._topics[view]
 
     def count_use(self, seconds: float) -> None:
         """Count processor time that was used for open pages."""
@@ -168,12 +168,12 @@ class Bridge:
         """Return the close code for a session, 0 if its owner may stay."""
         return await self._judge.judge(session)
 
-    def frame_of(self, name: str, *, shown: int) -> tuple[int, str]:
+    def frame_of(self, view: View, *, shown: int) -> tuple[int, str]:
         """
         Return the message for a page of a watched topic that shows this version, and its version (0: nothing was read
         yet).
         """
-        topic = self._topics.get(name)
+        topic = self._topics.get(view)
         if topic is None or not topic.version:
             return 0, ""
         if shown == topic.version - 1 and topic.changes:
@@ -243,7 +243,7 @@ class Bridge:
 
     async def _read(self, topic: _Topic) -> None:
         try:
-            screen, used = await self._read_now(lambda: read_screen(topic.name))
+            screen, used = await self._read_now(lambda: read_screen(topic.view.topic, language=topic.view.language))
         except TopicUnknown:
             screen, used = None, 0.0
         # The first reading fills all caches. Its cost must not delay other topics.

@@ -1,11 +1,12 @@
 """
 The web socket of one open page.
 
-The page sends `{"type": "follow", "topic": ..., "visible": true}`, later `{"type": "hidden"}` and `{"type":
-"visible"}`. It receives `{"type": "screen", "cells": {...}}` for each newer screen: the whole screen at first, then its
-changes (`changes`). It receives `{"type": "gone"}` when the topic has ended, and `{"type": "beat"}` every two seconds
-without a screen, as a sign that the connection lives. While it is hidden it receives nothing. The bridge sends one beat
-to all pages. At the next beat it closes the pages of users who have logged out or lost the right to see jobs.
+The page sends `{"type": "follow", "topic": ..., "language": "en", "visible": true}`, later `{"type": "hidden"}` and
+`{"type": "visible"}`. It receives `{"type": "screen", "cells": {...}}` for each newer screen: the whole screen at
+first, then its changes (`changes`). It receives `{"type": "gone"}` when the topic has ended, and `{"type": "beat"}`
+every two seconds without a screen, as a sign that the connection lives. While it is hidden it receives nothing. The
+bridge sends one beat to all pages. At the next beat it closes the pages of users who have logged out or lost the right
+to see jobs.
 """
 
 import asyncio
@@ -20,9 +21,10 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import Error as DatabaseError
 
+from crawlctl.languages import ENGLISH
 from crawlctl.live.bridge import Bridge, bridge
 from crawlctl.live.judging import NOT_ALLOWED, NOT_LOGGED_IN
-from crawlctl.live.topics import is_topic
+from crawlctl.live.topics import View
 
 # Close codes: those of HTTP plus 4000, and the socket's own.
 TOO_MUCH: Final = 4429
@@ -42,7 +44,7 @@ class LivePage(AsyncWebsocketConsumer):
 
     async def connect(self) -> None:
         self._bridge: Bridge = bridge()
-        self._topic = ""
+        self._view = View("")
         self._is_visible = True
         self._sent_version = 0
         self._sent_at = float("-inf")
@@ -86,12 +88,14 @@ class LivePage(AsyncWebsocketConsumer):
         except ValueError:
             frame = None
         match frame:
-            case {"type": "follow", "topic": str(topic), "visible": bool(visible)} if is_topic(topic):
+            case {"type": "follow", "topic": str(topic), "visible": bool(visible)} if (
+                view := View(topic, str(frame.get("language", ENGLISH)))
+            ).is_known:
                 self._unfollow()
-                self._topic, self._is_visible = topic, visible
+                self._view, self._is_visible = view, visible
                 if visible:
                     self._follow()
-            case {"type": "visible"} if self._topic and not self._is_visible:
+            case {"type": "visible"} if self._view.topic and not self._is_visible:
                 self._is_visible = True
                 self._follow()
             case {"type": "hidden"}:
@@ -104,12 +108,12 @@ class LivePage(AsyncWebsocketConsumer):
 
     def _follow(self) -> None:
         self._sent_version = 0
-        self._bridge.watch(self._topic, self._news)
+        self._bridge.watch(self._view, self._news)
         self._news.set()
 
     def _unfollow(self) -> None:
-        if self._topic:
-            self._bridge.unwatch(self._topic, self._news)
+        if self._view.topic:
+            self._bridge.unwatch(self._view, self._news)
 
     def beat(self, refusal: int) -> None:
         """Receive a beat of the bridge. A `refusal` other than 0 closes the page."""
@@ -145,7 +149,7 @@ class LivePage(AsyncWebsocketConsumer):
         await self.close(code)
 
     async def _send_screen(self) -> None:
-        version, frame = self._bridge.frame_of(self._topic, shown=self._sent_version)
+        version, frame = self._bridge.frame_of(self._view, shown=self._sent_version)
         if version != self._sent_version:
             self._sent_version, self._sent_at = version, time.monotonic()
             began = time.thread_time()

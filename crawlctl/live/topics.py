@@ -1,8 +1,9 @@
 """The topics of all applications that an open page can follow."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
+from crawlctl.languages import CODES, ENGLISH, speaking
 from jobs.bulk import screens as of_operations
 from jobs.exports import screens as of_exports
 from jobs.ui import topics as of_the_crawl
@@ -25,19 +26,32 @@ _APPLICATIONS: Final[tuple[tuple[Callable[[str], bool], Callable[[str], Record]]
 )
 
 
+class View(NamedTuple):
+    """A topic as an open page shows it."""
+
+    topic: str
+    language: str = ENGLISH
+
+    @property
+    def is_known(self) -> bool:
+        """True if a page could follow it, whether or not its object exists."""
+        return is_topic(self.topic) and self.language in CODES
+
+
 def is_topic(name: str) -> bool:
     """True if a page could follow a topic of this name, whether or not its object exists."""
     return any(is_known(name) for is_known, _read in _APPLICATIONS)
 
 
-def read_screen(name: str) -> Record:
+def read_screen(name: str, *, language: str = ENGLISH) -> Record:
     """
-    Return the present screen of this topic.
+    Return the present screen of this topic, in this language.
 
     Raises:
         TopicUnknown: the topic is unknown, or its object no longer exists.
     """
     for is_known, read in _APPLICATIONS:
         if is_known(name):
-            return read(name)
+            with speaking(language):
+                return read(name)
     raise TopicUnknown(name)

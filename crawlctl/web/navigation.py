@@ -60,6 +60,20 @@ RECORDS: Final[tuple[Place, ...]] = tuple(
     )
 )
 
+_SET_UP: Final = Area(
+    _("Set-up"),
+    (
+        Place(_("All set-up"), "admin:index", ("admin:",)),
+        Place(_("Repositories"), "admin:jobs_repositoryconnection_changelist", ("admin:jobs_repositoryconnection_",)),
+        Place(_("Authorities"), "authorities", ("authorities", "admin:authorities_")),
+        Place(_("Notifications"), "notifications", ("notification", "admin:notices_")),
+        Place(_("Settings"), "settings"),
+        Place(_("Retention"), "retention", ("retention",)),
+        Place(_("Users"), "admin:auth_user_changelist", ("admin:auth_",), "auth.view_user"),
+    ),
+    "jobs.change_job",
+)
+
 AREAS: Final[tuple[Area, ...]] = (
     Area(_("Overview"), (Place(_("Overview"), "overview"),)),
     Area(
@@ -119,21 +133,7 @@ AREAS: Final[tuple[Area, ...]] = (
         _("Reports"),
         (Place(_("Reports"), "reports", ("report",)), Place(_("Exports"), "exports", ("export",))),
     ),
-    Area(
-        _("Set-up"),
-        (
-            Place(_("All set-up"), "admin:index", ("admin:",)),
-            Place(
-                _("Repositories"), "admin:jobs_repositoryconnection_changelist", ("admin:jobs_repositoryconnection_",)
-            ),
-            Place(_("Authorities"), "authorities", ("authorities", "admin:authorities_")),
-            Place(_("Notifications"), "notifications", ("notification", "admin:notices_")),
-            Place(_("Settings"), "settings"),
-            Place(_("Retention"), "retention", ("retention",)),
-            Place(_("Users"), "admin:auth_user_changelist", ("admin:auth_",), "auth.view_user"),
-        ),
-        "jobs.change_job",
-    ),
+    _SET_UP,
     Area(_("Help"), (Place(_("Help"), "manual", ("documentation",)),)),
 )
 
@@ -208,14 +208,11 @@ class Shell:
     @property
     def set_up(self) -> Sequence[Place]:
         """Return everything that is set up on pages, for the page that lists it."""
-        wanted = ("Jobs", "Hosts", "Outputs", "Set-up")
         return [
             place
             for area in AREAS
-            if str(area.label) in wanted
             for place in self._allowed(area)
-            if place.view.startswith(("admin:jobs_", "jobs"))
-            or (str(area.label) == "Set-up" and place.view != "admin:index")
+            if place.view.startswith(("admin:jobs_", "jobs")) or (area is _SET_UP and place.view != "admin:index")
         ]
 
     @property

@@ -24,7 +24,8 @@ function connect() {
   socket = opened;
   listenForSilence();
   opened.addEventListener("open", () => {
-    opened.send(JSON.stringify({ type: "follow", topic: document.body.dataset.topic, visible: isVisible() }));
+    const topic = document.body.dataset.topic;
+    opened.send(JSON.stringify({ type: "follow", topic, language: document.documentElement.lang, visible: isVisible() }));
   });
   opened.addEventListener("message", (event) => hear(JSON.parse(event.data)));
   opened.addEventListener("close", (event) => {
