@@ -2,7 +2,7 @@
 # Paths are relative, because make cannot quote the path of the clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test test-again coverage check docs simulate chaos-smoke chaos chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
+.PHONY: help demo run test test-again coverage check docs catalogues simulate chaos-smoke chaos chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
 
 PYTHON := .venv/bin/python
 # The tests start a thousand processes. Without stored bytecode, each of them would compile all modules.
@@ -22,15 +22,17 @@ COORDINATION ?= database
 
 # The first page of the compiled documentation.
 MANUAL := var/docs/docs/index.html
+# The texts of the pages in other languages than English, as the program reads them.
+CATALOGUES := $(patsubst %.po,%.mo,$(wildcard locale/*/LC_MESSAGES/django.po))
 COMPILE := $(PYTHON) -m sphinx -W --keep-going -q -b html -c docs/site -d var/doctrees . var/docs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
-demo: set-up $(MANUAL) ## crawl a synthetic site with a small cluster, and watch it in the browser
+demo: set-up $(CATALOGUES) $(MANUAL) ## crawl a synthetic site with a small cluster, and watch it in the browser
 	@exec $(PYTHON) manage.py demo $(ARGS)
 
-run: set-up $(MANUAL) ## start managers, workers and the web server on the configured database
+run: set-up $(CATALOGUES) $(MANUAL) ## start managers, workers and the web server on the configured database
 	@exec $(PYTHON) manage.py run $(ARGS)
 
 test: set-up-dev ## run all tests that this machine can run
@@ -68,6 +70,12 @@ docs: set-up-dev ## compile the documentation to var/docs; the web server serves
 # `make demo` and `make run` compile it if a source has changed. Without it, “Help” shows the sources.
 $(MANUAL): $(wildcard *.md) $(shell find docs static/css -type f) | set-up
 	@$(COMPILE) && touch $@ || echo "The documentation could not be compiled. Help shows its sources." >&2
+
+$(CATALOGUES): %.mo: %.po | set-up
+	@$(PYTHON) tools/compile_catalogues.py
+
+catalogues: set-up-dev ## add new texts of the pages to the catalogues of the languages, for their translators
+	$(PYTHON) -m tools.catalogues update
 
 simulate: set-up-dev ## simulate thousands of random histories of a cluster, without processes; ARGS="--replay SEED" prints one
 	@exec $(PYTHON) -m tests.simulation $(ARGS)

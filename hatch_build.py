@@ -1,5 +1,6 @@
-"""A step of the build of a wheel: compile the documentation, which the installed web server shows under “Help”."""
+"""A step of the build of a wheel: compile the documentation, which “Help” shows, and the catalogues of the languages."""
 
+import runpy
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from sphinx.cmd.build import build_main
 
 
-class CompileDocumentation(BuildHookInterface[Any]):
+class CompileForTheWheel(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile the documentation, and add it to the wheel. An editable installation shows that of its clone."""
+        """Compile both, and add them to the wheel. An editable installation uses those of its clone."""
         if version == "editable":
             return
         self._scratch = tempfile.TemporaryDirectory(prefix="crawlctl-manual-")
@@ -21,6 +22,9 @@ class CompileDocumentation(BuildHookInterface[Any]):
         if build_main([str(argument) for argument in arguments]) != 0:
             raise RuntimeError("Sphinx could not compile the documentation.")
         build_data["force_include"][str(manual)] = "crawlctl/manual"
+        runpy.run_path(str(root / "tools" / "compile_catalogues.py"))["compile_catalogues"]()
+        for compiled in (root / "locale").glob("*/LC_MESSAGES/django.mo"):
+            build_data["force_include"][str(compiled)] = f"crawlctl/{compiled.relative_to(root)}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove the compiled files, which are in the wheel now."""

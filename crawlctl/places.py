@@ -1,8 +1,8 @@
 """
 The places of the program's own files, and of its data.
 
-In a clone, templates and static files are at the root, and `var/` has the data and the compiled documentation.
-A wheel has templates, static files and the compiled documentation inside this package, and no `var/`.
+In a clone, templates, static files and catalogues are at the root, and `var/` has the data and the compiled
+documentation. A wheel has all of them and the compiled documentation inside this package, and no `var/`.
 """
 
 import sys
@@ -21,6 +21,7 @@ _ROOT: Final = _PACKAGE if _IS_INSTALLED else BASE
 
 TEMPLATES: Final = _ROOT / "templates"
 STATIC: Final = _ROOT / "static"
+CATALOGUES: Final = _ROOT / "locale"
 DOCUMENTATION: Final = _PACKAGE / "manual" if _IS_INSTALLED else BASE / "var" / "docs"
 
 # The program that runs our commands. `-P` keeps the modules of the current directory out of an installed program.

@@ -1,0 +1,38 @@
+"""
+Write the catalogues as the program reads them: `django.mo` beside each `django.po` that is newer.
+
+    .venv/bin/python tools/compile_catalogues.py
+
+Make runs this script before it starts crawlctl, and the build of a wheel does. It needs Babel only.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+CATALOGUES: Final = sorted((ROOT / "locale").glob("*/LC_MESSAGES/django.po"))
+
+
+def compile_catalogues() -> None:
+    for source in CATALOGUES:
+        compiled = source.with_suffix(".mo")
+        if not compiled.exists() or compiled.stat().st_mtime <= source.stat().st_mtime:
+            _compile(source, compiled)
+
+
+def _compile(source: Path, compiled: Path) -> None:
+    with source.open("rb") as file:
+        catalog = read_po(file, locale=source.parents[1].name)
+    # Renamed at the end: another process may read the file at this moment.
+    new = compiled.with_name(f"{compiled.name}.{os.getpid()}")
+    with new.open("wb") as file:
+        write_mo(file, catalog)
+    new.replace(compiled)
+
+
+if __name__ == "__main__":
+    compile_catalogues()
