@@ -6,7 +6,6 @@ from django.apps import AppConfig
 from django.contrib.auth.signals import user_logged_in
 from django.db.models.signals import post_migrate
 
-from crawlctl import languages
 from crawlctl.access.roles import write_roles
 from crawlctl.web.failures import log_outage_in_one_line
 
@@ -19,7 +18,6 @@ class CrawlctlConfig(AppConfig):
     task_kinds = "crawlctl.backups.kinds:KINDS"
 
     def ready(self) -> None:
-        languages.install()
         logging.getLogger("django.request").addFilter(log_outage_in_one_line)
         post_migrate.connect(write_roles, dispatch_uid="crawlctl.access.roles")
         # It uses the models, which can be imported only now.

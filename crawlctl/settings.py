@@ -167,8 +167,9 @@ LOGOUT_REDIRECT_URL = "/login/"
 
 LANGUAGE_CODE = languages.ENGLISH
 TIME_ZONE = "UTC"
-# English pages look up no text: crawlctl.languages.
 USE_I18N = True
+# English pages look up no text.
+languages.install()
 LANGUAGES = languages.LANGUAGES
 LANGUAGE_COOKIE_NAME = "language"
 # Time that a browser remembers a language without an account (seconds): a year.

@@ -7,30 +7,35 @@ An updated catalogue has the new texts without a translation. Write it into the 
 `tools/compile_catalogues.py` writes the files that the program reads.
 """
 
+import ast
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import django
 from babel.messages.catalog import Catalog
-from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
 
 from tools.compile_catalogues import CATALOGUES, ROOT
 
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
+django.setup()
+
+from jobs.lifecycle.arrows import STAGES  # noqa: E402
+from jobs.lifecycle.job import SITUATIONS, TRANSITIONS, Guard, Owner, plain_name, states_by_name  # noqa: E402
+from jobs.settings.table import TABLE  # noqa: E402
+from jobs.verbs.control import VERBS  # noqa: E402
+from nodes.lifecycle import NodeStatus  # noqa: E402
+from nodes.settings.declaration import Applies  # noqa: E402
+from tools.templates import messages_of, templates  # noqa: E402
+
 _PROGRAM: Final = ("crawlctl", "jobs", "nodes")
-_KEYWORDS: Final = {
-    "_": None,
-    "_lazy": None,
-    "gettext": None,
-    "gettext_lazy": None,
-    "gettext_noop": None,
-    "ngettext": (1, 2),
-    "ngettext_lazy": (1, 2),
-}
 _MARKS: Final = "django.utils.translation"
+_ONE: Final = frozenset({"gettext", "gettext_lazy", "gettext_noop"})
+_WITH_PLURAL: Final = frozenset({"ngettext", "ngettext_lazy"})
 
 # A text with its plural, if it has one.
 Message = str | tuple[str, str]
@@ -40,16 +45,44 @@ def messages_of_modules() -> Iterator[tuple[str, Message]]:
     """Yield each marked text of the program's modules, with the path of its file."""
     for package in _PROGRAM:
         for path in sorted((ROOT / package).rglob("*.py")):
-            if _MARKS in path.read_text(encoding="utf-8"):
-                with path.open("rb") as source:
-                    for _line, message, _comments, _context in extract("python", source, keywords=_KEYWORDS):
-                        yield str(path.relative_to(ROOT)), message
+            text = path.read_text(encoding="utf-8")
+            if _MARKS in text:
+                for message in _marked(ast.parse(text)):
+                    yield str(path.relative_to(ROOT)), message
+
+
+# Babel's own reader of modules does not see the texts inside f-strings.
+def _marked(module: ast.Module) -> Iterator[Message]:
+    nodes = list(ast.walk(module))
+    imports = (node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == _MARKS)
+    marks = {alias.asname or alias.name: alias.name for node in imports for alias in node.names}
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in marks:
+            texts = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            if marks[node.func.id] in _ONE and len(texts) == 1:
+                yield texts[0]
+            elif marks[node.func.id] in _WITH_PLURAL and len(texts) == 2:
+                yield texts[0], texts[1]
+
+
+def messages_of_tables() -> Iterator[tuple[str, Message]]:
+    """Yield the words of tables that know no Django, with the path of the table."""
+    rows = TRANSITIONS.values()
+    statuses = {plain_name(replace(state, guard=guard)) for state in states_by_name().values() for guard in Guard}
+    yield from (("jobs/lifecycle/arrows.py", stage) for stage in STAGES)
+    yield from (("jobs/lifecycle/job.py", name) for name in (*SITUATIONS, *statuses))
+    yield from (("jobs/lifecycle/job.py", word) for row in rows for word in (row.label, row.message) if word)
+    yield from (
+        ("jobs/lifecycle/job.py", word) for row in rows if row.owner != Owner.OPERATOR for word in (row.name, row.guard)
+    )
+    yield from (("jobs/verbs/control.py", verb.effect) for verb in VERBS.values())
+    yield from (("nodes/lifecycle.py", str(status)) for status in NodeStatus)
+    yield from (("nodes/settings/declaration.py", str(applies)) for applies in Applies)
+    yield from (("jobs/settings/table.py", setting.meaning) for setting in TABLE.settings)
 
 
 def messages_of_templates() -> Iterator[tuple[str, Message]]:
     """Yield each marked text of the templates, with the path of its file, as Django looks it up."""
-    from tools.templates import messages_of, templates  # noqa: PLC0415 (needs Django's settings)
-
     for path, template in templates():
         for message in messages_of(template):
             yield path, message
@@ -58,6 +91,7 @@ def messages_of_templates() -> Iterator[tuple[str, Message]]:
 def messages() -> Iterator[tuple[str, Message]]:
     yield from messages_of_modules()
     yield from messages_of_templates()
+    yield from messages_of_tables()
 
 
 def sources() -> Catalog:
@@ -94,8 +128,6 @@ def update() -> None:
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["update"]:
-            os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
-            django.setup()
             update()
         case _:
             sys.exit(__doc__)

@@ -37,6 +37,7 @@ from nodes.admin.asking import ask_about_one, number_of
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.tasks.models import Task
+from nodes.web.words import translated
 
 
 class SeedInline(StackedInline):  # type: ignore[misc]
@@ -80,7 +81,7 @@ class MoreSeedsInline(SeedInline):
 def _action(verb: control.Verb) -> Callable[..., None]:
     """Return the action of the list of jobs that performs a verb."""
     right = "remove" if verb.permission == "jobs.delete_job" else "control"
-    label = _("Delete jobs and their indexed documents") if verb.name == "delete" else verb.label
+    label = _("Delete jobs and their indexed documents") if verb.name == "delete" else _(verb.label)
 
     @admin.action(description=label, permissions=[right])
     def perform(_admin: "JobAdmin", request: HttpRequest, jobs: QuerySet[Job]) -> None:
@@ -90,7 +91,7 @@ def _action(verb: control.Verb) -> Callable[..., None]:
             except NotDone as refused:
                 messages.warning(request, str(refused))
             else:
-                messages.success(request, f"{change.job.name}: {change.job.status}.")
+                messages.success(request, f"{change.job.name}: {translated(change.job.status)}.")
 
     # Django identifies an action by the name of its function.
     perform.__name__ = verb.name.replace("-", "_")
@@ -106,20 +107,20 @@ def _detail_action(verb: control.Verb) -> Callable[..., HttpResponseBase]:
 
         def make() -> str:
             change = verb.perform(job_id, made_by=request.user.get_username(), now=read_clock())
-            return f"{change.job.name}: {change.job.status}."
+            return f"{change.job.name}: {translated(change.job.status)}."
 
         return ask_about_one(
             request,
             admin_.admin_site,
-            title=f"{verb.label}: {job.name}",
-            question=verb.effect,
+            title=f"{translated(verb.label)}: {job.name}",
+            question=translated(verb.effect),
             back=reverse("admin:jobs_job_changelist"),
             act=make,
         )
 
     # unfold finds an action, and the permission for it, by name.
     perform.__name__ = _name_of(verb)
-    decorate = detail_action(description=verb.label, url_path=f"do-{verb.name}", permissions=(_name_of(verb),))
+    decorate = detail_action(description=_(verb.label), url_path=f"do-{verb.name}", permissions=(_name_of(verb),))
     return cast(Callable[..., HttpResponseBase], decorate(perform))
 
 

@@ -17,6 +17,7 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.words.documents import document_state
 from nodes.web import formats
+from nodes.web.words import translated
 
 # Steps of a way from a seed that are shown at each end.
 _ENDS: Final = 10
@@ -51,7 +52,7 @@ def _section(section: Section, *, may: May, now: dt.datetime) -> Mapping[str, ob
         "job": job.name,
         "job_id": job.pk,
         "job_address": reverse("job", args=[job.pk]),
-        "status": job.status,
+        "status": translated(job.status),
         "is_forecast": section.is_forecast,
         "state": state,
         "tone": tone,

@@ -15,6 +15,7 @@ from jobs.verbs.control import MAY_CONTROL, VERBS
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.web import formats
 from nodes.web.screens import Record
+from nodes.web.words import as_label, translated
 
 # The least role with each permission of a verb.
 ROLE_FOR: Final = {MAY_CONTROL: gettext_lazy("operator"), "jobs.delete_job": gettext_lazy("administrator")}
@@ -39,10 +40,10 @@ def cells(page: JobPage, *, tone: str, now: dt.datetime) -> Record:
     steps = [arrow for arrow in arrows if arrow.transition.owner == Owner.OPERATOR]
     return {
         "stages": [
-            {"key": stage, "stage": stage, "states": [_state(name, here, targets, tone) for name in names]}
+            {"key": stage, "stage": translated(stage), "states": [_state(name, here, targets, tone) for name in names]}
             for stage, names in STAGES.items()
         ],
-        "here": named(here),
+        "here": as_label(here),
         "steps": [_step(arrow, here) for arrow in steps if arrow.transition.verb not in _ASKED],
         "asked": [_asked(arrow, here, job.id) for arrow in steps if arrow.transition.verb in _ASKED],
         "by_itself": [
@@ -54,17 +55,12 @@ def cells(page: JobPage, *, tone: str, now: dt.datetime) -> Record:
     }
 
 
-def named(state: str) -> str:
-    """Return the name of a state as a label."""
-    return f"{state[:1].upper()}{state[1:]}"
-
-
 def _state(name: str, here: str, targets: set[str], tone: str) -> Record:
     if name == here:
-        return {"key": name, "state": named(name), "lit": "here", "tone": tone, "mark": _("now")}
+        return {"key": name, "state": as_label(name), "lit": "here", "tone": tone, "mark": _("now")}
     if name in targets:
-        return {"key": name, "state": named(name), "lit": "next", "tone": "quiet", "mark": _("possible next")}
-    return {"key": name, "state": named(name), "lit": "", "tone": "quiet", "mark": ""}
+        return {"key": name, "state": as_label(name), "lit": "next", "tone": "quiet", "mark": _("possible next")}
+    return {"key": name, "state": as_label(name), "lit": "", "tone": "quiet", "mark": ""}
 
 
 def _step(arrow: Arrow, here: str) -> Record:
@@ -72,9 +68,9 @@ def _step(arrow: Arrow, here: str) -> Record:
     verb = VERBS[row.verb]
     return {
         "key": row.verb,
-        "label": row.label,
+        "label": translated(row.label),
         "target": _target(arrow, here),
-        "effect": verb.effect,
+        "effect": translated(verb.effect),
         "by": str(ROLE_FOR[verb.permission]),
     }
 
@@ -89,9 +85,9 @@ def _by_itself(arrow: Arrow) -> Record:
     row = arrow.transition
     return {
         "key": row.name,
-        "label": named(row.name),
+        "label": as_label(row.name),
         "target": _target(arrow, ""),
-        "effect": _("When: %(condition)s.") % {"condition": row.guard},
+        "effect": _("When: %(condition)s.") % {"condition": translated(row.guard)},
         "by": str(_MADE_BY[row.owner]),
     }
 
@@ -99,15 +95,15 @@ def _by_itself(arrow: Arrow) -> Record:
 def _target(arrow: Arrow, here: str) -> str:
     if arrow.target == here:
         return _("no other state")
-    return _("Gone") if arrow.target == GONE else named(arrow.target)
+    return _("Gone") if arrow.target == GONE else as_label(arrow.target)
 
 
 def _move(move: MoveLine, *, until: dt.datetime | None, now: dt.datetime) -> Record:
     return {
         "key": str(move.id),
         "at": formats.moment(move.at, now=now),
-        "to": named(move.to),
-        "message": named(move.message),
+        "to": as_label(move.to),
+        "message": as_label(move.message),
         "who": move.made_by,
         "took": formats.duration(until - move.at) if until else "",
     }

@@ -10,6 +10,7 @@ from jobs.queries.cluster.nodes import NodeEventLine, NodeLine, NodesPage
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 from nodes.web import formats
 from nodes.web.screens import Record
+from nodes.web.words import translated
 
 
 def nodes_screen(page: NodesPage, *, now: dt.datetime) -> Record:
@@ -32,7 +33,7 @@ def node_row(node: NodeLine, *, now: dt.datetime) -> Record:
         "pages": node.address,
         "pages_address": reverse("node-pages", args=[node.id]),
         "scope": "" if node.scope == CLUSTER_SCOPE else node.scope,
-        "status": node.status,
+        "status": translated(node.status),
         "tone": _node_tone(node, late=late),
         "beat": formats.age(node.heartbeat_at, now=now),
         "beat_tone": "failed" if late else "quiet",

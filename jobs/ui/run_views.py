@@ -15,13 +15,13 @@ from jobs.models import Run
 from jobs.queries.jobs.run import Comparison, RunEvent, RunPage, compare_runs, read_run_page
 from jobs.queries.jobs.runs import RunLine
 from jobs.state.run_rows import KEPT
-from jobs.ui.job_diagram import named
 from jobs.ui.pages import page
 from jobs.ui.runs_views import run_row
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
 from nodes.web import formats
 from nodes.web.screens import Record
+from nodes.web.words import as_label
 
 _COUNTS: Final = {
     "processed": gettext_lazy("Processed"),
@@ -137,7 +137,7 @@ def _event(event: RunEvent, *, now: dt.datetime) -> Record:
     return {
         "key": event.id,
         "at": formats.moment(event.at, now=now),
-        "message": named(event.message),
+        "message": as_label(event.message),
         "who": event.made_by,
-        "to": named(event.to) if event.to != "-" else "",
+        "to": as_label(event.to) if event.to != "-" else "",
     }

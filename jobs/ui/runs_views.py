@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.functional import lazy
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -80,7 +81,7 @@ class RunFilterForm(forms.Form):
         choices=[
             ("", gettext_lazy("any")),
             (RUNNING, gettext_lazy("running")),
-            *((end.value, explain_end(end)) for end in RunEnd),
+            *((end.value, lazy(explain_end, str)(end)) for end in RunEnd),
         ],
         required=False,
         label=gettext_lazy("Result"),

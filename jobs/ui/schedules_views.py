@@ -28,6 +28,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.web import formats
 from nodes.web.pages import name_of_who_may
+from nodes.web.words import translated
 
 # Effects of a window that opens while a run lasts.
 _OVERLAPS: Final = {
@@ -188,7 +189,7 @@ def _schedule_row(line: ScheduleLine, *, now: dt.datetime) -> Mapping[str, objec
         "key": line.id,
         "job": line.name,
         "address": reverse("job", args=[line.id]),
-        "status": line.status,
+        "status": translated(line.status),
         "tone": "working" if line.runs else "quiet",
         "next": _("paused") if is_paused else coming[0] if coming else _("never"),
         "until": formats.time_until(line.coming[0][0], now=now) if line.coming and not is_paused else "",

@@ -34,6 +34,7 @@ from jobs.words.explanations import explain_end
 from nodes.lifecycle import NodeKind
 from nodes.web import formats
 from nodes.web.screens import Record
+from nodes.web.words import translated
 
 # Coordinates of the rate chart, which the style sheet stretches.
 _WIDTH: Final = 300
@@ -191,7 +192,7 @@ def job_row(job: JobLine, *, now: dt.datetime) -> dict[str, object]:
         "name": job.name,
         "address": reverse("job", args=[job.id]),
         "actions_address": reverse("job-transition", args=[job.id]),
-        "status": job.status,
+        "status": translated(job.status),
         "tone": _job_tone(job),
         "manifoldcf": job.manifoldcf_status,
         "reason": _why(job, now=now),
@@ -236,7 +237,11 @@ def _job_tone(job: JobLine) -> str:
 
 
 def _button(row: Transition) -> Record:
-    return {"key": row.verb, "label": row.label, "tone": "primary" if row.verb in {"start", "resume"} else "plain"}
+    return {
+        "key": row.verb,
+        "label": translated(row.label),
+        "tone": "primary" if row.verb in {"start", "resume"} else "plain",
+    }
 
 
 def _run_in_words(job: JobLine, *, now: dt.datetime) -> str:
@@ -377,7 +382,7 @@ def _event_row(event: EventLine, *, now: dt.datetime) -> Record:
         "key": str(event.id),
         "at": formats.moment(event.at, now=now),
         "who": event.made_by,
-        "message": event.message,
+        "message": translated(event.message),
     }
 
 

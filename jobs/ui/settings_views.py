@@ -26,6 +26,7 @@ from nodes.settings.declaration import InvalidSettings, as_document, known_part
 from nodes.settings.effective import Source
 from nodes.settings.versions import Change, SettingsChanged
 from nodes.web import formats
+from nodes.web.words import translated
 
 # Longest settings JSON (characters), more than all settings at their longest.
 _LONGEST_DOCUMENT = 64 * 1024
@@ -184,13 +185,13 @@ def _line_row(
         "default": settings_fields.as_text(setting.as_json(setting.default)) if setting.can_be_stored else "",
         "problem": " ".join(problems.get(setting.path, ())),
         "path": setting.path,
-        "meaning": setting.meaning,
+        "meaning": translated(setting.meaning),
         "environment": setting.environment,
         "allowed": setting.kind.allowed,
         "value": _value(line.value),
         "source": _("stored") if line.source == Source.STORED else _("default"),
         "tone": "working" if line.source == Source.STORED else "quiet",
-        "applies": str(setting.applies),
+        "applies": translated(setting.applies),
         "apart": [
             {
                 "name": node.name,
@@ -222,7 +223,7 @@ def _change_row(change: Change) -> Mapping[str, str]:
         "path": change.setting.path,
         "before": shown(change.before),
         "after": shown(change.after),
-        "applies": str(change.setting.applies),
+        "applies": translated(change.setting.applies),
     }
 
 

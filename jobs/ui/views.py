@@ -43,6 +43,7 @@ from jobs.verbs import control
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Refused
 from nodes.web import formats
+from nodes.web.words import translated
 
 _EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 _EXPORT: Final = "export"
@@ -102,7 +103,9 @@ def transition(request: HttpRequest, job_id: int) -> HttpResponse:
     except (Refused, Invalid) as refused:
         messages.warning(request, str(refused))
     else:
-        messages.success(request, _("%(job)s: %(status)s.") % {"job": change.job.name, "status": change.job.status})
+        messages.success(
+            request, _("%(job)s: %(status)s.") % {"job": change.job.name, "status": translated(change.job.status)}
+        )
     back = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts=None):
         back = reverse("job", args=[job_id])

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from jobs.lifecycle.document import Action
 from jobs.queries.reports.busiest import BusyLine, Measure
@@ -47,13 +48,13 @@ def _named(identifier_class: str) -> str:
 # --- The history ---------------------------------------------------------------------------------
 
 HISTORY_COLUMNS: Final = (
-    ("start", "", "Start"),
-    ("activity", "", "Activity"),
-    ("identifier", "", "Identifier"),
-    ("code", "", "Result"),
-    ("bytes", "n", "Bytes"),
-    ("seconds", "n", "Time"),
-    ("", "", "Description"),
+    ("start", "", gettext_lazy("Start")),
+    ("activity", "", gettext_lazy("Activity")),
+    ("identifier", "", gettext_lazy("Identifier")),
+    ("code", "", gettext_lazy("Result")),
+    ("bytes", "n", gettext_lazy("Bytes")),
+    ("seconds", "n", gettext_lazy("Time")),
+    ("", "", gettext_lazy("Description")),
 )
 
 

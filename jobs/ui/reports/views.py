@@ -258,7 +258,7 @@ def _history_columns(form: SimpleHistoryForm, *, sort: str, descending: bool) ->
         turned = "ascending" if is_sorted and descending else "descending"
         columns.append(
             Column(
-                label=_(label),
+                label=str(label),
                 kind=kind,
                 address=f"?{form.as_query(sort=name, order=turned)}" if name else "",
                 sorted=("descending" if descending else "ascending") if is_sorted else "",

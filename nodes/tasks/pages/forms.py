@@ -22,11 +22,7 @@ class PartsForm(forms.Form):
     # Fields for the parts of an error whose name has these parts at its beginning.
     places: ClassVar[Mapping[str, str]] = {}
 
-    group = forms.CharField(
-        required=False,
-        label=_("Group"),
-        help_text=_("Only workers of this group execute it. Empty: %(generic)s.") % {"generic": GENERIC},
-    )
+    group = forms.CharField(required=False, label=_("Group"))
     tags = forms.CharField(required=False, label=_("Tags"), help_text=_("Words to find it by, with spaces between."))
     retry_policy = JsonField(label=_("Retry policy"))
 
@@ -38,6 +34,9 @@ class PartsForm(forms.Form):
             **{name: own[name] for name in self.first},
             **argument_fields(kind),
             **{name: field for name, field in own.items() if name not in self.first},
+        }
+        self.fields["group"].help_text = _("Only workers of this group execute it. Empty: %(generic)s.") % {
+            "generic": GENERIC
         }
         policy = json.dumps(dict(kind.retry_policy))
         self.fields["retry_policy"].help_text = _("JSON. Empty: %(policy)s.") % {"policy": policy}
