@@ -24,12 +24,14 @@ from tools.compile_catalogues import CATALOGUES, ROOT
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
 django.setup()
 
+from jobs.bulk.verbs import EFFECTS  # noqa: E402
 from jobs.lifecycle.arrows import STAGES  # noqa: E402
 from jobs.lifecycle.job import SITUATIONS, TRANSITIONS, Guard, Owner, plain_name, states_by_name  # noqa: E402
 from jobs.settings.table import TABLE  # noqa: E402
 from jobs.verbs.control import VERBS  # noqa: E402
 from nodes.lifecycle import NodeStatus  # noqa: E402
 from nodes.settings.declaration import Applies  # noqa: E402
+from nodes.tasks import kinds  # noqa: E402
 from tools.templates import messages_of, templates  # noqa: E402
 
 _PROGRAM: Final = ("crawlctl", "jobs", "nodes")
@@ -76,6 +78,8 @@ def messages_of_tables() -> Iterator[tuple[str, Message]]:
         ("jobs/lifecycle/job.py", word) for row in rows if row.owner != Owner.OPERATOR for word in (row.name, row.guard)
     )
     yield from (("jobs/verbs/control.py", verb.effect) for verb in VERBS.values())
+    yield from (("jobs/bulk/verbs.py", effect) for effect in EFFECTS.values())
+    yield from (("nodes/tasks/kinds", kind.title) for kind in kinds.installed().values())
     yield from (("nodes/lifecycle.py", str(status)) for status in NodeStatus)
     yield from (("nodes/settings/declaration.py", str(applies)) for applies in Applies)
     yield from (("jobs/settings/table.py", setting.meaning) for setting in TABLE.settings)

@@ -17,6 +17,7 @@ from jobs.words.documents import STATE_WORDS
 from nodes.errors import NotDone, Unknown
 from nodes.web import formats
 from nodes.web.pages import name_of_who_may, page_for
+from nodes.web.words import translated
 
 page: Final = page_for("jobs.view_job")
 _FIELDS: Final = ("host", "codes", "pattern", "fetched_before", "state", "documents")
@@ -43,12 +44,14 @@ def operations(request: HttpRequest, job_id: int) -> HttpResponse:
     context = {
         "job": job,
         "asked": asked,
-        "operations": [(one.value, verbs.EFFECTS[one]) for one in Operation if _may(request)(verbs.PERMISSIONS[one])],
+        "operations": [
+            (one.value, translated(verbs.EFFECTS[one])) for one in Operation if _may(request)(verbs.PERMISSIONS[one])
+        ],
         "states": STATE_WORDS.items(),
         "chosen": len(asked["documents"].split(",")) if asked["documents"] else 0,
         "preview": preview,
         "number": formats.number(preview.documents) if preview else "",
-        "effect": verbs.EFFECTS[preview.operation] if preview else "",
+        "effect": translated(verbs.EFFECTS[preview.operation]) if preview else "",
         "problem": problem,
         "screen": operations_screen(job.pk),
         "topic": operations_topic(job.pk),

@@ -1,15 +1,30 @@
-"""Numbers and times as text for people."""
+"""
+Numbers and times as text for people.
+
+Moments have one form in every language, that of ISO 8601: scripts read them, and logs and the API have the same.
+"""
 
 import datetime as dt
 
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 # The text for an unknown value.
 UNKNOWN = "—"
 
 
+# Languages whose numbers have a comma before their decimals, and points between thousands.
+_WITH_COMMAS = frozenset({"de"})
+_SWAPPED = str.maketrans(",.", ".,")
+
+
+def _localized(text: str) -> str:
+    """Return a number in the form of the page's language."""
+    return text.translate(_SWAPPED) if get_language() in _WITH_COMMAS else text
+
+
 def number(value: int) -> str:
-    return f"{value:,}"
+    return _localized(f"{value:,}")
 
 
 def more(hidden: int) -> str:
@@ -22,7 +37,7 @@ def share(part: int, whole: int) -> str:
     if not whole:
         return UNKNOWN
     percent = 100 * part / whole
-    return (
+    return _localized(
         "100 %"
         if part >= whole
         else f"{min(percent, 99.9):.1f} %"
@@ -36,9 +51,9 @@ def rate(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     if value >= 10 or not value:
-        return f"{value:,.0f}"
+        return _localized(f"{value:,.0f}")
     # A rate of one a minute must not appear as zero.
-    return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+    return _localized(f"{value:.1f}" if value >= 1 else f"{value:.2g}")
 
 
 def size(amount: int) -> str:
@@ -46,9 +61,9 @@ def size(amount: int) -> str:
     value = float(amount)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+            return _localized(f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}")
         value /= 1000
-    return f"{value:,.1f} TB"
+    return _localized(f"{value:,.1f} TB")
 
 
 def duration(value: dt.timedelta) -> str:
@@ -71,7 +86,7 @@ def milliseconds(value: int) -> str:
     if value < 1000:
         return _("%(n)d ms") % {"n": value}
     if value < 60_000:
-        return _("%(n)s s") % {"n": f"{value / 1000:.1f}"}
+        return _("%(n)s s") % {"n": _localized(f"{value / 1000:.1f}")}
     return duration(dt.timedelta(milliseconds=value))
 
 

@@ -1,1 +1,1 @@
-"""The forms of moments on the set-up pages, where Django chooses a form by the language."""
+"""The forms of moments and numbers that Django writes: the same in each language, because scripts and forms read them."""

@@ -19,6 +19,7 @@ from nodes.tasks.retrying import Why
 from nodes.tasks.statistics import Statistics
 from nodes.web import formats
 from nodes.web.screens import Record, bar
+from nodes.web.words import translated
 
 # Longest text of an exception in a line of a list (characters).
 _LONGEST: Final = 200
@@ -361,7 +362,7 @@ def _full(moment: dt.datetime | None) -> str:
 
 def _title(kind: str) -> str:
     known = kinds.installed().get(kind)
-    return known.title if known is not None else _("This kind of task is not installed here.")
+    return translated(known.title) if known is not None else _("This kind of task is not installed here.")
 
 
 def _is_internal(kind: str) -> bool:

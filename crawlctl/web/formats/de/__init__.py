@@ -1,0 +1,1 @@
+"""The forms in this language: those of English."""

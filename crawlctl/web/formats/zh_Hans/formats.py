@@ -1,0 +1,3 @@
+"""Forms as Django names them."""
+
+from crawlctl.web.formats.en.formats import *  # noqa: F403 (Django reads the names of this module)
