@@ -15,6 +15,7 @@ import pytest
 from tests.support import once
 from tests.support.ordering import waiting_first
 from tests.support.rival import Rival
+from tools.compile_catalogues import compile_catalogues
 
 if TYPE_CHECKING:
     from pytest_django.plugin import DjangoDbBlocker
@@ -48,9 +49,11 @@ def _is_installed(package: str) -> bool:
 
 
 def pytest_configure() -> None:
-    """Restore interrupts, which a background process of a shell ignores, as would each process that a test starts."""
+    """Restore interrupts, which a background process of a shell ignores, and compile the catalogues of the languages."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # As make does before it starts crawlctl.
+    compile_catalogues()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,9 +10,6 @@ import os
 from pathlib import Path
 from typing import Final
 
-from babel.messages.mofile import write_mo
-from babel.messages.pofile import read_po
-
 ROOT: Final = Path(__file__).resolve().parents[1]
 CATALOGUES: Final = sorted((ROOT / "locale").glob("*/LC_MESSAGES/django.po"))
 
@@ -25,6 +22,10 @@ def compile_catalogues() -> None:
 
 
 def _compile(source: Path, compiled: Path) -> None:
+    # Imported only now: each make and each test run calls this script, mostly with nothing to do.
+    from babel.messages.mofile import write_mo  # noqa: PLC0415
+    from babel.messages.pofile import read_po  # noqa: PLC0415
+
     with source.open("rb") as file:
         catalog = read_po(file, locale=source.parents[1].name)
     # Renamed at the end: another process may read the file at this moment.

@@ -23,6 +23,7 @@ from django.db import Error as DatabaseError
 from django.db import connections
 from psycopg.abc import PQGen
 
+from crawlctl.languages import speaking
 from crawlctl.live.changes import changes
 from crawlctl.live.judging import Judge
 from crawlctl.live.topics import View, read_screen
@@ -243,7 +244,7 @@ class Bridge:
 
     async def _read(self, topic: _Topic) -> None:
         try:
-            screen, used = await self._read_now(lambda: read_screen(topic.view.topic, language=topic.view.language))
+            screen, used = await self._read_now(lambda: _read_in_its_language(topic.view))
         except TopicUnknown:
             screen, used = None, 0.0
         # The first reading fills all caches. Its cost must not delay other topics.
@@ -307,6 +308,11 @@ def _measured(work: Callable[[], _T]) -> tuple[_T, float]:
 def _at(moment: Moment, read: Callable[[], _T]) -> _T:
     with moment.present():
         return read()
+
+
+def _read_in_its_language(view: View) -> Record:
+    with speaking(view.language):
+        return read_screen(view.topic)
 
 
 def _frame(cells: Record | None) -> str:

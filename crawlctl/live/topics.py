@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from crawlctl.languages import CODES, ENGLISH, speaking
+from crawlctl.languages import CODES, ENGLISH
 from jobs.bulk import screens as of_operations
 from jobs.exports import screens as of_exports
 from jobs.ui import topics as of_the_crawl
@@ -43,15 +43,14 @@ def is_topic(name: str) -> bool:
     return any(is_known(name) for is_known, _read in _APPLICATIONS)
 
 
-def read_screen(name: str, *, language: str = ENGLISH) -> Record:
+def read_screen(name: str) -> Record:
     """
-    Return the present screen of this topic, in this language.
+    Return the present screen of this topic, in the language that is spoken.
 
     Raises:
         TopicUnknown: the topic is unknown, or its object no longer exists.
     """
     for is_known, read in _APPLICATIONS:
         if is_known(name):
-            with speaking(language):
-                return read(name)
+            return read(name)
     raise TopicUnknown(name)

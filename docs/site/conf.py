@@ -52,6 +52,7 @@ NAVIGATION = {
     "Use": [
         "docs/operating",
         "docs/pages",
+        "docs/languages",
         "docs/first-job",
         "docs/deploying",
         "docs/scaling",

@@ -95,8 +95,8 @@ async def opened(session="", *, origin=OURS):
     await socket.close()
 
 
-async def follow(socket, topic, *, visible=True):
-    await socket.send_frame({"type": "follow", "topic": topic, "visible": visible})
+async def follow(socket, topic, *, visible=True, **more):
+    await socket.send_frame({"type": "follow", "topic": topic, "visible": visible, **more})
 
 
 async def next_frame(socket, kind, *, within=PATIENCE):
@@ -157,6 +157,17 @@ async def test_a_subscriber_gets_the_whole_screen(topic):
         await follow(socket, topic)
 
         assert (await next_frame(socket, "screen"))["cells"]
+
+
+async def test_each_page_gets_the_screen_of_a_topic_in_its_language():
+    _, session = await log_in("viewer")
+
+    async with opened(session) as german, opened(session) as english:
+        await follow(german, "overview", language="de")
+        await follow(english, "overview")
+
+        assert (await next_frame(german, "screen"))["cells"]["headline"] == "Kein Job läuft"
+        assert (await next_frame(english, "screen"))["cells"]["headline"] == "No job is running"
 
 
 async def test_a_number_arrives_within_two_seconds_of_its_change():
@@ -406,6 +417,8 @@ async def test_a_socket_closes_with_the_loss_of_its_role():
         '{"type": "follow", "topic": "job-1;--", "visible": true}',
         '{"type": "follow", "topic": ["overview"], "visible": true}',
         '{"type": "follow", "topic": "overview", "visible": "yes"}',
+        '{"type": "follow", "topic": "overview", "visible": true, "language": "xx"}',
+        '{"type": "follow", "topic": "overview", "visible": true, "language": ["de"]}',
         '{"type": "screen.changed"}',
         "\ud7ff\u0000",
     ],

@@ -1,0 +1,259 @@
+"""Pages in the language of the account or the browser; the API in English."""
+
+import re
+
+import pytest
+from django.contrib.auth import authenticate
+from django.test import Client
+from django.urls import reverse
+from django.utils import translation
+from django.utils.translation import trans_real
+
+from crawlctl.languages import CODES, ENGLISH, LANGUAGES, speaking
+from crawlctl.live.topics import read_screen
+from crawlctl.web.navigation import AREAS
+from nodes.web import formats
+from tests.support.api import make_user, make_world
+from tests.support.factories import make_job
+from tests.support.tables import each_row
+
+pytestmark = pytest.mark.django_db
+
+PASSWORD = "a long phrase of a person"
+
+
+@pytest.fixture(autouse=True)
+def back_to_english():
+    yield
+    assert translation.get_language() == ENGLISH
+
+
+def browser(accepts="", user=None):
+    client = Client(headers={"accept-language": accepts} if accepts else {})
+    if user is not None:
+        client.force_login(user)
+    return client
+
+
+def language_of(answer):
+    """Return the language that an answer says it has, and its first heading."""
+    html = answer.content.decode()
+    (language,) = re.findall(r'<html lang="([^"]*)"', html)
+    assert answer.headers["Content-Language"] == language
+    return language, re.search(r"<h1[^>]*>\s*(.*?)\s*</h1>", html, re.DOTALL)[1]
+
+
+def choose(client, language, **more):
+    return client.post(reverse("language"), {"language": language, **more})
+
+
+# --- The language of a request -------------------------------------------------------------------
+
+
+@each_row(
+    "accepted, expected",
+    [
+        ("", ("en", "Log in")),
+        ("de-AT,de;q=0.9,en;q=0.5", ("de", "Anmelden")),
+        ("fr, de;q=0.5", ("de", "Anmelden")),
+        ("zh-CN", ("zh-hans", "登录")),
+        ("zh", ("zh-hans", "登录")),
+        ("fr", ("en", "Log in")),
+        ("en-GB, de", ("en", "Log in")),
+        ("not a header;;;q=x", ("en", "Log in")),
+    ],
+)
+def test_the_browser_decides_for_a_visitor_without_a_choice(accepted, expected):
+    assert language_of(browser(accepted).get("/login/")) == expected
+
+
+def test_a_choice_before_the_login_stays_in_the_browser():
+    client = browser("de")
+
+    answer = choose(client, "zh-hans", next="/login/?next=/jobs/")
+
+    assert answer.headers["Location"] == "/login/?next=/jobs/"
+    assert language_of(client.get("/login/")) == ("zh-hans", "登录")
+
+
+def test_a_choice_stays_with_the_account_in_each_browser():
+    user = make_user("viewer")
+    first, other = browser(user=user), browser("zh-CN")
+    choose(first, "de")
+
+    other.force_login(user)
+
+    assert language_of(first.get("/account/")) == ("de", "Ihr Konto")
+    assert language_of(other.get("/account/")) == ("de", "Ihr Konto")
+
+
+def test_a_later_choice_replaces_the_first_one():
+    user = make_user("viewer")
+    client = browser("zh-CN", user=user)
+
+    choose(client, "de")
+    choose(client, "en")
+
+    assert language_of(client.get("/account/")) == ("en", "Your account")
+
+
+def test_the_language_of_an_account_ends_with_its_login():
+    user = make_user("viewer")
+    client = browser(user=user)
+    choose(client, "de")
+    client.cookies.pop("language")
+
+    client.post("/logout/")
+
+    assert language_of(client.get("/login/"))[0] == "en"
+
+
+@each_row("language", ["", "fr", "DE", "de\x00", "../de"])
+def test_an_unknown_language_is_refused(language):
+    client = browser()
+
+    answer = choose(client, language)
+
+    assert answer.status_code == 400
+    assert "de, en, zh-hans" in answer.content.decode()
+    assert "language" not in client.cookies
+
+
+@each_row("place", ["https://evil.example/", "//evil.example", "javascript:alert(1)", ""])
+def test_a_choice_leads_to_no_other_site(place):
+    assert choose(browser(), "de", next=place).headers["Location"] == "/login/"
+
+
+def test_a_cookie_with_an_unknown_language_is_ignored():
+    client = browser("de")
+    client.cookies["language"] = "xx"
+
+    assert language_of(client.get("/login/"))[0] == "de"
+
+
+def test_a_form_of_another_site_cannot_choose():
+    client = Client(enforce_csrf_checks=True)
+
+    assert choose(client, "de").status_code == 403
+
+
+def test_each_language_is_offered_by_its_own_name():
+    html = browser("de").get("/login/").content.decode()
+
+    assert re.findall(r'lang="[^"]*"\s+class="quiet"\s+(?:aria-current="true")?>([^<]*)', html) == [
+        name for _code, name in LANGUAGES
+    ]
+
+
+# --- What is translated --------------------------------------------------------------------------
+
+
+@each_row("language", sorted(CODES))
+def test_each_place_is_shown_in_each_language(language):
+    make_world()
+    client = browser(language, user=make_user("administrator"))
+
+    for place in {place.view for area in AREAS for place in area.places} - {"manual"}:
+        answer = client.get(reverse(place), follow=True)
+
+        assert (place, answer.status_code) == (place, 200)
+        assert answer.headers["Content-Language"] == language
+
+
+def test_the_bar_the_states_and_the_buttons_are_translated():
+    job = make_job("news")
+    html = browser("de", user=make_user("operator")).get(f"/jobs/{job.pk}/").content.decode()
+
+    assert {"Übersicht", "Jobs", "Läufe", "Zeitpläne", "Dokumente", "Hosts", "Aufgaben"} <= set(
+        re.findall(r">\s*([^<>\n]+?)\s*</a>", html)
+    )
+    assert "Läuft nicht" in html
+    assert "Not running" not in html
+
+
+def test_a_message_of_django_is_translated():
+    answer = browser("de").post("/login/", {"username": "nobody", "password": "wrong"})
+
+    assert "Bitte" in answer.content.decode()
+    assert "Please enter a correct" not in answer.content.decode()
+
+
+@each_row("path", ["/api/v1/jobs/999999/", "/api/v1/jobs/?ordering=nonsense"])
+def test_the_api_answers_in_english(path):
+    user = make_user("viewer")
+    german, english = browser("de", user=user), browser(user=user)
+    choose(german, "de")
+
+    answers = [client.get(path) for client in (german, english)]
+
+    assert answers[0].json() == answers[1].json()
+    assert answers[0].headers["Content-Language"] == "en"
+
+
+def test_the_journal_is_english_in_each_language():
+    user = make_user("operator")
+    job = make_job("news")
+
+    browser("de", user=user).post(f"/jobs/{job.pk}/transition/", {"transition": "start"})
+
+    assert job.events.latest("pk").message == "was started"
+
+
+def test_a_live_screen_has_the_language_of_its_page():
+    with speaking("de"):
+        german = read_screen("overview")
+
+    assert german["headline"] == "Kein Job läuft"
+    assert read_screen("overview")["headline"] == "No job is running"
+
+
+def test_numbers_have_the_separators_of_the_language():
+    with speaking("de"):
+        german = formats.number(1_234_567), formats.share(1, 16), formats.size(1_234_000), formats.rate(0.5)
+    with speaking("zh-hans"):
+        chinese = formats.number(1_234_567)
+
+    assert german == ("1.234.567", "6,2 %", "1,2 MB", "0,5")
+    assert chinese == formats.number(1_234_567) == "1,234,567"
+
+
+# --- Its cost ------------------------------------------------------------------------------------
+
+
+def test_an_english_page_looks_up_no_text(monkeypatch):
+    make_job("news")
+    client = browser("en", user=make_user("administrator"))
+
+    def refuse(*text):
+        raise AssertionError(f"{text} was looked up")
+
+    for name in ("gettext", "ngettext", "pgettext", "npgettext", "translation"):
+        monkeypatch.setattr(trans_real, name, refuse)
+
+    assert client.get("/").status_code == 200
+
+
+def test_a_request_reads_the_language_without_a_statement(django_assert_num_queries):
+    user = make_user("viewer")
+    client = browser(user=user)
+    with django_assert_num_queries(5) as of_english:
+        client.get("/account/")
+    choose(client, "de")
+
+    with django_assert_num_queries(len(of_english)):
+        client.get("/account/")
+
+
+def test_a_login_for_a_token_starts_no_session():
+    user = make_user("viewer")
+    user.set_password(PASSWORD)
+    user.save()
+    choose(browser(user=user), "de")
+    assert authenticate(username=user.username, password=PASSWORD)
+
+    answer = Client().post(
+        "/api/v1/token/", {"username": user.username, "password": PASSWORD}, content_type="application/json"
+    )
+
+    assert answer.status_code == 201
+    assert not answer.cookies
