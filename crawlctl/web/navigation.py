@@ -14,6 +14,8 @@ from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy as _
 
+from crawlctl.languages import LANGUAGES
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -214,6 +216,11 @@ class Shell:
             for place in self._allowed(area)
             if place.view.startswith(("admin:jobs_", "jobs")) or (area is _SET_UP and place.view != "admin:index")
         ]
+
+    @property
+    def languages(self) -> Sequence[tuple[str, str]]:
+        """Return the code of each language of the pages, and its own name for itself."""
+        return LANGUAGES
 
     @property
     def records(self) -> Sequence[Place]:
