@@ -3,8 +3,10 @@
 import re
 
 import pytest
-from django.contrib.auth import authenticate
+from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import translation
 from django.utils.translation import trans_real
@@ -13,8 +15,7 @@ from crawlctl.languages import CODES, ENGLISH, LANGUAGES, speaking
 from crawlctl.live.topics import read_screen
 from crawlctl.web.navigation import AREAS
 from nodes.web import formats
-from tests.support.api import make_user, make_world
-from tests.support.factories import make_job
+from tests.support.api import make_job, make_user, make_world
 from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
@@ -151,7 +152,7 @@ def test_each_language_is_offered_by_its_own_name():
 @each_row("language", sorted(CODES))
 def test_each_place_is_shown_in_each_language(language):
     make_world()
-    client = browser(language, user=make_user("administrator"))
+    client = browser(language, user=User.objects.create_superuser("admin"))
 
     for place in {place.view for area in AREAS for place in area.places} - {"manual"}:
         answer = client.get(reverse(place), follow=True)
@@ -224,24 +225,25 @@ def test_an_english_page_looks_up_no_text(monkeypatch):
     make_job("news")
     client = browser("en", user=make_user("administrator"))
 
-    def refuse(*text):
+    def refuse(_catalogue, *text):
         raise AssertionError(f"{text} was looked up")
 
-    for name in ("gettext", "ngettext", "pgettext", "npgettext", "translation"):
-        monkeypatch.setattr(trans_real, name, refuse)
+    for name in ("gettext", "ngettext"):
+        monkeypatch.setattr(trans_real.DjangoTranslation, name, refuse)
 
     assert client.get("/").status_code == 200
 
 
-def test_a_request_reads_the_language_without_a_statement(django_assert_num_queries):
-    user = make_user("viewer")
-    client = browser(user=user)
-    with django_assert_num_queries(5) as of_english:
+def test_a_request_reads_the_language_without_a_statement():
+    client = browser(user=make_user("viewer"))
+    with CaptureQueriesContext(connection) as of_english:
         client.get("/account/")
     choose(client, "de")
 
-    with django_assert_num_queries(len(of_english)):
+    with CaptureQueriesContext(connection) as of_german:
         client.get("/account/")
+
+    assert len(of_german) == len(of_english)
 
 
 def test_a_login_for_a_token_starts_no_session():
@@ -249,7 +251,6 @@ def test_a_login_for_a_token_starts_no_session():
     user.set_password(PASSWORD)
     user.save()
     choose(browser(user=user), "de")
-    assert authenticate(username=user.username, password=PASSWORD)
 
     answer = Client().post(
         "/api/v1/token/", {"username": user.username, "password": PASSWORD}, content_type="application/json"
