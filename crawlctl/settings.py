@@ -174,8 +174,6 @@ LANGUAGES = languages.LANGUAGES
 LANGUAGE_COOKIE_NAME = "language"
 # Time that a browser remembers a language without an account (seconds): a year.
 LANGUAGE_COOKIE_AGE = 365 * 24 * 3600
-LANGUAGE_COOKIE_SAMESITE = "Lax"
-LANGUAGE_COOKIE_HTTPONLY = True
 LANGUAGE_COOKIE_SECURE = _TLS
 LOCALE_PATHS = [places.CATALOGUES]
 USE_TZ = True

@@ -26,7 +26,8 @@ django.setup()
 
 from jobs.bulk.verbs import EFFECTS  # noqa: E402
 from jobs.lifecycle.arrows import STAGES  # noqa: E402
-from jobs.lifecycle.job import SITUATIONS, TRANSITIONS, Guard, Owner, plain_name, states_by_name  # noqa: E402
+from jobs.lifecycle.job import SITUATIONS, TRANSITIONS, Guard, plain_name, states_by_name  # noqa: E402
+from jobs.lifecycle.table import Owner  # noqa: E402
 from jobs.settings.table import TABLE  # noqa: E402
 from jobs.verbs.control import VERBS  # noqa: E402
 from nodes.lifecycle import NodeStatus  # noqa: E402

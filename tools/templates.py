@@ -31,7 +31,10 @@ def messages_of(template: Template) -> Iterator[str | tuple[str, str]]:
     """Yield the texts of a template that are marked for translation, as Django looks them up."""
     for node in _nodes(template):
         if isinstance(node, TranslateNode):
-            yield str(node.filter_expression.var.literal).replace("%", "%%")  # type: ignore[union-attr]
+            literal = getattr(node.filter_expression.var, "literal", None)
+            # A variable has a word of a table, which `tools/catalogues.py` lists.
+            if literal is not None:
+                yield str(literal).replace("%", "%%")
         elif isinstance(node, BlockTranslateNode):
             singular, _names = node.render_token_list(node.singular)
             if node.plural:

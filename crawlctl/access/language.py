@@ -11,6 +11,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import redirect, resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -42,7 +43,11 @@ class SpeakLanguage:
 
 def language_of(request: HttpRequest) -> str:
     """Return the code of the language for the pages of this request."""
-    stored = request.session.get(_KEY)
+    try:
+        stored = request.session.get(_KEY)
+    except (OperationalError, InterfaceError):
+        # The view decides whether it can answer without the database.
+        stored = None
     return stored if stored in CODES else get_language_from_request(request)
 
 
@@ -70,8 +75,8 @@ def choose_language(request: HttpRequest) -> HttpResponse:
         language,
         max_age=settings.LANGUAGE_COOKIE_AGE,
         secure=settings.LANGUAGE_COOKIE_SECURE,
-        httponly=settings.LANGUAGE_COOKIE_HTTPONLY,
-        samesite=settings.LANGUAGE_COOKIE_SAMESITE,
+        httponly=True,
+        samesite="Lax",
     )
     return response
 

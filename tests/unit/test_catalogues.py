@@ -14,6 +14,8 @@ from tools.compile_catalogues import ROOT, compile_catalogues
 from tools.templates import templates, unmarked_of
 
 PLACEHOLDER = re.compile(r"%(?:\(\w+\))?[-+#0]*\d*(?:\.\d+)?[a-zA-Z%]")
+# Characters with a meaning in HTML. A translation may need no apostrophe where English does.
+MARKUP = re.compile(r"""[<>&"]""")
 # Visible words that are the same in each language: names, an example of an address, a code, and the name of an icon.
 SAME_EVERYWHERE = {"crawlctl", "UTC", "DENIED", "https", "www.example.com", "page", "nbsp", "expand", "more"}
 
@@ -33,26 +35,37 @@ def test_each_language_beside_english_has_a_catalogue():
 
 @each_row("path", CATALOGUES)
 def test_a_catalogue_translates_each_text_of_the_sources_and_no_other(path, texts):
-    catalog = {each.id: each for each in read(path) if each.id}
+    catalog = read(path)
+    translated = {each.id for each in catalog if not each.fuzzy and all(forms(each.string))} - {""}
 
-    untranslated = [id_ for id_, each in catalog.items() if each.fuzzy or not all(forms(each.string))]
+    untranslated, unknown = texts.keys() - translated, translated - texts.keys()
 
-    assert catalog.keys() ^ texts.keys() == set(), "run: make catalogues"
-    assert untranslated == []
-    assert read(path).obsolete == {}
+    said = f"{catalog.locale}: {len(untranslated)} texts lack a translation, {len(unknown)} have no source (make catalogues)"
+    assert untranslated | unknown == set(), said
+    assert catalog.obsolete == {}
 
 
-@each_row("path", CATALOGUES)
-def test_a_translation_has_the_placeholders_of_its_text(path):
-    differing = [
+def differing(path, pattern):
+    """Return the translations whose matches of a pattern are those of none of the forms of their text."""
+    found = pattern.findall
+    return [
         (each.id, form)
         for each in read(path)
         if each.id
         for form in forms(each.string)
-        if sorted(PLACEHOLDER.findall(form)) not in [sorted(PLACEHOLDER.findall(text)) for text in forms(each.id)]
+        if sorted(found(form)) not in [sorted(found(text)) for text in forms(each.id)]
     ]
 
-    assert differing == []
+
+@each_row("path", CATALOGUES)
+def test_a_translation_has_the_placeholders_of_its_text(path):
+    assert differing(path, PLACEHOLDER) == []
+
+
+@each_row("path", CATALOGUES)
+def test_a_translation_adds_no_markup(path):
+    """Templates show a translation as it is, so a mark that its text does not have could break the page."""
+    assert differing(path, MARKUP) == []
 
 
 def test_each_visible_text_of_a_template_is_marked():

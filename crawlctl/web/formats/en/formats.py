@@ -1,5 +1,7 @@
-"""Forms as Django names them. Moments are UTC, to the second, as on our other pages."""
+"""
+Forms as Django names them, also for the other languages. Moments are UTC, to the second, as on our other pages.
+"""
 
-from django.conf.locale.en.formats import *  # noqa: F403 (the forms of the other languages begin with these)
+from django.conf.locale.en.formats import *  # type: ignore[import-untyped]  # noqa: F403
 
 DATETIME_FORMAT = "Y-m-d H:i:s"
