@@ -24,7 +24,9 @@ from tools.compile_catalogues import CATALOGUES, ROOT
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
 django.setup()
 
+from crawlctl.access.adminsite import SHOWN_NAMES  # noqa: E402
 from jobs.bulk.verbs import EFFECTS  # noqa: E402
+from jobs.duties.cleaning import SUBJECTS  # noqa: E402
 from jobs.lifecycle.arrows import STAGES  # noqa: E402
 from jobs.lifecycle.job import SITUATIONS, TRANSITIONS, Guard, plain_name, states_by_name  # noqa: E402
 from jobs.lifecycle.table import Owner  # noqa: E402
@@ -39,6 +41,22 @@ _PROGRAM: Final = ("crawlctl", "jobs", "nodes")
 _MARKS: Final = "django.utils.translation"
 _ONE: Final = frozenset({"gettext", "gettext_lazy", "gettext_noop"})
 _WITH_PLURAL: Final = frozenset({"ngettext", "ngettext_lazy"})
+
+# Texts of unfold that its own catalogues lack in one of the languages.
+_OF_UNFOLD: Final = (
+    "Click to cancel",
+    "No results found",
+    "Reset filters",
+    "Select action",
+    "Select action to run",
+    "Select all rows",
+    "Select record",
+    "Select value",
+    "This item will be deleted.",
+    "This page yielded into no results. Create a new item or reset your filters.",
+    "Type to search",
+    "undo",
+)
 
 # A text with its plural, if it has one.
 Message = str | tuple[str, str]
@@ -84,6 +102,9 @@ def messages_of_tables() -> Iterator[tuple[str, Message]]:
     yield from (("nodes/lifecycle.py", str(status)) for status in NodeStatus)
     yield from (("nodes/settings/declaration.py", str(applies)) for applies in Applies)
     yield from (("jobs/settings/table.py", setting.meaning) for setting in TABLE.settings)
+    yield from (("jobs/duties/cleaning.py", subject.title) for subject in SUBJECTS.values())
+    yield from (("crawlctl/access/adminsite.py", name) for name in SHOWN_NAMES)
+    yield from (("unfold", text) for text in _OF_UNFOLD)
 
 
 def messages_of_templates() -> Iterator[tuple[str, Message]]:

@@ -5,7 +5,7 @@ Every table is registered here, in one place, and not by import: the composition
 show.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import User
@@ -20,6 +20,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from unfold.sites import UnfoldAdminSite
 
 from crawlctl.access.accounts import journal_user, user_facts
+from crawlctl.access.shown_names import translate_names
 from jobs.admin import (
     ClusterRequestAdmin,
     DocumentAdmin,
@@ -157,3 +158,6 @@ site.register(Task, TaskAdmin)
 site.register(ArchivedTask, ArchivedTaskAdmin)
 site.register(TaskTemplate, TaskTemplateAdmin)
 site.register(TaskWorker, TaskWorkerAdmin)
+
+# The English names of tables and columns that the set-up pages show.
+SHOWN_NAMES: Final = translate_names(site)

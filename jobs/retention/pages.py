@@ -12,6 +12,7 @@ from jobs.duties.cleaning import COUNTED_AT_MOST
 from jobs.retention import verbs
 from nodes.web import formats
 from nodes.web.pages import name_of_who_may, page_for
+from nodes.web.words import translated
 
 page: Final = page_for("tasks.view_task")
 
@@ -35,7 +36,7 @@ def _row(seen: verbs.Seen) -> dict[str, object]:
     counted = formats.number(seen.old.rows)
     return {
         "name": seen.subject.name,
-        "title": seen.subject.title,
+        "title": translated(seen.subject.title),
         "setting": seen.subject.setting.environment if seen.subject.setting else formats.UNKNOWN,
         "days": formats.UNKNOWN
         if seen.days is None

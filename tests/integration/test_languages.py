@@ -172,6 +172,15 @@ def test_the_bar_the_states_and_the_buttons_are_translated():
     assert "Not running" not in html
 
 
+def test_the_names_of_tables_and_columns_are_translated():
+    client = browser("de", user=User.objects.create_superuser("admin"))
+
+    page = client.get("/admin/jobs/throttlepolicy/add/").content.decode()
+    # A name becomes a label with a capital letter.
+    assert {"Drosselrichtlinie hinzufügen", "Gilt überall", "Zeitzone"} <= set(re.findall(r">\s*([^<>\n]+?)\s*<", page))
+    assert "Drosselgruppen" in client.get("/admin/jobs/throttlegroup/").content.decode()
+
+
 def test_a_message_of_django_is_translated():
     answer = browser("de").post("/login/", {"username": "nobody", "password": "wrong"})
 

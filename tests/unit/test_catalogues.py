@@ -78,7 +78,7 @@ def test_texts_of_modules_templates_and_tables_are_found():
     places = {path.split("/")[0] for path, _message in messages()}
     found = set(chain.from_iterable(forms(message) for _path, message in messages()))
 
-    assert places == {"crawlctl", "jobs", "nodes", "templates"}
+    assert places == {"crawlctl", "jobs", "nodes", "templates", "unfold"}
     # A text inside an f-string, one of a template with a variable, one with a plural, and the name of a state.
     assert {
         "Hosts: %(hosts)s.",

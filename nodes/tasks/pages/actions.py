@@ -24,6 +24,7 @@ from nodes.tasks.pages.screens import ended_row, scheduled_row
 from nodes.tasks.queries import archived, count, read_task, scheduled
 from nodes.web import formats
 from nodes.web.pages import name_of_who_may
+from nodes.web.words import translated
 
 # Tasks that the question before a change shows.
 _EXAMPLES: Final = 20
@@ -51,7 +52,7 @@ def run(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "kind": kind,
-        "title": kind.title,
+        "title": translated(kind.title),
         "go": _("Run"),
         "back": reverse("task-run"),
         "tabs": tabs(""),

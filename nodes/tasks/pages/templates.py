@@ -26,6 +26,7 @@ from nodes.tasks.pages.screens import templates_screen
 from nodes.tasks.pages.topics import tasks_topic
 from nodes.tasks.queries import read_templates
 from nodes.web.pages import name_of_who_may
+from nodes.web.words import translated
 
 
 @page
@@ -56,7 +57,7 @@ def create(request: HttpRequest) -> HttpResponse:
             form.add_error("urn", _("Another template has this name. Choose another name."))
         elif (stored := _store(request, form, made_by=name)) is not None:
             return stored
-    return _show(request, form, title=_("New template: %(kind)s") % {"kind": kind.title})
+    return _show(request, form, title=_("New template: %(kind)s") % {"kind": translated(kind.title)})
 
 
 @page
