@@ -17,7 +17,18 @@ PLACEHOLDER = re.compile(r"%(?:\(\w+\))?[-+#0]*\d*(?:\.\d+)?[a-zA-Z%]")
 # Characters with a meaning in HTML. A translation may need no apostrophe where English does.
 MARKUP = re.compile(r"""[<>&"]""")
 # Visible words that are the same in each language: names, an example of an address, a code, and the name of an icon.
-SAME_EVERYWHERE = {"crawlctl", "UTC", "DENIED", "https", "www.example.com", "page", "nbsp", "expand", "more"}
+SAME_EVERYWHERE = {
+    "crawlctl",
+    "robots.txt",
+    "UTC",
+    "DENIED",
+    "https",
+    "www.example.com",
+    "page",
+    "nbsp",
+    "expand",
+    "more",
+}
 
 
 @pytest.fixture(scope="module")
