@@ -93,6 +93,13 @@ _OLD_ANSWERS: Final[LiteralString] = """
 FROM nodes_keptanswer
  WHERE id IN (SELECT id FROM nodes_keptanswer WHERE made_at < %(before)s ORDER BY made_at LIMIT %(most)s)
 """
+# Django deletes a session at a log-out, and keeps each session whose time is over.
+_ENDED_SESSIONS: Final[LiteralString] = """
+FROM django_session
+ WHERE session_key IN (SELECT session_key FROM django_session WHERE expire_date < %(before)s
+                        ORDER BY expire_date LIMIT %(most)s)
+   AND expire_date < %(before)s
+"""
 _OLD_FAILURE_HOURS: Final[LiteralString] = """
 FROM jobs_failurehour
  WHERE (group_id, hour) IN (SELECT group_id, hour FROM jobs_failurehour WHERE hour < %(before)s ORDER BY hour LIMIT %(most)s)
@@ -244,9 +251,9 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
         ),
         Subject(
             name="answers",
-            title="answers of the API that were kept for a day",
+            title="answers of the API that were kept for a day, and sessions of users that have ended",
             setting=None,
-            tables=(Rows(_OLD_ANSWERS, lambda: 1),),
+            tables=(Rows(_OLD_ANSWERS, lambda: 1), Rows(_ENDED_SESSIONS, lambda: 0)),
         ),
         Subject(
             name="runs",

@@ -3,6 +3,7 @@
 import datetime as dt
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.core.management import call_command
 from django.db import connection as django_connection
 
@@ -79,6 +80,14 @@ def test_counts_of_old_runs_leave_and_those_of_documents_stay_exact():
     for model in (Counter, JobCounter):
         assert set(model.objects.filter(job_id=job.pk).values_list("measure", "run_no")) == left
     assert read_run(connected(), job_id=job.pk, run_no=KEPT_RUNS + 2) == before
+
+
+def test_sessions_that_have_ended_are_deleted():
+    for key, age in (("ended", 1), ("lasts", -1)):
+        Session.objects.create(session_key=key, session_data="", expire_date=NOW - age * DAY)
+
+    assert clean(connected(), SUBJECTS["answers"], now=NOW) == 1
+    assert Session.objects.get().session_key == "lasts"
 
 
 def test_each_subject_has_a_built_in_template():
