@@ -250,7 +250,7 @@ def test_every_page_is_whole_on_a_phone_in_the_dark_and_without_scripts(browser,
             assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.goto("/")
         page.get_by_role("button", name="Start", exact=True).click()
-        expect(page.locator(".message")).to_contain_text("Starting up")
+        expect(page.locator(".message.success")).to_contain_text("Starting up")
 
 
 def test_markup_of_a_site_has_no_effect_on_our_pages(browser, web, machine):
