@@ -157,7 +157,12 @@ def _with_failures(verdict: Verdict, said: str) -> str:
 
 def _brief_sentence(verdict: Verdict) -> str:
     brief_ = cause_in_brief(verdict.cause)
-    return f"{brief_[:1].upper()}{brief_[1:]}."
+    return _sentence(f"{brief_[:1].upper()}{brief_[1:]}")
+
+
+def _sentence(said: str, detail: str = "") -> str:
+    """Return words as a sentence, which ends differently in each language."""
+    return _("%(said)s: %(why)s.") % {"said": said, "why": detail} if detail else _("%(said)s.") % {"said": said}
 
 
 def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
@@ -168,12 +173,11 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
         "detail": verdict.detail.rstrip("."),
         "when": formats.time_until(verdict.until, now=now) if verdict.until else "",
     }
-    why = f": {facts['detail']}" if verdict.detail else ""
     match verdict.cause:
         case Cause.DISK:
             return _("No worker takes work: %(detail)s.") % facts
         case Cause.NOT_RUNNING:
-            return _("The job is not running") + f"{why}."
+            return _sentence(_("The job is not running"), facts["detail"])
         case Cause.STARTING:
             return _("The run is being prepared.")
         case Cause.ENDING:
@@ -181,7 +185,8 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
         case Cause.ABORTING:
             return _("The run is being aborted.")
         case Cause.PAUSED:
-            return (_("%(by)s paused the job %(age)s") % facts if verdict.since else _("The job is paused")) + f"{why}."
+            said = _("%(by)s paused the job %(age)s") % facts if verdict.since else _("The job is paused")
+            return _sentence(said, facts["detail"])
         case Cause.OUTPUT:
             return _("The job was paused %(age)s since an output refused: %(detail)s.") % facts
         case Cause.ARCHIVE:
@@ -193,9 +198,9 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
                 return _("The job waits for its window, which opens %(when)s.") % facts
             return _("The job is %(detail)s.") % facts if verdict.detail else _("The job waits for its window.")
         case Cause.CONNECTOR:
-            return _("The job cannot use a connector") + f"{why}."
+            return _sentence(_("The job cannot use a connector"), facts["detail"])
         case Cause.GUARD:
-            return _("Removals wait for an operator's approval") + f"{why}."
+            return _sentence(_("Removals wait for an operator's approval"), facts["detail"])
         case Cause.GATE:
             return _("It waits for %(detail)s, which %(by)s closed %(age)s.") % facts
         case Cause.BUDGET:
