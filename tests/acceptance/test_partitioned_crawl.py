@@ -7,7 +7,7 @@ import psutil
 import psycopg
 import pytest
 
-from jobs.partitions.move_notes import read_move, request_move
+from jobs.partitions.move_notes import read_move, read_report, request_move
 from jobs.partitions.moving import MovePhase
 from jobs.partitions.placement import Placement
 from tests.support.installations import copy_migrated
@@ -120,7 +120,9 @@ def test_slots_that_move_during_a_crawl_lose_no_document_and_fetch_none_twice(st
     with psycopg.connect(addresses["a"], autocommit=True) as control:
         request_move(control, Placement("a", tuple(addresses)), slots=range(256), targets=["b"])
         wait_for(lambda: read_move(control).phase == MovePhase.DONE, within=ENDS_WITHIN, saying="the slots have moved")
-    assert count_requests(machine.directory) < pages
+        moved = read_report(control, tuple(addresses))
+    assert moved.sent["b"] > 0
+    assert [job.is_active for job in moved.held.values()] == [True]
 
     report = report_of(demo)
     assert report["fetched"] == report["indexed"] == report["expected"] == pages
