@@ -261,7 +261,6 @@ SPECTACULAR_SETTINGS = {
         "ClusterKindEnum": "nodes.models.ClusterRequest.Kind",
         "ClusterStateEnum": "nodes.models.ClusterRequest.State",
         "JobKindEnum": list(Kind),
-        "MovePhaseEnum": ["holding", "copying", "done", "refused", "cancelled"],
         "PeriodEnum": list(Period),
         "VerificationStateEnum": ["waiting", "running", "done", "refused", "ended early"],
     },

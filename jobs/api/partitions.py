@@ -51,7 +51,7 @@ class MoveSerializer(serializers.Serializer[Any]):
     """Move of slots between partitions."""
 
     number = serializers.IntegerField(help_text="Epoch of its map.")
-    phase = serializers.ChoiceField([phase.value for phase in MovePhase])
+    phase = serializers.CharField(help_text=f"One of {', '.join(f'`{phase}`' for phase in MovePhase)}.")
     why = serializers.CharField(help_text="Reason for which it was refused. Empty otherwise.")
     sentence = serializers.CharField(help_text="Its state in words.")
     parts = PartOfMoveSerializer(many=True, help_text="The partitions. Only the control partition knows all.")
