@@ -19,6 +19,7 @@ from jobs.connectors.repository.access import OPEN, Access, Level
 from jobs.connectors.repository.base import Content
 from jobs.duties.index import index_waiting_texts
 from jobs.models import OutputConnection
+from jobs.queries.documents import search as searching
 from jobs.queries.documents.search import search
 from jobs.search.reading import tokens_of_login, users_of
 from jobs.settings.authorities import LOGIN_DOMAIN
@@ -41,6 +42,15 @@ TOKENS = ("a", "b", "c")
 SOME = st.lists(st.sampled_from(TOKENS), max_size=2).map(tuple)
 LEVELS = st.builds(Level, SOME, SOME)
 ACCESSES = st.builds(Access, LEVELS, st.lists(LEVELS, max_size=2).map(tuple), LEVELS)
+# The ways of a search, by its limits: the matches are read before their accesses, or the accesses of the reader before
+# the matches, as constants or not. A word with more matches than expected is searched again.
+RARE = {"_SHARE_OF_UNKNOWN": 1e9}
+WAYS = (
+    RARE,
+    RARE | {"_FEW_MATCHES": 2},
+    {"_SHARE_OF_UNKNOWN": -1},
+    {"_SHARE_OF_UNKNOWN": -1, "_MOST_CONSTANTS": 0},
+)
 READERS = st.sets(st.sampled_from((*TOKENS, "d"))).map(frozenset)
 
 
@@ -117,10 +127,16 @@ def test_a_reader_finds_exactly_what_its_tokens_may_see(index, accesses, readers
 
     for tokens in readers:
         seen = {f"{word}-{number}" for number, access in enumerate(accesses) if access.admits(tokens)}
-        assert found(*tokens, query=word) == seen
+        for way in WAYS:
+            with pytest.MonkeyPatch.context() as patch:
+                for limit, value in way.items():
+                    patch.setattr(searching, limit, value)
+                assert found(*tokens, query=word) == seen, way
 
 
-def test_counts_and_pages_have_only_documents_that_the_reader_may_see(index):
+@pytest.mark.parametrize("share", [-1, 1e9])
+def test_counts_and_pages_have_only_documents_that_the_reader_may_see(index, monkeypatch, share):
+    monkeypatch.setattr(searching, "_SHARE_OF_UNKNOWN", share)
     for number in range(6):
         index.put(f"page{number}", Access(Level(("even" if number % 2 == 0 else "odd",))))
     index.put("open")
@@ -131,6 +147,19 @@ def test_counts_and_pages_have_only_documents_that_the_reader_may_see(index):
 
     assert (first.total, len(first.hits), len(second.hits), second.next) == (4, 3, 1, None)
     assert search("wombat", tokens=(), limit=3).total == 1
+
+
+def test_documents_behind_many_that_the_reader_may_not_see_are_found(index, monkeypatch):
+    monkeypatch.setattr(searching, "_SHARE_OF_UNKNOWN", 1e9)
+    monkeypatch.setattr(searching, "_FEW_MATCHES", 5)
+    for number in range(20):
+        index.put(f"other{number}", Access(Level(("other",))))
+    index.put("own", Access(Level(("own",))))
+    index.make_searchable()
+
+    page = search("wombat", tokens=("own",), limit=10)
+
+    assert (page.total, page.has_more, [hit.url for hit in page.hits]) == (1, False, ["http://a.example/own"])
 
 
 def test_a_changed_access_applies_with_its_write(index):

@@ -6,9 +6,9 @@ occur. It is run in several forms: with the exact words on every document and, f
 knows, with stems on the documents in that language. A document matches by either form, so `-dogs` excludes the forms
 of dogs in the document's own language and nothing else.
 
-Only documents that the reader may see match (docs/access.md). The accesses that a reader's tokens pass are found first:
-they are few, as many documents share one. The query then compares each document's access with them, so a page is full,
-and a count counts only what the reader may see.
+Only documents that the reader may see match (docs/access.md), so a page is full, and a count counts only what the reader
+may see. If many documents match the words, the accesses that the reader's tokens pass are found first: they are few, as
+many documents share one. If few match, all of them are read, and then the access of each.
 
 Results are hostile text. Highlights are returned as segments, never as markup: the page escapes them like any other
 text.
@@ -20,7 +20,7 @@ import re
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, Final, LiteralString
+from typing import Any, Final, LiteralString, NamedTuple
 
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import QueryCanceled
@@ -43,25 +43,34 @@ _MARKS: Final = f"StartSel={_BEGIN}, StopSel={_END}"
 _TITLE_OPTIONS: Final = f"{_MARKS}, HighlightAll=true"
 _SNIPPET_OPTIONS: Final = f'{_MARKS}, MaxFragments=2, MinWords=10, MaxWords=30, FragmentDelimiter=" … "'
 
+# Fewer matches than these are read before their accesses.
+_FEW_MATCHES: Final = 500
+# The share of all documents that the planner expects for a word that is none of the frequent ones in its statistics
+# (DEFAULT_TS_MATCH_SEL of PostgreSQL). Such a word may be rare.
+_SHARE_OF_UNKNOWN: Final = 0.005
+
 # Accesses that tokens pass: each level has one that allows, and none that denies.
-_VISIBLE: Final[LiteralString] = """
-SELECT digest FROM jobs_searchaccess
- WHERE allow && %(tokens)s::text[] AND NOT deny && %(tokens)s::text[]
- GROUP BY digest, of HAVING count(*) = of
+_PASSES: Final[LiteralString] = "allow && %(tokens)s::text[] AND NOT deny && %(tokens)s::text[]"
+_VISIBLE: Final[LiteralString] = f"""
+SELECT digest FROM jobs_searchaccess WHERE {_PASSES} GROUP BY digest, of HAVING count(*) = of
+"""
+_OF_MATCHED: Final[LiteralString] = f"""
+matched.access IS NULL
+OR (SELECT count(*) = max(of) FROM jobs_searchaccess WHERE digest = matched.access AND {_PASSES})
 """
 
 # Accesses up to this number are constants of the statement, so that the planner knows how many documents have them.
 # The documents of a reader of few are then found by the index of accesses. Parsing more would take too long.
 _MOST_CONSTANTS: Final = 200
-_OF_FEW: Final[LiteralString] = "document.access = ANY(%(visible)s::uuid[])"
-_OF_MANY: Final[LiteralString] = f"document.access IN ({_VISIBLE})"
+_OF_FEW: Final[LiteralString] = "document.access IS NULL OR document.access = ANY(%(visible)s::uuid[])"
+_OF_MANY: Final[LiteralString] = f"document.access IS NULL OR document.access IN ({_VISIBLE})"
 
 
 # `form` are the forms of the query: with the exact words (language null), and with the stems of each language that
 # changes them. Two forms may match one document; the exact one is shown then. Ties are broken by key, so that pages
 # neither overlap nor leave a gap.
-def _search(may_see: LiteralString) -> LiteralString:
-    """Return the statement for a reader of the protected documents that this condition admits."""
+def _search(*, matches: LiteralString = "true", shown: LiteralString = "true") -> LiteralString:
+    """Return the statement, with a condition for matching documents, and one for the documents that are shown."""
     return f"""
 WITH stemmed AS MATERIALIZED (
     SELECT named.language, configuration.oid::regconfig AS configuration,
@@ -76,31 +85,33 @@ WITH stemmed AS MATERIALIZED (
      WHERE numnode(query) > 0 AND query <> websearch_to_tsquery('simple', %(query)s)
 ), matched AS MATERIALIZED (
     SELECT document.output_id, document.hash, form.language IS NOT NULL AS is_stemmed, form.configuration, form.query,
-           ts_rank_cd(document.vector, form.query, 1)::float8 AS rank
+           ts_rank_cd(document.vector, form.query, 1)::float8 AS rank, document.access
       FROM form
       JOIN jobs_searchdocument AS document ON document.vector @@ form.query
        AND (form.language IS NULL OR form.language = split_part(document.language, '-', 1))
-     WHERE document.access IS NULL OR {may_see}
+     WHERE {matches}
      LIMIT %(most)s
 ), found AS MATERIALIZED (
     SELECT DISTINCT ON (output_id, hash) output_id, hash, configuration, query,
            max(rank) OVER (PARTITION BY output_id, hash) AS rank
-      FROM matched ORDER BY output_id, hash, is_stemmed
+      FROM matched WHERE {shown} ORDER BY output_id, hash, is_stemmed
 ), page AS MATERIALIZED (
     SELECT * FROM found
      WHERE %(rank)s::float8 IS NULL
         OR (-rank, output_id, hash) > (-%(rank)s::float8, %(output)s::bigint, %(hash)s::uuid)
      ORDER BY -rank, output_id, hash LIMIT %(limit)s
 )
-SELECT page.output_id, page.hash, page.rank, document.url, document.content_type, document.language,
-       document.metadata, document.fetched_at, (SELECT count(*) FROM found) AS total, (SELECT count(*) FROM matched) AS matches,
+SELECT counted.total, counted.matches, page.output_id, page.hash, page.rank, document.url, document.content_type,
+       document.language, document.metadata, document.fetched_at,
        ts_headline(page.configuration,
                    regexp_replace(translate(left(document.title, 1000), %(reserved)s, ''), %(joiners)s, %(apart)s, 'g'),
                    page.query, %(title_options)s) AS title,
        ts_headline(page.configuration,
                    regexp_replace(translate(left(document.text, 100000), %(reserved)s, ''), %(joiners)s, %(apart)s, 'g'),
                    page.query, %(snippet_options)s) AS snippet
-  FROM page JOIN jobs_searchdocument AS document ON document.output_id = page.output_id AND document.hash = page.hash
+  FROM (SELECT (SELECT count(*) FROM found) AS total, (SELECT count(*) FROM matched) AS matches) AS counted
+  LEFT JOIN (page JOIN jobs_searchdocument AS document ON document.output_id = page.output_id AND document.hash = page.hash)
+    ON true
  ORDER BY -page.rank, page.output_id, page.hash
 """
 
@@ -108,7 +119,8 @@ SELECT page.output_id, page.hash, page.rank, document.url, document.content_type
 # A newly filled table has no statistics yet: the planner would read all of it, once for each form. With that setting,
 # its cost estimates would make it compile the statement.
 _FOR_THIS_SEARCH: Final[LiteralString] = """
-SELECT set_config('statement_timeout', %s, true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)
+SELECT set_config('statement_timeout', %s, true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
+       reltuples FROM pg_class WHERE oid = 'jobs_searchdocument'::regclass
 """
 
 
@@ -154,6 +166,14 @@ class SearchPage:
     next: str | None = None
 
 
+class _Found(NamedTuple):
+    """The documents of a page, with the number of all documents found, and of all matches of a form."""
+
+    total: int
+    matches: int
+    rows: list[dict[str, Any]]
+
+
 def search(query: str, *, tokens: Collection[str], limit: int, after: str | None = None) -> SearchPage:
     """
     Return at most `limit` documents that match, best first; none for a query without a word.
@@ -173,7 +193,7 @@ def search(query: str, *, tokens: Collection[str], limit: int, after: str | None
     asked = _in_words_of_the_index(query)
     if not asked:
         return SearchPage()
-    rows = _ask(
+    total, matches, rows = _ask(
         {
             "query": asked,
             "tokens": sorted(tokens),
@@ -195,22 +215,26 @@ def search(query: str, *, tokens: Collection[str], limit: int, after: str | None
     hits = tuple(_hit(row) for row in rows[:limit])
     return SearchPage(
         hits=hits,
-        total=rows[0]["total"] if rows else 0,
-        has_more=bool(rows) and rows[0]["matches"] == _RANKED_AT_MOST,
+        total=total,
+        has_more=matches == _RANKED_AT_MOST,
         next=_position(hits[-1]) if len(rows) > limit else None,
     )
 
 
-def _ask(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def _ask(facts: dict[str, Any]) -> _Found:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             milliseconds = str(round(_PATIENCE.total_seconds() * 1000))
             cursor.execute(_FOR_THIS_SEARCH, [milliseconds])
+            documents = cursor.fetchone()[-1]
+            if facts["tokens"] and _expected_matches(cursor, facts["query"]) <= _SHARE_OF_UNKNOWN * max(documents, 1):
+                found = _run(cursor, _search(shown=_OF_MATCHED), {**facts, "most": _FEW_MATCHES})
+                # If there are more, the reader may see some of the others.
+                if found.matches < _FEW_MATCHES:
+                    return found
             visible = _visible_to(cursor, facts["tokens"])
             condition = _OF_FEW if len(visible) <= _MOST_CONSTANTS else _OF_MANY
-            cursor.execute(_search(condition), {**facts, "visible": visible})
-            names = [column.name for column in cursor.description]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            return _run(cursor, _search(matches=condition), {**facts, "visible": visible})
     except OperationalError as error:
         if isinstance(error.__cause__, QueryCanceled):
             sentence = (
@@ -218,6 +242,25 @@ def _ask(facts: dict[str, Any]) -> list[dict[str, Any]]:
             )
             raise TooSlow(sentence) from error
         raise
+
+
+def _run(cursor: Any, statement: LiteralString, facts: dict[str, Any]) -> _Found:
+    cursor.execute(statement, facts)
+    names = [column.name for column in cursor.description]
+    rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    # Without a document on the page, one row has the counts alone.
+    return _Found(rows[0]["total"], rows[0]["matches"], [row for row in rows if row["hash"] is not None])
+
+
+def _expected_matches(cursor: Any, query: str) -> int:
+    """Return the number of documents with these exact words, as the planner estimates it from its statistics."""
+    cursor.execute(
+        "EXPLAIN (FORMAT JSON) SELECT FROM jobs_searchdocument WHERE vector @@ websearch_to_tsquery('simple', %s)",
+        [query],
+    )
+    (plan,) = cursor.fetchone()
+    found: Any = _parsed(plan)
+    return int(found[0]["Plan"]["Plan Rows"])
 
 
 def _visible_to(cursor: Any, tokens: list[str]) -> list[uuid.UUID]:
