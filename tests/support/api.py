@@ -40,10 +40,10 @@ def make_user(*roles, name=None, password=None, **facts):
     return user
 
 
-def client_of(*roles):
+def client_of(*roles, **facts):
     """Return a client with the session of a user of these roles."""
     client = APIClient()
-    client.force_login(make_user(*roles))
+    client.force_login(make_user(*roles, **facts))
     return client
 
 

@@ -1,0 +1,162 @@
+"""
+Proves with axe-core, in a real browser, that no page breaks a rule of WCAG 2.2 AA.
+
+This process renders the pages, and the browser gets them from here: a web server would only add time.
+"""
+
+import datetime as dt
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from axe_playwright_python.base import AXE_SCRIPT
+from django.contrib.staticfiles import finders
+from django.test import Client
+from playwright.sync_api import sync_playwright
+
+from jobs.models import Job, OutputConnection, OutputVerification, Run
+from jobs.notices import mailings
+from jobs.notices import verbs as notices
+from jobs.queue.sql.arrays import register_arrays
+from jobs.settings.logins import ISSUER
+from tests.support.addresses import addresses
+from tests.support.api import NOON, client_of
+from tests.support.changes_by_api import authorize, give_token
+from tests.support.crowd import bring_in
+from tests.support.filled_queue import FilledQueue, Shape
+
+pytestmark = pytest.mark.debian("chromium")
+
+WEB = "http://pages.test"
+# Addresses that answer data or files.
+_NO_PAGES = frozenset({"api/", "static/", "manual/", "metrics", "UserACLs", "mcf-authority-service/"})
+# Addresses whose query leads to a page of its own.
+_WITH_QUERY = ("/explain/?", "/tasks/run/?", "/tasks/archived/reschedule/?", "/tasks/scheduled/cancel/?")
+# Tables of the set-up. The others have the same forms and lists.
+_SET_UP = tuple(
+    f"/admin/{table}/"
+    for table in (
+        *("auth/user", "authorities/authorityconnection", "jobs/job", "jobs/jobevent", "jobs/repositoryconnection"),
+        *("jobs/throttlegroup", "jobs/throttlepolicy", "tasks/archivedtask"),
+    )
+)
+_WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+# Rules whose result depends on the colours or on the width of the window.
+_OF_LAYOUT = ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"]
+_LOOKS = (
+    ("light", {"width": 1400, "height": 900}, _WCAG),
+    ("dark", {"width": 400, "height": 900}, _OF_LAYOUT),
+)
+
+# A colour that still changes has another contrast.
+_STILL = """
+addEventListener("DOMContentLoaded", () => {
+  const style = "<style>*, ::before, ::after { transition: none !important; animation: none !important; }</style>";
+  document.head.insertAdjacentHTML("beforeend", style);
+});
+"""
+# Broken rules, each with its first element. Three rows stand for a list, whose rows have the same elements. The frame
+# of the pages is checked once. Unfold reads the theme while a page loads, so its class changes here. The text of a
+# picture is its name in a font, and becomes a picture when the font arrives.
+_CHECK = """
+([rules, theme, hasFrame]) => {
+  document.documentElement.classList.toggle("dark", theme === "dark");
+  const more = ["tr", "[data-key]", "option"].map((row) => `${row} ~ ${row} ~ ${row} ~ ${row}`).join();
+  document.querySelectorAll(more).forEach((row) => row.remove());
+  const frame = hasFrame ? [] : [["header.top"], ["nav.places"], [".foot"]];
+  const exclude = [[".material-symbols-outlined"], ...frame];
+  return axe.run({ exclude }, { runOnly: rules, resultTypes: ["violations"], preload: false, iframes: false }).then(
+    ({ violations }) => violations.map(({ id, nodes: [{ html, failureSummary }] }) => `${id}: ${html} ${failureSummary}`),
+  );
+}
+"""
+
+
+@pytest.fixture
+def pages(machine, settings):
+    """Fill the database with some of each thing, and return each page by its address."""
+    with psycopg.connect(machine.database.dsn, autocommit=True) as connection:
+        register_arrays(connection)
+        FilledQueue(connection, documents=500, shape=Shape(bins=8, jobs=2))
+        bring_in(connection, many=20, workers=2)
+        earlier, later = add_things()
+        known = addresses(connection, but=_NO_PAGES)
+        paths = [path for path in known if is_visited(path)]
+    paths += [f"/runs/comparison/?earlier={earlier}&later={later}", "/nothing/"]
+    shown = rendered(client_of(is_superuser=True), paths)
+    # The login page has both ways to log in.
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, ISSUER.path: "https://login.example"}
+    return {**shown, **rendered(Client(), ["/login/?ended"])}
+
+
+def is_visited(path):
+    if path.startswith("/admin/") and path.count("/") > 3:
+        return path.startswith(_SET_UP) and "?" not in path
+    return "?" not in path or path.startswith(_WITH_QUERY)
+
+
+def add_things():
+    """Add the things that a filled queue lacks, and return the keys of two runs."""
+    job, output = Job.objects.earliest("id"), OutputConnection.objects.earliest("id")
+    authorize(SimpleNamespace())
+    give_token(SimpleNamespace())
+    mail = {"host": "a.example", "sender": "a@a.example", "recipients": ["b@a.example"]}
+    channel = notices.create_channel(name="a", kind="email", configuration=mail, made_by="vera")
+    notices.create_rule(name="a", channels=[channel.pk], made_by="vera")
+    weekly = {"report": "queue", "channel": channel.pk, "schedule": {"cron": "0 7 * * 1"}}
+    mailings.put_mailing(**weekly, name="a", made_by="vera")
+    OutputVerification.objects.create(output=output, missing=2)
+    day = dt.timedelta(days=1)
+    runs = [Run(job=job, run_no=number, started_at=NOON + number * day, run_end="finished") for number in (1, 2)]
+    return [run.pk for run in Run.objects.bulk_create(runs)]
+
+
+def rendered(client, paths):
+    """Return the pages by their addresses. A page of the set-up, or of an error, has to use a template of its own."""
+    shown, seen = {}, set()
+    for path in paths:
+        answer = client.get(path)
+        if not answer.headers.get("Content-Type", "").startswith("text/html"):
+            continue
+        templates = {template.name for template in answer.templates}
+        is_own = answer.status_code == 200 and not path.startswith("/admin/")
+        if is_own or templates - seen:
+            shown[path] = answer.content.decode()
+        seen |= templates
+    return shown
+
+
+def test_no_page_breaks_a_rule_of_wcag_in_light_and_dark_on_a_screen_and_a_phone(pages, chromium):
+    found = []
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(base_url=WEB, reduced_motion="reduce")
+        page.route("**/*", lambda route: answer(route, pages))
+        page.add_init_script(AXE_SCRIPT)
+        page.add_init_script(_STILL)
+        for path in pages:
+            page.goto(path)
+            for theme, size, rules in _LOOKS:
+                page.emulate_media(color_scheme=theme)
+                page.set_viewport_size(size)
+                broken = page.evaluate(_CHECK, [rules, theme, path == "/"])
+                found += [f"{path} ({theme}): {rule}" for rule in broken]
+        browser.close()
+
+    assert not found, "\n".join(found)
+    assert len(pages) > 90
+
+
+def answer(route, pages):
+    """Answer a request of the browser with a page or a static file."""
+    address = urlsplit(route.request.url)
+    path = f"{address.path}?{address.query}" if address.query else address.path
+    if path in pages:
+        route.fulfill(body=pages[path], content_type="text/html; charset=utf-8")
+    elif path.startswith("/static/") and (found := finders.find(address.path.removeprefix("/static/"))):
+        route.fulfill(path=Path(found))
+    else:
+        route.fulfill(status=404)
