@@ -63,7 +63,7 @@ def test_workers_close_the_open_requests_of_a_stopped_host_and_start_none(cluste
     wait_for(lambda: not open_now(), saying="open requests are closed")
     assert not [code for (_, code), amount in cluster.counted(job).items() if code == "DENIED" and amount]
     deny_host(site)
-    reason = cluster.wait_for_end(job, within=180)
+    reason = cluster.wait_for_end(job)
 
     seen = fetches(read_log(starts), read_log(ends))
     assert reason == "finished"

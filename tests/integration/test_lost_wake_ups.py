@@ -2,12 +2,14 @@
 Sleeping lanes with due documents wake after any loss of their wake-up, and each step of a round is bounded.
 """
 
+import datetime as dt
+
 import pytest
 
 from jobs.duties.context import Pass
 from jobs.duties.stuff import wake_late_lanes
 from jobs.lifecycle.document import Stage
-from jobs.models import Bin, BinLimit, BinState, Job, Lane, LaneState, ThrottlePolicy
+from jobs.models import Bin, BinLimit, BinState, Job, Lane, LaneState, ThrottlePolicy, ThrottleRule
 from jobs.queue import rounds as rounds_module
 from jobs.queue.offering import stuff as stuffing
 from jobs.queue.pace.close import close_turns
@@ -278,6 +280,25 @@ def test_a_lane_continues_soon_after_its_long_gap_was_made_short(connection, slo
 
     assert rounds.go_on(connection, groups=groups, now=NOON + seconds(62)) == 1
     assert ready_at(lane) == NOON + seconds(62)
+
+
+def test_the_lane_of_a_denied_host_continues_although_its_host_is_stopped_or_backs_off(connection, slow):
+    never = dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
+    lanes = [make_held(slow, f"{name}.denied.example", ready_at=never) for name in ("stopped", "busy")]
+    other = make_held(slow, "stopped.example", ready_at=never)
+    Bin.objects.filter(name__startswith="stopped.").update(stopped_at=NOON)
+    Bin.objects.filter(name__startswith="busy.").update(back_off_until=NOON + seconds(3600))
+    rounds, groups = Rounds(), [slow.group.id]
+    assert rounds.go_on(connection, groups=groups, now=NOON + seconds(60)) == 0
+
+    ThrottleRule.objects.create(
+        policy=slow.seed.policy, position=1, pattern="*.denied.example", days=[1, 2, 3, 4, 5, 6, 7], denies=True
+    )
+    ThrottlePolicy.objects.update(version=2)
+
+    assert rounds.go_on(connection, groups=groups, now=NOON + seconds(62)) == 2
+    assert {ready_at(lane) for lane in lanes} == {NOON + seconds(62)}
+    assert ready_at(other) == never
 
 
 def test_a_fast_round_takes_many_steps_in_a_pass_and_wakes_open_lanes(connection, slow, monkeypatch):

@@ -182,7 +182,7 @@ SELECT {FACTS}, state.open_requests,
 
 
 _OF_LANES: Final[LiteralString] = f"""
-SELECT lane.id AS lane_id, bin.back_off_until, {OPENING}, {FACTS}
+SELECT lane.id AS lane_id, bin.id = own.id AS is_own, bin.back_off_until, {OPENING}, {FACTS}
   FROM jobs_lane AS lane JOIN jobs_bin AS own ON own.id = lane.bin_id
  CROSS JOIN LATERAL (VALUES (own.id), (own.parent_id)) AS limiting(id)
   JOIN jobs_bin AS bin ON bin.id = limiting.id
@@ -192,12 +192,18 @@ SELECT lane.id AS lane_id, bin.back_off_until, {OPENING}, {FACTS}
 
 
 def open_lanes(connection: psycopg.Connection[Any], *, lanes: Sequence[int], now: dt.datetime) -> list[int]:
-    """Return those of these lanes whose bins and addresses are open now, by the present limits."""
+    """
+    Return those of these lanes whose bins and addresses are open now, by the present limits.
+
+    A denied bin is always open: its documents end without a request.
+    """
     with named_rows(connection) as cursor:
         rows = cursor.execute(_OF_LANES, {"lanes": list(lanes), "policy": None}).fetchall()
         applied = AppliedPolicies.read(cursor, rows, now=now)
-    closed = {row.lane_id for row in rows if not _is_open(row, applied.of_bin(row), now=now)}
-    return sorted({row.lane_id for row in rows} - closed)
+    limited = [(row, applied.of_bin(row)) for row in rows]
+    closed = {row.lane_id for row, limits in limited if not _is_open(row, limits, now=now)}
+    denied = {row.lane_id for row, limits in limited if row.is_own and limits.denied}
+    return sorted({row.lane_id for row in rows} - closed | denied)
 
 
 def _is_open(row: Any, limits: Limits, *, now: dt.datetime) -> bool:
