@@ -60,7 +60,7 @@ def test_keys_find_pages_and_jobs_and_messages_and_times_are_for_people(browser,
         expect(opener).to_be_focused()
 
         page.get_by_role("button", name="Start", exact=True).click()
-        message = page.locator(".message")
+        message = page.locator(".message.success")
         expect(message).to_contain_text("nightly handbook: Starting up.")
         message.get_by_role("button", name="Close this message").click()
         expect(message).to_have_count(0)
@@ -100,6 +100,6 @@ def test_a_good_message_goes_by_itself_and_a_warning_stays(browser, machine):  #
             }""",
             [f"/jobs/{job.pk}/transition/", token],
         )
-        expect(page.locator(".message.warning")).to_be_visible()
+        expect(page.get_by_role("alert")).to_be_visible()
         page.clock.fast_forward(60_000)
-        expect(page.locator(".message.warning")).to_be_visible()
+        expect(page.get_by_role("alert")).to_be_visible()
