@@ -4,7 +4,7 @@ A move of slots between partitions: a state machine without I/O.
 A move is a whole new map with a higher epoch, so any number of partitions can give and take slots in it.
 
 1. `holding`: each partition holds its jobs and reports them. No document is handed out, and no run begins or ends.
-2. `copying`: all were held at once, and no reference was under way. Each partition adopts the new map, sends the
+2. `copying`: all were held at once, and no reference was on its way. Each partition adopts the new map, sends the
    documents that it no longer has in numbered chunks, and applies the chunks of the others.
 3. `done`: all have sent and applied all chunks. Each partition releases its jobs.
 
@@ -185,7 +185,7 @@ def decide(move: Move, reports: Mapping[str, Report], names: Sequence[str], *, c
 
 def are_held_together(reports: Mapping[str, Report], *, control: str) -> bool:
     """
-    True if all partitions hold all jobs in the same runs, and no reference is under way.
+    True if all partitions hold all jobs in the same runs, and no reference is on its way.
 
     Held jobs send nothing and begin nothing, so reports of different moments describe one state.
     """
@@ -201,7 +201,7 @@ def are_held_together(reports: Mapping[str, Report], *, control: str) -> bool:
 
 
 def _is_in_one_state(led: HeldJob, jobs: Mapping[str, HeldJob], *, partitions: int) -> bool:
-    """True if a job is in the run of the control partition everywhere, and none of its references is under way."""
+    """True if a job is in the run of the control partition everywhere, and none of its references is on its way."""
     if len(jobs) < partitions:
         return False
     if not led.is_active:

@@ -348,7 +348,7 @@ def test_switched_off_passwords_are_accepted_nowhere(provider, client, say):
 
 @pytest.fixture
 def link(in_one_transaction, capsys):
-    """Return the text of a login link of vera, who has no provider."""
+    """Return the text of a login link of vera, a user without a provider."""
     make_user("viewer", name="vera")
     call_command("sso", "login-link", "vera")
     return parse_qs(urlsplit(capsys.readouterr().out.strip()).query)["link"][0]
