@@ -16,7 +16,7 @@ _OTHERS = frozenset({"api/", "metrics", "manual/", "admin/autocomplete/", "admin
 _FIELDS = "input:not([type=hidden], [type=submit], .hidden, #searchbar), select, textarea"
 # An empty link has nothing to show, and is not displayed.
 _MENU = r"[x-on\:click='showActions = !showActions']"
-_PRESSED = f"button:not(#searchbar-submit), a[href]:not([data-cell]:empty, {_MENU}), input[type=submit]"
+_PRESSED = f"button:not(#searchbar-submit, [hidden]), a[href]:not([data-cell]:empty, {_MENU}), input[type=submit]"
 # The text of this element is the name of an icon in a font.
 _PICTURE = ".material-symbols-outlined"
 
