@@ -2,7 +2,10 @@
 # Paths are relative, because make cannot quote the path of the clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test test-again coverage check docs catalogues simulate chaos-smoke chaos chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
+# `make check` runs these beside each other, the longest first. Each is a target of its own, such as `make check-types`.
+CHECKS := $(addprefix check-, types english packages templates migrations settings imports lint format scripts)
+
+.PHONY: help demo run test test-again coverage check $(CHECKS) docs catalogues simulate chaos-smoke chaos chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
 
 PYTHON := .venv/bin/python
 # The tests start a thousand processes. Without stored bytecode, each of them would compile all modules.
@@ -49,15 +52,36 @@ coverage: set-up-dev ## run all tests but acceptance tests, measure their covera
 	@COVERAGE_FILE="$$PWD/var/coverage/data" $(PYTHON) -m coverage report --skip-covered
 
 check: set-up-dev ## check format, types, imports, packages, templates, migrations and plain English
+	@$(MAKE) --no-print-directory --jobs $$(getconf _NPROCESSORS_ONLN) --output-sync=target --keep-going $(CHECKS)
+
+check-format:
 	$(PYTHON) -m ruff format --check .
+
+check-lint:
 	$(PYTHON) -m ruff check .
+
+check-types:
 	$(PYTHON) -m mypy .
+
+check-imports:
 	$(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+check-packages:
 	$(PYTHON) -m deptry .
+
+check-templates:
 	$(PYTHON) -m djlint --check --lint templates
+
+check-migrations:
 	$(PYTHON) manage.py makemigrations --check
+
+check-settings:
 	$(PYTHON) manage.py check --fail-level WARNING
+
+check-english:
 	$(PYTHON) -m tools.plain_english
+
+check-scripts:
 	@if command -v node >/dev/null; then \
 	  for script in static/js/*.js; do \
 	    [ ! -e "$$script" ] || node --input-type=module --check <"$$script" || { echo "in $$script" >&2; exit 1; }; \

@@ -80,16 +80,18 @@ def masked(text: str) -> str:
 
 def _of_python(text: str) -> Iterator[Passage]:
     tree = ast.parse(text)
+    # A walk costs more than all that is done with its nodes.
+    nodes = list(ast.walk(tree))
     docstrings = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             if (docstring := _docstring(node)) is not None:
                 docstrings.add(docstring)
                 yield from _of_docstring(docstring)
             if node is not tree and isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 yield Passage(Kind.NAME, ((node.lineno, node.name.removeprefix("test_").replace("_", " ")),))
-    parts = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
+    parts = {part for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             yield from _of_string(node, "".join(_part(part) for part in node.values))
         elif isinstance(node, ast.Constant) and node not in docstrings and node not in parts:
