@@ -27,7 +27,7 @@ from tests.support.changes_by_api import authorize, give_token
 from tests.support.crowd import bring_in
 from tests.support.filled_queue import FilledQueue, Shape
 
-pytestmark = pytest.mark.debian("chromium")
+pytestmark = pytest.mark.debian("chromium-headless-shell")
 
 WEB = "http://pages.test"
 # Addresses that answer data or files.

@@ -18,7 +18,7 @@ from tests.support.metrics import free_port
 from tests.support.processes import wait_for
 from tests.support.single_sign_on import running_provider
 
-pytestmark = pytest.mark.debian("chromium")
+pytestmark = pytest.mark.debian("chromium-headless-shell")
 
 PASSWORD = "a long phrase of the administrator"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>javascript:alert(4)"
@@ -53,7 +53,7 @@ def administrator(machine):
 def devtools(chromium, tmp_path_factory):
     """Run one browser for all tests, because its start takes two seconds of the processor. Return its address."""
     directory = tmp_path_factory.mktemp("chromium")
-    words = [*ENDS_WITH_PYTEST, chromium, "--headless=new", "--remote-debugging-port=0", f"--user-data-dir={directory}"]
+    words = [*ENDS_WITH_PYTEST, chromium, "--remote-debugging-port=0", f"--user-data-dir={directory}"]
     with subprocess.Popen([*words, *_QUIET], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             said = wait_for(lambda: _content(directory / "DevToolsActivePort"), saying="the browser listens")

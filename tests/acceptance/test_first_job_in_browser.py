@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.acceptance.test_browser import administrator, browser, cell, devtools, visitor, web  # noqa: F401 (fixtures)
 
-pytestmark = pytest.mark.debian("chromium")
+pytestmark = pytest.mark.debian("chromium-headless-shell")
 
 
 def test_a_first_job_is_checked_made_started_and_duplicated(browser, web, serve):  # noqa: F811

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from jobs.models import Job
 from tests.acceptance.test_browser import _address, administrator, browser, devtools, fill, visitor  # noqa: F401 (fixtures)
 
-pytestmark = pytest.mark.debian("chromium")
+pytestmark = pytest.mark.debian("chromium-headless-shell")
 
 
 def in_thread(ask):

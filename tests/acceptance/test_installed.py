@@ -18,7 +18,7 @@ from tests.support.processes import ENDS_WITH_PYTEST, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 # Packages are fetched and unpacked, which a busy machine delays.
-pytestmark = [pytest.mark.debian("chromium"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.debian("chromium-headless-shell"), pytest.mark.timeout(900)]
 
 PASSWORD = "a long phrase of the administrator"
 
