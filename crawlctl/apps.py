@@ -2,7 +2,7 @@
 
 import logging
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.contrib.auth.signals import user_logged_in
 from django.db.models.signals import post_migrate
 
@@ -19,7 +19,9 @@ class CrawlctlConfig(AppConfig):
 
     def ready(self) -> None:
         logging.getLogger("django.request").addFilter(log_outage_in_one_line)
-        post_migrate.connect(write_roles, dispatch_uid="crawlctl.access.roles")
+        # Django sends the signal for each app with models. At the last one, all permissions exist.
+        *_, last = (app for app in apps.get_app_configs() if app.models_module is not None)
+        post_migrate.connect(write_roles, sender=last, dispatch_uid="crawlctl.access.roles")
         # It uses the models, which can be imported only now.
         from crawlctl.access.language import remember_language  # noqa: PLC0415
 

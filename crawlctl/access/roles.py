@@ -5,16 +5,11 @@ A role is a Django group. After every migrate the groups hold exactly the permis
 action is closed to all until a developer lists it. A user may have several roles. A superuser needs none.
 """
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from django.apps.registry import Apps
 from django.apps.registry import apps as installed_apps
 from django.db import transaction
-from django.db.models import QuerySet
-
-if TYPE_CHECKING:
-    from django.contrib.auth.models import Permission
 
 VIEWER: Final = "viewer"
 OPERATOR: Final = "operator"
@@ -104,10 +99,9 @@ ROLES: Final = {VIEWER: _READS, OPERATOR: _STARTS_AND_STOPS, ADMINISTRATOR: _CHA
 
 def write_roles(*, using: str, apps: Apps = installed_apps, **_: Any) -> None:
     """
-    Set each role's group to exactly its permissions: a handler of Django's `post_migrate`.
+    Set each role's group to exactly its permissions: a handler of Django's `post_migrate` for the last app.
 
-    Django calls it after each app, so at first some permissions do not exist yet. After a flush, as in tests, it calls
-    it without `apps`.
+    After a flush, as in tests, Django calls it without `apps`.
     """
     try:
         group_model, permission_model = apps.get_model("auth", "Group"), apps.get_model("auth", "Permission")
@@ -115,16 +109,9 @@ def write_roles(*, using: str, apps: Apps = installed_apps, **_: Any) -> None:
         # The migration was undone as far back as before the groups.
         return
     with transaction.atomic(using=using):
+        found = permission_model.objects.using(using).select_related("content_type")
+        stored = {f"{permission.content_type.app_label}.{permission.codename}": permission for permission in found}
         for role, permissions in ROLES.items():
             group, _created = group_model.objects.using(using).get_or_create(name=role)
-            group.permissions.set(_find(permission_model.objects.using(using), permissions))
-
-
-def _find(stored: QuerySet["Permission"], names: Iterable[str]) -> list["Permission"]:
-    wanted = set(names)
-    found = stored.filter(content_type__app_label__in={name.partition(".")[0] for name in wanted})
-    return [
-        permission
-        for permission in found.select_related("content_type")
-        if f"{permission.content_type.app_label}.{permission.codename}" in wanted
-    ]
+            # A migration that was undone has removed some permissions.
+            group.permissions.set(stored[name] for name in permissions & stored.keys())
