@@ -49,9 +49,15 @@ def change_addresses(seed_id: int, *, text: str, append: bool, made_by: str, now
         if not addresses or len(addresses) > MOST_ADDRESSES:
             said = f"A seed has 1 to {MOST_ADDRESSES:,} addresses; these are {len(addresses):,}."
             raise Invalid({"urls": [said]})
-        _check_lines(job, lines)
         wanted = [_as_wanted(seed, addresses if seed.pk == seed_id else seed.urls) for seed in stored]
-        return editing.change_job(job.pk, seeds=wanted, made_by=made_by, now=now)
+        if _problems_of_texts(lines):
+            _refuse_bad_lines(job, lines)
+        try:
+            return editing.change_job(job.pk, seeds=wanted, made_by=made_by, now=now)
+        except Invalid:
+            # It names the seed. The author of a text needs the numbers of its lines.
+            _refuse_bad_lines(job, lines)
+            raise
 
 
 def _lines_of(text: str) -> Iterator[_Line]:
@@ -64,7 +70,7 @@ def _as_wanted(seed: Seed, addresses: Sequence[str]) -> SeedWanted:
     return SeedWanted(tuple(addresses), seed.policy, seed.tag, seed.pk)
 
 
-def _check_lines(job: Job, lines: Sequence[_Line]) -> None:
+def _refuse_bad_lines(job: Job, lines: Sequence[_Line]) -> None:
     problems: dict[str, list[str]] = {}
     for line, said in _bad_lines(job, lines):
         if len(problems) == _NAMED:
@@ -89,10 +95,16 @@ def _bad_lines(job: Job, lines: Sequence[_Line]) -> Iterator[tuple[_Line, list[s
 
 
 def _problems_of(job: Job, lines: Sequence[_Line]) -> list[str]:
+    if said := _problems_of_texts(lines):
+        return said
+    addresses = [line.address for line in lines]
+    checked = check_specification(job.repository, specification=job.specification, seeds=addresses)
+    return list(checked.problems.get("seeds", []))
+
+
+def _problems_of_texts(lines: Sequence[_Line]) -> list[str]:
     if any(len(line.address) > LONGEST_ADDRESS for line in lines):
         return [f"An address has {LONGEST_ADDRESS:,} characters at most."]
     if any("\0" in line.address for line in lines):
         return ["An address has no NUL character."]
-    addresses = [line.address for line in lines]
-    checked = check_specification(job.repository, specification=job.specification, seeds=addresses)
-    return list(checked.problems.get("seeds", []))
+    return []
