@@ -15,6 +15,7 @@ import pytest
 from tests.support import once
 from tests.support.ordering import waiting_first
 from tests.support.rival import Rival
+from tests.support.shared_start import prepare_share
 from tools.compile_catalogues import compile_catalogues
 
 if TYPE_CHECKING:
@@ -48,12 +49,15 @@ def _is_installed(package: str) -> bool:
     return any(list(Path("/").glob(pattern[1:])) for pattern in _DEBIAN[package])
 
 
-def pytest_configure() -> None:
-    """Restore interrupts, which a background process of a shell ignores, and compile the catalogues of the languages."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Restore interrupts, which a background process of a shell ignores, and prepare files that all tests read."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # As make does before it starts crawlctl.
     compile_catalogues()
+    if process := getattr(config, "workerinput", None):
+        number = int(process["workerid"].removeprefix("gw"))
+        prepare_share(config, number=number, processes=process["workercount"])
 
 
 @pytest.hookimpl(wrapper=True)
