@@ -12,26 +12,28 @@ from urllib.parse import urlencode
 
 import pytest
 from django.db import transaction
-from drf_spectacular.generators import SchemaGenerator
 from rest_framework.test import APIClient
 
 from crawlctl.access.roles import ADMINISTRATOR
 from tests.support.api import document_id, make_user, make_world
+from tests.support.api_description import description, operations
 from tests.support.changes_by_api import authorize, give_token
 
 pytestmark = pytest.mark.django_db
 
 BODIES = [b"{", b"[[7]]", b'"text"', b'{"there is no such field": 1}', b'{"id": 1, "": {}, "request": []}']
 VALUES = [None, -1, 2**80, "", "x" * 20_000, "\u202e\n", [None], [[{}]], {"a": {"b": []}}]
-QUESTIONS = ["", "-1", "9" * 40, "a\x00b", "\u202e"]
+QUESTIONS = ["", "-1", "9" * 40, "\u202e"]
+NO_TEXT = "a\x00b"
+# A kind of thing with a single address gets only the first four.
 IDS = [
+    "%00",
+    "9" * 40,
+    "x",
+    "-1",
     "0",
     "9223372036854775807",
     "9" * 19,
-    "9" * 40,
-    "-1",
-    "x",
-    "%00",
     "..%2f",
     "00000000-0000-0000-0000-000000000000",
     f"1-{'0' * 32}",
@@ -84,33 +86,59 @@ def asking():
     return Asking()
 
 
-def description():
-    return SchemaGenerator().get_schema(request=None, public=True)
-
-
-def operations():
-    """Yield the address, the method and the description of each operation of the API."""
-    for address, operations in description()["paths"].items():
+def asked_operations():
+    """Yield the address, the method and the description of each operation of these tests."""
+    for address, method, operation in operations():
         if not address.startswith(BUT):
-            for method, operation in operations.items():
-                yield address, method.upper(), operation
+            yield address, method.upper(), operation
 
 
-def bodies_of(operation, schemas, value):
-    """Yield a body for each field of the request, and for each field of the objects in it, with only this value."""
-    for name, field in fields_of(operation, schemas).items():
-        yield {name: value}
-        for inner in properties(field.get("items", {}), schemas):
-            yield {name: [{inner: value}]}
+class Rotation:
+    """
+    Gives a few of the values to each of many things of a kind, in turn.
+
+    Things of a kind are read by the same code, and together they get all values. So each value reaches each such code.
+    """
+
+    def __init__(self, values, *, each):
+        self._values, self._each, self._given = values, each, Counter()
+
+    def of(self, kind):
+        """Return the next values for a thing of this kind."""
+        first = self._given[kind]
+        self._given[kind] += self._each
+        return [self._values[number % len(self._values)] for number in range(first, first + self._each)]
 
 
 def fields_of(operation, schemas):
+    """Return the description of each field of the request."""
     content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     return properties(content.get("schema", {}), schemas)
 
 
 def properties(schema, schemas):
     return schemas.get(schema.get("$ref", "").rpartition("/")[2], {}).get("properties", {})
+
+
+def kind_of(field):
+    """Return the type and the format of a field. Fields of one kind read their values alike."""
+    return field.get("type", "choice"), field.get("format")
+
+
+def patches_of(fields, schemas, rotation):
+    """Yield bodies for each field, and for each field of the objects in it, with only this field."""
+    for name, field in fields.items():
+        for value in rotation.of(kind_of(field)):
+            yield {name: value}
+        for inner, of_inner in properties(field.get("items", {}), schemas).items():
+            for value in rotation.of(kind_of(of_inner)):
+                yield {name: [{inner: value}]}
+
+
+def bodies_of(fields, rotation):
+    """Return bodies with all fields, each of which has another value in each body."""
+    values = {name: rotation.of(kind_of(field)) for name, field in fields.items()}
+    return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
 
 def ids_of(world):
@@ -156,7 +184,7 @@ def filled(address, ids, *, value=None):
 
 
 def test_bodies_that_make_no_sense(asking):
-    for address, method, _operation in operations():
+    for address, method, _operation in asked_operations():
         if method != "GET":
             for body in BODIES:
                 asking.ask(method, filled(address, asking.ids), body)
@@ -166,29 +194,26 @@ def test_bodies_that_make_no_sense(asking):
 
 
 def test_fields_with_values_that_make_no_sense(asking):
-    schemas = description()["components"]["schemas"]
-    for address, method, operation in operations():
-        for value in VALUES:
-            # A PATCH needs no other fields, so one value alone reaches its
-            # checks. Elsewhere missing fields would be reported first.
-            bodies = (
-                bodies_of(operation, schemas, value)
-                if method == "PATCH"
-                else [dict.fromkeys(fields_of(operation, schemas), value)]
-            )
-            for body in filter(None, bodies):
-                asking.ask(method, filled(address, asking.ids), json.dumps(body).encode())
+    schemas, rotation = description()["components"]["schemas"], Rotation(VALUES, each=3)
+    for address, method, operation in asked_operations():
+        # A PATCH needs no other fields, so one value alone reaches its
+        # checks. Elsewhere missing fields would be reported first.
+        fields = fields_of(operation, schemas)
+        bodies = patches_of(fields, schemas, rotation) if method == "PATCH" else bodies_of(fields, rotation)
+        for body in bodies:
+            asking.ask(method, filled(address, asking.ids), json.dumps(body).encode())
 
     assert asking.wrong == []
     assert asking.seen[400] > 100
 
 
 def test_questions_that_make_no_sense(asking):
-    for address, method, operation in operations():
+    rotation = Rotation(QUESTIONS, each=2)
+    for address, method, operation in asked_operations():
         if method == "GET":
             asking.ask(method, filled(address, asking.ids), query="no such question=7")
             for one in operation.get("parameters", ()):
-                for value in QUESTIONS if one["in"] == "query" else ():
+                for value in (NO_TEXT, *rotation.of(kind_of(one["schema"]))) if one["in"] == "query" else ():
                     asking.ask(method, filled(address, asking.ids), query=urlencode({one["name"]: value}))
 
     assert asking.wrong == []
@@ -196,9 +221,10 @@ def test_questions_that_make_no_sense(asking):
 
 
 def test_ids_of_nothing(asking):
-    for address, method, _operation in operations():
+    rotation = Rotation(IDS, each=4)
+    for address, method, _operation in asked_operations():
         if "{" in address:
-            for value in IDS:
+            for value in rotation.of(address.split("/{")[0]):
                 asking.ask(method, filled(address, asking.ids, value=value), b"{}")
 
     assert asking.wrong == []

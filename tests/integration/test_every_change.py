@@ -1,5 +1,7 @@
 """Each change by the API, pages and commands has an ETag and leaves a line in a journal."""
 
+import copy
+import functools
 import getpass
 
 import pytest
@@ -16,8 +18,9 @@ from jobs.models import Job, JobEvent
 from jobs.notices.admin import OF_MODELS
 from nodes.admin.lists import OwnedList
 from nodes.models import ClusterRequest, NodeEvent
-from tests.integration.test_roles import OPERATIONS, address
+from tests.integration.test_roles import address
 from tests.support.api import PASSWORD, assert_problem, client_of, make_user, make_world
+from tests.support.api_description import requests
 from tests.support.changes_by_api import CHANGES, OF_LOG_INS, PREVIEWS, authorize, make_unused
 from tests.support.tables import each_row
 from tests.support.task_kinds import NAMED
@@ -25,10 +28,15 @@ from tests.support.task_kinds import NAMED
 pytestmark = pytest.mark.django_db
 
 SAFE = {"get", "head", "options"}
-UNSAFE = {name: (method, path) for name, method, path in OPERATIONS if method not in SAFE}
 
 each_change = each_row("name", sorted(CHANGES))
 each_change_of_a_thing = each_row("name", sorted(name for name in CHANGES if CHANGES[name].thing))
+
+
+@functools.cache
+def unsafe():
+    """Return the method and the path of each operation that may change something."""
+    return {name: (method, path) for name, (method, path) in requests().items() if method not in SAFE}
 
 
 @pytest.fixture(autouse=True)
@@ -42,13 +50,24 @@ def kinds(settings):
     settings.CRAWLCTL_TASKS = (NAMED,)
 
 
+@pytest.fixture
+def world():
+    return make_world()
+
+
+@pytest.fixture
+def administrator():
+    return client_of(ADMINISTRATOR)
+
+
 class Asking:
     """A prepared world, and an administrator that carries out one change of it."""
 
-    def __init__(self, name):
+    def __init__(self, name, world, administrator):
         self.change = CHANGES[name]
-        self.method, self._path = UNSAFE[name]
-        self.client, self.world = client_of(ADMINISTRATOR), make_world()
+        self.method, self._path = unsafe()[name]
+        # The rows of a table share the world. After each row, the database forgets what the row wrote.
+        self.client, self.world = administrator, copy.deepcopy(world)
         self.change.prepare(self.world)
         self.body = self.change.body_for(self.world, self.client)
 
@@ -71,12 +90,12 @@ def lines():
 
 
 def test_every_operation_that_changes_something_is_in_the_table():
-    assert set(CHANGES) | PREVIEWS | OF_LOG_INS == set(UNSAFE)
+    assert set(CHANGES) | PREVIEWS | OF_LOG_INS == set(unsafe())
 
 
 @each_change
-def test_a_change_leaves_a_line_with_its_author(name):
-    asking = Asking(name)
+def test_a_change_leaves_a_line_with_its_author(name, world, administrator):
+    asking = Asking(name, world, administrator)
     before = lines()
 
     answer = asking.ask()
@@ -89,8 +108,8 @@ def test_a_change_leaves_a_line_with_its_author(name):
 
 
 @each_change_of_a_thing
-def test_a_change_needs_the_present_etag_if_it_names_one(name):
-    asking = Asking(name)
+def test_a_change_needs_the_present_etag_if_it_names_one(name, world, administrator):
+    asking = Asking(name, world, administrator)
     before, tag = lines(), asking.tag()
 
     refused = asking.ask(**{"If-Match": '"of something else"'})
@@ -106,7 +125,7 @@ def test_a_change_needs_the_present_etag_if_it_names_one(name):
 
 
 def test_every_resource_with_put_patch_or_delete_has_an_etag():
-    of_things = {name for name, (method, _) in UNSAFE.items() if method in {"put", "patch", "delete"}}
+    of_things = {name for name, (method, _) in unsafe().items() if method in {"put", "patch", "delete"}}
 
     assert {name for name in of_things - OF_LOG_INS if CHANGES[name].thing is None} == set()
 
