@@ -7,20 +7,19 @@ from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 
+from jobs.api.everywhere import EverywhereView, PlacedSerializer
 from jobs.api.fields import HIGHEST_ID
-from jobs.models import FailureGroup
-from jobs.queries.documents.failures import STEPS, FailureLine, describe_groups
+from jobs.queries.documents.failures import STEPS, FailureLine, describe_groups, groups_of_jobs
 from jobs.queries.documents.lists import lanes_of_host
 from jobs.words.codes import explain_code
-from nodes.api.paging import ListingView
 from nodes.api.strict import PageQuery
 from nodes.database.clock import read_clock
 
 
-class FailureSerializer(serializers.Serializer[FailureLine]):
+class FailureSerializer(PlacedSerializer):
     """Failures of a job at one host for one cause."""
 
-    id = serializers.IntegerField()
+    id = serializers.IntegerField(help_text="Number of the row in its partition.")
     job = serializers.IntegerField(source="job_id")
     host = serializers.CharField()
     result_code = serializers.CharField(source="code")
@@ -52,10 +51,10 @@ class FailureQuery(PageQuery):
 
 
 @extend_schema_view(list=extend_schema(description="List the failures of all jobs by host and cause, last seen first."))
-class FailureView(ListingView):
+class FailureView(EverywhereView):
     http_method_names = ["get", "head", "options"]
     permissions_needed = {"list": "jobs.view_queueitem"}
-    queryset = FailureGroup.objects.select_related("bin")
+    queryset = groups_of_jobs().select_related("bin")
     serializer_class = FailureSerializer
     query_class = FailureQuery
     keyset = ("-last_at", "-id")
@@ -69,5 +68,6 @@ class FailureView(ListingView):
             queryset = queryset.filter(code=query["result_code"])
         return queryset
 
-    def paginate_queryset(self, queryset: QuerySet[Any] | Sequence[Any]) -> list[Any] | None:
-        return describe_groups(super().paginate_queryset(queryset) or [], now=read_clock())
+    def described(self, rows: Sequence[Any]) -> Sequence[FailureLine | None]:
+        lines = {line.id: line for line in describe_groups(rows, now=read_clock())}
+        return [lines.get(row.pk) for row in rows]

@@ -37,7 +37,7 @@ def explain_everywhere(typed: str, *, job_id: int | None = None, now: dt.datetim
     others = _may_know(typed, own)
     if not others:
         return ExplainedEverywhere(own)
-    asked = read_everywhere(lambda: own, lambda: _explain_elsewhere(typed, job_id=job_id, now=now), among=others)
+    asked = read_everywhere(lambda: own, lambda _name: _explain_elsewhere(typed, job_id=job_id, now=now), among=others)
     for name, found in asked.others.items():
         # A partition that has the host also knows the state of the host for a forecast.
         if found is not None and (found.is_known or (len(others) == 1 and found.sections)):

@@ -6,6 +6,7 @@ Such a connection only reads. A partition that does not answer in time is named,
 """
 
 import datetime as dt
+import heapq
 import logging
 import threading
 import time
@@ -17,10 +18,13 @@ import django.db
 import psycopg
 from django.db import connection, connections
 from django.db.backends.postgresql.base import DatabaseWrapper
+from django.db.models import Q
+from django.utils import translation
 from psycopg.conninfo import conninfo_to_dict
 
 from jobs.models import PartitionedJob
 from jobs.partitions import here
+from nodes.models.keyset import rows_behind
 
 logger = logging.getLogger(__name__)
 
@@ -53,13 +57,21 @@ class Merged(Generic[T]):
     silent: Sequence[Silent] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Placed(Generic[T]):
+    """A line of a list, and the other partition that has it; "" for this one."""
+
+    line: T
+    partition: str = ""
+
+
 def read_everywhere(
-    own: Callable[[], T], elsewhere: Callable[[], T], *, among: Collection[str] | None = None
+    own: Callable[[], T], elsewhere: Callable[[str], T], *, among: Collection[str] | None = None
 ) -> Merged[T]:
     """
     Return what `own` reads here, and what `elsewhere` reads meanwhile in each other partition, or in those `among` them.
 
-    Only the control partition asks others. An error of a reading that is none of the database is raised here.
+    `elsewhere` is called with the name of the partition, in the language of the caller. Only the control partition asks others. An error of a reading that is none of the database is raised here.
     """
     placement = here.placement()
     if placement is None or not placement.is_control:
@@ -85,6 +97,26 @@ def read_everywhere(
     return Merged(found, answers, [Silent(name, _last_heard(name, placement.here)) for name in missing])
 
 
+def merge_lines(found: Merged[Sequence[T]], *, key: Callable[[T], Any], is_downwards: bool = False) -> list[Placed[T]]:
+    """Return the lines of all partitions. They give their lines in this order, and own ones come before equal others."""
+    lists = {"": found.own, **dict(sorted(found.others.items()))}
+    placed = [[Placed(line, name) for line in lines] for name, lines in lists.items()]
+    return list(heapq.merge(*placed, key=lambda one: key(one.line), reverse=is_downwards))
+
+
+def rows_of_next_page(
+    columns: Sequence[str], last: Sequence[Any], *, downwards: bool, last_partition: str, partition: str
+) -> Q:
+    """
+    Return the filter for rows of a partition behind the last line of a page that `merge_lines` made.
+
+    The last one of the columns tells rows of one database apart, so it means nothing in the others.
+    """
+    if partition == last_partition:
+        return rows_behind(columns, last, downwards=downwards)
+    return rows_behind(columns[:-1], last[:-1], downwards=downwards, or_equal=partition > last_partition)
+
+
 def local_job(number: int) -> int | None:
     """Return the id that a job of the control partition has in the database of this thread; None if it is unknown."""
     return PartitionedJob.objects.filter(number=number).values_list("job_id", flat=True).first()
@@ -98,8 +130,9 @@ def numbers_of(jobs: set[int]) -> dict[int, int]:
 class _Question(Generic[T]):
     """A reading in the database of another partition."""
 
-    def __init__(self, name: str, address: str, read: Callable[[], T]) -> None:
+    def __init__(self, name: str, address: str, read: Callable[[str], T]) -> None:
         self._name, self._address, self._read = name, address, read
+        self._language = translation.get_language()
         self.answer: list[T] = []
         self._error: Exception | None = None
         self._connection: DatabaseWrapper | None = None
@@ -109,7 +142,8 @@ class _Question(Generic[T]):
         # Connections of Django belong to threads, so this changes no other one.
         connections[django.db.DEFAULT_DB_ALIAS] = self._connection = _connection_to(self._address)
         try:
-            self.answer.append(self._read())
+            with translation.override(self._language):
+                self.answer.append(self._read(self._name))
         except Exception as error:  # noqa: BLE001 (it is raised or logged by the thread that asked)
             self._error = error
         finally:

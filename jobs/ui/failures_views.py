@@ -20,11 +20,11 @@ from jobs.queries.documents.failures import (
     FailureKey,
     FailureLine,
     FailureList,
-    count_causes,
     list_failures,
 )
 from jobs.queries.few_choices import offer_few
 from jobs.ui.pages import page
+from jobs.ui.partitions_views import silent_partitions
 from jobs.ui.screens import documents_address
 from jobs.words.codes import explain_code
 from nodes.database.clock import read_clock
@@ -43,7 +43,7 @@ class FailureFilterForm(forms.Form):
     )
     host = forms.CharField(required=False, max_length=300, label=gettext_lazy("Host"), strip=True)
     code = forms.CharField(required=False, max_length=30, label=gettext_lazy("Code"), strip=True)
-    after = forms.RegexField(r"^[0-9]{1,17}\.[0-9]{1,18}$", required=False, widget=forms.HiddenInput)
+    after = forms.RegexField(r"^[0-9]{1,17}\.[0-9]{1,18}(\.[^.\s]{1,100})?$", required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -66,8 +66,10 @@ class FailureFilterForm(forms.Form):
         return {name: value for name, value in values.items() if value}
 
     def _key(self) -> FailureKey | None:
-        micros, _point, number = self.cleaned_data["after"].partition(".")
-        return FailureKey(_EPOCH + dt.timedelta(microseconds=int(micros)), int(number)) if number else None
+        if not self.cleaned_data["after"]:
+            return None
+        micros, number, *partition = self.cleaned_data["after"].split(".", 2)
+        return FailureKey(_EPOCH + dt.timedelta(microseconds=int(micros)), int(number), *partition)
 
 
 @page
@@ -80,8 +82,11 @@ def failures(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         wanted = form.as_filter()
         found = list_failures(wanted, now=now)
-        context["rows"] = [_row(line, now=now) for line in found.lines]
-        context["causes"] = [_cause(form, code, documents) for code, documents in count_causes(job_id=wanted.job_id)]
+        context["rows"] = [_row(one.line, partition=one.partition, now=now) for one in found.lines]
+        context["causes"] = [
+            _cause(form, code, documents, is_part=bool(found.silent)) for code, documents in found.causes
+        ]
+        context["silent"] = silent_partitions(found.silent, now=now)
         context["next_query"] = _next_query(form, found)
         context["first_query"] = urlencode(form.as_query()) or "all" if wanted.after is not None else ""
     return render(request, "ui/failures.html", context)
@@ -92,26 +97,30 @@ def _next_query(form: FailureFilterForm, found: FailureList) -> str:
     if key is None:
         return ""
     micros = (key.last_at - _EPOCH) // dt.timedelta(microseconds=1)
-    return urlencode({**form.as_query(), "after": f"{micros}.{key.id}"})
+    after = ".".join(filter(None, (str(micros), str(key.id), key.partition)))
+    return urlencode({**form.as_query(), "after": after})
 
 
-def _cause(form: FailureFilterForm, code: str, documents: int) -> Mapping[str, object]:
+def _cause(form: FailureFilterForm, code: str, documents: int, *, is_part: bool) -> Mapping[str, object]:
+    says = ngettext("%(n)s document", "%(n)s documents", documents) % {"n": formats.number(documents)}
     return {
         "code": code or formats.UNKNOWN,
         "meaning": explain_code(code),
-        "documents": ngettext("%(n)s document", "%(n)s documents", documents) % {"n": formats.number(documents)},
+        "documents": _("at least %(n)s") % {"n": says} if is_part else says,
         "query": urlencode({**form.as_query(), "code": code}),
         "is_current": form.cleaned_data["code"] == code,
     }
 
 
-def _row(line: FailureLine, *, now: dt.datetime) -> Mapping[str, object]:
+def _row(line: FailureLine, *, partition: str, now: dt.datetime) -> Mapping[str, object]:
+    """Return the cells of a group. A host of another `partition` has no page here."""
     return {
-        "key": line.id,
+        "key": f"{partition}{line.id}",
+        "partition": partition,
         "code": line.code or formats.UNKNOWN,
         "meaning": explain_code(line.code),
         "host": line.host,
-        "host_address": reverse("host", args=[line.host_id]),
+        "host_address": "" if partition else reverse("host", args=[line.host_id]),
         "job": line.job_name,
         "job_address": reverse("job", args=[line.job_id]),
         "failed": formats.number(line.failed),

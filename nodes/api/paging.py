@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from django.core import signing
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, QuerySet
 from rest_framework import serializers
 from rest_framework.mixins import ListModelMixin
 from rest_framework.pagination import BasePagination
@@ -21,6 +21,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from nodes.api.base import ContractView
 from nodes.api.strict import PageQuery, StrictSerializer, read_query
+from nodes.models.keyset import rows_behind
 from nodes.models.words import named_with
 
 # Parameters that control the pages and name no column.
@@ -36,16 +37,16 @@ class KeysetPagination(BasePagination):
         assert isinstance(view, ListingView)
         assert isinstance(queryset, QuerySet)
         limit = view.query["limit"]
-        names, downwards = _columns(view.keyset)
+        names, downwards = columns_of(view.keyset)
         if "cursor" in view.query:
-            last = _read_cursor(view.query["cursor"], model=queryset.model, keyset=view.keyset)
-            queryset = queryset.filter(_behind(names, last, downwards=downwards))
+            last = read_cursor(view.query["cursor"], model=queryset.model, keyset=view.keyset)
+            queryset = queryset.filter(rows_behind(names, last, downwards=downwards))
         rows = list(queryset.order_by(*view.keyset)[: limit + 1])
         self.next = None
         if len(rows) > limit:
             rows = rows[:limit]
-            cursor = _write_cursor(rows[-1], keyset=view.keyset)
-            self.next = replace_query_param(request.build_absolute_uri(), "cursor", cursor)
+            last = [getattr(rows[-1], name) for name in names]
+            self.next = address_behind(last, request=request, model=queryset.model, keyset=view.keyset)
         return rows
 
     def get_paginated_response(self, data: object) -> Response:
@@ -105,46 +106,36 @@ def refuse_cursor() -> serializers.ValidationError:
 
 
 def _ordered(keyset: Sequence[str], ordering: str) -> Sequence[str]:
-    names, _ = _columns(keyset)
+    names, _ = columns_of(keyset)
     if ordering.removeprefix("-") != names[0]:
         return (ordering,)
     return [f"-{name}" for name in names] if ordering.startswith("-") else names
 
 
-def _columns(keyset: Sequence[str]) -> tuple[list[str], bool]:
+def columns_of(keyset: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the columns of a keyset, and True if the list is in descending order."""
     return [name.removeprefix("-") for name in keyset], keyset[0].startswith("-")
-
-
-def _behind(names: Sequence[str], last: Sequence[Any], *, downwards: bool) -> Q:
-    """
-    Return the filter for rows behind the last one seen.
-
-    The first column also stands outside of the alternatives, so that an index scan starts there and not at the
-    beginning of the index.
-    """
-    beyond = "lt" if downwards else "gt"
-    behind = Q(**{f"{names[-1]}__{beyond}": last[-1]})
-    for name, value in reversed(list(zip(names[:-1], last[:-1], strict=True))):
-        behind = Q(**{f"{name}__{beyond}": value}) | (Q(**{name: value}) & behind)
-    return Q(**{f"{names[0]}__{beyond}e": last[0]}) & behind
 
 
 def _salt(model: type[Model], keyset: Sequence[str]) -> str:
     return f"cursor of {model._meta.label} by {','.join(keyset)}"  # noqa: SLF001 (Django has no public name)
 
 
-def _write_cursor(row: Model, *, keyset: Sequence[str]) -> str:
-    names, _ = _columns(keyset)
-    return signing.dumps([str(getattr(row, name)) for name in names], salt=_salt(type(row), keyset))
+def address_behind(last: Sequence[Any], *, request: Request, model: type[Model], keyset: Sequence[str]) -> str:
+    """Return the address of the page behind a row with these values of the keyset."""
+    cursor = signing.dumps([str(value) for value in last], salt=_salt(model, keyset))
+    return replace_query_param(request.build_absolute_uri(), "cursor", cursor)
 
 
-def _read_cursor(cursor: str, *, model: type[Model], keyset: Sequence[str]) -> list[Any]:
-    names, _ = _columns(keyset)
+def read_cursor(cursor: str, *, model: type[Model], keyset: Sequence[str]) -> list[Any]:
+    """Return the values of the keyset in a cursor, and behind them any others that it has, as texts."""
+    names, _ = columns_of(keyset)
     try:
         written = signing.loads(cursor, salt=_salt(model, keyset))
     except signing.BadSignature:
         raise refuse_cursor() from None
-    return [
+    values = [
         model._meta.get_field(name).to_python(value)  # type: ignore[union-attr]  # noqa: SLF001
-        for name, value in zip(names, written, strict=True)
+        for name, value in zip(names, written[: len(names)], strict=True)
     ]
+    return [*values, *written[len(names) :]]

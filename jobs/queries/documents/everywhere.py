@@ -1,13 +1,12 @@
 """Lists of documents and stories of documents over all partitions."""
 
 import datetime as dt
-import heapq
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobs.partitions.merged import Silent, local_job, numbers_of, read_everywhere
+from jobs.partitions.merged import Merged, Placed, Silent, local_job, merge_lines, numbers_of, read_everywhere
 from jobs.queries.documents.lists import (
     A_PAGE,
     ORDERS,
@@ -25,18 +24,10 @@ _NONE = DocumentList(lines=[], next_key=None)
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedLine:
-    """A line of the list, and the other partition that has the document; "" if it is here."""
-
-    line: DocumentLine
-    partition: str
-
-
-@dataclass(frozen=True, slots=True)
 class DocumentsEverywhere:
     """One page of the documents of all partitions that have answered."""
 
-    lines: Sequence[PlacedLine] = ()
+    lines: Sequence[Placed[DocumentLine]] = ()
     next_key: DocumentKey | None = None
     silent: Sequence[Silent] = ()
 
@@ -48,14 +39,13 @@ def list_documents_everywhere(wanted: DocumentFilter) -> DocumentsEverywhere:
     Raises:
         FilterTooWide, OrderTooWide: as `list_documents`.
     """
-    found = read_everywhere(lambda: list_documents(wanted), lambda: _list_elsewhere(wanted))
-    pages = {"": found.own, **found.others}
-    placed = [[PlacedLine(line, name) for line in page.lines] for name, page in pages.items()]
+    found = read_everywhere(lambda: list_documents(wanted), lambda _name: _list_elsewhere(wanted))
+    lists = Merged(found.own.lines, {name: page.lines for name, page in found.others.items()})
     # A document is in one partition, so equal hashes are neighbours there, and their order stays.
     order = ORDERS.get(wanted.sort)
     is_downwards = order is not None and order.is_downwards
-    lines = list(heapq.merge(*placed, key=lambda one: _place_of(one.line, order), reverse=is_downwards))
-    has_more = len(lines) > A_PAGE or any(page.next_key is not None for page in pages.values())
+    lines = merge_lines(lists, key=lambda line: _place_of(line, order), is_downwards=is_downwards)
+    has_more = len(lines) > A_PAGE or any(page.next_key is not None for page in (found.own, *found.others.values()))
     shown = lines[:A_PAGE]
     next_key = key_of(shown[-1].line, order) if has_more and shown else None
     return DocumentsEverywhere(shown, next_key, found.silent)
@@ -67,7 +57,7 @@ def read_story_everywhere(*, job_id: int, document: uuid.UUID, now: dt.datetime)
     if own is not None:
         return own
 
-    def elsewhere() -> DocumentStory | None:
+    def elsewhere(_name: str) -> DocumentStory | None:
         local = local_job(job_id)
         story = None if local is None else read_story(job_id=local, document=document, now=now)
         if story is not None:

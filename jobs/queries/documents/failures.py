@@ -1,16 +1,27 @@
-"""Failures over all jobs, by host and cause: each with its trend and the documents that are failed now."""
+"""Failures over all jobs and partitions, by host and cause: each with its trend and the documents that are failed now."""
 
 import datetime as dt
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import QuerySet
 
 from jobs.lifecycle.document import Stage
-from jobs.models import FailureGroup, FailureHour, Job, Outcome, QueueItem
+from jobs.models import FailureGroup, FailureHour, Job, Outcome, PartitionedJob, QueueItem
+from jobs.partitions.merged import (
+    Merged,
+    Placed,
+    Silent,
+    local_job,
+    merge_lines,
+    numbers_of,
+    read_everywhere,
+    rows_of_next_page,
+)
 from jobs.queries.documents.lists import lanes_of_host
 from jobs.queue.sql.low_water import LOWEST_DELTA
 
@@ -18,8 +29,9 @@ A_PAGE: Final = 50
 # A trend has steps of some hours, the last one with the present hour.
 STEPS: Final = 28
 STEP: Final = dt.timedelta(hours=6)
-# Causes of which the page shows the number of documents.
+# Causes that the page shows, and the most that each partition counts.
 _CAUSES: Final = 12
+_CAUSES_READ: Final = 1_000
 
 # Documents that are failed in the present run of their job, by the counters of the lanes of each group.
 _FAILED_NOW: Final = f"""
@@ -44,16 +56,17 @@ SELECT counter.code, sum(counter.amount)::bigint AS documents
   FROM jobs_jobcounter AS counter JOIN jobs_job AS job ON job.id = counter.job_id AND job.run_no = counter.run_no
  WHERE counter.stage = {Stage.DONE:d} AND counter.outcome = {Outcome.FAILED:d} AND counter.measure = 'stage'
    AND counter.amount > 0 AND (%(job)s::bigint IS NULL OR counter.job_id = %(job)s)
- GROUP BY counter.code ORDER BY documents DESC, counter.code LIMIT {_CAUSES}
+ GROUP BY counter.code ORDER BY documents DESC, counter.code LIMIT {_CAUSES_READ}
 """
 
 
 @dataclass(frozen=True, slots=True)
 class FailureKey:
-    """The last group before the next page of a list."""
+    """The last group before the next page of a list, and the other partition that has it; "" for this one."""
 
     last_at: dt.datetime
     id: int
+    partition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +105,67 @@ class FailureLine:
 
 @dataclass(frozen=True, slots=True)
 class FailureList:
-    """One page; `next_key` is where the next one begins, None at the end."""
+    """
+    One page; `next_key` is where the next one begins, None at the end.
+
+    `causes` are the most frequent ones, each with its documents that are failed now. `silent` partitions did not answer.
+    """
+
+    lines: Sequence[Placed[FailureLine]]
+    next_key: FailureKey | None
+    causes: Sequence[tuple[str, int]]
+    silent: Sequence[Silent]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The part of one partition: lines of one page and one more, and documents that are failed now, by cause."""
 
     lines: Sequence[FailureLine]
-    next_key: FailureKey | None
+    causes: Mapping[str, int]
 
 
 def list_failures(wanted: FailureFilter, *, now: dt.datetime) -> FailureList:
-    """Return a page of the groups that pass the filter, the last seen first."""
-    groups = FailureGroup.objects.select_related("bin")
+    """Return a page of the groups of all partitions that pass the filter, the last seen first."""
+    found = read_everywhere(
+        lambda: _read_part(groups_of_jobs(), wanted, now=now),
+        lambda name: _read_elsewhere(wanted, partition=name, now=now),
+    )
+    parts = (found.own, *found.others.values())
+    lists = Merged(found.own.lines, {name: part.lines for name, part in found.others.items()})
+    lines = merge_lines(lists, key=lambda line: line.last_at, is_downwards=True)
+    shown = lines[:A_PAGE]
+    last = shown[-1] if len(lines) > A_PAGE else None
+    causes = sum((Counter(part.causes) for part in parts), Counter[str]())
+    return FailureList(
+        shown,
+        FailureKey(last.line.last_at, last.line.id, last.partition) if last else None,
+        sorted(causes.items(), key=lambda cause: (-cause[1], cause[0]))[:_CAUSES],
+        found.silent,
+    )
+
+
+def groups_of_jobs() -> QuerySet[FailureGroup]:
+    """Return the groups of jobs that exist: those of a deleted job are deleted soon after it."""
+    return FailureGroup.objects.filter(job__in=Job.objects.values("pk"))
+
+
+def _read_elsewhere(wanted: FailureFilter, *, partition: str, now: dt.datetime) -> _Part:
+    """Read a part in the database of this thread, with the numbers that jobs have in the control partition."""
+    local = None if wanted.job_id is None else local_job(wanted.job_id)
+    if wanted.job_id is not None and local is None:
+        return _Part([], {})
+    known = FailureGroup.objects.filter(job__in=PartitionedJob.objects.values("job"))
+    found = _read_part(known, replace(wanted, job_id=local), partition=partition, now=now)
+    numbers = numbers_of({line.job_id for line in found.lines})
+    lines = [replace(line, job_id=numbers[line.job_id]) for line in found.lines if line.job_id in numbers]
+    return replace(found, lines=lines)
+
+
+def _read_part(
+    groups: QuerySet[FailureGroup], wanted: FailureFilter, *, partition: str = "", now: dt.datetime
+) -> _Part:
+    groups = groups.select_related("bin")
     if wanted.job_id is not None:
         groups = groups.filter(job_id=wanted.job_id)
     if wanted.host:
@@ -109,17 +174,17 @@ def list_failures(wanted: FailureFilter, *, now: dt.datetime) -> FailureList:
         groups = groups.filter(code=wanted.code)
     if wanted.after is not None:
         key = wanted.after
+        columns, last = ("last_at", "id"), (key.last_at, key.id)
         groups = groups.filter(
-            Q(last_at__lt=key.last_at) | Q(last_at=key.last_at, id__lt=key.id), last_at__lte=key.last_at
+            rows_of_next_page(columns, last, downwards=True, last_partition=key.partition, partition=partition)
         )
-    found = list(groups.order_by("-last_at", "-id")[: A_PAGE + 1])
-    shown = found[:A_PAGE]
-    last = shown[-1] if len(found) > A_PAGE else None
-    return FailureList(describe_groups(shown, now=now), FailureKey(last.last_at, last.pk) if last else None)
+    found = describe_groups(groups.order_by("-last_at", "-id")[: A_PAGE + 1], now=now)
+    return _Part(found, _count_causes(job_id=wanted.job_id))
 
 
-def describe_groups(groups: Sequence[FailureGroup], *, now: dt.datetime) -> list[FailureLine]:
+def describe_groups(groups: Iterable[FailureGroup], *, now: dt.datetime) -> list[FailureLine]:
     """Return these groups with everything that pages and the API show; not those of jobs that no longer exist."""
+    groups = list(groups)
     names = dict(Job.objects.filter(pk__in={group.job_id for group in groups}).values_list("pk", "name"))
     failed = _count_failed(groups)
     trends = _read_trends([group.pk for group in groups], now=now)
@@ -145,11 +210,11 @@ def describe_groups(groups: Sequence[FailureGroup], *, now: dt.datetime) -> list
     ]
 
 
-def count_causes(*, job_id: int | None) -> list[tuple[str, int]]:
-    """Return the most frequent causes, each with its documents that are failed now, in one job or in all."""
+def _count_causes(*, job_id: int | None) -> dict[str, int]:
+    """Return the documents that are failed now by their cause, in one job or in all."""
     with connection.cursor() as cursor:
         cursor.execute(_CAUSES_NOW, {"job": job_id})
-        return list(cursor.fetchall())
+        return dict(cursor.fetchall())
 
 
 def _count_failed(groups: Sequence[FailureGroup]) -> dict[int, int]:

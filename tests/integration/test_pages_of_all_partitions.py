@@ -1,5 +1,6 @@
 """Pages of the control partition show the documents of all partitions, and name each partition that is silent."""
 
+import datetime as dt
 import time
 from itertools import pairwise
 
@@ -8,13 +9,14 @@ import pytest
 
 from jobs.connectors.repository.base import hash_of as address_hash
 from jobs.lifecycle.document import Stage
-from jobs.models import Outcome, PartitionedJob, QueueItem
+from jobs.models import FailureGroup, JobCounter, Outcome, PartitionedJob, QueueItem
 from jobs.partitions import merged
 from jobs.partitions.facts import tell
 from jobs.partitions.merged import ANSWERS_WITHIN, read_everywhere
 from jobs.partitions.placement import SLOTS, slot_of
 from jobs.partitions.slots import KEY as MAP_KEY
 from jobs.partitions.slots import SlotMap
+from jobs.queries.documents import failures
 from jobs.queries.documents.everywhere import list_documents_everywhere, read_story_everywhere
 from jobs.queries.documents.lists import A_PAGE, DocumentFilter
 from jobs.settings.partitions import PARTITION, PARTITIONS
@@ -23,16 +25,30 @@ from tests.support.cluster import NOON
 from tests.support.factories import hash_of, make_documents, make_job, make_lane
 from tests.support.processes import copy_of
 from tests.support.proxy import Proxy
+from tests.support.tables import each_row
 
 HERE, THERE = 30, 45
 ENDED = {"stage": Stage.DONE, "outcome": Outcome.INDEXED, "result_code": "200", "fetched_at": NOON}
+
+
+def make_failures(job, lane, *, documents):
+    """Make three groups of failures, two of them last seen at one moment, and this many failed documents."""
+    for number, last_at in enumerate((NOON, NOON, NOON - dt.timedelta(hours=1)), 1):
+        seen = {"first_at": NOON - dt.timedelta(days=1), "last_at": last_at}
+        FailureGroup.objects.create(
+            pk=number, job=job, bin=lane.bin, code=f"50{number}", times=number, sample=hash_of("gone"), **seen
+        )
+    failed = {"measure": "stage", "stage": Stage.DONE, "outcome": Outcome.FAILED, "code": "501"}
+    JobCounter.objects.create(job_id=job.pk, run_no=job.run_no, amount=documents, **failed)
 
 
 @pytest.fixture
 def job(connection):
     """Return a job of the control partition, with its documents here."""
     job = make_job("news")
-    make_documents(make_lane(job.seeds.get(), "a.example"), [f"a{n}" for n in range(HERE)], depth=1, **ENDED)
+    lane = make_lane(job.seeds.get(), "a.example")
+    make_documents(lane, [f"a{n}" for n in range(HERE)], depth=1, **ENDED)
+    make_failures(job, lane, documents=2)
     return job
 
 
@@ -43,7 +59,9 @@ def database(template, django_db_blocker):
         with database.as_django():
             other = make_job("news")
             PartitionedJob.objects.create(job=other, number=other.pk)
-            make_documents(make_lane(other.seeds.get(), "b.example"), [f"b{n}" for n in range(THERE)], depth=2, **ENDED)
+            lane = make_lane(other.seeds.get(), "b.example")
+            make_documents(lane, [f"b{n}" for n in range(THERE)], depth=2, **ENDED)
+            make_failures(other, lane, documents=3)
             QueueItem.objects.filter(identifier="http://b.example/b0").update(hash=address_hash("http://b.example/b0"))
         yield database
 
@@ -118,7 +136,7 @@ def test_the_page_shows_documents_of_another_partition_without_a_choice(control,
 
 
 def test_nothing_can_be_written_in_another_partition(control):
-    def write():
+    def write(_name):
         PartitionedJob.objects.update(round_no=1)
 
     assert [one.name for one in read_everywhere(lambda: None, write).silent] == ["b"]
@@ -146,11 +164,66 @@ def test_a_silent_partition_is_waited_for_once_and_then_left_alone_for_a_while(s
 
 
 def test_an_error_of_a_reading_in_another_partition_is_raised(control):
-    def fail():
+    def fail(_name):
         raise LookupError("nothing")
 
     with pytest.raises(LookupError):
         read_everywhere(lambda: None, fail)
+
+
+# --- Failures ------------------------------------------------------------------------------------
+
+# Each group once, the last seen first; own ones before those of the other partition, which have the same numbers.
+GROUPS = [("", 2), ("", 1), ("b", 2), ("b", 1), ("", 3), ("b", 3)]
+
+
+@pytest.fixture
+def viewer(connection):
+    return client_of("viewer")
+
+
+@each_row("size", [1, 2, 4])
+@pytest.mark.usefixtures("control", "patience")
+def test_pages_of_failures_merge_the_groups_of_all_partitions(monkeypatch, viewer, job, size):
+    monkeypatch.setattr(failures, "A_PAGE", size)
+    query, rows = f"job={job.pk}", []
+    while query:
+        page = viewer.get(f"/failures/?{query}")
+        rows += page.context["rows"]
+        query = page.context["next_query"]
+
+    assert [(row["partition"], row["code"]) for row in rows] == [(name, f"50{number}") for name, number in GROUPS]
+    assert {row["job_address"] for row in rows} == {f"/jobs/{job.pk}/"}
+    assert {bool(row["host_address"]) == (row["partition"] == "") for row in rows} == {True}
+
+
+@each_row("size", [1, 2, 4])
+@pytest.mark.usefixtures("control", "patience")
+def test_the_api_lists_the_failures_of_all_partitions(viewer, job, size):
+    address, rows = f"/api/v1/failures/?job={job.pk}&limit={size}", []
+    while address:
+        page = viewer.get(address).json()
+        rows += page["results"]
+        address = page["next"]
+        assert page["silent"] == []
+
+    assert [(row["partition"], row["id"]) for row in rows] == GROUPS
+    assert {row["job"] for row in rows} == {job.pk}
+
+
+@pytest.mark.usefixtures("control", "patience")
+def test_failed_documents_of_a_cause_are_added_over_all_partitions(viewer):
+    (cause,) = viewer.get("/failures/").context["causes"]
+
+    assert (cause["code"], cause["documents"]) == ("501", "5 documents")
+
+
+def test_counts_of_failed_documents_that_lack_a_partition_are_named_so(silent, viewer):
+    page = viewer.get("/failures/")
+
+    assert "Partition b does not answer." in page.content.decode()
+    assert [cause["documents"] for cause in page.context["causes"]] == ["at least 2 documents"]
+    assert viewer.get("/api/v1/failures/").json()["silent"] == ["b"]
 
 
 # --- Explain -------------------------------------------------------------------------------------

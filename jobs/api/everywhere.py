@@ -1,0 +1,146 @@
+"""Lists of the API with the rows of all partitions."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs.partitions.merged import (
+    Merged,
+    Silent,
+    local_job,
+    merge_lines,
+    numbers_of,
+    read_everywhere,
+    rows_of_next_page,
+)
+from nodes.api.paging import KeysetPagination, ListingView, address_behind, columns_of, read_cursor
+from nodes.api.strict import read_query
+
+
+class PlacedSerializer(serializers.Serializer[Any]):
+    """A row of any partition."""
+
+    partition = serializers.SerializerMethodField(help_text="Other partition that has it. Empty: this one.")
+
+    def get_partition(self, _row: object) -> str:
+        return str(self.context.get("partition", ""))
+
+
+class _PagesOfAll(KeysetPagination):
+    """Describes a page. `EverywhereView` makes it."""
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        page = super().get_paginated_response_schema(schema)
+        silent = {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Partitions that did not answer. Their rows are missing, so all counts are at least these.",
+        }
+        return page | {"required": [*page["required"], "silent"], "properties": page["properties"] | {"silent": silent}}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row by its keyset, in the numbers of its partition. `shown` is None if its job has no number here."""
+
+    key: Sequence[Any]
+    shown: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The rows of one partition: a page, and one more."""
+
+    keyset: Sequence[str]
+    rows: Sequence[_Row] = field(default=())
+
+
+class EverywhereView(ListingView):
+    """
+    A list of the rows of all partitions, each of which has a `job`.
+
+    The last column of the keyset tells rows of one database apart, and the others mean the same in all of them.
+    """
+
+    queryset: QuerySet[Any]
+    pagination_class = _PagesOfAll
+    partition = ""
+
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        self.query = read_query(self.query_class, request)
+        found = read_everywhere(lambda: self._read_part(""), self._read_part)
+        _names, downwards = columns_of(found.own.keyset)
+        lists = Merged(found.own.rows, {name: part.rows for name, part in found.others.items()})
+        rows = merge_lines(lists, key=lambda row: row.key[:-1], is_downwards=downwards)
+        shown, more = rows[: self.query["limit"]], rows[self.query["limit"] :]
+        return Response(
+            {
+                "results": [one.line.shown for one in shown if one.line.shown is not None],
+                "next": address_behind(
+                    [*shown[-1].line.key, shown[-1].partition],
+                    request=request,
+                    model=self.queryset.model,
+                    keyset=found.own.keyset,
+                )
+                if more
+                else None,
+                "silent": names_of(found.silent),
+            }
+        )
+
+    def fetched(self, queryset: QuerySet[Any]) -> Sequence[Any]:
+        """Return the rows of this query, which runs in a transaction."""
+        return list(queryset)
+
+    def described(self, rows: Sequence[Any]) -> Sequence[Any]:
+        """Return what is shown of each row, or None."""
+        return rows
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        return {**super().get_serializer_context(), "partition": self.partition}
+
+    def _read_part(self, partition: str) -> _Part:
+        """Read a part in the database of this thread."""
+        # A filter may choose another keyset, each thread for itself.
+        view = copy.copy(self)
+        view.partition, query = partition, self.query
+        if partition and "job" in query:
+            query = {**query, "job": local_job(query["job"])}
+            if query["job"] is None:
+                return _Part(self.keyset)
+        with transaction.atomic():
+            return view.part_for(query)
+
+    def part_for(self, query: Mapping[str, Any]) -> _Part:
+        """Return the part of the database of this thread, for a query in its numbers."""
+        queryset = self.narrowed(self.get_queryset(), dict(query))
+        columns, downwards = columns_of(self.keyset)
+        if "cursor" in query:
+            values = read_cursor(query["cursor"], model=self.queryset.model, keyset=self.keyset)
+            last, place = values[: len(columns)], "".join(values[len(columns) :])
+            behind = rows_of_next_page(
+                columns, last, downwards=downwards, last_partition=place, partition=self.partition
+            )
+            queryset = queryset.filter(behind)
+        rows = self.fetched(queryset.order_by(*self.keyset)[: query["limit"] + 1])
+        numbers = numbers_of({row.job_id for row in rows}) if self.partition else {}
+        shown = [None if one is None else self._shown(one, numbers) for one in self.described(rows)]
+        keys = [[getattr(row, name) for name in columns] for row in rows]
+        return _Part(self.keyset, [_Row(key, one) for key, one in zip(keys, shown, strict=True)])
+
+    def _shown(self, one: object, numbers: Mapping[int, int]) -> dict[str, Any] | None:
+        row = dict(self.get_serializer(one).data)
+        if not self.partition:
+            return row
+        return row | {"job": numbers[row["job"]]} if row["job"] in numbers else None
+
+
+def names_of(silent: Sequence[Silent]) -> list[str]:
+    return [one.name for one in silent]
