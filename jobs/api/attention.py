@@ -7,8 +7,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs.attention.everywhere import read_attention_everywhere
 from jobs.attention.lines import AttentionLine, Severity
-from jobs.attention.sources import read_attention
 from nodes.api.base import ContractView
 from nodes.api.strict import Nothing, read_query
 from nodes.database.clock import read_clock
@@ -19,12 +19,13 @@ class AttentionLineSerializer(serializers.Serializer[AttentionLine]):
     """Line of the attention list."""
 
     kind = serializers.CharField(help_text="A fixed word for this kind of line, such as `node_lost`.")
-    key = serializers.CharField(help_text="Tells lines of one kind apart.")
+    key = serializers.CharField(help_text="Tells lines of one kind and partition apart.")
     subject = serializers.CharField(help_text="The name of the job, host or node.")
     sentence = serializers.CharField(help_text="The event, and the next step.")
     since = serializers.DateTimeField(allow_null=True, help_text="Null if unknown.")
     link = serializers.CharField(help_text="The path of the page about it.")
     severity = serializers.ChoiceField([severity.value for severity in Severity])
+    partition = serializers.CharField(help_text="Other partition that it is about. Empty: this one.")
 
 
 class AttentionSerializer(serializers.Serializer[Any]):
@@ -40,12 +41,13 @@ class AttentionView(ContractView):
 
     @extend_schema(
         operation_id="attention",
-        description="List the lines of the attention list, which the overview shows at its top.",
+        description="List the lines of the attention list of all partitions, which the overview shows at its top. "
+        "A partition that does not answer has a line, too: `partition_silent`.",
         responses=AttentionSerializer,
     )
     def get(self, request: Request) -> Response:
         read_query(Nothing, request)
         now = read_clock()
         with Moment().present():
-            lines = read_attention(now=now)
+            lines = read_attention_everywhere(now=now)
         return Response(AttentionSerializer({"at": now, "results": lines}).data)

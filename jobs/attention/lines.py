@@ -25,7 +25,7 @@ class AttentionLine:
 
     `kind` is a fixed word for programs, `subject` names the object, and `sentence` reports the event and the next step.
     `since` is None if it is not known. `link` is the path of the page about it, without a host. `key` is unique among
-    the lines of one kind.
+    the lines of one kind in one `partition`: another one, or "" for this one.
     """
 
     kind: str
@@ -35,3 +35,4 @@ class AttentionLine:
     since: dt.datetime | None
     link: str
     severity: Severity = Severity.CRITICAL
+    partition: str = ""

@@ -16,8 +16,10 @@ def rows(lines: Iterable[AttentionLine], *, now: dt.datetime) -> list[dict[str, 
 
 def _row(line: AttentionLine, *, now: dt.datetime) -> dict[str, str]:
     return {
-        "key": f"{line.kind} {line.key}",
-        "says": line.sentence,
+        "key": " ".join(filter(None, (line.kind, line.key, line.partition))),
+        "says": _("%(sentence)s (partition %(name)s)") % {"sentence": line.sentence, "name": line.partition}
+        if line.partition
+        else line.sentence,
         "since": _("Since %(moment)s UTC.") % {"moment": formats.moment(line.since, now=now)} if line.since else "",
         "address": line.link,
         "subject": line.subject,

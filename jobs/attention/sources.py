@@ -2,7 +2,7 @@
 
 import datetime as dt
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from django.apps import apps
@@ -18,12 +18,14 @@ from jobs.attention.jobs import failing_hosts, failing_jobs, held_jobs, late_out
 from jobs.attention.lines import AttentionLine, Severity
 from jobs.attention.nodes import lost_nodes, no_main_manager, silent_nodes
 from jobs.attention.outputs import outputs_out_of_sync, outputs_that_lost_lines
+from jobs.attention.partitions import silent_partitions
 from jobs.attention.restores import restored_database
 from jobs.attention.schedules import missed_schedules
 
 # Each function takes the present moment and returns lines, at most `lines.SHOWN` and one that counts the rest. An
 # open overview calls all of them once a second: a function reads active rows, or an index, but no documents.
 SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
+    silent_partitions,
     no_main_manager,
     silent_nodes,
     lost_nodes,
@@ -46,16 +48,30 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     restored_database,
 )
 
+# Sources that say nothing about the database of another partition: of files of this machine, and of questions that the
+# control partition asks for all.
+_OF_THIS_ONE: Final = frozenset({silent_partitions, old_backup, removals_that_wait})
+
 _RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 def read_attention(*, now: dt.datetime) -> list[AttentionLine]:
     """
-    Return all lines of the attention list: critical lines first, then in the order of the sources.
+    Return all lines of this partition: critical lines first, then in the order of the sources.
 
     Sources of applications in layers above come after SOURCES.
     """
-    lines = [line for source in (*SOURCES, *_of_applications()) for line in source(now)]
+    return in_order(line for source in (*SOURCES, *_of_applications()) for line in source(now))
+
+
+def read_of_database(*, now: dt.datetime) -> list[AttentionLine]:
+    """Return the lines about the database of this thread, which may be that of another partition."""
+    sources = [source for source in (*SOURCES, *_of_applications()) if source not in _OF_THIS_ONE]
+    return in_order(line for source in sources for line in source(now))
+
+
+def in_order(lines: Iterable[AttentionLine]) -> list[AttentionLine]:
+    """Return critical lines first, and else in the same order."""
     return sorted(lines, key=lambda line: _RANK[line.severity])
 
 

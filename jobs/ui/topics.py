@@ -4,7 +4,7 @@ import datetime as dt
 import re
 from typing import Final
 
-from jobs.attention.sources import read_attention
+from jobs.attention.everywhere import read_attention_for_open_page
 from jobs.queries.cluster.nodes import read_nodes_page
 from jobs.queries.cluster.page import read_cluster_page
 from jobs.queries.hosts.lines import read_host_statuses
@@ -55,7 +55,7 @@ def read_screen(name: str) -> Record:
     at = read_clock()
     if name in _OVERVIEWS:
         page = read_overview(now=at, span=_OVERVIEWS[name])
-        return overview_screen(page, read_attention(now=at), now=at)
+        return overview_screen(page, read_attention_for_open_page(now=at), now=at)
     if name == "nodes":
         return nodes_screen(read_nodes_page(), now=at)
     if name == "cluster":

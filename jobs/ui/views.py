@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from jobs.attention.sources import read_attention
+from jobs.attention.everywhere import read_attention_for_open_page
 from jobs.queries.cluster.nodes import read_address_of_pages, read_nodes_page
 from jobs.queries.documents.everywhere import (
     DocumentsEverywhere,
@@ -64,7 +64,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     span = request.GET.get("span", USUAL_SPAN)
     if span not in SPANS:
         raise Http404(_("Invalid span. Use one of: %(spans)s.") % {"spans": ", ".join(SPANS)})
-    screen = screens.overview_screen(read_overview(now=now, span=span), read_attention(now=now), now=now)
+    screen = screens.overview_screen(read_overview(now=now, span=span), read_attention_for_open_page(now=now), now=now)
     context = {"screen": screen, "topic": overview_topic(span), "spans": SPAN_NAMES, "span": span}
     return render(request, "ui/overview.html", context)
 

@@ -2,14 +2,20 @@
 
 import datetime as dt
 import time
+from io import StringIO
 from itertools import pairwise
 
 import psycopg
 import pytest
+from django.core.management import CommandError, call_command
+from django.db.models.functions import Now
 
+from crawlctl.languages import speaking
+from jobs.attention import everywhere as attention
 from jobs.connectors.repository.base import hash_of as address_hash
 from jobs.lifecycle.document import Stage
-from jobs.models import FailureGroup, JobCounter, Outcome, PartitionedJob, QueueItem
+from jobs.lifecycle.job import RunEnd
+from jobs.models import FailureGroup, Job, JobCounter, Outcome, PartitionedJob, QueueItem
 from jobs.partitions import merged
 from jobs.partitions.facts import tell
 from jobs.partitions.merged import ANSWERS_WITHIN, read_everywhere
@@ -62,6 +68,7 @@ def database(template, django_db_blocker):
             lane = make_lane(other.seeds.get(), "b.example")
             make_documents(lane, [f"b{n}" for n in range(THERE)], depth=2, **ENDED)
             make_failures(other, lane, documents=3)
+            Job.objects.filter(pk=other.pk).update(run_end=RunEnd.ERROR, reason="The disk is full", ended_at=Now())
             QueueItem.objects.filter(identifier="http://b.example/b0").update(hash=address_hash("http://b.example/b0"))
         yield database
 
@@ -91,8 +98,9 @@ def silent(control, database):
 
 @pytest.fixture(autouse=True)
 def asked_again(monkeypatch):
-    """Forget which partitions were silent in other tests."""
+    """Forget which partitions were silent in other tests, and what they answered."""
     monkeypatch.setattr(merged, "_silent_until", {})
+    monkeypatch.setattr(attention, "_held", attention._Held())
 
 
 def pages(**wanted):
@@ -224,6 +232,49 @@ def test_counts_of_failed_documents_that_lack_a_partition_are_named_so(silent, v
     assert "Partition b does not answer." in page.content.decode()
     assert [cause["documents"] for cause in page.context["causes"]] == ["at least 2 documents"]
     assert viewer.get("/api/v1/failures/").json()["silent"] == ["b"]
+
+
+# --- Attention -----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("control", "patience")
+def test_attention_of_another_partition_leads_to_pages_of_this_one(viewer, job):
+    lines = viewer.get("/api/v1/attention/").json()["results"]
+    (line,) = [one for one in lines if one["kind"] == "job_fails"]
+
+    assert (line["partition"], line["key"], line["link"]) == ("b", str(job.pk), f"/jobs/{job.pk}/")
+    assert (
+        line["sentence"] == "The last run of the job failed: The disk is full. Repair the cause, then start it again."
+    )
+    assert f"{line['sentence']} (partition b)" in viewer.get("/").content.decode()
+    assert "partition b: news: The last run of the job failed" in status_in_words()
+
+
+@pytest.mark.usefixtures("control", "patience")
+def test_attention_of_another_partition_is_told_in_the_language_of_the_reader():
+    with speaking("de"):
+        (line,) = [one for one in attention.read_attention_everywhere(now=NOON) if one.kind == "job_fails"]
+
+    assert line.sentence.startswith("Der letzte Lauf")
+
+
+def test_a_silent_partition_needs_attention_and_an_open_page_does_not_wait_for_it(silent, viewer):
+    lines = viewer.get("/api/v1/attention/").json()["results"]
+    attention.read_attention_for_open_page(now=NOON)
+    attention._held._answers["en"].read_at -= 60
+    began_at = time.monotonic()
+    shown = attention.read_attention_for_open_page(now=NOON)
+
+    assert time.monotonic() - began_at < ANSWERS_WITHIN / 2
+    assert [one["key"] for one in lines if one["kind"] == "partition_silent"] == ["b"]
+    assert [one.key for one in shown if one.kind == "partition_silent"] == ["b"]
+
+
+def status_in_words():
+    out = StringIO()
+    with pytest.raises(CommandError):
+        call_command("status", stdout=out)
+    return out.getvalue()
 
 
 # --- Explain -------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
+from jobs.attention.everywhere import read_attention_everywhere
 from jobs.attention.lines import AttentionLine
-from jobs.attention.sources import read_attention
 from nodes.database.clock import read_clock
 from nodes.database.moment import Moment
 from nodes.management.database import check_database
@@ -26,7 +26,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         check_database()
         with Moment().present():
-            lines = read_attention(now=read_clock())
+            lines = read_attention_everywhere(now=read_clock())
         if options["json"]:
             self.stdout.write(json.dumps([asdict(line) for line in lines], cls=DjangoJSONEncoder))
         else:
@@ -40,4 +40,5 @@ class Command(BaseCommand):
 
 def _in_words(line: AttentionLine) -> str:
     since = f" (since {line.since:%Y-%m-%d %H:%M:%S} UTC)" if line.since else ""
-    return f"{line.severity}: {line.subject}: {line.sentence}{since} {line.link}"
+    partition = f"partition {line.partition}: " if line.partition else ""
+    return f"{line.severity}: {partition}{line.subject}: {line.sentence}{since} {line.link}"
