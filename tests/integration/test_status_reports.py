@@ -5,7 +5,7 @@ import uuid
 from collections import Counter as Tally
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from jobs.lifecycle.document import CLAIMED, Action, Stage, manifoldcf_name
 from jobs.lifecycle.job import Kind, Phase, Scan
@@ -26,9 +26,8 @@ from jobs.queries.reports.queue_status import read_queue_status
 from tests.support.api import make_documents, make_job
 from tests.support.cluster import NOON, seconds
 from tests.support.factories import count_folded
+from tests.support.processes import copy_of
 from tests.support.tables import each_row
-
-pytestmark = pytest.mark.django_db
 
 PAST, FUTURE = NOON - seconds(1), NOON + seconds(1)
 # (seq, check_time): numbered, due, not yet due, never due.
@@ -59,8 +58,26 @@ def asked(**facts):
     return DocumentsAsked(**({"now": NOON} | facts))
 
 
+@pytest.fixture(scope="module")
+def filled(template, django_db_blocker):
+    """Return a database with every possible row, and the rows. They are made once, because that takes a second."""
+    with django_db_blocker.unblock(), copy_of(template) as database:
+        with database.as_django():
+            fill()
+            rows = list(QueueItem.objects.select_related("job"))
+        yield database, [(item, facts_of(item)) for item in rows]
+
+
 @pytest.fixture
-def world():
+def world(filled, django_db_blocker):
+    """Return all rows and the facts of each, in a database that forgets what the test writes."""
+    database, rows = filled
+    with django_db_blocker.unblock(), database.as_django(), transaction.atomic():
+        yield rows
+        transaction.set_rollback(True)
+
+
+def fill():
     """Create every possible row, in jobs of every scan, running and being deleted, and the counters of these rows."""
     for scan, phase in itertools.product(Scan, (Phase.ACTIVE, Phase.DELETING)):
         job = make_job(f"{scan} {phase}")
@@ -116,25 +133,19 @@ def by_conditions(conditions):
         return {(key, job): names for key, job, names in cursor.fetchall()}
 
 
-def documents():
-    return QueueItem.objects.select_related("job")
-
-
 # --- Words and conditions ------------------------------------------------------------------------
 
 
 def test_conditions_and_words_agree_on_every_document(world):
     states, statuses = by_conditions(STATE_CONDITIONS), by_conditions(STATUS_CONDITIONS)
 
-    for item in documents():
-        facts = facts_of(item)
+    for item, facts in world:
         assert states[item.hash, item.job_id] == [state_of(facts)], facts
         assert statuses[item.hash, item.job_id] == [status_of(facts, now=NOON)], facts
 
 
 def test_states_and_statuses_are_those_of_manifoldcf(world):
-    for item in documents():
-        facts = facts_of(item)
+    for item, facts in world:
         name = item.manifoldcf_status
         assert name == manifoldcf_name(
             stage=facts.stage,
@@ -155,6 +166,7 @@ def test_states_and_statuses_are_those_of_manifoldcf(world):
             assert (name in names) == (status_of(facts, now=NOON) == status), facts
 
 
+@pytest.mark.django_db
 @each_row(("now", "status"), [(PAST, Status.WAITING_FOR_PROCESSING), (NOON, Status.READY_FOR_PROCESSING)])
 def test_lanes_are_ready_by_the_time_of_the_question(now, status):
     make_documents(make_job(), 1, stage=Stage.PENDING, check_time=NOON - seconds(0.5))
@@ -168,9 +180,8 @@ def test_lanes_are_ready_by_the_time_of_the_question(now, status):
 # --- Counts --------------------------------------------------------------------------------------
 
 
-def tally(**facts):
-    chosen = [item for item in documents() if all(holds(item) for holds in facts.get("only", ()))]
-    return Tally(status_of(facts_of(item), now=NOON) for item in chosen)
+def tally(rows, only=lambda _item, _facts: True):
+    return Tally(status_of(facts, now=NOON) for item, facts in rows if only(item, facts))
 
 
 def counts_of(line):
@@ -180,7 +191,7 @@ def counts_of(line):
 def test_counts_from_the_counters_are_exact(world):
     (line,) = read_queue_status(asked(), limit=9).lines
 
-    assert counts_of(line) == tally()
+    assert counts_of(line) == tally(world)
     assert (line.identifier_class, line.documents) == ("", QueueItem.objects.count())
 
 
@@ -189,7 +200,7 @@ def test_counts_from_the_counters_are_exact_for_some_jobs(world):
 
     (line,) = read_queue_status(asked(job_ids=jobs), limit=9).lines
 
-    assert counts_of(line) == tally(only=[lambda item: item.job_id in jobs])
+    assert counts_of(line) == tally(world, only=lambda item, _facts: item.job_id in jobs)
 
 
 def test_counts_by_class_are_exact(world):
@@ -197,7 +208,7 @@ def test_counts_by_class_are_exact(world):
 
     assert [line.identifier_class for line in page.lines] == ["a", "b"]
     for line in page.lines:
-        of_class = tally(only=[lambda item, host=line.identifier_class: f"//{host}." in item.identifier])
+        of_class = tally(world, only=lambda item, _, host=line.identifier_class: f"//{host}." in item.identifier)
         assert counts_of(line) == of_class
 
 
@@ -205,7 +216,7 @@ def test_counts_by_class_are_exact(world):
 def test_counts_can_be_those_of_a_state(world, state):
     (line,) = read_queue_status(asked(states=[state]), limit=9).lines
 
-    assert counts_of(line) == tally(only=[lambda item: state_of(facts_of(item)) == state])
+    assert counts_of(line) == tally(world, only=lambda _item, facts: state_of(facts) == state)
 
 
 def test_counts_can_be_those_of_some_statuses(world):
@@ -213,7 +224,7 @@ def test_counts_can_be_those_of_some_statuses(world):
 
     (line,) = read_queue_status(asked(statuses=some), limit=9).lines
 
-    assert counts_of(line) == {status: tally()[status] for status in some}
+    assert counts_of(line) == {status: tally(world)[status] for status in some}
     by_pattern = read_queue_status(asked(statuses=some, identifier="."), limit=9).lines[0]
     assert counts_of(by_pattern) == counts_of(line)
 
@@ -227,6 +238,7 @@ def test_classes_are_listed_in_pages(world):
     assert len(set(shown)) == 6
 
 
+@pytest.mark.django_db
 def test_an_empty_queue_has_no_counts():
     make_job()
 
@@ -245,7 +257,7 @@ def test_documents_of_a_status_are_listed_and_no_others(world, status):
     lines = listed(statuses=[status])
 
     assert {line.status for line in lines} == {status}
-    assert len(lines) == tally()[status]
+    assert len(lines) == tally(world)[status]
 
 
 def test_filters_hold_together(world):
@@ -274,6 +286,7 @@ def test_pages_have_each_document_once(world):
     assert len(set(keys)) == 200
 
 
+@pytest.mark.django_db
 def test_a_line_names_the_failed_object_the_moment_and_the_next_step():
     make_documents(
         make_job(), 1, stage=Stage.PENDING, check_time=FUTURE, failures=2, failing_since=PAST, action=Action.EXPIRE
@@ -285,6 +298,7 @@ def test_a_line_names_the_failed_object_the_moment_and_the_next_step():
     assert (line.state, line.status) == (State.NEVER_PROCESSED, Status.WAITING_FOR_EXPIRATION)
 
 
+@pytest.mark.django_db
 def test_a_line_says_when_a_document_is_given_up_as_long_as_it_fails():
     limits = {"most_failures": 3, "failing_until": FUTURE}
     make_documents(make_job(), 1, stage=Stage.PENDING, failures=1, **limits)
@@ -297,6 +311,7 @@ def test_a_line_says_when_a_document_is_given_up_as_long_as_it_fails():
     assert (line.retry_limit, line.retry_until) == (None, None)
 
 
+@pytest.mark.django_db
 def test_a_finished_task_is_not_scheduled():
     make_documents(make_job(), 1)
 
@@ -305,6 +320,7 @@ def test_a_finished_task_is_not_scheduled():
     assert (line.scheduled_at, line.action, line.status) == (None, None, Status.INACTIVE)
 
 
+@pytest.mark.django_db
 def test_a_bad_pattern_or_position_is_refused():
     with pytest.raises(BadPattern):
         listed(identifier="(")
