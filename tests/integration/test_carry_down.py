@@ -214,7 +214,7 @@ STEPS = st.lists(
 
 @given(steps=STEPS)
 @settings(
-    max_examples=40,
+    max_examples=20,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_every_child_was_read_with_the_data_of_its_parents_in_the_end(connection, steps):
