@@ -10,7 +10,7 @@ from tests.benchmarks.databases import ROOT
 
 @pytest.mark.debian("postgresql")
 def test_a_hundred_documents_touch_as_many_buffers_among_many_as_among_few():
-    sizes = ["--few", "20000", "--many", "100000", "--rounds", "3", "--untimed"]
+    sizes = ["--few", "20000", "--many", "60000", "--rounds", "3", "--untimed"]
     shapes = ["--only", "waiting,bins,even"]
 
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""On 100,000 documents, the hot statements use the indexes made for them. Each is explained as it runs."""
+"""On very many documents, the hot statements use the indexes made for them. Each is explained as it runs."""
 
 import json
 
@@ -63,7 +63,7 @@ def explaining(dsn, plans, monkeypatch):
 
 @pytest.fixture
 def running(connection):
-    """Return a job with 100,000 documents: most are done, many are due, some wait. It also has many ended batches."""
+    """Return a job with 30,000 documents: most are done, many are due, some wait. It also has many ended batches."""
     running = make_running_job(register_node(connection, "manager"), policy=make_policy(open_requests=1000))
     lanes = [make_lane(running.seed, f"h{number}.example").pk for number in range(LANES)]
     connection.execute(
@@ -75,14 +75,14 @@ def running(connection):
                CASE WHEN n %% 10 BETWEEN 6 AND 8 THEN (1::bigint << 56) + n END,
                CASE WHEN n %% 10 = 9 THEN %(now)s::timestamptz - n * interval '1 ms' END,
                CASE WHEN n %% 10 < 6 THEN 1 ELSE 0 END, CASE WHEN n %% 10 < 6 THEN '200' ELSE '' END
-          FROM generate_series(1, 100000) AS n
+          FROM generate_series(1, 30000) AS n
         """,
         {"job": running.job.pk, "lanes": lanes, "count": LANES, "now": NOON},
     )
     connection.execute(
         """
         INSERT INTO jobs_batch (group_id, node_scope, kind, state, documents, created_at)
-        SELECT %s, 'cluster', 'process', 'done', 32, %s FROM generate_series(1, 20000)
+        SELECT %s, 'cluster', 'process', 'done', 32, %s FROM generate_series(1, 6000)
         """,
         [running.group.id, NOON],
     )
