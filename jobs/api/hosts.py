@@ -13,12 +13,14 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs.api.host_rates import WeekSerializer
 from jobs.api.policies import LimitsSerializer
 from jobs.models import Bin, Turn
 from jobs.queries.hosts.answers import Answers, Refusal
 from jobs.queries.hosts.limits import LimitLines, SourceLine
 from jobs.queries.hosts.lines import HostStatus, ParentLine, read_host_statuses, set_by_of
 from jobs.queries.hosts.page import LaneLine, read_host_page
+from jobs.queries.hosts.week import read_week
 from jobs.verbs import deny_list, hosts
 from jobs.verbs.deny_list import Denial
 from jobs.verbs.hosts import MAY_STOP
@@ -256,6 +258,7 @@ class HostView(ListingView):
     permissions_needed = {
         "list": "jobs.view_bin",
         "retrieve": "jobs.view_bin",
+        "rates": "jobs.view_bin",
         "stop": MAY_STOP,
         "stop_by_name": MAY_STOP,
         "release": MAY_STOP,
@@ -303,6 +306,20 @@ class HostView(ListingView):
             "refusals": [RefusalSerializer(refusal).data for refusal in found.answers.refusals],
         }
         return Response(HostSerializer(found.host).data | others)
+
+    @extend_schema(
+        operation_id="hosts_rates",
+        description=(
+            "Return the rate of a host by hour in the last seven days, beside the limits in force. The requests of the last ten "
+            "minutes are not counted yet."
+        ),
+        responses=WeekSerializer,
+    )
+    @action(detail=True, methods=["get"])
+    def rates(self, request: Request, pk: str) -> Response:
+        if not self.get_queryset().filter(pk=pk).exists():
+            raise Unknown("host", int(pk))
+        return Response(WeekSerializer({"hours": read_week(int(pk), now=read_clock())}).data)
 
     @extend_schema(
         operation_id="hosts_stop",

@@ -17,6 +17,7 @@ from psycopg import sql
 
 from jobs.duties.context import Pass
 from jobs.duties.days import drop_days, find_old_days, name_of_day
+from jobs.queue.pace.hours import KEPT_DAYS
 from jobs.settings.kept import KEEP_FAILURES, KEEP_JOURNALS, KEEP_NODES, KEEP_VERSIONS
 from jobs.settings.table import KEEP_HISTORY, KEEP_REMOVED
 from nodes.database.clock import read_clock
@@ -99,6 +100,10 @@ FROM django_session
  WHERE session_key IN (SELECT session_key FROM django_session WHERE expire_date < %(before)s
                         ORDER BY expire_date LIMIT %(most)s)
    AND expire_date < %(before)s
+"""
+_OLD_HOURS_OF_HOSTS: Final[LiteralString] = """
+FROM jobs_binhour
+ WHERE (bin_id, hour) IN (SELECT bin_id, hour FROM jobs_binhour WHERE hour < %(before)s ORDER BY hour LIMIT %(most)s)
 """
 _OLD_FAILURE_HOURS: Final[LiteralString] = """
 FROM jobs_failurehour
@@ -257,10 +262,11 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
         ),
         Subject(
             name="runs",
-            title=f"counts of runs before the last {KEPT_RUNS}, and verifications of outputs after {_VERIFICATIONS} days",
+            title=f"counts of runs before the last {KEPT_RUNS}, rates of hosts after {KEPT_DAYS} days, and verifications of outputs after {_VERIFICATIONS} days",
             setting=None,
             tables=(
                 *(Rows(statement, lambda: 0) for statement in (*_OLD_COUNTS, _OLD_FAULTS)),
+                Rows(_OLD_HOURS_OF_HOSTS, lambda: KEPT_DAYS),
                 Rows(_OLD_VERIFICATIONS, lambda: _VERIFICATIONS),
                 Rows(_OLD_ARCHIVE_FAULTS, lambda: _VERIFICATIONS),
                 Rows(_OLD_ARCHIVE_VERIFICATIONS, lambda: _VERIFICATIONS),

@@ -3,28 +3,34 @@ Housekeeping of the main manager: folds deltas into counters, deletes ended batc
 addresses.
 """
 
-from typing import Any
+from typing import Any, Final, LiteralString
 
 import psycopg
 
 from jobs.duties.context import Pass
 from jobs.queue.counting import counters
 from jobs.queue.pace import addresses
+from jobs.queue.pace.hours import DELETE_TURNS
 from jobs.queue.release import free_places
 from jobs.queue.sql.low_water import raise_marks
 from nodes.membership.fences import hold_term
 
 # The oldest have the lowest ids.
-# Locks: the batches that it deletes.
-_FORGET_BATCHES = """
+# Locks: the batches that it deletes, then their turns and the BinHour rows of these.
+_FORGET_BATCHES: Final[LiteralString] = f"""
 WITH old AS (
     SELECT id FROM jobs_batch
      WHERE id IN (SELECT id FROM jobs_batch ORDER BY id LIMIT 2000)
        AND state IN ('done', 'released') AND node_scope = %(scope)s AND created_at < %(now)s - interval '10 minutes'
      ORDER BY id FOR UPDATE SKIP LOCKED
-), turns AS (
-    DELETE FROM jobs_turn WHERE batch_id IN (SELECT id FROM old)
-)
+), {DELETE_TURNS}
+DELETE FROM jobs_batch WHERE id IN (SELECT id FROM old)
+"""
+
+_FORGET_BATCHES_OF_SCOPE: Final[LiteralString] = f"""
+WITH old AS (
+    SELECT id FROM jobs_batch WHERE node_scope = %(scope)s
+), {DELETE_TURNS}
 DELETE FROM jobs_batch WHERE id IN (SELECT id FROM old)
 """
 
@@ -47,7 +53,7 @@ def raise_low_water_marks(at: Pass) -> int:
 
 
 def forget_old_batches(at: Pass) -> int:
-    """Delete batches that ended some minutes ago; return how many."""
+    """Delete batches that ended some minutes ago, and count the requests of their turns by hour; return how many."""
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         return at.connection.execute(_FORGET_BATCHES, {"scope": at.scope, "now": at.now}).rowcount
@@ -66,8 +72,5 @@ def forget_scope(connection: psycopg.Connection[Any], *, scope: str) -> None:
             (scope,),
         )
         free_places(connection, scope=scope)
-        connection.execute(
-            "DELETE FROM jobs_turn WHERE batch_id IN (SELECT id FROM jobs_batch WHERE node_scope = %s)", (scope,)
-        )
-        connection.execute("DELETE FROM jobs_batch WHERE node_scope = %s", (scope,))
+        connection.execute(_FORGET_BATCHES_OF_SCOPE, {"scope": scope})
         connection.execute("DELETE FROM jobs_throttlegroup WHERE node_scope = %s", (scope,))

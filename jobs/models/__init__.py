@@ -3,7 +3,7 @@
 from jobs.models.activity import Activity
 from jobs.models.archive import ArchiveFile, ArchiveRecord, FailingStore, FileState
 from jobs.models.batch import Batch, Turn
-from jobs.models.bin import Bin, BinLimit, BinState, Lane, LaneState, PastRobots, Robots
+from jobs.models.bin import Bin, BinHour, BinLimit, BinState, Lane, LaneState, PastRobots, Robots
 from jobs.models.carrying import CarryDown
 from jobs.models.chain import ChainedStart, JobChain
 from jobs.models.connection import OutputConnection, RepositoryConnection
@@ -57,6 +57,7 @@ __all__ = [
     "ArchiveVerification",
     "Batch",
     "Bin",
+    "BinHour",
     "BinLimit",
     "BinState",
     "Budget",

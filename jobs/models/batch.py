@@ -64,7 +64,7 @@ class Turn(models.Model):
     closes and passes on its own. `gap` is the time between two starts (seconds). `parents` are the bins above from
     which it takes its requests, too: by id, each with its gap, its bytes a second and its limit of open requests.
     Documents of a `denied` turn end without a request. A `trial` is the turn of a bin that backs off: a good answer
-    lowers its level.
+    lowers its level. `starts` and `bytes_read` are set when it closes, as the bin's state counts them.
     """
 
     batch = models.ForeignKey(Batch, on_delete=models.CASCADE, db_constraint=False, related_name="turns")
@@ -85,6 +85,8 @@ class Turn(models.Model):
     is_denied = models.BooleanField(default=False, db_default=False)
     is_trial = models.BooleanField(default=False, db_default=False)
     closed_at = models.DateTimeField(null=True)
+    starts = models.IntegerField(default=0, db_default=0)
+    bytes_read = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
         indexes = (

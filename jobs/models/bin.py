@@ -87,6 +87,23 @@ class BinState(models.Model):
     pk = models.CompositePrimaryKey("bin_id", "version")
 
 
+class BinHour(models.Model):
+    """
+    The requests of a bin in one hour, and the loosest limits of its turns in that hour.
+
+    `starts` of requests and `bytes_read` are those of turns that closed in the hour. `gap` is the shortest time between
+    two starts (seconds, 0 for no limit). `bytes_per_second` is null if a turn had no limit of bytes.
+    """
+
+    pk = models.CompositePrimaryKey("bin_id", "hour")
+    bin = models.ForeignKey(Bin, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+")
+    hour = models.DateTimeField(db_index=True)
+    starts = models.BigIntegerField()
+    bytes_read = models.BigIntegerField()
+    gap = models.FloatField()
+    bytes_per_second = models.FloatField(null=True)
+
+
 class BinLimit(models.Model):
     """A policy that a job applies to a bin, created with the lane. The strictest of running jobs applies."""
 

@@ -13,11 +13,13 @@ from jobs.queries.hosts.lines import read_host_statuses
 from jobs.queries.hosts.page import HostPage, read_host_page
 from jobs.queries.hosts.robots import read_robots_of_host
 from jobs.queries.hosts.selection import HostFilter, find_busiest, find_denied, find_hosts
+from jobs.queries.hosts.week import read_week
 from jobs.ui.forms import HostFilterForm
 from jobs.ui.hosts_screen import host_screen, hosts_screen
 from jobs.ui.pages import page
 from jobs.ui.robots_shown import robots_shown
 from jobs.ui.topics import host_topic
+from jobs.ui.week_shown import week_chart, week_shown
 from jobs.verbs import deny_list
 from jobs.verbs import hosts as host_verbs
 from jobs.verbs.hosts import MAY_STOP, HostsUnknown
@@ -53,12 +55,15 @@ def hosts(request: HttpRequest) -> HttpResponse:
 def host(request: HttpRequest, host_id: int) -> HttpResponse:
     now = read_clock()
     found = _find(host_id)
+    week = read_week(host_id, now=now)
     context = {
         "screen": host_screen(found, now=now),
         "host": found.host,
         "may_stop": request.user.has_perm(MAY_STOP),
         "may_end_back_off": request.user.has_perm(EVERYWHERE),
         "topic": host_topic(host_id),
+        "chart": week_chart(week),
+        "week": week_shown(week, now=now),
         "robots": robots_shown(read_robots_of_host(found.host.name), now=now),
     }
     return render(request, "ui/host.html", context)

@@ -1,7 +1,10 @@
-// Draws the charts of reports: figure[data-chart], by Chart.js (a file of django-unfold's package).
+// Draws the charts of reports and hosts: figure[data-chart], by Chart.js (a file of django-unfold's package).
 //
-// data-chart: { labels: [text], series: [{ label: text, values: [number], tone: name? }], stacked?, lying? }
+// data-chart: { labels: [text], series: [{ label: text, values: [number], tone: name?, line? }], stacked?, lying? }
+// Moments in labels are shown in local time. A `line` is a limit beside the bars; null is a gap in it.
 // The table below a chart has all its numbers, except those of a timeline. So the page works without scripts.
+
+import { inLocalTime } from "./times.js";
 
 // A series without a tone has the tone of single numbers. A chart has at most one such series.
 const TONE = "working";
@@ -10,10 +13,15 @@ const STRENGTHS = ["", "b3", "80", "59"];
 const LYING_ROW = 26; // pixels a bar
 const AROUND = 90; // axis and legend
 
+const BARS = { barPercentage: 0.9, categoryPercentage: 0.95 };
+// A limit that applied to one bar alone is a dash.
+const LIMIT = { type: "line", stepped: "middle", borderWidth: 1.5, pointStyle: "line", pointRadius: 3, order: -1 };
+
 const drawn = new Map();
 
 function draw(figure) {
-  const { labels, series, stacked = false, lying = false } = JSON.parse(figure.dataset.chart);
+  const { labels: moments, series, stacked = false, lying = false } = JSON.parse(figure.dataset.chart);
+  const labels = moments.map(inLocalTime);
   const style = getComputedStyle(document.documentElement);
   const colour = (tone) => style.getPropertyValue(`--${tone === "quiet" ? "line" : tone}`);
   figure.hidden = false;
@@ -39,12 +47,11 @@ function draw(figure) {
       type: "bar",
       data: {
         labels,
-        datasets: series.map(({ label, values, tone }) => ({
+        datasets: series.map(({ label, values, tone, line = false }) => ({
           label,
           data: values,
           backgroundColor: shade(tone ?? TONE),
-          barPercentage: 0.9,
-          categoryPercentage: 0.95,
+          ...(line ? { ...LIMIT, borderColor: colour(tone) } : BARS),
         })),
       },
       options: {

@@ -29,6 +29,9 @@ function parts(text, time) {
   return nodes.filter((node) => node !== "");
 }
 
+/** Return a text with its moments in local time. */
+export const inLocalTime = (text) => parts(text, null).map((one) => one.textContent ?? one).join("");
+
 /** Return the local clock of a moment for the <time> `element`: its text, or the element with it. */
 function clock([, day, clockOfDay, clockOfToday], element, isShown) {
   const date = day ?? new Date().toISOString().slice(0, 10);

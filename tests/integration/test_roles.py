@@ -79,6 +79,7 @@ LEAST_ROLE = {
     "groups_retrieve": VIEWER,
     "hosts_end_back_off": ADMINISTRATOR,
     "hosts_list": VIEWER,
+    "hosts_rates": VIEWER,
     "hosts_release": OPERATOR,
     "hosts_retrieve": VIEWER,
     "hosts_stop": OPERATOR,

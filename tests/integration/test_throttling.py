@@ -341,6 +341,7 @@ def test_a_closing_turn_counts_the_requests_of_its_host_and_its_parents(connecti
 
     counted = {state.bin.name: (state.starts, state.bytes_read) for state in BinState.objects.all()}
     assert counted == {"a.example": (3, 500), "b.example": (3, 500), str(running.seed.policy_id): (6, 1000)}
+    assert list(Turn.objects.values_list("starts", "bytes_read")) == [(3, 500)] * 2
 
 
 def test_a_total_rate_is_kept_by_one_worker(connection, manager, worker):

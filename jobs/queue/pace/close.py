@@ -147,7 +147,7 @@ WITH named AS MATERIALIZED (
     RETURNING state.lane_id
 ), closing AS (
     -- Checked again under the bin's lock: of two processes that close a turn, one counts it out.
-    UPDATE jobs_turn AS turn SET closed_at = clock_timestamp()
+    UPDATE jobs_turn AS turn SET closed_at = clock_timestamp(), starts = given.starts, bytes_read = given.bytes
       FROM given
      WHERE turn.id = given.id AND turn.id = ANY(%(turns)s) AND num_nulls(turn.closed_at) = 1
        AND turn.bin_id IN (SELECT id FROM held_bins WHERE is_unchanged)
