@@ -13,13 +13,14 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.api.host_rates import WeekSerializer
+from jobs.api.host_details import SitemapSerializer, WeekSerializer
 from jobs.api.policies import LimitsSerializer
 from jobs.models import Bin, Turn
 from jobs.queries.hosts.answers import Answers, Refusal
 from jobs.queries.hosts.limits import LimitLines, SourceLine
 from jobs.queries.hosts.lines import HostStatus, ParentLine, read_host_statuses, set_by_of
 from jobs.queries.hosts.page import LaneLine, read_host_page
+from jobs.queries.hosts.sitemaps import read_sitemaps
 from jobs.queries.hosts.week import read_week
 from jobs.verbs import deny_list, hosts
 from jobs.verbs.deny_list import Denial
@@ -222,6 +223,9 @@ class HostPageSerializer(HostSerializer):
     lanes = LaneSerializer(many=True, help_text="Waiting seeds, the next in line first (at most 20).")
     answers = AnswersSerializer()
     refusals = RefusalSerializer(many=True, help_text="Latest 429 and 503 answers, from the newest history entries.")
+    sitemaps = SitemapSerializer(
+        many=True, help_text="Sitemaps that robots.txt names, as it was last read (at most 20)."
+    )
 
 
 class HostQuery(PageQuery):
@@ -304,6 +308,7 @@ class HostView(ListingView):
             "lanes": [LaneSerializer(lane).data for lane in found.lanes],
             "answers": AnswersSerializer(found.answers).data,
             "refusals": [RefusalSerializer(refusal).data for refusal in found.answers.refusals],
+            "sitemaps": [SitemapSerializer(sitemap).data for sitemap in read_sitemaps(found.host.name)],
         }
         return Response(HostSerializer(found.host).data | others)
 

@@ -1,11 +1,15 @@
-"""robots.txt of a host in words: its age, its text, and its changes."""
+"""robots.txt of a host in words: its age, its text, its changes, and the sitemaps that it names."""
 
 import datetime as dt
 from collections.abc import Sequence
 
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from jobs.queries.hosts.robots import Change, RobotsOfOrigin
+from jobs.queries.hosts.sitemaps import Sitemap, SitemapDocument
+from jobs.verdicts.results import class_of
+from jobs.words.codes import explain_code
 from nodes.web import formats
 from nodes.web.screens import Record
 
@@ -23,6 +27,27 @@ def robots_shown(found: Sequence[RobotsOfOrigin], *, now: dt.datetime) -> list[R
         }
         for one in found
     ]
+
+
+def sitemaps_shown(found: Sequence[Sitemap], *, now: dt.datetime) -> list[Record]:
+    """Return a row for each document with the address of a sitemap, and for each sitemap without one."""
+    rows: list[Record] = []
+    for sitemap in found:
+        rows += [{"address": sitemap.address, **_document(one, now=now)} for one in sitemap.documents]
+        if not sitemap.documents:
+            rows.append({"address": sitemap.address})
+    return rows
+
+
+def _document(one: SitemapDocument, *, now: dt.datetime) -> Record:
+    return {
+        "job": one.job_name,
+        "document": reverse("document", args=[one.job_id, one.hash]),
+        "read": formats.moment(one.fetched_at, now=now) if one.fetched_at else "",
+        "code": one.code,
+        "tone": str(class_of(one.code)),
+        "meaning": explain_code(one.code),
+    }
 
 
 def _change(change: Change, *, now: dt.datetime) -> Record:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from jobs.connectors.repository.web.robots_rules import RobotsRules, has_rules, name_of
+from jobs.connectors.repository.web.robots_rules import RobotsRules, has_rules, name_of, sitemaps_in
 from tests.support.tables import each_row
 
 
@@ -221,3 +221,14 @@ def test_no_robots_txt_blocks_the_process(text):
         read.allows("http://a.example/" + "a" * 2000)
 
     assert time.process_time() - begun < 5
+
+
+def test_sitemaps_are_found_in_any_group_and_without_long_searches():
+    text = "SITEMAP:https://a.example/1\r\nUser-agent: x\r  sitemap : https://a.example/2\nNo-Sitemap: 3\nSitemap:\n"
+    hostile = "\n" * 300_000 + " " * 300_000
+
+    began = time.process_time()
+    found = list(sitemaps_in(text)), list(sitemaps_in(hostile))
+
+    assert found == (["https://a.example/1", "https://a.example/2"], [])
+    assert time.process_time() - began < 1

@@ -30,6 +30,8 @@ _RECORD: Final = re.compile(
     r"\s*[:\s]\s*(?P<value>.*)",
     re.IGNORECASE | re.DOTALL,
 )
+# Within one line each: a text of blanks or empty lines must not take long.
+_SITEMAP: Final = re.compile(r"(?:^|[\r\n])[ \t]*sitemap[ \t]*:[ \t]*(\S+)", re.IGNORECASE)
 # The beginning of a pattern without wildcards and escapes.
 _LITERAL: Final = re.compile(r"[^*$%]*")
 # Characters of a pattern that stay as they are. All others are escaped, so that none can end a line.
@@ -100,6 +102,11 @@ def has_rules(text: str) -> bool:
             return True
         has_agent = True
     return False
+
+
+def sitemaps_in(text: str) -> Iterator[str]:
+    """Yield the addresses of sitemaps that the text names, as typed. They belong to no group of rules."""
+    return (found[1] for found in _SITEMAP.finditer(text))
 
 
 def decisive_line(text: str, *, name: str, url: str) -> RobotsLine | None:

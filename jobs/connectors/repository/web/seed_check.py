@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from jobs.connectors.repository.base import Document, hash_of
@@ -18,6 +19,7 @@ from jobs.connectors.repository.web.limits import DEFAULT_LIMITS
 from jobs.connectors.repository.web.links import LinkTable
 from jobs.connectors.repository.web.reading import PageReader
 from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable
+from jobs.connectors.repository.web.robots_rules import sitemaps_in
 from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.connectors.repository.web.urls import BadUrl, canonical, origin_of
 from jobs.reading.page import read_page
@@ -30,7 +32,6 @@ GAP: Final = 1.0
 _PAGE: Final = 2 * 1024 * 1024
 _SITEMAP: Final = 4096
 _EXAMPLES: Final = 5
-_NAMED_SITEMAP: Final = re.compile(r"^\s*sitemap\s*:\s*(\S+)", re.IGNORECASE | re.MULTILINE)
 _IS_SITEMAP: Final = re.compile(rb"<(?:urlset|sitemapindex)\b")
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
@@ -129,7 +130,7 @@ class _Look:
         )
         self.found |= {"code": str(response.status), "seconds": time.monotonic() - begun}
         self._read(response)
-        named = _NAMED_SITEMAP.findall(answer.text)[:_EXAMPLES]
+        named = list(islice(sitemaps_in(answer.text), _EXAMPLES))
         self.found["sitemaps"] = named or await self._sitemap_of(origin, fetcher)
 
     def _may_be_read(self, origin: str, answer: RobotsAnswer) -> bool:

@@ -1,9 +1,10 @@
-"""The rate of a host by hour in the API."""
+"""Details of a host in the API: its rate by hour, and its sitemaps."""
 
 from typing import Any
 
 from rest_framework import serializers
 
+from jobs.queries.hosts.sitemaps import Sitemap, SitemapDocument
 from jobs.queries.hosts.week import Hour
 
 
@@ -30,3 +31,19 @@ class WeekSerializer(serializers.Serializer[Any]):
     hours = HourSerializer(
         many=True, help_text="The last 168 hours, the oldest first. Empty if the host had no request in them."
     )
+
+
+class SitemapDocumentSerializer(serializers.Serializer[SitemapDocument]):
+    """Document of a job with the address of a sitemap."""
+
+    job = serializers.IntegerField(source="job_id")
+    job_name = serializers.CharField()
+    fetched_at = serializers.DateTimeField(allow_null=True, help_text="Last request. Null before the first one.")
+    result_code = serializers.CharField(source="code", allow_blank=True)
+
+
+class SitemapSerializer(serializers.Serializer[Sitemap]):
+    """Sitemap that robots.txt of a host names. Jobs take no addresses from it."""
+
+    address = serializers.CharField()
+    documents = SitemapDocumentSerializer(many=True, help_text="Documents of jobs with this address.")
