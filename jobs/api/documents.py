@@ -1,9 +1,10 @@
 """Documents for reading: the result of each, its reason, and the outputs that hold it."""
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import QuerySet
 from django.http import Http404
 from drf_spectacular.types import OpenApiTypes
@@ -12,9 +13,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs.api.everywhere import EverywhereView, Part, PlacedSerializer
 from jobs.api.fields import HIGHEST_ID
 from jobs.lifecycle.document import CLAIMED, Stage
-from jobs.models import CounterDelta, IndexedDocument, Job, JobCounter, Outcome, OutputConnection, QueueItem
+from jobs.models import CounterDelta, IndexedDocument, Job, JobCounter, Outcome, OutputConnection, QueueItem, Seed
+from jobs.partitions.merged import local_job, read_everywhere
 from jobs.queries.documents.lists import (
     MOST_ORDERED,
     OrderTooWide,
@@ -26,7 +29,6 @@ from jobs.queries.documents.lists import (
     outcomes_of_code,
 )
 from jobs.queries.documents.outputs import PartLine, read_parts
-from nodes.api.paging import ListingView
 from nodes.api.strict import PageQuery
 
 _STAGES = {stage.name.lower(): stage for stage in Stage}
@@ -42,17 +44,25 @@ _STATEMENT_TIMEOUT = "5s"
 class HeldSerializer(serializers.Serializer[IndexedDocument]):
     """Output that holds the document."""
 
-    output = serializers.IntegerField(source="output_id")
+    output = serializers.IntegerField(
+        source="output_id",
+        allow_null=True,
+        help_text="Null if another partition has the document, and its output has another name here.",
+    )
     name = serializers.CharField(source="output.name")
     indexed_at = serializers.DateTimeField()
 
 
-class DocumentSerializer(serializers.Serializer[QueueItem]):
+class DocumentSerializer(PlacedSerializer):
     """Document of a job: one address in the queue."""
 
     id = serializers.SerializerMethodField()
     job = serializers.IntegerField(source="job_id")
-    seed = serializers.IntegerField(source="lane.seed_id")
+    seed = serializers.IntegerField(
+        source="lane.seed_id",
+        allow_null=True,
+        help_text="Null if another partition has the document, and its seed has another first address here.",
+    )
     host = serializers.CharField(source="lane.bin.name")
     url = serializers.CharField(source="identifier")
     state = serializers.SerializerMethodField(help_text="Stage of the document in the queue.")
@@ -122,7 +132,7 @@ class OneDocumentSerializer(DocumentSerializer):
     parts = PartSerializer(many=True, help_text="Parts in the outputs, ordered by their paths.")
 
 
-class DocumentView(ListingView):
+class DocumentView(EverywhereView):
     """
     Pages are in the order of the primary key (hash, job), so each begins by one look into its index.
 
@@ -139,18 +149,42 @@ class DocumentView(ListingView):
     lookup_url_kwarg = "id"
     _is_of_few = False
 
-    def paginate_queryset(self, queryset: QuerySet[Any] | Sequence[Any]) -> list[Any] | None:
-        with keeping_to_keys(is_of_few=self._is_of_few):
-            page = super().paginate_queryset(queryset)
-        attach_holders(page or [])
-        return page
+    def get_queryset(self) -> QuerySet[Any]:
+        found = super().get_queryset()
+        return found.prefetch_related("lane__seed") if self.partition else found
 
-    @extend_schema(description="List documents of all jobs, ordered by their hashes.")
-    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        with transaction.atomic():
+    def part_for(self, query: Mapping[str, Any]) -> Part:
+        if not self.partition:
             with connection.cursor() as cursor:
                 cursor.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_TIMEOUT}'")
-            return super().list(request, *args, **kwargs)
+        return super().part_for(query)
+
+    def fetched(self, queryset: QuerySet[Any]) -> Sequence[Any]:
+        with keeping_to_keys(is_of_few=self._is_of_few):
+            return super().fetched(queryset)
+
+    def described(self, rows: Sequence[Any]) -> Sequence[Any]:
+        attach_holders(rows)
+        return rows
+
+    def told(self, row: dict[str, Any], item: QueueItem) -> dict[str, Any]:
+        # Partitions know a seed by its first address, also where references arrive.
+        return {**row, "id": f"{row['job']}-{item.hash.hex}", "seed": next(iter(item.lane.seed.urls), "")}
+
+    def heard(self, rows: Sequence[dict[str, Any]]) -> None:
+        jobs, addresses = {row["job"] for row in rows}, {row["seed"] for row in rows}
+        known = Seed.objects.filter(job__in=jobs, urls__0__in=addresses, removed_at=None).order_by("-id")
+        seeds = {(seed.job_id, seed.urls[0]): seed.pk for seed in known}
+        names = {held["name"] for row in rows for held in row["held_by"]}
+        outputs = dict(OutputConnection.objects.filter(name__in=names).values_list("name", "id"))
+        for row in rows:
+            row["seed"] = seeds.get((row["job"], row["seed"]))
+            for held in row["held_by"]:
+                held["output"] = outputs.get(held["name"])
+
+    @extend_schema(description="List documents of all jobs and partitions, ordered by their hashes.")
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return super().list(request, *args, **kwargs)
 
     @extend_schema(
         description="Return one document.",
@@ -158,13 +192,38 @@ class DocumentView(ListingView):
         parameters=[OpenApiParameter("id", OpenApiTypes.STR, OpenApiParameter.PATH, pattern=lookup_value_regex)],
     )
     def retrieve(self, request: Request, id: str) -> Response:  # noqa: A002 (the address's word)
-        job_id, _, digest = id.partition("-")
-        item = self.get_queryset().filter(hash=digest, job_id=int(job_id)).first()
-        if item is None:
+        number, _, digest = id.partition("-")
+        shown = self._one(int(number), digest)
+        if shown is None:
+            shown = self._one_elsewhere(int(number), digest)
+        if shown is None:
             raise Http404
+        return Response(shown)
+
+    def _one(self, job_id: int, digest: str) -> dict[str, Any] | None:
+        item = self.get_queryset().filter(hash=digest, job_id=job_id).first()
+        if item is None:
+            return None
         attach_holders([item])
         item.parts = read_parts(item)
-        return Response(OneDocumentSerializer(item, context=self.get_serializer_context()).data)
+        row = dict(OneDocumentSerializer(item, context=self.get_serializer_context()).data)
+        return self.told(row, item) if self.partition else row
+
+    def _one_elsewhere(self, number: int, digest: str) -> dict[str, Any] | None:
+        """Return the document as the partition that has it shows it; None if no partition that answers knows it."""
+
+        def elsewhere(partition: str) -> dict[str, Any] | None:
+            local = local_job(number)
+            view = copy.copy(self)
+            view.partition = partition
+            row = None if local is None else view._one(local, digest)  # noqa: SLF001 (a copy)
+            return row and {**row, "job": number, "id": f"{number}-{digest}"}
+
+        found = read_everywhere(lambda: None, elsewhere)
+        row = next((row for row in found.others.values() if row is not None), None)
+        if row is not None:
+            self.heard([row])
+        return row
 
     def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
         asked: dict[str, Any] = {column: query[name] for name, column in _COLUMNS.items() if name in query}

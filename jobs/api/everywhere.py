@@ -55,7 +55,7 @@ class _Row:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """The rows of one partition: a page, and one more."""
 
     keyset: Sequence[str]
@@ -80,6 +80,7 @@ class EverywhereView(ListingView):
         lists = Merged(found.own.rows, {name: part.rows for name, part in found.others.items()})
         rows = merge_lines(lists, key=lambda row: row.key[:-1], is_downwards=downwards)
         shown, more = rows[: self.query["limit"]], rows[self.query["limit"] :]
+        self.heard([one.line.shown for one in shown if one.partition and one.line.shown is not None])
         return Response(
             {
                 "results": [one.line.shown for one in shown if one.line.shown is not None],
@@ -103,10 +104,17 @@ class EverywhereView(ListingView):
         """Return what is shown of each row, or None."""
         return rows
 
+    def told(self, row: dict[str, Any], _one: Any) -> dict[str, Any]:  # noqa: ANN401 (what `described` returned)
+        """Return a row for the control partition: with names in place of numbers of this database, but that of the job."""
+        return row
+
+    def heard(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Put the numbers of the control partition in the place of names, in rows of others."""
+
     def get_serializer_context(self) -> dict[str, Any]:
         return {**super().get_serializer_context(), "partition": self.partition}
 
-    def _read_part(self, partition: str) -> _Part:
+    def _read_part(self, partition: str) -> Part:
         """Read a part in the database of this thread."""
         # A filter may choose another keyset, each thread for itself.
         view = copy.copy(self)
@@ -114,11 +122,11 @@ class EverywhereView(ListingView):
         if partition and "job" in query:
             query = {**query, "job": local_job(query["job"])}
             if query["job"] is None:
-                return _Part(self.keyset)
+                return Part(self.keyset)
         with transaction.atomic():
             return view.part_for(query)
 
-    def part_for(self, query: Mapping[str, Any]) -> _Part:
+    def part_for(self, query: Mapping[str, Any]) -> Part:
         """Return the part of the database of this thread, for a query in its numbers."""
         queryset = self.narrowed(self.get_queryset(), dict(query))
         columns, downwards = columns_of(self.keyset)
@@ -133,13 +141,14 @@ class EverywhereView(ListingView):
         numbers = numbers_of({row.job_id for row in rows}) if self.partition else {}
         shown = [None if one is None else self._shown(one, numbers) for one in self.described(rows)]
         keys = [[getattr(row, name) for name in columns] for row in rows]
-        return _Part(self.keyset, [_Row(key, one) for key, one in zip(keys, shown, strict=True)])
+        return Part(self.keyset, [_Row(key, one) for key, one in zip(keys, shown, strict=True)])
 
     def _shown(self, one: object, numbers: Mapping[int, int]) -> dict[str, Any] | None:
         row = dict(self.get_serializer(one).data)
         if not self.partition:
             return row
-        return row | {"job": numbers[row["job"]]} if row["job"] in numbers else None
+        number = numbers.get(row["job"])
+        return None if number is None else self.told({**row, "job": number}, one)
 
 
 def names_of(silent: Sequence[Silent]) -> list[str]:

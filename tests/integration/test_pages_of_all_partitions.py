@@ -15,7 +15,16 @@ from jobs.attention import everywhere as attention
 from jobs.connectors.repository.base import hash_of as address_hash
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import RunEnd
-from jobs.models import FailureGroup, Job, JobCounter, Outcome, PartitionedJob, QueueItem
+from jobs.models import (
+    FailureGroup,
+    IndexedDocument,
+    Job,
+    JobCounter,
+    Outcome,
+    OutputConnection,
+    PartitionedJob,
+    QueueItem,
+)
 from jobs.partitions import merged
 from jobs.partitions.facts import tell
 from jobs.partitions.merged import ANSWERS_WITHIN, read_everywhere
@@ -63,11 +72,15 @@ def database(template, django_db_blocker):
     """Return the database of partition `b`, with the other documents of the job. Its id there is another one."""
     with django_db_blocker.unblock(), copy_of(template) as database:
         with database.as_django():
+            OutputConnection.objects.create(name="of another number", connector="null")
+            make_job("of another number")
             other = make_job("news")
             PartitionedJob.objects.create(job=other, number=other.pk)
             lane = make_lane(other.seeds.get(), "b.example")
             make_documents(lane, [f"b{n}" for n in range(THERE)], depth=2, **ENDED)
             make_failures(other, lane, documents=3)
+            held = {"hash": hash_of("b3"), "version": "1", "indexed_at": NOON}
+            IndexedDocument.objects.create(output=other.outputs.get(), **held)
             Job.objects.filter(pk=other.pk).update(run_end=RunEnd.ERROR, reason="The disk is full", ended_at=Now())
             QueueItem.objects.filter(identifier="http://b.example/b0").update(hash=address_hash("http://b.example/b0"))
         yield database
@@ -143,6 +156,57 @@ def test_the_page_shows_documents_of_another_partition_without_a_choice(control,
     assert 'name="document"' not in page
 
 
+# --- Documents in the API ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def viewer(connection):
+    return client_of("viewer")
+
+
+def rows_of(client, address):
+    """Return the rows of all pages of a list."""
+    rows = []
+    while address:
+        page = client.get(address).json()
+        assert page["silent"] == []
+        rows += page["results"]
+        address = page["next"]
+    return rows
+
+
+@pytest.mark.usefixtures("control", "patience")
+def test_the_api_lists_the_documents_of_all_partitions(viewer, job):
+    rows = rows_of(viewer, f"/api/v1/documents/?job={job.pk}&limit=20")
+
+    assert len(rows) == HERE + THERE
+    assert [row["id"] for row in rows] == sorted(row["id"] for row in rows)
+    assert {(row["partition"], row["host"]) for row in rows} == {("", "a.example"), ("b", "b.example")}
+
+
+@pytest.mark.usefixtures("control", "patience")
+def test_the_api_orders_the_documents_of_all_partitions_by_a_value(viewer, job):
+    rows = rows_of(viewer, f"/api/v1/documents/?job={job.pk}&ordering=-depth&limit=40")
+
+    assert [row["depth"] for row in rows] == [2] * THERE + [1] * HERE
+
+
+@pytest.mark.usefixtures("control", "patience")
+def test_a_document_of_another_partition_has_numbers_of_this_one(viewer, job):
+    (listed,) = viewer.get("/api/v1/documents/?url=http://b.example/b0").json()["results"]
+    shown = viewer.get(f"/api/v1/documents/{job.pk}-{hash_of('b3').hex}/").json()
+
+    assert (listed["job"], listed["partition"]) == (job.pk, "b")
+    assert (shown["job"], shown["seed"], shown["partition"]) == (job.pk, job.seeds.get().pk, "b")
+    assert [(held["output"], held["name"]) for held in shown["held_by"]] == [(job.outputs.get().pk, "null")]
+
+
+def test_the_api_names_a_silent_partition(silent, viewer):
+    page = viewer.get("/api/v1/documents/?limit=50").json()
+
+    assert (len(page["results"]), page["silent"]) == (HERE, ["b"])
+
+
 def test_nothing_can_be_written_in_another_partition(control):
     def write(_name):
         PartitionedJob.objects.update(round_no=1)
@@ -185,11 +249,6 @@ def test_an_error_of_a_reading_in_another_partition_is_raised(control):
 GROUPS = [("", 2), ("", 1), ("b", 2), ("b", 1), ("", 3), ("b", 3)]
 
 
-@pytest.fixture
-def viewer(connection):
-    return client_of("viewer")
-
-
 @each_row("size", [1, 2, 4])
 @pytest.mark.usefixtures("control", "patience")
 def test_pages_of_failures_merge_the_groups_of_all_partitions(monkeypatch, viewer, job, size):
@@ -208,12 +267,7 @@ def test_pages_of_failures_merge_the_groups_of_all_partitions(monkeypatch, viewe
 @each_row("size", [1, 2, 4])
 @pytest.mark.usefixtures("control", "patience")
 def test_the_api_lists_the_failures_of_all_partitions(viewer, job, size):
-    address, rows = f"/api/v1/failures/?job={job.pk}&limit={size}", []
-    while address:
-        page = viewer.get(address).json()
-        rows += page["results"]
-        address = page["next"]
-        assert page["silent"] == []
+    rows = rows_of(viewer, f"/api/v1/failures/?job={job.pk}&limit={size}")
 
     assert [(row["partition"], row["id"]) for row in rows] == GROUPS
     assert {row["job"] for row in rows} == {job.pk}
