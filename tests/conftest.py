@@ -49,24 +49,24 @@ def _is_installed(package: str) -> bool:
     return any(list(Path("/").glob(pattern[1:])) for pattern in _DEBIAN[package])
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Restore interrupts, which a background process of a shell ignores, and prepare files that all tests read."""
+def pytest_configure() -> None:
+    """Restore interrupts, which a background process of a shell ignores, and compile the catalogues of the languages."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # As make does before it starts crawlctl.
     compile_catalogues()
-    if process := getattr(config, "workerinput", None):
-        number = int(process["workerid"].removeprefix("gw"))
-        prepare_share(config, number=number, processes=process["workercount"])
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """
-    Keep the garbage collector away from imported modules and collected tests.
+    Prepare files that all processes read, and keep the garbage collector away from imported modules and collected tests.
 
     They stay until the end, and each full collection would visit a million objects.
     """
+    if process := getattr(session.config, "workerinput", None):
+        number = int(process["workerid"].removeprefix("gw"))
+        prepare_share(session.config, number=number, processes=process["workercount"])
     gc.disable()
     try:
         return (yield)
