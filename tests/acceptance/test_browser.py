@@ -18,7 +18,7 @@ from tests.support.metrics import free_port
 from tests.support.processes import wait_for
 from tests.support.single_sign_on import running_provider
 
-pytestmark = pytest.mark.debian("chromium-headless-shell")
+pytestmark = [pytest.mark.debian("chromium-headless-shell"), pytest.mark.usefixtures("administrator")]
 
 PASSWORD = "a long phrase of the administrator"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>javascript:alert(4)"
@@ -50,14 +50,18 @@ def administrator(machine):
 
 
 @pytest.fixture(scope="module")
-def devtools(chromium, tmp_path_factory):
-    """Run one browser for all tests, because its start takes two seconds of the processor. Return its address."""
+def browser(chromium, tmp_path_factory):
+    """
+    Connect to one browser for all tests of a file, because its start and that of its driver take three seconds of the
+    processor.
+    """
     directory = tmp_path_factory.mktemp("chromium")
     words = [*ENDS_WITH_PYTEST, chromium, "--remote-debugging-port=0", f"--user-data-dir={directory}"]
     with subprocess.Popen([*words, *_QUIET], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             said = wait_for(lambda: _content(directory / "DevToolsActivePort"), saying="the browser listens")
-            yield f"http://127.0.0.1:{said.split()[0]}"
+            with sync_playwright() as playwright, database_beside_event_loop():
+                yield playwright.chromium.connect_over_cdp(f"http://127.0.0.1:{said.split()[0]}")
         finally:
             process.terminate()
 
@@ -66,17 +70,20 @@ def _content(path):
     return path.read_text() if path.exists() else ""
 
 
-@pytest.fixture
-def browser(devtools, machine, administrator):
+@contextmanager
+def database_beside_event_loop():
     """
-    Connect to the browser after the start of the machine, and leave it before the end.
+    Let the fixtures use Django's database while the event loop of the connection stands still in the same thread.
 
-    The event loop of the connection runs in this thread, where Django wants none.
+    Only calls of the connection run the loop, and none of them uses the database.
     """
-    with sync_playwright() as playwright:
-        connected = playwright.chromium.connect_over_cdp(devtools)
-        yield connected
-        connected.close()
+
+    def no_loop():
+        raise RuntimeError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("django.utils.asyncio.get_running_loop", no_loop)
+        yield
 
 
 @pytest.fixture
@@ -97,23 +104,28 @@ def _address(command):
 @contextmanager
 def visitor(browser, web, **options):
     """Yield an administrator's page. It must not complain, and must not send a request to another server."""
-    context = browser.new_context(base_url=web, **options)
-    page = context.new_page()
-    page.complaints = []
-    page.on("dialog", lambda dialog: page.complaints.append(dialog.message))
-    page.on("pageerror", lambda error: page.complaints.append(str(error)))
-    page.on(
-        "console", lambda line: page.complaints.append(line.text) if "Content Security Policy" in line.text else None
-    )
-    page.on("request", lambda request: None if request.url.startswith(web) else page.complaints.append(request.url))
-    page.goto("/login/")
-    page.get_by_label("Username").fill("admin")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
-    expect(page).to_have_url(f"{web}/")
-    yield page
-    assert page.complaints == []
-    context.close()
+    # Animations take a tenth of the processor as long as they are shown.
+    context = browser.new_context(base_url=web, reduced_motion="reduce", **options)
+    try:
+        page = context.new_page()
+        page.complaints = []
+        page.on("dialog", lambda dialog: page.complaints.append(dialog.message))
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on("console", lambda line: page.complaints.append(line.text) if _is_violation(line) else None)
+        page.on("request", lambda request: None if request.url.startswith(web) else page.complaints.append(request.url))
+        page.goto("/login/")
+        page.get_by_label("Username").fill("admin")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        expect(page).to_have_url(f"{web}/")
+        yield page
+        assert page.complaints == []
+    finally:
+        context.close()
+
+
+def _is_violation(line):
+    return "Content Security Policy" in line.text
 
 
 def save(page, address, **fields):
@@ -312,28 +324,29 @@ def test_a_page_says_that_it_is_cut_off_and_is_right_again(browser, web, machine
 
 # --- Keyboard only ---------------------------------------------------------------------------------
 
-# Scripts that mark the elements a key can reach, and check that the focused element is visible and has an outline.
-_REACHABLE = """
-() => [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex]")].filter(
-  (element) => element.tabIndex >= 0 && !element.disabled && element.checkVisibility({ visibilityProperty: true }),
-).forEach((element, place) => { element.dataset.place = place; })
-"""
-_UNREACHED = "() => [...document.querySelectorAll('[data-place]')].map((element) => element.outerHTML.slice(0, 200))"
-_FOCUSED = """
+# Mark the elements that a key can reach. After each key, note the defects of the focused element: it must be visible,
+# and have an outline.
+_WATCH_FOCUS = """
 () => {
-  const element = document.activeElement;
-  const left = () => document.querySelectorAll("[data-place]").length;
-  if (element === document.body) return [[], left()];
-  const box = element.getBoundingClientRect();
-  const above = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
-  const wrong = [];
-  if (getComputedStyle(element).outlineStyle === "none" && !/date|time/.test(element.type)) wrong.push("is not seen to have the focus");
-  if (above === null) wrong.push("is outside of the window");
-  else if (!element.contains(above) && !above.contains(element)) wrong.push(`is below ${above.outerHTML.slice(0, 100)}`);
-  delete element.dataset.place;
-  return [wrong.map((text) => `${element.outerHTML.slice(0, 200)} ${text}`), left()];
+  const reachable = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex]";
+  [...document.querySelectorAll(reachable)].filter(
+    (element) => element.tabIndex >= 0 && !element.disabled && element.checkVisibility({ visibilityProperty: true }),
+  ).forEach((element, place) => { element.dataset.place = place; });
+  window.defects = [];
+  window.addEventListener("keyup", () => {
+    const element = document.activeElement;
+    if (element === document.body) return;
+    const note = (text) => window.defects.push(`${element.outerHTML.slice(0, 200)} ${text}`);
+    const box = element.getBoundingClientRect();
+    const above = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+    if (getComputedStyle(element).outlineStyle === "none" && !/date|time/.test(element.type)) note("is not seen to have the focus");
+    if (above === null) note("is outside of the window");
+    else if (!element.contains(above) && !above.contains(element)) note(`is below ${above.outerHTML.slice(0, 100)}`);
+    delete element.dataset.place;
+  }, { capture: true });
 }
 """
+_UNREACHED = "() => [...document.querySelectorAll('[data-place]')].map((element) => element.outerHTML.slice(0, 200))"
 
 
 def stops(page):
@@ -341,16 +354,18 @@ def stops(page):
     Press Tab until every reachable element was focused. Return the defects of focused elements, and the elements never
     focused.
     """
-    page.evaluate(_REACHABLE)
-    wrong = []
+    page.evaluate(_WATCH_FOCUS)
+    unreached = page.evaluate(_UNREACHED)
+    assert unreached
     # A form may focus its first field, so Tab continues from the end of the page at its beginning.
-    for _ in range(2 * len(page.evaluate(_UNREACHED)) + 20):
-        page.keyboard.press("Tab")
-        defects, left = page.evaluate(_FOCUSED)
-        wrong += defects
-        if not left:
-            break
-    return [*wrong, *(f"{element} is not reached" for element in page.evaluate(_UNREACHED))]
+    most = 2 * len(unreached) + 20
+    while unreached and most > 0:
+        # Each of them needs a key at least, so they are asked for after these keys only.
+        for _ in range(keys := min(len(unreached), most)):
+            page.keyboard.press("Tab")
+        most -= keys
+        unreached = page.evaluate(_UNREACHED)
+    return [*page.evaluate("window.defects"), *(f"{element} is not reached" for element in unreached)]
 
 
 def test_every_control_is_reached_by_keys_and_shows_its_focus(browser, web, machine):

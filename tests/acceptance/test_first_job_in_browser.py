@@ -5,9 +5,9 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.acceptance.test_browser import administrator, browser, cell, devtools, visitor, web  # noqa: F401 (fixtures)
+from tests.acceptance.test_browser import administrator, browser, cell, visitor, web  # noqa: F401 (fixtures)
 
-pytestmark = pytest.mark.debian("chromium-headless-shell")
+pytestmark = [pytest.mark.debian("chromium-headless-shell"), pytest.mark.usefixtures("administrator")]
 
 
 def test_a_first_job_is_checked_made_started_and_duplicated(browser, web, serve):  # noqa: F811

@@ -8,9 +8,9 @@ from django.db import connection
 from playwright.sync_api import expect
 
 from jobs.models import Job
-from tests.acceptance.test_browser import _address, administrator, browser, devtools, fill, visitor  # noqa: F401 (fixtures)
+from tests.acceptance.test_browser import _address, administrator, browser, fill, visitor  # noqa: F401 (fixtures)
 
-pytestmark = pytest.mark.debian("chromium-headless-shell")
+pytestmark = [pytest.mark.debian("chromium-headless-shell"), pytest.mark.usefixtures("administrator")]
 
 
 def in_thread(ask):
@@ -28,6 +28,8 @@ def in_thread(ask):
 
 def go(page, key, text, found):
     """Open the palette by a key, type, and go to a result by keys alone."""
+    # Before that, no script listens to the key.
+    page.wait_for_load_state()
     page.keyboard.press(key)
     page.keyboard.type(text)
     option = page.get_by_role("option").filter(has_text=found)
