@@ -81,7 +81,8 @@ class Cluster:
 
     def wait_for_end(self, job, within=60):
         """Return the reason why the run ended."""
-        wait_for(lambda: Job.objects.get(pk=job.pk).phase == "inactive", within=within, saying="the job has ended")
+        phase = "SELECT phase FROM jobs_job WHERE id = %s"
+        wait_for(lambda: self.database.value(phase, job.pk) == "inactive", within=within, saying="the job has ended")
         return Job.objects.get(pk=job.pk).run_end
 
     def counted(self, job):

@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections import Counter
 from contextlib import contextmanager, suppress
@@ -32,7 +31,7 @@ from crawlctl.demo.expectation import compare, expect_first_crawl
 from crawlctl.demo.log import read_log
 from crawlctl.demo.plan import Revision, SitePlan, Trap
 from nodes.database.address import database_dsn
-from tests.support import forking
+from tests.support import forking, waiting
 from tests.support.forking import ROOT
 from tests.support.lifetimes import ENDS_WITH_PYTEST
 
@@ -49,13 +48,7 @@ def skewed_by(hours):
     return {"PYTHONPATH": str(ROOT / "tests" / "support" / "skewed_clock"), "CLOCK_SKEW": str(hours * 3600)}
 
 
-def wait_for(condition, *, within=PATIENCE, saying):
-    """Return the condition's value once it is true. Fail with `saying` after `within` seconds."""
-    deadline = time.monotonic() + within
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {within:g} s: {saying}"
-        time.sleep(0.02)
-    return found
+wait_for = waiting.wait_for
 
 
 # --- Databases -----------------------------------------------------------------------------------
