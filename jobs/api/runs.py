@@ -1,27 +1,45 @@
 """The runs of jobs, the newest first."""
 
+from collections.abc import Sequence
+from typing import Any, Final
+
+from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import mixins, serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs.api.everywhere import names_of
 from jobs.api.fields import HIGHEST_ID
 from jobs.lifecycle.job import RunEnd
 from jobs.models import Run
 from jobs.queries.jobs.run import compare_runs
+from jobs.queries.jobs.runs import RunLine, count_in_others
 from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, StrictSerializer, read_query
 
+_COUNTS: Final = ("indexed", "unchanged", "failed", "excluded", "deleted", "bytes")
+_SILENT: Final = "Partitions that did not answer. Their counts are missing, so the counts are at least these."
+
 
 class RunSerializer(serializers.ModelSerializer[Run]):
-    """Run of a job. Its counts are those at its end, and 0 while it lasts: `counts/` of the job has the present ones."""
+    """
+    Run of a job. Its counts are those of all partitions at its end, and 0 while it lasts: `counts/` of the job has the
+    present ones.
+    """
+
+    silent = serializers.SerializerMethodField(help_text=_SILENT)
+
+    def get_silent(self, run: Run) -> list[str]:
+        return getattr(run, "silent", [])
 
     class Meta:
         model = Run
         fields = (
             *("id", "job", "run_no", "started_at", "started_by", "ended_at", "run_end", "reason"),
-            *("indexed", "unchanged", "failed", "excluded", "deleted", "bytes"),
+            *_COUNTS,
+            "silent",
         )
         read_only_fields = fields
 
@@ -40,7 +58,7 @@ class ComparisonQuery(StrictSerializer):
     later = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID)
 
 
-class ComparedRunSerializer(serializers.Serializer[object]):
+class ComparedRunSerializer(serializers.Serializer[RunLine]):
     """One of two compared runs. While it lasts, its counts are the present ones."""
 
     id = serializers.IntegerField()
@@ -57,6 +75,10 @@ class ComparedRunSerializer(serializers.Serializer[object]):
     excluded = serializers.IntegerField(source="counts.excluded")
     deleted = serializers.IntegerField(source="counts.deleted")
     bytes = serializers.IntegerField(source="counts.bytes")
+    silent = serializers.SerializerMethodField(help_text=_SILENT)
+
+    def get_silent(self, line: RunLine) -> list[str]:
+        return names_of(line.silent)
 
 
 class ChangeBetweenRunsSerializer(serializers.Serializer[object]):
@@ -87,6 +109,18 @@ class ComparisonSerializer(serializers.Serializer[object]):
     )
 
 
+def _with_others(runs: list[Run]) -> list[Run]:
+    """Add the counts of other partitions to runs that have ended."""
+    ended = {(run.job_id, run.run_no): run for run in runs if run.ended_at is not None}
+    found = count_in_others(ended)
+    for key, run in ended.items():
+        run.silent = names_of(found.silent)  # type: ignore[attr-defined]
+        for part in found.counts.get(key, ()):
+            for name in _COUNTS:
+                setattr(run, name, getattr(run, name) + getattr(part, name))
+    return runs
+
+
 @extend_schema_view(
     list=extend_schema(description="List the runs of all jobs, newest first."),
     retrieve=extend_schema(description="Return a run."),
@@ -99,6 +133,13 @@ class RunView(mixins.RetrieveModelMixin, ListingView):
     serializer_class = RunSerializer
     query_class = RunQuery
     keyset = ("-id",)
+
+    def paginate_queryset(self, queryset: QuerySet[Any] | Sequence[Any]) -> list[Any]:
+        return _with_others(super().paginate_queryset(queryset) or [])
+
+    def get_object(self) -> Run:
+        (run,) = _with_others([super().get_object()])
+        return run
 
     @extend_schema(
         operation_id="runs_comparison",

@@ -16,6 +16,7 @@ from jobs.queries.jobs.run import Comparison, RunEvent, RunPage, compare_runs, r
 from jobs.queries.jobs.runs import RunLine
 from jobs.state.run_rows import KEPT
 from jobs.ui.pages import page
+from jobs.ui.partitions_views import at_least
 from jobs.ui.runs_views import run_row
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
@@ -51,6 +52,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
     context = {
         "row": run_row(line, now=now),
         "found": found,
+        "at_least": at_least(line.silent, now=now),
         "counts": [(label, _number(line, name), name) for name, label in _COUNTS.items()],
         "size": formats.size(line.counts.bytes),
         "rate": formats.rate(_rate(line, now=now)),
@@ -82,6 +84,7 @@ def _compared(found: Comparison, *, now: dt.datetime) -> dict[str, Any]:
     return {
         "earlier": run_row(earlier, now=now),
         "later": run_row(later, now=now),
+        "at_least": at_least(earlier.silent or later.silent, now=now),
         "rows": [
             *(
                 _row(str(label), _count(earlier, name), _count(later, name), formats.number)

@@ -22,6 +22,7 @@ from jobs.queries.jobs.lines import job_lines
 from jobs.queries.jobs.runs import MARKS, RUNNING, RunFilter, RunKey, RunLine, RunMark, list_runs, mark_runs
 from jobs.ui import screens
 from jobs.ui.pages import page
+from jobs.ui.partitions_views import at_least
 from jobs.words.explanations import explain_end
 from nodes.database.clock import read_clock
 from nodes.models.words import named_with, words_in
@@ -191,7 +192,11 @@ def runs(request: HttpRequest) -> HttpResponse:
     form = RunFilterForm(request.GET)
     wanted = form.as_filter() if form.is_valid() else RunFilter()
     found = list_runs(wanted)
-    context: dict[str, Any] = {"form": form, "rows": [run_row(line, now=now) for line in found.lines]}
+    context: dict[str, Any] = {
+        "form": form,
+        "rows": [run_row(line, now=now) for line in found.lines],
+        "at_least": at_least(next((line.silent for line in found.lines if line.silent), ()), now=now),
+    }
     if form.is_valid():
         if found.next_key is not None:
             context["next_query"] = urlencode({**form.as_query(), "after": _written(found.next_key)})

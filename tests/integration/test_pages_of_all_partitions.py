@@ -1,4 +1,4 @@
-"""Pages of the control partition show the documents of all partitions, and name each partition that is silent."""
+"""Pages and the API of the control partition show what all partitions have, and name each one that is silent."""
 
 import datetime as dt
 import time
@@ -24,6 +24,7 @@ from jobs.models import (
     OutputConnection,
     PartitionedJob,
     QueueItem,
+    Run,
 )
 from jobs.partitions import merged
 from jobs.partitions.facts import tell
@@ -44,6 +45,7 @@ from tests.support.tables import each_row
 
 HERE, THERE = 30, 45
 ENDED = {"stage": Stage.DONE, "outcome": Outcome.INDEXED, "result_code": "200", "fetched_at": NOON}
+RUN = {"run_no": 1, "started_at": NOON, "ended_at": NOON, "run_end": RunEnd.FINISHED}
 
 
 def make_failures(job, lane, *, documents):
@@ -64,6 +66,7 @@ def job(connection):
     lane = make_lane(job.seeds.get(), "a.example")
     make_documents(lane, [f"a{n}" for n in range(HERE)], depth=1, **ENDED)
     make_failures(job, lane, documents=2)
+    Run.objects.create(job=job, **RUN, indexed=HERE, failed=2)
     return job
 
 
@@ -79,6 +82,7 @@ def database(template, django_db_blocker):
             lane = make_lane(other.seeds.get(), "b.example")
             make_documents(lane, [f"b{n}" for n in range(THERE)], depth=2, **ENDED)
             make_failures(other, lane, documents=3)
+            Run.objects.create(job=other, **RUN, indexed=THERE, failed=3)
             held = {"hash": hash_of("b3"), "version": "1", "indexed_at": NOON}
             IndexedDocument.objects.create(output=other.outputs.get(), **held)
             Job.objects.filter(pk=other.pk).update(run_end=RunEnd.ERROR, reason="The disk is full", ended_at=Now())
@@ -165,19 +169,17 @@ def viewer(connection):
 
 
 def rows_of(client, address):
-    """Return the rows of all pages of a list."""
-    rows = []
+    """Yield the rows of all pages of a list."""
     while address:
         page = client.get(address).json()
         assert page["silent"] == []
-        rows += page["results"]
+        yield from page["results"]
         address = page["next"]
-    return rows
 
 
 @pytest.mark.usefixtures("control", "patience")
 def test_the_api_lists_the_documents_of_all_partitions(viewer, job):
-    rows = rows_of(viewer, f"/api/v1/documents/?job={job.pk}&limit=20")
+    rows = list(rows_of(viewer, f"/api/v1/documents/?job={job.pk}&limit=20"))
 
     assert len(rows) == HERE + THERE
     assert [row["id"] for row in rows] == sorted(row["id"] for row in rows)
@@ -267,7 +269,7 @@ def test_pages_of_failures_merge_the_groups_of_all_partitions(monkeypatch, viewe
 @each_row("size", [1, 2, 4])
 @pytest.mark.usefixtures("control", "patience")
 def test_the_api_lists_the_failures_of_all_partitions(viewer, job, size):
-    rows = rows_of(viewer, f"/api/v1/failures/?job={job.pk}&limit={size}")
+    rows = list(rows_of(viewer, f"/api/v1/failures/?job={job.pk}&limit={size}"))
 
     assert [(row["partition"], row["id"]) for row in rows] == GROUPS
     assert {row["job"] for row in rows} == {job.pk}
@@ -288,6 +290,28 @@ def test_counts_of_failed_documents_that_lack_a_partition_are_named_so(silent, v
     assert viewer.get("/api/v1/failures/").json()["silent"] == ["b"]
 
 
+# --- Runs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("control", "patience")
+def test_a_run_has_the_counts_of_all_partitions(viewer, job):
+    run = job.runs.get()
+    (listed,) = viewer.get("/runs/").context["rows"]
+    shown = viewer.get(f"/runs/{run.pk}/").context["row"]
+    (told,) = viewer.get("/api/v1/runs/").json()["results"]
+
+    assert {row["processed"] for row in (listed, shown)} == {str(HERE + THERE + 5)}
+    assert (told["indexed"], told["failed"], told["silent"]) == (HERE + THERE, 5, [])
+    assert viewer.get(f"/api/v1/runs/{run.pk}/").json() == told
+
+
+def test_a_run_that_lacks_the_counts_of_a_partition_says_so(silent, viewer, job):
+    for address in ("/runs/", f"/runs/{job.runs.get().pk}/"):
+        assert "The counts are at least these: partition b" in viewer.get(address).content.decode()
+    (told,) = viewer.get("/api/v1/runs/").json()["results"]
+    assert (told["indexed"], told["silent"]) == (HERE, ["b"])
+
+
 # --- Attention -----------------------------------------------------------------------------------
 
 
@@ -301,7 +325,9 @@ def test_attention_of_another_partition_leads_to_pages_of_this_one(viewer, job):
         line["sentence"] == "The last run of the job failed: The disk is full. Repair the cause, then start it again."
     )
     assert f"{line['sentence']} (partition b)" in viewer.get("/").content.decode()
-    assert "partition b: news: The last run of the job failed" in status_in_words()
+    with pytest.raises(CommandError):
+        call_command("status", stdout=(out := StringIO()))
+    assert "partition b: news: The last run of the job failed" in out.getvalue()
 
 
 @pytest.mark.usefixtures("control", "patience")
@@ -322,13 +348,6 @@ def test_a_silent_partition_needs_attention_and_an_open_page_does_not_wait_for_i
     assert time.monotonic() - began_at < ANSWERS_WITHIN / 2
     assert [one["key"] for one in lines if one["kind"] == "partition_silent"] == ["b"]
     assert [one.key for one in shown if one.kind == "partition_silent"] == ["b"]
-
-
-def status_in_words():
-    out = StringIO()
-    with pytest.raises(CommandError):
-        call_command("status", stdout=out)
-    return out.getvalue()
 
 
 # --- Explain -------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
-"""Runs of all jobs, the newest first."""
+"""Runs of all jobs, the newest first, with the counts of all partitions."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -9,12 +10,25 @@ from django.db import connection
 from django.db.models import Q
 
 from jobs.models import Run
-from jobs.queries.jobs.counts import count_present_runs
+from jobs.partitions.merged import Merged, Silent, read_everywhere
+from jobs.queries.jobs.counts import add_up, count_own_documents, count_present_runs
 from jobs.queue.counting.counters import RunCounts
+
+# Counts of runs by the number of the job in the control partition, and that of the run.
+_Counts = Mapping[tuple[int, int], RunCounts]
 
 A_PAGE: Final = 50
 # The value of the filter `end` for runs that have not ended.
 RUNNING: Final = "running"
+
+
+# The runs of jobs with these numbers in the control partition.
+_ROWS: Final = """
+SELECT run.id, known.number
+  FROM unnest(%(jobs)s::bigint[], %(runs)s::int[]) AS wanted(number, run_no)
+  JOIN jobs_partitionedjob AS known ON known.number = wanted.number
+  JOIN jobs_run AS run ON run.job_id = known.job_id AND run.run_no = wanted.run_no
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +50,10 @@ class RunFilter:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run; its counts are the present ones while it lasts."""
+    """
+    A run; its counts are the present ones while it lasts. Counts of partitions in `silent` are missing in those of a run
+    that has ended.
+    """
 
     id: int
     job_id: int
@@ -48,6 +65,7 @@ class RunLine:
     run_end: str
     reason: str
     counts: RunCounts
+    silent: Sequence[Silent] = ()
 
     @property
     def all_failed(self) -> bool:
@@ -84,10 +102,58 @@ def list_runs(wanted: RunFilter) -> RunList:
 
 
 def read_run_lines(runs: Sequence[Run]) -> list[RunLine]:
-    """Return runs, with their jobs, as lines."""
+    """Return runs, with their jobs, as lines with the counts of all partitions."""
+    lines = _read_lines(runs, count_present_runs)
+    found = count_in_others((line.job_id, line.run_no) for line in lines if line.ended_at is not None)
+    return [
+        line
+        if line.ended_at is None
+        else replace(
+            line, counts=add_up([line.counts, *found.counts.get((line.job_id, line.run_no), ())]), silent=found.silent
+        )
+        for line in lines
+    ]
+
+
+def _read_lines(runs: Iterable[Run], count: Callable[[Iterable[int]], Mapping[int, RunCounts]]) -> list[RunLine]:
+    runs = list(runs)
     running = [run.job_id for run in runs if run.ended_at is None and run.run_no == run.job.run_no]
-    counts = count_present_runs(running) if running else {}
+    counts = count(running) if running else {}
     return [_line(run, counts.get(run.job_id) if run.ended_at is None else None) for run in runs]
+
+
+@dataclass(frozen=True, slots=True)
+class CountsOfOthers:
+    """Counts of runs by (job, run_no), one of each other partition, and the partitions that did not answer."""
+
+    counts: Mapping[tuple[int, int], Sequence[RunCounts]]
+    silent: Sequence[Silent]
+
+
+def count_in_others(runs: Iterable[tuple[int, int]]) -> CountsOfOthers:
+    """
+    Return the counts of these runs, which have ended here, in the other partitions.
+
+    A run has a row in each partition. The figures that others tell are those of the present run only.
+    """
+    wanted = list(runs)
+    if not wanted:
+        return CountsOfOthers({}, ())
+    found: Merged[_Counts] = read_everywhere(dict, lambda _name: _count_elsewhere(wanted))
+    counts: dict[tuple[int, int], list[RunCounts]] = defaultdict(list)
+    for part in found.others.values():
+        for run, one in part.items():
+            counts[run].append(one)
+    return CountsOfOthers(counts, found.silent)
+
+
+def _count_elsewhere(wanted: Sequence[tuple[int, int]]) -> _Counts:
+    """Return the counts of runs in the database of this thread, by the numbers that jobs have in the control partition."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ROWS, {"jobs": [job for job, _ in wanted], "runs": [run for _, run in wanted]})
+        numbers = dict(cursor.fetchall())
+    rows = Run.objects.select_related("job").filter(pk__in=numbers)
+    return {(numbers[line.id], line.run_no): line.counts for line in _read_lines(rows, count_own_documents)}
 
 
 def _line(run: Run, present: RunCounts | None) -> RunLine:
@@ -146,6 +212,13 @@ def mark_runs(job_ids: Sequence[int]) -> dict[int, list[RunMark]]:
         for job_id, *mark in cursor.fetchall():
             found[job_id].append(RunMark(*mark))
     running = [job_id for job_id, marks in found.items() if marks and not marks[-1].is_over]
+    ended = {(job_id, mark.run_no): mark for job_id, marks in found.items() for mark in marks if mark.is_over}
+    for (job_id, run_no), parts in count_in_others(ended).counts.items():
+        mark, sum_ = ended[job_id, run_no], add_up(parts)
+        place = found[job_id].index(mark)
+        found[job_id][place] = replace(
+            mark, documents=mark.documents + sum_.processed, failed=mark.failed + sum_.failed
+        )
     for job_id, counts in (count_present_runs(running) if running else {}).items():
         found[job_id][-1] = replace(found[job_id][-1], documents=counts.processed, failed=counts.failed)
     return found
