@@ -11,7 +11,8 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from jobs.connectors.authority.kind import MOST_OF_A_NAME
-from jobs.queries.documents.search import BadQuery, Hit, SearchPage
+from jobs.queries.documents.search import BadQuery, Hit
+from jobs.search.everywhere import FoundEverywhere
 from jobs.search.reading import MAY_SEARCH, MAY_SEARCH_AS, search_as, search_for
 from nodes.api.base import ContractView
 from nodes.api.strict import PageQuery, read_query
@@ -27,7 +28,11 @@ class SegmentSerializer(serializers.Serializer[Any]):
 class HitSerializer(serializers.Serializer[Hit]):
     """Matching document."""
 
-    output = serializers.IntegerField(source="output_id")
+    output = serializers.IntegerField(
+        source="output_id",
+        allow_null=True,
+        help_text="Null if another partition has the document, and its output has another name here.",
+    )
     url = serializers.CharField()
     title = SegmentSerializer(many=True)
     snippet = SegmentSerializer(many=True)
@@ -38,15 +43,24 @@ class HitSerializer(serializers.Serializer[Hit]):
     )
     fetched_at = serializers.DateTimeField()
     rank = serializers.FloatField()
+    partition = serializers.CharField(help_text="Other partition that has it. Empty: this one.")
 
 
-class SearchPageSerializer(serializers.Serializer[SearchPage]):
+class SearchPageSerializer(serializers.Serializer[FoundEverywhere]):
     """Matching documents, best first. With `has_more`, more than `total` match, and the rest was not ranked."""
 
-    results = HitSerializer(many=True, source="hits")
-    total = serializers.IntegerField()
-    has_more = serializers.BooleanField()
-    next = serializers.URLField(allow_null=True, help_text="Address of the next page. Null on the last page.")
+    results = HitSerializer(many=True, source="page.hits")
+    total = serializers.IntegerField(source="page.total")
+    has_more = serializers.BooleanField(source="page.has_more")
+    next = serializers.URLField(
+        source="page.next", allow_null=True, help_text="Address of the next page. Null on the last page."
+    )
+    silent = serializers.SerializerMethodField(
+        help_text="Partitions that did not answer. Their documents are missing, so `total` is at least that much."
+    )
+
+    def get_silent(self, found: FoundEverywhere) -> list[str]:
+        return [one.name for one in found.silent]
 
 
 class SearchQuery(PageQuery):
@@ -72,15 +86,15 @@ class SearchView(ContractView):
     def get(self, request: Request) -> Response:
         query = read_query(SearchQuery, request)
         try:
-            page = self._search(request, query)
+            found = self._search(request, query)
         except BadQuery as error:
             raise serializers.ValidationError({"q": [str(error)]}) from None
-        shown = SearchPageSerializer(page).data
-        if page.next is not None:
-            shown["next"] = replace_query_param(request.build_absolute_uri(), "cursor", page.next)
+        shown = SearchPageSerializer(found).data
+        if found.page.next is not None:
+            shown["next"] = replace_query_param(request.build_absolute_uri(), "cursor", found.page.next)
         return Response(shown)
 
-    def _search(self, request: Request, query: Mapping[str, Any]) -> SearchPage:
+    def _search(self, request: Request, query: Mapping[str, Any]) -> FoundEverywhere:
         name = str(request.user.get_username())
         facts = {"limit": query["limit"], "after": query.get("cursor")}
         if "as_user" not in query:

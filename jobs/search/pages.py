@@ -7,11 +7,13 @@ from django.shortcuts import render
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
-from jobs.queries.documents.search import BadQuery, SearchPage
+from jobs.queries.documents.search import BadQuery
 from jobs.queries.documents.search_lag import read_search_lag
+from jobs.search.everywhere import FoundEverywhere
 from jobs.search.reading import MAY_SEARCH_AS, search_as, search_for
 from jobs.ui import document_rows, screens
 from jobs.ui.pages import page
+from jobs.ui.partitions_views import silent_partitions
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, TooSlow
 from nodes.web.pages import name_of_who_may
@@ -24,7 +26,7 @@ _HITS_A_PAGE: Final = 20
 def search(request: HttpRequest) -> HttpResponse:
     """Show what the user may see, or what another user may see."""
     query, other = request.GET.get("q", ""), request.GET.get("as_user", "").strip()
-    found, problem = SearchPage(), ""
+    found, problem = FoundEverywhere(), ""
     try:
         found = _search(request, query, other)
     except (BadQuery, TooSlow) as refused:
@@ -39,15 +41,16 @@ def search(request: HttpRequest) -> HttpResponse:
         "as_user": other,
         "may_search_as": user.has_perm(MAY_SEARCH_AS),
         "problem": problem,
-        "hits": [document_rows.hit_row(hit, now=now) for hit in found.hits],
-        "found": document_rows.found_in_words(found),
+        "hits": [document_rows.hit_row(hit, now=now) for hit in found.page.hits],
+        "found": document_rows.found_in_words(found.page, is_part=bool(found.silent)),
+        "silent": silent_partitions(found.silent, now=now),
         "lag": screens.search_lag(read_search_lag(), now=now),
-        "next_query": urlencode({"q": query, **as_user, "after": found.next}) if found.next else "",
+        "next_query": urlencode({"q": query, **as_user, "after": found.page.next}) if found.page.next else "",
     }
     return render(request, "ui/search.html", context)
 
 
-def _search(request: HttpRequest, query: str, other: str) -> SearchPage:
+def _search(request: HttpRequest, query: str, other: str) -> FoundEverywhere:
     after = request.GET.get("after") or None
     user: Any = request.user
     if other:

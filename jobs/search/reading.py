@@ -6,7 +6,7 @@ from jobs.authorities.desk import tokens_of_users
 from jobs.connectors.authority.kind import MOST_OF_A_NAME
 from jobs.connectors.repository.access import scope_token
 from jobs.models import SearchAccess
-from jobs.queries.documents.search import SearchPage, search
+from jobs.search.everywhere import FoundEverywhere, has_others, search_everywhere
 from jobs.settings.authorities import LOGIN_DOMAIN
 from nodes.errors import Invalid
 from nodes.membership.changes import record_request
@@ -16,18 +16,19 @@ MAY_SEARCH: Final = "jobs.view_searchdocument"
 MAY_SEARCH_AS: Final = "jobs.search_as_user"
 
 
-def search_for(login: str, query: str, *, limit: int, after: str | None = None) -> SearchPage:
+def search_for(login: str, query: str, *, limit: int, after: str | None = None) -> FoundEverywhere:
     """
-    Return a page of the documents that match, as far as the user with this login may see them.
+    Return a page of the documents of all partitions that match, as far as the user with this login may see them.
 
     Raises:
         BadQuery: the query is too long, or `after` is not the `next` of a page.
         TooSlow: the database gave up.
     """
-    return search(query, tokens=tokens_of_login(login), limit=limit, after=after)
+    tokens = ask_for_tokens(login) if has_others() else tokens_of_login(login)
+    return search_everywhere(query, tokens=tokens, limit=limit, after=after)
 
 
-def search_as(login: str, query: str, *, limit: int, after: str | None = None, made_by: str) -> SearchPage:
+def search_as(login: str, query: str, *, limit: int, after: str | None = None, made_by: str) -> FoundEverywhere:
     """
     Return the page that another user would see, with a line in the journal.
 

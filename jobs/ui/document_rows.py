@@ -190,6 +190,7 @@ def hit_row(hit: Hit, *, now: dt.datetime) -> Mapping[str, object]:
     """
     return {
         "title": hit.title,
+        "partition": hit.partition,
         "snippet": hit.snippet,
         "url": hit.url,
         "link": hit.url if hit.url.startswith(("http://", "https://")) else "",
@@ -202,8 +203,9 @@ def hit_row(hit: Hit, *, now: dt.datetime) -> Mapping[str, object]:
     }
 
 
-def found_in_words(page: SearchPage) -> str:
-    """Return the number of results, in words."""
+def found_in_words(page: SearchPage, *, is_part: bool) -> str:
+    """Return the number of results, in words. It `is_part` of the number if a partition is silent."""
     if page.has_more:
         return _("More than %(n)s documents") % {"n": formats.number(page.total)}
-    return ngettext("%(n)s document", "%(n)s documents", page.total) % {"n": formats.number(page.total)}
+    says = ngettext("%(n)s document", "%(n)s documents", page.total) % {"n": formats.number(page.total)}
+    return _("at least %(n)s") % {"n": says} if is_part else says

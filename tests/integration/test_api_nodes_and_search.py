@@ -72,7 +72,8 @@ def test_events_of_a_node_are_listed_newest_first(viewer):
 def test_a_query_without_a_hit_is_an_empty_page(viewer):
     OutputConnection.objects.create(name="index", connector="search")
 
-    assert viewer.get(f"{SEARCH}?q=nothing").json() == {"results": [], "total": 0, "has_more": False, "next": None}
+    empty = {"results": [], "total": 0, "has_more": False, "next": None, "silent": []}
+    assert viewer.get(f"{SEARCH}?q=nothing").json() == empty
 
 
 @each_row(

@@ -138,9 +138,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A matching document. `hash` is 32 hex digits; `snippet` are the best matching places."""
+    """
+    A matching document. `hash` is 32 hex digits; `snippet` are the best matching places. `partition` is another one that
+    has it. The number of its output is None if this partition has no such output.
+    """
 
-    output_id: int
+    output_id: int | None
     hash: str
     url: str
     title: tuple[Segment, ...]
@@ -150,6 +153,7 @@ class Hit:
     fetched_at: dt.datetime
     rank: float
     metadata: Metadata = field(default_factory=dict)
+    partition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +178,16 @@ class _Found(NamedTuple):
     rows: list[dict[str, Any]]
 
 
-def search(query: str, *, tokens: Collection[str], limit: int, after: str | None = None) -> SearchPage:
+def search(
+    query: str, *, tokens: Collection[str], limit: int, after: str | None = None, partition: str = ""
+) -> SearchPage:
     """
     Return at most `limit` documents that match, best first; none for a query without a word.
 
     `tokens` are those of the reader, each with its group (`scope_token`). Without any, only open documents match.
 
     Pages follow each other by the rank of their last document, so a document that comes or goes between two pages
-    shifts nothing.
+    shifts nothing. Documents of equal rank follow each other by their partition: this database is that of `partition`.
 
     Raises:
         BadQuery: it is too long, or `after` is not the `next` of a page.
@@ -189,7 +195,7 @@ def search(query: str, *, tokens: Collection[str], limit: int, after: str | None
     """
     if len(query) > _LONGEST_QUERY:
         raise BadQuery(f"The query has {len(query)} characters. Shorten it to at most {_LONGEST_QUERY}.")
-    rank, output, key = _read_position(after) if after else (None, None, None)
+    rank, output, key = _read_position(after, partition=partition) if after else (None, None, None)
     asked = _in_words_of_the_index(query)
     if not asked:
         return SearchPage()
@@ -212,12 +218,12 @@ def search(query: str, *, tokens: Collection[str], limit: int, after: str | None
             "snippet_options": _SNIPPET_OPTIONS,
         }
     )
-    hits = tuple(_hit(row) for row in rows[:limit])
+    hits = tuple(_hit(row, partition) for row in rows[:limit])
     return SearchPage(
         hits=hits,
         total=total,
         has_more=matches == _RANKED_AT_MOST,
-        next=_position(hits[-1]) if len(rows) > limit else None,
+        next=position_of(hits[-1]) if len(rows) > limit else None,
     )
 
 
@@ -285,7 +291,7 @@ def _in_words_of_the_index(query: str) -> str:
 _PHRASES: Final = re.compile(r'(-?)(?:"([^"]*)"?|([^\s"]+))')
 
 
-def _hit(row: dict[str, Any]) -> Hit:
+def _hit(row: dict[str, Any], partition: str) -> Hit:
     return Hit(
         output_id=row["output_id"],
         hash=row["hash"].hex,
@@ -297,6 +303,7 @@ def _hit(row: dict[str, Any]) -> Hit:
         fetched_at=row["fetched_at"],
         rank=row["rank"],
         metadata=read_stored(_parsed(row["metadata"])),
+        partition=partition,
     )
 
 
@@ -315,12 +322,21 @@ def _segments(marked: str) -> tuple[Segment, ...]:
     return tuple(segment for segment in segments if segment.text)
 
 
-def _position(hit: Hit) -> str:
-    return f"{hit.rank!r}:{hit.output_id}:{hit.hash}"
+def position_of(hit: Hit) -> str:
+    """Return the position behind this document, whose output has its number in the partition of the document."""
+    place = f":{hit.partition}" if hit.partition else ""
+    return f"{hit.rank!r}:{hit.output_id}:{hit.hash}{place}"
 
 
-def _read_position(after: str) -> tuple[float, int, uuid.UUID]:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?(?:e-?\d{1,3})?):(\d{1,18}):([0-9a-f]{32})", after, re.ASCII)
+def _read_position(after: str, *, partition: str) -> tuple[float, int, uuid.UUID]:
+    """Return the position in this partition that follows the documents up to `after`."""
+    match = re.fullmatch(
+        r"(\d+(?:\.\d+)?(?:e-?\d{1,3})?):(\d{1,18}):([0-9a-f]{32})(?::([^:\s]{1,31}))?", after, re.ASCII
+    )
     if match is None:
         raise BadQuery("Invalid page for this search. Start from the first page.")
-    return float(match[1]), int(match[2]), uuid.UUID(match[3])
+    rank, last = float(match[1]), match[4] or ""
+    if partition == last:
+        return rank, int(match[2]), uuid.UUID(match[3])
+    # Numbers of outputs mean nothing in another partition: all documents of this rank follow there, or none.
+    return (rank, 0, uuid.UUID(int=0)) if partition > last else (rank, 2**63 - 1, uuid.UUID(int=2**128 - 1))

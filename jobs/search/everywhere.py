@@ -1,0 +1,86 @@
+"""
+A search in all partitions, best matches first.
+
+The rank of a document depends on its text and the query alone, so ranks of several databases can be compared. Tokens of
+the reader come from the authorities of the control partition: a token names its group, and groups have the same names
+everywhere.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from jobs.models import OutputConnection
+from jobs.partitions import here
+from jobs.partitions.merged import Merged, Silent, merge_lines, read_everywhere
+from jobs.queries.documents.search import Hit, SearchPage, position_of, search
+
+
+@dataclass(frozen=True, slots=True)
+class FoundEverywhere:
+    """A page of the partitions that answered, whose `total` is at least that much if others are `silent`."""
+
+    page: SearchPage = field(default_factory=SearchPage)
+    silent: tuple[Silent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A page of one partition, and the names of its outputs by their numbers there."""
+
+    page: SearchPage
+    outputs: dict[int, str]
+
+
+def has_others() -> bool:
+    """True if this is the control partition of several."""
+    placement = here.placement()
+    return placement is not None and placement.is_control
+
+
+def search_everywhere(query: str, *, tokens: Collection[str], limit: int, after: str | None) -> FoundEverywhere:
+    """
+    Return a page of the documents of all partitions that match and that these tokens may see.
+
+    Raises:
+        BadQuery, TooSlow: as `search`.
+    """
+
+    def part_of(partition: str) -> _Part:
+        found = search(query, tokens=tokens, limit=limit, after=after, partition=partition)
+        return _Part(found, _names(found.hits) if partition else {})
+
+    found = read_everywhere(lambda: part_of(""), part_of)
+    parts = {"": found.own, **found.others}
+    lists: Merged[Sequence[Hit]] = Merged(
+        found.own.page.hits, {name: part.page.hits for name, part in found.others.items()}
+    )
+    merged = [one.line for one in merge_lines(lists, key=lambda hit: -hit.rank)]
+    shown, pages = merged[:limit], [part.page for part in parts.values()]
+    numbers = _numbers({name for part in found.others.values() for name in part.outputs.values()})
+    return FoundEverywhere(
+        SearchPage(
+            hits=tuple(_seen_here(hit, parts[hit.partition].outputs, numbers) for hit in shown),
+            total=sum(page.total for page in pages),
+            has_more=any(page.has_more for page in pages),
+            next=position_of(shown[-1])
+            if len(merged) > limit or (shown and any(page.next is not None for page in pages))
+            else None,
+        ),
+        tuple(found.silent),
+    )
+
+
+def _seen_here(hit: Hit, names: dict[int, str], numbers: dict[str, int]) -> Hit:
+    """Return a hit with the number of its output in the control partition, None if that has no output of this name."""
+    if not hit.partition or hit.output_id is None:
+        return hit
+    return replace(hit, output_id=numbers.get(names.get(hit.output_id, "")))
+
+
+def _names(hits: Iterable[Hit]) -> dict[int, str]:
+    outputs = {hit.output_id for hit in hits if hit.output_id is not None}
+    return dict(OutputConnection.objects.filter(pk__in=outputs).values_list("pk", "name"))
+
+
+def _numbers(names: set[str]) -> dict[str, int]:
+    return dict(OutputConnection.objects.filter(name__in=names).values_list("name", "pk")) if names else {}
