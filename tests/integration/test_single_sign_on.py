@@ -137,12 +137,14 @@ def test_the_name_of_another_user_is_refused_until_an_administrator_links_the_tw
 
 
 def test_a_user_that_is_unlinked_does_not_log_in_at_the_provider(provider, client, in_one_transaction):
-    provider.log_in(Client())
+    earlier = Client()
+    provider.log_in(earlier)
     vera = User.objects.get(username="vera")
     api_tokens.create(owner=vera, name="night", scope="viewer", made_by="vera")
 
     call_command("sso", "unlink", "vera")
 
+    assert not is_logged_in(earlier)
     assert provider.log_in(client).status_code == 403
     assert roles_of("vera") == ["viewer"]
     assert not ApiToken.objects.exists()

@@ -4,7 +4,7 @@ import shlex
 from typing import Any, Final, LiteralString
 
 from django.contrib.auth.models import Group, User
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from knox.models import AuthToken
 
 from crawlctl.access.accounts import journal_user, user_facts
@@ -50,12 +50,13 @@ def _take_over(identity: Identity) -> User | Refused:
     if found is None:
         if not identity.name:
             return Refused("The provider sent no name that a user can have. Ask an administrator of crawlctl.")
-        if User.objects.filter(username=identity.name).exists():
+        try:
+            found = _create(identity)
+        except IntegrityError:
             return Refused(
                 f"The name {identity.name} belongs to another user here. If this is you, an administrator connects the two: "
                 f"crawlctl sso link {identity.name} {shlex.quote(identity.subject)}"
             )
-        found = _create(identity)
     if not found.user.is_active:
         return Refused("This user is not active. Ask an administrator of crawlctl.")
     found.logged_in_at = read_clock()
@@ -95,7 +96,7 @@ def unlink(user: User, *, made_by: str) -> None:
     """
     End the logins of a user at the provider. It keeps its roles, and has no password until an administrator sets one.
 
-    Its API tokens are revoked, because no login would limit their time from then on.
+    Its sessions end, and its API tokens are revoked, because no login would limit their time from then on.
 
     Raises:
         Refused: the user does not log in at a provider.
@@ -104,6 +105,9 @@ def unlink(user: User, *, made_by: str) -> None:
     if not found:
         raise Refused(f"{user.get_username()} does not log in at a provider.")
     facts = user_facts(user)
+    # A session is that of a password, and each unusable password is another one.
+    user.set_unusable_password()
+    user.save(update_fields=["password"])
     subjects = [str(identity) for identity in found]
     ProviderIdentity.objects.filter(user=user).delete()
     tokens = ApiToken.objects.filter(owner_id=user.pk)
@@ -118,7 +122,9 @@ def record_login(user: User, how: str, **detail: Any) -> None:
     record_request(f"{name} logged in {how}", made_by=name, roles=user_facts(user)["roles"], **detail)
 
 
+@transaction.atomic
 def _create(identity: Identity) -> ProviderIdentity:
+    """Create the user of an identity; IntegrityError if the name is taken, perhaps by a login of this moment."""
     user = User.objects.create_user(identity.name)
     user.groups.set(Group.objects.filter(name__in=identity.roles))
     journal_user(user, before={}, after=user_facts(user), made_by=PROVIDER)
