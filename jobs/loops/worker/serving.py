@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
 from jobs.connectors.repository.activity import Activity
@@ -107,7 +108,7 @@ class Serving:
                 continue
             task = self._loop.create_task(self._process(self, queue, turn, claimed, job))
             self.tasks[task] = queue
-            task.add_done_callback(self._task_ended)
+            task.add_done_callback(partial(self._task_ended, queue, turn, claimed))
         self.close_turns(queue)
 
     def _wait_until(self, next_start: float, bin_id: int, *, now: float) -> None:
@@ -142,9 +143,12 @@ class Serving:
             if other is not queue and other.waiting and any(paced in parents for paced in other.waiting[0][0].parents):
                 self.dispatch(other)
 
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
+    def _task_ended(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed, task: asyncio.Task[None]) -> None:
         """Let the bins that have waited longest start documents, until the worker's limit is reached again."""
         del self.tasks[task]
+        if task.cancelled():
+            # It was cancelled before its first step, so `process` never ran, and could not give the document back.
+            self.give_back_started(queue, turn, claimed)
         while self._crowded and len(self.tasks) < self._state.settings.open_documents:
             self.dispatch(self._crowded.pop(next(iter(self._crowded))))
 
