@@ -140,9 +140,10 @@ def test_the_end_of_a_back_off_finds_turns_that_were_offered_before_it(cluster, 
 
 def test_a_scheduled_denial_closes_requests_and_documents_wait_for_its_end(cluster, serve, tmp_path):
     starts, ends = tmp_path / "site-0.log", tmp_path / "ends"
-    site = serve(pages=60, traps=0, latency_ms=300, ends=ends)
+    # They take twice as long as a denial needs to reach all workers.
+    site = serve(pages=200, traps=0, latency_ms=300, ends=ends)
     cluster.start("runmanager", "runworker", "runworker")
-    urls = [site.plan.url(page) for page in range(60)]
+    urls = [site.plan.url(page) for page in range(200)]
     policy = make_policy(open_requests=OPEN, min_gap=0.0)
     job = make_job(urls=urls, policy=policy, specification={"max_depth": 0, "scope": "any"})
     make_bin(host_of(site))
