@@ -8,7 +8,7 @@ from django.db import connection
 from django.db.models import QuerySet
 from django.http import Http404
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -132,6 +132,9 @@ class OneDocumentSerializer(DocumentSerializer):
     parts = PartSerializer(many=True, help_text="Parts in the outputs, ordered by their paths.")
 
 
+@extend_schema_view(
+    list=extend_schema(description="List documents of all jobs and partitions, ordered by their hashes.")
+)
 class DocumentView(EverywhereView):
     """
     Pages are in the order of the primary key (hash, job), so each begins by one look into its index.
@@ -181,10 +184,6 @@ class DocumentView(EverywhereView):
             row["seed"] = seeds.get((row["job"], row["seed"]))
             for held in row["held_by"]:
                 held["output"] = outputs.get(held["name"])
-
-    @extend_schema(description="List documents of all jobs and partitions, ordered by their hashes.")
-    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        return super().list(request, *args, **kwargs)
 
     @extend_schema(
         description="Return one document.",

@@ -12,7 +12,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.partitions.merged import (
-    Merged,
     Silent,
     local_job,
     merge_lines,
@@ -77,8 +76,7 @@ class EverywhereView(ListingView):
         self.query = read_query(self.query_class, request)
         found = read_everywhere(lambda: self._read_part(""), self._read_part)
         _names, downwards = columns_of(found.own.keyset)
-        lists = Merged(found.own.rows, {name: part.rows for name, part in found.others.items()})
-        rows = merge_lines(lists, key=lambda row: row.key[:-1], is_downwards=downwards)
+        rows = merge_lines(found, lambda part: part.rows, key=lambda row: row.key[:-1], is_downwards=downwards)
         shown, more = rows[: self.query["limit"]], rows[self.query["limit"] :]
         self.heard([one.line.shown for one in shown if one.partition and one.line.shown is not None])
         return Response(

@@ -10,7 +10,7 @@ import heapq
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
@@ -35,6 +35,7 @@ _LEFT_ALONE: Final = 10.0
 _LAST_HEARD: Final = "SELECT max(sent_at) FROM jobs_partitionfact WHERE source = %(name)s AND target = %(here)s"
 
 T = TypeVar("T")
+L = TypeVar("L")
 
 # The moment (of the monotonic clock) until which an address is not asked.
 _silent_until: dict[str, float] = {}
@@ -97,10 +98,16 @@ def read_everywhere(
     return Merged(found, answers, [Silent(name, _last_heard(name, placement.here)) for name in missing])
 
 
-def merge_lines(found: Merged[Sequence[T]], *, key: Callable[[T], Any], is_downwards: bool = False) -> list[Placed[T]]:
-    """Return the lines of all partitions. They give their lines in this order, and own ones come before equal others."""
-    lists = {"": found.own, **dict(sorted(found.others.items()))}
-    placed = [[Placed(line, name) for line in lines] for name, lines in lists.items()]
+def merge_lines(
+    found: Merged[T], lines: Callable[[T], Iterable[L]], *, key: Callable[[L], Any], is_downwards: bool = False
+) -> list[Placed[L]]:
+    """
+    Return the `lines` of the parts of all partitions.
+
+    Each part has its lines in the order of their keys, and own ones come before equal others.
+    """
+    parts = {"": found.own, **dict(sorted(found.others.items()))}
+    placed = [[Placed(line, name) for line in lines(part)] for name, part in parts.items()]
     return list(heapq.merge(*placed, key=lambda one: key(one.line), reverse=is_downwards))
 
 

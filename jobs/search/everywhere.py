@@ -6,12 +6,12 @@ the reader come from the authorities of the control partition: a token names its
 everywhere.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from jobs.models import OutputConnection
 from jobs.partitions import here
-from jobs.partitions.merged import Merged, Silent, merge_lines, read_everywhere
+from jobs.partitions.merged import Silent, merge_lines, read_everywhere
 from jobs.queries.documents.search import Hit, SearchPage, position_of, search
 
 
@@ -51,10 +51,7 @@ def search_everywhere(query: str, *, tokens: Collection[str], limit: int, after:
 
     found = read_everywhere(lambda: part_of(""), part_of)
     parts = {"": found.own, **found.others}
-    lists: Merged[Sequence[Hit]] = Merged(
-        found.own.page.hits, {name: part.page.hits for name, part in found.others.items()}
-    )
-    merged = [one.line for one in merge_lines(lists, key=lambda hit: -hit.rank)]
+    merged = [one.line for one in merge_lines(found, lambda part: part.page.hits, key=lambda hit: -hit.rank)]
     shown, pages = merged[:limit], [part.page for part in parts.values()]
     numbers = _numbers({name for part in found.others.values() for name in part.outputs.values()})
     return FoundEverywhere(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobs.partitions.merged import Merged, Placed, Silent, local_job, merge_lines, numbers_of, read_everywhere
+from jobs.partitions.merged import Placed, Silent, local_job, merge_lines, numbers_of, read_everywhere
 from jobs.queries.documents.lists import (
     A_PAGE,
     ORDERS,
@@ -40,11 +40,12 @@ def list_documents_everywhere(wanted: DocumentFilter) -> DocumentsEverywhere:
         FilterTooWide, OrderTooWide: as `list_documents`.
     """
     found = read_everywhere(lambda: list_documents(wanted), lambda _name: _list_elsewhere(wanted))
-    lists = Merged(found.own.lines, {name: page.lines for name, page in found.others.items()})
     # A document is in one partition, so equal hashes are neighbours there, and their order stays.
     order = ORDERS.get(wanted.sort)
     is_downwards = order is not None and order.is_downwards
-    lines = merge_lines(lists, key=lambda line: _place_of(line, order), is_downwards=is_downwards)
+    lines = merge_lines(
+        found, lambda page: page.lines, key=lambda line: _place_of(line, order), is_downwards=is_downwards
+    )
     has_more = len(lines) > A_PAGE or any(page.next_key is not None for page in (found.own, *found.others.values()))
     shown = lines[:A_PAGE]
     next_key = key_of(shown[-1].line, order) if has_more and shown else None

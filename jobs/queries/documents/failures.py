@@ -13,7 +13,6 @@ from django.db.models import QuerySet
 from jobs.lifecycle.document import Stage
 from jobs.models import FailureGroup, FailureHour, Job, Outcome, PartitionedJob, QueueItem
 from jobs.partitions.merged import (
-    Merged,
     Placed,
     Silent,
     local_job,
@@ -132,8 +131,7 @@ def list_failures(wanted: FailureFilter, *, now: dt.datetime) -> FailureList:
         lambda name: _read_elsewhere(wanted, partition=name, now=now),
     )
     parts = (found.own, *found.others.values())
-    lists = Merged(found.own.lines, {name: part.lines for name, part in found.others.items()})
-    lines = merge_lines(lists, key=lambda line: line.last_at, is_downwards=True)
+    lines = merge_lines(found, lambda part: part.lines, key=lambda line: line.last_at, is_downwards=True)
     shown = lines[:A_PAGE]
     last = shown[-1] if len(lines) > A_PAGE else None
     causes = sum((Counter(part.causes) for part in parts), Counter[str]())
