@@ -34,7 +34,7 @@ def test_an_item_has_one_holder_whatever_happens_to_its_connection(fleet):
 
 
 def test_a_thousand_items_begin_again_within_two_timeouts_of_a_kill(fleet):
-    thousand, timeout = {f"item-{number}" for number in range(1_000)}, 10 * SECOND
+    thousand, timeout = {f"item-{number}" for number in range(1_000)}, 20 * SECOND
     names = ["djm1", "djm2", "djm3"]
     for name in names:
         fleet.start(name, fleet.job("reports", items=thousand, takes=SECOND / 5), timeout=timeout)
