@@ -14,6 +14,7 @@ from crawlctl.access.tokens import TokenView
 from jobs.api.attention import AttentionView
 from jobs.api.chains import ChainView
 from jobs.api.cluster import ClusterRequestView, DrainView, GroupView, RebalanceView
+from jobs.api.cluster_history import ClusterHistoryView
 from jobs.api.coordination import CoordinationView
 from jobs.api.documents import DocumentView
 from jobs.api.downloads import DownloadKindConverter
@@ -124,6 +125,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("authority/access/", AccessView.as_view(), name="authority-access"),
     path("authority/states/", StatesView.as_view(), name="authority-states"),
     path("cluster/coordination/", CoordinationView.as_view(), name="coordination"),
+    path("cluster/history/", ClusterHistoryView.as_view(), name="cluster-history"),
     path("cluster/partitions/", PartitionsView.as_view(), name="partitions"),
     path("cluster/partitions/moves/", PartitionMovesView.as_view(), name="partition-moves"),
     path("cluster/rebalance/", RebalanceView.as_view(), name="cluster-rebalance"),

@@ -124,6 +124,7 @@ AREAS: Final[tuple[Area, ...]] = (
         _("Cluster"),
         (
             Place(_("Cluster"), "cluster", ("cluster",)),
+            Place(_("Cluster history"), "cluster-history"),
             Place(_("Nodes"), "nodes", ("node",)),
             Place(_("Distributed jobs"), "distributed-jobs", ("distributed",)),
             Place(_("Partitions"), "partitions", ("partition",)),

@@ -19,6 +19,7 @@ from jobs.models.job import Budget, Job, Seed
 from jobs.models.journal import JobEvent
 from jobs.models.lost_lines import LostLines
 from jobs.models.low_water_mark import LowWaterMark
+from jobs.models.minute import ClusterMinute
 from jobs.models.notification import Notification
 from jobs.models.partition import (
     AppliedReferences,
@@ -64,6 +65,7 @@ __all__ = [
     "CarryDown",
     "ChainedStart",
     "Charge",
+    "ClusterMinute",
     "Counter",
     "CounterDelta",
     "DefinitionVersion",

@@ -18,7 +18,8 @@ from nodes.web.screens import Record
 
 # Sizes of tiles. The heaviest group of all has the largest.
 _SIZES: Final = 8
-_TONES: Final = {
+# The tone of each kind of event of nodes.
+EVENT_TONES: Final = {
     "registered": "unchanged",
     "running": "indexed",
     "draining": "excluded",
@@ -124,17 +125,21 @@ def _more(hidden: int) -> str:
 
 
 def _tile(tile: GroupTile, *, heaviest: float) -> Record:
-    share = tile.weight / heaviest if heaviest else 0.0
     return {
         "key": str(tile.id),
         "name": tile.name.removeprefix("https://").removeprefix("http://") or str(tile.id),
         "says": _("group %(id)d: %(name)s") % {"id": tile.id, "name": tile.name},
         "weight": f"{tile.weight:g}",
-        "size": str(max(1, round(share * _SIZES))),
+        "size": size_of_tile(tile.weight, heaviest=heaviest),
         "tone": "excluded" if tile.is_moving else "working",
         "to": _moves_to(tile),
         "address": reverse("cluster-group", args=[tile.id]),
     }
+
+
+def size_of_tile(weight: float, *, heaviest: float) -> str:
+    """Return the size of a group's tile, from 1 to the largest."""
+    return str(max(1, round(_SIZES * weight / heaviest))) if heaviest else "1"
 
 
 def _moves_to(tile: GroupTile) -> str:
@@ -157,7 +162,7 @@ def _event(event: EventLine, *, now: dt.datetime) -> Record:
         "key": str(event.id),
         "at": formats.moment(event.at, now=now),
         "message": f"{event.node}: {event.message}" if event.kind in _UNNAMED else event.message,
-        "tone": _TONES.get(event.kind, "quiet"),
+        "tone": EVENT_TONES.get(event.kind, "quiet"),
     }
 
 

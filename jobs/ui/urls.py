@@ -7,6 +7,7 @@ from django.urls import path, register_converter
 from jobs.ui import (
     archive_views,
     chain_views,
+    cluster_history_views,
     cluster_views,
     coordination_views,
     failures_views,
@@ -78,6 +79,7 @@ urlpatterns = [
     path("cluster/", cluster_views.cluster, name="cluster"),
     path("cluster/coordination/", coordination_views.coordination, name="coordination"),
     path("cluster/coordination/tree/", coordination_views.tree, name="coordination-tree"),
+    path("cluster/history/", cluster_history_views.cluster_history, name="cluster-history"),
     path("cluster/partitions/", partitions_views.partitions, name="partitions"),
     path("cluster/rebalance/", cluster_views.rebalance, name="cluster-rebalance"),
     path("cluster/groups/<int:group_id>/", cluster_views.group, name="cluster-group"),

@@ -1,5 +1,6 @@
 """Proves in a real browser, on a real cluster, that an operator can do every task and that pages never fail."""
 
+import datetime as dt
 import re
 import subprocess
 import time
@@ -11,6 +12,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import expect, sync_playwright
 
+from jobs.models import ClusterMinute
 from nodes.membership.changes import MASK
 from tests.support.distributed_jobs import DIARY
 from tests.support.lifetimes import ENDS_WITH_PYTEST
@@ -203,6 +205,23 @@ def test_a_job_is_set_up_started_watched_paused_and_resumed_in_the_browser(brows
         expect(page.locator(".stages [data-lit=here]")).to_have_text("Inactive now")
         expect(page.locator(".timeline li").first).to_contain_text("Has ended")
         expect(cell(page, "run")).to_contain_text("aborted")
+
+
+def test_a_slider_shows_the_cluster_at_each_minute_in_the_browser(browser, machine):
+    for minute, name in enumerate(("manager-a", "manager-b")):
+        node = {"name": name, "kind": "manager", "status": "running", "machine": "m", "tags": []}
+        at = dt.datetime(2026, 1, 1, 12, minute, tzinfo=dt.UTC)
+        ClusterMinute.objects.create(at=at, is_whole=True, facts={"nodes": {str(minute): node}})
+    with visitor(browser, _address(machine.start("serve", "--port", 0))) as page:
+        page.goto("/cluster/history/?at=2026-01-01T12:00")
+        expect(page.get_by_role("heading", name="manager-a")).to_be_visible()
+
+        page.get_by_role("slider", name="Minute of the day").press("ArrowRight")
+
+        expect(page.get_by_role("heading", name="manager-b")).to_be_visible()
+        expect(page).to_have_url(re.compile("at=2026-01-01T12:01"))
+        page.get_by_role("link", name="1 minute earlier").click()
+        expect(page.get_by_role("heading", name="manager-a")).to_be_visible()
 
 
 def test_an_address_is_explained_and_its_gates_are_opened_in_the_browser(browser, web, serve, machine):

@@ -85,6 +85,7 @@ LEAST_ROLE = {
     "hosts_stop": OPERATOR,
     "hosts_stop_by_name": OPERATOR,
     "job_events_list": VIEWER,
+    "cluster_history_retrieve": VIEWER,
     "schedules_calendar": VIEWER,
     "schedules_list": VIEWER,
     "runs_list": VIEWER,

@@ -1,0 +1,23 @@
+"""The state of the cluster, minute by minute."""
+
+from django.db import models
+from django.db.models import Q
+
+
+class ClusterMinute(models.Model):
+    """
+    The state of the cluster at the start of one minute, as the main manager saw it (`jobs.queries.cluster.facts`).
+
+    `facts` has only the differences from the minute stored before, unless the row `is_whole`.
+    """
+
+    at = models.DateTimeField(primary_key=True)
+    is_whole = models.BooleanField()
+    facts = models.JSONField()
+
+    class Meta:
+        default_permissions = ()
+        indexes = (models.Index(fields=["-at"], name="cluster_minute_whole", condition=Q(is_whole=True)),)
+
+    def __str__(self) -> str:
+        return f"{self.at:%F %R}"

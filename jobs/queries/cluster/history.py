@@ -1,0 +1,257 @@
+"""The state of the cluster at any minute of 30 days, and the events and versions around it."""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from django.db import connection
+
+from jobs.models import ClusterMinute, DefinitionVersion
+from jobs.queries.cluster.facts import Facts, add_up
+from jobs.queries.progress import States
+from jobs.queue.counting.progress import MINUTE
+from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
+from nodes.models import NodeEvent, SettingsVersion
+
+_DAY: Final = dt.timedelta(days=1)
+_AROUND: Final = dt.timedelta(minutes=5)
+_EVENTS_SHOWN: Final = 30
+_CHANGES_SHOWN: Final = 10
+_VERSIONS_SHOWN: Final = 10
+# Events that a day is searched for.
+_LARGE_EVENTS: Final = (NodeEvent.Kind.ELECTED, NodeEvent.Kind.MARKED_FAILED)
+
+_DAY_PROGRESS: Final = """
+SELECT at, step, documents FROM jobs_progress
+ WHERE job_id = 0 AND step = ANY(%(steps)s) AND at >= %(begin)s AND at < %(end)s ORDER BY at
+"""
+_STEPS: Final = [MINUTE, 300, 3600]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeThen:
+    """A live node. A manager has `groups` with a `weight` in all."""
+
+    id: str
+    name: str
+    kind: str
+    status: str
+    machine: str
+    tags: Sequence[str]
+    is_main: bool
+    groups: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupThen:
+    """A group, and the id of the manager that owned it; '' for none."""
+
+    id: int
+    name: str
+    weight: float
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressThen:
+    """Documents that ended, bytes that were read and requests of one minute; the documents by state at its end."""
+
+    documents: int = 0
+    bytes: int = 0
+    requests: int = 0
+    states: States | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobThen:
+    """A job that had a run, with the number of its definition's version; 0 if that is unknown."""
+
+    id: int
+    name: str
+    status: str
+    run: int
+    version: int
+    progress: ProgressThen
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterThen:
+    """
+    The state of the cluster at a minute. If it `is_exact`, it was stored then; otherwise `at` is the last minute before
+    that was stored.
+
+    `groups` are the heaviest ones. Progress is that of the minute before.
+    """
+
+    at: dt.datetime
+    is_exact: bool
+    term: int
+    main: NodeThen | None
+    managers: Sequence[NodeThen]
+    workers: Sequence[NodeThen]
+    groups: Sequence[GroupThen]
+    groups_without_owner: int
+    jobs: Sequence[JobThen]
+    progress: ProgressThen
+
+
+class EventThen(NamedTuple):
+    id: int
+    at: dt.datetime
+    kind: str
+    message: str
+
+
+class VersionThen(NamedTuple):
+    """A version of a definition, or of the settings of all nodes: `definition` is '' then."""
+
+    id: int
+    definition: str
+    number: int
+    name: str
+    at: dt.datetime
+    made_by: str
+
+
+class StepThen(NamedTuple):
+    """A step of a day: its start, and documents a second."""
+
+    at: dt.datetime
+    rate: float
+
+
+def find_first_minute() -> dt.datetime | None:
+    """Return the first minute that is kept; None if there is none."""
+    return ClusterMinute.objects.filter(is_whole=True).order_by("at").values_list("at", flat=True).first()
+
+
+def find_last_minute() -> dt.datetime | None:
+    """Return the last minute that is kept; None if there is none."""
+    return ClusterMinute.objects.order_by("-at").values_list("at", flat=True).first()
+
+
+def read_cluster_then(minute: dt.datetime) -> ClusterThen | None:
+    """Return the state of the cluster at a minute; None if none was stored up to it."""
+    whole = ClusterMinute.objects.filter(is_whole=True, at__lte=minute).order_by("-at").first()
+    if whole is None:
+        return None
+    rows = list(ClusterMinute.objects.filter(at__gte=whole.at, at__lte=minute).order_by("at"))
+    return _from_facts(add_up(row.facts for row in rows), at=rows[-1].at, minute=minute)
+
+
+def read_events_around(minute: dt.datetime) -> list[EventThen]:
+    """Return the events of nodes within five minutes of a minute, in their order."""
+    events = NodeEvent.objects.filter(scope=CLUSTER_SCOPE, at__gte=minute - _AROUND, at__lt=minute + _AROUND)
+    return [
+        EventThen(*row)
+        for row in events.order_by("at", "id").values_list("pk", "at", "kind", "message")[:_EVENTS_SHOWN]
+    ]
+
+
+def read_large_events(day: dt.date) -> list[EventThen]:
+    """Return the elections and failures of nodes of a day, the last ones first."""
+    begin = dt.datetime.combine(day, dt.time(), tzinfo=dt.UTC)
+    events = NodeEvent.objects.filter(
+        scope=CLUSTER_SCOPE, kind__in=_LARGE_EVENTS, at__gte=begin, at__lt=begin + _DAY
+    ).order_by("-at", "-id")
+    return [EventThen(*row) for row in events.values_list("pk", "at", "kind", "message")[:_CHANGES_SHOWN]]
+
+
+def read_versions_before(minute: dt.datetime) -> list[VersionThen]:
+    """Return the versions that were stored in the day before the end of a minute, the newest first."""
+    end = minute + dt.timedelta(minutes=1)
+    within = {"at__gte": end - _DAY, "at__lt": end}
+    definitions = DefinitionVersion.objects.filter(**within).order_by("-at", "-id")
+    settings = SettingsVersion.objects.filter(**within).order_by("-at")
+    found = [
+        *(
+            VersionThen(*row)
+            for row in definitions.values_list("pk", "definition", "number", "name", "at", "made_by")[:_VERSIONS_SHOWN]
+        ),
+        *(
+            VersionThen(number, "", number, "", at, made_by)
+            for number, at, made_by in settings.values_list("version", "at", "made_by")[:_VERSIONS_SHOWN]
+        ),
+    ]
+    return sorted(found, key=lambda one: one.at, reverse=True)[:_VERSIONS_SHOWN]
+
+
+def read_day(day: dt.date) -> list[StepThen]:
+    """Return the progress of all jobs on a day in its steps: minutes of the last day, longer ones before."""
+    begin = dt.datetime.combine(day, dt.time(), tzinfo=dt.UTC)
+    with connection.cursor() as cursor:
+        cursor.execute(_DAY_PROGRESS, {"steps": _STEPS, "begin": begin, "end": begin + _DAY})
+        return [StepThen(at, documents / step) for at, step, documents in cursor.fetchall()]
+
+
+def _from_facts(facts: Facts, *, at: dt.datetime, minute: dt.datetime) -> ClusterThen:
+    main = facts.get("main", {}).get("", {})
+    owners = facts.get("owners", {})
+    nodes = [
+        _node(key, node, owners.get(key, {}), main=main.get("node", "")) for key, node in facts.get("nodes", {}).items()
+    ]
+    nodes.sort(key=lambda node: (not node.is_main, node.name, node.id))
+    groups = [
+        GroupThen(int(key), group["name"], group["weight"], group["owner"] or "")
+        for key, group in facts.get("groups", {}).items()
+    ]
+    progress, jobs = facts.get("progress", {}), facts.get("jobs", {})
+    versions = _versions_of(map(int, jobs), until=at)
+    return ClusterThen(
+        at=at,
+        is_exact=at == minute,
+        term=main.get("term", 0),
+        main=next((node for node in nodes if node.is_main), None),
+        managers=[node for node in nodes if node.kind == NodeKind.MANAGER],
+        workers=[node for node in nodes if node.kind == NodeKind.WORKER],
+        groups=sorted(groups, key=lambda group: (-group.weight, group.id)),
+        groups_without_owner=owners.get("", {}).get("groups", 0),
+        jobs=[
+            JobThen(
+                int(key),
+                job["name"],
+                job["status"],
+                job["run"],
+                versions.get(int(key), 0),
+                _progress(progress.get(key)),
+            )
+            for key, job in sorted(jobs.items(), key=lambda one: (one[1]["name"], one[0]))
+        ],
+        progress=_progress(progress.get("0")),
+    )
+
+
+def _node(key: str, node: Mapping[str, Any], held: Mapping[str, Any], *, main: str) -> NodeThen:
+    return NodeThen(
+        key,
+        node["name"],
+        node["kind"],
+        node["status"],
+        node["machine"],
+        node["tags"],
+        is_main=key == main,
+        groups=held.get("groups", 0),
+        weight=held.get("weight", 0.0),
+    )
+
+
+def _progress(kept: Sequence[Any] | None) -> ProgressThen:
+    if kept is None:
+        return ProgressThen()
+    documents, read, requests, *states = kept
+    return ProgressThen(documents, read, requests, None if None in states else States(*states))
+
+
+def _versions_of(jobs: Iterable[int], *, until: dt.datetime) -> dict[int, int]:
+    """Return the number of the version of each of these jobs at a moment."""
+    rows = (
+        DefinitionVersion.objects.filter(
+            definition=DefinitionVersion.Subject.JOB, object_id__in=list(jobs), at__lte=until
+        )
+        .order_by("object_id", "-id")
+        .distinct("object_id")
+        .values_list("object_id", "number")
+    )
+    return dict(rows)

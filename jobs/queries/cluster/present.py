@@ -1,0 +1,79 @@
+"""The facts of the cluster at present, as they are kept for each minute (`jobs.queries.cluster.facts`)."""
+
+import datetime as dt
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg.rows import dict_row
+
+from jobs.lifecycle.job import Guard, JobState, Pause, Phase, StopRequest, Window, plain_name
+from jobs.queries.cluster.facts import Facts
+from jobs.queue.counting.progress import MINUTE
+from nodes.lifecycle import LIVE_STATUSES
+
+# Jobs that have a run, and groups by weight, that are kept. The number of groups of each owner is whole.
+_JOBS_KEPT: Final = 500
+_GROUPS_KEPT: Final = 240
+
+_FACTS: Final[LiteralString] = """
+SELECT 'main' AS section, '' AS key, jsonb_build_object('term', term, 'node', main_id) AS value
+  FROM nodes_mainterm WHERE scope = %(scope)s AND NOT resigned AND main_id IS NOT NULL
+UNION ALL
+SELECT 'nodes', id::text,
+       jsonb_build_object('name', name, 'kind', kind, 'status', status, 'machine', host, 'tags', tags)
+  FROM nodes_node WHERE scope = %(scope)s AND status = ANY(%(live)s)
+UNION ALL
+SELECT 'owners', coalesce(owner_id::text, ''), jsonb_build_object('groups', count(*), 'weight', sum(weight))
+  FROM jobs_throttlegroup WHERE node_scope = %(scope)s GROUP BY owner_id
+UNION ALL
+SELECT 'groups', held.id::text, jsonb_build_object(
+           'name', coalesce((SELECT name FROM jobs_throttlepolicy WHERE id = held.policy_id),
+                            (SELECT urls[1] FROM jobs_seed WHERE id = held.seed_id), ''),
+           'weight', held.weight, 'owner', held.owner_id)
+  FROM (SELECT id, policy_id, seed_id, weight, owner_id FROM jobs_throttlegroup WHERE node_scope = %(scope)s
+         ORDER BY weight DESC, id LIMIT %(groups)s) AS held
+UNION ALL
+SELECT 'progress', job_id::text,
+       jsonb_build_array(documents, bytes, requests, waiting, active, indexed, unchanged, failed, excluded)
+  FROM jobs_progress
+ WHERE step = %(step)s AND at = %(before)s
+   AND (job_id = 0 OR job_id IN (SELECT id FROM jobs_job WHERE node_scope = %(scope)s AND phase <> 'inactive'
+                                  ORDER BY id LIMIT %(jobs)s))
+"""
+_JOBS: Final[LiteralString] = """
+SELECT id, name, run_no, phase, pause, "window", stop_request, resuming, seeding, minimal, connectors_ready, guard
+  FROM jobs_job WHERE node_scope = %(scope)s AND phase <> 'inactive' ORDER BY id LIMIT %(jobs)s
+"""
+
+
+def read_present(connection: psycopg.Connection[Any], *, scope: str, minute: dt.datetime) -> Facts:
+    """Return the facts of a scope now. Its progress is that of the minute before `minute`."""
+    known = {
+        "scope": scope,
+        "live": sorted(status.value for status in LIVE_STATUSES),
+        "groups": _GROUPS_KEPT,
+        "jobs": _JOBS_KEPT,
+        "step": MINUTE,
+        "before": minute - dt.timedelta(seconds=MINUTE),
+    }
+    facts: dict[str, dict[str, Any]] = {}
+    with connection.cursor(row_factory=dict_row) as cursor:
+        for row in cursor.execute(_FACTS, known):
+            facts.setdefault(row["section"], {})[row["key"]] = row["value"]
+        jobs = {str(row["id"]): _job(row) for row in cursor.execute(_JOBS, known)}
+    return {**facts, "jobs": jobs} if jobs else facts
+
+
+def _job(row: dict[str, Any]) -> dict[str, Any]:
+    state = JobState(
+        phase=Phase(row["phase"]),
+        pause=Pause(row["pause"]),
+        window=Window(row["window"]),
+        stop_request=StopRequest(row["stop_request"]),
+        resuming=row["resuming"],
+        seeding=row["seeding"],
+        minimal=row["minimal"],
+        connectors_ready=row["connectors_ready"],
+        guard=Guard(row["guard"]),
+    )
+    return {"name": row["name"], "status": plain_name(state), "run": row["run_no"]}

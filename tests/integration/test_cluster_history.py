@@ -1,0 +1,210 @@
+"""The main manager keeps the state of the cluster for each minute of 30 days, and the page and the API show any of them."""
+
+import datetime as dt
+import json
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from jobs.duties.allocate import allocate_groups
+from jobs.duties.minutes import KEPT, keep_minute
+from jobs.models import ClusterMinute, Job, Progress, ThrottleGroup
+from jobs.queries.cluster.facts import add_up
+from jobs.queries.cluster.history import read_cluster_then
+from jobs.queries.cluster.present import read_present
+from jobs.queries.progress import States
+from nodes.membership.fences import FenceRefused
+from nodes.models import Node
+from tests.support.api import assert_problem, client_of, make_user
+from tests.support.cluster import register_node
+from tests.support.factories import make_job, make_policy
+from tests.support.stepping import Main, Manager
+
+MINUTE = dt.timedelta(minutes=1)
+
+
+class Cluster:
+    """A main manager with one group of a running job, another manager, and a worker."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.main = Main(connection)
+        self.began_at = self.main.now = timezone.now().replace(second=0, microsecond=0) - dt.timedelta(hours=6)
+        self.job = make_job(policy=make_policy("newspapers"))
+        Job.objects.update(phase="active", run_no=1, started_at=self.began_at)
+        self.main.step(allocate_groups)
+        self.other = Manager(connection, name="other")
+        self.worker = register_node(connection, "worker", name="worker-1")
+        self.group = ThrottleGroup.objects.get()
+
+    def keep(self, *, after=MINUTE):
+        """Let time pass, keep the minute, and return the facts of that moment."""
+        self.main.now += after
+        self.main.step(keep_minute)
+        return read_present(self.connection, scope="cluster", minute=self.main.now)
+
+    def then(self, at=None):
+        return read_cluster_then(self.main.now if at is None else at)
+
+    def count(self, documents):
+        """Let documents end in the minute before the next one that is kept."""
+        Progress.objects.create(
+            job_id=self.job.pk, step=60, at=self.main.now, documents=documents, bytes=10, requests=3
+        )
+        states = {"waiting": 1, "active": 2, "indexed": 3, "unchanged": 4, "failed": 5, "excluded": 6}
+        Progress.objects.filter(job_id=self.job.pk).update(**states)
+
+
+@pytest.fixture
+def viewer(db):
+    client = Client()
+    client.force_login(make_user("viewer"))
+    return client
+
+
+@pytest.fixture
+def cluster(connection):
+    return Cluster(connection)
+
+
+def kept_until(at):
+    rows = ClusterMinute.objects.filter(at__lte=at).order_by("at")
+    last_whole = max(number for number, row in enumerate(rows) if row.is_whole)
+    return add_up(row.facts for row in rows[last_whole:])
+
+
+# --- What is kept --------------------------------------------------------------------------------
+
+
+def test_each_minute_is_found_again_as_it_was(cluster):
+    seen = {cluster.main.now + MINUTE: cluster.keep()}
+    for change in (
+        lambda: ThrottleGroup.objects.update(owner=cluster.other.id),
+        lambda: Node.objects.filter(pk=cluster.worker.id).update(status="failed", stopped_at=timezone.now()),
+        lambda: Job.objects.update(pause="paused"),
+        lambda: cluster.count(120),
+        lambda: Job.objects.update(phase="inactive", pause="no"),
+    ):
+        change()
+        facts = cluster.keep()
+        seen[cluster.main.now] = facts
+
+    assert len({json.dumps(facts, sort_keys=True) for facts in seen.values()}) == len(seen)
+    for at, facts in seen.items():
+        assert kept_until(at) == facts
+
+
+def test_a_minute_without_a_change_costs_an_empty_row(cluster):
+    cluster.keep()
+
+    cluster.keep()
+
+    assert [row.facts for row in ClusterMinute.objects.order_by("at")][1:] == [{}]
+
+
+def test_a_minute_is_kept_once(cluster):
+    cluster.keep()
+    first = ClusterMinute.objects.get()
+    Job.objects.update(pause="paused")
+
+    cluster.keep(after=dt.timedelta(seconds=20))
+
+    assert ClusterMinute.objects.get().facts == first.facts
+
+
+def test_the_state_is_kept_whole_each_hour_and_for_30_days(cluster):
+    ClusterMinute.objects.create(at=cluster.main.now - KEPT - MINUTE, is_whole=True, facts={})
+    for _quarter in range(9):
+        cluster.keep(after=dt.timedelta(minutes=15))
+
+    whole = ClusterMinute.objects.filter(is_whole=True).order_by("at").values_list("at", flat=True)
+    assert [at - cluster.began_at for at in whole] == [dt.timedelta(minutes=15 + 60 * hour) for hour in range(3)]
+
+
+def test_a_main_manager_whose_term_has_ended_keeps_nothing(cluster):
+    cluster.connection.execute("UPDATE nodes_mainterm SET term = term + 1, main_id = %s", [cluster.other.id])
+
+    with pytest.raises(FenceRefused):
+        cluster.keep()
+
+    assert not ClusterMinute.objects.exists()
+
+
+# --- What is shown -------------------------------------------------------------------------------
+
+
+def test_a_minute_has_its_main_owners_jobs_and_progress(cluster):
+    cluster.count(120)
+    cluster.keep()
+    kept_at = cluster.main.now
+    ThrottleGroup.objects.update(owner=cluster.other.id)
+    Job.objects.update(phase="inactive")
+    cluster.keep()
+
+    then = cluster.then(kept_at)
+
+    assert (then.is_exact, then.term, then.main.id) == (True, 1, str(cluster.main.id))
+    assert [(node.name, node.groups) for node in then.managers] == [("n", 1), ("other", 0)]
+    assert [node.name for node in then.workers] == ["worker-1"]
+    assert [(group.name, group.owner) for group in then.groups] == [("newspapers", str(cluster.main.id))]
+    (job,) = then.jobs
+    assert (job.name, job.status, job.run) == (cluster.job.name, "Running", 1)
+    assert job.progress.documents == 120
+    assert job.progress.states == States(waiting=1, active=2, indexed=3, unchanged=4, failed=5, excluded=6)
+    assert cluster.then().jobs == []
+
+
+def test_a_minute_without_a_main_manager_is_not_shown_as_if_it_were_known(cluster, viewer):
+    cluster.keep()
+    cluster.keep(after=dt.timedelta(minutes=30))
+    missing = cluster.main.now - dt.timedelta(minutes=10)
+
+    then = cluster.then(missing)
+    page = viewer.get(f"/cluster/history/?at={missing:%Y-%m-%dT%H:%M}").content.decode()
+
+    assert (then.is_exact, then.at) == (False, cluster.main.now - dt.timedelta(minutes=30))
+    assert "Nothing was kept of this minute" in page
+
+
+def test_the_page_shows_a_minute_with_links_to_those_around_it(cluster, viewer):
+    cluster.keep()
+    cluster.keep()
+    at = cluster.main.now
+
+    page = viewer.get(f"/cluster/history/?at={at:%Y-%m-%dT%H:%M}").content.decode()
+
+    assert "newspapers" in page
+    assert cluster.job.name in page
+    assert f'href="?at={at + MINUTE:%Y-%m-%dT%H:%M}"' in page
+    assert f'href="?at={at - MINUTE:%Y-%m-%dT%H:%M}"' in page
+    assert f'href="?at={at - dt.timedelta(days=1):%Y-%m-%dT%H:%M}"' not in page
+
+
+def test_the_page_before_anything_is_kept_says_so(viewer):
+    page = viewer.get("/cluster/history/").content.decode()
+
+    assert "Nothing is kept yet." in page
+
+
+@pytest.mark.parametrize("at", ["yesterday", "2026-13-01T00:00", "0000-00-00T00:00", "2026-01-01T00:00\x00"])
+def test_a_minute_that_is_none_is_refused_with_the_right_form(viewer, at):
+    answer = viewer.get("/cluster/history/", {"at": at})
+
+    assert answer.status_code == 400
+    assert "2030-01-31T12:00" in answer.content.decode() or "Null characters" in answer.content.decode()
+
+
+def test_the_api_returns_the_same_minute(cluster):
+    cluster.count(120)
+    cluster.keep()
+    client = client_of("viewer")
+
+    then = client.get(f"/api/v1/cluster/history/?at={cluster.main.now:%Y-%m-%dT%H:%M}:30Z").json()
+
+    assert then["at"] == f"{cluster.main.now:%Y-%m-%dT%H:%M:%S}Z"
+    assert then["is_exact"]
+    assert [node["is_main"] for node in then["managers"]] == [True, False]
+    assert then["jobs"][0]["progress"]["states"]["failed"] == 5
+    assert_problem(client.get("/api/v1/cluster/history/?at=2020-01-01T00:00:00Z"), 404, "not_found")
+    assert_problem(client.get("/api/v1/cluster/history/?at=noon"), 400, "invalid", fields=["at"])
