@@ -7,6 +7,8 @@ from typing import Final
 import uvicorn
 from django.conf import settings
 
+from crawlctl.postgres.backend.base import DatabaseWrapper
+from crawlctl.postgres.backend.idle import IdleConnections
 from crawlctl.web.sockets import name_of
 from nodes.life.attachment import call_when_orphaned
 
@@ -20,6 +22,7 @@ def serve(listener: socket.socket, *, host: str, attached: bool) -> None:
 
     A server that listens as `host` answers under that name without another setting.
     """
+    DatabaseWrapper.idle = IdleConnections()
     name = name_of(host)
     settings.ALLOWED_HOSTS.append(f"[{name}]" if ":" in name else name)
     server = uvicorn.Server(

@@ -7,7 +7,7 @@ start one, without any list of such commands.
 
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from django.db import OperationalError
 from django.db.backends.postgresql import base
@@ -15,6 +15,7 @@ from psycopg import IsolationLevel
 from psycopg.conninfo import conninfo_to_dict
 
 from crawlctl.postgres import lifetime
+from crawlctl.postgres.backend.idle import IdleConnections
 from crawlctl.postgres.errors import EmbeddedPostgresError
 from nodes.database.connections import ConnectionWithTimeouts, open_session
 
@@ -31,6 +32,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
     In `settings_dict["OPTIONS"]`, `directory` is the home of an embedded server, if there is one, `companion` is a
     module that runs beside it, and `wait_at_most` is the longest wait for an answer.
     """
+
+    # Closed connections that wait for the next request, in a process that serves requests. Otherwise None.
+    idle: ClassVar[IdleConnections | None] = None
+    _parameters: dict[str, Any]
 
     def get_connection_params(self) -> dict[str, Any]:
         whole = self.settings_dict
@@ -62,7 +67,33 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def get_new_connection(self, conn_params: dict[str, Any]) -> ConnectionWithTimeouts[Any]:
         # As in Django, when neither a pool nor another isolation level is configured.
         self.isolation_level = IsolationLevel.READ_COMMITTED
-        return open_session(conn_params, settings=self._session, gives_up=self._gives_up)
+        self._parameters = conn_params
+        return self._idle_connection() or open_session(conn_params, settings=self._session, gives_up=self._gives_up)
+
+    def _idle_connection(self) -> ConnectionWithTimeouts[Any] | None:
+        """Return an idle connection that still answers, or None."""
+        if self.idle is None or (found := self.idle.take(self._parameters)) is None:
+            return None
+        self.connection = found
+        try:
+            if self.is_usable():
+                return found
+        finally:
+            self.connection = None
+        # The server has ended it, and probably the others, too.
+        found.close()
+        self.idle.close()
+        return None
+
+    def _close(self) -> None:
+        is_kept = (
+            self.idle is not None
+            and self.connection is not None
+            and not self.in_atomic_block
+            and self.idle.give_back(self.connection, self._parameters)
+        )
+        if not is_kept:
+            super()._close()  # type: ignore[misc]
 
     def is_usable(self) -> bool:
         if self.connection is None:
