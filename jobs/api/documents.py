@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Value
+from django.db.models.functions import Collate, Lower, StrIndex
 from django.http import Http404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
@@ -29,6 +30,8 @@ from jobs.queries.documents.lists import (
     outcomes_of_code,
 )
 from jobs.queries.documents.outputs import PartLine, read_parts
+from jobs.queue import address_index
+from jobs.queue.address_index import GRAM
 from nodes.api.strict import PageQuery
 
 _STAGES = {stage.name.lower(): stage for stage in Stage}
@@ -101,6 +104,12 @@ class DocumentQuery(PageQuery):
         max_length=10_000,
         required=False,
         help_text="Beginning of the addresses, such as `https://docs.example/manual/`. The search is fast with a host or with `job`.",
+    )
+    url_contains = serializers.CharField(
+        min_length=GRAM,
+        max_length=1_000,
+        required=False,
+        help_text="Part of the addresses, such as `/archive/2024/`. Upper and lower case of ASCII letters are the same.",
     )
     job = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)
     state = serializers.ChoiceField(list(_STAGES), required=False)
@@ -236,6 +245,9 @@ class DocumentView(EverywhereView):
             asked["identifier__startswith"] = query["url_begins"]
             host = host_of(query["url_begins"])
             query = {**({"host": host} if host else {}), **query}
+        if "url_contains" in query:
+            queryset, are_few = _containing(queryset, query["url_contains"], job_id=query.get("job"))
+            self._is_of_few = are_few
         lanes = few_lanes(job_id=query.get("job"), host=query.get("host", ""))
         if lanes is not None:
             asked["lane__in"] = lanes
@@ -246,7 +258,7 @@ class DocumentView(EverywhereView):
         if asked.get("stage") in CLAIMED:
             # Documents in progress have an index of their own.
             asked["batch__isnull"] = False
-        self._is_of_few = lanes is not None or "batch__isnull" in asked
+        self._is_of_few |= lanes is not None or "batch__isnull" in asked
         found = queryset.filter(**asked)
         if "result_code" in query:
             found = found.filter(outcome__in=outcomes_of_code(query["result_code"], job_id=query.get("job")))
@@ -261,6 +273,16 @@ class DocumentView(EverywhereView):
         self.keyset = [f"{direction}{name}" for name in (column, "hash", "job_id")]
         self._is_of_few = True
         return found
+
+
+def _containing(queryset: QuerySet[Any], text: str, *, job_id: int | None) -> tuple[QuerySet[Any], bool]:
+    """Return the documents whose address contains a text, and whether they are few, and found by their keys."""
+    connection.ensure_connection()
+    found = address_index.find(connection.connection, text, job_id=job_id)
+    if found is not None:
+        return queryset.filter(hash__in=found), True
+    address = Lower(Collate("identifier", "C"))
+    return queryset.alias(place=StrIndex(address, Value(address_index.lowered(text)))).filter(place__gt=0), False
 
 
 def _is_anything_in(stage: Stage) -> bool:

@@ -18,7 +18,7 @@ from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, Nothing, StrictSerializer, read_body
 
 _FILTER = (
-    "Object with `host`, `codes`, `pattern` (regular expression), `fetched_before`, `state` "
+    "Object with `host`, `codes`, `contains` (part of the address), `pattern` (regular expression), `fetched_before`, `state` "
     f"({', '.join(f'`{name}`' for name in NAMES)}) and `documents` (keys of 32 hex digits); without a field: any."
 )
 

@@ -20,7 +20,7 @@ from nodes.web.pages import name_of_who_may, page_for
 from nodes.web.words import translated
 
 page: Final = page_for("jobs.view_job")
-_FIELDS: Final = ("host", "codes", "pattern", "fetched_before", "state", "documents")
+_FIELDS: Final = ("host", "codes", "contains", "pattern", "fetched_before", "state", "documents")
 
 
 @page

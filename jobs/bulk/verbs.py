@@ -13,6 +13,7 @@ from django.utils.dateparse import parse_datetime
 from jobs.bulk.models import BulkOperation
 from jobs.models import Job, Outcome
 from jobs.queries.reports.asking import check_patterns
+from jobs.queue.address_index import GRAM
 from jobs.queue.chosen import Choice, Operation, count, read_examples
 from jobs.queue.sql.chosen_states import NAMES
 from jobs.state import journal
@@ -39,7 +40,7 @@ _SALT: Final = "bulk operation"
 # Time for which a preview can be confirmed.
 _VALID: Final = dt.timedelta(hours=1)
 _LONGEST: Final = 1_000
-_FIELDS: Final = ("host", "codes", "pattern", "fetched_before", "state", "documents")
+_FIELDS: Final = ("host", "codes", "contains", "pattern", "fetched_before", "state", "documents")
 _KEY: Final = re.compile("[0-9a-f]{32}")
 
 
@@ -180,6 +181,7 @@ def choice_of(job_id: int, stored: dict[str, Any]) -> Choice:
         job_id=job_id,
         host=stored.get("host", ""),
         codes=tuple(stored.get("codes", ())),
+        contains=stored.get("contains", ""),
         pattern=stored.get("pattern", ""),
         fetched_before=parse_datetime(before) if before else None,
         state=stored.get("state", ""),
@@ -224,6 +226,8 @@ def _checked(given: object) -> dict[str, Any]:
             problems["filter.state"] = [f"Unknown state. Choose one of {', '.join(NAMES)}."]
         elif not _is_text(value):
             problems[f"filter.{name}"] = [f"This must be a text of at most {_LONGEST} characters."]
+        elif name == "contains" and value and len(value) < GRAM:
+            problems["filter.contains"] = [f"Write at least {GRAM} characters of the address."]
     before = given.get("fetched_before")
     if before and "filter.fetched_before" not in problems:
         moment = _moment(before)

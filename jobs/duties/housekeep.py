@@ -1,6 +1,6 @@
 """
-Housekeeping of the main manager: folds deltas into counters, deletes ended batches, and links bins to their
-addresses.
+Housekeeping of the main manager: folds deltas into counters, deletes ended batches, links bins to their addresses, and
+keeps the index of addresses.
 """
 
 from typing import Any, Final, LiteralString
@@ -8,6 +8,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.duties.context import Pass
+from jobs.queue import address_index
 from jobs.queue.counting import counters
 from jobs.queue.pace import addresses
 from jobs.queue.pace.hours import DELETE_TURNS
@@ -44,6 +45,16 @@ def fold_counters(at: Pass) -> int:
 def place_bins(at: Pass) -> int:
     """Link the next bins to their addresses as policies require it; return how many were examined."""
     return addresses.place_some(at.connection, term=at.office)
+
+
+def write_address_blocks(at: Pass) -> int:
+    """Move new addresses into blocks of the index of addresses; return how many."""
+    return address_index.write_blocks(at.connection, term=at.office)
+
+
+def renew_address_blocks(at: Pass) -> int:
+    """Replace the blocks of a job if most of their documents left the queue; return the number of jobs."""
+    return address_index.write_worn_blocks_anew(at.connection, term=at.office)
 
 
 def raise_low_water_marks(at: Pass) -> int:

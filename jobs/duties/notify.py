@@ -14,7 +14,7 @@ from jobs.duties.chains import owe_starts
 from jobs.duties.context import Pass
 from jobs.duties.moves import move
 from jobs.models import OutputConnection
-from jobs.queue import notifications
+from jobs.queue import address_index, notifications
 from jobs.queue.counting import counters
 from jobs.queue.flushing import carrying
 from jobs.queue.flushing.hops import forget_links
@@ -63,6 +63,7 @@ def _drop(at: Pass, job_id: int) -> bool:
     forget_links(at.connection, job_id=job_id)
     carrying.forget(at.connection, job_id=job_id)
     counters.forget(at.connection, job_id=job_id)
+    address_index.forget(at.connection, job_id=job_id)
     try:
         drop_job(job_id, made_by="manager", now=at.now, term=at.office)
     except (TransitionRefused, Unknown):

@@ -30,6 +30,7 @@ from jobs.queries.reports.histogram import HistogramLine, read_histogram
 from jobs.queries.reports.queue_status import QueueLine, read_queue_status
 from jobs.queries.reports.simple_history import HistoryLine, read_simple_history
 from jobs.queries.reports.whole_documents import count_documents, read_part, result_of
+from jobs.queue.address_index import GRAM
 from jobs.queue.sql.chosen_states import NAMES
 from nodes.api.strict import StrictSerializer
 from nodes.errors import Invalid
@@ -94,6 +95,7 @@ class _DocumentsForm(DocumentsQuery):
     host = serializers.CharField(max_length=300, required=False)
     code = serializers.ListField(child=serializers.CharField(max_length=30), max_length=_MOST_NAMED, required=False)
     listed_state = serializers.ChoiceField(NAMES, required=False)
+    contains = serializers.CharField(min_length=GRAM, max_length=1_000, required=False)
     documents = serializers.ListField(
         child=serializers.RegexField(r"^[0-9a-f]{32}\Z"), max_length=_MOST_NAMED, required=False
     )

@@ -1,6 +1,7 @@
 """The tables of the crawl, one module for each noun."""
 
 from jobs.models.activity import Activity
+from jobs.models.address import AddressBlock, NewAddress
 from jobs.models.archive import ArchiveFile, ArchiveRecord, FailingStore, FileState
 from jobs.models.batch import Batch, Turn
 from jobs.models.bin import Bin, BinHour, BinLimit, BinState, Lane, LaneState, PastRobots, Robots
@@ -51,6 +52,7 @@ from jobs.models.version import DefinitionVersion
 
 __all__ = [
     "Activity",
+    "AddressBlock",
     "AppliedReferences",
     "ArchiveFault",
     "ArchiveFile",
@@ -92,6 +94,7 @@ __all__ = [
     "Link",
     "LostLines",
     "LowWaterMark",
+    "NewAddress",
     "Notification",
     "OutLinks",
     "Outcome",

@@ -16,6 +16,7 @@ import psycopg
 
 from jobs.lifecycle.document import Action, Stage
 from jobs.models.document import Outcome
+from jobs.queue import address_index
 from jobs.queue.flushing.outcomes import JobFacts
 from jobs.queue.removing.drop import OutputRemover, drop_unclaimed
 from jobs.queue.sql.chosen_states import states_in
@@ -43,7 +44,8 @@ class Choice:
     """
     A filter of documents of one job; an empty field means no condition.
 
-    `documents` are the hashes of the only documents. `pattern` is a regular expression of PostgreSQL for identifiers.
+    `documents` are the hashes of the only documents. `contains` is a part of the address, of at least
+    `address_index.GRAM` bytes. `pattern` is a regular expression of PostgreSQL for identifiers.
     `fetched_before` chooses documents that were last fetched before it, or never. `state` is one of `NAMES`.
     """
 
@@ -51,6 +53,7 @@ class Choice:
     documents: Sequence[str] = ()
     host: str = ""
     codes: Sequence[str] = ()
+    contains: str = ""
     pattern: str = ""
     fetched_before: dt.datetime | None = None
     state: str = ""
@@ -152,7 +155,8 @@ Note = Callable[[psycopg.Cursor[Any], Chunk], None]
 def count(connection: psycopg.Connection[Any], operation: Operation, choice: Choice) -> int:
     """Return the number of documents that an operation would change now."""
     with named_rows(connection) as cursor:
-        row = cursor.execute(_COUNT.format(chosen=_chosen(operation, choice)), _facts(cursor, choice)).fetchone()
+        chosen, facts = _chosen(connection, operation, choice)
+        row = cursor.execute(_COUNT.format(chosen=chosen), {**facts, "run": _run_of(cursor, choice)}).fetchone()
         assert row is not None
         return int(row.count)
 
@@ -162,8 +166,9 @@ def read_examples(
 ) -> Sequence[Any]:
     """Return the first documents that an operation would change now, in the order of their keys."""
     with named_rows(connection) as cursor:
-        facts = {**_facts(cursor, choice), "most": most}
-        return cursor.execute(_EXAMPLES.format(chosen=_chosen(operation, choice)), facts).fetchall()
+        chosen, facts = _chosen(connection, operation, choice)
+        facts |= {"run": _run_of(cursor, choice), "most": most}
+        return cursor.execute(_EXAMPLES.format(chosen=chosen), facts).fetchall()
 
 
 @retried
@@ -196,12 +201,13 @@ def change_some(
         held: Any = cursor.execute(_HOLD, {"job": choice.job_id}).fetchone()
         if held is None or held.run_no != job.run_no:
             raise JobMoves(f"Job {choice.job_id} starts, ends or is deleted now.")
-        facts = {**choice.values, "run": held.run_no, "after": after, "most": at_once}
-        hashes = [row.hash for row in cursor.execute(_NEXT.format(chosen=_chosen(operation, choice)), facts)]
+        chosen, facts = _chosen(connection, operation, choice)
+        facts |= {"run": held.run_no, "after": after, "most": at_once}
+        hashes = [row.hash for row in cursor.execute(_NEXT.format(chosen=chosen), facts)]
         changed = 0
         if hashes and reads:
             facts |= {"hashes": hashes, "forgets": operation is Operation.READ_AGAIN}
-            row: Any = cursor.execute(_READ_AGAIN.format(chosen=_chosen(operation, choice)), facts).fetchone()
+            row: Any = cursor.execute(_READ_AGAIN.format(chosen=chosen), facts).fetchone()
             changed = row.count
         elif hashes:
             dropped = drop_unclaimed(
@@ -223,14 +229,23 @@ def change_some(
     return chunk
 
 
-def _chosen(operation: Operation, choice: Choice) -> str:
-    chosen = _CHOSEN.format(of=_OF[operation])
+def _chosen(
+    connection: psycopg.Connection[Any], operation: Operation, choice: Choice
+) -> tuple[LiteralString, dict[str, Any]]:
+    """Return the condition on the documents that an operation changes, and its values except the run."""
+    conditions, values = [_CHOSEN.format(of=_OF[operation])], choice.values
     if choice.state:
-        chosen = f"{chosen} AND {_STATES[choice.state]}"
-    # A condition of its own, so that these documents are found by their key.
-    return f"{chosen} AND item.hash = ANY(%(documents)s::uuid[])" if choice.documents else chosen
+        conditions.append(_STATES[choice.state])
+    # Conditions of their own, so that these documents are found by their keys.
+    if choice.documents:
+        conditions.append("item.hash = ANY(%(documents)s::uuid[])")
+    if choice.contains:
+        condition, facts = address_index.condition(connection, choice.contains, job_id=choice.job_id)
+        conditions.append(condition)
+        values |= facts
+    return " AND ".join(conditions), values
 
 
-def _facts(cursor: psycopg.Cursor[Any], choice: Choice) -> dict[str, Any]:
+def _run_of(cursor: psycopg.Cursor[Any], choice: Choice) -> int:
     row: Any = cursor.execute(_RUN, {"job": choice.job_id}).fetchone()
-    return {**choice.values, "run": row.run_no if row else 0}
+    return int(row.run_no) if row else 0

@@ -15,6 +15,7 @@ from jobs.queries.documents.lists import ORDERS, STATES, DocumentFilter, Documen
 from jobs.queries.few_choices import offer_few
 from jobs.queries.hosts.selection import STATES as HOST_STATES
 from jobs.queries.hosts.selection import HostFilter
+from jobs.queue.address_index import GRAM
 from jobs.words.documents import STATE_WORDS
 
 _ALL: Final = "all"
@@ -39,6 +40,9 @@ class DocumentFilterForm(forms.Form):
     use_required_attribute = False
 
     address = forms.CharField(required=False, max_length=2083, label=_("Address"), strip=True)
+    contains = forms.CharField(
+        required=False, min_length=GRAM, max_length=1_000, label=_("Address contains"), strip=True
+    )
     job = forms.ModelChoiceField(Job.objects.order_by("name"), required=False, label=_("Job"), empty_label=_("any job"))
     state = forms.ChoiceField(
         choices=[("", _("any state")), *((name, STATE_WORDS[name]) for name in STATES)],
@@ -79,6 +83,7 @@ class DocumentFilterForm(forms.Form):
             host=wanted["host"],
             code=wanted["code"],
             address=wanted["address"],
+            contains=wanted["contains"],
             sort=wanted["sort"],
             after=wanted["after"],
         )
@@ -88,6 +93,7 @@ class DocumentFilterForm(forms.Form):
         wanted = self.as_filter()
         values = {
             "address": wanted.address,
+            "contains": wanted.contains,
             "job": wanted.job_id or "",
             "state": wanted.state,
             "host": wanted.host,

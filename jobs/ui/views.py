@@ -177,7 +177,7 @@ def change_documents(request: HttpRequest) -> HttpResponse:
             messages.warning(request, _("Filter the list by a job, and by no address, to change all documents in it."))
             return back
         job = wanted.job_id
-        asked = {"host": wanted.host, "codes": wanted.code, "state": wanted.state}
+        asked = {"host": wanted.host, "codes": wanted.code, "contains": wanted.contains, "state": wanted.state}
     else:
         chosen = [one.partition(".") for one in request.GET.getlist("document")]
         jobs = {number for _key, _dot, number in chosen if number.isdecimal() and len(number) < 19}
@@ -204,6 +204,7 @@ def _to_export(wanted: DocumentFilter, *, documents: Sequence[str] = ()) -> Http
         "job": [] if wanted.job_id is None else [wanted.job_id],
         "host": wanted.host,
         "code": [wanted.code] if wanted.code else [],
+        "contains": wanted.contains,
         "listed_state": wanted.state,
         "documents": keys_meant(wanted.address) if wanted.address else list(documents),
     }

@@ -132,5 +132,6 @@ def documents_of(query: dict[str, Any]) -> DocumentsAsked:
         host=query.get("host", ""),
         codes=query.get("code", ()),
         listed_state=query.get("listed_state", ""),
+        contains=query.get("contains", ""),
         documents=query.get("documents", ()),
     )

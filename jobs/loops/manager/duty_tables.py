@@ -33,6 +33,8 @@ from jobs.duties.housekeep import (
     forget_old_batches,
     place_bins,
     raise_low_water_marks,
+    renew_address_blocks,
+    write_address_blocks,
 )
 from jobs.duties.minutes import keep_minute
 from jobs.duties.notices import CHECK_EVERY, NOTICES_TO_CHECK, request_check
@@ -59,6 +61,7 @@ from jobs.duties.tags import TAGS_ARE_NEEDED, report_missing_tags
 from jobs.duties.tombstones import keep_tombstones
 from jobs.duties.windows import SCHEDULED_JOBS, apply_windows
 from jobs.loops.loop import ALWAYS, duties
+from jobs.queue.address_index import WAITING as NEW_ADDRESSES
 from jobs.queue.counting.counters import COUNTS_TO_FOLD
 from jobs.queue.flushing.gates import GATES_OF_LOST_NODES
 from jobs.queue.pace.addresses import WANTED_PLACINGS
@@ -88,6 +91,8 @@ MAIN_DUTIES: Final = duties(
     (place_bins, 1.0, f"EXISTS ({WANTED_PLACINGS})"),
     (fold_counters, 1.0, COUNTS_TO_FOLD),
     (raise_low_water_marks, 2.0, ALWAYS),
+    (write_address_blocks, 10.0, f"EXISTS ({NEW_ADDRESSES})"),
+    (renew_address_blocks, 600.0, OF_THE_CLUSTER),
     (retire_lost_task_workers, 1.0, TASK_WORKERS),
     (make_due_tasks, 1.0, DUE_TEMPLATES),
     (assign_due_tasks, 0.3, DUE_TASKS),

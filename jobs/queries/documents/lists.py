@@ -23,6 +23,7 @@ from jobs.models import (
     Lane,
     Outcome,
 )
+from jobs.queue import address_index
 from jobs.queue.sql.chosen_states import states_in
 
 A_PAGE: Final = 50
@@ -157,7 +158,8 @@ class DocumentKey:
 @dataclass(frozen=True, slots=True)
 class DocumentFilter:
     """
-    The documents to list; an empty field means no condition. `state` is a key of STATES.
+    The documents to list; an empty field means no condition. `state` is a key of STATES. `contains` is a part of the
+    address, of at least `address_index.GRAM` bytes.
 
     `sort` is one of ORDERS. It lists only documents that have the value, such as a next check.
     """
@@ -167,6 +169,7 @@ class DocumentFilter:
     host: str = ""
     code: str = ""
     address: str = ""
+    contains: str = ""
     sort: str = ""
     after: DocumentKey | None = None
 
@@ -229,23 +232,15 @@ def list_documents(wanted: DocumentFilter) -> DocumentList:
         OrderTooWide: too many documents pass the filter to be ordered.
     """
     order = ORDERS.get(wanted.sort)
-    conditions, values = _conditions(wanted)
     # In the order of keys, or of an index of each lane, a page reads only its own documents.
     sorts = order is not None and wanted.sort != DUE
-    is_of_few = sorts or "lanes" in values or _CLAIMED in conditions
     try:
-        with transaction.atomic(), connection.cursor() as cursor, keeping_to_keys(is_of_few=is_of_few):
+        with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_PATIENCE)])
-            if order is not None and sorts:
-                _check_few(cursor, conditions, values)
-            if order is not None and wanted.after:
-                conditions.append(_behind(order, is_by_due=wanted.sort == DUE))
-            elif wanted.after:
-                conditions.append(_BEHIND)
-            columns = order.columns if order is not None else "item.hash, item.job_id"
-            statement = _BY_DUE if wanted.sort == DUE else _LIST
-            cursor.execute(statement.format(conditions=" AND ".join(conditions), order=columns), values)
-            rows = cursor.fetchall()
+            conditions, values = _conditions(wanted)
+            is_of_few = sorts or any(name in values for name in ("lanes", "found")) or _CLAIMED in conditions
+            with keeping_to_keys(is_of_few=is_of_few):
+                rows = _read(cursor, wanted, order, conditions, values)
     except OperationalError as error:
         if isinstance(error.__cause__, QueryCanceled):
             raise FilterTooWide from None
@@ -256,6 +251,22 @@ def list_documents(wanted: DocumentFilter) -> DocumentList:
     ]
     more = len(rows) > A_PAGE
     return DocumentList(lines, key_of(lines[-1], order) if more else None)
+
+
+def _read(
+    cursor: Any, wanted: DocumentFilter, order: Order | None, conditions: list[str], values: Mapping[str, Any]
+) -> Sequence[Any]:
+    if order is not None and wanted.sort != DUE:
+        _check_few(cursor, conditions, values)
+    if order is not None and wanted.after:
+        conditions.append(_behind(order, is_by_due=wanted.sort == DUE))
+    elif wanted.after:
+        conditions.append(_BEHIND)
+    columns = order.columns if order is not None else "item.hash, item.job_id"
+    statement = _BY_DUE if wanted.sort == DUE else _LIST
+    cursor.execute(statement.format(conditions=" AND ".join(conditions), order=columns), values)
+    rows: Sequence[Any] = cursor.fetchall()
+    return rows
 
 
 def _check_few(cursor: Any, conditions: Sequence[str], values: Mapping[str, Any]) -> None:
@@ -301,12 +312,22 @@ def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
     if wanted.address:
         conditions.append("item.hash = ANY(%(addresses)s::uuid[])")
         values["addresses"] = keys_meant(wanted.address)
+    if wanted.contains:
+        condition, facts = containing(wanted.contains, job_id=wanted.job_id)
+        conditions.append(condition)
+        values |= facts
     if wanted.after:
         key = wanted.after
         values |= {"after_hash": key.hash, "after_job": key.job_id, "after_value": key.value}
     if wanted.sort and wanted.sort != DUE:
         conditions.append(f"item.{ORDERS[wanted.sort].column} IS NOT NULL")
     return conditions, values
+
+
+def containing(text: str, *, job_id: int | None) -> tuple[str, dict[str, Any]]:
+    """Return the condition that the address of a document `item` contains a text, and its parameters."""
+    connection.ensure_connection()
+    return address_index.condition(connection.connection, text, job_id=job_id)
 
 
 def keys_meant(address: str) -> list[str]:

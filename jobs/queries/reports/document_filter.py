@@ -3,9 +3,11 @@
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from jobs.models import Job
+from jobs.queries.documents.lists import containing
 from jobs.queries.reports.asking import check_patterns
 from jobs.queries.reports.document_states import STATE_CONDITIONS, STATUS_CONDITIONS, State, Status
 from jobs.queue.sql.chosen_states import states_in
@@ -22,7 +24,8 @@ class DocumentsAsked:
     The documents of a report; an empty field means no condition.
 
     Ready and waiting documents are judged as of `now`, which may be any time. `identifier` is a regular expression of
-    PostgreSQL. `listed_state` is one of `NAMES`, the states in the list of documents. `documents` are hashes.
+    PostgreSQL. `listed_state` is one of `NAMES`, the states in the list of documents. `contains` is a part of the
+    address. `documents` are hashes.
     """
 
     now: dt.datetime
@@ -34,6 +37,7 @@ class DocumentsAsked:
     host: str = ""
     codes: Sequence[str] = ()
     listed_state: str = ""
+    contains: str = ""
     documents: Sequence[str] = ()
 
     def check(self) -> None:
@@ -62,6 +66,8 @@ class DocumentsAsked:
             asked.append("item.result_code = ANY(%(codes)s)")
         if self.listed_state:
             asked.append(_LISTED[self.listed_state])
+        if self._containing:
+            asked.append(self._containing[0])
         if self.documents:
             asked.append("item.hash = ANY(%(documents)s::uuid[])")
         return " AND ".join(asked)
@@ -80,7 +86,15 @@ class DocumentsAsked:
             "host": self.host,
             "codes": list(self.codes),
             "documents": list(self.documents),
+            **(self._containing[1] if self._containing else {}),
         }
+
+    @cached_property
+    def _containing(self) -> tuple[str, dict[str, Any]] | None:
+        """Return the condition on a part of the address, and its parameters. The index is read once."""
+        if not self.contains:
+            return None
+        return containing(self.contains, job_id=self.job_ids[0] if len(self.job_ids) == 1 else None)
 
 
 def _any_of(conditions: Sequence[str]) -> str:

@@ -37,6 +37,7 @@ class Command(BaseCommand):
         parser.add_argument("job", help="name of the job")
         parser.add_argument("--host", default="", help="only of this host")
         parser.add_argument("--code", action="append", default=[], help="only with this result code; repeatable")
+        parser.add_argument("--contains", default="", metavar="TEXT", help="only addresses that contain this text")
         parser.add_argument("--pattern", default="", help="only identifiers that match this regular expression")
         parser.add_argument(
             "--fetched-before", default="", metavar="DATE", help="only if not fetched since this moment"
@@ -79,6 +80,7 @@ class Command(BaseCommand):
         filter_ = {
             "host": given["host"],
             "codes": given["code"],
+            "contains": given["contains"],
             "pattern": given["pattern"],
             "fetched_before": given["fetched_before"],
             "state": given["state"],

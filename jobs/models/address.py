@@ -1,0 +1,39 @@
+"""The index of addresses, by which documents are found by any part of their address."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+
+
+class NewAddress(models.Model):
+    """
+    The address of a new document, until the main manager moves it into a block.
+
+    The database inserts the row with that of the document, whatever program inserts this one. The table has no index, so
+    that a flush pays little for it: a search reads it whole.
+    """
+
+    pk = models.CompositePrimaryKey("job_id", "hash")
+    job = models.ForeignKey(
+        "jobs.Job", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
+    hash = models.UUIDField()
+    address = models.TextField()
+
+
+class AddressBlock(models.Model):
+    """
+    Some hundred addresses of one job that are neighbours in the order of text, and every three bytes in a row of them,
+    with ASCII letters in lower case.
+
+    A block is written once, and so may have documents that left the queue. A search looks up the documents that it found.
+    """
+
+    job = models.ForeignKey("jobs.Job", on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
+    documents = models.SmallIntegerField()
+    hashes: "ArrayField[list[object], list[object]]" = ArrayField(models.UUIDField())
+    addresses: "ArrayField[list[str], list[str]]" = ArrayField(models.TextField())
+    grams: "ArrayField[list[int], list[int]]" = ArrayField(models.IntegerField())
+
+    class Meta:
+        indexes = (GinIndex(fields=["grams"], name="block_by_grams"),)

@@ -1,0 +1,155 @@
+"""
+The index of addresses: it finds documents by any part of their address.
+
+The database notes each new document in a table without indexes (`NewAddress`), in the transaction that inserts it. The
+main manager moves thousands of these together into blocks: neighbours in the order of text, whose addresses have most
+of their parts in common. A block is indexed by every three bytes in a row ("grams") of its addresses. So a gram has one
+entry for hundreds of documents, where an index of documents would have one for each. A search reads the blocks with all
+grams of the text, and the new addresses. Upper and lower case of ASCII letters are the same.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from jobs.queue.sql.retrying import retried
+from nodes.membership.fences import TermHeld, hold_term
+
+# Bytes of a gram. A text of fewer characters may have none, and no index finds it.
+GRAM: Final = 3
+# New addresses for which blocks are written, and the most that one statement moves.
+TOGETHER: Final = 5_000
+_AT_ONCE: Final = 20_000
+# Addresses of a block.
+_OF_A_BLOCK: Final = 256
+# Documents that are found by their keys. If more have the text, a list meets them soon in its own order.
+MOST_FOUND: Final = 2_000
+
+WAITING: Final[LiteralString] = f"SELECT FROM jobs_newaddress OFFSET {TOGETHER - 1}"
+
+# Locks: NewAddress, skipping what is locked.
+_TAKE: Final[LiteralString] = f"""
+DELETE FROM jobs_newaddress
+ WHERE ctid = ANY(ARRAY(SELECT ctid FROM jobs_newaddress LIMIT {_AT_ONCE} FOR UPDATE SKIP LOCKED))
+RETURNING job_id, hash::text, address
+"""
+_WRITE: Final[LiteralString] = """
+INSERT INTO jobs_addressblock (job_id, documents, hashes, addresses, grams)
+VALUES (%s, %s, %s::uuid[], %s::text[], %s::int[])
+"""
+# A comparison of bytes: in the collation C only ASCII letters have another case.
+_HAS: Final[LiteralString] = 'position(%(contained)s in lower({} COLLATE "C")) > 0'
+_FIND: Final[LiteralString] = f"""
+SELECT found.hash::text FROM (
+    SELECT listed.hash
+      FROM (SELECT hashes, addresses FROM jobs_addressblock
+             WHERE grams @> %(grams)s::int[] AND (%(job)s::bigint IS NULL OR job_id = %(job)s)) AS block
+     CROSS JOIN LATERAL unnest(block.hashes, block.addresses) AS listed(hash, address)
+     WHERE position(%(contained)s in listed.address) > 0
+     UNION ALL
+    SELECT hash FROM jobs_newaddress
+     WHERE {_HAS.replace("{}", "address")} AND (%(job)s::bigint IS NULL OR job_id = %(job)s)) AS found
+ LIMIT {MOST_FOUND + 1}
+"""
+# Jobs with at least twice as many addresses as documents: most of the others left the queue.
+_WORN: Final[LiteralString] = f"""
+SELECT job_id FROM jobs_addressblock AS block
+ GROUP BY job_id
+HAVING sum(documents) > {TOGETHER} + 2 * coalesce((
+       SELECT sum(amount) FROM jobs_jobcounter AS counter
+        WHERE counter.job_id = block.job_id AND measure = 'stage'), 0)
+ ORDER BY job_id LIMIT 1
+"""
+# Locks: AddressBlock and NewAddress of the job, which only the main manager deletes.
+_WRITE_ANEW: Final[tuple[LiteralString, ...]] = (
+    "DELETE FROM jobs_addressblock WHERE job_id = %(job)s",
+    "DELETE FROM jobs_newaddress WHERE job_id = %(job)s",
+    "INSERT INTO jobs_newaddress (job_id, hash, address) SELECT job_id, hash, identifier FROM jobs_queueitem WHERE job_id = %(job)s",
+)
+
+
+def lowered(text: str) -> str:
+    """Return a text with its ASCII letters in lower case."""
+    return text.encode().lower().decode()
+
+
+def grams_of(addresses: Iterable[str]) -> list[int]:
+    """Return every three bytes in a row of these addresses, in lower case, as numbers."""
+    text = lowered("\n".join(addresses)).encode()
+    found = {text[place : place + GRAM] for place in range(len(text) - GRAM + 1)}
+    return sorted(int.from_bytes(gram) for gram in found if b"\n" not in gram)
+
+
+@retried
+def write_blocks(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
+    """
+    Move the oldest new addresses into blocks; return how many.
+
+    Raises:
+        FenceRefused: another node is the main manager.
+    """
+    with connection.transaction(), connection.cursor() as cursor:
+        hold_term(connection, term)
+        taken = sorted(cursor.execute(_TAKE).fetchall(), key=lambda row: (row[0], row[2]))
+        cursor.executemany(_WRITE, [_block(job, rows) for job, rows in _blocks_of(taken)])
+    return len(taken)
+
+
+def _blocks_of(taken: Sequence[tuple[int, str, str]]) -> Iterable[tuple[int, Sequence[tuple[int, str, str]]]]:
+    for job, of_job in itertools.groupby(taken, key=lambda row: row[0]):
+        rows = list(of_job)
+        for begin in range(0, len(rows), _OF_A_BLOCK):
+            yield job, rows[begin : begin + _OF_A_BLOCK]
+
+
+def _block(job: int, rows: Sequence[tuple[int, str, str]]) -> tuple[Any, ...]:
+    addresses = [lowered(address) for _job, _hash, address in rows]
+    return job, len(rows), [hash_ for _job, hash_, _address in rows], addresses, grams_of(addresses)
+
+
+def write_worn_blocks_anew(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
+    """
+    Note the documents of a job as new if most addresses in its blocks have left the queue; return the number of jobs.
+
+    Raises:
+        FenceRefused: another node is the main manager.
+    """
+    with connection.transaction():
+        hold_term(connection, term)
+        worn = connection.execute(_WORN).fetchone()
+        if worn is None:
+            return 0
+        for statement in _WRITE_ANEW:
+            connection.execute(statement, {"job": worn[0]})
+    return 1
+
+
+def find(connection: psycopg.Connection[Any], text: str, *, job_id: int | None) -> list[str] | None:
+    """
+    Return the hashes of documents of a job, or of all, whose address contains a text; None if more than `MOST_FOUND` do.
+
+    Some of them may have left the queue.
+    """
+    facts: dict[str, Any] = {"contained": lowered(text), "grams": grams_of([text]), "job": job_id}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        found = [row[0] for row in cursor.execute(_FIND, facts)]
+    return sorted(set(found)) if len(found) <= MOST_FOUND else None
+
+
+def condition(
+    connection: psycopg.Connection[Any], text: str, *, job_id: int | None
+) -> tuple[LiteralString, dict[str, Any]]:
+    """Return the condition that the address of a document `item` contains a text, and its parameters."""
+    found = find(connection, text, job_id=job_id)
+    if found is None:
+        return _HAS.replace("{}", "item.identifier"), {"contained": lowered(text)}
+    return "item.hash = ANY(%(found)s::uuid[])", {"found": found}
+
+
+def forget(connection: psycopg.Connection[Any], *, job_id: int) -> None:
+    """Delete all addresses of a job."""
+    for statement in _WRITE_ANEW[:2]:
+        connection.execute(statement, {"job": job_id})
