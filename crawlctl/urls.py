@@ -7,7 +7,7 @@ from crawlctl.access.adminsite import site
 from crawlctl.access.language import choose_language
 from crawlctl.access.login_page import LoginPage, LogOut
 from crawlctl.drill.api import DrillView
-from crawlctl.drill.views import drills
+from crawlctl.drill.views import drills, start_drill
 from crawlctl.web.documentation import documentation
 from crawlctl.web.finding import find_anything
 from crawlctl.web.metrics import MetricsView
@@ -22,6 +22,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("find/", find_anything, name="find"),
     path("metrics", MetricsView.as_view(), name="metrics"),
     path("cluster/drills/", drills, name="drills"),
+    path("cluster/drills/start/", start_drill, name="drill-start"),
     path("cluster/jobs/", include("nodes.distributed.pages.urls")),
     path("tasks/", include("nodes.tasks.pages.urls")),
     path("account/", include("crawlctl.access.api_tokens.urls")),

@@ -1,15 +1,67 @@
-"""The kind of tasks that tries a restore."""
+"""The kinds of tasks that inject a fault, and that try a restore, in a sandbox."""
 
 import datetime as dt
 from collections.abc import Mapping
 from typing import Any, Final
 
+import psycopg
+
 from crawlctl.backups.errors import BackupError
 from crawlctl.backups.verbs import given_passphrase
+from crawlctl.drill.drill import perform
+from crawlctl.drill.faults import Fault, Target
 from crawlctl.drill.restoring import perform_restore
+from crawlctl.drill.sandbox import sandbox
+from nodes.database.address import database_dsn
 from nodes.database.clock import read_clock
 from nodes.tasks.context import TaskContext
 from nodes.tasks.kinds import Kind
+
+# The faults with their targets, as arguments of the command `drill`.
+DRILLS: Final = (
+    *(
+        f"{fault} {whom}"
+        for fault in (Fault.KILL, Fault.FREEZE)
+        for whom in (Target.MAIN, Target.MANAGER, Target.WORKER)
+    ),
+    f"{Fault.CUT} {Target.DATABASE}",
+)
+
+
+class DrillFailed(Exception):
+    """The cluster did not recover as expected. The message names the first missing event."""
+
+
+def inject(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Inject a fault in a sandbox. Return the report.
+
+    Raises:
+        DrillFailed: an expected event did not happen. The report is stored.
+        SandboxFailed: the sandbox did not become ready.
+        NoVictim: the sandbox has no such node.
+    """
+    fault, whom = arguments["drill"].split()
+
+    def say(line: str) -> None:
+        context.report({"step": line})
+
+    with (
+        psycopg.connect(database_dsn(), autocommit=True, application_name="crawlctl drill") as connection,
+        sandbox(connection, say=say) as box,
+    ):
+        report = perform(
+            connection,
+            fault=Fault(fault),
+            whom=Target(whom),
+            seconds=None,
+            box=box,
+            confirm=lambda _node: None,
+            say=say,
+        )
+    if not report.is_good:
+        raise DrillFailed(report.missing[0])
+    return report.as_facts()
 
 
 def try_restore(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,10 +82,17 @@ def try_restore(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str,
     return report.as_facts()
 
 
+DRILL: Final = Kind(
+    name="drill",
+    title="Inject a fault in a sandbox, and measure the recovery",
+    run=inject,
+    properties={"drill": {"enum": list(DRILLS)}},
+    required=("drill",),
+)
 DRILL_RESTORE: Final = Kind(
     name="drill_restore",
     title="Restore the newest backup in a sandbox, and measure it",
     run=try_restore,
     properties={"minutes_ago": {"type": "number", "minimum": 0, "maximum": 100_000}},
 )
-KINDS: Final = (DRILL_RESTORE,)
+KINDS: Final = (DRILL, DRILL_RESTORE)

@@ -16,6 +16,8 @@ _MOMENTS: Final = {
     "restored": _("restored after"),
     "fetched": _("fetching after"),
 }
+# The expected events of a report (`Report.settled`).
+_EXPECTED: Final = ("detected", "took_over", "regrouped", "returned", "restored")
 
 
 class Drill(models.Model):
@@ -34,6 +36,15 @@ class Drill(models.Model):
 
     def __str__(self) -> str:
         return f"{self.fault} {self.whom}, {self.at:%Y-%m-%d %H:%M}"
+
+    @property
+    def recovery(self) -> float | None:
+        """Return the seconds from the fault to the last expected event; None if one of them did not happen."""
+        if not self.is_good:
+            return None
+        if self.fault == RESTORE:
+            return self.report["recovery"]  # type: ignore[no-any-return]
+        return max(self.report.get(key) or 0.0 for key in _EXPECTED)
 
     @property
     def came_to(self) -> str:

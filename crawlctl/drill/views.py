@@ -1,24 +1,32 @@
 """The page of drills: the state of backups, the injected faults and tried restores, and the reports."""
 
 import datetime as dt
+import json
+from collections.abc import Sequence
 from typing import Final
 
+from django.contrib import messages
 from django.contrib.auth.decorators import permission_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
-from crawlctl.drill.models import Drill
+from crawlctl.drill.kinds import DRILL, DRILL_RESTORE, DRILLS
+from crawlctl.drill.models import RESTORE, Drill
 from jobs.queries.backups import age_of_last_backup, age_of_log
 from jobs.queries.restores import read_open_restores
 from jobs.ui.pages import page
 from nodes.database.clock import read_clock
+from nodes.errors import NotDone
 from nodes.models import DatabaseRestore
+from nodes.tasks import book
 from nodes.web import formats
+from nodes.web.pages import name_of_who_may
 
 _SHOWN: Final = 50
 _RESTORES_SHOWN: Final = 5
+_MAY_START: Final = "nodes.control_cluster"
 
 
 @page
@@ -26,6 +34,7 @@ _RESTORES_SHOWN: Final = 5
 @require_safe
 def drills(request: HttpRequest) -> HttpResponse:
     now = read_clock()
+    found = list(Drill.objects.all()[:_SHOWN])
     rows = [
         {
             "key": drill.pk,
@@ -36,9 +45,42 @@ def drills(request: HttpRequest) -> HttpResponse:
             "is_good": drill.is_good,
             "came_to": drill.came_to,
         }
-        for drill in Drill.objects.all()[:_SHOWN]
+        for drill in found
     ]
-    return render(request, "ui/drills.html", {"rows": rows, "backups": _of_backups(now)})
+    context = {
+        "rows": rows,
+        "backups": _of_backups(now),
+        "chart": _chart(found),
+        "drills": [*DRILLS, RESTORE],
+        "may_start": request.user.has_perm(_MAY_START),
+    }
+    return render(request, "ui/drills.html", context)
+
+
+@page
+@require_POST
+def start_drill(request: HttpRequest) -> HttpResponse:
+    """Schedule a drill in a sandbox as a background task."""
+    name = name_of_who_may(request, _MAY_START)
+    wanted = request.POST.get("drill", "")
+    kind, arguments = (DRILL_RESTORE, {}) if wanted == RESTORE else (DRILL, {"drill": wanted})
+    try:
+        task = book.create(kind=kind.name, arguments=arguments, made_by=name)
+    except NotDone:
+        messages.warning(request, _("Choose a drill of the list."))
+        return redirect("drills")
+    messages.success(request, _("Task %(id)d is scheduled.") % {"id": task.pk})
+    return redirect("task", task.pk)
+
+
+def _chart(found: Sequence[Drill]) -> str:
+    """Return the seconds to recover of each drill that passed, as the input of `static/js/chart.js`; '' without one."""
+    passed = [drill for drill in reversed(found) if drill.recovery is not None]
+    if not passed:
+        return ""
+    labels = [f"{drill.fault} {drill.whom}, {drill.at:%Y-%m-%d %H:%M}" for drill in passed]
+    series = [{"label": _("Seconds to recover"), "values": [round(drill.recovery or 0.0, 2) for drill in passed]}]
+    return json.dumps({"labels": labels, "series": series})
 
 
 def _of_backups(now: dt.datetime) -> list[str]:

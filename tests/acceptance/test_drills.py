@@ -5,8 +5,11 @@ import json
 import pytest
 
 from jobs.models import Job, ThrottleGroup
+from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import Node
-from tests.support.processes import QUICK_HEARTS
+from nodes.tasks import book
+from nodes.tasks.models import ArchivedTask
+from tests.support.processes import QUICK_HEARTS, wait_for
 
 
 @pytest.fixture
@@ -50,12 +53,18 @@ def test_a_cut_database_fails_no_node(drill):
     assert report["restored"] >= report["timeout"]
 
 
-def test_a_drill_leaves_its_report_and_nothing_else(drill, machine):
-    drill("kill", "worker")
+def test_a_drill_that_a_task_performs_leaves_its_report_and_nothing_else(machine):
+    environment = QUICK_HEARTS | {"CRAWLCTL_VAR": str(machine.directory)}
+    for daemon in ("runmanager", "runtasks"):
+        machine.start(daemon, **environment)
+    book.create(kind="drill", arguments={"drill": "kill worker"}, made_by="a test")
 
+    (done,) = wait_for(ArchivedTask.objects.filter(kind="drill").all, within=180, saying="the task has ended")
+
+    assert (done.why, done.result["missing"]) == ("done", [])
     assert not Job.objects.exists()
     assert not ThrottleGroup.objects.exists()
-    assert not Node.objects.filter(stopped_at=None).exists()
+    assert not Node.objects.filter(stopped_at=None).exclude(scope=CLUSTER_SCOPE).exists()
     assert not list((machine.directory / "drills").iterdir())
     history = machine.start("drill", "--history")
     assert history.wait() == 0

@@ -1,5 +1,7 @@
 """Administrators see the results of drills on their page, and other users are refused."""
 
+import json
+
 import pytest
 from django.test import Client
 
@@ -7,6 +9,7 @@ from crawlctl.drill.models import Drill
 from jobs.models import OutputConnection
 from nodes.database.clock import read_clock
 from nodes.models import DatabaseRestore
+from nodes.tasks.models import Task
 from tests.support.api import make_user
 
 REPORT = {"detected": 2.04, "returned": 2.31, "fetched": None, "missing": ["nothing was fetched any more"]}
@@ -43,6 +46,44 @@ def test_other_roles_are_refused_and_see_no_link(role):
 
     assert client.get("/cluster/drills/").status_code == 403
     assert "/cluster/drills/" not in client.get("/cluster/").content.decode()
+
+
+def test_an_administrator_starts_a_drill_as_a_task():
+    client = visitor("administrator")
+
+    for drill in ("freeze main", "restore"):
+        answer = client.post("/cluster/drills/start/", {"drill": drill})
+        assert answer.status_code == 302
+        assert answer["Location"] == f"/tasks/{Task.objects.order_by('pk').last().pk}/"
+
+    tasks = Task.objects.order_by("pk").values_list("kind", "arguments")
+    assert list(tasks) == [("drill", {"drill": "freeze main"}), ("drill_restore", {})]
+
+
+@pytest.mark.parametrize("drill", ["", "kill database", "kill\x00main", "cut"])
+def test_a_drill_that_does_not_exist_is_refused(drill):
+    answer = visitor("administrator").post("/cluster/drills/start/", {"drill": drill}, follow=True)
+
+    assert "Choose a drill of the list." in answer.content.decode()
+    assert not Task.objects.exists()
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_other_roles_start_no_drill(role):
+    assert visitor(role).post("/cluster/drills/start/", {"drill": "kill worker"}).status_code == 403
+    assert not Task.objects.exists()
+
+
+def test_drills_that_passed_have_a_chart_of_their_recovery():
+    make_drill()
+    make_drill(is_good=False, report=REPORT)
+    make_drill(
+        fault="restore", whom="database", report={"lost": 90.0, "recovery": 6.25, "read_again": 37, "missing": []}
+    )
+
+    (series,) = json.loads(visitor("administrator").get("/cluster/drills/").context["chart"])["series"]
+
+    assert series["values"] == [2.31, 6.25]
 
 
 def test_before_the_first_drill_the_page_says_so():
