@@ -15,6 +15,7 @@ from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy as _
 
 from crawlctl.languages import LANGUAGES
+from jobs.partitions import here
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,17 @@ AREAS: Final[tuple[Area, ...]] = (
 )
 
 
+# Beginnings of the names of pages that show only the partition of their web server. Other pages show all partitions, or
+# the configuration, which the control partition has for all.
+_OF_ONE_PARTITION: Final = (
+    *("archive", "cluster", "coordination", "deleted-job", "distributed", "document-archive", "drill", "export"),
+    *("host-", "job-archive", "job-bulk", "job-removals", "node", "output-verification", "report", "retention"),
+    *("task", "admin:nodes_", "admin:tasks_", "authorities"),
+    *(f"admin:jobs_{table}_" for table in ("queueitem", "throttlegroup", "jobevent")),
+)
+# The same as whole names: longer ones are other pages.
+_ONLY_OF_ONE_PARTITION: Final = frozenset({"host", "hosts", "settings"})
+
 # The page of the user, behind its name in the bar.
 ACCOUNT: Final = Place(_("Your account"), "account", ("api-token",), "crawlctl.view_apitoken")
 
@@ -207,6 +219,12 @@ class Shell:
     def place_is_index(self) -> bool:
         """True for a page of the set-up without a place of its own: its breadcrumb needs the list, too."""
         return self._found is not None and self._found[1].view == "admin:index"
+
+    @property
+    def partition(self) -> str:
+        """Return the name of the control partition if the page shows only this one of several; "" otherwise."""
+        is_of_one = self._name in _ONLY_OF_ONE_PARTITION or self._name.startswith(_OF_ONE_PARTITION)
+        return here.control_name() if is_of_one else ""
 
     @property
     def set_up(self) -> Sequence[Place]:

@@ -349,6 +349,10 @@ class SentBackSerializer(serializers.Serializer[Any]):
 
     documents = serializers.IntegerField()
     has_more = serializers.BooleanField()
+    left_out = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Partitions that changed nothing: no answer, or the job starts or ends there. Repeat the request for them.",
+    )
 
 
 class JobQuery(NamedQuery):

@@ -54,6 +54,9 @@ class BulkPreviewSerializer(serializers.Serializer[Any]):
     filter = serializers.JSONField()
     documents = serializers.IntegerField()
     examples = BulkExampleSerializer(many=True, help_text="The first 20 documents.")
+    partition = serializers.CharField(
+        help_text="The partition whose documents it changes: make the operation in the others, too. Empty with one database."
+    )
     token = serializers.CharField(help_text="Confirms exactly this operation, filter and number.")
 
 

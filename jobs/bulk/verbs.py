@@ -12,6 +12,7 @@ from django.utils.dateparse import parse_datetime
 
 from jobs.bulk.models import BulkOperation
 from jobs.models import Job, Outcome
+from jobs.partitions import here
 from jobs.queries.reports.asking import check_patterns
 from jobs.queue.address_index import GRAM
 from jobs.queue.chosen import Choice, Operation, count, read_examples
@@ -56,7 +57,11 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The documents that an operation would change now. `token` confirms exactly this operation, filter and number."""
+    """
+    The documents that an operation would change now. `token` confirms exactly this operation, filter and number.
+
+    They are those of one `partition`, "" with one database.
+    """
 
     operation: Operation
     job: Job
@@ -64,6 +69,7 @@ class Preview:
     documents: int
     examples: Sequence[Example]
     token: str
+    partition: str
 
 
 def preview(operation: object, job: object, filter: object, *, may: May) -> Preview:  # noqa: A002 (the word of the API)
@@ -93,7 +99,7 @@ def preview(operation: object, job: object, filter: object, *, may: May) -> Prev
         for row in read_examples(connection.connection, wanted, choice, most=_EXAMPLES)
     ]
     token = signing.dumps([wanted.value, found.pk, stored, number], salt=_SALT, compress=True)
-    return Preview(wanted, found, stored, number, examples, token)
+    return Preview(wanted, found, stored, number, examples, token, here.name())
 
 
 @transaction.atomic

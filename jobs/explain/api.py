@@ -113,6 +113,7 @@ class DocumentChangedSerializer(serializers.Serializer[Any]):
 
     url = serializers.CharField(source="identifier")
     job = serializers.IntegerField(source="job_id")
+    partition = serializers.CharField(help_text="Other partition that has it. Empty: this one.")
 
 
 class _DocumentChangeView(ContractView):

@@ -2,7 +2,7 @@
 The explanation of an address in the partition that has its host.
 
 The control partition asks the other one, whose jobs have numbers of their own. Buttons of an explanation from there
-change only jobs, which the control partition has, too.
+change jobs, which the control partition has, too, or the document where it is.
 """
 
 import datetime as dt

@@ -74,7 +74,7 @@ def mend_of(section: Section, judgement: Judgement) -> Mend | None:
     """Return the operation that opens a blocked gate; None if there is none, or none is needed."""
     if judgement.status != Status.BLOCKED:
         return None
-    if section.partition and judgement.reason in _FETCHED_AGAIN | _OF_CLUSTERS:
+    if section.partition and judgement.reason in _OF_CLUSTERS:
         return None
     if judgement.reason in _FETCHED_AGAIN and section.item is not None:
         return fetch_again(section.item)
@@ -94,7 +94,7 @@ def mend_of(section: Section, judgement: Judgement) -> Mend | None:
 
 def fetch_again(item: QueueItem) -> Mend:
     """Return the button that makes a document due now."""
-    fields = {"job": str(item.job_id), "document": item.hash.hex}
+    fields = {"job": str(item.job_id), "document": item.hash.hex, "url": item.identifier}
     address = reverse("explain-fetch-again")
     return Mend(_("Fetch again now"), address, documents.MAY_FETCH, fields, "/api/v1/explain/fetch-again/")
 
@@ -103,7 +103,7 @@ def forget(item: QueueItem) -> Mend | None:
     """Return the button that removes a document from the queue; None if an output may hold it."""
     if item.indexed_before or item.stage in CLAIMED:
         return None
-    fields = {"job": str(item.job_id), "document": item.hash.hex}
+    fields = {"job": str(item.job_id), "document": item.hash.hex, "url": item.identifier}
     return Mend(_("Forget"), reverse("explain-forget"), documents.MAY_FORGET, fields, "/api/v1/explain/forget/")
 
 

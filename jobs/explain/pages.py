@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from jobs.explain.everywhere import explain_everywhere
 from jobs.explain.mends import MAY_EDIT_JOB
 from jobs.explain.screens import May, address_of, explained_screen
-from jobs.models import QueueItem, Seed
+from jobs.models import Seed
 from jobs.ui.partitions_views import silent_partitions
 from jobs.verbs import documents, seed_lists
 from nodes.database.clock import read_clock
@@ -91,7 +91,7 @@ def add_seed(request: HttpRequest) -> HttpResponse:
     return redirect(address_of(url, job=job_id))
 
 
-def _change(request: HttpRequest, change: Callable[[int, uuid.UUID], QueueItem], *, done: str) -> HttpResponse:
+def _change(request: HttpRequest, change: Callable[[int, uuid.UUID], documents.Changed], *, done: str) -> HttpResponse:
     """Change the document of a form, and return to its explanation."""
     job_id = _id_in(request.POST.get("job", ""))
     try:
@@ -100,11 +100,10 @@ def _change(request: HttpRequest, change: Callable[[int, uuid.UUID], QueueItem],
         document = None
     if job_id is None or document is None:
         raise Http404(_("This document does not exist. Reload the page."))
-    known = QueueItem.objects.filter(job=job_id, hash=document).values_list("identifier", flat=True).first()
     try:
         url = change(job_id, document).identifier
     except Refused as refused:
-        url = known or ""
+        url = request.POST.get("url", "")
         messages.warning(request, str(refused))
     else:
         messages.success(request, done % {"url": url})

@@ -72,11 +72,12 @@ def _section(section: Section, *, may: May, now: dt.datetime) -> Mapping[str, ob
 
 def _mends(section: Section) -> Iterator[Mend]:
     """Yield the operations on the document, whichever gate decides."""
-    if section.item is None or section.partition:
+    if section.item is None:
         return
     if section.item.run_no == section.job.run_no and section.item.stage in {Stage.PENDING, Stage.DONE}:
         yield fetch_again(section.item)
-    for mend in (change_branch(section), forget(section.item)):
+    branch = None if section.partition else change_branch(section)
+    for mend in (branch, forget(section.item)):
         if mend is not None:
             yield mend
 

@@ -51,6 +51,18 @@ def addresses() -> dict[str, str]:
     return dict(address.split("=", 1) for address in current()[PARTITIONS])
 
 
+def name() -> str:
+    """Return the name of this partition; "" if its database is the only one."""
+    stated = placement()
+    return "" if stated is None else stated.here
+
+
+def control_name() -> str:
+    """Return the name of this partition if it is the control partition of several; "" otherwise."""
+    stated = placement()
+    return stated.here if stated is not None and stated.is_control else ""
+
+
 def refuse_elsewhere() -> None:
     """
     Check that operators may change and start jobs in this partition.

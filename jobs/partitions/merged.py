@@ -1,8 +1,9 @@
 """
-One reading in the databases of all partitions, for the pages and the API of the control partition.
+One reading, or one change, in the databases of all partitions, for the doors of the control partition.
 
-A reading runs in each database as it would at home: in a thread of its own, whose connection for Django leads there.
-Such a connection only reads. A partition that does not answer in time is named, and is not asked again for a while.
+It runs in each database as it would at home: in a thread of its own, whose connection for Django leads there.
+The connection of a reading only reads. A partition that does not answer in time is named, and no reading asks it again
+for a while.
 """
 
 import datetime as dt
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 # Longest wait (seconds) of a page for all partitions.
 ANSWERS_WITHIN: Final = 2.0
+# Longest wait (seconds) of an operation for a change in other partitions.
+CHANGES_WITHIN: Final = 10.0
 # Seconds for which a silent partition is not asked again, so that not every page waits for it.
 _LEFT_ALONE: Final = 10.0
 _LAST_HEARD: Final = "SELECT max(sent_at) FROM jobs_partitionfact WHERE source = %(name)s AND target = %(here)s"
@@ -78,24 +81,48 @@ def read_everywhere(
     if placement is None or not placement.is_control:
         return Merged(own())
     addresses = here.addresses()
-    until = time.monotonic() + ANSWERS_WITHIN
     others = [name for name in placement.others if among is None or name in among]
     asked = {
-        name: _Question(name, addresses[name], elsewhere)
+        name: _Question(name, addresses[name], elsewhere, within=ANSWERS_WITHIN)
         for name in others
         if _silent_until.get(addresses[name], 0.0) <= time.monotonic()
     }
+    found, answers = _ask_all(asked, own)
+    missing = [name for name in others if name not in answers]
+    return Merged(found, answers, [Silent(name, _last_heard(name, placement.here)) for name in missing])
+
+
+def change_elsewhere(change: Callable[[str], T]) -> Merged[T | None]:
+    """
+    Return what `change` did in each other partition, in transactions of its own. Only the control partition asks others.
+
+    A silent partition may have made the change: its answer can be lost. An error that is none of the database is raised here.
+    """
+    placement = here.placement()
+    if placement is None or not placement.is_control:
+        return Merged(None)
+    addresses = here.addresses()
+    asked = {
+        name: _Question(name, addresses[name], change, within=CHANGES_WITHIN, is_change=True)
+        for name in placement.others
+    }
+    _own, answers = _ask_all(asked, lambda: None)
+    missing = [name for name in placement.others if name not in answers]
+    return Merged(None, answers, [Silent(name, _last_heard(name, placement.here)) for name in missing])
+
+
+def _ask_all(asked: "Mapping[str, _Question[T]]", own: Callable[[], L]) -> tuple[L, dict[str, T]]:
+    """Ask questions, do one's own part meanwhile, and return its result with the answers that came in time."""
+    began_at = time.monotonic()
     for question in asked.values():
         question.thread.start()
     try:
-        found = own()
+        done = own()
     finally:
         for question in asked.values():
-            question.thread.join(max(0.0, until - time.monotonic()))
+            question.thread.join(max(0.0, began_at + question.within - time.monotonic()))
             question.end()
-    answers = {name: question.answer[0] for name, question in asked.items() if question.has_answered()}
-    missing = [name for name in others if name not in answers]
-    return Merged(found, answers, [Silent(name, _last_heard(name, placement.here)) for name in missing])
+    return done, {name: question.answer[0] for name, question in asked.items() if question.has_answered()}
 
 
 def merge_lines(
@@ -135,10 +162,13 @@ def numbers_of(jobs: set[int]) -> dict[int, int]:
 
 
 class _Question(Generic[T]):
-    """A reading in the database of another partition."""
+    """A reading, or a change, in the database of another partition."""
 
-    def __init__(self, name: str, address: str, read: Callable[[str], T]) -> None:
+    def __init__(
+        self, name: str, address: str, read: Callable[[str], T], *, within: float, is_change: bool = False
+    ) -> None:
         self._name, self._address, self._read = name, address, read
+        self.within, self._is_change = within, is_change
         self._language = translation.get_language()
         self.answer: list[T] = []
         self._error: Exception | None = None
@@ -147,7 +177,9 @@ class _Question(Generic[T]):
 
     def _ask(self) -> None:
         # Connections of Django belong to threads, so this changes no other one.
-        connections[django.db.DEFAULT_DB_ALIAS] = self._connection = _connection_to(self._address)
+        connections[django.db.DEFAULT_DB_ALIAS] = self._connection = _connection_to(
+            self._address, within=self.within, is_change=self._is_change
+        )
         try:
             with translation.override(self._language):
                 self.answer.append(self._read(self._name))
@@ -157,7 +189,7 @@ class _Question(Generic[T]):
             self._connection.close()
 
     def end(self) -> None:
-        """End a reading that takes too long: its thread would wait for a server that may never answer."""
+        """End a question that takes too long: its thread would wait for a server that may never answer."""
         opened = self._connection
         if self.thread.is_alive() and opened is not None and opened.connection is not None:
             opened.connection.close()
@@ -174,16 +206,17 @@ class _Question(Generic[T]):
         if self._error is not None and not isinstance(self._error, (django.db.Error, psycopg.Error)):
             raise self._error
         logger.warning("partition %s does not answer: %s", self._name, str(self._error or "it took too long").strip())
-        _silent_until[self._address] = time.monotonic() + _LEFT_ALONE
+        if not self._is_change:
+            _silent_until[self._address] = time.monotonic() + _LEFT_ALONE
         return False
 
 
-def _connection_to(address: str) -> DatabaseWrapper:
+def _connection_to(address: str, *, within: float, is_change: bool) -> DatabaseWrapper:
     facts: dict[str, Any] = dict(conninfo_to_dict(address))
-    milliseconds = int(ANSWERS_WITHIN * 1000)
+    read_only = "off" if is_change else "on"
     options = {
         "connect_timeout": int(ANSWERS_WITHIN),
-        "options": f"-c default_transaction_read_only=on -c statement_timeout={milliseconds}",
+        "options": f"-c default_transaction_read_only={read_only} -c statement_timeout={int(within * 1000)}",
     }
     known = {name.upper(): facts.pop(name, None) or "" for name in ("user", "password", "host", "port")}
     of_this = connections[django.db.DEFAULT_DB_ALIAS].settings_dict

@@ -9,6 +9,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from jobs.partitions import here
 from jobs.queries.hosts.lines import read_host_statuses
 from jobs.queries.hosts.page import HostPage, read_host_page
 from jobs.queries.hosts.robots import read_robots_of_host
@@ -167,7 +168,12 @@ def denied(request: HttpRequest) -> HttpResponse:
     return render(
         request,
         "ui/hosts_denied.html",
-        {**context, "denials": deny_list.denials(), "stopped": hosts_screen(stopped_hosts, now=now)["hosts"]},
+        {
+            **context,
+            "partition": here.control_name(),
+            "denials": deny_list.denials(),
+            "stopped": hosts_screen(stopped_hosts, now=now)["hosts"],
+        },
     )
 
 

@@ -132,6 +132,12 @@ def send_back(request: HttpRequest, job_id: int) -> HttpResponse:
             _("Documents to be retried: %(count)s. If the job is not running, start it.")
             % {"count": formats.number(sent.documents)},
         )
+        if sent.left_out:
+            messages.warning(
+                request,
+                _("Nothing was done in partition %(names)s: no answer, or the job starts or ends there. Try again.")
+                % {"names": ", ".join(sent.left_out)},
+            )
     return redirect("job", job_id)
 
 

@@ -20,6 +20,7 @@ from jobs.lifecycle.job import TRANSITIONS
 from jobs.lifecycle.table import Transition
 from jobs.models import Job
 from jobs.partitions.here import refuse_elsewhere
+from jobs.partitions.merged import change_elsewhere, local_job
 from jobs.queue.send_back import SentBack, send_back
 from jobs.queue.wake import wake_job
 from jobs.state import journal
@@ -120,6 +121,19 @@ def refuse_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChan
     return make_transition(job_id, "refuse removals", made_by=made_by, now=now)
 
 
+@dataclass(frozen=True, slots=True)
+class SentBackEverywhere:
+    """
+    The number of documents to read again; `has_more` if one call cannot send back all.
+
+    A partition is `left_out` if it did not answer, or if the job starts or ends there.
+    """
+
+    documents: int
+    has_more: bool
+    left_out: Sequence[str] = ()
+
+
 def send_back_failed(
     job_id: int,
     *,
@@ -127,11 +141,12 @@ def send_back_failed(
     documents: Sequence[UUID] | None = None,
     made_by: str,
     now: dt.datetime,
-) -> SentBack:
+) -> SentBackEverywhere:
     """
     Make documents due again that failed in the job's run with one of these codes, or with any.
 
-    `documents` are the keys of the only documents that may be sent back; all of the job without them.
+    `documents` are the keys of the only documents that may be sent back; all of the job without them. Documents of the
+    job in other partitions are sent back, too, if this is the control partition and none are chosen.
 
     In an active job they are due at once. An inactive job reads them in its next run, unless that is a full one,
     which reads all documents that it reaches anyway.
@@ -140,6 +155,33 @@ def send_back_failed(
         Unknown: the job does not exist.
         TransitionRefused: the job is neither active nor inactive.
     """
+
+    def send(number: int) -> SentBack:
+        return _send_back_here(number, codes=codes, documents=documents, made_by=made_by, now=now)
+
+    sent = send(job_id)
+    if documents is not None:
+        return SentBackEverywhere(sent.documents, sent.has_more)
+
+    def elsewhere(_name: str) -> SentBack | None:
+        local = local_job(job_id)
+        try:
+            return SentBack(0, has_more=False) if local is None else send(local)
+        except TransitionRefused:
+            return None
+
+    asked = change_elsewhere(elsewhere)
+    parts = [sent, *(part for part in asked.others.values() if part is not None)]
+    left_out = [one.name for one in asked.silent] + [name for name, part in asked.others.items() if part is None]
+    return SentBackEverywhere(
+        sum(part.documents for part in parts), any(part.has_more for part in parts), tuple(sorted(left_out))
+    )
+
+
+def _send_back_here(
+    job_id: int, *, codes: Sequence[str], documents: Sequence[UUID] | None, made_by: str, now: dt.datetime
+) -> SentBack:
+    """Send documents back in the database of this thread."""
     connection.ensure_connection()
     sent = send_back(connection.connection, job_id=job_id, codes=codes, documents=documents, now=now)
     job = Job.objects.filter(pk=job_id).first()

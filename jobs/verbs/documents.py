@@ -1,13 +1,20 @@
-"""The operations of operators on one document: fetch it again now, and forget it."""
+"""
+The operations of operators on one document: fetch it again now, and forget it.
+
+In the control partition they change a document of any partition, in the database that has it.
+"""
 
 import datetime as dt
 import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import psycopg
 from django.db import connection
 
 from jobs.models import Job, QueueItem
+from jobs.partitions.merged import change_elsewhere, local_job
 from jobs.queue.chosen import Choice, Chunk, JobMoves, Operation, change_some
 from jobs.queue.fetch_now import Fetching, fetch_now
 from jobs.queue.flushing.hops import rules_of
@@ -29,47 +36,114 @@ _REFUSALS: Final = {
 }
 
 
-def fetch_again(job_id: int, *, document: uuid.UUID, made_by: str, now: dt.datetime) -> QueueItem:
+class PartitionAway(Refused):
+    """A partition that may have the document does not answer."""
+
+    code = "partition_away"
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A changed document of a job. It is in another `partition` if one is named."""
+
+    job_id: int
+    identifier: str
+    partition: str = ""
+
+
+def fetch_again(job_id: int, *, document: uuid.UUID, made_by: str, now: dt.datetime) -> Changed:
     """
     Make a document due at once: it is read without conditions, and written again.
 
     Raises:
         Unknown: the job does not exist, or does not know the document.
         Refused: the document is claimed, due already, or not of the present run; or the job is in a transition.
+        PartitionAway: a partition that may have it does not answer.
     """
-    job, item = _find(job_id, document)
-    connection.ensure_connection()
-    done = fetch_now(connection.connection, job_id=job_id, document=document, now=now)
-    if done == Fetching.UNKNOWN:
-        raise Unknown("document", document)
-    if done != Fetching.DUE:
-        raise Refused(_REFUSALS[done])
-    journal.record(
-        job, kind="fetch again", message=f"{item.identifier} is to be fetched again", made_by=made_by, now=now
-    )
-    return item
+    return _change_where_it_is(_FETCH_AGAIN, job_id, document=document, made_by=made_by, now=now)
 
 
-def forget(job_id: int, *, document: uuid.UUID, made_by: str, now: dt.datetime) -> QueueItem:
+def forget(job_id: int, *, document: uuid.UUID, made_by: str, now: dt.datetime) -> Changed:
     """
     Remove a document that no output holds from the queue. A page that links to it makes it known again.
 
     Raises:
         Unknown: the job does not exist, or does not know the document.
         Refused: an output may hold it, it is claimed, or the job is in a transition.
+        PartitionAway: a partition that may have it does not answer.
     """
-    job, item = _find(job_id, document)
-    if job.carries:
-        raise Refused("Documents of this job pass data to others. Forget it by an operation on documents of the job.")
+    return _change_where_it_is(_FORGET, job_id, document=document, made_by=made_by, now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change of a document in the database of this thread, and the words for its event."""
+
+    kind: str
+    says: str
+    make: Callable[[QueueItem, dt.datetime], None]
+
+
+def _change_where_it_is(
+    change: _Change, job_id: int, *, document: uuid.UUID, made_by: str, now: dt.datetime
+) -> Changed:
+    """Change a document in the partition that has it. The event is in its journal, and in that of this one."""
+    item = _find(job_id, document)
+    if item is not None:
+        _make(change, item, made_by=made_by, now=now)
+        return Changed(job_id, item.identifier)
+    job = Job.objects.filter(pk=job_id).first()
+    if job is None:
+        raise Unknown("job", job_id)
+
+    def elsewhere(name: str) -> Changed | None:
+        local = local_job(job_id)
+        found = None if local is None else _find(local, document)
+        if found is None:
+            return None
+        _make(change, found, made_by=made_by, now=now)
+        return Changed(job_id, found.identifier, name)
+
+    asked = change_elsewhere(elsewhere)
+    for done in asked.others.values():
+        if done is not None:
+            message = f"{done.identifier} {change.says} (partition {done.partition})"
+            journal.record(job, kind=change.kind, message=message, made_by=made_by, now=now)
+            return done
+    if asked.silent:
+        names = ", ".join(one.name for one in asked.silent)
+        raise PartitionAway(
+            f"No answer from partition {names}, which may have the document. Check the partition, then try again."
+        )
+    raise Unknown("document", f"{job_id}-{document.hex}")
+
+
+def _make(change: _Change, item: QueueItem, *, made_by: str, now: dt.datetime) -> None:
     connection.ensure_connection()
+    change.make(item, now)
+    message = f"{item.identifier} {change.says}"
+    journal.record(item.job, kind=change.kind, message=message, made_by=made_by, now=now)
+
+
+def _fetch_again(item: QueueItem, now: dt.datetime) -> None:
+    done = fetch_now(connection.connection, job_id=item.job_id, document=item.hash, now=now)
+    if done == Fetching.UNKNOWN:
+        raise Unknown("document", item.hash)
+    if done != Fetching.DUE:
+        raise Refused(_REFUSALS[done])
+
+
+def _forget(item: QueueItem, now: dt.datetime) -> None:
+    if item.job.carries:
+        raise Refused("Documents of this job pass data to others. Forget it by an operation on documents of the job.")
     try:
         chunk = change_some(
             connection.connection,
             Operation.FORGET,
-            Choice(job_id=job_id, documents=[document.hex]),
+            Choice(job_id=item.job_id, documents=[item.hash.hex]),
             after=None,
             most=1,
-            job=_facts_of(job),
+            job=_facts_of(item.job),
             carries=False,
             outputs=None,
             keeps_history=False,
@@ -80,15 +154,14 @@ def forget(job_id: int, *, document: uuid.UUID, made_by: str, now: dt.datetime) 
         raise Refused(_REFUSALS[Fetching.JOB_MOVES]) from None
     if not chunk.changed:
         raise Refused("The document is kept: an output may hold it, or a batch has claimed it.")
-    journal.record(job, kind="forget", message=f"{item.identifier} was forgotten", made_by=made_by, now=now)
-    return item
 
 
-def _find(job_id: int, document: uuid.UUID) -> tuple[Job, QueueItem]:
-    item = QueueItem.objects.select_related("job").filter(job=job_id, hash=document).first()
-    if item is None:
-        raise Unknown("document", f"{job_id}-{document.hex}")
-    return item.job, item
+_FETCH_AGAIN: Final = _Change("fetch again", "is to be fetched again", _fetch_again)
+_FORGET: Final = _Change("forget", "was forgotten", _forget)
+
+
+def _find(job_id: int, document: uuid.UUID) -> QueueItem | None:
+    return QueueItem.objects.select_related("job").filter(job=job_id, hash=document).first()
 
 
 def _facts_of(job: Job) -> JobFacts:

@@ -10,6 +10,7 @@ workers close their open requests, and outputs keep their documents. The end of 
 import datetime as dt
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from django.db import connection, transaction
@@ -20,6 +21,8 @@ from jobs.connectors.repository.kind import BadIdentifier
 from jobs.connectors.repository.web.kind import HOSTS
 from jobs.connectors.repository.web.urls import bin_of, canonical
 from jobs.models import Bin, BinState
+from jobs.partitions import here
+from jobs.queries.partitions import read_owners
 from jobs.queue.pace.end_back_off import retry_without_back_off
 from jobs.queue.wake import wake_bin
 from jobs.state import channels
@@ -42,6 +45,16 @@ class HostsUnknown(Refused):
         super().__init__(f"No crawl has come to a host {pattern}, so nothing would change now. Check the name.")
 
 
+class HostElsewhere(Refused):
+    """Another partition has the host, so nothing that is changed here would stop its requests."""
+
+    code = "host_elsewhere"
+
+    def __init__(self, name: str, partition: str) -> None:
+        self.name, self.partition = name, partition
+        super().__init__(f"Host {name} belongs to partition {partition}. Do this there. Nothing was changed here.")
+
+
 def stop(host_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
     """
     Stop requests to a host, over all jobs and nodes, until `release`; a host without a port means all its ports.
@@ -61,12 +74,14 @@ def stop_named(typed: str, *, reason: str, confirm: bool = False, made_by: str, 
     Stop a web host by its name, or an address there, as `stop` does.
 
     Raises:
+        HostElsewhere: another partition has it.
         HostsUnknown: no crawl has come to the host, and the caller did not confirm it.
         Refused: it is already stopped.
         Invalid: the name is not a host name, or no reason is given.
     """
     name = name_meant(typed)
     check_reason(reason)
+    _refuse_host_of_another(name)
     if not confirm and not known_hosts(name).exists():
         raise HostsUnknown(name)
     usual = {"is_known": False, "usual_requests": HOSTS.requests, "usual_gap": HOSTS.gap}
@@ -161,14 +176,31 @@ def find_named(typed: str) -> Bin:
     Return the web host of a name, or of an address there.
 
     Raises:
+        HostElsewhere: another partition has it.
         Unknown: no crawl has come to it, and no operator has stopped it.
         Invalid: the name is not a host name.
     """
     name = name_meant(typed)
+    _refuse_host_of_another(name)
     found = Bin.objects.filter(namespace=HOSTS.namespace, name=name).first()
     if found is None:
         raise Unknown("host", name)
     return found
+
+
+def _refuse_host_of_another(name: str) -> None:
+    """
+    Check that this partition has a host.
+
+    Raises:
+        HostElsewhere: another one has it.
+    """
+    stated = here.placement()
+    if stated is None:
+        return
+    owner = replace(stated, owners=tuple(read_owners(stated))).foreign(_PORT.sub("", name))
+    if owner is not None:
+        raise HostElsewhere(name, owner)
 
 
 def name_meant(typed: str) -> str:

@@ -436,7 +436,7 @@ def test_a_document_that_no_output_holds_is_forgotten(crawl):
     answer = administrator.post("/api/v1/explain/forget/", {"document": document}, format="json")
 
     assert_problem(kept, 409, "refused")
-    assert answer.json() == {"url": URL, "job": crawl.job.pk}
+    assert answer.json() == {"url": URL, "job": crawl.job.pk, "partition": ""}
     assert not QueueItem.objects.filter(identifier=URL).exists()
     assert_problem(
         administrator.post("/api/v1/explain/forget/", {"document": document}, format="json"), 404, "not_found"

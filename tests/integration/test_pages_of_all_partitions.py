@@ -36,7 +36,7 @@ from jobs.queries.documents import failures
 from jobs.queries.documents.everywhere import list_documents_everywhere, read_story_everywhere
 from jobs.queries.documents.lists import A_PAGE, DocumentFilter
 from jobs.settings.partitions import PARTITION, PARTITIONS
-from tests.support.api import client_of
+from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON
 from tests.support.factories import hash_of, make_documents, make_job, make_lane
 from tests.support.processes import copy_of
@@ -85,6 +85,7 @@ def database(template, django_db_blocker):
             Run.objects.create(job=other, **RUN, indexed=THERE, failed=3)
             held = {"hash": hash_of("b3"), "version": "1", "indexed_at": NOON}
             IndexedDocument.objects.create(output=other.outputs.get(), **held)
+            QueueItem.objects.filter(hash=hash_of("b3")).update(indexed_before=True)
             Job.objects.filter(pk=other.pk).update(run_end=RunEnd.ERROR, reason="The disk is full", ended_at=Now())
             QueueItem.objects.filter(identifier="http://b.example/b0").update(hash=address_hash("http://b.example/b0"))
         yield database
@@ -377,11 +378,12 @@ def test_an_address_is_explained_by_the_partition_that_has_its_host(job):
 
 
 @pytest.mark.usefixtures("owners", "patience")
-def test_the_page_of_an_explanation_from_elsewhere_has_no_button_that_does_not_work_here():
+def test_the_page_of_an_explanation_from_elsewhere_has_only_buttons_that_work_here():
     page = client_of("operator").get("/explain/?url=http://b.example/b0").content.decode()
 
     assert "Partition b has this address, and explains it." in page
-    assert "Fetch again now" not in page
+    assert "Fetch again now" in page
+    assert "Fetch this branch again" not in page
     assert "/hosts/" not in page.partition("<main")[2]
 
 
@@ -398,3 +400,119 @@ def test_a_silent_partition_of_a_host_is_named(owners, silent):
 
     assert "Partition b does not answer." in page
     assert "No job of this partition knows this address." in page
+
+
+# --- Operations on documents ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def there(database, control):
+    """Return a connection to `b`, whose job and documents are afterwards as they were."""
+    with psycopg.connect(database.dsn, autocommit=True) as there:
+        there.execute("UPDATE jobs_queueitem SET run_no = (SELECT run_no FROM jobs_job WHERE name = 'news')")
+        yield there
+        there.execute("DELETE FROM jobs_counterdelta")
+        there.execute("DELETE FROM jobs_jobevent")
+        there.execute(
+            "UPDATE jobs_queueitem SET stage = %s, outcome = %s, result_code = '200'", [Stage.DONE, Outcome.INDEXED]
+        )
+
+
+def stage_there(there, name):
+    ((stage,),) = there.execute("SELECT stage FROM jobs_queueitem WHERE hash = %s", [hash_of(name)]).fetchall()
+    return Stage(stage)
+
+
+def events(connection):
+    return connection.execute("SELECT kind, made_by, message FROM jobs_jobevent WHERE kind <> 'created'").fetchall()
+
+
+@pytest.mark.usefixtures("patience")
+def test_a_document_of_another_partition_is_fetched_again_there(there, connection, job):
+    wanted = {"document": f"{job.pk}-{hash_of('b3').hex}"}
+    done = client_of("operator").post("/api/v1/explain/fetch-again/", wanted, format="json")
+
+    assert done.json() == {"url": "http://b.example/b3", "job": job.pk, "partition": "b"}
+    assert stage_there(there, "b3") == Stage.PENDING
+    message = "http://b.example/b3 is to be fetched again"
+    assert events(there) == [("fetch again", "a operator", message)]
+    assert events(connection) == [("fetch again", "a operator", f"{message} (partition b)")]
+
+
+@pytest.mark.usefixtures("patience")
+def test_a_refusal_of_another_partition_is_that_of_the_operation(there, job):
+    document = {"job": job.pk, "document": hash_of("b3").hex, "url": "http://b.example/b3"}
+    page = client_of("administrator").post("/explain/forget/", document, format="multipart", follow=True)
+
+    assert page.request["QUERY_STRING"].startswith("url=http%3A%2F%2Fb.example%2Fb3")
+    assert "The document is kept: an output may hold it" in page.content.decode()
+    assert stage_there(there, "b3") == Stage.DONE
+
+
+def test_a_document_of_a_silent_partition_is_not_called_unknown(silent, job, monkeypatch):
+    monkeypatch.setattr(merged, "CHANGES_WITHIN", 0.5)
+    wanted = {"document": f"{job.pk}-{hash_of('b3').hex}"}
+
+    refused = client_of("operator").post("/api/v1/explain/fetch-again/", wanted, format="json")
+
+    assert_problem(refused, 409, "partition_away")
+    assert "partition b" in refused.json()["detail"]
+
+
+@pytest.mark.usefixtures("patience")
+def test_failed_documents_are_sent_back_in_all_partitions(there, job):
+    failed = {"stage": Stage.DONE, "outcome": Outcome.FAILED, "result_code": "501"}
+    QueueItem.objects.filter(identifier="http://a.example/a0").update(run_no=job.run_no, **failed)
+    there.execute(
+        "UPDATE jobs_queueitem SET outcome = %s, result_code = '501' WHERE hash = ANY(%s)",
+        [Outcome.FAILED, [hash_of("b3"), hash_of("b4")]],
+    )
+
+    done = client_of("operator").post(f"/api/v1/jobs/{job.pk}/send-back/", {}, format="json").json()
+
+    assert done == {"documents": 3, "has_more": False, "left_out": []}
+    assert stage_there(there, "b3") == Stage.PENDING
+
+
+def test_a_partition_that_sends_nothing_back_is_named(silent, job, monkeypatch):
+    monkeypatch.setattr(merged, "CHANGES_WITHIN", 0.5)
+
+    with pytest.raises(CommandError, match="Nothing was done in partition b: no answer"):
+        call_command("job", "news", "send-back")
+
+
+# --- What only the partition of a host can do, or show -------------------------------------------
+
+
+def test_a_stop_of_a_host_of_another_partition_is_refused(owners):
+    wanted = {"name": "b.example:8080", "reason": "its owner asked", "confirm": True}
+
+    refused = client_of("operator").post("/api/v1/hosts/stop/", wanted, format="json")
+
+    assert_problem(refused, 409, "host_elsewhere")
+    assert refused.json()["detail"].startswith("Host b.example:8080 belongs to partition b.")
+    with pytest.raises(CommandError, match="belongs to partition b"):
+        call_command("host", "b.example")
+
+
+@pytest.fixture
+def administrator(connection):
+    return client_of("administrator")
+
+
+@each_row("address", ["/hosts/", "/nodes/", "/tasks/", "/admin/jobs/queueitem/"])
+@pytest.mark.usefixtures("control", "patience")
+def test_a_page_of_one_partition_says_so(administrator, address):
+    page = administrator.get(address).content.decode()
+
+    assert "This page shows partition a only." in page
+
+
+@each_row("address", ["/", "/documents/", "/jobs/"])
+@pytest.mark.usefixtures("control", "patience")
+def test_a_page_of_all_partitions_does_not_say_that_it_shows_one(administrator, address):
+    assert "This page shows partition" not in administrator.get(address).content.decode()
+
+
+def test_pages_with_one_database_name_no_partition(viewer):
+    assert "This page shows partition" not in viewer.get("/hosts/").content.decode()

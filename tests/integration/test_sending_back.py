@@ -74,7 +74,7 @@ def test_operators_may_use_the_api_and_viewers_may_not(crawl):
     assert_problem(client_of(VIEWER).post(address, {}), 403, "permission_denied")
     operator = client_of(OPERATOR)
     assert_problem(operator.post(address, {"codes": "500"}), 400, "invalid")
-    assert operator.post(address, {"codes": ["500"]}).json() == {"documents": 1, "has_more": False}
+    assert operator.post(address, {"codes": ["500"]}).json() == {"documents": 1, "has_more": False, "left_out": []}
     assert pending() == {"broken"}
 
 

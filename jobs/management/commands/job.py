@@ -60,4 +60,10 @@ class Command(BaseCommand):
         sent = control.send_back_failed(job.pk, codes=codes, made_by=made_by, now=now)
         more = " More failed documents are left: repeat the command." if sent.has_more else ""
         self.stdout.write(f"Failed documents to be retried: {sent.documents:,}.{more}")
+        if sent.left_out:
+            raise CommandError(
+                f"Nothing was done in partition {', '.join(sent.left_out)}: no answer, or the job starts or ends there. "
+                "Repeat the command.",
+                returncode=1,
+            )
         return job

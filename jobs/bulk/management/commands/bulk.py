@@ -86,7 +86,8 @@ class Command(BaseCommand):
             "state": given["state"],
         }
         shown = verbs.preview(operation, job.pk, filter_, may=_may)
-        self.stdout.write(f"{operation}: {_documents(shown.documents)} of {job.name}.")
+        place = f" in partition {shown.partition} only" if shown.partition else ""
+        self.stdout.write(f"{operation}: {_documents(shown.documents)} of {job.name}{place}.")
         for example in shown.examples:
             self.stdout.write(f"  {example.identifier} {example.result} {example.result_code}".rstrip())
         if given["yes"]:

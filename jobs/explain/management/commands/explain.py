@@ -83,9 +83,10 @@ class Command(BaseCommand):
 
 
 def _change(verb: Callable[..., object], answer: ExplainedEverywhere, job_id: int) -> None:
-    if answer.partition:
-        raise CommandError(f"Partition {answer.partition} has this document. Run the command there.")
     item = answer.found.sections[0].item if answer.found.sections else None
+    if item is None and answer.silent:
+        names = ", ".join(one.name for one in answer.silent)
+        raise CommandError(f"No answer from partition {names}, which may have this document. Try again later.")
     if item is None:
         raise CommandError("The job does not know this address.", returncode=2)
     verb(job_id, document=item.hash, made_by=getpass.getuser(), now=read_clock())
