@@ -1,16 +1,19 @@
 """The web server's metrics of the cluster: a few statements, none of which reads documents."""
 
+import datetime as dt
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Final
 
 from django.db import DatabaseError, connection
 
-from jobs.attention.sources import read_attention
+from jobs.attention.everywhere import read_attention_for_open_page
 from jobs.lifecycle.job import Guard, Pause, Phase, Window
 from jobs.metrics import cluster
 from jobs.models import InvariantCheck, Job
+from jobs.partitions import here
 from jobs.queries.backups import age_of_last_backup, age_of_log
 from jobs.queries.documents.search_lag import read_search_lag
 from jobs.queries.jobs.counts import add_up, count_present_runs
@@ -85,14 +88,25 @@ def _read() -> None:
     now = read_clock()
     age = age_of_log(now=now)
     cluster.LOG_AGE.set_all({} if age is None else {(): age})
-    lines = Counter(line.kind for line in read_attention(now=now))
-    cluster.ATTENTION.set_all({(kind,): number for kind, number in lines.items()})
+    cluster.ATTENTION.set_all(_count_attention(now))
     ((size,),) = _rows(_DATABASE_BYTES)
     cluster.DATABASE_BYTES.set(size)
     behind_since = read_search_lag()
     cluster.SEARCH_LAG.set((now - behind_since).total_seconds() if behind_since else 0.0)
     cluster.VIOLATIONS.set_all(
         {(check.name,): check.found for check in InvariantCheck.objects.all() if check.found is not None}
+    )
+
+
+def _count_attention(now: dt.datetime) -> Mapping[tuple[str, ...], float]:
+    """Return the number of lines by their kind and partition; none in a partition that follows another one."""
+    stated = here.placement()
+    if stated is not None and not stated.is_control:
+        return {}
+    own = "" if stated is None else stated.here
+    return Counter(
+        (line.kind, line.key if line.kind == "partition_silent" else line.partition or own)
+        for line in read_attention_for_open_page(now=now)
     )
 
 

@@ -14,12 +14,17 @@ def rows(lines: Iterable[AttentionLine], *, now: dt.datetime) -> list[dict[str, 
     return [_row(line, now=now) for line in lines]
 
 
+def in_words(line: AttentionLine) -> str:
+    """Return the sentence of a line, with the other partition that has it."""
+    if not line.partition:
+        return line.sentence
+    return _("%(sentence)s (partition %(name)s)") % {"sentence": line.sentence, "name": line.partition}
+
+
 def _row(line: AttentionLine, *, now: dt.datetime) -> dict[str, str]:
     return {
         "key": " ".join(filter(None, (line.kind, line.key, line.partition))),
-        "says": _("%(sentence)s (partition %(name)s)") % {"sentence": line.sentence, "name": line.partition}
-        if line.partition
-        else line.sentence,
+        "says": in_words(line),
         "since": _("Since %(moment)s UTC.") % {"moment": formats.moment(line.since, now=now)} if line.since else "",
         "address": line.link,
         "subject": line.subject,

@@ -87,8 +87,8 @@ ENDED: Final = Level(
 )
 ATTENTION: Final = Level(
     name="crawlctl_cluster_attention_lines",
-    labels=("kind",),
-    meaning="Lines under “Needs attention”, by kind (`crawlctl status` lists them).",
+    labels=("kind", "partition"),
+    meaning="Lines under “Needs attention”, by kind (`crawlctl status` lists them). The control partition of several shows those of all by `partition`, and the others show none, so each line counts once. A silent partition is a line with its name.",
     shown_by=_WEB,
 )
 DATABASE_BYTES: Final = Level(

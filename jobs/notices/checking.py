@@ -21,7 +21,7 @@ from jobs.notices.models import (
     NotificationMessage,
     NotificationRule,
 )
-from jobs.notices.reading import first_check, read_situation, seen_by
+from jobs.notices.reading import Situation, first_check, read_situation, seen_by
 from nodes.database.clock import read_clock
 from nodes.database.moment import Moment
 from nodes.tasks import book
@@ -51,7 +51,7 @@ def check_notices(_context: TaskContext, _arguments: Mapping[str, Any]) -> dict[
         situation = read_situation(check, now=now)
         made = 0
         for rule in NotificationRule.objects.filter(is_enabled=True).prefetch_related("channels").order_by("pk"):
-            made += _follow(rule, seen_by(rule, situation, check, now=now), full=situation.full, now=now)
+            made += _follow(rule, seen_by(rule, situation, check, now=now), situation, now=now)
         _end_conditions_of_disabled_rules(now=now)
         for channel in _channels():
             made += _sum_up(channel, now=now)
@@ -100,10 +100,11 @@ def schedule(message: NotificationMessage, *, retry_policy: Mapping[str, Any]) -
     message.save(update_fields=["task"])
 
 
-def _follow(rule: NotificationRule, seen: list[Seen], *, full: frozenset[str], now: dt.datetime) -> int:
+def _follow(rule: NotificationRule, seen: list[Seen], situation: Situation, *, now: dt.datetime) -> int:
     """Store the changes of a rule's conditions, and their messages; return how many messages."""
     conditions = NotificationCondition.objects.filter(rule=rule, ended_at=None).select_for_update()
-    known = {condition.pk: condition for condition in conditions}
+    keys = {(one.topic, one.key) for one in seen}
+    known = {condition.pk: condition for condition in conditions if not situation.hides(condition, keys)}
     open_ = [
         Open(
             id=condition.pk,
@@ -115,7 +116,7 @@ def _follow(rule: NotificationRule, seen: list[Seen], *, full: frozenset[str], n
         for condition in known.values()
     ]
     remind_after = None if rule.remind_after is None else dt.timedelta(minutes=rule.remind_after)
-    changes = compare(seen, open_, full=full, remind_after=remind_after, now=now)
+    changes = compare(seen, open_, full=situation.full, remind_after=remind_after, now=now)
     return _store(rule, changes, known, now=now)
 
 

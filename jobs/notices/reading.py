@@ -1,8 +1,13 @@
-"""The situation that rules are compared with: the attention list, conditions with a limit, events of journals."""
+"""
+The situation that rules are compared with: the attention list, conditions with a limit, events of journals.
+
+With several partitions, the control partition finds the lines of all. The others find only their failed tasks, which no
+other partition knows. So no condition makes two messages.
+"""
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,13 +15,15 @@ from django.db.models import Max
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from jobs.attention.everywhere import read_attention_everywhere
 from jobs.attention.limits import long_runs, quiet_jobs
 from jobs.attention.lines import SHOWN, AttentionLine
-from jobs.attention.sources import read_attention
+from jobs.attention.rows import in_words
 from jobs.models import JobEvent
 from jobs.notices.decisions import Seen
-from jobs.notices.models import NotificationCheck, NotificationRule
+from jobs.notices.models import NotificationCheck, NotificationCondition, NotificationRule
 from jobs.notices.topics import ATTENTION, OF_JOBS
+from jobs.partitions import here
 from jobs.queries.jobs.running import count_processed, read_running_jobs
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import NodeEvent
@@ -25,6 +32,8 @@ from nodes.tasks.retrying import Why
 
 # Kinds of tasks whose failures make no messages: a message about a message that failed would follow itself.
 SILENT: Final = frozenset({"send_notice", "check_notices"})
+# Stands between the key of a line and the partition that has it.
+_IN: Final = " in partition "
 # Events that one check reads of each journal. The next check reads on.
 _MOST: Final = 1_000
 # Time for which an event is looked for again: its transaction may commit after those of later events.
@@ -46,11 +55,22 @@ _FAILED: Final = sorted(why.value for why in set(Why) - {Why.DONE, Why.CANCELLED
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Everything that a check found. Topics in `full` have more lines than their lists show."""
+    """
+    Everything that a check found. Topics in `full` have more lines than their lists show.
+
+    The lines of `silent` partitions are not known, so their conditions stand as before.
+    """
 
     lines: Sequence[AttentionLine]
     events: Sequence[Seen]
     full: frozenset[str]
+    silent: frozenset[str] = frozenset()
+    is_of_tasks_only: bool = False
+
+    def hides(self, condition: NotificationCondition, seen: Collection[tuple[str, str]]) -> bool:
+        """True if a condition may stand although its topic and key are not `seen`."""
+        _key, _, partition = condition.key.rpartition(_IN)
+        return partition in self.silent and (condition.topic, condition.key) not in seen
 
 
 def first_check(now: dt.datetime) -> NotificationCheck:
@@ -61,13 +81,19 @@ def first_check(now: dt.datetime) -> NotificationCheck:
 
 def read_situation(check: NotificationCheck, *, now: dt.datetime) -> Situation:
     """Return the present situation, and store in `check` (without saving it) what was read."""
-    lines = read_attention(now=now)
-    numbers = Counter(line.kind for line in lines)
+    events = _read_events(check, now=now)
+    stated = here.placement()
+    if stated is not None and not stated.is_control:
+        own = [event for event in events if event.topic == "task_failed"]
+        return Situation(lines=(), events=own, full=frozenset(), is_of_tasks_only=True)
+    lines = read_attention_everywhere(now=now)
+    numbers = Counter((line.kind, line.partition) for line in lines)
     _observe_progress(check, now=now)
     return Situation(
         lines=lines,
-        events=_read_events(check, now=now),
-        full=frozenset(kind for kind, number in numbers.items() if number >= SHOWN),
+        events=events,
+        full=frozenset(kind for (kind, _partition), number in numbers.items() if number >= SHOWN),
+        silent=frozenset(line.key for line in lines if line.kind == "partition_silent"),
     )
 
 
@@ -76,26 +102,29 @@ def seen_by(rule: NotificationRule, found: Situation, check: NotificationCheck, 
     topics = set(rule.topics) or set(ATTENTION)
     lines = [line for line in found.lines if line.kind in topics]
     limit = dt.timedelta(minutes=rule.minutes or 0)
+    if found.is_of_tasks_only:
+        topics &= {"task_failed"}
     if "runs_long" in topics:
         lines += long_runs(now, limit=limit)
     if "no_documents" in topics:
         last = {int(job): dt.datetime.fromisoformat(seen[2]) for job, seen in check.progress.items()}
         lines += quiet_jobs(now, limit=limit, last=last)
-    seen = [
-        Seen(
-            topic=line.kind,
-            key=line.key,
-            subject=line.subject,
-            sentence=line.sentence,
-            link=line.link,
-            since=line.since,
-        )
-        for line in lines
-    ]
-    seen += [event for event in found.events if event.topic in topics]
-    if rule.job_id is None:
-        return seen
-    return [one for one in seen if one.topic in OF_JOBS and one.key == str(rule.job_id)]
+    events = [event for event in found.events if event.topic in topics]
+    if rule.job_id is not None:
+        lines = [line for line in lines if line.kind in OF_JOBS and line.key == str(rule.job_id)]
+        events = [event for event in events if event.topic in OF_JOBS and event.key == str(rule.job_id)]
+    return [*map(_seen, lines), *events]
+
+
+def _seen(line: AttentionLine) -> Seen:
+    return Seen(
+        topic=line.kind,
+        key=f"{line.key}{_IN}{line.partition}" if line.partition else line.key,
+        subject=line.subject,
+        sentence=in_words(line),
+        link=line.link,
+        since=line.since,
+    )
 
 
 def _observe_progress(check: NotificationCheck, *, now: dt.datetime) -> None:

@@ -155,7 +155,7 @@ def test_the_age_of_the_last_backup_is_that_of_its_file(settings, tmp_path):
 def test_lines_of_the_attention_list_are_counted_by_kind():
     make_node(name="w1", status="failed", reason="It was silent.", stopped_at=read_clock())
 
-    assert shown_of("crawlctl_cluster_attention_lines")["node_lost",] == 1
+    assert shown_of("crawlctl_cluster_attention_lines")["node_lost", ""] == 1
 
 
 def test_a_reading_needs_few_small_statements_and_a_soon_repeated_one_none(monkeypatch):

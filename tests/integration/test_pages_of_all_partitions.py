@@ -11,6 +11,7 @@ from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
 
 from crawlctl.languages import speaking
+from jobs.api import cluster_figures
 from jobs.attention import everywhere as attention
 from jobs.connectors.repository.base import hash_of as address_hash
 from jobs.lifecycle.document import Stage
@@ -26,6 +27,10 @@ from jobs.models import (
     QueueItem,
     Run,
 )
+from jobs.notices import verbs as notices
+from jobs.notices.channels.signing import new_secret
+from jobs.notices.checking import check_notices
+from jobs.notices.models import NotificationCondition, NotificationMessage, NotificationRule
 from jobs.partitions import merged
 from jobs.partitions.facts import tell
 from jobs.partitions.merged import ANSWERS_WITHIN, read_everywhere
@@ -36,9 +41,11 @@ from jobs.queries.documents import failures
 from jobs.queries.documents.everywhere import list_documents_everywhere, read_story_everywhere
 from jobs.queries.documents.lists import A_PAGE, DocumentFilter
 from jobs.settings.partitions import PARTITION, PARTITIONS
+from nodes.tasks.context import TaskContext
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON
 from tests.support.factories import hash_of, make_documents, make_job, make_lane
+from tests.support.partitions import be_partition
 from tests.support.processes import copy_of
 from tests.support.proxy import Proxy
 from tests.support.tables import each_row
@@ -349,6 +356,72 @@ def test_a_silent_partition_needs_attention_and_an_open_page_does_not_wait_for_i
     assert time.monotonic() - began_at < ANSWERS_WITHIN / 2
     assert [one["key"] for one in lines if one["kind"] == "partition_silent"] == ["b"]
     assert [one.key for one in shown if one.kind == "partition_silent"] == ["b"]
+
+
+# --- Notifications, and the metric ---------------------------------------------------------------
+
+
+@pytest.fixture
+def rule(connection):
+    """Return a rule about jobs that fail and silent partitions, whose channel is never used. `b` has just told its life."""
+    tell(connection, "b", "a", "life:all", {})
+    hook = {"url": "http://127.0.0.1:9/hook", "secret": new_secret()}
+    channel = notices.create_channel(name="hook", kind="webhook", configuration=hook, made_by="vera")
+    topics = ["job_fails", "partition_silent"]
+    return notices.create_rule(name="rule", channels=[channel.pk], topics=topics, made_by="vera")
+
+
+def subjects_after_a_check():
+    check_notices(TaskContext(task=1, group="generic"), {})
+    return list(NotificationMessage.objects.order_by("pk").values_list("subject", flat=True))
+
+
+@pytest.mark.usefixtures("control", "patience", "rule")
+def test_a_condition_of_another_partition_makes_one_message_with_its_name():
+    assert subjects_after_a_check() == subjects_after_a_check() == ["A job fails: news"]
+
+    assert "(partition b)" in NotificationMessage.objects.get().text
+
+
+@pytest.mark.usefixtures("rule")
+def test_conditions_of_a_partition_do_not_end_because_it_is_silent(control, database, monkeypatch):
+    with monkeypatch.context() as patient:
+        patient.setattr(merged, "ANSWERS_WITHIN", 30.0)
+        subjects_after_a_check()
+    with Proxy.of_database(database.dsn) as proxy:
+        control(proxy.dsn(database.dsn))
+        proxy.cut()
+        found = subjects_after_a_check()
+
+    assert found == ["A job fails: news", "A partition does not answer: b"]
+    assert not NotificationCondition.objects.exclude(missing_since=None, ended_at=None).exists()
+
+
+@pytest.mark.usefixtures("control", "patience", "rule")
+def test_a_rule_for_a_job_finds_it_in_another_partition(job):
+    NotificationRule.objects.update(job=job)
+
+    assert subjects_after_a_check() == ["A job fails: news"]
+
+
+def test_a_partition_that_follows_leaves_conditions_to_the_control_partition(rule, job, settings):
+    be_partition(settings, "b")
+    Job.objects.filter(pk=job.pk).update(run_end=RunEnd.ERROR, reason="The disk is full", ended_at=Now())
+
+    assert subjects_after_a_check() == []
+    page = client_of("administrator").get("/notifications/").content.decode()
+    assert "The control partition, a, sends messages about the conditions of all partitions." in page
+
+
+@pytest.mark.usefixtures("control", "patience")
+def test_the_metric_counts_each_line_of_the_attention_list_once():
+    assert cluster_figures._count_attention(NOON)["job_fails", "b"] == 1
+
+
+def test_the_metric_names_a_silent_partition_and_leaves_lines_of_others_to_the_control_partition(silent, settings):
+    assert cluster_figures._count_attention(NOON)["partition_silent", "b"] == 1
+    be_partition(settings, "b")
+    assert cluster_figures._count_attention(NOON) == {}
 
 
 # --- Explain -------------------------------------------------------------------------------------

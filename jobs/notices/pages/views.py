@@ -21,6 +21,7 @@ from jobs.notices.models import (
 )
 from jobs.notices.pages.forms import ChannelForm, RuleForm, add_problems
 from jobs.notices.topics import TOPICS
+from jobs.partitions import here
 from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid
 from nodes.tasks.models import TaskTemplate
@@ -42,7 +43,10 @@ def notifications(request: HttpRequest) -> HttpResponse:
     now = read_clock()
     log = NotificationMessage.objects.select_related("channel", "rule")
     conditions = NotificationCondition.objects.filter(ended_at=None).select_related("rule").order_by("-id")
+    stated = here.placement()
     context = {
+        # Another partition that sends messages about the conditions of this one.
+        "control": stated.control if stated is not None and not stated.is_control else "",
         "kinds": [{"name": kind.name, "label": kind.label} for kind in KINDS.values()],
         "channels": [_channel_row(channel, now=now) for channel in NotificationChannel.objects.all()],
         "rules": [_rule_row(rule, now=now) for rule in NotificationRule.objects.prefetch_related("channels", "job")],
