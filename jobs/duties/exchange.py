@@ -6,6 +6,7 @@ from typing import Final, LiteralString
 from jobs.connectors.repository import registry
 from jobs.duties.context import Pass
 from jobs.partitions import here
+from jobs.partitions.agreement import without_leaving
 from jobs.partitions.exchange import begin_again_after_restore, keep_publications, keep_subscriptions
 from jobs.partitions.facts import Telling, forget_superseded
 from jobs.partitions.living import forget_deleted
@@ -48,9 +49,10 @@ def keep_exchange(at: Pass) -> int:
     placement = here.placement()
     if placement is None:
         return 0
-    made = keep_publications(at.connection, placement)
-    made += begin_again_after_restore(at.connection, placement)
-    made += keep_subscriptions(at.connection, placement, here.addresses())
+    present = without_leaving(at.connection, placement)
+    made = keep_publications(at.connection, present)
+    made += begin_again_after_restore(at.connection, present)
+    made += keep_subscriptions(at.connection, present, here.addresses())
     made += keep_map(at.connection, placement)
     forget_superseded(at.connection, placement.here)
     forget_deleted(at.connection)

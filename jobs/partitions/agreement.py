@@ -8,6 +8,7 @@ its own. A daemon compares its settings with the note of its database, and with 
 import logging
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -101,6 +102,45 @@ def add(connection: psycopg.Connection[Any], name: str) -> bool:
             # Without a note, the first map would be that of the longer list of names.
             tell(connection, stated.here, stated.here, KEY, SlotMap.even(before).as_json())
         return tell(connection, stated.here, stated.here, _NAMES, {**noted, "names": [*before, name]})
+
+
+def noted_names(connection: psycopg.Connection[Any]) -> Note | None:
+    """Return the note of a database about its partition and the names of all; None before its first start."""
+    return told_to_itself(connection, _NAMES)
+
+
+def note_names(connection: psycopg.Connection[Any], *, leaving: str = "", removed: str = "") -> None:
+    """
+    Note in a database that a partition is `leaving`, or that it is `removed`: it is no longer among the names then.
+
+    The removed partition itself notes that it is alone. Its main manager makes no exchange any more.
+    """
+    noted = told_to_itself(connection, _NAMES)
+    if noted is None:
+        return
+    here_ = noted["here"]
+    if leaving:
+        changed = {**noted, "leaving": leaving} if leaving in noted["names"] else noted
+    elif removed == here_:
+        changed = {**noted, "names": [here_], "leaving": here_}
+    else:
+        left = [name for name in noted["names"] if name != removed]
+        changed = {key: value for key, value in noted.items() if key != "leaving"} | {"names": left}
+        known = dict(told_to_itself(connection, _KNOWN) or {})
+        if known.pop(removed, None) is not None:
+            tell(connection, here_, here_, _KNOWN, known)
+    tell(connection, here_, here_, _NAMES, changed)
+
+
+def without_leaving(connection: psycopg.Connection[Any], stated: Placement) -> Placement:
+    """Return the placement without partitions that leave or have left: no rows are exchanged with them."""
+    noted = told_to_itself(connection, _NAMES)
+    if noted is None:
+        return stated
+    if noted.get("leaving") == stated.here:
+        return replace(stated, names=(stated.here,))
+    present = {*noted["names"], stated.here} - {noted.get("leaving")}
+    return replace(stated, names=tuple(name for name in stated.names if name in present))
 
 
 def accept(connection: psycopg.Connection[Any], name: str) -> bool:

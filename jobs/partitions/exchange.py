@@ -11,7 +11,7 @@ subscription whose slot no longer exists is made again.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
@@ -34,6 +34,7 @@ SELECT subname::text, subconninfo,
 """
 # A slot that fell too far behind has lost rows.
 _SLOT: Final[LiteralString] = "SELECT FROM pg_replication_slots WHERE slot_name = %s AND wal_status <> 'lost'"
+_SLOTS: Final[LiteralString] = "SELECT slot_name::text FROM pg_replication_slots"
 _END_READERS: Final[LiteralString] = """
 SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = ANY(%s) AND active
 """
@@ -142,6 +143,34 @@ def begin_again_after_restore(connection: psycopg.Connection[Any], placement: Pl
     # Last, so that an interruption begins again.
     tell(connection, placement.here, placement.here, _INCARNATION, now)
     return is_restored
+
+
+def drop_exchange(connection: psycopg.Connection[Any], placement: Placement, others: Sequence[str]) -> None:
+    """
+    Drop the subscriptions, slots and publications between this database and `others`, on its side.
+
+    A slot that still has a reader is left: the other side drops its subscription, and the next call drops the slot.
+    """
+    present = {name for name, _, _ in connection.execute(_SUBSCRIPTIONS)}
+    for pair in (_Pair(other, placement.here) for other in others):
+        if pair.subscription in present:
+            _unsubscribe(connection, pair)
+    sent = [_Pair(placement.here, other) for other in others]
+    slots = [pair.slot for pair in sent]
+    connection.execute(_END_READERS, (slots,))
+    connection.execute(f"{_DROP_SLOTS} AND NOT active", (slots,))
+    for pair in sent:
+        connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(pair.publication)))
+
+
+def has_exchange(connection: psycopg.Connection[Any], placement: Placement, others: Sequence[str]) -> bool:
+    """True if a subscription, slot or publication between this database and one of `others` exists on its side."""
+    present = {name for name, _, _ in connection.execute(_SUBSCRIPTIONS)}
+    present |= {name for (name,) in connection.execute(_PUBLICATIONS)}
+    present |= {name for (name,) in connection.execute(_SLOTS)}
+    received = {_Pair(other, placement.here).subscription for other in others}
+    sent = [_Pair(placement.here, other) for other in others]
+    return not present.isdisjoint(received | {pair.publication for pair in sent} | {pair.slot for pair in sent})
 
 
 def _has_lost_its_slot(pair: _Pair, address: str) -> bool:

@@ -1,4 +1,4 @@
-"""Moves of slots between partitions: plan, begin and cancel them, in the control partition."""
+"""Moves of slots between partitions, and the removal of one that has none, in the control partition."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,14 +6,25 @@ from typing import Any
 
 import psycopg
 
-from jobs.partitions import here
+from jobs.partitions import here, removing
 from jobs.partitions.move_notes import MoveGoesOn, cancel_move, plan_move, request_move
 from jobs.partitions.moving import Move
 from jobs.partitions.placement import Placement
+from jobs.partitions.removing import Removal
 from jobs.partitions.slots import read_map
 from nodes.errors import Refused
 
-__all__ = ["MoveGoesOn", "NoControlPartition", "PlannedMove", "begin", "cancel", "plan"]
+__all__ = [
+    "MoveGoesOn",
+    "NoControlPartition",
+    "PlannedMove",
+    "Removal",
+    "begin",
+    "cancel",
+    "plan",
+    "plan_removal",
+    "remove",
+]
 
 
 class NoControlPartition(Refused):
@@ -82,6 +93,28 @@ def cancel(connection: psycopg.Connection[Any]) -> Move:
         NoControlPartition: this is not the control partition.
     """
     return cancel_move(connection, _control_placement())
+
+
+def plan_removal(name: str) -> Removal:
+    """
+    Return the removal of a partition. Nothing is changed.
+
+    Raises:
+        Invalid: there is no such partition.
+        NotRemovable: it has slots or documents, or takes part in a run or a move.
+        NoControlPartition: this is not the control partition.
+    """
+    return removing.plan_removal(_control_placement(), here.addresses(), name)
+
+
+def remove(name: str) -> Removal:
+    """
+    Remove a partition from the databases of all; a repetition completes an interrupted one.
+
+    Raises:
+        Invalid, NotRemovable, NoControlPartition: as for its plan.
+    """
+    return removing.remove(_control_placement(), here.addresses(), name)
 
 
 def _control_placement() -> Placement:

@@ -188,3 +188,25 @@ def test_the_page_and_the_api_show_a_move_and_the_job_that_it_waits_for(control,
         ("a", False, ""),
         ("b", False, "Job news begins or ends a run."),
     ]
+
+
+@each_row(
+    ("name", "why"),
+    [
+        ("a", "a is the control partition, which cannot be removed."),
+        ("c", "There is no partition 'c'. CRAWLCTL_PARTITIONS names others: b."),
+        ("b", "Partition b does not answer, so nothing was changed"),
+    ],
+)
+def test_a_removal_says_why_it_is_impossible(connection, here, name, why):  # noqa: F811
+    here("a")
+
+    with pytest.raises(CommandError, match=why):
+        call_command("partition", "remove", name, "--dry-run")
+
+
+def test_a_partition_is_removed_from_the_control_partition_only(connection, here):  # noqa: F811
+    here("b")
+
+    with pytest.raises(CommandError, match="in the control partition, a"):
+        call_command("partition", "remove", "b")

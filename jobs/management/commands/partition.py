@@ -67,6 +67,10 @@ class Command(BaseCommand):
         adding = verbs.add_parser("add", help="note a new partition in this database; it has no slots at first")
         adding.add_argument("name", help="the new partition, the last one that CRAWLCTL_PARTITIONS names")
 
+        removing = verbs.add_parser("remove", help="remove a drained partition from the databases of all")
+        removing.add_argument("name", help="the partition, which has no slots and no documents any more")
+        removing.add_argument("--dry-run", action="store_true", help="check that it is possible, and change nothing")
+
         accept = verbs.add_parser("accept", help="accept a new database of a partition at the next start")
         accept.add_argument("name", help="the partition that has a new database")
 
@@ -77,6 +81,8 @@ class Command(BaseCommand):
             self._accept(given["name"])
         elif given["verb"] == "add":
             self._add(given["name"])
+        elif given["verb"] == "remove":
+            self._remove(given["name"], is_dry_run=given["dry_run"])
         elif given["verb"] in {"move-slots", "drain", "cancel-move"}:
             self._move(given)
         elif placement is None:
@@ -125,6 +131,23 @@ class Command(BaseCommand):
             )
         else:
             self.stdout.write(f"Nothing to do: partition {name} is noted here already.")
+
+    def _remove(self, name: str, *, is_dry_run: bool) -> None:
+        try:
+            removal = slots.plan_removal(name) if is_dry_run else slots.remove(name)
+        except Invalid as invalid:
+            raise CommandError(invalid.by_field, returncode=2) from invalid
+        except Refused as refused:
+            raise CommandError(str(refused)) from refused
+        if is_dry_run:
+            self.stdout.write(
+                f"Partition {name} can be removed from {', '.join(removal.databases[1:])}. Nothing was changed."
+            )
+            return
+        self.stdout.write(
+            f"Partition {name} is removed. Take it out of CRAWLCTL_PARTITIONS in {', '.join(removal.databases[1:])}, "
+            f"restart all daemons there, and stop those of {name}."
+        )
 
     def _accept(self, name: str) -> None:
         names = here.addresses()

@@ -1,0 +1,159 @@
+"""
+The removal of a partition that has no slots and no documents any more.
+
+The control partition does it in the databases of all partitions. Each first notes that the partition leaves: from then on
+its main manager makes no exchange with it. Then both sides drop their subscriptions, publications and slots, and the rows
+of the exchange. Last, the partition is no longer among the noted names. Each step may be repeated, so an interrupted
+removal is completed by the same command.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.partitions.agreement import note_names, noted_names
+from jobs.partitions.exchange import drop_exchange, has_exchange
+from jobs.partitions.move_notes import is_on
+from jobs.partitions.placement import Placement
+from jobs.partitions.slots import read_map
+from nodes.errors import Invalid, Refused
+
+# Longest wait (seconds) for a database.
+_CONNECT_WITHIN: Final = 5
+# Longest wait (seconds) for the end of the readers of slots, and the pause between two looks.
+_ENDS_WITHIN: Final = 10.0
+_PAUSE: Final = 0.1
+_RUNNING: Final[LiteralString] = """
+SELECT job.name FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
+ WHERE job.phase <> 'inactive' ORDER BY job.name LIMIT 1
+"""
+_DOCUMENTS: Final[LiteralString] = """
+SELECT job.name FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id LIMIT 1
+"""
+_REFERENCES: Final[LiteralString] = (
+    "SELECT EXISTS (SELECT FROM jobs_foreignreference WHERE %(name)s IN (source, target) AND source <> target)"
+)
+# Own notes of a partition are facts for itself.
+_FORGET: Final[Sequence[LiteralString]] = (
+    "DELETE FROM jobs_partitionfact WHERE %(name)s IN (source, target) AND source <> target",
+    "DELETE FROM jobs_appliedreferences WHERE source = %(name)s",
+)
+
+
+class NotRemovable(Refused):
+    """A partition still has a part in the crawl."""
+
+    code = "partition_in_use"
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A possible removal of a partition: the databases that it changes, by the names of their partitions."""
+
+    name: str
+    databases: Sequence[str]
+
+
+def plan_removal(placement: Placement, addresses: Mapping[str, str], name: str) -> Removal:
+    """
+    Check that a partition may be removed. Nothing is changed.
+
+    Raises:
+        Invalid: the settings name no such partition.
+        NotRemovable: it is the control partition, has slots or documents, or takes part in a run or a move.
+    """
+    with ExitStack() as opened:
+        return _plan(placement, _open_all(opened, placement, addresses, name), name)
+
+
+def remove(placement: Placement, addresses: Mapping[str, str], name: str) -> Removal:
+    """
+    Remove a partition from all databases; the settings are changed afterwards.
+
+    Raises:
+        Invalid, NotRemovable: as for the plan, or the exchange is still in use.
+    """
+    with ExitStack() as opened:
+        databases = _open_all(opened, placement, addresses, name)
+        planned = _plan(placement, databases, name)
+        for database in databases.values():
+            note_names(database, leaving=name)
+        _drop_all(placement, databases, name)
+        for database in databases.values():
+            for statement in _FORGET:
+                database.execute(statement, {"name": name})
+        # The control partition last: until then, this command knows that the removal is not complete.
+        for partition in reversed(placement.names):
+            note_names(databases[partition], removed=name)
+    return planned
+
+
+def _drop_all(placement: Placement, databases: Mapping[str, psycopg.Connection[Any]], name: str) -> None:
+    """Drop the exchange with a partition on both sides. The server needs a moment to end the readers of slots."""
+    sides = [
+        (
+            database,
+            replace(placement, here=partition),
+            [one for one in placement.names if one != name] if partition == name else [name],
+        )
+        for partition, database in databases.items()
+    ]
+    until = time.monotonic() + _ENDS_WITHIN
+    while True:
+        for side in sides:
+            drop_exchange(*side)
+        if not any(has_exchange(*side) for side in sides):
+            return
+        if time.monotonic() > until:
+            raise NotRemovable(f"The exchange with partition {name} is still in use. Repeat the command.")
+        time.sleep(_PAUSE)
+
+
+def _plan(placement: Placement, databases: Mapping[str, psycopg.Connection[Any]], name: str) -> Removal:
+    own = databases[placement.here]
+    if is_on(own):
+        raise NotRemovable("Slots move now. Wait for the end of the move: `crawlctl partition list` shows it.")
+    if amount := len(read_map(own, placement.names).slots_of(name)):
+        raise NotRemovable(f"Partition {name} has {amount} slots. Give them away: crawlctl partition drain {name}")
+    for partition, database in databases.items():
+        if (job := _first(database, _RUNNING)) is not None:
+            raise NotRemovable(f"Job {job} is in a run in partition {partition}. Wait for its end, or abort it.")
+        if database.execute(_REFERENCES, {"name": name}).fetchone() == (True,):
+            raise NotRemovable(
+                f"Partition {partition} has references from or for {name}. Its main manager forgets them after the run."
+            )
+    if (job := _first(databases[name], _DOCUMENTS)) is not None:
+        raise NotRemovable(f"Partition {name} has documents of job {job}. Move or delete them first.")
+    return Removal(name, tuple(databases))
+
+
+def _open_all(
+    opened: ExitStack, placement: Placement, addresses: Mapping[str, str], name: str
+) -> dict[str, psycopg.Connection[Any]]:
+    """Return connections to the databases of all partitions, that of the removed one first."""
+    if name not in placement.names:
+        known = ", ".join(placement.others)
+        raise Invalid({"name": [f"There is no partition {name!r}. CRAWLCTL_PARTITIONS names others: {known}."]})
+    if name == placement.control:
+        raise NotRemovable(f"{name} is the control partition, which cannot be removed.")
+    found = {}
+    for partition in (name, *(one for one in placement.names if one != name)):
+        try:
+            connection = psycopg.connect(addresses[partition], autocommit=True, connect_timeout=_CONNECT_WITHIN)
+            found[partition] = opened.enter_context(connection)
+            noted = noted_names(found[partition])
+        except psycopg.Error as error:
+            problem = str(error).strip()
+            raise NotRemovable(f"Partition {partition} does not answer, so nothing was changed: {problem}") from error
+        if noted is None or noted["here"] != partition:
+            raise NotRemovable(f"The address of {partition} leads to a database of another partition.")
+    return found
+
+
+def _first(database: psycopg.Connection[Any], statement: LiteralString) -> str | None:
+    row = database.execute(statement).fetchone()
+    return None if row is None else str(row[0])
