@@ -39,6 +39,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("mcf-authority-service/UserACLs", user_acls),
     path("", include("jobs.verification.archives.urls")),
     path("explain/", include("jobs.explain.urls")),
+    path("webmasters/", include("jobs.webmasters.urls")),
     path("", include("jobs.search.urls")),
     path("versions/", include("jobs.definitions.versions.urls")),
     path("exports/", include("jobs.exports.urls")),

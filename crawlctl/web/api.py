@@ -52,6 +52,7 @@ from jobs.search.api import SearchView
 from jobs.search.archive_api import ArchiveFileView, ArchiveRecordView
 from jobs.verification.api import VerificationView
 from jobs.verification.archives.api import ArchiveVerificationView
+from jobs.webmasters.api import WebmasterView
 from nodes.api.views import NodeEventView, NodeView
 from nodes.distributed.api import DistributedJobsView, DistributedJobView, RebalanceJobsView, SwitchView
 from nodes.tasks.api import (
@@ -157,6 +158,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("task-kinds/", TaskKindsView.as_view(), name="task-kinds"),
     path("task-statistics/", TaskStatisticsView.as_view(), name="task-statistics"),
     path("token/", TokenView.as_view(), name="token"),
+    path("webmasters/<str:host>/", WebmasterView.as_view(), name="webmaster"),
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
     path("docs/", DocsView.as_view(url_name="api:schema"), name="docs"),
     re_path("", NothingHere.as_view()),

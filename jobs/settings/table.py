@@ -8,7 +8,7 @@ and the page of settings. A number that operators need not tune is not here: it 
 import datetime as dt
 from typing import Final
 
-from jobs.settings import archives, authorities, extraction, kept, logins, of_backups, partitions
+from jobs.settings import archives, authorities, extraction, kept, logins, of_backups, partitions, webmasters
 from nodes.settings.declaration import Applies, Setting, Table
 from nodes.settings.kinds import Choice, Flag, Seconds, Text, WholeNumber, Words
 from nodes.settings.of_nodes import (
@@ -365,6 +365,7 @@ TABLE: Final = Table(
         METRICS_TOKEN,
         SECRET_KEY,
         *logins.SETTINGS,
+        *webmasters.SETTINGS,
         DATABASE_URL,
         POOLED_DATABASE_URL,
         VAR,

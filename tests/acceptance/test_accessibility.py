@@ -21,6 +21,7 @@ from jobs.notices import mailings
 from jobs.notices import verbs as notices
 from jobs.queue.sql.arrays import register_arrays
 from jobs.settings.logins import ISSUER
+from jobs.settings.webmasters import PAGES, SHOWN
 from tests.support.addresses import addresses
 from tests.support.api import NOON, client_of
 from tests.support.changes_by_api import authorize, give_token
@@ -77,6 +78,7 @@ _CHECK = """
 @pytest.fixture
 def pages(machine, settings):
     """Fill the database with some of each thing, and return each page by its address."""
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, PAGES.path: True, SHOWN.path: ("*",)}
     with psycopg.connect(machine.database.dsn, autocommit=True) as connection:
         register_arrays(connection)
         FilledQueue(connection, documents=500, shape=Shape(bins=8, jobs=2))

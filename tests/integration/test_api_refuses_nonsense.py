@@ -172,6 +172,7 @@ def ids_of(world):
         "archive-records": 1,
         "bulk": world.bulk.pk,
         "retention": "nodes",
+        "webmasters": "www.a.example",
         "verifications": 1,
         "runs": 1,
         "archive-verifications": 1,

@@ -15,10 +15,12 @@ from jobs.models import OutputConnection, RepositoryConnection, ThrottlePolicy
 from jobs.notices.pages import urls as of_notifications
 from jobs.retention import urls as of_retention
 from jobs.search import urls as of_search
+from jobs.settings import webmasters
 from jobs.ui import urls as of_the_crawl
 from jobs.verbs.control import VERBS
 from jobs.verification import urls as of_verifications
 from jobs.verification.archives import urls as of_archives
+from jobs.webmasters import urls as of_webmasters
 from nodes.distributed.pages import urls as of_distributed_jobs
 from nodes.tasks.pages import urls as of_tasks
 from tests.integration.test_roles import ADMINISTRATOR, ANYBODY, IN_RISING_ORDER, LEAST_ROLE, OPERATOR, VIEWER, up_to
@@ -43,6 +45,8 @@ PAGES = [
     *of_verifications.urlpatterns,
     *of_archives.urlpatterns,
 ]
+# Pages without a login, which do not exist unless a setting has them on.
+PUBLIC = of_webmasters.urlpatterns
 # Operations of the API that make the same change as a page, by page.
 CHANGES = {
     "api-token-new": "api_tokens_create",
@@ -221,6 +225,16 @@ def test_a_page_is_read_from_its_least_role_on(name, clients, things):
     path = reverse(name) if name == "drills" else address(name, things)
 
     assert_open_from(LEAST_READER.get(name, VIEWER), clients, lambda client: client.get(path))
+
+
+@each_row("is_on", [True, False])
+def test_a_public_page_is_for_every_visitor_or_for_none(is_on, settings):
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, webmasters.PAGES.path: is_on}
+    names = {pattern.name: dict.fromkeys(pattern.pattern.converters, "www.a.example") for pattern in PUBLIC}
+
+    answers = {name: Client().get(reverse(name, kwargs=values)).status_code for name, values in names.items()}
+
+    assert answers == dict.fromkeys(names, 200 if is_on else 404)
 
 
 @each_row(("name", "operation"), sorted(CHANGES.items()))

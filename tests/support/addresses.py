@@ -83,6 +83,8 @@ _VALUES: Final = {
     "api/v1/task-workers/": "SELECT coalesce(max(id::text), gen_random_uuid()::text) FROM tasks_taskworker",
     "api/v1/tasks/": "SELECT coalesce(max(id), 1) FROM tasks_task",
     "api/v1/settings/versions/": "SELECT max(version) FROM nodes_settingsversion",
+    "api/v1/webmasters/": "SELECT 'h7.example'",
+    "webmasters/": "SELECT 'h7.example'",
     "cluster/groups/": "SELECT min(id) FROM jobs_throttlegroup",
     "cluster/jobs/job/": "SELECT min(job) FROM nodes_distributedjobonnode",
     "cluster/nodes/": "SELECT min(id::text) FROM nodes_node WHERE status = 'running'",

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from jobs.settings import archives, authorities, extraction, kept, logins, of_backups, partitions, table
+from jobs.settings import archives, authorities, extraction, kept, logins, of_backups, partitions, table, webmasters
 from jobs.settings.table import CLAIMED, NOTIFIES_OUTPUTS, TABLE
 from nodes.settings.declaration import (
     InvalidSettings,
@@ -40,7 +40,7 @@ def test_no_two_settings_have_one_name():
 
 
 def test_every_setting_that_is_declared_is_in_the_table():
-    modules = (table, kept, archives, authorities, logins, of_backups, of_tasks, partitions, extraction)
+    modules = (table, kept, archives, authorities, logins, of_backups, of_tasks, partitions, extraction, webmasters)
     values = [value for module in modules for value in vars(module).values()]
     declared = {value.path for value in values if isinstance(value, Setting)}
 
@@ -127,7 +127,7 @@ def test_invalid_settings_are_named_by_path_and_none_is_applied():
         "cluster.node_timeout": ["This must be a number of seconds from 0.1 to 86400."],
         "worker": ["This must be an object of settings."],
         "web": [
-            "Unknown section. Known sections: archive, authority, cluster, crawl, exports, extraction, process, tasks, worker."
+            "Unknown section. Known sections: archive, authority, cluster, crawl, exports, extraction, process, tasks, webmasters, worker."
         ],
         "crawl.connectors": ["This setting can be set only in the environment, as CRAWLCTL_CONNECTORS."],
         "crawl.keep_history": ["This must be a whole number from 0 to 3650."],

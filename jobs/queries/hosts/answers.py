@@ -49,7 +49,7 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class Answers:
     """
-    The answers among the examined entries of the last hour.
+    The answers among the examined entries of a span.
 
     `since` is the start of the first request, and the percentiles are of the seconds until the end of the answer. They
     are None without a measured answer. `refusals` has the newest first.
@@ -68,12 +68,12 @@ class Answers:
         return sum(amount for code, amount in self.by_code.items() if class_of(code) in _FAILED)
 
 
-def read_answers(bin_id: int, name: str, *, now: dt.datetime) -> Answers:
-    """Return the latest answers of a host."""
+def read_answers(bin_id: int, name: str, *, span: dt.timedelta = LATELY, now: dt.datetime) -> Answers:
+    """Return the latest answers of a host, at most as old as `span`."""
     facts: dict[str, Any] = {
         "bin": bin_id,
         "fetch": ActivityName.FETCH,
-        "since": now - LATELY,
+        "since": now - span,
         "examined": EXAMINED,
         "http": f"http://{name}/",
         "https": f"https://{name}/",

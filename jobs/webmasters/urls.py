@@ -1,0 +1,10 @@
+"""The addresses of the pages for webmasters."""
+
+from django.urls import path
+
+from jobs.webmasters import pages
+
+urlpatterns = [
+    path("", pages.index, name="webmasters"),
+    path("<str:host>/", pages.host, name="webmaster"),
+]
