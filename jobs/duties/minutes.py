@@ -4,10 +4,9 @@ import datetime as dt
 from typing import Any, Final, LiteralString
 
 import psycopg
-from psycopg.types.json import Jsonb
 
 from jobs.duties.context import Pass
-from jobs.queries.cluster.facts import add_up, difference
+from jobs.queries.cluster.facts import add_up, as_text, difference, from_text
 from jobs.queries.cluster.present import read_present
 from nodes.membership.fences import hold_term
 
@@ -38,10 +37,10 @@ def keep_minute(at: Pass) -> int:
     if known and known[-1][0] >= minute:
         return 0
     present = read_present(at.connection, scope=at.scope, minute=minute)
-    facts = difference(add_up(facts for _at, facts in known), present)
+    facts = difference(add_up(from_text(facts) for _at, facts in known), present)
     with at.connection.transaction():
         hold_term(at.connection, at.office)
-        at.connection.execute(_ADD, {"minute": minute, "is_whole": not known, "facts": Jsonb(facts)})
+        at.connection.execute(_ADD, {"minute": minute, "is_whole": not known, "facts": as_text(facts)})
         if not known:
             _delete_old(at.connection, before=at.now - KEPT)
     return 0

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("at", models.DateTimeField(primary_key=True, serialize=False)),
                 ("is_whole", models.BooleanField()),
-                ("facts", models.JSONField()),
+                ("facts", models.TextField()),
             ],
             options={
                 "default_permissions": (),

@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import expect, sync_playwright
 
 from jobs.models import ClusterMinute
+from jobs.queries.cluster.facts import as_text
 from nodes.membership.changes import MASK
 from tests.support.distributed_jobs import DIARY
 from tests.support.lifetimes import ENDS_WITH_PYTEST
@@ -211,7 +212,7 @@ def test_a_slider_shows_the_cluster_at_each_minute_in_the_browser(browser, machi
     for minute, name in enumerate(("manager-a", "manager-b")):
         node = {"name": name, "kind": "manager", "status": "running", "machine": "m", "tags": []}
         at = dt.datetime(2026, 1, 1, 12, minute, tzinfo=dt.UTC)
-        ClusterMinute.objects.create(at=at, is_whole=True, facts={"nodes": {str(minute): node}})
+        ClusterMinute.objects.create(at=at, is_whole=True, facts=as_text({"nodes": {str(minute): node}}))
     with visitor(browser, _address(machine.start("serve", "--port", 0))) as page:
         page.goto("/cluster/history/?at=2026-01-01T12:00")
         expect(page.get_by_role("heading", name="manager-a")).to_be_visible()

@@ -14,12 +14,22 @@ Facts have sections, and each section has entries by key:
 A difference has the same form. In it, null is an entry that no longer exists.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 Facts = Mapping[str, Mapping[str, Any]]
 
 NOTHING: Final[Facts] = {}
+
+
+def as_text(facts: Facts) -> str:
+    return json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
+
+
+def from_text(text: str) -> Facts:
+    facts: Facts = json.loads(text)
+    return facts
 
 
 def difference(before: Facts, after: Facts) -> Facts:

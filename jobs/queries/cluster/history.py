@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from django.db import connection
 
 from jobs.models import ClusterMinute, DefinitionVersion
-from jobs.queries.cluster.facts import Facts, add_up
+from jobs.queries.cluster.facts import Facts, add_up, from_text
 from jobs.queries.progress import States
 from jobs.queue.counting.progress import MINUTE
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
@@ -138,7 +138,7 @@ def read_cluster_then(minute: dt.datetime) -> ClusterThen | None:
     if whole is None:
         return None
     rows = list(ClusterMinute.objects.filter(at__gte=whole.at, at__lte=minute).order_by("at"))
-    return _from_facts(add_up(row.facts for row in rows), at=rows[-1].at, minute=minute)
+    return _from_facts(add_up(from_text(row.facts) for row in rows), at=rows[-1].at, minute=minute)
 
 
 def read_events_around(minute: dt.datetime) -> list[EventThen]:
