@@ -133,7 +133,7 @@ def _facts_of(connection: psycopg.Connection[Any], job_id: int) -> tuple[JobFact
 
 BULK: Final = Kind(
     name="bulk",
-    title="Retry, re-read, drop or forget the documents of a preview",
+    title="Retry, expire, re-read, drop or forget the documents of a preview",
     run=carry_out,
     properties={
         "operation": {"enum": list(Operation)},

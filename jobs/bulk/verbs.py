@@ -32,6 +32,7 @@ _REMOVALS: Final = frozenset({Operation.DROP, Operation.FORGET})
 PERMISSIONS: Final = {one: "jobs.delete_job" if one in _REMOVALS else MAY_CONTROL for one in Operation}
 EFFECTS: Final = {
     Operation.RETRY: "Failed documents of the present run are due again.",
+    Operation.EXPIRE: "Ended and waiting documents of the present run are due now, and fetched without conditions.",
     Operation.READ_AGAIN: "Documents of the present run are due again and written again, also if they are unchanged.",
     Operation.DROP: "Documents leave the outputs and the queue. They can be restored for some days.",
     Operation.FORGET: "Documents that no output holds leave the queue.",

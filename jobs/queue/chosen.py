@@ -34,6 +34,7 @@ class Operation(enum.StrEnum):
     """The operations on chosen documents."""
 
     RETRY = "retry"
+    EXPIRE = "expire"
     READ_AGAIN = "re-read"
     DROP = "drop"
     FORGET = "forget"
@@ -77,6 +78,9 @@ _AT_REST: Final = f"item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d}, {Stage.HOP
 _OF: Final = {
     Operation.RETRY: f"""{_ENDED} AND (item.outcome = {Outcome.FAILED:d}
         OR item.outcome = {Outcome.EXCLUDED:d} AND item.result_code = 'DENIED' AND 'DENIED' = ANY(%(codes)s))""",
+    # Also documents that wait for their next check.
+    Operation.EXPIRE: f"""item.run_no = %(run)s
+        AND (item.stage = {Stage.DONE:d} OR item.stage = {Stage.PENDING:d} AND item.check_time IS NOT NULL)""",
     Operation.READ_AGAIN: _ENDED,
     Operation.DROP: _AT_REST,
     # A document that may be in an output keeps its row.
@@ -108,7 +112,8 @@ SELECT item.hash FROM jobs_queueitem AS item
 # Locks: QueueItem by (hash, job), skipping what is locked.
 _READ_AGAIN: Final = f"""
 WITH chosen AS (
-    SELECT item.hash, item.job_id, item.lane_id, item.run_no, item.outcome, item.result_code FROM jobs_queueitem AS item
+    SELECT item.hash, item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code
+      FROM jobs_queueitem AS item
      WHERE item.hash = ANY(%(hashes)s::uuid[]) AND {{chosen}}
      ORDER BY item.hash, item.job_id
        FOR NO KEY UPDATE OF item SKIP LOCKED
@@ -117,16 +122,16 @@ WITH chosen AS (
        SET stage = {Stage.PENDING:d}, seq = {AGAIN}, check_time = NULL, action = {Action.PROCESS:d}, outcome = 0,
            result_code = '', failures = 0, failing_since = NULL, losses = 0,
            version = CASE WHEN %(forgets)s THEN '' ELSE item.version END,
-           validators = CASE WHEN %(forgets)s THEN '' ELSE item.validators END
+           validators = CASE WHEN %(expires)s THEN '' ELSE item.validators END
       FROM chosen WHERE item.hash = chosen.hash AND item.job_id = chosen.job_id
     RETURNING chosen.*
 ), counted AS (
     INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
     SELECT job_id, lane_id, run_no, 'stage', {Stage.DONE:d}, outcome, result_code, -count(*) FROM sent
-     GROUP BY job_id, lane_id, run_no, outcome, result_code
+     WHERE stage = {Stage.DONE:d} GROUP BY job_id, lane_id, run_no, outcome, result_code
      UNION ALL
     SELECT job_id, lane_id, run_no, 'stage', {Stage.PENDING:d}, 0, '', count(*) FROM sent
-     GROUP BY job_id, lane_id, run_no
+     WHERE stage = {Stage.DONE:d} GROUP BY job_id, lane_id, run_no
 )
 SELECT count(*) FROM sent
 """
@@ -194,7 +199,7 @@ def change_some(
         JobMoves: the job is in a transition.
         OutputError: an output refused: nothing was changed.
     """
-    reads = operation in {Operation.RETRY, Operation.READ_AGAIN}
+    reads = operation in {Operation.RETRY, Operation.EXPIRE, Operation.READ_AGAIN}
     at_once = min(most, _READ_AT_ONCE if reads else _REMOVED_AT_ONCE)
     lanes: frozenset[int] = frozenset()
     with connection.transaction(), named_rows(connection) as cursor:
@@ -206,7 +211,8 @@ def change_some(
         hashes = [row.hash for row in cursor.execute(_NEXT.format(chosen=chosen), facts)]
         changed = 0
         if hashes and reads:
-            facts |= {"hashes": hashes, "forgets": operation is Operation.READ_AGAIN}
+            forgets = operation is Operation.READ_AGAIN
+            facts |= {"hashes": hashes, "forgets": forgets, "expires": forgets or operation is Operation.EXPIRE}
             row: Any = cursor.execute(_READ_AGAIN.format(chosen=chosen), facts).fetchone()
             changed = row.count
         elif hashes:

@@ -15,6 +15,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.functional import Promise
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
@@ -48,8 +49,9 @@ from nodes.web.words import translated
 _EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 _EXPORT: Final = "export"
 # The operations that the list of documents offers, each with whether it removes documents.
-_OPERATIONS: Final = (
+_OPERATIONS: Final[Sequence[tuple[str, Promise, bool]]] = (
     ("retry", _lazy("Retry failed documents"), False),
+    ("expire", _lazy("Expire: fetch now, without conditions"), False),
     ("re-read", _lazy("Fetch again, as new"), False),
     (_EXPORT, _lazy("Export to a file"), False),
     ("forget", _lazy("Forget, unless an output has them"), True),
@@ -225,8 +227,12 @@ def document(request: HttpRequest, job_id: int, document_hash: uuid.UUID) -> Htt
     story = read_story_everywhere(job_id=job_id, document=document_hash, now=now)
     if story is None:
         raise Http404(_("Job %(id)d has no document with this key.") % {"id": job_id})
-    screen = document_rows.story_screen(story, now=now)
-    return render(request, "ui/document.html", {"screen": screen})
+    context = {
+        "screen": document_rows.story_screen(story, now=now),
+        "key": f"{document_hash.hex}.{job_id}",
+        "operations": [one for one in _OPERATIONS if one[0] != _EXPORT],
+    }
+    return render(request, "ui/document.html", context)
 
 
 @page

@@ -111,6 +111,27 @@ def test_documents_that_are_read_again_are_read_as_new(crawl):
     assert set(crawl.claim()) == {"fine"}
 
 
+def test_expired_documents_are_due_without_validators_and_keep_their_version(crawl):
+    make_documents(crawl.lane, ["waits"], check_time=NOON + seconds(86_400))
+    QueueItem.objects.update(version="v1", validators="etag")
+
+    done = work(begin("expire", crawl.job.pk, pattern="(fine|waits)$"))
+
+    assert done.changed == 2
+    expired = QueueItem.objects.filter(stage=Stage.PENDING, check_time=None, seq__isnull=False)
+    assert {item.identifier.rpartition("/")[2] for item in expired} == {"fine", "waits"}
+    assert set(expired.values_list("version", "validators")) == {("v1", "")}
+    assert set(crawl.claim()) == {"fine", "waits"}
+
+
+def test_only_expired_documents_that_had_ended_are_counted_again(crawl):
+    make_documents(crawl.lane, ["waits"], check_time=NOON + seconds(86_400))
+    work(begin("expire", crawl.job.pk, pattern="(broken|waits)$"))
+
+    rows = crawl.connection.execute("SELECT stage, code, amount FROM jobs_counterdelta WHERE amount <> 0").fetchall()
+    assert sorted(rows) == [(Stage.PENDING, "", 1), (Stage.DONE, "500", -1)]
+
+
 def test_counts_of_documents_follow_an_operation(crawl):
     work(begin("retry", crawl.job.pk))
 

@@ -110,6 +110,20 @@ def test_chosen_documents_lead_to_the_preview_of_an_operation(job, operator):
     assert preview.documents == 2
 
 
+def test_the_page_of_a_document_leads_to_the_preview_of_an_operation_on_it(job, operator):
+    (document,) = make_documents(make_lane(job.seeds.get()), ["one"], **FAILED)
+
+    page = operator.get(f"/documents/{job.pk}/{document.hash.hex}/")
+    way = operator.get(f"/documents/change/?operation=expire&document={page.context['key']}")
+
+    assert [name for name, _label, removes in page.context["operations"] if not removes] == [
+        "retry",
+        "expire",
+        "re-read",
+    ]
+    assert operator.get(way.headers["Location"]).context["preview"].documents == 1
+
+
 def test_all_documents_of_a_filter_lead_to_the_preview_of_an_operation(job, operator):
     way = operator.get(
         f"/documents/change/?operation=re-read&which=matching&job={job.pk}&state=failed&host=a.example&code=500"

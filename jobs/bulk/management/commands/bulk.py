@@ -22,7 +22,7 @@ _LISTED: Final = 20
 class Command(BaseCommand):
     # Standard output is for the answer only.
     requires_system_checks: list[str] = []
-    help = "Retry, re-read, drop or forget documents of a job by a filter. Without --yes, only show them."
+    help = "Retry, expire, re-read, drop or forget documents of a job by a filter. Without --yes, only show them."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add = parser.add_subparsers(dest="verb", required=True).add_parser
