@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from crawlctl.backups import sealing
 from crawlctl.backups.errors import Damaged, Unusable
 from crawlctl.backups.sealed_files import open_sealed, open_to_seal
 
@@ -14,8 +15,16 @@ CHUNK = MEBIBYTE + 16
 CONTENT = os.urandom(2 * MEBIBYTE + 5)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def cheap_keys():
+    """Derive keys in a millisecond. The usual cost of a guess is a quarter of a second, and no test here is about it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sealing, "_N", 2**10)
+        yield
+
+
 @pytest.fixture(scope="module")
-def sealed(tmp_path_factory):
+def sealed(cheap_keys, tmp_path_factory):
     path = tmp_path_factory.mktemp("sealed") / "file"
     with open_to_seal(path, passphrase="secret", name="backup") as file:
         for start in range(0, len(CONTENT), 100_000):
