@@ -17,6 +17,7 @@ from jobs.exports.formats import CONTENT_TYPES
 from jobs.exports.models import Export
 from jobs.exports.sending import send
 from jobs.exports.sources import SOURCES
+from jobs.partitions import here
 from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, Nothing, StrictSerializer, read_body
@@ -43,10 +44,15 @@ class ExportSerializer(serializers.ModelSerializer[Export]):
     problem = serializers.SerializerMethodField(help_text="Why there is no file. Empty if there is one, or may be.")
     file = serializers.SerializerMethodField(help_text="Path of the file in this API. Null before the end.")
 
+    partition = serializers.SerializerMethodField(
+        help_text="The only partition whose rows the file holds. Empty with one database."
+    )
+
     class Meta:
         model = Export
         fields = (
             "id",
+            "partition",
             "task",
             "what",
             "format",
@@ -73,6 +79,9 @@ class ExportSerializer(serializers.ModelSerializer[Export]):
 
     def get_problem(self, export: Export) -> str:
         return verbs.look(export).problem
+
+    def get_partition(self, _export: Export) -> str:
+        return here.name()
 
     @extend_schema_field(serializers.CharField(allow_null=True))
     def get_file(self, export: Export) -> str | None:

@@ -16,6 +16,7 @@ from jobs.notices.channels.email import problems_of_addresses
 from jobs.notices.channels.letter import Attachment, Letter, NotSent
 from jobs.notices.models import NotificationChannel, NotificationMessage, ReportMailing
 from jobs.notices.sending import deliver
+from jobs.partitions import here
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.membership.changes import record_change
@@ -142,6 +143,8 @@ def mail_report(context: TaskContext, arguments: Mapping[str, Any]) -> str:
     cells = [[_text(value) for value in row.values()] for row in rows[:_SHOWN]]
     number = f"{len(rows):,} rows" if is_whole else f"the first {len(rows):,} rows"
     lead = f"Report “{mailing.report}” of {now:%Y-%m-%d %H:%M} UTC: {number}."
+    if partition := here.name():
+        lead += f" It is about partition {partition} only."
     if len(rows) > _SHOWN:
         lead += f" This mail shows {_SHOWN} of them."
     text = "\n".join([lead, "", *("\t".join(row) for row in ([names, *cells] if rows else []))])

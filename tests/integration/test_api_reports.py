@@ -12,6 +12,7 @@ from django.test import AsyncClient
 from crawlctl.access.roles import VIEWER
 from jobs.models import Activity, QueueItem
 from tests.support.api import NOON, assert_problem, client_of, make_documents, make_job, make_user
+from tests.support.partitions import be_partition
 from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
@@ -94,6 +95,16 @@ def test_the_last_hour_is_reported_without_another_period(viewer, job):
         )
 
     assert [row["identifier"] for row in results(viewer, "history")] == ["1", "59"]
+
+
+def test_reports_and_exports_name_the_only_partition_that_they_are_about(viewer, job, settings):
+    assert viewer.get(f"{REPORTS}history/").json()["partition"] == ""
+
+    be_partition(settings, "a")
+    export = client_of("operator").post("/api/v1/exports/", {"what": "documents", "format": "csv"}, format="json")
+
+    assert viewer.get(f"{REPORTS}history/").json()["partition"] == "a"
+    assert export.json()["partition"] == "a"
 
 
 def test_every_page_is_about_the_same_stretch_of_time(viewer, job):

@@ -17,6 +17,7 @@ from nodes.tasks.context import TaskContext
 from nodes.tasks.models import TaskTemplate
 from tests.support.api import assert_problem, client_of
 from tests.support.factories import make_job
+from tests.support.partitions import be_partition
 from tests.support.receivers import mailbox
 
 pytestmark = pytest.mark.django_db
@@ -79,6 +80,15 @@ def test_a_report_has_the_rows_of_its_hours_as_text_html_and_csv(mails, channel)
     assert "'=cmd()" in file.get_content()
     message = NotificationMessage.objects.get()
     assert (message.about, message.state, message.task) == ("report", "sent", 7)
+
+
+def test_a_mailed_report_names_the_only_partition_that_it_is_about(mails, channel, settings):
+    be_partition(settings, "a")
+    put(channel)
+
+    send()
+
+    assert "It is about partition a only." in mails.mails[0].get_body(("plain",)).get_content()
 
 
 @pytest.mark.parametrize("report", mailings.REPORTS)

@@ -89,5 +89,8 @@ def page_of(line: type[serializers.Serializer[Any]]) -> serializers.Serializer[A
         {
             "results": line(many=True),
             "next": serializers.URLField(allow_null=True, help_text="Address of the next page. Null on the last page."),
+            "partition": serializers.CharField(
+                help_text="The only partition that the report is about. Empty with one database."
+            ),
         },
     )

@@ -32,6 +32,7 @@ from jobs.api.reports.lines import (
     QueueLineSerializer,
     page_of,
 )
+from jobs.partitions import here
 from jobs.queries.reports.busiest import BusyPage, Measure, read_busiest
 from jobs.queries.reports.document_status import (
     DocumentStatusPage,
@@ -81,7 +82,9 @@ class ReportView(ContractView):
             for name, value in query.items():
                 if isinstance(value, dt.datetime):
                     address = replace_query_param(address, name, value.isoformat())
-        return page_response(self.line_class(page.lines, many=True).data, next_page=address)
+        response = page_response(self.line_class(page.lines, many=True).data, next_page=address)
+        response.data["partition"] = here.name()
+        return response
 
 
 class HistoryReportView(ReportView):

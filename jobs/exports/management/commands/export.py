@@ -14,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from jobs.exports import files, verbs
 from jobs.exports.models import Export
 from jobs.exports.sources import SOURCES
+from jobs.partitions import here
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.management.database import check_database
 
@@ -68,7 +69,8 @@ class Command(BaseCommand):
             may=_may,
             made_by=getpass.getuser(),
         )
-        yield f"Export {export.pk} is scheduled as task {export.task}."
+        place = f" It holds rows of partition {here.name()} only." if here.name() else ""
+        yield f"Export {export.pk} is scheduled as task {export.task}.{place}"
         if not given["wait"] and given["to"] is None:
             return
         while (seen := verbs.look(export)).state in {"waiting", "running"}:
