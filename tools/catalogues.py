@@ -91,7 +91,7 @@ def messages_of_tables() -> Iterator[tuple[str, Message]]:
     rows = TRANSITIONS.values()
     statuses = {plain_name(replace(state, guard=guard)) for state in states_by_name().values() for guard in Guard}
     yield from (("jobs/lifecycle/arrows.py", stage) for stage in STAGES)
-    yield from (("jobs/lifecycle/job.py", name) for name in (*SITUATIONS, *statuses))
+    yield from (("jobs/lifecycle/job.py", name) for name in (*SITUATIONS, *sorted(statuses)))
     yield from (("jobs/lifecycle/job.py", word) for row in rows for word in (row.label, row.message) if word)
     yield from (
         ("jobs/lifecycle/job.py", word) for row in rows if row.owner != Owner.OPERATOR for word in (row.name, row.guard)
