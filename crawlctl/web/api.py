@@ -39,6 +39,7 @@ from jobs.api.schedules import CalendarView, SchedulesView
 from jobs.api.seeds import SeedView
 from jobs.api.settings import SettingsVersionView, SettingsView
 from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView
+from jobs.api.webmasters import WebmastersLimitsView, WithdrawView
 from jobs.authorities.api import AccessView, AuthorityView, MappingView, ServiceTokenView, StatesView
 from jobs.authorities.api import GroupView as AuthorityGroupView
 from jobs.bulk.api import BulkView
@@ -158,6 +159,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("task-kinds/", TaskKindsView.as_view(), name="task-kinds"),
     path("task-statistics/", TaskStatisticsView.as_view(), name="task-statistics"),
     path("token/", TokenView.as_view(), name="token"),
+    path("webmasters-limits/", WebmastersLimitsView.as_view(), name="webmasters-limits"),
+    path("webmasters-limits/withdraw/", WithdrawView.as_view(), name="webmasters-limits-withdraw"),
     path("webmasters/<str:host>/", WebmasterView.as_view(), name="webmaster"),
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
     path("docs/", DocsView.as_view(url_name="api:schema"), name="docs"),

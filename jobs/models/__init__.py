@@ -49,6 +49,7 @@ from jobs.models.verification import (
     Verification,
 )
 from jobs.models.version import DefinitionVersion
+from jobs.models.webmaster import WebmasterLimit
 
 __all__ = [
     "Activity",
@@ -126,4 +127,5 @@ __all__ = [
     "ThrottleRule",
     "Turn",
     "Verification",
+    "WebmasterLimit",
 ]

@@ -3,7 +3,7 @@
 from typing import Final
 
 from nodes.settings.declaration import Applies, Setting
-from nodes.settings.kinds import Flag, Text, Words
+from nodes.settings.kinds import Flag, Text, WholeNumber, Words
 
 PAGES: Final = Setting(
     path="webmasters.pages",
@@ -39,4 +39,12 @@ CONTACT: Final = Setting(
     meaning="Mail address or telephone number for webmasters.",
     applies=Applies.AT_ONCE,
 )
-SETTINGS: Final = (PAGES, SHOWN, OPERATOR, CONTACT)
+KEEP_LIMITS: Final = Setting(
+    path="webmasters.keep_limits",
+    environment="CRAWLCTL_KEEP_WEBMASTERS_LIMITS",
+    kind=WholeNumber(least=1, most=3_650, unit="days"),
+    default=365,
+    meaning="Time after which the limit that a webmaster asked for expires.",
+    applies=Applies.AT_ONCE,
+)
+SETTINGS: Final = (PAGES, SHOWN, OPERATOR, CONTACT, KEEP_LIMITS)

@@ -16,11 +16,13 @@ from jobs.queries.hosts.robots import read_robots_of_host
 from jobs.queries.hosts.selection import HostFilter, find_busiest, find_denied, find_hosts
 from jobs.queries.hosts.sitemaps import read_sitemaps
 from jobs.queries.hosts.week import read_week
+from jobs.queries.webmasters import read_webmasters_limits
 from jobs.ui.forms import HostFilterForm
 from jobs.ui.hosts_screen import host_screen, hosts_screen
 from jobs.ui.pages import page
 from jobs.ui.robots_shown import robots_shown, sitemaps_shown
 from jobs.ui.topics import host_topic
+from jobs.ui.webmasters_views import limits_shown
 from jobs.ui.week_shown import week_chart, week_shown
 from jobs.verbs import deny_list
 from jobs.verbs import hosts as host_verbs
@@ -67,6 +69,7 @@ def host(request: HttpRequest, host_id: int) -> HttpResponse:
         "chart": week_chart(week),
         "week": week_shown(week, now=now),
         "robots": robots_shown(read_robots_of_host(found.host.name), now=now),
+        "limits": limits_shown(read_webmasters_limits(found.host.name), now=now),
         "sitemaps": sitemaps_shown(read_sitemaps(found.host.name), now=now),
     }
     return render(request, "ui/host.html", context)

@@ -20,6 +20,7 @@ from jobs.ui import (
     schedules_views,
     settings_views,
     views,
+    webmasters_views,
 )
 from jobs.ui.reports import views as reports
 
@@ -71,6 +72,7 @@ urlpatterns = [
     path("failures/", failures_views.failures, name="failures"),
     path("hosts/", hosts_views.hosts, name="hosts"),
     path("hosts/denied/", hosts_views.denied, name="hosts-denied"),
+    path("hosts/webmasters/", webmasters_views.limits, name="hosts-webmasters"),
     path("hosts/<int:host_id>/", hosts_views.host, name="host"),
     path("hosts/<int:host_id>/stop/", hosts_views.stop, name="host-stop"),
     path("hosts/<int:host_id>/release/", hosts_views.release, name="host-release"),

@@ -16,6 +16,8 @@ from typing import Any, Final, LiteralString
 from django.db import connection
 
 from jobs.connectors.repository.web.kind import HOSTS
+from jobs.models import ThrottlePolicy
+from jobs.models.webmaster import WEBMASTERS
 from jobs.queries.hosts.answers import Answers, read_answers
 from jobs.queries.hosts.week import COUNTED_AFTER, Hour, read_week
 from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
@@ -47,6 +49,7 @@ class Reason(enum.StrEnum):
 
     STOPPED = "stopped"
     DENIED = "denied"
+    WEBMASTER = "webmaster"
     ROBOTS = "robots"
     OPERATOR = "operator"
     USUAL = "usual"
@@ -174,6 +177,13 @@ def _in_force(row: Any, applied: AppliedPolicies, *, now: dt.datetime) -> InForc
 
 
 def _reason_of(closes: Source | None, paces: Source | None) -> Reason:
+    decides = closes or paces
+    if decides is not None and decides.policy is not None and decides.policy == _policy_of_webmasters():
+        return Reason.WEBMASTER
     if closes is not None:
         return Reason.STOPPED if closes.origin == Origin.STOP else Reason.DENIED
     return Reason.USUAL if paces is None else _REASONS[paces.origin]
+
+
+def _policy_of_webmasters() -> int | None:
+    return ThrottlePolicy.objects.filter(name=WEBMASTERS, applies_everywhere=True).values_list("pk", flat=True).first()

@@ -1,20 +1,23 @@
 """The pages for webmasters, which need no login."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from jobs.settings.webmasters import PAGES
+from jobs.settings.webmasters import KEEP_LIMITS, PAGES
+from jobs.ui.webmasters_views import limit_in_words
 from jobs.verbs.hosts import name_meant
+from jobs.webmasters import checking, wishes
 from jobs.webmasters.figures import are_public, read_figures
 from jobs.webmasters.screens import crawler, figures_shown
-from nodes.errors import Invalid, TooSlow
+from nodes.errors import Invalid, NotDone, TooSlow
 from nodes.settings.running import current
 
 # Longest name that is read (characters): the DNS allows 253, and a port follows.
@@ -56,22 +59,103 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_safe
 def host(request: HttpRequest, host: str) -> HttpResponse:
     """Show the page of one host. Its figures are shown only if the settings allow it, whether it is known or not."""
+    name = _name_or_404(host)
+    return _host_page(request, name) if name == host else redirect(address_of(name))
+
+
+@public
+@require_POST
+def ask(request: HttpRequest, host: str) -> HttpResponse:
+    """Lead to the page of a new wish for another limit."""
+    name = _name_or_404(host)
     try:
-        name = host_meant(host)
+        wish = _wish_of(request.POST, name)
     except Invalid as invalid:
-        raise Http404(str(invalid)) from None
-    if name != host:
+        return _host_page(request, name, problems=invalid.problems, asked=request.POST)
+    return redirect(_address_of_wish(wish))
+
+
+@public
+@require_http_methods(["GET", "HEAD", "POST"])
+def prove(request: HttpRequest, host: str) -> HttpResponse:
+    """Show how to prove control of the host; on POST, check the proof, and put the wish in force if it holds."""
+    name = _name_or_404(host)
+    try:
+        wish = wishes.read(request.GET.get("wish", ""), host=name)
+    except wishes.NoWish:
         return redirect(address_of(name))
-    context: dict[str, Any] = {"name": name, "crawler": crawler(), "is_public": True}
+    context: dict[str, Any] = {"problem": "", "is_done": False}
+    status = 200
+    if request.method == "POST":
+        proof = checking.Proof.FILE if request.POST.get("proof") == "file" else checking.Proof.DNS
+        try:
+            context["problem"] = checking.check(wish, proof)
+            context["is_done"] = not context["problem"]
+        except checking.TooOften as too_often:
+            context["problem"], status = str(too_often), 429
+        except NotDone as refused:
+            context["problem"], status = str(refused), 409
+    facts = {
+        "name": name,
+        "wish": wish,
+        "wanted": _("no limit of your own") if wish.lifts else limit_in_words(wish.gap),
+        "days": current()[KEEP_LIMITS],
+        "record_line": wishes.record_line(wish),
+        "file": f"https://{name}{wishes.file_path(wish)}",
+        "is_public": True,
+    }
+    return render(request, "webmasters/prove.html", {**facts, **context}, status=status)
+
+
+def _host_page(
+    request: HttpRequest,
+    name: str,
+    *,
+    problems: Mapping[str, Sequence[str]] | None = None,
+    asked: Mapping[str, str] | None = None,
+) -> HttpResponse:
+    """Show the page of a host, with the problems of a form that was sent."""
+    context: dict[str, Any] = {"name": name, "crawler": crawler(), "is_public": True, "problems": problems or {}}
+    context["asked"] = asked or {}
+    status = 400 if problems else 200
+    headers = {}
     try:
         if are_public(name):
             context["figures"] = figures_shown(read_figures(name))
             context["chart"] = context["figures"]["chart"]
     except TooSlow as slow:
-        answer = render(request, "webmasters/host.html", {**context, "problem": str(slow)}, status=503)
-        answer.headers["Retry-After"] = "10"
-        return answer
-    return render(request, "webmasters/host.html", context)
+        context["problem"], status, headers = str(slow), 503, {"Retry-After": "10"}
+    answer = render(request, "webmasters/host.html", context, status=status)
+    for header, value in headers.items():
+        answer.headers[header] = value
+    return answer
+
+
+def _wish_of(sent: Mapping[str, str], name: str) -> wishes.Wish:
+    """Return the wish of the form."""
+    wanted = sent.get("limit", "")
+    if wanted not in {"gap", "stop", "none"}:
+        raise Invalid({"gap": [_("Choose a limit.")]})
+    gap = _gap(sent.get("gap", "")) if wanted == "gap" else None
+    return wishes.make(name, gap=gap, lifts=wanted == "none")
+
+
+def _gap(typed: str) -> float:
+    try:
+        return float(typed)
+    except ValueError:
+        raise Invalid({"gap": [_("Write a number of seconds.")]}) from None
+
+
+def _name_or_404(host: str) -> str:
+    try:
+        return host_meant(host)
+    except Invalid as invalid:
+        raise Http404(str(invalid)) from None
+
+
+def _address_of_wish(wish: wishes.Wish) -> str:
+    return f"{reverse('webmaster-prove', args=[wish.host])}?{urlencode({'wish': wish.text})}"
 
 
 def host_meant(typed: str) -> str:

@@ -22,6 +22,7 @@ from nodes.web.screens import Record
 _REASONS: Final[Mapping[Reason, str | Promise]] = {
     Reason.STOPPED: gettext_lazy("The operator stopped all requests to this host."),
     Reason.DENIED: gettext_lazy("A rule of the operator forbids requests to this host."),
+    Reason.WEBMASTER: gettext_lazy("A webmaster of this host asked for this limit."),
     Reason.ROBOTS: gettext_lazy("The Crawl-delay in robots.txt of this host sets this limit."),
     Reason.OPERATOR: gettext_lazy("The operator set this limit."),
     Reason.USUAL: gettext_lazy("This is the usual limit of the crawler."),

@@ -7,7 +7,7 @@ This process renders the pages, and the browser gets them from here: a web serve
 import datetime as dt
 from pathlib import Path
 from types import SimpleNamespace
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import psycopg
 import pytest
@@ -22,9 +22,10 @@ from jobs.notices import verbs as notices
 from jobs.queue.sql.arrays import register_arrays
 from jobs.settings.logins import ISSUER
 from jobs.settings.webmasters import PAGES, SHOWN
+from jobs.webmasters.wishes import make
 from tests.support.addresses import addresses
 from tests.support.api import NOON, client_of
-from tests.support.changes_by_api import authorize, give_token
+from tests.support.changes_by_api import authorize, give_token, limit_by_webmaster
 from tests.support.crowd import bring_in
 from tests.support.filled_queue import FilledQueue, Shape
 
@@ -90,7 +91,8 @@ def pages(machine, settings):
     shown = rendered(client_of(is_superuser=True), paths)
     # The login page has both ways to log in.
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, ISSUER.path: "https://login.example"}
-    return {**shown, **rendered(Client(), ["/login/?ended"])}
+    proof = f"/webmasters/h7.example/proof/?{urlencode({'wish': make('h7.example', gap=10.0).text})}"
+    return {**shown, **rendered(Client(), ["/login/?ended", proof])}
 
 
 def is_visited(path):
@@ -103,6 +105,7 @@ def add_things():
     """Add the things that a filled queue lacks, and return the keys of two runs."""
     job, output = Job.objects.earliest("id"), OutputConnection.objects.earliest("id")
     authorize(SimpleNamespace())
+    limit_by_webmaster(None)
     give_token(SimpleNamespace())
     mail = {"host": "a.example", "sender": "a@a.example", "recipients": ["b@a.example"]}
     channel = notices.create_channel(name="a", kind="email", configuration=mail, made_by="vera")

@@ -218,6 +218,8 @@ LEAST_ROLE = {
     "tasks_retrieve": VIEWER,
     "token_create": ANYBODY,
     "webmasters_retrieve": ANYBODY,
+    "webmasters_limits": VIEWER,
+    "webmasters_limits_withdraw": OPERATOR,
     "token_destroy": VIEWER,
 }
 

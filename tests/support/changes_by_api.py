@@ -4,6 +4,7 @@ Every operation of the API that changes something, each with a request that succ
 An operation is named by its id in the API's description. Tests that hold for all changes walk this table.
 """
 
+import datetime as dt
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,13 +20,22 @@ from jobs.bulk import verbs as bulk
 from jobs.connectors.repository.base import hash_of
 from jobs.exports import verbs as exports
 from jobs.lifecycle.job import Guard, Pause, Phase, RunEnd, StartMethod
-from jobs.models import Bin, DefinitionVersion, Job, Outcome, OutputConnection, QueueItem, RepositoryConnection
+from jobs.models import (
+    Bin,
+    DefinitionVersion,
+    Job,
+    Outcome,
+    OutputConnection,
+    QueueItem,
+    RepositoryConnection,
+    WebmasterLimit,
+)
 from jobs.notices import mailings
 from jobs.notices import verbs as notices
 from jobs.notices.channels.signing import new_secret
 from jobs.queue.removing import tombstones
 from jobs.state.deleted_jobs import store_deleted_job
-from jobs.verbs import chains, deny_list, editing, schedules
+from jobs.verbs import chains, deny_list, editing, schedules, webmasters
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import MainTerm, Node
 from tests.support.api import NOON, document_id, make_job, make_node, make_user, set_phase
@@ -39,6 +49,12 @@ OF_LOG_INS: Final = frozenset({"token_create", "token_destroy"})
 
 def _nothing(world):
     pass
+
+
+def limit_by_webmaster(_world):
+    """Put the limit of a webmaster in force."""
+    facts = {"proof": WebmasterLimit.Proof.DNS, "token": "a token", "lasts": dt.timedelta(days=1)}
+    webmasters.put_in_force("www.a.example", gap=60.0, now=timezone.now(), **facts)
 
 
 @dataclass(frozen=True)
@@ -322,6 +338,9 @@ CHANGES: Final = {
     "definitions_import": Change(_definition, _definition_of),
     "deleted_jobs_restore": Change(prepare=_bury),
     "deny_list_add": Change({"pattern": "*.test", "confirm": True, **_REASON}, DENY_LIST),
+    "webmasters_limits_withdraw": Change(
+        body={"host": "www.a.example"}, thing=_at("webmasters-limits"), prepare=limit_by_webmaster
+    ),
     "deny_list_remove": Change(_denied, DENY_LIST, _deny),
     "distributed_jobs_rebalance": Change({}),
     "distributed_jobs_switch": Change({"job": "mails", "is_disabled": True}, SWITCHES),

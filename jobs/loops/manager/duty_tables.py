@@ -59,6 +59,7 @@ from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_
 from jobs.duties.stuff import stuff_groups, wake_late_lanes
 from jobs.duties.tags import TAGS_ARE_NEEDED, report_missing_tags
 from jobs.duties.tombstones import keep_tombstones
+from jobs.duties.webmasters import LIMITS_TO_END, end_webmasters_limits
 from jobs.duties.windows import SCHEDULED_JOBS, apply_windows
 from jobs.loops.loop import ALWAYS, duties
 from jobs.queue.address_index import WAITING as NEW_ADDRESSES
@@ -110,6 +111,7 @@ MAIN_DUTIES: Final = duties(
     (forget_old_batches, 60.0, ALWAYS),
     (keep_history, 600.0, ALWAYS),
     (keep_tombstones, 600.0, ALWAYS),
+    (end_webmasters_limits, 60.0, LIMITS_TO_END),
     (clear_histories, 2.0, f"EXISTS ({HISTORIES_TO_CLEAR})"),
     (check_invariants, 15.0, OF_THE_CLUSTER),
     (charge_waiting_time, 5.0, JOBS_RUN),

@@ -1,0 +1,101 @@
+"""Checks of proofs: each sends at most two requests, so their number is limited for a host and for the server."""
+
+import datetime as dt
+import threading
+import time
+from typing import Final
+
+from jobs.models import WebmasterLimit
+from jobs.settings.webmasters import KEEP_LIMITS
+from jobs.verbs import webmasters as verbs
+from jobs.webmasters.dns_proof import problem_of_record
+from jobs.webmasters.figures import forget_figures
+from jobs.webmasters.file_proof import problem_of_file
+from jobs.webmasters.wishes import Wish, file_path, name_without_port, record_name
+from nodes.database.clock import read_clock
+from nodes.errors import Refused
+from nodes.settings.running import current
+
+# Shortest time between two checks of one host, and between two checks of a process (seconds).
+GAP_OF_HOST: Final = 10.0
+GAP_OF_PROCESS: Final = 0.5
+# Checks at the same time: each one holds a thread of the web server.
+_AT_ONCE: Final = 2
+
+
+Proof = WebmasterLimit.Proof
+
+
+class TooOften(Refused):
+    """A check came too soon after another one."""
+
+    code = "too_often"
+
+
+class _Pace:
+    """The moments of the last checks of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_host: dict[str, float] = {}
+        self._last = float("-inf")
+
+    def begin(self, host: str) -> None:
+        """
+        Note a check.
+
+        Raises:
+            TooOften
+        """
+        with self._lock:
+            now = time.monotonic()
+            self._by_host = {name: at for name, at in self._by_host.items() if at + GAP_OF_HOST > now}
+            if host in self._by_host or self._last + GAP_OF_PROCESS > now:
+                raise TooOften(f"A check was made a moment ago. Try again in {GAP_OF_HOST:g} seconds.")
+            self._by_host[host] = self._last = now
+
+    def forget(self) -> None:
+        with self._lock:
+            self._by_host, self._last = {}, float("-inf")
+
+
+_PACE: Final = _Pace()
+_PLACES: Final = threading.BoundedSemaphore(_AT_ONCE)
+forget_checks: Final = _PACE.forget
+
+
+def check(wish: Wish, proof: Proof) -> str:
+    """
+    Check a proof; if it holds, put the wish in force and return ''. Otherwise return the problem as a sentence.
+
+    Raises:
+        TooOften: it came too soon after another check.
+        Refused: the limit cannot be put in force.
+        ControlledElsewhere: this is not the control partition.
+    """
+    if not _PLACES.acquire(blocking=False):
+        raise TooOften("Other checks are running. Try again in a few seconds.")
+    try:
+        _PACE.begin(name_without_port(wish.host))
+        problem = _problem(wish, proof)
+    finally:
+        _PLACES.release()
+    if not problem:
+        _put_in_force(wish, proof)
+        forget_figures()
+    return problem
+
+
+def _problem(wish: Wish, proof: Proof) -> str:
+    if proof is Proof.FILE:
+        return problem_of_file(wish.host, file_path(wish), wish.token)
+    name = record_name(wish.host)
+    return problem_of_record(name, wish.token) if name else "A host that is an address has no DNS record. Use the file."
+
+
+def _put_in_force(wish: Wish, proof: Proof) -> None:
+    if wish.lifts:
+        verbs.lift(wish.host, proof=proof)
+        return
+    lasts = dt.timedelta(days=current()[KEEP_LIMITS])
+    verbs.put_in_force(wish.host, gap=wish.gap, proof=proof, token=wish.token, lasts=lasts, now=read_clock())
