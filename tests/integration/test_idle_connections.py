@@ -73,7 +73,8 @@ def test_a_connection_that_the_server_ended_is_replaced(kept, new_user, connecti
 
 def test_a_connection_to_another_database_is_not_used(kept, new_user):
     process, other = used(new_user()), new_user()
-    other.settings_dict["NAME"] = "postgres"
+    # A copy: pytest-django drops the database that the settings of all connections name at its end.
+    other.settings_dict = other.settings_dict | {"NAME": "postgres"}
     assert used(other) != process
 
 

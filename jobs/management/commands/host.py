@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses
-from jobs.verbs import deny_list, hosts
+from jobs.verbs import deny_list, hosts, webmasters
 from jobs.verbs.hosts import HostsUnknown
 from jobs.words import verdicts
 from nodes.database.clock import read_clock
@@ -18,6 +18,8 @@ from nodes.management.database import check_database
 _T = TypeVar("_T")
 
 _ARE_PATTERNS: Final = ("deny", "allow")
+# A host with the limit of a webmaster may be unknown to every crawl.
+_WITHDRAW: Final = "withdraw-limit"
 _NEED_A_REASON: Final = ("stop", "deny")
 
 
@@ -26,7 +28,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
     help = (
         "Show the state of a host, or change it. stop: send no requests; documents wait until they are released. deny: documents end as DENIED until "
-        "allow. end-back-off: resume requests at once."
+        "allow. end-back-off: resume requests at once. withdraw-limit: end the limit that its webmaster asked for."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -35,7 +37,10 @@ class Command(BaseCommand):
             help="host name, or an address there; without a port, every port is meant; deny and allow also take a pattern such as *.example.com",
         )
         parser.add_argument(
-            "verb", nargs="?", choices=("stop", "release", "end-back-off", *_ARE_PATTERNS), help="action to perform"
+            "verb",
+            nargs="?",
+            choices=("stop", "release", "end-back-off", _WITHDRAW, *_ARE_PATTERNS),
+            help="action to perform",
         )
         parser.add_argument("--reason", help="reason for the stop or the denial")
         parser.add_argument("--confirm", action="store_true", help="stop or deny a host that no crawl has reached")
@@ -57,6 +62,10 @@ class Command(BaseCommand):
             _do(lambda: deny_list.deny(name, reason=reason or "", confirm=confirm, made_by=made_by, now=read_clock()))
         elif verb == "allow":
             _do(lambda: deny_list.allow_everywhere(name, made_by=made_by))
+        elif verb == _WITHDRAW:
+            _do(lambda: webmasters.withdraw(hosts.name_meant(name), made_by=made_by))
+            self.stdout.write(f"The limit of {name} is withdrawn.")
+            return
         if verb in _ARE_PATTERNS:
             self._print_denied()
         else:
