@@ -226,6 +226,8 @@ def test_an_interrupted_removal_is_completed_by_the_same_command(drained, connec
         (f"INSERT INTO jobs_foreignreference (source, target) VALUES ('{B}', '{A}')", "has references"),
         (f"DELETE FROM jobs_partitionfact WHERE key = '{MAP_KEY}'", "has 512 slots"),
     ],
+    # Names of tests must be the same in all processes of pytest.
+    ids=["documents", "run", "references", "slots"],
 )
 def test_a_partition_with_a_part_in_the_crawl_is_not_removed(drained, statement, why):
     a, b = drained
