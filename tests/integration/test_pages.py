@@ -140,10 +140,11 @@ def _own_paths():
             yield f"/{path}"
 
 
-# Addresses that do not lead to the login: login, logout, language, and addresses for programs with a token.
+# Addresses that do not lead to the login: login, logout, language, the pages for webmasters, and addresses for programs
+# with a token.
 _FOR_PROGRAMS = {"/metrics", "/UserACLs", "/mcf-authority-service/UserACLs", "/api/v1/drills/"}
 _LOGINS = {"/login/", "/login/link/", *(f"/login/provider/{page}" for page in ("", "answer/", "end/"))}
-_NO_PAGES = {*_LOGINS, "/logout/", "/language/", "/admin/login/", "/admin/logout/", *_FOR_PROGRAMS}
+_NO_PAGES = {*_LOGINS, "/logout/", "/language/", "/admin/login/", "/admin/logout/", "/webmasters/", *_FOR_PROGRAMS}
 
 
 @each_row("path", sorted(set(_own_paths()) - _NO_PAGES))
