@@ -6,6 +6,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.duties.context import Pass
+from jobs.duties.progress import OF_THE_CLUSTER
 from jobs.queries.cluster.facts import add_up, as_text, difference, from_text
 from jobs.queries.cluster.present import read_present
 from nodes.membership.fences import hold_term
@@ -15,6 +16,10 @@ KEPT: Final = dt.timedelta(days=30)
 _WHOLE_EVERY: Final = dt.timedelta(hours=1)
 _DELETED_AT_ONCE: Final = 1_000
 
+# Most looks find the minute stored. Only the others read the rows since the last whole one.
+MINUTE_TO_KEEP: Final[LiteralString] = (
+    f"{OF_THE_CLUSTER} AND NOT EXISTS (SELECT FROM jobs_clusterminute WHERE at >= date_trunc('minute', clock_timestamp()))"
+)
 _KNOWN: Final[LiteralString] = """
 SELECT at, facts FROM jobs_clusterminute
  WHERE at >= (SELECT max(at) FROM jobs_clusterminute WHERE is_whole AND at > %(minute)s - %(every)s)

@@ -38,7 +38,7 @@ SELECT date_bin(%(step)s, at, 'epoch') AS begins_at, sum(documents)::bigint, sum
        (array_agg(ARRAY[waiting, active, indexed, unchanged, failed, excluded] ORDER BY at DESC)
         FILTER (WHERE waiting IS NOT NULL))[1:1]
   FROM jobs_progress
- WHERE job_id = %(job)s AND step = ANY(%(steps)s) AND at >= %(begin)s
+ WHERE job_id = %(job)s AND step = ANY(%(steps)s) AND at >= %(begin)s AND at <= %(now)s
  GROUP BY begins_at
 """
 
@@ -80,7 +80,7 @@ def read_progress(span: Span, *, now: dt.datetime, job_id: int = 0) -> Sequence[
     seconds = span.step.total_seconds()
     last = dt.datetime.fromtimestamp(now.timestamp() // seconds * seconds, dt.UTC)
     begin = last - span.length + span.step
-    facts: dict[str, Any] = {"step": span.step, "steps": _STEPS, "job": job_id, "begin": begin}
+    facts: dict[str, Any] = {"step": span.step, "steps": _STEPS, "job": job_id, "begin": begin, "now": now}
     with connection.cursor() as cursor:
         cursor.execute(_PROGRESS, facts)
         found = {row[0]: row[1:] for row in cursor.fetchall()}

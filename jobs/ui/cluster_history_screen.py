@@ -17,9 +17,9 @@ from jobs.queries.cluster.history import (
     JobThen,
     NodeThen,
     ProgressThen,
-    StepThen,
     VersionThen,
 )
+from jobs.queries.progress import Step
 from jobs.ui.cluster_screen import EVENT_TONES, size_of_tile
 from nodes.web import formats
 from nodes.web.screens import Record
@@ -83,11 +83,11 @@ def versions_shown(versions: Sequence[VersionThen], *, now: dt.datetime) -> list
     ]
 
 
-def day_chart(steps: Sequence[StepThen]) -> str:
-    """Return the input of `static/js/chart.js`; '' without steps."""
-    if not steps:
+def day_chart(steps: Sequence[Step]) -> str:
+    """Return the input of `static/js/chart.js`; '' without a document."""
+    if not any(step.documents for step in steps):
         return ""
-    series = [{"label": _("Documents a second"), "values": [round(step.rate, 3) for step in steps]}]
+    series = [{"label": _("Documents a second"), "values": [round(step.documents_per_second, 3) for step in steps]}]
     return json.dumps({"labels": [f"{step.at:%Y-%m-%d %H:%M}" for step in steps], "series": series})
 
 

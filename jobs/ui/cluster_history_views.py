@@ -79,6 +79,6 @@ def cluster_history(request: HttpRequest) -> HttpResponse:
         "events": events_shown(read_events_around(at), now=now),
         "large_events": events_shown(read_large_events(at.date()), now=now),
         "versions": versions_shown(read_versions_before(at), now=now),
-        "chart": day_chart(read_day(at.date())),
+        "chart": day_chart(read_day(at.date(), now=now)),
     }
     return render(request, "ui/cluster_history.html", context, status=200 if is_valid else 400)

@@ -36,7 +36,7 @@ from jobs.duties.housekeep import (
     renew_address_blocks,
     write_address_blocks,
 )
-from jobs.duties.minutes import keep_minute
+from jobs.duties.minutes import MINUTE_TO_KEEP, keep_minute
 from jobs.duties.notices import CHECK_EVERY, NOTICES_TO_CHECK, request_check
 from jobs.duties.partitioned_following import follow_runs
 from jobs.duties.partitioned_runs import lead_runs, tell_jobs
@@ -117,7 +117,7 @@ MAIN_DUTIES: Final = duties(
     (charge_waiting_time, 5.0, JOBS_RUN),
     (keep_states, 30.0, JOBS_RUN),
     (coarsen_progress, 600.0, OF_THE_CLUSTER),
-    (keep_minute, 20.0, OF_THE_CLUSTER),
+    (keep_minute, 20.0, MINUTE_TO_KEEP),
     (clean_without_task_workers, 600.0, WITHOUT_TASK_WORKERS),
 )
 OWNER_DUTIES: Final = duties(

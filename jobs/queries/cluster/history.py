@@ -5,12 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from django.db import connection
-
 from jobs.models import ClusterMinute, DefinitionVersion
 from jobs.queries.cluster.facts import Facts, add_up, from_text
-from jobs.queries.progress import States
-from jobs.queue.counting.progress import MINUTE
+from jobs.queries.progress import SPANS, States, Step, read_progress
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 from nodes.models import NodeEvent, SettingsVersion
 
@@ -21,12 +18,6 @@ _CHANGES_SHOWN: Final = 10
 _VERSIONS_SHOWN: Final = 10
 # Events that a day is searched for.
 _LARGE_EVENTS: Final = (NodeEvent.Kind.ELECTED, NodeEvent.Kind.MARKED_FAILED)
-
-_DAY_PROGRESS: Final = """
-SELECT at, step, documents FROM jobs_progress
- WHERE job_id = 0 AND step = ANY(%(steps)s) AND at >= %(begin)s AND at < %(end)s ORDER BY at
-"""
-_STEPS: Final = [MINUTE, 300, 3600]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +106,6 @@ class VersionThen(NamedTuple):
     made_by: str
 
 
-class StepThen(NamedTuple):
-    """A step of a day: its start, and documents a second."""
-
-    at: dt.datetime
-    rate: float
-
-
 def find_first_minute() -> dt.datetime | None:
     """Return the first minute that is kept; None if there is none."""
     return ClusterMinute.objects.filter(is_whole=True).order_by("at").values_list("at", flat=True).first()
@@ -178,12 +162,11 @@ def read_versions_before(minute: dt.datetime) -> list[VersionThen]:
     return sorted(found, key=lambda one: one.at, reverse=True)[:_VERSIONS_SHOWN]
 
 
-def read_day(day: dt.date) -> list[StepThen]:
-    """Return the progress of all jobs on a day in its steps: minutes of the last day, longer ones before."""
+def read_day(day: dt.date, *, now: dt.datetime) -> list[Step]:
+    """Return the progress of all jobs on a day, up to now."""
     begin = dt.datetime.combine(day, dt.time(), tzinfo=dt.UTC)
-    with connection.cursor() as cursor:
-        cursor.execute(_DAY_PROGRESS, {"steps": _STEPS, "begin": begin, "end": begin + _DAY})
-        return [StepThen(at, documents / step) for at, step, documents in cursor.fetchall()]
+    last = min(now, begin + _DAY - dt.timedelta(seconds=1))
+    return [step for step in read_progress(SPANS["24h"], now=last) if step.at >= begin]
 
 
 def _from_facts(facts: Facts, *, at: dt.datetime, minute: dt.datetime) -> ClusterThen:

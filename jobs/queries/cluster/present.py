@@ -4,9 +4,9 @@ import datetime as dt
 from typing import Any, Final, LiteralString
 
 import psycopg
-from psycopg.rows import dict_row
 
-from jobs.lifecycle.job import Guard, JobState, Pause, Phase, StopRequest, Window, plain_name
+from jobs.lifecycle.job import Phase
+from jobs.models import Job
 from jobs.queries.cluster.facts import Facts
 from jobs.queue.counting.progress import MINUTE
 from nodes.lifecycle import LIVE_STATUSES
@@ -36,44 +36,24 @@ UNION ALL
 SELECT 'progress', job_id::text,
        jsonb_build_array(documents, bytes, requests, waiting, active, indexed, unchanged, failed, excluded)
   FROM jobs_progress
- WHERE step = %(step)s AND at = %(before)s
-   AND (job_id = 0 OR job_id IN (SELECT id FROM jobs_job WHERE node_scope = %(scope)s AND phase <> 'inactive'
-                                  ORDER BY id LIMIT %(jobs)s))
-"""
-_JOBS: Final[LiteralString] = """
-SELECT id, name, run_no, phase, pause, "window", stop_request, resuming, seeding, minimal, connectors_ready, guard
-  FROM jobs_job WHERE node_scope = %(scope)s AND phase <> 'inactive' ORDER BY id LIMIT %(jobs)s
+ WHERE step = %(step)s AND at = %(before)s AND job_id = ANY(%(jobs)s)
 """
 
 
 def read_present(connection: psycopg.Connection[Any], *, scope: str, minute: dt.datetime) -> Facts:
     """Return the facts of a scope now. Its progress is that of the minute before `minute`."""
+    running = Job.objects.filter(node_scope=scope).exclude(phase=Phase.INACTIVE).order_by("pk")[:_JOBS_KEPT]
+    jobs = {str(job.pk): {"name": job.name, "status": job.status, "run": job.run_no} for job in running}
     known = {
         "scope": scope,
         "live": sorted(status.value for status in LIVE_STATUSES),
         "groups": _GROUPS_KEPT,
-        "jobs": _JOBS_KEPT,
+        # 0 has the sum of all.
+        "jobs": [0, *map(int, jobs)],
         "step": MINUTE,
         "before": minute - dt.timedelta(seconds=MINUTE),
     }
     facts: dict[str, dict[str, Any]] = {}
-    with connection.cursor(row_factory=dict_row) as cursor:
-        for row in cursor.execute(_FACTS, known):
-            facts.setdefault(row["section"], {})[row["key"]] = row["value"]
-        jobs = {str(row["id"]): _job(row) for row in cursor.execute(_JOBS, known)}
+    for section, key, value in connection.execute(_FACTS, known):
+        facts.setdefault(section, {})[key] = value
     return {**facts, "jobs": jobs} if jobs else facts
-
-
-def _job(row: dict[str, Any]) -> dict[str, Any]:
-    state = JobState(
-        phase=Phase(row["phase"]),
-        pause=Pause(row["pause"]),
-        window=Window(row["window"]),
-        stop_request=StopRequest(row["stop_request"]),
-        resuming=row["resuming"],
-        seeding=row["seeding"],
-        minimal=row["minimal"],
-        connectors_ready=row["connectors_ready"],
-        guard=Guard(row["guard"]),
-    )
-    return {"name": row["name"], "status": plain_name(state), "run": row["run_no"]}
