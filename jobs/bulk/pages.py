@@ -20,7 +20,6 @@ from nodes.web.pages import name_of_who_may, page_for
 from nodes.web.words import translated
 
 page: Final = page_for("jobs.view_job")
-_FIELDS: Final = ("host", "codes", "contains", "pattern", "fetched_before", "state", "documents")
 
 
 @page
@@ -28,10 +27,10 @@ _FIELDS: Final = ("host", "codes", "contains", "pattern", "fetched_before", "sta
 def operations(request: HttpRequest, job_id: int) -> HttpResponse:
     """Show the form, the preview of its filter, and the operations of the job."""
     job = _job(job_id)
-    asked = {name: request.GET.get(name, "").strip() for name in ("operation", *_FIELDS)}
+    asked = {name: request.GET.get(name, "").strip() for name in ("operation", *verbs.FIELDS)}
     preview, problem = None, ""
     if asked["operation"]:
-        filter_: dict[str, Any] = {name: asked[name] for name in _FIELDS}
+        filter_: dict[str, Any] = {name: asked[name] for name in verbs.FIELDS}
         for name in ("codes", "documents"):
             filter_[name] = asked[name].replace(",", " ").split()
         if asked["fetched_before"] and asked["fetched_before"][-1:].isdigit() and "+" not in asked["fetched_before"]:

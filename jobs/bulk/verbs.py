@@ -42,7 +42,8 @@ _SALT: Final = "bulk operation"
 # Time for which a preview can be confirmed.
 _VALID: Final = dt.timedelta(hours=1)
 _LONGEST: Final = 1_000
-_FIELDS: Final = ("host", "codes", "contains", "pattern", "fetched_before", "state", "documents")
+# The fields of a filter.
+FIELDS: Final = ("host", "codes", "contains", "pattern", "fetched_before", "state", "documents")
 _KEY: Final = re.compile("[0-9a-f]{32}")
 
 
@@ -221,8 +222,8 @@ def _checked(given: object) -> dict[str, Any]:
         raise Invalid({"filter": ["A filter is an object."]})
     problems: dict[str, list[str]] = {}
     for name, value in given.items():
-        if name not in _FIELDS:
-            problems[f"filter.{name}"] = [f"Unknown field; known fields: {', '.join(_FIELDS)}."]
+        if name not in FIELDS:
+            problems[f"filter.{name}"] = [f"Unknown field; known fields: {', '.join(FIELDS)}."]
         elif name == "codes":
             if not isinstance(value, list) or not all(_is_text(code) for code in value) or len(value) > _LONGEST:
                 problems["filter.codes"] = ["This must be a list of result codes."]
