@@ -1,7 +1,8 @@
 """One drill, from the choice of its victim to its report."""
 
 import datetime as dt
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import psycopg
@@ -9,7 +10,8 @@ import psycopg
 from crawlctl.drill.faults import Fault, Target, Victim, again_and_again, choose, cut_database, strike
 from crawlctl.drill.models import Drill
 from crawlctl.drill.observation import Observation, OutageObservation, Report, Request, judge_requests
-from crawlctl.drill.sandbox import GAP, Sandbox
+from crawlctl.drill.sandbox import GAP, Sandbox, sandbox
+from nodes.database.address import database_dsn
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_TIMEOUT
 from nodes.settings.running import current
@@ -22,6 +24,27 @@ _AFTERMATH: Final = 5.0
 _FETCHES: Final = """
 SELECT started_at FROM jobs_activity WHERE activity = 'fetch' AND started_at >= %(since)s ORDER BY started_at LIMIT 100000
 """
+
+
+@contextmanager
+def connected() -> Iterator[psycopg.Connection[Any]]:
+    """Provide the connection of a drill."""
+    with psycopg.connect(database_dsn(), autocommit=True, application_name="crawlctl drill") as connection:
+        yield connection
+
+
+def perform_in_sandbox(fault: Fault, whom: Target, *, seconds: float | None, say: Callable[[str], None]) -> Report:
+    """
+    Perform a drill in a sandbox of its own, as `perform` does.
+
+    Raises:
+        NoVictim
+        SandboxFailed
+    """
+    with connected() as connection, sandbox(connection, say=say) as box:
+        return perform(
+            connection, fault=fault, whom=whom, seconds=seconds, box=box, confirm=lambda _node: None, say=say
+        )
 
 
 def perform(

@@ -35,6 +35,13 @@ class Target(StrEnum):
     DATABASE = "database"
 
 
+# The possible drills: a fault and its target.
+DRILLS: Final = (
+    *(f"{fault} {whom}" for fault in (Fault.KILL, Fault.FREEZE) for whom in Target if whom != Target.DATABASE),
+    f"{Fault.CUT} {Target.DATABASE}",
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
     """A running node. `groups` and `documents` are its own groups and claimed documents at the time of the choice."""

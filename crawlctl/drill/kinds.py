@@ -4,28 +4,14 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any, Final
 
-import psycopg
-
 from crawlctl.backups.errors import BackupError
 from crawlctl.backups.verbs import given_passphrase
-from crawlctl.drill.drill import perform
-from crawlctl.drill.faults import Fault, Target
+from crawlctl.drill.drill import perform_in_sandbox
+from crawlctl.drill.faults import DRILLS, Fault, Target
 from crawlctl.drill.restoring import perform_restore
-from crawlctl.drill.sandbox import sandbox
-from nodes.database.address import database_dsn
 from nodes.database.clock import read_clock
 from nodes.tasks.context import TaskContext
 from nodes.tasks.kinds import Kind
-
-# The faults with their targets, as arguments of the command `drill`.
-DRILLS: Final = (
-    *(
-        f"{fault} {whom}"
-        for fault in (Fault.KILL, Fault.FREEZE)
-        for whom in (Target.MAIN, Target.MANAGER, Target.WORKER)
-    ),
-    f"{Fault.CUT} {Target.DATABASE}",
-)
 
 
 class DrillFailed(Exception):
@@ -43,22 +29,9 @@ def inject(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any]
     """
     fault, whom = arguments["drill"].split()
 
-    def say(line: str) -> None:
-        context.report({"step": line})
-
-    with (
-        psycopg.connect(database_dsn(), autocommit=True, application_name="crawlctl drill") as connection,
-        sandbox(connection, say=say) as box,
-    ):
-        report = perform(
-            connection,
-            fault=Fault(fault),
-            whom=Target(whom),
-            seconds=None,
-            box=box,
-            confirm=lambda _node: None,
-            say=say,
-        )
+    report = perform_in_sandbox(
+        Fault(fault), Target(whom), seconds=None, say=lambda line: context.report({"step": line})
+    )
     if not report.is_good:
         raise DrillFailed(report.missing[0])
     return report.as_facts()

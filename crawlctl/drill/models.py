@@ -6,6 +6,8 @@ from django.db import models
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from crawlctl.drill.observation import last_moment
+
 # The fault of drills that restore a backup.
 RESTORE: Final = "restore"
 # The moments of a report that its one-line summary shows.
@@ -16,8 +18,6 @@ _MOMENTS: Final = {
     "restored": _("restored after"),
     "fetched": _("fetching after"),
 }
-# The expected events of a report (`Report.settled`).
-_EXPECTED: Final = ("detected", "took_over", "regrouped", "returned", "restored")
 
 
 class Drill(models.Model):
@@ -44,7 +44,7 @@ class Drill(models.Model):
             return None
         if self.fault == RESTORE:
             return self.report["recovery"]  # type: ignore[no-any-return]
-        return max(self.report.get(key) or 0.0 for key in _EXPECTED)
+        return last_moment(self.report)
 
     @property
     def came_to(self) -> str:

@@ -1,7 +1,7 @@
 """The observation of the cluster during a drill, and the report on it."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -99,11 +99,15 @@ class Report:
     @property
     def settled(self) -> float:
         """Return the seconds from the fault to the last expected event."""
-        moments = (self.detected, self.took_over, self.regrouped, self.returned, self.restored)
-        return max(moment or 0.0 for moment in moments)
+        return last_moment(self.as_facts())
 
     def as_facts(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def last_moment(facts: Mapping[str, Any]) -> float:
+    """Return the last moment of the expected events in the facts of a report."""
+    return max(facts.get(name) or 0.0 for name in ("detected", "took_over", "regrouped", "returned", "restored"))
 
 
 class Observation:

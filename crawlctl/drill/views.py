@@ -12,7 +12,8 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from crawlctl.drill.kinds import DRILL, DRILL_RESTORE, DRILLS
+from crawlctl.drill.faults import DRILLS
+from crawlctl.drill.kinds import DRILL, DRILL_RESTORE
 from crawlctl.drill.models import RESTORE, Drill
 from jobs.queries.backups import age_of_last_backup, age_of_log
 from jobs.queries.restores import read_open_restores

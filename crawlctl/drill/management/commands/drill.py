@@ -1,12 +1,10 @@
 """The command `drill`: it injects a fault on purpose, and measures how the cluster recovers."""
 
 import argparse
-import contextlib
 import json
 import sys
 from typing import Any, Final
 
-import psycopg
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 from rich.table import Table
@@ -14,15 +12,14 @@ from rich.table import Table
 from crawlctl.backups.errors import Unusable
 from crawlctl.backups.places import open_place
 from crawlctl.backups.verbs import given_passphrase, parse_moment
-from crawlctl.drill.drill import perform
-from crawlctl.drill.faults import Fault, NoVictim, Target
+from crawlctl.drill.drill import connected, perform, perform_in_sandbox
+from crawlctl.drill.faults import DRILLS, Fault, NoVictim, Target
 from crawlctl.drill.models import RESTORE, Drill
 from crawlctl.drill.observation import Report
 from crawlctl.drill.restoring import RestoreReport, perform_restore
-from crawlctl.drill.sandbox import SandboxFailed, sandbox
+from crawlctl.drill.sandbox import SandboxFailed
 from crawlctl.processes.startup import make_database_ready
 from crawlctl.processes.supervisor import ServiceEnded
-from nodes.database.address import database_dsn
 from nodes.stores.port import StoreError
 
 _SHOWN: Final = 20
@@ -72,7 +69,7 @@ class Command(BaseCommand):
             self._restore(given)
         if not given["fault"] or not given["whom"]:
             raise CommandError("Write a fault and a target, such as: crawlctl drill kill worker", returncode=2)
-        if (given["fault"] == Fault.CUT) != (given["whom"] == Target.DATABASE):
+        if f"{given['fault']} {given['whom']}" not in DRILLS:
             raise CommandError("cut needs the target database; kill and freeze need a node.", returncode=2)
         if given["seconds"] is not None and not 0 < given["seconds"] <= _LONGEST:
             raise CommandError(
@@ -110,23 +107,14 @@ class Command(BaseCommand):
         sys.exit(0 if report.is_good else 1)
 
     def _perform(self, given: dict[str, Any]) -> Report:
-        in_production = given["production"]
-        with contextlib.ExitStack() as stack:
-            connection = stack.enter_context(
-                psycopg.connect(database_dsn(), autocommit=True, application_name="crawlctl drill")
-            )
-            box = None
-            if not in_production:
-                self._say("A sandbox starts: a site, two managers, two workers ...")
-                box = stack.enter_context(sandbox(connection, say=self._say))
+        fault, whom, seconds = Fault(given["fault"]), Target(given["whom"]), given["seconds"]
+        if not given["production"]:
+            self._say("A sandbox starts: a site, two managers, two workers ...")
+            return perform_in_sandbox(fault, whom, seconds=seconds, say=self._say)
+        confirm = (lambda _node: None) if given["yes"] else self._ask
+        with connected() as connection:
             return perform(
-                connection,
-                fault=Fault(given["fault"]),
-                whom=Target(given["whom"]),
-                seconds=given["seconds"],
-                box=box,
-                confirm=self._ask if in_production and not given["yes"] else lambda _node: None,
-                say=self._say,
+                connection, fault=fault, whom=whom, seconds=seconds, box=None, confirm=confirm, say=self._say
             )
 
     def _ask(self, node: str) -> None:
