@@ -168,6 +168,14 @@ def test_the_page_shows_documents_of_another_partition_without_a_choice(control,
     assert 'name="document"' not in page
 
 
+def test_the_page_of_a_document_offers_operations_by_a_filter_only_where_it_is(control, job):
+    client = client_of("operator")
+    own, other = (client.get(f"/documents/{job.pk}/{hash_of(name).hex}/").content.decode() for name in ("a3", "b3"))
+
+    assert 'action="/documents/change/"' in own
+    assert 'action="/documents/change/"' not in other
+
+
 # --- Documents in the API ------------------------------------------------------------------------
 
 

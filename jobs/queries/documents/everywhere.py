@@ -58,12 +58,13 @@ def read_story_everywhere(*, job_id: int, document: uuid.UUID, now: dt.datetime)
     if own is not None:
         return own
 
-    def elsewhere(_name: str) -> DocumentStory | None:
+    def elsewhere(name: str) -> DocumentStory | None:
         local = local_job(job_id)
         story = None if local is None else read_story(job_id=local, document=document, now=now)
-        if story is not None:
-            story.job.pk = story.item.job_id = job_id
-        return story
+        if story is None:
+            return None
+        story.job.pk = story.item.job_id = job_id
+        return replace(story, partition=name)
 
     found = read_everywhere(lambda: None, elsewhere)
     return next((story for story in found.others.values() if story is not None), None)

@@ -51,6 +51,8 @@ class DocumentStory:
     # The reason why the document has not ended in this run; None if it has ended, or is not of this run.
     verdict: Verdict | None
     history: Sequence[HistoryLine]
+    # Another partition that has the document; '' if this one has it.
+    partition: str = ""
 
     @property
     def is_of_this_run(self) -> bool:
