@@ -131,7 +131,7 @@ def test_a_filter_that_cannot_be_is_refused(viewer, query, field):
     assert_problem(viewer.get(f"{DOCUMENTS}?{query}"), 400, "invalid", fields=[field])
 
 
-def test_a_page_costs_as_many_queries_for_many_documents_as_for_one(viewer, django_assert_num_queries):
+def test_a_page_costs_as_many_queries_for_many_documents_as_for_one(viewer, settings_known, django_assert_num_queries):
     make_documents(make_job("first"), 1)
     viewer.get(DOCUMENTS)
     with django_assert_num_queries(16) as once:

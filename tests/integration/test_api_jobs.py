@@ -298,7 +298,7 @@ def test_the_list_is_narrowed_by_phase():
     assert [job["name"] for job in found] == ["running"]
 
 
-def test_a_list_costs_as_many_queries_for_many_jobs_as_for_one(django_assert_num_queries):
+def test_a_list_costs_as_many_queries_for_many_jobs_as_for_one(settings_known, django_assert_num_queries):
     client = client_of(VIEWER)
     make_job("job 0")
     client.get(JOBS)

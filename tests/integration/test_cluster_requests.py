@@ -125,7 +125,7 @@ def test_the_progress_of_a_request_can_be_followed_to_its_end(cluster, administr
 
 
 def test_a_list_of_requests_shows_and_reads_the_first_moves_of_each(
-    cluster, administrator, impatient, django_assert_num_queries
+    cluster, administrator, impatient, settings_known, django_assert_num_queries
 ):
     address = administrator.post(f"/api/v1/nodes/{cluster.main.id}/drain/", {"dry_run": True}, format="json")[
         "Location"

@@ -243,7 +243,7 @@ def test_an_english_page_looks_up_no_text(monkeypatch):
     assert client.get("/").status_code == 200
 
 
-def test_a_request_reads_the_language_without_a_statement():
+def test_a_request_reads_the_language_without_a_statement(settings_known):
     client = browser(user=make_user("viewer"))
     with CaptureQueriesContext(connection) as of_english:
         client.get("/account/")
