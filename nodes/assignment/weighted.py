@@ -18,6 +18,8 @@ from typing import Final
 from nodes.assignment.strategy import Holder, Item
 
 # Factor below 1 that hides rounding: sums of weights in another order differ by less, which is not a reason to move.
+# It applies to the load, not to the difference. Otherwise an item that is lighter than the rounding of two nearly equal
+# loads would go to and fro without end.
 _ROUNDING: Final = 1 - 1e-9
 
 
@@ -90,7 +92,7 @@ def _level(*, held: list[list[tuple[float, Item]]], loads: list[float]) -> None:
         while least_loaded[0][0] != loads[least_loaded[0][1]]:
             heapq.heappop(least_loaded)
         target = least_loaded[0][1]
-        place = _best(held[source], difference=load - loads[target])
+        place = _best(held[source], difference=load * _ROUNDING - loads[target])
         if place is None:
             # This holder cannot give later either: the lightest will only become heavier, and this one receives no
             # item.
@@ -116,7 +118,7 @@ def _best(items: list[tuple[float, Item]], *, difference: float) -> int | None:
     if above < len(items):
         # The last of equally heavy items: they are sorted by id.
         candidates.append(bisect_right(items, items[above][0], key=_weight) - 1)
-    helping = [place for place in candidates if place >= 0 and 0 < items[place][0] < difference * _ROUNDING]
+    helping = [place for place in candidates if place >= 0 and 0 < items[place][0] < difference]
     return min(helping, key=lambda place: (abs(items[place][0] - half), items[place][0]), default=None)
 
 

@@ -136,13 +136,20 @@ def test_weighted_makes_at_most_two_moves_more_than_the_fewest(situation):
     assert fewest <= moves_of(assignment, previous=previous, available=available) <= fewest + 2
 
 
-@given(_situations(weights=st.floats(0, 100, allow_subnormal=False)))
+@given(_situations(weights=st.floats(0, 100, allow_subnormal=False) | st.sampled_from([100.0, 1e-14, 2e-14])))
 def test_fractional_weights_reach_a_stable_balance(situation):
     available, previous, weights = situation
 
     assignment = weighted(available=available, previous=previous, weights=weights)
 
     assert weighted(available=available, previous=assignment, weights=weights) == assignment
+
+
+@each_row("light", [1e-14, 1e-13, 1e-300, 5e-324, 0.1 + 0.2 - 0.3])
+def test_an_item_lighter_than_the_rounding_of_two_loads_does_not_go_to_and_fro(light):
+    previous, weights = {1: "a", 2: "b", 3: "a"}, {1: 100.0, 2: 100.0, 3: light}
+
+    assert weighted(available=["a", "b"], previous=previous, weights=weights) == previous
 
 
 def test_items_without_weight_are_spread_too():
