@@ -77,13 +77,20 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip tests whose Debian package is missing, unless the environment requires all packages."""
+    """
+    Skip tests whose Debian package is missing, unless the environment requires all packages.
+
+    A test of Hypothesis that takes too long ends its process, and pytest-xdist starts another one.
+    """
     for item in items:
         for mark in item.iter_markers("debian"):
             (package,) = mark.args
             if not _is_installed(package) and os.environ.get("CRAWLCTL_REQUIRE_DEBIAN") != "1":
                 item.add_marker(pytest.mark.skip(reason=f"needs Debian's package {package}"))
                 config.stash.setdefault(_LEFT_OUT, []).append(f"{item.nodeid} (package {package})")
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            # Hypothesis takes the error of the usual method for that of an example, which it begins again.
+            item.add_marker(pytest.mark.timeout(method="thread"))
 
 
 @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
