@@ -15,7 +15,7 @@ from tests.support.waiting import wait_until
 
 logger = logging.getLogger(__name__)
 
-SECONDS = float(os.environ.get("CRAWLCTL_CHAOS_SECONDS", "20"))
+SECONDS = float(os.environ.get("CRAWLCTL_CHAOS_SECONDS", "10"))
 POOLS = {
     "job-1": ["all"],
     "job-3": ["a", "b", "c"],

@@ -19,7 +19,7 @@ from tests.support.distributed_jobs import ITEMS, conflicts_in, entries_of
 
 logger = logging.getLogger(__name__)
 
-SECONDS = float(os.environ.get("CRAWLCTL_CHAOS_SECONDS", "12"))
+SECONDS = float(os.environ.get("CRAWLCTL_CHAOS_SECONDS", "8"))
 NAMES = [f"djm{number}" for number in range(6)]
 PATIENCE = 60.0
 
