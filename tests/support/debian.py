@@ -15,7 +15,7 @@ from crawlctl.postgres.binaries import Binaries
 from crawlctl.postgres.home import Home, address_of
 from crawlctl.postgres.server import Postmaster, Server
 from tests.support import once
-from tests.support.processes import Command, Database
+from tests.support.processes import PATIENCE, Command, Database
 
 _DEBIAN = Path("/usr/lib/postgresql")
 # Seconds in which a server must end after a signal.
@@ -113,7 +113,7 @@ def _migrate(directory: Path) -> None:
     """Create a cluster with our tables, which takes five seconds of the processor."""
     with debian_server(directory / "server") as running:
         migrating = Command(Database(running.address), directory, "migrate", "--verbosity", "0")
-        assert migrating.wait() == 0, migrating.err
+        assert migrating.wait(5 * PATIENCE) == 0, migrating.err
 
 
 def _server_in(directory: Path) -> Server:
