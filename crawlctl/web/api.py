@@ -4,13 +4,14 @@ from typing import Any
 
 from django.urls import path, re_path, register_converter
 from django.urls.resolvers import URLPattern, URLResolver
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularSwaggerSplitView
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.routers import SimpleRouter
 
 from crawlctl.access.api_tokens.api import ApiTokenView
 from crawlctl.access.tokens import TokenView
+from crawlctl.web.description import DescriptionView
 from jobs.api.attention import AttentionView
 from jobs.api.chains import ChainView
 from jobs.api.cluster import ClusterRequestView, DrainView, GroupView, RebalanceView
@@ -162,7 +163,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("webmasters-limits/", WebmastersLimitsView.as_view(), name="webmasters-limits"),
     path("webmasters-limits/withdraw/", WithdrawView.as_view(), name="webmasters-limits-withdraw"),
     path("webmasters/<str:host>/", WebmasterView.as_view(), name="webmaster"),
-    path("schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("schema/", DescriptionView.as_view(), name="schema"),
     path("docs/", DocsView.as_view(url_name="api:schema"), name="docs"),
     re_path("", NothingHere.as_view()),
 ]

@@ -175,13 +175,12 @@ def read_query(form: type[StrictSerializer], request: Request) -> dict[str, Any]
     Raises:
         ValidationError: a parameter is unknown, repeated without being a list, or has an invalid value.
     """
-    query = form()
+    query = form(data={}, context={_OF_QUERY: True})
     lists = {name for name, field in query.fields.items() if isinstance(field, serializers.ListField)}
     given = dict(request.query_params.lists())
     twice = [name for name, values in given.items() if len(values) > 1 and name not in lists]
     if twice:
         raise serializers.ValidationError({name: ["This parameter is given more than once."] for name in twice})
-    said = {name: values if name in lists else values[-1] for name, values in given.items()}
-    query = form(data=said, context={_OF_QUERY: True})
+    query.initial_data = {name: values if name in lists else values[-1] for name, values in given.items()}
     query.is_valid(raise_exception=True)
     return dict(query.validated_data)

@@ -15,8 +15,9 @@ from django.db import transaction
 from rest_framework.test import APIClient
 
 from crawlctl.access.roles import ADMINISTRATOR
+from crawlctl.web.description import description
 from tests.support.api import document_id, make_user, make_world
-from tests.support.api_description import description, operations
+from tests.support.api_description import operations
 from tests.support.changes_by_api import authorize, give_token
 
 pytestmark = pytest.mark.django_db

@@ -1,17 +1,10 @@
-"""The description of the API. Making it takes some seconds of processor time, so each process makes it once."""
+"""The operations of the API, read from its description."""
 
 import functools
 from collections.abc import Iterator
 from typing import Any
 
-from drf_spectacular.generators import SchemaGenerator
-
-
-@functools.cache
-def description() -> dict[str, Any]:
-    """Return the description of the API, which tests must not change."""
-    described: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
-    return described
+from crawlctl.web.description import description
 
 
 def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
