@@ -8,7 +8,7 @@ _T = TypeVar("_T")
 # Files with a test that takes longest, on a quiet machine from 20 seconds to two minutes.
 LONG: Final = (
     "tests/acceptance/test_installed.py",
-    "tests/acceptance/test_api_contract.py",
+    "tests/integration/test_api_contract.py",
     "tests/acceptance/test_pace_from_outside.py",
     "tests/acceptance/test_embedded_restarts.py",
     "tests/integration/test_queue_cost.py",
