@@ -115,19 +115,19 @@ def test_systemd_accepts_the_units(tmp_path):
 
 
 @pytest.fixture
-def deployed(new_machine, tmp_path):
-    """Return a function that starts a service with the environment that compose gives to it."""
+def deployed(tmp_path):
+    """Return a function that starts a service on a machine with the environment that compose gives to it."""
 
-    def start(service, words, **others):
+    def start(machine, service, words, **others):
         given = {name: filled_in(value) for name, value in service.get("environment", {}).items()}
         here = {
-            "DATABASE_URL": new_machine.database.url,
+            "DATABASE_URL": machine.database.url,
             "CRAWLCTL_VAR": str(tmp_path / "var"),
             "CRAWLCTL_OUTPUT_ROOT": str(tmp_path / "outputs"),
         }
         # A test listens on loopback only. The container's own network hides the address in compose.
         on_loopback = ["127.0.0.1" if word == "0.0.0.0" else word for word in words]
-        return new_machine.start(*on_loopback, **{**given, **here, **others})
+        return machine.start(*on_loopback, **{**given, **here, **others})
 
     return start
 
@@ -161,14 +161,17 @@ def test_the_commands_of_compose_run_as_they_are_written(new_machine, deployed):
         environment = {**os.environ, "CRAWLCTL_PORT": port}
         return subprocess.run([sys.executable, *words], env=environment, capture_output=True, check=False).returncode
 
-    early = deployed(web, web["command"], CRAWLCTL_PORT=port)
+    early = deployed(new_machine, web, web["command"], CRAWLCTL_PORT=port)
     assert early.wait() == 2
-    ends_well(deployed(services["migrate"], services["migrate"]["command"]))
+    ends_well(deployed(new_machine, services["migrate"], services["migrate"]["command"]))
+    ports = {"CRAWLCTL_PORT": port, "CRAWLCTL_AUTHORITY_PORT": of_authority}
     running = [
-        deployed(services[name], services[name]["command"], CRAWLCTL_PORT=port, CRAWLCTL_AUTHORITY_PORT=of_authority)
+        deployed(new_machine, services[name], services[name]["command"], **ports)
         for name in ("web", "authority", "manager-1", "manager-2", "worker")
     ]
 
+    # A probe starts Python.
+    wait_for(lambda: accepts(int(port)), saying="the web server listens")
     wait_for(lambda: probe() == 0, saying="the web server is ready")
     wait_for(lambda: answer_of_authority(of_authority) == 401, saying="the authority service answers")
     nodes = "SELECT kind, count(*) FROM nodes_node WHERE status = 'running' GROUP BY kind ORDER BY kind"
@@ -179,19 +182,18 @@ def test_the_commands_of_compose_run_as_they_are_written(new_machine, deployed):
         ends_well(command)
 
 
-def test_the_commands_of_the_units_run_as_they_are_written(new_machine, deployed):
+def test_the_commands_of_the_units_run_as_they_are_written(machine, deployed):
     commands = commands_of_units()
-    ends_well(deployed({}, commands.pop("crawlctl-migrate.service")))
+    # Compose migrates an empty database. Here, the migration finds nothing to do.
+    ends_well(deployed(machine, {}, commands.pop("crawlctl-migrate.service")))
     web = commands.pop("crawlctl-web.service")
     assert web == ["serve", "--port", "8000"]
     port = str(free_port())
-    running = [deployed({}, words, CRAWLCTL_AUTHORITY_PORT=port) for words in commands.values()]
+    running = [deployed(machine, {}, words, CRAWLCTL_AUTHORITY_PORT=port) for words in commands.values()]
     wait_for(lambda: answer_of_authority(port) == 401, saying="the authority service answers")
 
     nodes = "SELECT name FROM nodes_node WHERE status = 'running' ORDER BY name"
-    wait_for(
-        lambda: new_machine.database.rows(nodes) == [("host-manager-1",), ("host-worker-1",)], saying="all nodes run"
-    )
+    wait_for(lambda: machine.database.rows(nodes) == [("host-manager-1",), ("host-worker-1",)], saying="all nodes run")
     for command in running:
         command.send(signal.SIGTERM)
     for command in running:
