@@ -262,6 +262,7 @@ SPECTACULAR_SETTINGS = {
         "ClusterStateEnum": "nodes.models.ClusterRequest.State",
         "JobKindEnum": list(Kind),
         "PeriodEnum": list(Period),
+        "DifferingDocumentsEnum": ["new", "gone", "changed", "worse", "better", "other"],
         "VerificationStateEnum": ["waiting", "running", "done", "refused", "ended early"],
     },
     # Served from its package: our pages load nothing from other hosts.

@@ -15,7 +15,9 @@ from jobs.api.fields import HIGHEST_ID
 from jobs.lifecycle.job import RunEnd
 from jobs.models import Run
 from jobs.queries.jobs.run import compare_runs
+from jobs.queries.jobs.run_documents import ComparedDocuments, Differing, Ended, Kind, Pair, SlowerHost
 from jobs.queries.jobs.runs import RunLine, count_in_others
+from jobs.state.run_samples import SAMPLES_KEPT
 from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, StrictSerializer, read_query
 
@@ -97,13 +99,80 @@ class SettingsBetweenRunsSerializer(serializers.Serializer[object]):
     made_by = serializers.CharField()
 
 
+class EndedDocumentSerializer(serializers.Serializer[Ended]):
+    """Last result of a document at the end of a run. No outcome: it was found and not read yet."""
+
+    outcome = serializers.SerializerMethodField()
+    result_code = serializers.CharField(source="code")
+
+    def get_outcome(self, ended: Ended) -> str:
+        return str(ended.outcome.label) if ended.outcome else ""
+
+
+class DifferingDocumentSerializer(serializers.Serializer[Pair]):
+    """Document that differs. A run that did not know it has null."""
+
+    hash = serializers.SerializerMethodField()
+    identifier = serializers.CharField(help_text="Its first 1,000 characters.")
+    earlier = EndedDocumentSerializer(allow_null=True)
+    later = EndedDocumentSerializer(allow_null=True)
+
+    def get_hash(self, pair: Pair) -> str:
+        return pair.hash.hex
+
+
+class DifferingDocumentsSerializer(serializers.Serializer[Differing]):
+    """
+    Documents of one kind. `count` are among the compared documents, `estimate` among all documents of both runs.
+
+    With a probability of 95 %, the number of all documents is between `least` and `most`. An exact number equals both.
+    """
+
+    kind = serializers.ChoiceField([kind.value for kind in Kind])
+    count = serializers.IntegerField()
+    estimate = serializers.IntegerField(source="of_all.number")
+    least = serializers.IntegerField(source="of_all.least")
+    most = serializers.IntegerField(source="of_all.most")
+    examples = DifferingDocumentSerializer(many=True)
+
+
+class SlowerHostSerializer(serializers.Serializer[SlowerHost]):
+    """Host whose answers took longer: medians over the documents that both runs read with the same result code."""
+
+    host = serializers.CharField(source="name")
+    documents = serializers.IntegerField()
+    earlier_ms = serializers.IntegerField()
+    later_ms = serializers.IntegerField()
+
+
+class ComparedDocumentsSerializer(serializers.Serializer[ComparedDocuments]):
+    """Documents that differ between both runs, and slower hosts."""
+
+    is_exact = serializers.BooleanField(
+        help_text="True if all documents of both runs were compared. False: a sample, the same documents of both runs."
+    )
+    compared = serializers.IntegerField(help_text="Documents that were compared.")
+    estimate = serializers.IntegerField(source="of_all", help_text="Documents of both runs, about, unless exact.")
+    kinds = DifferingDocumentsSerializer(many=True)
+    slower_hosts = SlowerHostSerializer(source="slower", many=True)
+    silent = serializers.SerializerMethodField(help_text="Partitions that did not answer. Their documents are missing.")
+
+    def get_silent(self, found: ComparedDocuments) -> list[str]:
+        return names_of(found.silent)
+
+
 class ComparisonSerializer(serializers.Serializer[object]):
-    """Two runs of a job, and recorded changes between their starts."""
+    """Two runs of a job, the documents that differ, and recorded changes between the starts of both runs."""
 
     earlier = ComparedRunSerializer()
     later = ComparedRunSerializer()
     changes = ChangeBetweenRunsSerializer(many=True)
     settings = SettingsBetweenRunsSerializer(many=True)
+    documents = ComparedDocumentsSerializer(
+        allow_null=True,
+        help_text="Null if a run has no record of its documents: it has not ended, or is not among the last "
+        f"{SAMPLES_KEPT} of the job.",
+    )
     is_complete = serializers.BooleanField(
         help_text="False if there may be earlier changes: only the newest events and versions are examined."
     )
@@ -143,7 +212,7 @@ class RunView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(
         operation_id="runs_comparison",
-        description="Compare two runs of a job: their counts, and changes of the job and the settings between their starts.",
+        description="Compare two runs of a job: their counts, their documents, and changes of the job and the settings between their starts.",
         parameters=[ComparisonQuery],
         responses=ComparisonSerializer,
         filters=False,

@@ -20,6 +20,7 @@ from jobs.duties.days import drop_days, find_old_days, name_of_day
 from jobs.queue.pace.hours import KEPT_DAYS
 from jobs.settings.kept import KEEP_FAILURES, KEEP_JOURNALS, KEEP_NODES, KEEP_VERSIONS
 from jobs.settings.table import KEEP_HISTORY, KEEP_REMOVED
+from jobs.state.run_samples import SAMPLES_KEPT
 from nodes.database.clock import read_clock
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.fences import TermHeld, hold_term
@@ -163,6 +164,12 @@ FROM {table} WHERE id IN (
 """
     for table in ("jobs_counter", "jobs_jobcounter")
 )
+_OLD_SAMPLES: Final[LiteralString] = f"""
+FROM jobs_runsample
+ WHERE run_id IN (SELECT sample.run_id FROM jobs_runsample AS sample JOIN jobs_run AS run ON run.id = sample.run_id
+                    JOIN jobs_job AS job ON job.id = run.job_id
+                   WHERE run.run_no <= job.run_no - {SAMPLES_KEPT} LIMIT %(most)s)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,10 +269,10 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
         ),
         Subject(
             name="runs",
-            title=f"counts of runs before the last {KEPT_RUNS}, rates of hosts after {KEPT_DAYS} days, and verifications of outputs after {_VERIFICATIONS} days",
+            title=f"counts of runs before the last {KEPT_RUNS}, samples of documents before the last {SAMPLES_KEPT}, rates of hosts after {KEPT_DAYS} days, and verifications of outputs after {_VERIFICATIONS} days",
             setting=None,
             tables=(
-                *(Rows(statement, lambda: 0) for statement in (*_OLD_COUNTS, _OLD_FAULTS)),
+                *(Rows(statement, lambda: 0) for statement in (*_OLD_COUNTS, _OLD_SAMPLES, _OLD_FAULTS)),
                 Rows(_OLD_HOURS_OF_HOSTS, lambda: KEPT_DAYS),
                 Rows(_OLD_VERIFICATIONS, lambda: _VERIFICATIONS),
                 Rows(_OLD_ARCHIVE_FAULTS, lambda: _VERIFICATIONS),

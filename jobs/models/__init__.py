@@ -36,7 +36,7 @@ from jobs.models.progress import Charge, Progress
 from jobs.models.redirect import SeedRedirect
 from jobs.models.rejected import RejectedAddress
 from jobs.models.removals import DeletedJob, RemovalQuestion, Restoration
-from jobs.models.run import Run
+from jobs.models.run import Run, RunSample
 from jobs.models.schedule import ScheduleWindow
 from jobs.models.search import SearchAccess, SearchDocument
 from jobs.models.session import Session
@@ -116,6 +116,7 @@ __all__ = [
     "Restoration",
     "Robots",
     "Run",
+    "RunSample",
     "ScheduleWindow",
     "SearchAccess",
     "SearchDocument",

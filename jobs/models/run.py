@@ -1,5 +1,8 @@
 """The runs of jobs."""
 
+import uuid
+
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from jobs.lifecycle.job import RunEnd
@@ -38,3 +41,28 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return f"run {self.run_no} of {self.job_id}"
+
+
+class RunSample(models.Model):
+    """
+    Documents of a job at the end of a run, in columns, by hash: those with the lowest hashes, so all runs have the same.
+
+    It `is_whole` if it has all documents of the job. `outcomes` and `codes` are the last results then. `versions` are
+    short hashes of the versions, 0 without a version. `answer_ms` are durations of requests of this run, null without one.
+    Identifiers may be cut. `jobs.state.run_samples` writes it.
+    """
+
+    run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="sample")
+    is_whole = models.BooleanField()
+    hashes: "ArrayField[list[uuid.UUID], list[uuid.UUID]]" = ArrayField(models.UUIDField())
+    identifiers: "ArrayField[list[str], list[str]]" = ArrayField(models.TextField())
+    outcomes: "ArrayField[list[int], list[int]]" = ArrayField(models.SmallIntegerField())
+    codes: "ArrayField[list[str], list[str]]" = ArrayField(models.TextField())
+    versions: "ArrayField[list[int], list[int]]" = ArrayField(models.IntegerField())
+    answer_ms: "ArrayField[list[int | None], list[int | None]]" = ArrayField(models.IntegerField(null=True))
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"sample of run {self.run_id}"

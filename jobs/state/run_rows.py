@@ -8,6 +8,7 @@ from django.db import connection
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import RunEnd
 from jobs.models import Job, Outcome, Run
+from jobs.state.run_samples import keep_sample
 
 # Runs of one job that are kept.
 KEPT: Final = 200
@@ -53,7 +54,7 @@ def begin_row(job: Job, *, made_by: str, now: dt.datetime) -> None:
 
 
 def end_row(job: Job, *, now: dt.datetime) -> None:
-    """Write the end of the job's run, and its counts, into its row."""
+    """Write the end of the job's run, its counts, and a sample of its documents."""
     row = Run.objects.filter(job=job, run_no__gte=job.run_no).order_by("-run_no").first()
     if row is not None:
         _end(row, job, run_end=job.run_end, reason=job.reason, now=now)
@@ -71,3 +72,4 @@ def _end(row: Run, job: Job, *, run_end: str, reason: str, now: dt.datetime) -> 
     }
     with connection.cursor() as cursor:
         cursor.execute(_END, facts)
+        keep_sample(cursor, run_id=row.pk, job_id=job.pk, since=row.started_at)

@@ -15,6 +15,8 @@ from jobs.models import Run
 from jobs.queries.jobs.run import Comparison, RunEvent, RunPage, compare_runs, read_run_page
 from jobs.queries.jobs.runs import RunLine
 from jobs.state.run_rows import KEPT
+from jobs.state.run_samples import SAMPLES_KEPT
+from jobs.ui.compared_documents import compared_documents
 from jobs.ui.pages import page
 from jobs.ui.partitions_views import at_least
 from jobs.ui.runs_views import run_row
@@ -95,6 +97,8 @@ def _compared(found: Comparison, *, now: dt.datetime) -> dict[str, Any]:
             _row(_("Documents per second"), _rate(earlier, now=now), _rate(later, now=now), formats.rate),
         ],
         "is_open": earlier.ended_at is None or later.ended_at is None,
+        "documents": compared_documents(found.documents, job_id=later.job_id, now=now) if found.documents else None,
+        "samples_kept": SAMPLES_KEPT,
         "changes": [_event(event, now=now) for event in found.changes],
         "settings": [
             {"version": one.version, "at": formats.moment(one.at, now=now), "who": one.made_by}

@@ -1,4 +1,4 @@
-"""One run, and the comparison of two runs of a job: from their rows, the journal and the versions of the settings."""
+"""One run, and the comparison of two runs of a job: from their rows and samples, the journal and the versions of the settings."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from typing import Final
 
 from jobs.lifecycle.job import TRANSITIONS
 from jobs.models import JobEvent, Run
+from jobs.queries.jobs.run_documents import ComparedDocuments, compare_documents
 from jobs.queries.jobs.runs import RunLine, read_run_lines
 from nodes.errors import Invalid, Unknown
 from nodes.models import SettingsVersion
@@ -54,7 +55,8 @@ class Comparison:
     """
     Two runs of one job, the changes of the job between their starts, and the versions of the settings stored between.
 
-    `is_complete` is False if more changes may have been made than were examined.
+    `is_complete` is False if more changes may have been made than were examined. `documents` is None if a run kept no
+    sample of its documents.
     """
 
     earlier: RunLine
@@ -62,6 +64,7 @@ class Comparison:
     changes: Sequence[RunEvent]
     settings: Sequence[SettingsChange]
     is_complete: bool
+    documents: ComparedDocuments | None
 
 
 def read_run_page(run_id: int) -> RunPage:
@@ -102,6 +105,7 @@ def compare_runs(first_id: int, second_id: int) -> Comparison:
             SettingsChange(*version) for version in versions if earlier.started_at < version[1] <= later.started_at
         ][::-1],
         is_complete=is_complete and (len(versions) < EXAMINED or versions[-1][1] <= earlier.started_at),
+        documents=compare_documents(job_id=earlier.job_id, earlier=earlier.run_no, later=later.run_no),
     )
 
 
