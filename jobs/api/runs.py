@@ -13,8 +13,8 @@ from rest_framework.response import Response
 from jobs.api.everywhere import names_of
 from jobs.api.fields import HIGHEST_ID
 from jobs.lifecycle.job import RunEnd
-from jobs.models import Run
-from jobs.queries.jobs.run import compare_runs
+from jobs.models import DefinitionVersion, Run
+from jobs.queries.jobs.run import NodesThen, compare_runs
 from jobs.queries.jobs.run_documents import ComparedDocuments, Differing, Ended, Kind, Pair, SlowerHost
 from jobs.queries.jobs.runs import RunLine, count_in_others
 from jobs.state.run_samples import SAMPLES_KEPT
@@ -22,6 +22,7 @@ from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, StrictSerializer, read_query
 
 _COUNTS: Final = ("indexed", "unchanged", "failed", "excluded", "deleted", "bytes")
+_NODES: Final = "Null if they are not known: the state of the cluster is kept for 30 days, each minute."
 _SILENT: Final = "Partitions that did not answer. Their counts are missing, so the counts are at least these."
 
 
@@ -94,9 +95,33 @@ class ChangeBetweenRunsSerializer(serializers.Serializer[object]):
 class SettingsBetweenRunsSerializer(serializers.Serializer[object]):
     """Version of the settings: `settings/versions/` has its content."""
 
-    version = serializers.IntegerField()
+    version = serializers.IntegerField(source="number")
     at = serializers.DateTimeField()
     made_by = serializers.CharField()
+
+
+class DefinitionBetweenRunsSerializer(serializers.Serializer[object]):
+    """Version of the job, of one of its connections, or of a policy: `versions/` has its content."""
+
+    id = serializers.IntegerField()
+    definition = serializers.ChoiceField(DefinitionVersion.Subject.choices)
+    name = serializers.CharField()
+    version = serializers.IntegerField(source="number")
+    at = serializers.DateTimeField()
+    made_by = serializers.CharField()
+
+
+class NodesOfRunSerializer(serializers.Serializer[NodesThen]):
+    """Names of the live nodes of the cluster at the end of a run, or now."""
+
+    managers = serializers.SerializerMethodField()
+    workers = serializers.SerializerMethodField()
+
+    def get_managers(self, nodes: NodesThen) -> list[str]:
+        return sorted(nodes.managers)
+
+    def get_workers(self, nodes: NodesThen) -> list[str]:
+        return sorted(nodes.workers)
 
 
 class EndedDocumentSerializer(serializers.Serializer[Ended]):
@@ -168,6 +193,9 @@ class ComparisonSerializer(serializers.Serializer[object]):
     later = ComparedRunSerializer()
     changes = ChangeBetweenRunsSerializer(many=True)
     settings = SettingsBetweenRunsSerializer(many=True)
+    definitions = DefinitionBetweenRunsSerializer(many=True)
+    earlier_nodes = NodesOfRunSerializer(allow_null=True, help_text=_NODES)
+    later_nodes = NodesOfRunSerializer(allow_null=True, help_text=_NODES)
     documents = ComparedDocumentsSerializer(
         allow_null=True,
         help_text="Null if a run has no record of its documents: it has not ended, or is not among the last "

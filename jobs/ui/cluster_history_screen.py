@@ -9,7 +9,6 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from jobs.models import DefinitionVersion
 from jobs.queries.cluster.history import (
     ClusterThen,
     EventThen,
@@ -17,7 +16,6 @@ from jobs.queries.cluster.history import (
     JobThen,
     NodeThen,
     ProgressThen,
-    VersionThen,
 )
 from jobs.queries.progress import Step
 from jobs.ui.cluster_screen import EVENT_TONES, size_of_tile
@@ -71,32 +69,12 @@ def events_shown(events: Sequence[EventThen], *, now: dt.datetime) -> list[Recor
     ]
 
 
-def versions_shown(versions: Sequence[VersionThen], *, now: dt.datetime) -> list[Record]:
-    return [
-        {
-            "at": formats.moment(version.at, now=now),
-            "what": _what(version),
-            "address": reverse("version", args=[version.id]) if version.definition else reverse("settings"),
-            "made_by": version.made_by,
-        }
-        for version in versions
-    ]
-
-
 def day_chart(steps: Sequence[Step]) -> str:
     """Return the input of `static/js/chart.js`; '' without a document."""
     if not any(step.documents for step in steps):
         return ""
     series = [{"label": _("Documents a second"), "values": [round(step.documents_per_second, 3) for step in steps]}]
     return json.dumps({"labels": [f"{step.at:%Y-%m-%d %H:%M}" for step in steps], "series": series})
-
-
-def _what(version: VersionThen) -> str:
-    facts = {"number": version.number, "name": version.name}
-    if not version.definition:
-        return _("settings, version %(number)d") % facts
-    facts["kind"] = str(DefinitionVersion.Subject(version.definition).label)
-    return _("%(kind)s %(name)s, version %(number)d") % facts
 
 
 def _node(node: NodeThen) -> Record:

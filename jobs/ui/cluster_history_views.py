@@ -19,8 +19,9 @@ from jobs.queries.cluster.history import (
     read_large_events,
     read_versions_before,
 )
-from jobs.ui.cluster_history_screen import day_chart, events_shown, moment_of_address, then_screen, versions_shown
+from jobs.ui.cluster_history_screen import day_chart, events_shown, moment_of_address, then_screen
 from jobs.ui.pages import page
+from jobs.ui.version_rows import version_rows
 from nodes.database.clock import read_clock
 
 _STEPS: Final = (
@@ -78,7 +79,7 @@ def cluster_history(request: HttpRequest) -> HttpResponse:
         "then": None if then is None else then_screen(then),
         "events": events_shown(read_events_around(at), now=now),
         "large_events": events_shown(read_large_events(at.date()), now=now),
-        "versions": versions_shown(read_versions_before(at), now=now),
+        "versions": version_rows(read_versions_before(at), now=now),
         "chart": day_chart(read_day(at.date(), now=now)),
     }
     return render(request, "ui/cluster_history.html", context, status=200 if is_valid else 400)

@@ -1,7 +1,7 @@
 """The page of a run, and the comparison of two runs of a job."""
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from django import forms
@@ -20,12 +20,14 @@ from jobs.ui.compared_documents import compared_documents
 from jobs.ui.pages import page
 from jobs.ui.partitions_views import at_least
 from jobs.ui.runs_views import run_row
+from jobs.ui.version_rows import version_rows
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
 from nodes.web import formats
 from nodes.web.screens import Record
 from nodes.web.words import as_label
 
+_NODES_SHOWN: Final = 20
 _COUNTS: Final = {
     "processed": gettext_lazy("Processed"),
     "indexed": gettext_lazy("Indexed"),
@@ -95,17 +97,40 @@ def _compared(found: Comparison, *, now: dt.datetime) -> dict[str, Any]:
             _row(_("Read"), earlier.counts.bytes, later.counts.bytes, formats.size),
             _row(_("Seconds"), _seconds(earlier, now=now), _seconds(later, now=now), formats.number),
             _row(_("Documents per second"), _rate(earlier, now=now), _rate(later, now=now), formats.rate),
+            *_rows_of_nodes(found),
         ],
+        "nodes": _nodes(found),
         "is_open": earlier.ended_at is None or later.ended_at is None,
         "documents": compared_documents(found.documents, job_id=later.job_id, now=now) if found.documents else None,
         "samples_kept": SAMPLES_KEPT,
         "changes": [_event(event, now=now) for event in found.changes],
-        "settings": [
-            {"version": one.version, "at": formats.moment(one.at, now=now), "who": one.made_by}
-            for one in found.settings
-        ],
+        "versions": version_rows(found.versions, now=now),
         "is_complete": found.is_complete,
     }
+
+
+def _rows_of_nodes(found: Comparison) -> list[Record]:
+    earlier, later = found.earlier_nodes, found.later_nodes
+    if earlier is None or later is None:
+        return []
+    return [
+        _row(_("Managers"), len(earlier.managers), len(later.managers), formats.number),
+        _row(_("Workers"), len(earlier.workers), len(later.workers), formats.number),
+    ]
+
+
+def _nodes(found: Comparison) -> dict[str, str] | None:
+    """Return the names of the nodes that only one of the runs had; None if the nodes of a run are not known."""
+    if found.earlier_nodes is None or found.later_nodes is None:
+        return None
+    earlier, later = ({*nodes.managers, *nodes.workers} for nodes in (found.earlier_nodes, found.later_nodes))
+    return {"earlier": _names(earlier - later), "later": _names(later - earlier)}
+
+
+def _names(nodes: Collection[str]) -> str:
+    """Return the first names in their order, and the number of the others."""
+    shown = ", ".join(sorted(nodes)[:_NODES_SHOWN])
+    return " ".join(filter(None, (shown, formats.more(len(nodes) - _NODES_SHOWN))))
 
 
 def _row(label: str, earlier: float, later: float, written: Callable[[Any], str]) -> Record:

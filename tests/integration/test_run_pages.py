@@ -4,7 +4,8 @@ import datetime as dt
 
 import pytest
 
-from jobs.models import Outcome, Run
+from jobs.models import ClusterMinute, DefinitionVersion, Outcome, Run
+from jobs.queries.cluster.facts import as_text
 from jobs.queries.jobs import run as run_queries
 from jobs.state import journal
 from nodes.models import SettingsVersion
@@ -85,7 +86,65 @@ def test_a_comparison_names_the_changes_between_the_two_starts():
     context = compared(first, second).context
 
     assert [(row["message"], row["who"]) for row in context["changes"]] == [("Was changed: priority", "bob")]
-    assert [(one["version"], one["who"]) for one in context["settings"]] == [(2, "eve")]
+    assert [(one["what"], one["made_by"]) for one in context["versions"]] == [("settings, version 2", "eve")]
+
+
+def test_a_comparison_names_versions_of_the_policies_and_connections_that_the_job_may_use():
+    job = make_job("docs")
+    first, second = two_runs(job)
+    subject = DefinitionVersion.Subject
+    stored = (
+        *((subject.POLICY, 7, "slow"), (subject.JOB, job.pk, "docs"), (subject.JOB, job.pk + 1, "other job")),
+        *((subject.REPOSITORY, job.repository_id, "web"), (subject.OUTPUT, 0, "not of this job")),
+    )
+    for minute, (definition, object_id, name) in enumerate(stored):
+        at = NOON + 3 * HOUR + dt.timedelta(minutes=minute)
+        DefinitionVersion.objects.create(
+            definition=definition, object_id=object_id, number=2, name=name, at=at, made_by="eve", document={}
+        )
+
+    page = compared(first, second)
+
+    wanted = ["policy slow, version 2", "job docs, version 2", "repository web, version 2"]
+    assert [one["what"] for one in page.context["versions"]] == wanted
+    assert f'href="{page.context["versions"][0]["address"]}"' in page.content.decode()
+    answer = client_of("operator").get(f"/api/v1/runs/comparison/?earlier={first}&later={second}").json()
+    assert [(one["definition"], one["name"], one["version"]) for one in answer["definitions"]] == [
+        ("policy", "slow", 2),
+        ("job", "docs", 2),
+        ("repository", "web", 2),
+    ]
+
+
+def keep_minute(at, **workers):
+    """Keep the state of the cluster at a moment, with a manager and workers."""
+    nodes = {"m": {"name": "manager-1", "kind": "manager", "status": "running", "machine": "", "tags": []}}
+    nodes |= {key: {**nodes["m"], "name": name, "kind": "worker"} for key, name in workers.items()}
+    ClusterMinute.objects.create(at=at, is_whole=True, facts=as_text({"nodes": nodes}))
+
+
+def test_a_comparison_names_the_nodes_of_only_one_of_the_runs():
+    first, second = two_runs(make_job("docs"))
+    keep_minute(NOON + 2 * HOUR, a="worker-1", b="worker-2")
+    keep_minute(NOON + 5 * HOUR, a="worker-1", c="worker-3")
+
+    page = compared(first, second)
+
+    assert page.context["nodes"] == {"earlier": "worker-2", "later": "worker-3"}
+    (workers,) = (row for row in page.context["rows"] if row["label"] == "Workers")
+    assert (workers["earlier"], workers["later"], workers["change"]) == ("2", "2", "=")
+    answer = client_of("operator").get(f"/api/v1/runs/comparison/?earlier={first}&later={second}").json()
+    assert answer["later_nodes"] == {"managers": ["manager-1"], "workers": ["worker-1", "worker-3"]}
+
+
+def test_a_comparison_says_that_the_nodes_of_a_run_are_not_known():
+    first, second = two_runs(make_job("docs"))
+    keep_minute(NOON + 2 * HOUR, a="worker-1")
+
+    page = compared(first, second)
+
+    assert page.context["nodes"] is None
+    assert "The nodes of one of the runs are not known" in page.content.decode()
 
 
 def test_a_comparison_says_that_older_changes_are_not_shown(monkeypatch):

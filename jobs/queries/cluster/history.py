@@ -8,8 +8,9 @@ from typing import Any, Final, NamedTuple
 from jobs.models import ClusterMinute, DefinitionVersion
 from jobs.queries.cluster.facts import Facts, add_up, from_text
 from jobs.queries.progress import SPANS, States, Step, read_progress
+from jobs.queries.versions import StoredVersion, read_versions
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
-from nodes.models import NodeEvent, SettingsVersion
+from nodes.models import NodeEvent
 
 _DAY: Final = dt.timedelta(days=1)
 _AROUND: Final = dt.timedelta(minutes=5)
@@ -95,17 +96,6 @@ class EventThen(NamedTuple):
     message: str
 
 
-class VersionThen(NamedTuple):
-    """A version of a definition, or of the settings of all nodes: `definition` is '' then."""
-
-    id: int
-    definition: str
-    number: int
-    name: str
-    at: dt.datetime
-    made_by: str
-
-
 def find_first_minute() -> dt.datetime | None:
     """Return the first minute that is kept; None if there is none."""
     return ClusterMinute.objects.filter(is_whole=True).order_by("at").values_list("at", flat=True).first()
@@ -143,23 +133,10 @@ def read_large_events(day: dt.date) -> list[EventThen]:
     return [EventThen(*row) for row in events.values_list("pk", "at", "kind", "message")[:_CHANGES_SHOWN]]
 
 
-def read_versions_before(minute: dt.datetime) -> list[VersionThen]:
+def read_versions_before(minute: dt.datetime) -> list[StoredVersion]:
     """Return the versions that were stored in the day before the end of a minute, the newest first."""
     end = minute + dt.timedelta(minutes=1)
-    within = {"at__gte": end - _DAY, "at__lt": end}
-    definitions = DefinitionVersion.objects.filter(**within).order_by("-at", "-id")
-    settings = SettingsVersion.objects.filter(**within).order_by("-at")
-    found = [
-        *(
-            VersionThen(*row)
-            for row in definitions.values_list("pk", "definition", "number", "name", "at", "made_by")[:_VERSIONS_SHOWN]
-        ),
-        *(
-            VersionThen(number, "", number, "", at, made_by)
-            for number, at, made_by in settings.values_list("version", "at", "made_by")[:_VERSIONS_SHOWN]
-        ),
-    ]
-    return sorted(found, key=lambda one: one.at, reverse=True)[:_VERSIONS_SHOWN]
+    return read_versions(begin=end - _DAY, end=end, most=_VERSIONS_SHOWN)
 
 
 def read_day(day: dt.date, *, now: dt.datetime) -> list[Step]:

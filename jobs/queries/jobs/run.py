@@ -1,18 +1,23 @@
-"""One run, and the comparison of two runs of a job: from their rows and samples, the journal and the versions of the settings."""
+"""One run, and the comparison of two runs of a job: from their rows and samples, the journal, versions and minutes."""
 
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from django.db.models import Q
+
 from jobs.lifecycle.job import TRANSITIONS
-from jobs.models import JobEvent, Run
+from jobs.models import DefinitionVersion, Job, JobEvent, Run
+from jobs.queries.cluster.history import read_cluster_then
 from jobs.queries.jobs.run_documents import ComparedDocuments, compare_documents
 from jobs.queries.jobs.runs import RunLine, read_run_lines
+from jobs.queries.versions import StoredVersion, read_versions
+from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Unknown
-from nodes.models import SettingsVersion
+from nodes.lifecycle import CLUSTER_SCOPE
 
-# Newest events of a job, and newest versions of the settings, among which those of a run are searched.
+# Newest events of a job among which those of a run are searched, and newest versions that a comparison has.
 EXAMINED: Final = 500
 _KINDS_OF_MOVES: Final = frozenset(row.kind for row in TRANSITIONS.values())
 
@@ -44,27 +49,39 @@ class RunPage:
 
 
 @dataclass(frozen=True, slots=True)
-class SettingsChange:
-    version: int
-    at: dt.datetime
-    made_by: str
+class NodesThen:
+    """The names of the live nodes of the cluster at the end of a run, or now."""
+
+    managers: frozenset[str]
+    workers: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """
-    Two runs of one job, the changes of the job between their starts, and the versions of the settings stored between.
+    Two runs of one job, and the changes between their starts: events of the job, the oldest first, and versions of the
+    settings and of the definitions that the job may use.
 
     `is_complete` is False if more changes may have been made than were examined. `documents` is None if a run kept no
-    sample of its documents.
+    sample of its documents. Nodes are None if no minute of that run is kept.
     """
 
     earlier: RunLine
     later: RunLine
     changes: Sequence[RunEvent]
-    settings: Sequence[SettingsChange]
+    versions: Sequence[StoredVersion]
     is_complete: bool
     documents: ComparedDocuments | None
+    earlier_nodes: NodesThen | None
+    later_nodes: NodesThen | None
+
+    @property
+    def settings(self) -> list[StoredVersion]:
+        return [version for version in self.versions if not version.definition]
+
+    @property
+    def definitions(self) -> list[StoredVersion]:
+        return [version for version in self.versions if version.definition]
 
 
 def read_run_page(run_id: int) -> RunPage:
@@ -96,17 +113,43 @@ def compare_runs(first_id: int, second_id: int) -> Comparison:
     if earlier.job_id != later.job_id:
         raise Invalid({"later": ["These are runs of two jobs. Choose two runs of one job."]})
     events, is_complete = _events(earlier.job_id, since=earlier.started_at, until=later.started_at)
-    versions = list(SettingsVersion.objects.values_list("version", "at", "made_by").order_by("-version")[:EXAMINED])
+    job = Job.objects.get(pk=earlier.job_id)
+    versions = read_versions(
+        begin=earlier.started_at, end=later.started_at, most=EXAMINED, definitions=_definitions_of(job)
+    )
     return Comparison(
         earlier,
         later,
         changes=[event for event in events if not event.to],
-        settings=[
-            SettingsChange(*version) for version in versions if earlier.started_at < version[1] <= later.started_at
-        ][::-1],
-        is_complete=is_complete and (len(versions) < EXAMINED or versions[-1][1] <= earlier.started_at),
-        documents=compare_documents(job_id=earlier.job_id, earlier=earlier.run_no, later=later.run_no),
+        versions=versions[::-1],
+        is_complete=is_complete and len(versions) < EXAMINED,
+        documents=compare_documents(job_id=job.pk, earlier=earlier.run_no, later=later.run_no),
+        earlier_nodes=_nodes(earlier, job),
+        later_nodes=_nodes(later, job),
     )
+
+
+def _definitions_of(job: Job) -> Q:
+    """Return the definitions that the job may use: its own, its connections, and every policy."""
+    subject = DefinitionVersion.Subject
+    outputs = list(job.outputs.values_list("pk", flat=True))
+    return (
+        Q(definition=subject.POLICY)
+        | Q(definition=subject.JOB, object_id=job.pk)
+        | Q(definition=subject.REPOSITORY, object_id=job.repository_id)
+        | Q(definition=subject.OUTPUT, object_id__in=outputs)
+    )
+
+
+def _nodes(line: RunLine, job: Job) -> NodesThen | None:
+    """Return the nodes at the end of a run. The state of other clusters is not kept."""
+    if job.node_scope != CLUSTER_SCOPE:
+        return None
+    then = read_cluster_then(line.ended_at or read_clock())
+    # A minute has the state of its own moment, so a run that is shorter has the one before it.
+    if then is None or then.at < line.started_at - dt.timedelta(minutes=1):
+        return None
+    return NodesThen(frozenset(node.name for node in then.managers), frozenset(node.name for node in then.workers))
 
 
 def _line(run_id: int) -> RunLine:
