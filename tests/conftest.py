@@ -46,6 +46,10 @@ hypothesis.settings.register_profile("few examples of any duration", deadline=No
 hypothesis.settings.load_profile("few examples of any duration")
 
 
+# New objects after which the garbage collector looks at them.
+_NEW_OBJECTS = 10_000
+
+
 def _is_installed(package: str) -> bool:
     return any(list(Path("/").glob(pattern[1:])) for pattern in _DEBIAN[package])
 
@@ -73,6 +77,8 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        # As crawlctl's commands do: most objects of a request or a page are needed until its end.
+        gc.set_threshold(_NEW_OBJECTS)
         gc.enable()
 
 

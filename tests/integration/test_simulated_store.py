@@ -14,7 +14,6 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-import pytest
 from django.utils import timezone
 
 from jobs.duties.groups import ClusterView, begin_moves, give, hand_over
@@ -254,9 +253,8 @@ class Drawing:
         return {"item": self.random.choice(self.groups), "epoch": self.random.randint(0, 2)}
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_both_answer_the_same(connection, seed: int):
-    random = Random(seed)
+def test_both_answer_the_same(connection):
+    random = Random(0)
     (some_seed,) = make_job().seeds.all()
     for sequence in range(15):
         groups = [_make_group(some_seed, scope=f"{sequence}, {number}") for number in range(2)]

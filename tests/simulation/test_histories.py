@@ -8,8 +8,8 @@ from tests.simulation.histories import replay, run_histories, takeover
 
 # The environment can set a larger number. Each seed is another history, always the same one. Parts of it run in
 # parallel.
-_HISTORIES = int(os.environ.get("SIMULATED_HISTORIES", "1000"))
-_PARTS = 4
+_HISTORIES = int(os.environ.get("SIMULATED_HISTORIES", "500"))
+_PARTS = 2
 
 
 @pytest.mark.parametrize("part", range(_PARTS))
