@@ -34,7 +34,7 @@ def test_running_nodes_apply_stored_settings_now_or_at_their_restart(cluster):
     (later,) = cluster.start("runmanager", **quick)
 
     assert cluster.node_of(later).timeout_seconds == 60
-    assert cluster.node_of(later).settings["waiting"] == {}
+    assert wait_for_version(cluster, later, 1)["waiting"] == {}
 
 
 def test_a_node_beats_as_often_as_settings_say_while_it_runs(cluster):
