@@ -14,7 +14,7 @@ from jobs.api.everywhere import names_of
 from jobs.api.fields import HIGHEST_ID
 from jobs.lifecycle.job import RunEnd
 from jobs.models import DefinitionVersion, Run
-from jobs.queries.jobs.run import NodesThen, compare_runs
+from jobs.queries.jobs.run import NodesOfRun, compare_runs
 from jobs.queries.jobs.run_documents import ComparedDocuments, Differing, Ended, Kind, Pair, SlowerHost
 from jobs.queries.jobs.runs import RunLine, count_in_others
 from jobs.state.run_samples import SAMPLES_KEPT
@@ -111,16 +111,16 @@ class DefinitionBetweenRunsSerializer(serializers.Serializer[object]):
     made_by = serializers.CharField()
 
 
-class NodesOfRunSerializer(serializers.Serializer[NodesThen]):
+class NodesOfRunSerializer(serializers.Serializer[NodesOfRun]):
     """Names of the live nodes of the cluster at the end of a run, or now."""
 
     managers = serializers.SerializerMethodField()
     workers = serializers.SerializerMethodField()
 
-    def get_managers(self, nodes: NodesThen) -> list[str]:
+    def get_managers(self, nodes: NodesOfRun) -> list[str]:
         return sorted(nodes.managers)
 
-    def get_workers(self, nodes: NodesThen) -> list[str]:
+    def get_workers(self, nodes: NodesOfRun) -> list[str]:
         return sorted(nodes.workers)
 
 

@@ -52,7 +52,7 @@ _KINDS: Final = {
 def compared_documents(found: ComparedDocuments, *, job_id: int, now: dt.datetime) -> dict[str, Any]:
     """Return the documents that differ, and slower hosts, as cells."""
     return {
-        "is_sample": found.of_all != found.compared,
+        "is_sample": found.is_sample,
         "says": _says(found),
         "silent": silent_partitions(found.silent, now=now),
         "kinds": [_kind(one, job_id=job_id) for one in found.kinds],
@@ -63,8 +63,10 @@ def compared_documents(found: ComparedDocuments, *, job_id: int, now: dt.datetim
 
 def _says(found: ComparedDocuments) -> str:
     compared = formats.number(found.compared)
-    if found.of_all == found.compared:
+    if found.is_exact:
         return _("All documents of both runs were compared: %(n)s. These numbers are exact.") % {"n": compared}
+    if not found.is_sample:
+        return _("All documents of the partitions that answered were compared: %(n)s.") % {"n": compared}
     return _(
         "A sample was compared: %(n)s of about %(all)s documents, the same ones in both runs. "
         "Numbers of all documents are estimates, with a range that is right in 95 of 100 cases."

@@ -1,8 +1,8 @@
 """
 Measures the sample of documents that the end of a run keeps: `python -m tests.benchmarks.run_samples`.
 
-A private PostgreSQL is filled with documents of one job, of 32 jobs and of 300 jobs, whose ends read most in different
-ways. The report shows the milliseconds that the sample adds to the end of a run, the bytes of a sample, and the
+A private PostgreSQL is filled with documents of one job, then of 32 jobs and of 300 jobs. The sample of a large job is
+read in another way than the sample of a small one. The report shows the milliseconds that the sample adds to the end of a run, the bytes of a sample, and the
 milliseconds of a comparison of two. The exit code is non-zero if an end takes more than half a second longer.
 """
 

@@ -8,6 +8,8 @@ from jobs.models import Outcome
 from jobs.partitions.merged import Merged, Silent
 from jobs.queries.jobs import run_documents
 from jobs.queries.jobs.run_documents import Ended, Kind, Pair, compare_documents, estimate, kind_of
+from jobs.ui.compared_documents import compared_documents
+from tests.support.cluster import NOON
 from tests.support.tables import each_row
 
 INDEXED, UNCHANGED, FAILED, EXCLUDED = Outcome.INDEXED, Outcome.UNCHANGED, Outcome.FAILED, Outcome.EXCLUDED
@@ -76,6 +78,9 @@ def test_the_documents_of_a_silent_partition_are_missing(monkeypatch):
     found = compared(monkeypatch, (sample(1), sample(1)), (sample(), sample()), silent=[Silent("c", None)])
 
     assert not found.is_exact
+    assert compared_documents(found, job_id=1, now=NOON)["says"] == (
+        "All documents of the partitions that answered were compared: 1."
+    )
 
 
 def test_only_documents_below_the_lowest_limit_are_compared(monkeypatch):

@@ -49,7 +49,7 @@ class RunPage:
 
 
 @dataclass(frozen=True, slots=True)
-class NodesThen:
+class NodesOfRun:
     """The names of the live nodes of the cluster at the end of a run, or now."""
 
     managers: frozenset[str]
@@ -72,8 +72,8 @@ class Comparison:
     versions: Sequence[StoredVersion]
     is_complete: bool
     documents: ComparedDocuments | None
-    earlier_nodes: NodesThen | None
-    later_nodes: NodesThen | None
+    earlier_nodes: NodesOfRun | None
+    later_nodes: NodesOfRun | None
 
     @property
     def settings(self) -> list[StoredVersion]:
@@ -141,7 +141,7 @@ def _definitions_of(job: Job) -> Q:
     )
 
 
-def _nodes(line: RunLine, job: Job) -> NodesThen | None:
+def _nodes(line: RunLine, job: Job) -> NodesOfRun | None:
     """Return the nodes at the end of a run. The state of other clusters is not kept."""
     if job.node_scope != CLUSTER_SCOPE:
         return None
@@ -149,7 +149,7 @@ def _nodes(line: RunLine, job: Job) -> NodesThen | None:
     # A minute has the state of its own moment, so a run that is shorter has the one before it.
     if then is None or then.at < line.started_at - dt.timedelta(minutes=1):
         return None
-    return NodesThen(frozenset(node.name for node in then.managers), frozenset(node.name for node in then.workers))
+    return NodesOfRun(frozenset(node.name for node in then.managers), frozenset(node.name for node in then.workers))
 
 
 def _line(run_id: int) -> RunLine:

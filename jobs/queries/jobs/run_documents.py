@@ -99,17 +99,20 @@ class SlowerHost:
 @dataclass(frozen=True, slots=True)
 class ComparedDocuments:
     """
-    The documents that differ. `compared` documents were compared: all of both runs if it `is_exact`.
-
-    Otherwise they are a sample of about `of_all` documents. Documents of partitions in `silent` are missing.
+    The documents that differ. `compared` documents were compared: a sample of about `of_all` if it `is_sample`, and
+    all of both runs otherwise. Documents of partitions in `silent` are missing.
     """
 
-    is_exact: bool
+    is_sample: bool
     compared: int
     of_all: int
     kinds: Sequence[Differing]
     slower: Sequence[SlowerHost]
     silent: Sequence[Silent] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        return not self.is_sample and not self.silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,7 @@ def compare_documents(*, job_id: int, earlier: int, later: int) -> ComparedDocum
     pairs = [_pair(hash_, before.get(hash_), after.get(hash_)) for hash_ in sorted(before.keys() | after.keys())]
     share = 1.0 if limit is None else (limit.int + 1) / _HASHES
     return ComparedDocuments(
-        is_exact=limit is None and not found.silent,
+        is_sample=limit is not None,
         compared=len(pairs),
         of_all=round(len(pairs) / share),
         kinds=_kinds(pairs, share=share),
