@@ -141,6 +141,8 @@ bench-report: set-up-dev ## run all other benchmarks (docs/benchmarks.md); draws
 	@$(PYTHON) -m tests.benchmarks.exports
 	@$(PYTHON) -m tests.benchmarks.processes
 	@$(PYTHON) -m tests.benchmarks.queue_cost
+	@$(PYTHON) -m tests.benchmarks.cluster_history
+	@$(PYTHON) -m tests.benchmarks.run_samples
 	@$(PYTHON) -m tests.benchmarks.growth --plot docs/growth.svg
 
 # Scrapy has its own environment, so that its pins do not change ours.
