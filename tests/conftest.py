@@ -2,7 +2,6 @@
 
 import gc
 import os
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 # Files of each Debian package that a test needs. One of them is enough.
 _DEBIAN = {
     "faketime": ("/usr/lib/*/faketime/libfaketime.so.1",),
-    "chromium-headless-shell": ("/usr/bin/chromium-headless-shell",),
+    "chromium-headless-shell": ("/usr/lib/chromium/chromium-headless-shell",),
     "postgresql": ("/usr/lib/postgresql/*/bin/initdb",),
     "nginx": ("/usr/sbin/nginx",),
     "pgbouncer": ("/usr/sbin/pgbouncer",),
@@ -316,7 +315,11 @@ def manage_py() -> Path:
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """Return the path of a Chromium without windows, which needs a third of the computing of one that has them."""
-    found = shutil.which("chromium-headless-shell")
-    assert found is not None, "install Debian's package chromium-headless-shell"
-    return found
+    """
+    Return the path of a Chromium without windows, which needs a third of the computing of one that has them.
+
+    Debian's command is a shell that has the browser as its child. A signal to it would not reach the browser.
+    """
+    found = Path("/usr/lib/chromium/chromium-headless-shell")
+    assert found.exists(), "install Debian's package chromium-headless-shell"
+    return str(found)
