@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from tests.support.scripted import World
     from tests.support.scripted_output import Sink
 
+_BROWSER = Path("/usr/lib/chromium/chromium-headless-shell")
 # Files of each Debian package that a test needs. One of them is enough.
 _DEBIAN = {
     "faketime": ("/usr/lib/*/faketime/libfaketime.so.1",),
-    "chromium-headless-shell": ("/usr/lib/chromium/chromium-headless-shell",),
+    "chromium-headless-shell": (str(_BROWSER),),
     "postgresql": ("/usr/lib/postgresql/*/bin/initdb",),
     "nginx": ("/usr/sbin/nginx",),
     "pgbouncer": ("/usr/sbin/pgbouncer",),
@@ -320,6 +321,5 @@ def chromium() -> str:
 
     Debian's command is a shell that has the browser as its child. A signal to it would not reach the browser.
     """
-    found = Path("/usr/lib/chromium/chromium-headless-shell")
-    assert found.exists(), "install Debian's package chromium-headless-shell"
-    return str(found)
+    assert _BROWSER.exists(), "install Debian's package chromium-headless-shell"
+    return str(_BROWSER)
