@@ -220,6 +220,7 @@ _HISTORY: Final = {
     "result_description": Type.TEXT,
     "repository": Type.TEXT,
     "job": Type.TEXT,
+    "node": Type.TEXT,
 }
 
 

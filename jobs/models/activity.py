@@ -10,7 +10,8 @@ class Activity(models.Model):
     The table is partitioned by day of `started_at` (UTC). `jobs.duties.history` creates and drops the days. The flush
     writes it, so it has no constraints: no foreign keys, no unique index. `id` only distinguishes rows of one instant.
     `entity` names the object in terms of the source. `seconds` is the duration, null if it was not measured. `output`
-    is set for an activity of an output, whose name is not stored with each row.
+    is set for an activity of an output, whose name is not stored with each row. `node` is the name of the worker that
+    did it, and empty for an activity that no worker did.
     """
 
     started_at = models.DateTimeField()
@@ -38,6 +39,7 @@ class Activity(models.Model):
     bytes = models.BigIntegerField(null=True)
     result_code = models.TextField(default="", db_default="")
     result_description = models.TextField(default="", db_default="")
+    node = models.TextField(default="", db_default="")
 
     class Meta:
         verbose_name_plural = "activities"

@@ -65,10 +65,11 @@ WITH settled AS (
     RETURNING job_id, output_id
 ), past AS (
     INSERT INTO jobs_activity (started_at, seconds, job_id, repository_id, output_id, activity, entity, result_code,
-                               result_description)
+                               result_description, node)
     SELECT clock_timestamp() - %(seconds)s * interval '1 second', %(seconds)s, job.id, job.repository_id, settled.output_id,
            %(activity)s, job.id || '(' || job.name || ')',
-           CASE WHEN %(refused)s = '' THEN 'OK' ELSE 'REFUSED' END, %(refused)s
+           CASE WHEN %(refused)s = '' THEN 'OK' ELSE 'REFUSED' END, %(refused)s,
+           coalesce((SELECT name FROM nodes_node WHERE id = %(worker)s), '')
       FROM settled JOIN jobs_job AS job ON job.id = settled.job_id
      WHERE %(keeps_history)s
 )

@@ -104,6 +104,7 @@ def _history_row(line: HistoryLine, *, now: dt.datetime) -> dict[str, str]:
         "meaning": line.description or explain_code(line.code),
         "bytes": "" if line.bytes is None else formats.size(line.bytes),
         "seconds": "" if line.seconds is None else formats.milliseconds(round(line.seconds * 1000)),
+        "node": line.node,
     }
 
 

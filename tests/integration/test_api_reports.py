@@ -54,7 +54,7 @@ def results(viewer, report, query=""):
 
 
 def test_the_history_is_listed_row_by_row(viewer, job):
-    happen(job, 1, result_description="fine")
+    happen(job, 1, result_description="fine", node="worker-7")
 
     (row,) = results(viewer, "history", AT_NOON)
 
@@ -68,6 +68,7 @@ def test_the_history_is_listed_row_by_row(viewer, job):
         "result_description": "fine",
         "repository": "the web",
         "job": "manual",
+        "node": "worker-7",
     }
 
 

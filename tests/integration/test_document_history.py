@@ -38,14 +38,14 @@ def rows_of(document):
 def test_a_document_shows_its_latest_activities(document, note):
     output = OutputConnection.objects.get(name="index")
     note(30, result_code="500", seconds=2.5)
-    note(20, result_code="200", bytes=1500, seconds=0.25)
+    note(20, result_code="200", bytes=1500, seconds=0.25, node="worker-7")
     note(10, "document ingest", output=output, result_code="OK", result_description="<b>kept</b>")
     note(5, entity="http://docs.test/other")
 
     first, second, third = rows_of(document)
 
     assert first.endswith("document ingest (index) OK &lt;b&gt;kept&lt;/b&gt;")
-    assert second.endswith("fetch 200 OK 1.5 kB 250 ms")
+    assert second.endswith("fetch 200 OK 1.5 kB 250 ms worker-7")
     assert third.endswith("fetch 500 Internal Server Error 2.5 s")
 
 

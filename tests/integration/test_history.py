@@ -82,6 +82,18 @@ def test_an_activity_of_a_connector_is_in_the_history_with_its_start(crawl):
     assert (second.result_code, second.entity) == ("503", "http://a.example/robots.txt")
 
 
+def test_each_activity_names_the_worker_that_did_it(connection, tmp_path):
+    crawl = OneWorker(connection, output=make_output(tmp_path / "out.jsonl"), worker="worker-7")
+    make_documents(crawl.lane, ["page"])
+
+    crawl.flush(crawl.claim()["page"], records=[fetched()])
+
+    assert {row.activity: row.node for row in history(job_id=crawl.job.pk, entity__startswith="http")} == {
+        "fetch": "worker-7",
+        "document ingest": "worker-7",
+    }
+
+
 def test_a_document_keeps_the_duration_of_its_own_last_request(crawl):
     make_documents(crawl.lane, ["page"])
     make_documents(crawl.lane, ["held back"], response_ms=7)

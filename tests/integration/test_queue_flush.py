@@ -35,9 +35,9 @@ def crawl(connection):
 class OneWorker:
     """A running job with one lane, and the one worker of the crawl."""
 
-    def __init__(self, connection, **facts):
+    def __init__(self, connection, *, worker="n", **facts):
         self.connection = connection
-        self.worker = register_node(connection, "worker")
+        self.worker = register_node(connection, "worker", name=worker)
         self.running = make_running_job(
             register_node(connection, "manager"), policy=make_policy(open_requests=1000), **facts
         )

@@ -27,6 +27,7 @@ class HistoryLineSerializer(serializers.Serializer[HistoryLine]):
     result_description = serializers.CharField()
     repository = serializers.CharField()
     job = serializers.CharField()
+    node = serializers.CharField(help_text="Worker that did it. Empty if no worker did it, or if it is not recorded.")
 
 
 class BusyLineSerializer(serializers.Serializer[BusyLine]):

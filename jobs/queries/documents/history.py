@@ -14,8 +14,8 @@ _SHOWN: Final = 20
 
 _HISTORY: Final = """
 SELECT newest.started_at, newest.activity, coalesce(output.name, ''), newest.result_code, left(newest.result_description, 300),
-       newest.bytes, newest.seconds
-  FROM (SELECT started_at, job_id, activity, output_id, entity, result_code, result_description, bytes, seconds
+       newest.bytes, newest.seconds, newest.node
+  FROM (SELECT started_at, job_id, activity, output_id, entity, result_code, result_description, bytes, seconds, node
           FROM jobs_activity WHERE repository_id = %(source)s ORDER BY started_at DESC LIMIT %(examined)s) AS newest
   LEFT JOIN jobs_outputconnection AS output ON output.id = newest.output_id
  WHERE newest.entity = %(document)s AND newest.job_id = %(job)s
@@ -26,7 +26,7 @@ SELECT newest.started_at, newest.activity, coalesce(output.name, ''), newest.res
 
 @dataclass(frozen=True, slots=True)
 class HistoryLine:
-    """An activity of a document. `output` is '' for an activity of its source."""
+    """An activity of a document. `output` is '' for an activity of its source, and `node` is '' if no worker did it."""
 
     at: dt.datetime
     activity: str
@@ -35,6 +35,7 @@ class HistoryLine:
     description: str
     bytes: int | None
     seconds: float | None
+    node: str
 
 
 def read_history(item: QueueItem) -> list[HistoryLine]:

@@ -19,7 +19,7 @@ SORTS: Final[Mapping[str, str]] = {
 }
 _COLUMNS: Final = """
 past.id, past.started_at, past.seconds, past.job_id, past.repository_id, past.output_id, past.activity, past.entity,
-       past.bytes, past.result_code, past.result_description
+       past.bytes, past.result_code, past.result_description, past.node
 """
 
 # In the order of time, each source's index is read from its end, and only rows that are shown (or filtered out) are
@@ -60,7 +60,8 @@ class HistoryLine:
     """
     One activity. `seconds` and `bytes` are None if they were not measured.
 
-    `activity` has the output's name in parentheses if an output did it.
+    `activity` has the output's name in parentheses if an output did it. `node` is the worker's name, if a worker did
+    it.
     """
 
     started_at: dt.datetime
@@ -73,6 +74,7 @@ class HistoryLine:
     repository: str
     job: str
     job_id: int | None
+    node: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,4 +159,5 @@ def _line(row: Any) -> HistoryLine:
         repository=row.repository or "",
         job=row.job or "",
         job_id=row.job_id if row.job else None,
+        node=row.node,
     )

@@ -289,7 +289,7 @@ def flush(
         jobs = {result.job.id: result.job for result in counted}
         for (job_id, lane_id), amount in departures_by_lane(departures).items():
             plan.count(job_id, lane_id, jobs[job_id].run_no, "deleted", 0, 0, "", amount)
-        history = History(now=now, is_kept=keeps_history)
+        history = History(now=now, is_kept=keeps_history, worker=worker)
         history.record_outcomes(counted, unwritten=outputs.unwritten if outputs else frozenset())
         history.record_departures(departures, jobs=jobs)
         inserted = {

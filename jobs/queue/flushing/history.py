@@ -6,6 +6,7 @@ Entries of connectors are stored as recorded. Changes of outputs get one entry f
 
 import datetime as dt
 import time
+import uuid
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
@@ -17,14 +18,16 @@ from jobs.queue.sql.columns import columns_of
 
 # A common table expression, for statements that also get the parameters of a `History`. Moments and durations go over
 # in binary: as texts they take several times as long to write, and to read.
+# The name of the worker is read once for all rows, and not at all without rows.
 # Locks: none, the rows are new.
 WRITE_HISTORY: Final[LiteralString] = """
     INSERT INTO jobs_activity (started_at, seconds, job_id, repository_id, output_id, bytes, activity, entity,
-                               result_code, result_description)
-    SELECT * FROM unnest(%(past_starts)b::timestamptz[], %(past_seconds)b::float8[], %(past_jobs)s::bigint[],
-                         %(past_repositories)s::bigint[], %(past_outputs)s::bigint[], %(past_bytes)s::bigint[],
-                         %(past_activities)s::text[], %(past_entities)s::text[], %(past_codes)s::text[],
-                         %(past_descriptions)s::text[])
+                               result_code, result_description, node)
+    SELECT past.*, coalesce((SELECT name FROM nodes_node WHERE id = %(past_worker)s::uuid), '')
+      FROM unnest(%(past_starts)b::timestamptz[], %(past_seconds)b::float8[], %(past_jobs)s::bigint[],
+                  %(past_repositories)s::bigint[], %(past_outputs)s::bigint[], %(past_bytes)s::bigint[],
+                  %(past_activities)s::text[], %(past_entities)s::text[], %(past_codes)s::text[],
+                  %(past_descriptions)s::text[]) AS past
 """
 _PARAMETERS: Final = (
     "past_starts",
@@ -54,11 +57,16 @@ class Departure:
 
 
 class History:
-    """Rows of the history, collected for one statement; always empty if no history is kept."""
+    """
+    Rows of the history, collected for one statement; always empty if no history is kept.
 
-    def __init__(self, *, now: dt.datetime, is_kept: bool) -> None:
+    `worker` did the activities; None if no worker did them.
+    """
+
+    def __init__(self, *, now: dt.datetime, is_kept: bool, worker: uuid.UUID | None = None) -> None:
         self._now = now
         self._is_kept = is_kept
+        self._worker = worker
         self._monotonic = time.monotonic()
         self._rows: list[tuple[Any, ...]] = []
 
@@ -115,9 +123,9 @@ class History:
             for gone in departures:
                 self._record(ActivityName.DELETION, jobs[gone.job_id], gone.output_id, gone.identifier, None)
 
-    def parameters(self) -> dict[str, list[Any]]:
-        """Return the rows by column, as parameters of `WRITE_HISTORY`."""
-        return columns_of(self._rows, _PARAMETERS)
+    def parameters(self) -> dict[str, Any]:
+        """Return the rows by column, and their worker, as parameters of `WRITE_HISTORY`."""
+        return {**columns_of(self._rows, _PARAMETERS), "past_worker": self._worker}
 
     def _record(
         self,

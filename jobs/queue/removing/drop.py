@@ -156,7 +156,7 @@ def drop(
         leaving = [claim for claim, row in counted if not row.rescan]
         departures = outputs.remove(cursor, claims=leaving, jobs=jobs, now=now)
         removed = departures_by_lane(departures)
-        history = History(now=now, is_kept=keeps_history)
+        history = History(now=now, is_kept=keeps_history, worker=worker)
         history.record_departures(departures, jobs=jobs)
         silenced = carrying.silence(leaving, jobs=jobs)
         changed = silenced.write(cursor, children)

@@ -54,6 +54,7 @@ HISTORY_COLUMNS: Final = (
     ("code", "", gettext_lazy("Result")),
     ("bytes", "n", gettext_lazy("Bytes")),
     ("seconds", "n", gettext_lazy("Time")),
+    ("", "", gettext_lazy("Node")),
     ("", "", gettext_lazy("Description")),
 )
 
@@ -69,6 +70,7 @@ def history_row(line: HistoryLine, *, now: dt.datetime) -> list[Cell]:
         _cell(line.result_code, tone=class_of(line.result_code), title=explain_code(line.result_code)),
         _number(line.bytes),
         _cell(took, kind="n"),
+        _cell(line.node),
         _cell(line.result_description, kind="long address"),
     ]
 
