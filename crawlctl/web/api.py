@@ -39,6 +39,7 @@ from jobs.api.runs import RunView
 from jobs.api.schedules import CalendarView, SchedulesView
 from jobs.api.seeds import SeedView
 from jobs.api.settings import SettingsVersionView, SettingsView
+from jobs.api.traps import TrapSuspectView
 from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView
 from jobs.api.webmasters import WebmastersLimitsView, WithdrawView
 from jobs.authorities.api import AccessView, AuthorityView, MappingView, ServiceTokenView, StatesView
@@ -93,6 +94,7 @@ _router.register("runs", RunView, basename="run")
 _router.register("policies", PolicyView, basename="policy")
 _router.register("repositories", RepositoryView, basename="repository")
 _router.register("outputs", OutputView, basename="output")
+_router.register("trap-suspects", TrapSuspectView, basename="trap-suspect")
 _router.register("archive-files", ArchiveFileView, basename="archive-file")
 _router.register("archive-records", ArchiveRecordView, basename="archive-record")
 _router.register("documents", DocumentView, basename="document")

@@ -74,6 +74,7 @@ NAVIGATION = {
         "docs/authorities",
         "docs/access",
         "docs/single-sign-on",
+        "docs/traps",
         "docs/webmasters",
         "docs/upgrading",
         "docs/backups",

@@ -25,6 +25,7 @@ from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Outcome, QueueItem
 from jobs.queries.documents.lists import few_lanes, hashes_of, host_of, keeping_to_keys, lanes_of_host
+from jobs.traps.quarantine import TRAP
 from jobs.verbs import control
 from nodes.admin.asking import ask_about_one, ask_about_selected
 from nodes.admin.by_key import ListByKey
@@ -190,7 +191,7 @@ def _parsed_or_none(said: str) -> tuple[uuid.UUID, int] | None:
 
 def _has_failed(item: QueueItem) -> bool:
     is_of_this_run = item.stage == Stage.DONE and item.run_no == item.job.run_no
-    denied = item.outcome == Outcome.EXCLUDED and item.result_code == "DENIED"
+    denied = item.outcome == Outcome.EXCLUDED and item.result_code in {"DENIED", TRAP}
     may_send_back = item.job.phase in {Phase.ACTIVE, Phase.INACTIVE}
     return is_of_this_run and may_send_back and (item.outcome == Outcome.FAILED or denied)
 

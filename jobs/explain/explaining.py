@@ -11,12 +11,14 @@ from jobs.explain.gates import Judgement, first_blocked
 from jobs.explain.judging import Facts, judge, judge_trap
 from jobs.explain.ways import Step, read_ways
 from jobs.lifecycle.document import Stage
-from jobs.models import IndexedDocument, Job, OutLinks, OutputConnection, QueueItem, Robots
+from jobs.models import IndexedDocument, Job, OutLinks, OutputConnection, QueueItem, Robots, TrapSuspect
 from jobs.queries.documents.outputs import HeldBy
 from jobs.queries.documents.verdict import judge_item, see_job
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queries.hosts.new_hosts import read_new_host
 from jobs.queries.jobs.facts import read_cluster
+from jobs.queries.traps import read_holding
+from jobs.traps.quarantine import TrapGuard
 from jobs.verdicts.causes import Verdict
 from jobs.verdicts.jobs import DocumentSeen, hold_of, judge_document
 from nodes.database.moment import Moment
@@ -96,7 +98,7 @@ def _sections(items: Sequence[QueueItem], address: Address, *, now: dt.datetime)
     hosts = {line.id: line for line in read_host_statuses([item.lane.bin_id for item in items], now=now)}
     rules = read_rules(jobs, address)
     robots, held, targets = _robots_of(rules), _read_holders(items), _read_targets(items)
-    ways = read_ways(items)
+    ways, suspects = read_ways(items), _read_suspects(rules, address)
     sections = []
     for item in items:
         host = hosts[item.lane.bin_id]
@@ -115,6 +117,7 @@ def _sections(items: Sequence[QueueItem], address: Address, *, now: dt.datetime)
             way=way,
             held_by=held[item.job_id],
             target=targets.get(item.job_id, ""),
+            suspect=suspects.get(item.job_id),
             now=now,
         )
         # The document itself is at the end of its way.
@@ -125,7 +128,7 @@ def _sections(items: Sequence[QueueItem], address: Address, *, now: dt.datetime)
 def _forecasts(jobs: Sequence[Job], address: Address, *, now: dt.datetime) -> list[Section]:
     """Return what would happen to an address that no job knows, the jobs that would read it first."""
     rules = read_rules(jobs, address)
-    robots = _robots_of(rules)
+    robots, suspects = _robots_of(rules), _read_suspects(rules, address)
     bin_id = find_bin(address.host) if address.host else None
     known = next(iter(read_host_statuses([bin_id], now=now)), None) if bin_id is not None else None
     new: dict[tuple[int, ...], HostStatus] = {}
@@ -145,6 +148,7 @@ def _forecasts(jobs: Sequence[Job], address: Address, *, now: dt.datetime) -> li
             rules=rules[job.pk],
             robots=_robots_for(rules[job.pk], robots),
             verdict=verdict,
+            suspect=suspects.get(job.pk),
             now=now,
         )
         sections.append(Section(job, None, host, judge(facts)))
@@ -186,6 +190,13 @@ def _robots_of(rules: Mapping[int, RulesOfJob]) -> dict[str, Robots]:
 
 def _robots_for(rules: RulesOfJob, stored: Mapping[str, Robots]) -> Robots | None:
     return stored.get(rules.judged.robots_origin) if rules.judged is not None else None
+
+
+def _read_suspects(rules: Mapping[int, RulesOfJob], address: Address) -> dict[int, TrapSuspect]:
+    """Return the suspect that holds back new documents with an address, by job."""
+    judged = {job_id: one.judged for job_id, one in rules.items() if one.judged is not None}
+    holding = [job_id for job_id, one in judged.items() if one.trap_guard == TrapGuard.HOLD]
+    return read_holding(dict.fromkeys(holding, address.host), address.identifier) if address.host else {}
 
 
 def _read_holders(items: Sequence[QueueItem]) -> dict[int, list[HeldBy]]:

@@ -69,6 +69,7 @@ class Reason(enum.StrEnum):
     # --- Trap guard ---
     NO_TRAP = "no_trap"
     OVER_LIMIT = "over_limit"
+    TRAP_HELD = "trap_held"
     # --- robots.txt ---
     NO_ROBOTS = "no_robots"
     ROBOTS_NOT_READ = "robots_not_read"

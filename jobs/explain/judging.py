@@ -11,7 +11,7 @@ from jobs.explain.facts import Address, RulesOfJob
 from jobs.explain.gates import GATE_OF, MOVING, Gate, Judgement, Reason, Status, blocked, closed_by, in_order, passed
 from jobs.explain.ways import Way
 from jobs.lifecycle.document import CLAIMED, Action, Stage
-from jobs.models import Job, Outcome, QueueItem, Robots
+from jobs.models import Job, Outcome, QueueItem, Robots, TrapSuspect
 from jobs.queries.documents.outputs import HeldBy
 from jobs.queries.hosts.lines import HostStatus
 from jobs.verdicts.causes import Verdict
@@ -45,6 +45,8 @@ class Facts:
     way: Way = field(default_factory=Way)
     held_by: Sequence[HeldBy] = ()
     target: str = ""
+    # The suspect that holds back new documents with this address.
+    suspect: TrapSuspect | None = None
     now: dt.datetime
 
 
@@ -53,7 +55,7 @@ def judge(facts: Facts) -> list[Judgement]:
     found = [
         passed(Gate.FORM, Reason.NORMAL, identifier=facts.address.identifier),
         _known(facts),
-        _trap(facts.address),
+        _trap(facts),
         *_admission(facts),
         *_scheduling(facts),
         *_results(facts),
@@ -63,7 +65,9 @@ def judge(facts: Facts) -> list[Judgement]:
 
 def judge_trap(address: Address) -> list[Judgement]:
     """Return the gates of an address that the crawler refuses for any job."""
-    return in_order([passed(Gate.FORM, Reason.NORMAL, identifier=address.typed), _trap(address)], is_forecast=True)
+    return in_order(
+        [passed(Gate.FORM, Reason.NORMAL, identifier=address.typed), _form_of_trap(address)], is_forecast=True
+    )
 
 
 def _known(facts: Facts) -> Judgement:
@@ -78,7 +82,17 @@ def _known(facts: Facts) -> Judgement:
     return passed(Gate.KNOWN, Reason.FOUND_BEFORE)
 
 
-def _trap(address: Address) -> Judgement:
+def _trap(facts: Facts) -> Judgement:
+    item, suspect = facts.item, facts.suspect
+    is_held = item is None or not (item.indexed_before or item.version)
+    if suspect is None or not is_held or facts.address.trap:
+        return _form_of_trap(facts.address)
+    known = {"suspect": suspect.pk, "template": suspect.template, "new": suspect.new, "fetched": suspect.fetched}
+    held = blocked(Gate.TRAP, Reason.TRAP_HELD, **{name: str(value) for name, value in known.items()})
+    return replace(held, since=suspect.suspected_at)
+
+
+def _form_of_trap(address: Address) -> Judgement:
     return (
         blocked(Gate.TRAP, Reason.OVER_LIMIT, why=address.trap) if address.trap else passed(Gate.TRAP, Reason.NO_TRAP)
     )

@@ -74,6 +74,9 @@ REASONS: Final[Mapping[Reason, str | Promise]] = {
     Reason.TOO_FAR: gettext_lazy("More hops from a seed than the job allows (%(limits)s)."),
     Reason.NO_TRAP: gettext_lazy("Neither too long nor too deep."),
     Reason.OVER_LIMIT: gettext_lazy("No job follows such an address: %(why)s."),
+    Reason.TRAP_HELD: gettext_lazy(
+        "The trap guard holds back new documents of the group %(template)s: %(new)s of %(fetched)s had new content."
+    ),
     Reason.NO_ROBOTS: gettext_lazy("No robots.txt applies."),
     Reason.ROBOTS_NOT_READ: gettext_lazy("%(origin)s/robots.txt is not read yet. The first request reads it."),
     Reason.ROBOTS_ALLOWS: gettext_lazy("%(origin)s/robots.txt allows %(name)s."),

@@ -157,6 +157,11 @@ DENIED: Final = Count(
     meaning="Documents that ended without a request, because their host is denied or stopped.",
     shown_by=_WORKERS,
 )
+HELD_BACK: Final = Count(
+    name="crawlctl_held_back_documents_total",
+    meaning="Documents that ended without a request, because their addresses belong to the suspect of a trap.",
+    shown_by=_WORKERS,
+)
 CLAIMED: Final = Level(
     name="crawlctl_worker_claimed_documents", meaning="Documents that this worker has claimed.", shown_by=_WORKERS
 )
@@ -198,6 +203,7 @@ FIGURES: Final[tuple[Figure, ...]] = (
     WAITS,
     BACK_OFFS,
     DENIED,
+    HELD_BACK,
     CLAIMED,
     CAPACITY,
     IN_FLIGHT,

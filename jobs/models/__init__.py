@@ -40,6 +40,7 @@ from jobs.models.run import Run, RunSample
 from jobs.models.schedule import ScheduleWindow
 from jobs.models.search import SearchAccess, SearchDocument
 from jobs.models.session import Session
+from jobs.models.trap import TrapDecision, TrapSuspect
 from jobs.models.verification import (
     ArchiveFault,
     ArchiveVerification,
@@ -126,6 +127,8 @@ __all__ = [
     "ThrottleGroup",
     "ThrottlePolicy",
     "ThrottleRule",
+    "TrapDecision",
+    "TrapSuspect",
     "Turn",
     "Verification",
     "WebmasterLimit",

@@ -74,10 +74,11 @@ class Choice:
 
 _ENDED: Final = f"item.run_no = %(run)s AND item.stage = {Stage.DONE:d}"
 _AT_REST: Final = f"item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d}, {Stage.HOPCOUNT_REMOVED:d})"
-# The documents that each operation changes. A denied document has not failed: it is retried if its code is given.
+# The documents that each operation changes. A denied document, or one that was held back as a part of a trap, has not
+# failed: it is retried if its code is given.
 _OF: Final = {
     Operation.RETRY: f"""{_ENDED} AND (item.outcome = {Outcome.FAILED:d}
-        OR item.outcome = {Outcome.EXCLUDED:d} AND item.result_code = 'DENIED' AND 'DENIED' = ANY(%(codes)s))""",
+        OR item.outcome = {Outcome.EXCLUDED:d} AND item.result_code IN ('DENIED', 'TRAP') AND item.result_code = ANY(%(codes)s))""",
     # Also documents that wait for their next check.
     Operation.EXPIRE: f"""item.run_no = %(run)s
         AND (item.stage = {Stage.DONE:d} OR item.stage = {Stage.PENDING:d} AND item.check_time IS NOT NULL)""",

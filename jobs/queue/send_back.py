@@ -1,7 +1,7 @@
 """
 Sending back: failed documents of a job's run are read again, all of them or those with some codes.
 
-A denied document has not failed: it is sent back only if its code is given.
+A document that was denied, or held back as a part of a trap, has not failed: it is sent back only if its code is given.
 
 They are due at once if the job is active, and otherwise in its next run that rechecks known documents or looks for
 changes. Each chunk is a transaction of its own.
@@ -40,7 +40,7 @@ _FAILED: Final[LiteralString] = "SELECT hash, job_id, lane_id, run_no, outcome, 
 _SEND: Final[LiteralString] = f"""
        AND run_no = %(run)s AND stage = {Stage.DONE:d}
        AND (outcome = {Outcome.FAILED:d} AND (%(every)s OR result_code = ANY(%(codes)s))
-            OR outcome = {Outcome.EXCLUDED:d} AND result_code = 'DENIED' AND 'DENIED' = ANY(%(codes)s))
+            OR outcome = {Outcome.EXCLUDED:d} AND result_code IN ('DENIED', 'TRAP') AND result_code = ANY(%(codes)s))
      ORDER BY hash, job_id LIMIT %(most)s
        FOR NO KEY UPDATE SKIP LOCKED
 ), sent AS (

@@ -22,6 +22,7 @@ from jobs.queries.jobs.schedules import ScheduleLine
 from jobs.queries.meter import MEAN_OF, STEP, STEPS
 from jobs.queries.overview import OverviewPage
 from jobs.queue.counting.counters import RunCounts
+from jobs.traps.quarantine import TRAP
 from jobs.ui import job_diagram
 from jobs.ui.nodes_screen import node_row
 from jobs.ui.partitions_views import at_least
@@ -108,7 +109,7 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         "hosts_in_all": _known_hosts(page),
         "hosts_hidden": _hidden_hosts(page),
         "failing": [_code_row(job, code) for code in failing],
-        "may_send_back": any(code.outcome == Outcome.FAILED or code.code == "DENIED" for code in page.codes),
+        "may_send_back": any(code.outcome == Outcome.FAILED or code.code in {"DENIED", TRAP} for code in page.codes),
         "others": [_code_row(job, code) for code in others],
         "hosts": [_host_row(job, host, now=now) for host in page.hosts],
         **job_diagram.cells(page, tone=_job_tone(job), now=now),

@@ -29,6 +29,7 @@ _OF_CODES: Final = {
             "ROBOTS",
             "NOINDEX",
             "OUT_OF_SCOPE",
+            "TRAP",
             "EXCLUDED_TYPE",
             "EXCLUDED_LENGTH",
             "EXCLUDED_TEXT",

@@ -13,6 +13,9 @@ _CODES: Final[Mapping[str, str | Promise]] = {
     "ROBOTS": gettext_lazy("The host's robots.txt does not allow it."),
     "ROBOTS_UNREACHABLE": gettext_lazy("The host's robots.txt could not be read, so the job fetches nothing from it."),
     "DENIED": gettext_lazy("An operator or a policy denies its host, so no request was made."),
+    "TRAP": gettext_lazy(
+        "Its address belongs to a group without new content, which the trap guard holds back, so no request was made."
+    ),
     "NOINDEX": gettext_lazy("The page asks not to be indexed."),
     "EXCLUDED_TYPE": gettext_lazy("The job does not index this content type."),
     "EXCLUDED_LENGTH": gettext_lazy("The page is longer than the job indexes."),

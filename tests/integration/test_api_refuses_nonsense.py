@@ -173,6 +173,7 @@ def ids_of(world):
         "archive-records": 1,
         "bulk": world.bulk.pk,
         "retention": "nodes",
+        "trap-suspects": 1,
         "webmasters": "www.a.example",
         "verifications": 1,
         "runs": 1,

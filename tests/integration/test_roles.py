@@ -217,6 +217,11 @@ LEAST_ROLE = {
     "tasks_list": VIEWER,
     "tasks_retrieve": VIEWER,
     "token_create": ANYBODY,
+    "trap_suspects_list": VIEWER,
+    "trap_suspects_retrieve": VIEWER,
+    "trap_suspects_rule": VIEWER,
+    "trap_suspects_accept": ADMINISTRATOR,
+    "trap_suspects_release": OPERATOR,
     "webmasters_retrieve": ANYBODY,
     "webmasters_limits": VIEWER,
     "webmasters_limits_withdraw": OPERATOR,
@@ -270,6 +275,7 @@ def address(path, world):
         # No verification exists.
         "verifications": 1,
         "archive-verifications": 1,
+        "trap-suspects": getattr(world, "suspect", 1),
     }
     return (
         path.replace("{id}", str(ids.get(kind)))

@@ -83,6 +83,7 @@ _VALUES: Final = {
     "api/v1/task-workers/": "SELECT coalesce(max(id::text), gen_random_uuid()::text) FROM tasks_taskworker",
     "api/v1/tasks/": "SELECT coalesce(max(id), 1) FROM tasks_task",
     "api/v1/settings/versions/": "SELECT max(version) FROM nodes_settingsversion",
+    "api/v1/trap-suspects/": "SELECT coalesce(max(id), 1) FROM jobs_trapsuspect",
     "api/v1/webmasters/": "SELECT 'h7.example'",
     "webmasters/": "SELECT 'h7.example'",
     "cluster/groups/": "SELECT min(id) FROM jobs_throttlegroup",
@@ -180,6 +181,7 @@ _QUESTIONS: Final = {
     "api/v1/schedules/calendar/": ["first=2030-01-01&days=42"],
     "schedules/calendar/": ["unit=month"],
     "api/v1/seeds/": ["job={job}"],
+    "api/v1/trap-suspects/": ["job={job}", "host=h7.example", "decision=open"],
     "api/v1/search/": ["q=word"],
 }
 

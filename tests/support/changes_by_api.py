@@ -28,6 +28,7 @@ from jobs.models import (
     OutputConnection,
     QueueItem,
     RepositoryConnection,
+    TrapSuspect,
     WebmasterLimit,
 )
 from jobs.notices import mailings
@@ -55,6 +56,13 @@ def limit_by_webmaster(_world):
     """Put the limit of a webmaster in force."""
     facts = {"proof": WebmasterLimit.Proof.DNS, "token": "a token", "lasts": dt.timedelta(days=1)}
     webmasters.put_in_force("www.a.example", gap=60.0, now=timezone.now(), **facts)
+
+
+def suspect(world):
+    """Let a worker suspect a group of addresses of the job."""
+    facts = {"host": "docs.test", "template": "/x/{n}", "rule": "/x/[0-9]+$", "samples": ["http://docs.test/x/1"]}
+    unknown = {"new_samples": [], "proven": [], "suspected_at": timezone.now(), "run_no": 1}
+    world.suspect = TrapSuspect.objects.create(job=world.job, **facts, **unknown).pk
 
 
 @dataclass(frozen=True)
@@ -107,6 +115,7 @@ CHAIN = _address("job-chains", lambda world: world.chain)
 EXPORT = _address("exports", lambda world: world.export.pk)
 VERSION = _address("versions", lambda world: world.version)
 BULK = _address("bulk", lambda world: world.bulk.pk)
+SUSPECT = _address("trap-suspects", lambda world: world.suspect)
 TASK = _address("tasks", lambda world: world.task.pk)
 ARCHIVED_TASK = _address("archived-tasks", lambda world: world.archived_task.pk)
 TEMPLATE = _address("task-templates", lambda world: world.template.pk)
@@ -338,6 +347,8 @@ CHANGES: Final = {
     "definitions_import": Change(_definition, _definition_of),
     "deleted_jobs_restore": Change(prepare=_bury),
     "deny_list_add": Change({"pattern": "*.test", "confirm": True, **_REASON}, DENY_LIST),
+    "trap_suspects_accept": Change(thing=SUSPECT, prepare=suspect),
+    "trap_suspects_release": Change(thing=SUSPECT, prepare=suspect),
     "webmasters_limits_withdraw": Change(
         body={"host": "www.a.example"}, thing=_at("webmasters-limits"), prepare=limit_by_webmaster
     ),

@@ -159,3 +159,13 @@ def test_a_table_without_a_user_of_refused_addresses_keeps_none():
     table.references(["/x"], base="http://a.example/")
 
     assert table.take_rejected() == []
+
+
+def test_links_lose_dropped_parameters():
+    table = LinkTable(admits=lambda _url: True, dropped=frozenset({"sid", "order"}))
+    hrefs = ["/x?sid=1", "x?SID=2&page=3", "http://a.example/x?page=3&order=up", "/x?sid=1", "/x?side=1"]
+
+    for _ in range(2):
+        assert urls(table, hrefs, "http://a.example/") == [
+            "http://a.example/x", "http://a.example/x?page=3", "http://a.example/x?side=1",
+        ]  # fmt: skip

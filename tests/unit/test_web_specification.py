@@ -10,18 +10,20 @@ from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.connectors.repository.web.urls import BadUrl
 from jobs.connectors.schema import BadSpecification
 from jobs.settings.table import ROBOTS_NAME
+from jobs.traps.quarantine import TrapGuard
 from tests.support.tables import each_row
 
 
 def test_stored_values_are_read_with_their_types():
     stored = {
         "scope": "domain", "include": ["a"], "exclude": ["b", "c"], "max_depth": 3, "user_agent": "Bot/1",
-        "allow_private_networks": True, "robots_wait": 1.5,
+        "allow_private_networks": True, "robots_wait": 1.5, "trap_guard": "hold", "drop_parameters": ["SID"],
     }  # fmt: skip
 
     assert WebSpecification.read(stored, seeds=["http://a.example/"]) == WebSpecification(
         seeds=("http://a.example/",), scope=ScopeKind.DOMAIN, include=("a",), exclude=("b", "c"), max_depth=3,
-        user_agent="Bot/1", allow_private_networks=True, robots_wait=1.5,
+        user_agent="Bot/1", allow_private_networks=True, robots_wait=1.5, trap_guard=TrapGuard.HOLD,
+        drop_parameters=("SID",),
     )  # fmt: skip
 
 
@@ -63,6 +65,9 @@ def test_the_name_in_robots_txt_is_that_of_the_user_agent_unless_set(configurati
         ({"allow_private_networks": 1}, "allow_private_networks"),
         ({"robots_name": "our bot"}, "robots_name"),
         ({"robots_name": "*"}, "robots_name"),
+        ({"drop_parameters": ["a=b"]}, "drop_parameters"),
+        ({"drop_parameters": [""]}, "drop_parameters"),
+        ({"trap_guard": "maybe"}, "trap_guard"),
         ({"robots_wait": -1}, "robots_wait"),
         ({"robots_wait": 1e400}, "robots_wait"),
         ({"robots_wait": float("nan")}, "robots_wait"),

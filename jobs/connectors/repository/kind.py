@@ -18,6 +18,7 @@ from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Document, Reference, RetryLimit, hash_of
 from jobs.connectors.schema import Schema
 from jobs.lifecycle.scan import Model
+from jobs.traps.quarantine import TrapGuard
 
 _T = TypeVar("_T")
 
@@ -82,7 +83,7 @@ class Judged:
 
     `refusal` is the reason why the rules do not admit it, "" if they do, by the `rule` in that case. The path from a
     seed has at most `max_depth` links. `robots_origin` and `robots_name` tell which robots.txt applies, and for which
-    crawler; "" for a source without one.
+    crawler; "" for a source without one. `trap_guard` is the mode of the job's trap guard.
     """
 
     refusal: str = ""
@@ -90,6 +91,7 @@ class Judged:
     max_depth: int | None = None
     robots_origin: str = ""
     robots_name: str = ""
+    trap_guard: TrapGuard = TrapGuard.OFF
 
 
 class Rules(Protocol):
@@ -196,6 +198,15 @@ class Selective(Protocol):
 
     def admits(self, identifier: str) -> bool:
         """True if the job's present rules let a stored link name this document. Any thread may ask."""
+
+
+@runtime_checkable
+class Guarding(Protocol):
+    """A connector whose documents have web addresses, and whose job chose a mode of the trap guard."""
+
+    @property
+    def trap_guard(self) -> TrapGuard:
+        """Return the mode."""
 
 
 class Database(Protocol):

@@ -267,6 +267,12 @@ class BinQueue:
         self.waiting = kept
         return dropped
 
+    def drop_next(self) -> Claimed:
+        """Remove and return the next waiting document."""
+        turn, claimed = self.waiting.popleft()
+        turn.left -= 1
+        return claimed
+
     def close_ended(self) -> list[ClosedTurn]:
         """
         Close and return the completed turns: all their requests have ended, or their successor is here.

@@ -15,6 +15,7 @@ from jobs.connectors.repository.kind import (
     Asked,
     BinKind,
     Database,
+    Guarding,
     RepositoryConnector,
     RepositoryKind,
     Runtime,
@@ -31,6 +32,7 @@ from jobs.queue.flushing.outcomes import JobFacts, Partitioned
 from jobs.queue.flushing.recrawl import Intervals
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.take import Claimed
+from jobs.traps.quarantine import Quarantine, TrapGuard
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +56,8 @@ SELECT job.id, job.run_no, job.repository_id, job.specification, job.specificati
                    FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
                   WHERE link.job_id = job.id AND output.connector <> 'null'), '{{}}') AS outputs,
        ARRAY(SELECT link.outputconnection_id FROM jobs_job_outputs AS link WHERE link.job_id = job.id) AS all_outputs,
+       (SELECT jsonb_agg(jsonb_build_array(host, template, proven)) FROM jobs_trapsuspect AS suspect
+         WHERE suspect.job_id = job.id AND suspect.decision = 'open') AS suspects,
        job.pipeline <> '{{}}' OR EXISTS (SELECT FROM jobs_pipelinerefusal AS refusal WHERE refusal.job_id = job.id) AS has_refusals
   FROM jobs_job AS job JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
   LEFT JOIN jobs_partitionedjob AS partitioned ON partitioned.job_id = job.id
@@ -141,6 +145,7 @@ class JobTable:
             logger.error("this worker cannot process job %d: %s", row.id, error)  # noqa: TRY400 (its sentence says it all)
             runtime = MissingRuntime()
             connector = runtime.open(asked)
+        guard = connector.trap_guard if isinstance(connector, Guarding) else TrapGuard.OFF
         self._jobs[row.id, row.run_no] = JobAtWork(
             facts=JobFacts(
                 id=row.id,
@@ -159,6 +164,8 @@ class JobTable:
                 archive=row.archive,
                 partitioned=_partitioned(row),
                 has_refusals=row.has_refusals,
+                watches_traps=guard != TrapGuard.OFF,
+                quarantine=Quarantine(row.suspects) if row.suspects and guard == TrapGuard.HOLD else None,
             ),
             connection=row.connection,
             bins=bins,

@@ -59,7 +59,7 @@ class Results:
         elif not self.flush_due.is_asked_for:
             self.flush_due.within(within)
 
-    def add_denied(self, ended: Iterable[Ended], *, within: float) -> None:
+    def add_unread(self, ended: Iterable[Ended], *, within: float) -> None:
         """Add the outcomes of documents that ended without a request."""
         self._ended.extend(ended)
         self.flush_due.within(within)

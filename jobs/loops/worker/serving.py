@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from jobs.connectors.repository.activity import Activity
+from jobs.connectors.repository.web.urls import bin_of
 from jobs.loops.worker.host_queue import BinQueue, OpenTurn, PacedBin
 from jobs.loops.worker.jobs import JobAtWork
 from jobs.loops.worker.state import WorkerState
@@ -15,6 +16,7 @@ from jobs.loops.worker.writing import Ended
 from jobs.metrics import crawl
 from jobs.queue.take import Claimed, TurnTaken
 from jobs.throttling.bins import LONGEST_PLAN
+from jobs.traps.quarantine import TRAP
 
 # Seconds for which a bin without a turn is remembered.
 _BIN_KEPT: Final = 20.0
@@ -88,6 +90,8 @@ class Serving:
         if queue.is_denied:
             self._deny_waiting(queue)
         while queue.may_begin:
+            if self._hold_back_next(queue):
+                continue
             # The loop's time stands still while the loop is busy: the last start would seem to be in the future.
             now = time.monotonic()
             if not self._state.node.may_begin():
@@ -160,12 +164,22 @@ class Serving:
             if job is None:
                 self._state.results.give_back([claimed])
                 continue
-            activity = Activity(claimed.document, configuration=job.configuration)
-            activity.out_of_reach(code="DENIED")
-            assert activity.outcome is not None
-            ended.append(Ended(claimed, job, activity.outcome))
+            ended.append(_unread(claimed, job, code="DENIED"))
             crawl.DENIED.add()
-        self._state.results.add_denied(ended, within=self._state.settings.flush_after.total_seconds())
+        self._state.results.add_unread(ended, within=self._state.settings.flush_after.total_seconds())
+
+    def _hold_back_next(self, queue: BinQueue) -> bool:
+        """End the next document without a request if it is new and a suspect of its job holds it; True if so."""
+        _, claimed = queue.waiting[0]
+        job = self._state.job_of(claimed)
+        if job is None or job.facts.quarantine is None or claimed.document.version or claimed.document.validators:
+            return False
+        if job.facts.quarantine.group_of(claimed.document.identifier, host=bin_of(claimed.document.identifier)) is None:
+            return False
+        ended = [_unread(queue.drop_next(), job, code=TRAP)]
+        crawl.HELD_BACK.add()
+        self._state.results.add_unread(ended, within=self._state.settings.flush_after.total_seconds())
+        return True
 
     def _on_time(self, bin_id: int) -> None:
         del self._timers[bin_id]
@@ -215,3 +229,11 @@ class Serving:
         for bin_id, paced in list(self._parents.items()):
             if bin_id not in used and (paced.cadence.last_start or 0.0) < before:
                 del self._parents[bin_id]
+
+
+def _unread(claimed: Claimed, job: JobAtWork, *, code: str) -> Ended:
+    """Return the end of a document without a request. Outputs keep their version of it."""
+    activity = Activity(claimed.document, configuration=job.configuration)
+    activity.out_of_reach(code=code)
+    assert activity.outcome is not None
+    return Ended(claimed, job, activity.outcome)

@@ -32,6 +32,7 @@ from jobs.queue.pace import close, hosts
 from jobs.queue.rejected import RejectedSamples
 from jobs.queue.removing import drop
 from jobs.queue.take import Claimed
+from jobs.queue.traps import TrapCounts
 from jobs.state import channels
 from jobs.state.transitions import TransitionRefused, make_transition
 from nodes.database.clock import read_clock
@@ -48,6 +49,7 @@ _CLOCKS_DIFFER: Final = dt.timedelta(milliseconds=50)
 _LANES_HELD: Final = 100_000
 # Delay of the next attempt after an output refused a removal.
 _REMOVED_AGAIN: Final = dt.timedelta(seconds=10)
+_NOTIFY: Final = "SELECT pg_notify(%s, %s)"
 _SAY_WHY: Final = "UPDATE jobs_job SET reason = %s WHERE id = %s"
 _SAY_NO_MORE: Final = "UPDATE jobs_job SET reason = '' WHERE id = %s AND reason = %s"
 
@@ -100,6 +102,7 @@ class Writer:
     archives: JobArchives = field(init=False)
     _outputs: JobOutputs = field(default_factory=JobOutputs)
     _rejected: RejectedSamples = field(default_factory=RejectedSamples)
+    _traps: TrapCounts = field(default_factory=TrapCounts)
     _lanes: dict[tuple[int, str], int] = field(default_factory=dict)
     _unknown_lanes: set[int] = field(default_factory=set)
     # Jobs whose last removal an output refused, with the reason.
@@ -147,6 +150,9 @@ class Writer:
         self._must_wake = self._must_wake or (bool(flushed.lanes or woken or returned) and given.runs_out)
         self._wake_managers(connection)
         self._rejected.write(connection, at_once=given.runs_out)
+        for job_id in sorted(self._traps.write(connection, at_once=given.runs_out)):
+            # All workers read the job again, and hold back the documents of the suspect.
+            connection.execute(_NOTIFY, (channels.CONTROL, str(job_id)))
         return Written(flushed=flushed.written, refused=flushed.refused + len(given.given_back) - returned)
 
     def remove(
@@ -213,6 +219,7 @@ class Writer:
             abort_job(job_id, reason=reason)
         self._report_hosts(connection, ended)
         self._rejected.collect((one.job.facts, one.outcome) for one in ended if one.outcome.rejected)
+        self._traps.collect(flushed.counted)
         return flushed
 
     def _open_lanes(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> dict[tuple[int, str], int]:

@@ -18,6 +18,7 @@ from jobs.queue.flushing.recrawl import ANY_TIME, Intervals
 from jobs.queue.sql.arrays import Hashes
 from jobs.queue.sql.columns import columns_of
 from jobs.queue.take import Claimed
+from jobs.traps.quarantine import Quarantine
 
 # A document: its hash, and its job.
 Key = tuple[str, int]
@@ -64,6 +65,9 @@ class JobFacts:
     partitioned: Partitioned | None = None
     # True if a stage of its pipeline refuses documents, or did so before.
     has_refusals: bool = False
+    # True if its first readings are counted by groups of addresses, and the suspects that hold back its documents.
+    watches_traps: bool = field(default=False, compare=False)
+    quarantine: Quarantine | None = field(default=None, compare=False)
 
     @property
     def configuration(self) -> str:

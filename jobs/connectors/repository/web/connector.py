@@ -47,9 +47,10 @@ from jobs.connectors.repository.web.robots import RobotsTable
 from jobs.connectors.repository.web.robots_check import RobotsCheck
 from jobs.connectors.repository.web.sessions import KnownSession, Sessions
 from jobs.connectors.repository.web.specification import WebSpecification
-from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, origin_of
+from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, origin_of, without_parameters
 from jobs.connectors.repository.web.validators import conditions_of, validators_of
 from jobs.reading.text import Kind, kind_of, media_type
+from jobs.traps.quarantine import TrapGuard
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +88,13 @@ class WebConnector:
         self._scope = specification.scope_around_seeds()
         self._index_rules = specification.index_rules()
         self._reader = PageReader(
-            LinkTable(admits=self._scope.admits, is_near=self._scope.is_near, limits=limits, keeps_rejected=True),
+            LinkTable(
+                admits=self._scope.admits,
+                is_near=self._scope.is_near,
+                limits=limits,
+                keeps_rejected=True,
+                dropped=specification.dropped_parameters,
+            ),
             robots_name=specification.robots_name_asked,
             limits=limits,
         )
@@ -100,6 +107,10 @@ class WebConnector:
     @property
     def max_depth(self) -> int | None:
         return self._specification.max_depth
+
+    @property
+    def trap_guard(self) -> TrapGuard:
+        return self._specification.trap_guard
 
     def interval_of(self, identifier: str) -> float | None:
         """Return the crawl-delay of the document's host, if its robots.txt is known and has one."""
@@ -255,7 +266,10 @@ class WebConnector:
 
     async def _end_redirect(self, response: Response, document: Document, activity: Activity) -> None:
         try:
-            target = canonical(_location_of(response), document.identifier, limits=self._limits)
+            target = without_parameters(
+                canonical(_location_of(response), document.identifier, limits=self._limits),
+                self._specification.dropped_parameters,
+            )
         except BadUrl:
             activity.no_document(code="BAD_REDIRECT")
             return

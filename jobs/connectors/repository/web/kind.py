@@ -89,6 +89,7 @@ class AddressKind:
             max_depth=wanted.max_depth,
             robots_origin=origin_of(identifier),
             robots_name=wanted.robots_name_asked,
+            trap_guard=wanted.trap_guard,
         )
 
     def status(self, configuration: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from typing import Final
 
 from jobs.connectors.repository.base import Reference, hash_of
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
-from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, directory_of, origin_of
+from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, directory_of, origin_of, without_parameters
 
 # Characters that HTML strips from both ends of an address.
 _BLANKS: Final = "".join(map(chr, range(0x21)))
@@ -47,7 +47,7 @@ class LinkTable:
     The links that one job has found. `admits` returns True for addresses in its scope.
 
     `is_near` returns True for addresses that the scope refuses for now, and may admit later. If it `keeps_rejected`,
-    the user of the table takes the refused addresses (`take_rejected`).
+    the user of the table takes the refused addresses (`take_rejected`). Links lose the `dropped` parameters.
     """
 
     def __init__(
@@ -58,7 +58,9 @@ class LinkTable:
         limits: Limits = DEFAULT_LIMITS,
         capacity: int = 65_536,
         keeps_rejected: bool = False,
+        dropped: frozenset[str] = frozenset(),
     ) -> None:
+        self._dropped = dropped
         self._admits = admits
         self._is_near = is_near
         self._limits = limits
@@ -130,7 +132,8 @@ class LinkTable:
 
     def _resolve(self, href: str, *, base: str) -> Reference | None:
         try:
-            return self._at_address(canonical(href, base, limits=self._limits))
+            url = canonical(href, base, limits=self._limits)
+            return self._at_address(without_parameters(url, self._dropped))
         except BadUrl:
             return None
 

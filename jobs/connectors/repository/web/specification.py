@@ -12,10 +12,13 @@ from jobs.connectors.repository.web.robots_rules import is_name, name_of
 from jobs.connectors.repository.web.scope import Scope, ScopeKind
 from jobs.connectors.repository.web.urls import canonical
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
+from jobs.traps.quarantine import TrapGuard
 
 DEFAULT_USER_AGENT = "crawlctl/0.1"
 # Longest User-Agent (characters): servers refuse requests with a header of more than a few thousand characters.
 _MOST_USER_AGENT: Final = 1000
+# Characters that the name of a parameter cannot have.
+_OF_QUERIES: Final = frozenset("?&=#; \t")
 
 SCOPE: Final = Field(
     name="scope",
@@ -71,6 +74,25 @@ MAX_DEPTH: Final = Field(
     least=0,
     most=2**31 - 1,
 )
+DROP_PARAMETERS: Final = Field(
+    name="drop_parameters",
+    kind=FieldKind.LINES,
+    label=_("Drop query parameters"),
+    help=_(
+        "Names of parameters, such as those of sessions or orders, one per line. Links and redirects are followed without them. "
+        "Capital letters do not matter."
+    ),
+)
+TRAP_GUARD: Final = Field(
+    name="trap_guard",
+    kind=FieldKind.CHOICE,
+    label=_("Trap guard"),
+    choices=(
+        (TrapGuard.OFF, _("off")),
+        (TrapGuard.WATCH, _("watch: show groups of addresses without new content")),
+        (TrapGuard.HOLD, _("hold: fetch no new documents of such groups, until an operator decides")),
+    ),
+)
 USER_AGENT: Final = Field(
     name="user_agent",
     kind=FieldKind.TEXT,
@@ -101,7 +123,11 @@ ALLOW_PRIVATE_NETWORKS: Final = Field(
     help=_("Allow requests to addresses outside the public internet, such as 127.0.0.1 or 10.0.0.1."),
 )
 SCHEMA: Final = Schema(
-    (SCOPE, INCLUDE, EXCLUDE, *INDEX_RULES, MAX_DEPTH, USER_AGENT, ROBOTS_NAME, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS)
+    (
+        *(SCOPE, INCLUDE, EXCLUDE, DROP_PARAMETERS, TRAP_GUARD),
+        *INDEX_RULES,
+        *(MAX_DEPTH, USER_AGENT, ROBOTS_NAME, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS),
+    )
 )
 # The crawler's logins at a site belong to the connection, for all its jobs.
 CONFIGURATION: Final = Schema((*SCHEMA.fields, LOGINS))
@@ -119,6 +145,8 @@ class WebSpecification:
     scope: ScopeKind = ScopeKind.HOST
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    drop_parameters: tuple[str, ...] = ()
+    trap_guard: TrapGuard = TrapGuard.OFF
     content_types: tuple[str, ...] = ()
     max_bytes: int | None = None
     exclude_text: tuple[str, ...] = ()
@@ -143,6 +171,10 @@ class WebSpecification:
         said = CONFIGURATION.read(stored)
         if "scope" in said:
             said["scope"] = ScopeKind(said["scope"])
+        if "trap_guard" in said:
+            said["trap_guard"] = TrapGuard(said["trap_guard"])
+        if any(not name or set(name) & _OF_QUERIES for name in said.get("drop_parameters", ())):
+            raise BadSpecification("drop_parameters", "must be names, without blanks and without any of ?&=#;")
         if "user_agent" in said:
             check_user_agent(said["user_agent"])
         if said.get("robots_name") and not is_name(said["robots_name"]):
@@ -158,6 +190,11 @@ class WebSpecification:
     def robots_name_asked(self) -> str:
         """Return the name under which robots rules are read."""
         return self.robots_name or name_of(self.user_agent)
+
+    @property
+    def dropped_parameters(self) -> frozenset[str]:
+        """Return the parameters that links lose, in lower case."""
+        return frozenset(name.lower() for name in self.drop_parameters)
 
     def index_rules(self) -> IndexRules:
         """

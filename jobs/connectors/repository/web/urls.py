@@ -125,6 +125,15 @@ def host_and_port(url: str) -> tuple[str, int]:
     return authority, 80 if url[4] == ":" else 443
 
 
+def without_parameters(url: str, names: frozenset[str]) -> str:
+    """Return a canonical address without these parameters of its query, whose names are in lower case."""
+    before, mark, query = url.partition("?")
+    if not names or not mark:
+        return url
+    kept = "&".join(part for part in query.split("&") if part.partition("=")[0].lower() not in names)
+    return f"{before}?{kept}" if kept else before
+
+
 def directory_of(url: str) -> str:
     """Return a canonical address up to the last slash of its path."""
     path, _, _ = url.partition("?")

@@ -1,0 +1,98 @@
+"""`manage.py trap VERB`: suspects of traps."""
+
+import argparse
+import getpass
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError
+
+from jobs.models import TrapDecision, TrapSuspect
+from jobs.queries.traps import check_rule, find_suspects
+from jobs.verbs import traps
+from jobs.verbs.traps import RuleKind
+from nodes.database.clock import read_clock
+from nodes.errors import Invalid, NotDone, Unknown
+from nodes.management.database import check_database
+
+# Suspects that one command lists.
+_LISTED: Final = 200
+
+
+class Command(BaseCommand):
+    # Standard output carries only the answer, without the warnings of checks.
+    requires_system_checks: list[str] = []
+    help = "List groups of addresses that look like traps, test the rule against one, or decide about it."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        listing = verbs.add_parser("list", help="list suspects, the newest first")
+        listing.add_argument("--job", default="", help="only those of the job with this name")
+        listing.add_argument("--host", default="", help="only those at this host")
+        listing.add_argument(
+            "--decision",
+            choices=[one.value for one in TrapDecision],
+            default=TrapDecision.OPEN.value,
+            help="only those with this decision (default: %(default)s)",
+        )
+        for verb, said in (
+            ("test", "test the rule of a suspect against the documents of its host that outputs hold"),
+            ("accept", "give the job the rule of a suspect"),
+            ("release", "release a suspect that is no trap, and make its documents due"),
+        ):
+            of_one = verbs.add_parser(verb, help=said)
+            of_one.add_argument("suspect", type=int, help="number of the suspect")
+            if verb != "release":
+                of_one.add_argument(
+                    "--rule",
+                    choices=[kind.value for kind in RuleKind],
+                    default=RuleKind.EXCLUDE.value,
+                    help="kind of the rule (default: %(default)s)",
+                )
+            if verb == "accept":
+                of_one.add_argument("--confirm", action="store_true", help="accept a rule that matches good pages, too")
+
+    def handle(self, *_args: Any, verb: str, **given: Any) -> None:
+        check_database()
+        if verb == "list":
+            found = find_suspects(host=given["host"], decision=given["decision"])
+            if given["job"]:
+                found = found.filter(job__name=given["job"])
+            for suspect in found[:_LISTED]:
+                self._print(suspect)
+            return
+        made_by, now = getpass.getuser(), read_clock()
+        try:
+            if verb == "test":
+                self._test(given["suspect"], rule=given["rule"])
+            elif verb == "accept":
+                facts = {"rule": given["rule"], "confirm": given["confirm"]}
+                suspect = traps.accept(given["suspect"], **facts, made_by=made_by, now=now)
+                self.stdout.write(f"The job has the rule of {suspect.template} at {suspect.host}.")
+            else:
+                released = traps.release(given["suspect"], made_by=made_by, now=now)
+                self.stdout.write(f"Documents that are due again: {released.sent.documents:,}.")
+        except (Unknown, Invalid) as wrong:
+            raise CommandError(str(wrong), returncode=2) from wrong
+        except NotDone as refused:
+            raise CommandError(str(refused), returncode=1) from refused
+
+    def _print(self, suspect: TrapSuspect) -> None:
+        self.stdout.write(
+            f"{suspect.pk}: {suspect.host} {suspect.template} (job {suspect.job.name}, {suspect.decision}): {suspect.new:,} of "
+            f"{suspect.fetched:,} documents had new content, {suspect.bytes:,} bytes read, {suspect.held:,} held back"
+        )
+        for sample in suspect.samples:
+            self.stdout.write(f"  {sample}")
+
+    def _test(self, suspect_id: int, *, rule: str) -> None:
+        suspect = find_suspects().filter(pk=suspect_id).first()
+        if suspect is None:
+            raise Unknown("suspect", suspect_id)
+        if rule == RuleKind.DROP_PARAMETER and not suspect.parameter:
+            raise Invalid({"rule": ["This suspect is no parameter."]})
+        tested = check_rule(suspect, rule=rule)
+        self.stdout.write(
+            f"Rule: {tested.rule}\nDocuments examined: {tested.examined:,}, matching: {tested.matched:,}, good pages among these: {tested.good:,}"
+        )
+        for example in tested.examples:
+            self.stdout.write(f"  {example}")

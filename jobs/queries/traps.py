@@ -1,0 +1,94 @@
+"""Suspects of traps, and the test of their rules against the documents that outputs hold."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, LiteralString
+
+import re2
+from django.db import connection
+from django.db.models import QuerySet
+
+from jobs.models import TrapDecision, TrapSuspect
+from jobs.queue.sql.rows import named_rows
+from jobs.traps.templates import grouped
+
+# Documents of the host that one test reads, and good pages that it names.
+EXAMINED: Final = 10_000
+_EXAMPLES: Final = 10
+# Lanes of one host and job.
+_LANES: Final = 1_000
+
+_KNOWN: Final[LiteralString] = """
+SELECT identifier
+  FROM (SELECT item.identifier, item.indexed_before FROM jobs_queueitem AS item
+         WHERE item.lane_id IN (SELECT lane.id FROM jobs_lane AS lane JOIN jobs_bin AS bin ON bin.id = lane.bin_id
+                                  JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+                                 WHERE bin.name = %(host)s AND seed.job_id = %(job)s LIMIT %(lanes)s)
+         LIMIT %(most)s) AS examined
+ WHERE indexed_before
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTest:
+    """
+    The effect of a rule on the documents of the host that outputs hold.
+
+    `examined` documents were tested, and `matched` is the number that the rule matches. Good ones do not belong to the group,
+    or their template proved to have new content; some are `examples`. The test `is_whole` if it read all of the host.
+    """
+
+    rule: str
+    examined: int
+    matched: int
+    good: int
+    examples: Sequence[str]
+    is_whole: bool
+
+
+def find_suspects(*, job_id: int | None = None, host: str = "", decision: str = "") -> QuerySet[TrapSuspect]:
+    """Return suspects, the newest first."""
+    found = TrapSuspect.objects.select_related("job").order_by("-id")
+    if job_id is not None:
+        found = found.filter(job=job_id)
+    if host:
+        found = found.filter(host=host)
+    return found.filter(decision=decision) if decision else found
+
+
+def check_rule(suspect: TrapSuspect, *, rule: str = "exclude") -> RuleTest:
+    """Test the rule that accepting a suspect would make: an exclude pattern, or a parameter that links lose."""
+    is_parameter = rule == "drop_parameter"
+    written = suspect.parameter if is_parameter else suspect.rule
+    connection.ensure_connection()
+    facts = {"host": suspect.host, "job": suspect.job_id, "lanes": _LANES, "most": EXAMINED}
+    with named_rows(connection.connection) as cursor:
+        rows = cursor.execute(_KNOWN, facts).fetchall()
+    pattern = re2.compile(_of_parameter(suspect.parameter) if is_parameter else suspect.rule)
+    matched = [row.identifier for row in rows if pattern.search(row.identifier)]
+    good = [url for url in matched if _is_good(url, suspect)]
+    return RuleTest(written, len(rows), len(matched), len(good), good[:_EXAMPLES], len(rows) < EXAMINED)
+
+
+def read_holding(hosts_of_jobs: Mapping[int, str], identifier: str) -> dict[int, TrapSuspect]:
+    """Return the open suspect to which an address belongs, by job."""
+    if not hosts_of_jobs:
+        return {}
+    templates = [group.template for group in grouped(identifier).groups]
+    found = TrapSuspect.objects.filter(
+        job__in=hosts_of_jobs, host__in=set(hosts_of_jobs.values()), template__in=templates, decision=TrapDecision.OPEN
+    )
+    holding: dict[int, TrapSuspect] = {}
+    for suspect in sorted(found, key=lambda one: templates.index(one.template)):
+        if templates[0] not in suspect.proven or templates[0] == suspect.template:
+            holding.setdefault(suspect.job_id, suspect)
+    return holding
+
+
+def _is_good(url: str, suspect: TrapSuspect) -> bool:
+    templates = [group.template for group in grouped(url).groups]
+    return suspect.template not in templates or (templates[0] in suspect.proven and templates[0] != suspect.template)
+
+
+def _of_parameter(name: str) -> str:
+    return f"[?&](?i:{re2.escape(name)})="

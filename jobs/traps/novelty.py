@@ -1,0 +1,82 @@
+"""
+New content: the lines of a page that no page of its host had before.
+
+Lines tell more than a hash of the whole page. A calendar says a new date on each page, a sorted list has the same
+items in another order, and a missing page repeats its address. None of them has a new line. Dates, and words of the
+address itself, therefore count for nothing, and a line of letters is compared without its numbers.
+
+The memory of a host is bounded. A line that is not met for long is forgotten, and is new again: so the radar errs
+towards new content.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from jobs.traps.templates import Grouped
+
+# Lines of a page that are compared, and characters of each.
+_LINES: Final = 300
+_LINE_CHARACTERS: Final = 500
+# Lines that a host remembers: up to twice this number.
+_REMEMBERED: Final = 8_000
+# New lines of numbers alone that make a page new. A page with fewer may be a counter or a clock.
+_NEW_NUMBERS: Final = 3
+# Numbers up to this one are days, hours, minutes or seconds.
+_OF_A_CLOCK: Final = 59
+_YEARS: Final = range(1900, 2200)
+
+_WORD: Final = re.compile(r"[^\W_]+")
+_NUMBER: Final = re.compile(r"[0-9][0-9.,:/-]*")
+_ID: Final = re.compile(r"(?=[^0-9]*[0-9])[0-9a-z]{8,}")
+
+
+class Lines:
+    """The lines that one host had in one run. Each remembers whether a plain address had it."""
+
+    def __init__(self) -> None:
+        self._young: dict[int, bool] = {}
+        self._old: dict[int, bool] = {}
+
+    def is_new(self, address: Grouped, text: str) -> bool:
+        """
+        True if the page has new content; remember its lines.
+
+        A line that only addresses with a query or something odd had is new at a plain address. So a page is not blamed
+        for its printed version, whichever is read first.
+        """
+        words = numbers = 0
+        for key, has_words in _lines_of(address, text):
+            plain = self._young.get(key)
+            if plain is None:
+                plain = self._old.get(key)
+            if plain is None or (address.is_plain and not plain):
+                words += has_words
+                numbers += not has_words
+            self._young[key] = bool(plain) or address.is_plain
+            if len(self._young) >= _REMEMBERED:
+                self._old, self._young = self._young, {}
+        return words > 0 or numbers >= _NEW_NUMBERS
+
+
+def _lines_of(address: Grouped, text: str) -> Iterator[tuple[int, bool]]:
+    """Yield the key of each line that says something; True beside it if it has words."""
+    for line in text.lower().split("\n", _LINES)[:_LINES]:
+        said = line[:_LINE_CHARACTERS]
+        if len(address.path) > 1 and address.path in said:
+            said = said.replace(address.path, " ")
+        words = [word for word in _WORD.findall(said) if not word.isdecimal() and not _ID.fullmatch(word)]
+        if words:
+            # A line of nothing but words of the address is a title.
+            own = [word for word in words if word not in address.words] or words
+            yield hash(" ".join(own)), True
+        elif numbers := [number for number in _NUMBER.findall(said) if not _is_of_a_calendar(number)]:
+            yield hash(" ".join(numbers)), False
+
+
+def _is_of_a_calendar(number: str) -> bool:
+    return all(
+        len(part) <= 4 and (int(part) <= _OF_A_CLOCK or int(part) in _YEARS)
+        for part in re.split("[:/-]", number.strip(".,:/-"))
+        if part.isdecimal()
+    ) and not re.search("[0-9][.,][0-9]", number)

@@ -1,0 +1,155 @@
+"""
+The groups of a web address: its template, and wider groups to which traps spread.
+
+A template is the address with its variable parts generalised. The addresses of some traps have many templates, for
+example one for each combination of facets. So an address also belongs to a group for each parameter of its query, to
+that of its siblings below one path, and to groups of odd addresses: deep ones, repeated segments, double slashes, and
+upper-case letters.
+
+Each group has the rule that would refuse it: an expression for the exclusions of a job.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote_plus, urlsplit
+
+# Segments from which a path counts as deep.
+_DEEP: Final = 5
+# Occurrences of one segment from which a path repeats itself.
+_REPEATED: Final = 3
+# Parameters of a query that have groups of their own.
+_PARAMETERS: Final = 8
+# Characters of a segment from which it counts as the text of a title.
+_SLUG_CHARACTERS: Final = 21
+# Characters of a template that are kept.
+_TEMPLATE_CHARACTERS: Final = 300
+
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{1,2}(-[0-9]{1,2})?")
+_ID: Final = re.compile(r"(?=[^0-9]*[0-9])(?:[0-9a-f-]{8,}|(?=[^a-z]*[a-z])[0-9a-z]{12,})", re.IGNORECASE)
+# A letter between two numbers, as in codes.
+_MIXED: Final = re.compile("[0-9]+[a-z]+[0-9]", re.IGNORECASE)
+_NUMBERS: Final = re.compile(r"[0-9]+")
+_SPECIAL: Final = re.compile(r"[.+*?^$()\[\]{}|\\]")
+_UPPER: Final = re.compile(r"[A-Z]")
+_ESCAPED: Final = re.compile(r"%[0-9A-F]{2}")
+_COPY: Final = re.compile(r"/(print|printable|amp|mobile)(/|$)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """
+    Addresses of one host that may be one trap. `rule` is the expression that would exclude them.
+
+    `parameter` is the one that they have in common, "" for none.
+    """
+
+    template: str
+    rule: str
+    parameter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """
+    The groups of an address. The first one is its template.
+
+    A `plain` address has no query and nothing odd. `words` are the words of the address, as a page may repeat them.
+    """
+
+    host: str
+    groups: tuple[Group, ...]
+    is_plain: bool
+    path: str
+    words: frozenset[str]
+
+
+def grouped(url: str) -> Grouped:
+    """Return the groups of a canonical web address."""
+    parts = urlsplit(url)
+    origin = f"^https?://{_escaped(parts.netloc)}"
+    keys = sorted({key for key, _ in _parameters(parts.query)})
+    segments = [segment for segment in parts.path.split("/") if segment]
+    odd = list(_odd(origin, parts.path, segments))
+    path, path_rule = _path_template(parts.path)
+    exact = Group(
+        (path + (f"?{'&'.join(keys)}" if keys else ""))[:_TEMPLATE_CHARACTERS],
+        f"{origin}{path_rule}" + (rf"\?(.*[&;])?{_escaped_key(keys[0])}=" if keys else r"$"),
+    )
+    wider = [Group(f"**?{key}", rf"{origin}.*[?&;]{_escaped_key(key)}=", parameter=key) for key in keys[:_PARAMETERS]]
+    if keys:
+        wider.append(Group(f"{path}?*"[:_TEMPLATE_CHARACTERS], rf"{origin}{path_rule}\?"))
+    if segments:
+        parent, parent_rule = _path_template(parts.path.rstrip("/").rpartition("/")[0])
+        wider.append(Group(f"{parent}/*"[:_TEMPLATE_CHARACTERS], rf"{origin}{parent_rule}/+[^/?]+/*(\?|$)"))
+    return Grouped(
+        host=parts.netloc,
+        groups=(exact, *odd, *wider),
+        is_plain=not keys and not odd and _COPY.search(parts.path) is None and ";" not in parts.path,
+        path=unquote_plus(parts.path).lower(),
+        words=frozenset(re.findall(r"[^\W_]+", unquote_plus(f"{parts.path} {parts.query}").lower())),
+    )
+
+
+def _parameters(query: str) -> Iterator[tuple[str, str]]:
+    for part in re.split("[&;]", query):
+        key, _, value = part.partition("=")
+        if key:
+            yield key[:60].lower(), value
+
+
+def _path_template(path: str) -> tuple[str, str]:
+    """Return the template of a path, and its expression; two empty texts for an empty path."""
+    templates, rules = [], []
+    if not path:
+        return "", ""
+    for segment in path.split("/")[1:]:
+        name, semicolon, parameters = segment.partition(";")
+        template, rule = _generalised(name)
+        if semicolon:
+            key = parameters.partition("=")[0].lower()
+            template, rule = f"{template};{key}", f"{rule};{_escaped_key(key)}="
+        templates.append(template)
+        rules.append(rule)
+    return "/" + "/".join(templates), "/" + "/".join(rules)
+
+
+def _generalised(segment: str) -> tuple[str, str]:
+    if _DATE.fullmatch(segment):
+        return "{date}", "[0-9-]+"
+    if segment.isdecimal():
+        return "{n}", "[0-9]+"
+    if _ID.fullmatch(segment):
+        return "{id}", "[^/?]+"
+    if _MIXED.search(segment):
+        return "{mixed}", "[^/?]*[0-9][^/?]*"
+    words = re.split("[-_+]", segment)
+    if len(words) > 2 or len(segment) >= _SLUG_CHARACTERS or _ESCAPED.search(segment):
+        return "{slug}", "[^/?]+"
+    return _NUMBERS.sub("{n}", segment), _NUMBERS.sub("[0-9]+", _escaped(segment))
+
+
+def _odd(origin: str, path: str, segments: list[str]) -> Iterator[Group]:
+    """Yield the groups of addresses that are odd by their path."""
+    counts = Counter(segments)
+    most, count = max(counts.items(), key=lambda one: (one[1], one[0]), default=("", 0))
+    if count >= _REPEATED:
+        yield Group(f"**/{most[:60]}/** {_REPEATED} times", rf"{origin}(/.*)?(/{_escaped(most)}.*){{{_REPEATED}}}")
+    if "//" in path:
+        yield Group("**//**", f"{origin}[^?]*//")
+    if _UPPER.search(_ESCAPED.sub("", path)):
+        yield Group("**/{upper case}/**", f"{origin}[^?]*[A-Z]")
+    if len(segments) >= _DEEP:
+        first, rule = _generalised(segments[0])
+        yield Group(f"/{first}/**", f"{origin}/{rule}(/[^/?]+){{{_DEEP - 1},}}")
+
+
+def _escaped_key(key: str) -> str:
+    """Return an expression for a parameter, which was compared in lower case."""
+    return f"(?i:{_escaped(key)})"
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(r"\\\g<0>", text)

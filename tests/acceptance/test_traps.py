@@ -1,0 +1,94 @@
+"""A crawl of a site with an endless calendar: the trap guard holds it back, and reads every good page."""
+
+import contextlib
+import random
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from django.utils import timezone
+
+from jobs.lifecycle.document import Stage
+from jobs.models import TrapSuspect
+from jobs.verbs import traps
+from tests.support.factories import make_job, make_output, make_policy
+from tests.support.processes import held_by
+from tests.support.trap_sites import prose
+
+ARTICLES = 40
+# Months that each month names, so that the queue is always full of them.
+FANOUT = 3
+# The end of the calendar, of which a crawl without a guard reads everything.
+MONTHS = 1_500
+
+
+def answer(path):
+    """Return the page of a path."""
+    if path.startswith("/calendar/"):
+        month = int(path.rpartition("/")[2])
+        links = [f"/calendar/{FANOUT * month + more}" for more in range(1, FANOUT + 1)]
+        return "<p>No events</p><p>Monday</p><p>Imprint</p>", [
+            link for link in links if int(link.rpartition("/")[2]) < MONTHS
+        ]
+    if path.startswith("/articles/"):
+        return f"<p>{prose(random.Random(path), 1)}</p><p>Imprint</p>", ["/calendar/0"]
+    return "<p>Imprint</p>", ["/calendar/0", *(f"/articles/story-{number}" for number in range(ARTICLES))]
+
+
+@contextlib.contextmanager
+def site_with_calendar():
+    """Serve the site, and yield its address and the paths of all requests."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            text, links = answer(self.path)
+            body = (text + "".join(f'<a href="{link}">more</a> ' for link in links)).encode()
+            self.send_response(404 if self.path == "/robots.txt" else 200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_a_calendar_is_held_back_until_an_operator_decides(cluster):
+    cluster.start("runmanager", "runworker")
+    with site_with_calendar() as (address, asked):
+        specification = {"trap_guard": "hold"}
+        # Few open requests: documents that are taken already would be fetched after the group is held.
+        policy = make_policy(open_requests=4)
+        job = make_job(
+            "site", urls=[f"{address}/"], policy=policy, output=make_output(cluster.output), specification=specification
+        )
+
+        assert cluster.run(job) == "finished"
+
+        months = [path for path in asked if path.startswith("/calendar/")]
+        assert len(months) <= 0.1 * MONTHS
+        assert {f"{address}/articles/story-{number}" for number in range(ARTICLES)} <= held_by(cluster.output)
+        suspect = TrapSuspect.objects.get(template="/calendar/{n}")
+        assert (suspect.fetched, suspect.is_open) == (len(months), True)
+        held = cluster.counted(job)[Stage.DONE, "TRAP"]
+        assert suspect.held == held > 0
+
+        # Release: the job reads what was held back, and suspects the group no longer.
+        released = traps.release(suspect.pk, made_by="a test", now=timezone.now())
+        assert released.sent.documents == held
+        asked.clear()
+        assert cluster.run(job) == "finished"
+
+        assert len({path for path in asked if path.startswith("/calendar/")}) == MONTHS
+        assert (Stage.DONE, "TRAP") not in cluster.counted(job)

@@ -1,0 +1,57 @@
+"""
+The trap guard on many sites: the share of wasted fetches that it avoids, the share of good pages that it holds back, and
+the cost of a page.
+
+    python -m tests.benchmarks.traps --sites 10
+
+Exit code 1: a trap is avoided by less than 95 %, or 0.5 % of the good pages are held back.
+"""
+
+import argparse
+import sys
+import time
+
+from jobs.traps.radar import HostRadar
+from jobs.traps.templates import grouped
+from tests.support import trap_sites
+from tests.unit.test_trap_radar import Crawled, crawl, read
+
+_LEAST_AVOIDED = 0.95
+_MOST_HELD = 0.005
+
+
+def main() -> int:
+    """Print a line for each trap, and the totals."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sites", type=int, default=10, help="sites for each trap (default: %(default)s)")
+    sites = parser.parse_args().sites
+    every, is_good = [], True
+    for trap in trap_sites.TRAPS:
+        counts = [crawl(trap_sites.site_with(trap, f" {number}")) for number in range(sites)]
+        least = min(one.held_wasted for one in counts) / trap_sites.WASTED
+        sys.stdout.write(f"{trap:24} at least {least:6.1%} avoided\n")
+        every += counts
+        is_good = is_good and least >= _LEAST_AVOIDED
+    for name in trap_sites.GOOD_SITES:
+        radar, one = HostRadar(), Crawled()
+        for page in trap_sites.good_site(name, 1_000 * sites):
+            read(radar, page, one)
+        every.append(one)
+    held, good = sum(one.held_good for one in every), sum(one.held_good + one.read_good for one in every)
+    sys.stdout.write(f"good pages held back: {held:,} of {good:,} ({held / good:.2%})\n")
+    sys.stdout.write(f"a first reading of a page of 300 lines: {_cost() * 1e6:.0f} µs\n")
+    return int(not is_good or held >= _MOST_HELD * good)
+
+
+def _cost() -> float:
+    """Return the seconds to count one page."""
+    pages = list(trap_sites.good_site("listing", 300))
+    texts = ["\n".join(f"{line} {more}" for more in range(50) for line in page.text.split("\n")) for page in pages]
+    radar, began = HostRadar(), time.process_time()
+    for page, text in zip(pages, texts, strict=True):
+        radar.add(page.url, grouped(page.url), text, read=1)
+    return (time.process_time() - began) / len(pages)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

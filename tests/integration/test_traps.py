@@ -1,0 +1,379 @@
+"""Suspects of traps: their counts, their rules, and the decisions of operators."""
+
+import random
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from jobs.connectors.repository.base import Document, hash_of
+from jobs.explain.explaining import explain
+from jobs.explain.gates import Gate, Status
+from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Phase
+from jobs.models import Job, JobEvent, Outcome, QueueItem, TrapSuspect
+from jobs.queries.traps import check_rule
+from jobs.queue import traps as counting
+from jobs.queue.take import Claimed
+from jobs.queue.traps import TrapCounts
+from jobs.state.transitions import TransitionRefused
+from jobs.traps.quarantine import TRAP, Quarantine
+from jobs.traps.radar import BUDGET
+from jobs.verbs import traps
+from nodes.errors import Invalid, Refused, Unknown
+from tests.support.api import assert_problem, client_of
+from tests.support.factories import facts_of, make_documents, make_job, make_lane, make_result
+from tests.support.trap_sites import prose
+
+HOST = "a.example"
+CALENDAR = f"http://{HOST}/calendar/"
+
+
+def months(last, first=0):
+    return [f"{CALENDAR}{number}" for number in range(first, last)]
+
+
+def pages(number, query=""):
+    return [f"http://{HOST}/articles/a-story-of-{word * 5}{query}" for word in "abcdefghijklmnopqrstuvwxyz"[:number]]
+
+
+@pytest.fixture
+def job(connection):
+    return make_job(urls=[f"http://{HOST}/"], specification={"trap_guard": "hold"})
+
+
+@pytest.fixture
+def counts():
+    return TrapCounts()
+
+
+@pytest.fixture
+def read(connection, job, counts):
+    """Return a function that counts first readings of addresses, as the flush passes them, and writes the counts."""
+
+    def read(urls, *, text="No events", quarantine=None, version="", at_once=True, **outcome):
+        facts = facts_of(job, watches_traps=True, quarantine=quarantine)
+        claims = [Claimed(Document(hash_of(url), url, 1, 0, version, "", 0, 0), job.pk, 1, 1, 1, 1, 1) for url in urls]
+        texts = [text or prose(random.Random(url), 1) for url in urls]
+        usual = {"bytes_read": 100}
+        counts.collect(
+            make_result(claim, facts, text=said, **usual | outcome) for claim, said in zip(claims, texts, strict=True)
+        )
+        counts.write(connection, at_once=at_once)
+
+    return read
+
+
+def suspect_of(job, **facts):
+    usual = {
+        "host": HOST,
+        "template": "/calendar/{n}",
+        "rule": r"^https?://a\.example/calendar/[0-9]+$",
+        "run_no": 1,
+        "samples": months(2),
+        "new_samples": [],
+        "proven": [],
+        "suspected_at": timezone.now(),
+    }
+    return TrapSuspect.objects.create(job=job, **(usual | facts))
+
+
+def add(job, urls, **facts):
+    """Store documents that outputs hold."""
+    usual = {"stage": Stage.DONE, "outcome": Outcome.INDEXED, "result_code": "200", "indexed_before": True}
+    names = [url.removeprefix(f"http://{HOST}/") for url in urls]
+    made = make_documents(make_lane(job.seeds.get(), HOST), names, **(usual | facts))
+    for item in made:
+        QueueItem.objects.filter(hash=item.hash).update(hash=hash_of(item.identifier))
+
+
+# --- Counts --------------------------------------------------------------------------------------
+
+
+def test_a_group_without_new_content_is_a_suspect_after_its_budget(read, job):
+    read(months(BUDGET - 1))
+    assert not TrapSuspect.objects.exists()
+
+    read(months(BUDGET + 5, BUDGET - 1))
+
+    suspect = TrapSuspect.objects.get()
+    assert (suspect.job_id, suspect.host, suspect.template, suspect.decision) == (job.pk, HOST, "/calendar/{n}", "open")
+    assert (suspect.fetched, suspect.new, suspect.bytes, suspect.held) == (BUDGET + 5, 1, 100 * (BUDGET + 5), 0)
+    assert suspect.samples == months(BUDGET + 5, BUDGET)
+    assert suspect.new_samples == months(1)
+
+
+def test_fetches_of_a_known_suspect_are_added(read):
+    read(months(BUDGET + 1))
+
+    read(months(BUDGET + 9, BUDGET + 1))
+    read(months(BUDGET + 10, BUDGET + 9))
+
+    assert TrapSuspect.objects.get().fetched == BUDGET + 10
+
+
+def test_pages_with_new_content_make_no_suspect(read):
+    read(pages(26), text="")
+    read(pages(26, "?page=2"), text="")
+    read([f"http://{HOST}/articles/{number}" for number in range(2 * BUDGET)], text="")
+
+    assert not TrapSuspect.objects.exists()
+
+
+@pytest.mark.parametrize("facts", [{"version": "1:before"}, {"text": "   "}])
+def test_later_readings_and_pages_without_a_text_are_not_counted(read, facts):
+    read(months(2 * BUDGET), **facts)
+
+    assert not TrapSuspect.objects.exists()
+
+
+def test_documents_that_are_held_back_are_counted(read):
+    read(months(BUDGET + 1))
+    quarantine = Quarantine([(HOST, "/calendar/{n}", [])])
+
+    read(months(BUDGET + 4, BUDGET + 1), quarantine=quarantine, code=TRAP)
+
+    assert TrapSuspect.objects.get().held == 3
+
+
+def test_a_new_suspect_is_written_at_once_and_its_counts_later(read):
+    read(months(BUDGET + 1), at_once=False)
+    assert TrapSuspect.objects.get().fetched == BUDGET + 1
+
+    read(months(BUDGET + 3, BUDGET + 1), at_once=False)
+
+    assert TrapSuspect.objects.get().fetched == BUDGET + 1
+
+
+def test_suspects_of_a_host_are_bounded(read, job, monkeypatch):
+    monkeypatch.setattr(counting, "_ADD", counting._ADD.replace(f"of_host < {counting.MOST_OF_HOST}", "of_host < 1"))
+    suspect_of(job, template="/other")
+
+    read(months(BUDGET + 1))
+
+    assert [one.template for one in TrapSuspect.objects.all()] == ["/other"]
+
+
+def test_suspects_leave_with_their_job(job):
+    suspect_of(job)
+
+    Job.objects.filter(pk=job.pk).delete()
+
+    assert not TrapSuspect.objects.exists()
+
+
+# --- The rule ------------------------------------------------------------------------------------
+
+
+def test_a_rule_is_tested_against_documents_that_outputs_hold(job):
+    add(job, [*months(3), *pages(4)])
+    add(job, [f"{CALENDAR}900"], indexed_before=False)
+
+    tested = check_rule(suspect_of(job))
+
+    assert (tested.examined, tested.matched, tested.good, tested.is_whole) == (7, 3, 0, True)
+
+
+def test_pages_of_a_proven_template_are_good(job):
+    urls = pages(3, "?sid=1")
+    add(job, urls)
+    facts = {"template": "**?sid", "rule": r"^https?://a\.example.*[?&;](?i:sid)=", "parameter": "sid"}
+
+    tested = check_rule(suspect_of(job, **facts, proven=["/articles/{slug}?sid"]))
+
+    assert (tested.matched, tested.good, sorted(tested.examples)) == (3, 3, sorted(urls))
+
+
+# --- Decisions -----------------------------------------------------------------------------------
+
+
+def test_accepting_excludes_the_group(job):
+    suspect = suspect_of(job)
+
+    traps.accept(suspect.pk, made_by="operator", now=timezone.now())
+
+    job.refresh_from_db()
+    suspect.refresh_from_db()
+    assert job.specification["exclude"] == [suspect.rule]
+    assert (suspect.decision, suspect.decided_by) == ("accepted", "operator")
+    assert JobEvent.objects.filter(job=job, kind="trap accepted").exists()
+
+
+def test_a_rule_is_added_to_those_of_the_connection(job):
+    job.repository.configuration = {"exclude": ["zip$"]}
+    job.repository.save()
+    suspect = suspect_of(job)
+
+    traps.accept(suspect.pk, made_by="operator", now=timezone.now())
+
+    job.refresh_from_db()
+    assert job.specification["exclude"] == ["zip$", suspect.rule]
+
+
+def test_accepting_a_parameter_lets_links_lose_it(job):
+    suspect = suspect_of(job, template="**?sid", parameter="sid", rule="[?]sid=")
+
+    traps.accept(suspect.pk, rule="drop_parameter", made_by="operator", now=timezone.now())
+
+    job.refresh_from_db()
+    assert job.specification["drop_parameters"] == ["sid"]
+
+
+def test_a_rule_that_matches_good_pages_needs_a_confirmation(job):
+    add(job, pages(2))
+    suspect = suspect_of(job, rule="/articles/")
+
+    with pytest.raises(Invalid, match="2 good pages"):
+        traps.accept(suspect.pk, made_by="operator", now=timezone.now())
+    traps.accept(suspect.pk, confirm=True, made_by="operator", now=timezone.now())
+
+    assert not TrapSuspect.objects.get().is_open
+
+
+def test_a_suspect_of_a_running_job_is_not_accepted(job):
+    Job.objects.update(phase=Phase.ACTIVE)
+
+    with pytest.raises(Refused, match="when the run has ended"):
+        traps.accept(suspect_of(job).pk, made_by="operator", now=timezone.now())
+
+
+def test_a_suspect_without_a_parameter_drops_none(job):
+    with pytest.raises(Invalid, match="no parameter"):
+        traps.accept(suspect_of(job).pk, rule="drop_parameter", made_by="operator", now=timezone.now())
+
+
+def test_releasing_makes_documents_due_and_outdates_what_workers_know(job):
+    held = {"outcome": Outcome.EXCLUDED, "result_code": TRAP, "indexed_before": False}
+    add(job, months(3), **held)
+    suspect = suspect_of(job)
+
+    released = traps.release(suspect.pk, made_by="operator", now=timezone.now())
+
+    assert (released.sent.documents, released.sent.has_more) == (3, False)
+    assert set(QueueItem.objects.values_list("stage", "result_code")) == {(Stage.PENDING, "")}
+    assert Job.objects.get(pk=job.pk).seeds_version == job.seeds_version + 1
+
+
+def test_a_decided_suspect_is_not_decided_again(job):
+    suspect = suspect_of(job)
+    traps.release(suspect.pk, made_by="operator", now=timezone.now())
+
+    for decide in (traps.accept, traps.release):
+        with pytest.raises(Refused, match="operator has already released"):
+            decide(suspect.pk, made_by="another", now=timezone.now())
+    with pytest.raises(Unknown):
+        traps.release(suspect.pk + 1, made_by="another", now=timezone.now())
+
+
+def test_a_suspect_of_a_job_in_a_transition_is_not_released(job):
+    Job.objects.update(phase=Phase.SHUTTING_DOWN)
+
+    with pytest.raises(TransitionRefused):
+        traps.release(suspect_of(job).pk, made_by="operator", now=timezone.now())
+
+    assert TrapSuspect.objects.get().is_open
+
+
+# --- Explanations --------------------------------------------------------------------------------
+
+
+def trap_gate(url, job):
+    (section,) = explain(url, job_id=job.pk, now=timezone.now()).sections
+    return next(one for one in section.gates if one.gate == Gate.TRAP)
+
+
+def test_the_trap_guard_is_explained_with_the_group_and_since_when(job):
+    suspect = suspect_of(job)
+    add(job, months(1), outcome=Outcome.EXCLUDED, result_code=TRAP, indexed_before=False)
+
+    for url in (f"{CALENDAR}77", months(1)[0]):
+        found = trap_gate(url, job)
+        assert found.status == Status.BLOCKED
+        assert (found.facts["template"], found.since) == ("/calendar/{n}", suspect.suspected_at)
+
+
+def test_documents_that_outputs_hold_pass_the_trap_guard(job):
+    suspect_of(job)
+    add(job, months(1))
+
+    assert trap_gate(months(1)[0], job).status == Status.PASSED
+
+
+@pytest.mark.parametrize("change", ["mode", "released"])
+def test_an_open_suspect_of_a_job_that_holds_closes_the_gate_and_no_other(job, change):
+    suspect = suspect_of(job)
+    if change == "mode":
+        Job.objects.update(specification={"trap_guard": "watch"})
+    else:
+        traps.release(suspect.pk, made_by="operator", now=timezone.now())
+
+    assert trap_gate(f"{CALENDAR}77", job).status == Status.PASSED
+
+
+# --- Doors ---------------------------------------------------------------------------------------
+
+
+def test_suspects_are_listed_tested_and_decided_by_the_api(job):
+    suspect = suspect_of(job, fetched=60, new=1, bytes=6_000)
+    suspect_of(job, template="/other", decision="released")
+    add(job, [*months(3), *pages(1)])
+    client = client_of(ADMINISTRATOR)
+
+    (listed,) = client.get(f"/api/v1/trap-suspects/?job={job.pk}&host={HOST}&decision=open").json()["results"]
+    assert (listed["id"], listed["fetched"], listed["new"], listed["bytes"]) == (suspect.pk, 60, 1, 6_000)
+    tested = client.get(f"/api/v1/trap-suspects/{suspect.pk}/rule/").json()
+    assert (tested["matched"], tested["good"], tested["rule"]) == (3, 0, suspect.rule)
+    accepted = client.post(f"/api/v1/trap-suspects/{suspect.pk}/accept/", {}, format="json")
+    assert (accepted.status_code, accepted.json()["decision"]) == (200, "accepted")
+    assert_problem(client.post(f"/api/v1/trap-suspects/{suspect.pk}/release/", {}, format="json"), 409, "refused")
+
+
+def test_a_rule_that_is_impossible_is_refused_at_its_field(job):
+    suspect = suspect_of(job)
+
+    address, body = f"/api/v1/trap-suspects/{suspect.pk}/accept/", {"rule": "drop_parameter"}
+
+    answer = client_of(ADMINISTRATOR).post(address, body, format="json")
+
+    assert_problem(answer, 400, "invalid", fields=["rule"])
+
+
+def test_operators_release_and_administrators_accept(job):
+    address = f"/api/v1/trap-suspects/{suspect_of(job).pk}"
+
+    assert client_of(VIEWER).post(f"{address}/release/", {}, format="json").status_code == 403
+    operator = client_of(OPERATOR)
+    assert operator.post(f"{address}/accept/", {}, format="json").status_code == 403
+    assert operator.post(f"{address}/release/", {}, format="json").status_code == 200
+
+
+def command(*words):
+    said = StringIO()
+    call_command("trap", *map(str, words), stdout=said)
+    return said.getvalue()
+
+
+def test_the_command_lists_tests_and_decides(job, in_one_transaction):
+    suspect = suspect_of(job, fetched=60, new=1)
+    add(job, [*months(3), *pages(1)])
+
+    assert f"{suspect.pk}: {HOST} /calendar/{{n}}" in command("list", "--job", job.name)
+    assert "examined: 4, matching: 3, good pages among these: 0" in command("test", suspect.pk)
+    assert "The job has the rule" in command("accept", suspect.pk)
+    assert command("list") == ""
+
+
+def test_the_command_refuses_with_a_sentence(job, in_one_transaction):
+    suspect = suspect_of(job)
+
+    with pytest.raises(CommandError, match="no parameter") as wrong:
+        command("test", suspect.pk, "--rule", "drop_parameter")
+    assert wrong.value.returncode == 2
+    with pytest.raises(CommandError, match="does not exist"):
+        command("release", suspect.pk + 1)
+    command("release", suspect.pk)
+    with pytest.raises(CommandError, match="already released") as refused:
+        command("accept", suspect.pk)
+    assert refused.value.returncode == 1
