@@ -76,6 +76,7 @@ NAVIGATION = {
         "docs/single-sign-on",
         "docs/traps",
         "docs/webmasters",
+        "docs/evidence",
         "docs/upgrading",
         "docs/backups",
         "UPGRADING",

@@ -18,7 +18,7 @@ from psycopg import sql
 from jobs.duties.context import Pass
 from jobs.duties.days import drop_days, find_old_days, name_of_day
 from jobs.queue.pace.hours import KEPT_DAYS
-from jobs.settings.kept import KEEP_FAILURES, KEEP_JOURNALS, KEEP_NODES, KEEP_VERSIONS
+from jobs.settings.kept import KEEP_EVIDENCE, KEEP_FAILURES, KEEP_JOURNALS, KEEP_NODES, KEEP_VERSIONS
 from jobs.settings.table import KEEP_HISTORY, KEEP_REMOVED
 from jobs.state.run_samples import SAMPLES_KEPT
 from nodes.database.clock import read_clock
@@ -170,6 +170,22 @@ FROM jobs_runsample
                     JOIN jobs_job AS job ON job.id = run.job_id
                    WHERE run.run_no <= job.run_no - {SAMPLES_KEPT} LIMIT %(most)s)
 """
+# The first blocks of each chain. A late report becomes a later block, so blocks are old by the time at which they were
+# appended. A trigger keeps the hash of the last deleted block.
+_OLD_EVIDENCE: Final[LiteralString] = """
+FROM jobs_evidenceblock
+ WHERE (chain_id, seq) IN (
+    SELECT oldest.chain_id, oldest.seq
+      FROM (SELECT id, pruned_seq FROM jobs_evidencechain AS chain
+             WHERE (SELECT appended_at FROM jobs_evidenceblock
+                     WHERE chain_id = chain.id AND seq = chain.pruned_seq + 1) < %(before)s
+             ORDER BY id OFFSET 0) AS chain
+     CROSS JOIN LATERAL (
+            SELECT chain_id, seq, max(appended_at) OVER (ORDER BY seq) AS latest FROM jobs_evidenceblock
+             WHERE chain_id = chain.id AND seq BETWEEN chain.pruned_seq + 1 AND chain.pruned_seq + 500) AS oldest
+     WHERE oldest.latest < %(before)s
+     ORDER BY oldest.chain_id, oldest.seq LIMIT %(most)s)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +232,10 @@ def _journals() -> int | None:
     return current()[KEEP_JOURNALS] or None
 
 
+def _evidence() -> int | None:
+    return current()[KEEP_EVIDENCE] or None
+
+
 SUBJECTS: Final[Mapping[str, Subject]] = {
     subject.name: subject
     for subject in (
@@ -240,6 +260,12 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
             title="journals of jobs",
             setting=KEEP_JOURNALS,
             tables=(Rows(_OLD_JOURNALS, _journals),),
+        ),
+        Subject(
+            name="evidence",
+            title="evidence of politeness",
+            setting=KEEP_EVIDENCE,
+            tables=(Rows(_OLD_EVIDENCE, _evidence),),
         ),
         Subject(
             name="versions",

@@ -186,7 +186,8 @@ class DatabaseClock:
     """
 
     def __init__(self) -> None:
-        self._base, self._read_at = dt.datetime.min.replace(tzinfo=dt.UTC), time.monotonic()
+        # The database's time at a moment of the monotonic clock. One object, because other threads read it.
+        self._read_last = dt.datetime.min.replace(tzinfo=dt.UTC), time.monotonic()
         self._good_until = float("-inf")
 
     def now(self, connection: psycopg.Connection[Any]) -> dt.datetime:
@@ -201,11 +202,26 @@ class DatabaseClock:
         answered_at = time.monotonic()
         earliest = row[0]
         latest = earliest + dt.timedelta(seconds=answered_at - asked_at)
-        self._base, self._read_at = min(max(earliest, self._at(answered_at)), latest), answered_at
+        self._read_last = min(max(earliest, self._at(answered_at)), latest), answered_at
         self._good_until = answered_at + _CLOCK_IS_GOOD_FOR
 
     def _at(self, moment: float) -> dt.datetime:
-        return self._base + dt.timedelta(seconds=moment - self._read_at)
+        base, read_at = self._read_last
+        return base + dt.timedelta(seconds=moment - read_at)
+
+    @property
+    def is_known(self) -> bool:
+        """True after the first reading."""
+        return self._good_until > float("-inf")
+
+    def seconds_at(self, moment: float) -> float:
+        """
+        Return a moment of this process's monotonic clock as seconds since 1970, by the last reading. It needs no query.
+
+        Any thread may call it after the first reading.
+        """
+        base, read_at = self._read_last
+        return base.timestamp() + moment - read_at
 
 
 class DatabaseThread:

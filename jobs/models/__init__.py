@@ -11,6 +11,7 @@ from jobs.models.connection import OutputConnection, RepositoryConnection
 from jobs.models.counter import Counter, CounterDelta, JobCounter
 from jobs.models.denial import DenialReason
 from jobs.models.document import IndexedDocument, Outcome, OutLinks, PipelineRefusal, QueueItem
+from jobs.models.evidence import EvidenceBlock, EvidenceChain, EvidenceRecorder, EvidenceReport
 from jobs.models.failure import FailureGroup, FailureHour
 from jobs.models.gate import Gate, GatedDocument
 from jobs.models.group import ThrottleGroup
@@ -75,6 +76,10 @@ __all__ = [
     "DefinitionVersion",
     "DeletedJob",
     "DenialReason",
+    "EvidenceBlock",
+    "EvidenceChain",
+    "EvidenceRecorder",
+    "EvidenceReport",
     "FailingStore",
     "FailureGroup",
     "FailureHour",

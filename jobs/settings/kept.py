@@ -37,6 +37,14 @@ KEEP_FAILURES: Final = Setting(
     meaning="Retention of failures on the page of failures, from the last time that they occurred.",
     applies=Applies.AT_ONCE,
 )
+KEEP_EVIDENCE: Final = Setting(
+    path="crawl.keep_evidence",
+    environment="CRAWLCTL_KEEP_EVIDENCE",
+    kind=WholeNumber(most=3_650, unit="days"),
+    default=0,
+    meaning="Retention of the evidence of politeness: requests and limits of each host. With 0, none is recorded, and older evidence stays.",
+    applies=Applies.AT_ONCE,
+)
 EXPORTS: Final = Setting(
     path="exports.directory",
     environment="CRAWLCTL_EXPORTS",
@@ -53,4 +61,4 @@ KEEP_EXPORTS: Final = Setting(
     applies=Applies.AT_NEXT_START,
 )
 
-SETTINGS: Final = (KEEP_JOURNALS, KEEP_VERSIONS, KEEP_NODES, KEEP_FAILURES, EXPORTS, KEEP_EXPORTS)
+SETTINGS: Final = (KEEP_JOURNALS, KEEP_VERSIONS, KEEP_NODES, KEEP_FAILURES, KEEP_EVIDENCE, EXPORTS, KEEP_EXPORTS)

@@ -9,7 +9,7 @@ class FreePace:
     async def before_request(self):
         self.requests += 1
 
-    def request_leaves(self):
+    def request_leaves(self, address):
         self._is_leaving = True
 
     def request_goes(self):

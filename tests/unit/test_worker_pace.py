@@ -14,6 +14,7 @@ from jobs.queue.take import PaceTaken, TurnTaken
 from tests.support.tables import each_row
 
 GAP, BUSY = 0.4, 0.1
+ADDRESS = "http://a.example/"
 
 
 def queue_with(*, gap, documents=()):
@@ -59,7 +60,7 @@ def test_the_gap_counts_from_when_the_request_has_left():
 
     async def request():
         await pace.before_request()
-        pace.request_leaves()
+        pace.request_leaves(ADDRESS)
         await asyncio.sleep(BUSY)
         pace.request_sent()
         be_busy()
@@ -76,7 +77,7 @@ def test_that_it_has_left_counts_once():
     pace = pace_of(queue, left=lambda: heard.append(queue.paced.leaving))
 
     async def request():
-        pace.request_leaves()
+        pace.request_leaves(ADDRESS)
         pace.request_sent()
         pace.request_sent()
         await asyncio.sleep(0)
@@ -106,7 +107,7 @@ def test_requests_without_a_gap_wait_for_no_report():
     pace = pace_of(queue, left=lambda: heard.append(queue.paced.leaving))
 
     async def request():
-        pace.request_leaves()
+        pace.request_leaves(ADDRESS)
         pace.request_sent()
         await asyncio.sleep(0)
 
@@ -122,7 +123,7 @@ def test_the_second_of_documents_started_together_waits_for_the_first():
     async def request():
         pace = pace_of(queue)
         await pace.before_request()
-        pace.request_leaves()
+        pace.request_leaves(ADDRESS)
         # The first request must open a connection, which takes longer than the gap.
         await asyncio.sleep(0.1 if left_at else 1.5 * GAP)
         left_at.append(time.monotonic())
@@ -141,7 +142,7 @@ def test_the_second_of_documents_started_together_waits_for_the_first():
 def test_no_document_begins_while_a_request_of_a_bin_with_a_gap_is_leaving(gap, may_begin):
     queue = queue_with(gap=gap, documents=["one", "two"])
 
-    pace_of(queue).request_leaves()
+    pace_of(queue).request_leaves(ADDRESS)
 
     assert queue.may_begin == may_begin
 

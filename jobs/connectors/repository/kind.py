@@ -160,9 +160,11 @@ class Pace(Protocol):
     async def before_request(self) -> None:
         """Return when the next request of the document's bin may start. An exception ends `process`."""
 
-    def request_leaves(self) -> None:
+    def request_leaves(self, address: str) -> None:
         """
-        Note that a request is about to leave, but may not have left yet. Until `request_sent` no other of the bin may.
+        Note that a request for this address is about to leave, but may not have left yet.
+
+        Until `request_sent` no other of the bin may.
         """
 
     def request_goes(self) -> None:

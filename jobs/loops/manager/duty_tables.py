@@ -10,6 +10,7 @@ from jobs.duties.cleaning import WITHOUT_TASK_WORKERS, clean_without_task_worker
 from jobs.duties.clock import CLOCK_WAS_SET_BACK, follow_clock
 from jobs.duties.connectors import WATCHED_JOBS, watch_connectors
 from jobs.duties.disks import DISKS_ARE_FULL, report_full_disks
+from jobs.duties.evidence import EVIDENCE_TO_CHAIN, append_evidence
 from jobs.duties.exchange import (
     HAS_FACTS,
     MAY_EXCHANGE,
@@ -112,6 +113,7 @@ MAIN_DUTIES: Final = duties(
     (keep_history, 600.0, ALWAYS),
     (keep_tombstones, 600.0, ALWAYS),
     (end_webmasters_limits, 60.0, LIMITS_TO_END),
+    (append_evidence, 15.0, EVIDENCE_TO_CHAIN),
     (clear_histories, 2.0, f"EXISTS ({HISTORIES_TO_CLEAR})"),
     (check_invariants, 15.0, OF_THE_CLUSTER),
     (charge_waiting_time, 5.0, JOBS_RUN),

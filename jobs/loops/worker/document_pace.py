@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from jobs.loops.worker.host_queue import PacedBin
+from jobs.loops.worker.sent_requests import SentRequests
 
 # Seconds after which a waiting request checks again whether its limits have changed.
 _LONGEST_SLEEP: Final = 1.0
@@ -31,11 +32,17 @@ class DocumentPace:
         delay: Callable[[], float],
         left: Callable[[], None],
         may_begin: Callable[[], bool],
+        sent: SentRequests | None = None,
     ) -> None:
+        """`sent` counts the requests for the evidence of politeness while that is on."""
         self._paces = paces
         self._delay = delay
         self._left = left
         self._may_begin = may_begin
+        self._sent = sent
+        # The host and the moment of a counted request that has not ended yet.
+        self._unanswered: tuple[str, float] | None = None
+        self._leaves_for = ""
         self._is_first = True
         self._is_leaving = False
         # When the last request was admitted.
@@ -66,9 +73,11 @@ class DocumentPace:
         now = time.monotonic()
         return max(paced.wait(now=now, has_turn=self._is_first) for paced in self._paces)
 
-    def request_leaves(self) -> None:
+    def request_leaves(self, address: str) -> None:
         """Delay other requests until this one has left."""
         self._is_leaving = True
+        self._note_unanswered()
+        self._leaves_for = address
         for paced in self._paces:
             paced.leaving += 1
 
@@ -81,6 +90,9 @@ class DocumentPace:
         """
         if not self._may_begin():
             raise asyncio.CancelledError
+        # A request that is repeated on another connection counts once.
+        if self._sent is not None and self._sent.is_on and self._is_leaving and self._unanswered is None:
+            self._unanswered = self._sent.count(self._leaves_for, self._paces)
 
     def request_sent(self) -> None:
         """Record that the request was handed to the loop."""
@@ -99,6 +111,12 @@ class DocumentPace:
 
     def bytes_read(self, count: int) -> None:
         """Count bytes of the answer against the bytes limits."""
+        if self._sent is not None and self._unanswered is not None:
+            self._sent.count_answered(*self._unanswered, count)
+            self._unanswered = None
+        self._settle(count)
+
+    def _settle(self, count: int) -> None:
         if not self._is_owing:
             return
         self._is_owing = False
@@ -108,4 +126,10 @@ class DocumentPace:
 
     def end(self) -> None:
         """Settle the last start if its request was not sent, or failed: it has read nothing."""
-        self.bytes_read(0)
+        self._note_unanswered()
+        self._settle(0)
+
+    def _note_unanswered(self) -> None:
+        if self._sent is not None and self._unanswered is not None:
+            self._sent.count_unanswered(*self._unanswered)
+            self._unanswered = None

@@ -51,6 +51,7 @@ class Processing:
             delay=partial(_crawl_delay, claimed, job),
             left=partial(serving.dispatch_others, queue, turn.parents),
             may_begin=self._state.node.may_begin,
+            sent=self._state.sent,
         )
         try:
             if turn.wants_address and await self._keep_address(queue.bin_id, claimed, job):

@@ -8,7 +8,7 @@ from typing import Self
 from jobs.extraction.pool import PoolLimits
 from jobs.loops.open_files import documents_within_open_files
 from jobs.models import Batch
-from jobs.settings import extraction, table
+from jobs.settings import extraction, kept, table
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings.effective import Effective
 from nodes.settings.of_nodes import HEARTBEAT_INTERVAL
@@ -34,6 +34,7 @@ class WorkerSettings:
     drain_timeout: dt.timedelta
     heartbeat: dt.timedelta
     keeps_history: bool
+    keeps_evidence: bool = False
     free_disk: int = 0
     extraction: PoolLimits = field(default_factory=PoolLimits)
 
@@ -60,6 +61,7 @@ class WorkerSettings:
             drain_timeout=effective[table.DRAIN_TIMEOUT],
             heartbeat=effective[HEARTBEAT_INTERVAL],
             keeps_history=effective[table.KEEP_HISTORY] > 0,
+            keeps_evidence=effective[kept.KEEP_EVIDENCE] > 0,
             free_disk=effective[table.FREE_DISK],
             extraction=PoolLimits(
                 processes=effective[extraction.EXTRACTION_PROCESSES],

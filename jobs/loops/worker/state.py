@@ -10,6 +10,7 @@ from jobs.loops.worker.backlog import Backlog
 from jobs.loops.worker.batches import ClaimedBatches
 from jobs.loops.worker.jobs import JobAtWork, JobTable, read_job
 from jobs.loops.worker.results import Results
+from jobs.loops.worker.sent_requests import SentRequests
 from jobs.loops.worker.served_hosts import ServedBins
 from jobs.loops.worker.settings import WorkerSettings
 from jobs.loops.worker.writing import Writer, stop_job
@@ -33,6 +34,7 @@ class WorkerState:
     clock: DatabaseClock
     writer: Writer
     results: Results
+    sent: SentRequests = field(init=False)
     jobs: JobTable = field(default_factory=JobTable)
     batches: ClaimedBatches = field(default_factory=ClaimedBatches)
     bins: ServedBins = field(default_factory=ServedBins)
@@ -46,6 +48,16 @@ class WorkerState:
     stopped_jobs: set[int] = field(default_factory=set)
     indexes: bool = False
     lacks_disk: bool = False
+
+    def __post_init__(self) -> None:
+        self.sent = self.writer.sent = SentRequests(self.clock, is_on=self.settings.keeps_evidence)
+        self.apply(self.settings)
+
+    def apply(self, settings: WorkerSettings) -> None:
+        """Apply changed settings."""
+        self.settings = settings
+        self.writer.keeps_history = settings.keeps_history
+        self.sent.switch(is_on=settings.keeps_evidence)
 
     def job_of(self, claimed: Claimed) -> JobAtWork | None:
         """Return the job of a claim; None if it is unknown here, or must not start any document."""

@@ -13,6 +13,7 @@ from jobs.loops.worker.backlog import MORE_TEXTS_AT_ONCE
 from jobs.loops.worker.clearing import clear_outputs
 from jobs.loops.worker.limits import Limits
 from jobs.loops.worker.notifying import notify_outputs
+from jobs.loops.worker.reporting import report_sent_requests
 from jobs.loops.worker.serving import Serving
 from jobs.loops.worker.settings import WorkerSettings
 from jobs.loops.worker.state import WorkerState
@@ -79,6 +80,7 @@ class Upkeep:
             if self.may_hold_batches or self._state.batches.all:
                 await self.compare_batches()
             self._serving.forget_idle_bins()
+            await report_sent_requests(self._state)
 
     async def compare_batches(self) -> None:
         """
@@ -112,8 +114,7 @@ class Upkeep:
             await asyncio.sleep(state.settings.heartbeat.total_seconds() / 4)
             if state.node.has_new_settings:
                 effective = await state.database.run(state.node.take_up_settings)
-                state.settings = WorkerSettings.of(effective, scope=state.identity.scope)
-                state.writer.keeps_history = state.settings.keeps_history
+                state.apply(WorkerSettings.of(effective, scope=state.identity.scope))
 
     async def follow_control(self) -> None:
         """

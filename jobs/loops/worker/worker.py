@@ -13,6 +13,7 @@ from jobs.loops.worker import asks
 from jobs.loops.worker.flushing import Flushing
 from jobs.loops.worker.limits import Limits
 from jobs.loops.worker.processing import Processing
+from jobs.loops.worker.reporting import report_sent_requests
 from jobs.loops.worker.results import Results
 from jobs.loops.worker.serving import Serving
 from jobs.loops.worker.settings import WorkerFailed, WorkerSettings
@@ -71,15 +72,14 @@ class Worker:
         self._heartbeats = self._node.heartbeats
         self._database = DatabaseThread(self._node.work_connection(), effort=self._heartbeats.watch_another_thread())
         self._disk = FreeDisk()
-        worker_settings = WorkerSettings.of(settings, scope=identity.scope)
         clock = DatabaseClock()
         self._state = state = WorkerState(
             identity=identity,
-            settings=worker_settings,
+            settings=WorkerSettings.of(settings, scope=identity.scope),
             node=self._node,
             database=self._database,
             clock=clock,
-            writer=Writer(identity, clock, keeps_history=worker_settings.keeps_history, disk=self._disk),
+            writer=Writer(identity, clock, disk=self._disk),
             results=Results(self._loop),
         )
         self._processing = Processing(state)
@@ -225,6 +225,7 @@ class Worker:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._flushing.write_everything()
         await self._upkeep.end_all_archive_files()
+        await report_sent_requests(self._state, is_last=True)
         if self._me.scope != CLUSTER_SCOPE:
             await self._upkeep.index_what_is_left(deadline)
             await self._storing.store_what_is_left(deadline)

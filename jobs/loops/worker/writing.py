@@ -25,6 +25,7 @@ from jobs.loops.worker.counting import count_closed, count_dropped, count_flush,
 from jobs.loops.worker.jobs import JobAtWork
 from jobs.loops.worker.known import KnownReferences
 from jobs.loops.worker.outputs import JobOutputs
+from jobs.loops.worker.sent_requests import SentRequests
 from jobs.queue import discover, release, wake
 from jobs.queue.flushing import flush
 from jobs.queue.flushing.outcomes import JobFacts, Result
@@ -98,6 +99,8 @@ class Writer:
     clock: DatabaseClock
     keeps_history: bool = True
     disk: FreeDisk = field(default_factory=FreeDisk)
+    # Counts of requests for the evidence of politeness.
+    sent: SentRequests | None = None
     _known: KnownReferences = field(default_factory=KnownReferences)
     archives: JobArchives = field(init=False)
     _outputs: JobOutputs = field(default_factory=JobOutputs)
@@ -253,7 +256,9 @@ class Writer:
         for one in ended:
             lane_id, outcome, identifier = one.claimed.lane_id, one.outcome, one.claimed.document.identifier
             if outcome.back_off is not None:
-                hosts.back_off(connection, lane_id=lane_id, asked=outcome.back_off or None)
+                until = hosts.back_off(connection, lane_id=lane_id, asked=outcome.back_off or None)
+                if self.sent is not None and self.sent.is_on:
+                    self.sent.note_refusal(outcome, until=until)
                 continue
             if one.is_trial and outcome.requested:
                 answered.add(lane_id)

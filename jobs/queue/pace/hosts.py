@@ -5,6 +5,7 @@ A flush collects the facts of its outcomes and writes them in few statements: a 
 hosts a second.
 """
 
+import datetime as dt
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
@@ -27,6 +28,7 @@ UPDATE jobs_bin
           FROM jobs_bin WHERE id = (SELECT bin_id FROM jobs_lane WHERE id = %(lane)s)
            FOR NO KEY UPDATE) AS reached
  WHERE jobs_bin.id = reached.id
+RETURNING jobs_bin.back_off_until
 """
 # A host that answered a trial goes one level back.
 # Locks: Bin by id.
@@ -74,9 +76,15 @@ class HostReport:
     address: str | None = None
 
 
-def back_off(connection: psycopg.Connection[Any], *, lane_id: int, asked: float | None) -> None:
-    """Back off from the host of this lane for `asked` seconds, or for the duration from the curve (None)."""
-    connection.execute(_BACK_OFF, {"lane": lane_id, "asked": asked, "curve": CURVE, "most_level": len(CURVE)})
+def back_off(connection: psycopg.Connection[Any], *, lane_id: int, asked: float | None) -> dt.datetime | None:
+    """
+    Back off from the host of this lane for `asked` seconds, or for the duration from the curve (None).
+
+    Return the end of the back-off; None if the lane no longer exists.
+    """
+    facts = {"lane": lane_id, "asked": asked, "curve": CURVE, "most_level": len(CURVE)}
+    row = connection.execute(_BACK_OFF, facts).fetchone()
+    return row[0] if row else None
 
 
 def calm(connection: psycopg.Connection[Any], *, lanes: Collection[int]) -> None:

@@ -44,7 +44,7 @@ class RecordedFetches:
         if self._seconds_left <= 0:
             raise FetchFailed("TOO_SLOW", "the requests that this document needs took too long together")
         began = time.monotonic()
-        self._pace.request_leaves()
+        self._pace.request_leaves(url)
         try:
             response = await self._fetcher.fetch(
                 url,

@@ -73,7 +73,7 @@ class _Gap:
             await asyncio.sleep(max(0.0, self._last + self._gap - time.monotonic()))
         self._last = time.monotonic()
 
-    def request_leaves(self) -> None:
+    def request_leaves(self, address: str) -> None:
         """Do nothing: no other request of the check may leave."""
 
     def request_goes(self) -> None:

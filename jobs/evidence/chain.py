@@ -1,0 +1,70 @@
+"""The chain of blocks: each block contains the hash of the block before it, so none can be changed alone."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+# The hash before the first block of a chain.
+NOTHING_BEFORE: Final = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of a chain, or the place of a block in it: the number of the block, and its hash."""
+
+    seq: int = 0
+    hash: str = NOTHING_BEFORE
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block: its content as canonical JSON, which has its number and the hash before it, and its own hash."""
+
+    seq: int
+    content: str
+    hash: str
+
+
+class ChainBroken(Exception):
+    """A block does not follow from the block before it. The message says which one and why."""
+
+    def __init__(self, seq: int, why: str) -> None:
+        self.seq = seq
+        super().__init__(f"Block {seq} {why}.")
+
+
+def canonical(content: Any) -> str:  # noqa: ANN401 (any JSON)
+    """Return JSON in the one form that is hashed: sorted keys, no spaces, ASCII."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def hash_of(content: str) -> str:
+    """Return the hash of a content: SHA-256 in hexadecimal digits."""
+    return hashlib.sha256(content.encode("ascii")).hexdigest()
+
+
+def next_block(head: Head, content: dict[str, Any]) -> Block:
+    """Return the block with this content that follows the head."""
+    text = canonical({**content, "seq": head.seq + 1, "previous": head.hash})
+    return Block(head.seq + 1, text, hash_of(text))
+
+
+def follow(head: Head, blocks: Iterable[Block]) -> Head:
+    """
+    Return the head after these blocks.
+
+    Raises:
+        ChainBroken: a block was changed, removed, inserted or moved.
+    """
+    for block in blocks:
+        content = json.loads(block.content)
+        if hash_of(block.content) != block.hash:
+            raise ChainBroken(block.seq, "has another hash than its content")
+        if block.seq != head.seq + 1 or content.get("seq") != block.seq:
+            raise ChainBroken(block.seq, f"stands in the place of block {head.seq + 1}")
+        if content.get("previous") != head.hash:
+            raise ChainBroken(block.seq, "does not contain the hash of the block before it")
+        head = Head(block.seq, block.hash)
+    return head

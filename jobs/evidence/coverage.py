@@ -1,0 +1,98 @@
+"""
+The minutes for which the record is complete.
+
+A minute is complete if each worker that ran in it has reported it. A worker that is killed has not reported its last
+minutes, and one that ran before the record was switched on has not reported its first ones. Such minutes are a gap,
+and a gap is a block of a chain of its own: the record says itself where it may lack requests.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jobs.evidence.minutes import MINUTE, Facts, moment_text
+
+# The chain of gaps has no host.
+OF_GAPS: Final = ""
+# Time until which rows of ended workers certainly exist (seconds). A record that stood still for longer has a gap.
+_WORKERS_ARE_KNOWN_FOR: Final = 12 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """
+    One worker: its life, and its record from `since` until `complete_until` (seconds since 1970).
+
+    `ended` is None while it runs. `since` is None if it has not reported yet. A worker that `reported_all` has ended
+    after its last report.
+    """
+
+    started: float
+    ended: float | None = None
+    since: float | None = None
+    complete_until: float = 0.0
+    reported_all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Minutes in which requests may be missing, and why."""
+
+    begin: int
+    until: int
+    why: str
+
+    def content(self) -> Facts:
+        """Return the content of its block."""
+        return {"host": OF_GAPS, "from": moment_text(self.begin), "until": moment_text(self.until), "why": self.why}
+
+
+def advance(complete_until: int | None, *, latest: int, workers: Sequence[Recorder]) -> tuple[int | None, list[Gap]]:
+    """
+    Return the moment until which the record is complete now, at most `latest`, and the gaps before it.
+
+    `complete_until` is that of the last call. `workers` are all that have run since then.
+    """
+    running = [worker for worker in workers if worker.ended is None]
+    # A running worker reports later, so its last minute is not decided yet.
+    reported = (worker.started if worker.since is None else worker.complete_until for worker in running)
+    until = min([latest, *map(_floor, reported)])
+    if complete_until is None:
+        since = [worker.since for worker in running if worker.since is not None]
+        begin = max(latest - _WORKERS_ARE_KNOWN_FOR, max(map(_ceil, since), default=latest))
+        if len(since) < len(running) or begin > until:
+            return None, []
+        return begin, [Gap(0, begin, "The record begins here.")]
+    if until <= complete_until:
+        return complete_until, []
+    gaps: list[Gap] = []
+    if complete_until < latest - _WORKERS_ARE_KNOWN_FOR:
+        gaps.append(Gap(complete_until, until, "The record was off."))
+    else:
+        for missing_from, end, why in sorted(_missing(workers)):
+            first = max(_floor(missing_from), complete_until, gaps[-1].until if gaps else 0)
+            last = min(_ceil(min(end, until)), until)
+            if first < last:
+                gaps.append(Gap(first, last, why))
+    return until, gaps
+
+
+def _missing(workers: Iterable[Recorder]) -> Iterable[tuple[float, float, str]]:
+    for worker in workers:
+        end = math.inf if worker.ended is None else worker.ended
+        if worker.since is None:
+            yield worker.started, end, "A worker did not record its requests."
+            continue
+        if worker.since > worker.started:
+            yield worker.started, worker.since, "A worker did not record its requests."
+        if worker.ended is not None and not worker.reported_all:
+            yield worker.complete_until, end, "A worker ended without its last report."
+
+
+def _floor(moment: float) -> int:
+    return math.floor(moment / MINUTE) * MINUTE
+
+
+def _ceil(moment: float) -> int:
+    return math.ceil(moment / MINUTE) * MINUTE

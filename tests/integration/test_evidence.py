@@ -1,0 +1,322 @@
+"""The evidence of politeness: an append-only chain for each host, which says itself where it lacks requests."""
+
+import datetime as dt
+import json
+from uuid import uuid4
+
+import psycopg
+import pytest
+from django.core.management import CommandError, call_command
+
+from jobs.duties.cleaning import SUBJECTS, clean
+from jobs.duties.evidence import EVIDENCE_TO_CHAIN, append_evidence
+from jobs.evidence.minutes import Report
+from jobs.models import EvidenceBlock, EvidenceChain, EvidenceRecorder, EvidenceReport
+from jobs.queries.hosts.evidence import read_chain
+from jobs.queue.evidence import Reported, report
+from nodes.database.clock import read_clock
+from nodes.lifecycle import NodeStatus
+from nodes.membership.fences import FenceRefused
+from tests.support.cluster import register_node, seconds
+from tests.support.stepping import Main
+from tests.support.tables import each_row
+
+HOST = "a.example"
+MINUTE = dt.timedelta(minutes=1)
+
+
+@pytest.fixture(autouse=True)
+def kept(settings, in_one_transaction):
+    switch(settings, days=30)
+
+
+def switch(settings, *, days):
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, "crawl.keep_evidence": days}
+
+
+@pytest.fixture
+def begin(connection):
+    """Return the first minute of the tests, in which all nodes start."""
+    return read_clock().replace(second=0, microsecond=0) + MINUTE
+
+
+@pytest.fixture
+def main(connection):
+    return Main(connection)
+
+
+def send(connection, worker, begin, *minutes, host=HOST, until=None, first=1, **facts):
+    """Report two requests in each of these minutes, and that all before the minute `until` are reported."""
+    reports = [
+        (first + number, Report(host, moment(begin, minute), {0: 1, 10: 1}, limits=((0, 10.0, None),)))
+        for number, minute in enumerate(minutes)
+    ]
+    until = max(minutes) + 1 if until is None else until
+    report(connection, worker=worker.id, reported=Reported(reports, None, moment(begin, until), **facts))
+
+
+def moment(begin, minute):
+    return int((begin + minute * MINUTE).timestamp())
+
+
+def append(main, begin, *, until):
+    """Append the blocks of all minutes before the minute `until`."""
+    main.now = begin + (until + 2) * MINUTE
+    return main.step(append_evidence)
+
+
+def end(connection, worker, at, status=NodeStatus.FAILED):
+    connection.execute(
+        "UPDATE nodes_node SET status = %s, stopped_at = %s WHERE id = %s", (status.value, at, worker.id)
+    )
+
+
+def exported(capsys, *arguments):
+    call_command("evidence", "export", HOST, *arguments)
+    return capsys.readouterr().out
+
+
+def checked(capsys, tmp_path, text, log=None):
+    """Check this text of an export, against this log; return the exit code and the answer."""
+    (tmp_path / "evidence.ndjson").write_text(text)
+    arguments = [str(tmp_path / "evidence.ndjson")]
+    if log is not None:
+        (tmp_path / "access.log").write_text(log)
+        arguments += ["--log", str(tmp_path / "access.log")]
+    try:
+        call_command("evidence", "check", *arguments)
+    except CommandError as error:
+        return error.returncode, str(error)
+    return 0, capsys.readouterr().out
+
+
+def log_of(begin, *minutes, also=()):
+    """Return the access log of the requests that `send` reports in these minutes, and of others."""
+    moments = [begin + minute * MINUTE + seconds(second) for minute in minutes for second in (0, 10)]
+    return "".join(
+        f'192.0.2.1 - - [{at.astimezone(dt.UTC):%d/%b/%Y:%H:%M:%S} +0000] "GET / HTTP/1.1" 200 5\n'
+        for at in sorted([*moments, *also])
+    )
+
+
+def recorded(connection, main, worker, begin, minutes=3):
+    """Record requests in some minutes, beginning at the second one: the first one only starts the record."""
+    send(connection, worker, begin, until=1)
+    append(main, begin, until=1)
+    send(connection, worker, begin, *range(1, minutes + 1))
+    append(main, begin, until=minutes + 1)
+
+
+# --- Recording and checking ----------------------------------------------------------------------
+
+
+def test_an_export_is_confirmed_by_the_log_of_the_site(connection, main, worker, begin, capsys, tmp_path):
+    recorded(connection, main, worker, begin)
+
+    code, answer = checked(capsys, tmp_path, exported(capsys), log_of(begin, 1, 2, 3))
+
+    assert code == 0, answer
+    assert f"{HOST}: 6 requests in 3 blocks. The chain is intact, and the access log agrees." in answer
+    assert "may be missing" not in answer
+
+
+@each_row("tamper", ["", "also"])
+def test_a_line_that_the_log_lacks_or_has_in_addition_is_found(
+    connection, main, worker, begin, capsys, tmp_path, tamper
+):
+    recorded(connection, main, worker, begin)
+    log = log_of(begin, 1, 2, 3, also=[begin + 2 * MINUTE + seconds(30)] if tamper else ())
+    lines = log.splitlines(keepends=True)
+
+    code, answer = checked(capsys, tmp_path, exported(capsys), log if tamper else "".join(lines[:2] + lines[3:]))
+
+    assert (code, "the log has a request" in answer, "the log lacks" in answer) == (1, bool(tamper), not tamper)
+
+
+def test_a_changed_export_is_found(connection, main, worker, begin, capsys, tmp_path):
+    recorded(connection, main, worker, begin)
+    lines = exported(capsys).splitlines()
+    for changed in (
+        [*lines[:2], *lines[3:]],
+        [*lines[:2], lines[2].replace("[10,1]", "[10,2]"), *lines[3:]],
+    ):
+        code, answer = checked(capsys, tmp_path, "\n".join(changed))
+        assert (code, answer.startswith("The chain is broken. ")) == (1, True)
+
+
+def test_a_period_is_a_part_of_the_chain(connection, main, worker, begin, capsys, tmp_path):
+    recorded(connection, main, worker, begin, minutes=5)
+    text = exported(capsys, "--from", (begin + 2 * MINUTE).isoformat(), "--until", (begin + 4 * MINUTE).isoformat())
+
+    code, answer = checked(capsys, tmp_path, text, log_of(begin, 1, 2, 3, 4, 5))
+
+    assert (code, "4 requests in 2 blocks" in answer) == (0, True)
+
+
+def test_requests_of_several_workers_are_one_block(connection, main, worker, begin):
+    other = register_node(connection, "worker")
+    for one in (worker, other):
+        send(connection, one, begin, 0)
+
+    assert append(main, begin, until=1) == 2
+
+    block = json.loads(EvidenceBlock.objects.get(chain__host=HOST).content)
+    assert block["sent"] == [[0, 2], [10, 2]]
+
+
+def test_a_report_that_is_written_again_counts_once(connection, main, worker, begin):
+    send(connection, worker, begin, 0)
+    append(main, begin, until=1)
+    send(connection, worker, begin, 0)
+    append(main, begin, until=1)
+
+    assert EvidenceBlock.objects.filter(chain__host=HOST).count() == 1
+
+
+def test_a_manager_that_lost_its_term_appends_nothing(connection, main, worker, begin):
+    send(connection, worker, begin, 0)
+    connection.execute("UPDATE nodes_mainterm SET term = term + 1")
+
+    with pytest.raises(FenceRefused):
+        append(main, begin, until=1)
+
+    assert not EvidenceBlock.objects.exists()
+
+
+def test_hosts_without_evidence_and_empty_periods_are_refused(connection, main, worker, begin, capsys):
+    with pytest.raises(CommandError, match="no evidence") as unknown:
+        exported(capsys)
+    recorded(connection, main, worker, begin)
+    with pytest.raises(CommandError, match="no complete minute") as empty:
+        exported(capsys, "--until", begin.isoformat())
+    with pytest.raises(CommandError) as nonsense:
+        call_command("evidence", "check", "/nowhere")
+
+    assert {one.value.returncode for one in (unknown, empty, nonsense)} == {2}
+
+
+# --- The record says where it lacks requests ------------------------------------------------------
+
+
+def test_the_last_minutes_of_a_killed_worker_are_a_gap(connection, main, worker, begin, capsys, tmp_path):
+    recorded(connection, main, worker, begin, minutes=2)
+    end(connection, worker, begin + 3.5 * MINUTE)
+    append(main, begin, until=6)
+    log = log_of(begin, 1, 2, also=[begin + 3 * MINUTE + seconds(20)])
+
+    code, answer = checked(capsys, tmp_path, exported(capsys), log)
+
+    assert code == 0, answer
+    assert f"From {begin + 3 * MINUTE:%Y-%m-%dT%H:%M:%SZ} to {begin + 4 * MINUTE:%Y-%m-%dT%H:%M:%SZ}, " in answer
+    assert "requests may be missing. A worker ended without its last report." in answer
+
+
+def test_a_minute_is_not_exported_before_all_workers_have_reported_it(connection, main, worker, begin, capsys):
+    silent = register_node(connection, "worker")
+    send(connection, silent, begin, until=1)
+    recorded(connection, main, worker, begin)
+
+    with pytest.raises(CommandError, match="no complete minute"):
+        exported(capsys)
+
+    send(connection, silent, begin, until=3)
+    append(main, begin, until=4)
+    assert json.loads(exported(capsys).splitlines()[0])["until"] == f"{begin + 3 * MINUTE:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def test_a_worker_that_ended_in_order_leaves_no_gap_and_no_row(connection, main, worker, begin):
+    recorded(connection, main, worker, begin, minutes=2)
+    send(connection, worker, begin, 3, first=9, is_all=True)
+    end(connection, worker, begin + 4.5 * MINUTE, NodeStatus.STOPPED)
+    append(main, begin, until=6)
+
+    assert EvidenceChain.objects.get(host="").seq == 1
+    assert EvidenceChain.objects.get(host="").complete_until == begin + 6 * MINUTE
+    assert not EvidenceRecorder.objects.exists()
+
+
+def test_the_time_in_which_the_record_was_off_is_a_gap(connection, main, worker, begin, settings):
+    recorded(connection, main, worker, begin, minutes=2)
+    switch(settings, days=0)
+    assert append(main, begin, until=60) == 0
+    switch(settings, days=30)
+    again = Reported([], float(moment(begin, 58)), moment(begin, 62))
+    report(connection, worker=worker.id, reported=again)
+
+    append(main, begin, until=62)
+
+    gap = json.loads(EvidenceBlock.objects.filter(chain__host="").last().content)
+    assert (gap["from"], gap["until"]) == (
+        f"{begin + 3 * MINUTE:%Y-%m-%dT%H:%M:%SZ}",
+        f"{begin + 58 * MINUTE:%Y-%m-%dT%H:%M:%SZ}",
+    )
+
+
+def test_no_duty_is_due_without_a_record(connection):
+    def is_due():
+        return connection.execute(f"SELECT {EVIDENCE_TO_CHAIN}", {"scope": "cluster"}).fetchone()[0]
+
+    assert not is_due()
+    EvidenceRecorder.objects.create(worker=uuid4(), since=read_clock(), complete_until=read_clock())
+    assert is_due()
+
+
+# --- Append-only ----------------------------------------------------------------------------------
+
+
+@each_row(
+    "statement",
+    [
+        "UPDATE jobs_evidenceblock SET content = '{}'",
+        "DELETE FROM jobs_evidenceblock WHERE seq = 2",
+        "TRUNCATE jobs_evidenceblock",
+        "TRUNCATE jobs_evidencechain CASCADE",
+        "DELETE FROM jobs_evidencechain",
+        "UPDATE jobs_evidencechain SET hash = 'other'",
+        "UPDATE jobs_evidencechain SET seq = seq - 1",
+        "UPDATE jobs_evidencechain SET host = host || '.org'",
+        "UPDATE jobs_evidencechain SET complete_until = complete_until - interval '1 hour'",
+    ],
+)
+def test_the_database_refuses_to_change_the_record(connection, main, worker, begin, statement):
+    recorded(connection, main, worker, begin)
+
+    with pytest.raises(psycopg.errors.RestrictViolation), connection.transaction():
+        connection.execute(statement)
+
+
+def test_retention_deletes_from_the_beginning_and_the_rest_is_verified(
+    connection, main, worker, begin, settings, capsys, tmp_path
+):
+    recorded(connection, main, worker, begin)
+    main.now = begin + 60 * MINUTE
+    send(connection, worker, begin, 58, 59, first=9)
+    append(main, begin, until=60)
+
+    clean(connection, SUBJECTS["evidence"], now=begin + 30 * MINUTE + dt.timedelta(days=30))
+
+    chain = EvidenceChain.objects.get(host=HOST)
+    assert (chain.pruned_seq, chain.seq) == (3, 5)
+    assert read_chain(HOST).is_intact
+    code, answer = checked(capsys, tmp_path, exported(capsys), log_of(begin, 58, 59))
+    assert code == 0, answer
+
+
+def test_chained_reports_are_deleted_after_an_hour(connection, main, worker, begin):
+    send(connection, worker, begin, 0)
+    append(main, begin, until=1)
+    assert EvidenceReport.objects.exists()
+
+    append(main, begin, until=90)
+
+    assert not EvidenceReport.objects.exists()
+
+
+def test_a_page_verifies_the_newest_blocks(connection, main, worker, begin, monkeypatch):
+    monkeypatch.setattr("jobs.queries.hosts.evidence._VERIFIED", 2)
+    recorded(connection, main, worker, begin)
+
+    state = read_chain(HOST)
+
+    assert (state.is_intact, state.verified, state.length) == (True, 2, 3)
+    assert read_chain("b.example") is None
