@@ -53,6 +53,7 @@ from jobs.notices.api import ChannelView, MailingView, MessageView, RuleView
 from jobs.retention.api import CleaningView, RetentionView
 from jobs.search.api import SearchView
 from jobs.search.archive_api import ArchiveFileView, ArchiveRecordView
+from jobs.search.version_api import DocumentVersionsView, DocumentVersionView
 from jobs.verification.api import VerificationView
 from jobs.verification.archives.api import ArchiveVerificationView
 from jobs.webmasters.api import WebmasterView
@@ -141,6 +142,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("distributed-jobs/jobs/<str:job>/", DistributedJobView.as_view(), name="distributed-job"),
     path("distributed-jobs/rebalance/", RebalanceJobsView.as_view(), name="distributed-jobs-rebalance"),
     path("distributed-jobs/switch/", SwitchView.as_view(), name="distributed-jobs-switch"),
+    path("documents/<document_id:id>/versions/", DocumentVersionsView.as_view(), name="document-versions"),
+    path("documents/<document_id:id>/versions/<int:number>/", DocumentVersionView.as_view(), name="document-version"),
     path("explain/", ExplainView.as_view(), name="explain"),
     path("explain/fetch-again/", FetchAgainView.as_view(), name="explain-fetch-again"),
     path("explain/forget/", ForgetView.as_view(), name="explain-forget"),

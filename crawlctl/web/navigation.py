@@ -146,7 +146,17 @@ AREAS: Final[tuple[Area, ...]] = (
 # Beginnings of the names of pages that show only the partition of their web server. Other pages show all partitions, or
 # the configuration, which the control partition has for all.
 _OF_ONE_PARTITION: Final = (
-    *("archive", "cluster", "coordination", "deleted-job", "distributed", "document-archive", "drill", "export"),
+    *(
+        "archive",
+        "cluster",
+        "coordination",
+        "deleted-job",
+        "distributed",
+        "document-archive",
+        "document-versions",
+        "drill",
+        "export",
+    ),
     *("host-", "job-archive", "job-bulk", "job-removals", "node", "output-verification", "report", "retention"),
     *("task", "admin:nodes_", "admin:tasks_", "authorities"),
     *(f"admin:jobs_{table}_" for table in ("queueitem", "throttlegroup", "jobevent")),

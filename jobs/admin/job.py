@@ -172,7 +172,7 @@ class JobAdmin(WithRehearsal, JournaledList):
         (_("Scope limits"), {"fields": ("hop_limits", "hop_mode", "max_documents")}),
         (_("Delete guard"), {"fields": GUARD}),
         (_("Access"), {"fields": ("access_rules",)}),
-        (_("Archive"), {"fields": ("archive",)}),
+        (_("Archive and versions"), {"fields": ("archive", "kept_versions")}),
         (_("Priority"), {"fields": ("priority",)}),
     )
 

@@ -8,14 +8,24 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from jobs.checks.job_options import GUARD, INTERVALS
+from jobs.checks.job_options import GUARD, INTERVALS, MOST_VERSIONS
 from jobs.connectors.repository.access_text import parse_rules, rules_in_words
 from jobs.lifecycle.schedule import Window
 from jobs.lifecycle.schedule_text import parse_span, parse_window, span_in_words, window_in_words
 from jobs.models import Job
 
 # Columns of a job in its form, in addition to the windows.
-OPTION_FIELDS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method", "archive", "access_rules")
+OPTION_FIELDS: Final = (
+    "kind",
+    *INTERVALS,
+    "hop_mode",
+    "hop_limits",
+    *GUARD,
+    "start_method",
+    "archive",
+    "kept_versions",
+    "access_rules",
+)
 
 
 class SpanField(forms.CharField):
@@ -134,6 +144,17 @@ class OptionsForm(forms.ModelForm):  # type: ignore[type-arg]
         max_value=2**31 - 1,
         widget=UnfoldAdminIntegerFieldWidget,
     )
+    kept_versions = forms.IntegerField(
+        label=_("Kept versions"),
+        help_text=_(
+            "Number of versions of each document that are kept with their headers and texts. With 0, none is kept."
+        ),
+        required=False,
+        initial=0,
+        min_value=0,
+        max_value=MOST_VERSIONS,
+        widget=UnfoldAdminIntegerFieldWidget,
+    )
     access_rules = AccessRulesField(
         rows=6,
         label=_("Access rules"),
@@ -160,7 +181,9 @@ class OptionsForm(forms.ModelForm):  # type: ignore[type-arg]
         said = {name: values[name] for name in ("windows", *OPTION_FIELDS)}
         # A form of an older page lacks these fields: they keep their values.
         unsaid = [
-            name for name in (*GUARD, "archive", "access_rules") if self.fields[name].disabled or self._is_omitted(name)
+            name
+            for name in (*GUARD, "archive", "kept_versions", "access_rules")
+            if self.fields[name].disabled or self._is_omitted(name)
         ]
         return {name: value for name, value in said.items() if name not in unsaid}
 
@@ -172,6 +195,10 @@ class OptionsForm(forms.ModelForm):  # type: ignore[type-arg]
             raise ValidationError(_("Write a whole number, 0 or greater."))
         stored: int = self.instance.guard_documents
         return stored
+
+    def clean_kept_versions(self) -> int:
+        given: int | None = self.cleaned_data["kept_versions"]
+        return 0 if given is None else given
 
     def _is_omitted(self, name: str) -> bool:
         widget = self.fields[name].widget

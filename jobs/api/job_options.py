@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from jobs.api.fields import ObjectField, SecondsField
 from jobs.archive.records import Format
-from jobs.checks.job_options import GUARD, INTERVALS, MOST_WINDOWS
+from jobs.checks.job_options import GUARD, INTERVALS, MOST_VERSIONS, MOST_WINDOWS
 from jobs.connectors.repository.access_rules import LONGEST_TOKEN, MOST_RULES, MOST_TOKENS
 from jobs.lifecycle.job import HopMode, Kind, StartMethod
 from jobs.lifecycle.schedule import Window
@@ -23,6 +23,7 @@ OPTION_FIELDS: Final = (
     "start_method",
     "windows",
     "archive",
+    "kept_versions",
     "access_rules",
 )
 
@@ -122,6 +123,12 @@ class OptionsFields(serializers.Serializer[Any]):
         default="",
         allow_blank=True,
         help_text="Format in which raw requests and responses of web sources are kept; empty: none are kept.",
+    )
+    kept_versions = serializers.IntegerField(
+        min_value=0,
+        max_value=MOST_VERSIONS,
+        default=0,
+        help_text="Number of versions of each document that are kept with their headers and texts; 0: none.",
     )
     access_rules: serializers.ListSerializer[Any] = serializers.ListSerializer(
         child=AccessRuleSerializer(),

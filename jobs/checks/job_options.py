@@ -18,6 +18,8 @@ INTERVALS: Final = ("recrawl_after", "recrawl_at_most", "expire_after", "reseed_
 MOST_WINDOWS: Final = 100
 LONGEST: Final = dt.timedelta(days=36_500)
 _MOST_HOPS: Final = 1_000_000
+# Most versions that a job may keep of each document.
+MOST_VERSIONS: Final = 100
 # Settings of the delete guard of a job, which may change while it runs.
 GUARD: Final = ("guard_percent", "guard_host_percent", "guard_documents", "guard_seeds")
 
@@ -39,6 +41,7 @@ class JobOptions(TypedDict, total=False):
     guard_documents: int
     guard_seeds: bool
     archive: str
+    kept_versions: int
     access_rules: list[dict[str, Any]]
     start_method: StartMethod
 
@@ -63,6 +66,8 @@ def check_options(
         problems["guard_documents"] = [f"Write a whole number from 0 to {2**31 - 1}."]
     if job.archive not in {"", *Format}:
         problems["archive"] = [f"{job.archive} is no format of archives. Choose {' or '.join(Format)}, or nothing."]
+    if not 0 <= job.kept_versions <= MOST_VERSIONS:
+        problems["kept_versions"] = [f"Write a whole number from 0 to {MOST_VERSIONS}; 0 keeps no versions."]
     if job.start_method != StartMethod.MANUAL and not windows:
         problems["start_method"] = ["Add a window: without one, the schedule never starts the job."]
     if job.node_scope == CLUSTER_SCOPE and here.placement() is not None:

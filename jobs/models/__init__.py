@@ -11,6 +11,7 @@ from jobs.models.connection import OutputConnection, RepositoryConnection
 from jobs.models.counter import Counter, CounterDelta, JobCounter
 from jobs.models.denial import DenialReason
 from jobs.models.document import IndexedDocument, Outcome, OutLinks, PipelineRefusal, QueueItem
+from jobs.models.document_version import DocumentVersion
 from jobs.models.evidence import EvidenceBlock, EvidenceChain, EvidenceRecorder, EvidenceReport
 from jobs.models.failure import FailureGroup, FailureHour
 from jobs.models.gate import Gate, GatedDocument
@@ -76,6 +77,7 @@ __all__ = [
     "DefinitionVersion",
     "DeletedJob",
     "DenialReason",
+    "DocumentVersion",
     "EvidenceBlock",
     "EvidenceChain",
     "EvidenceRecorder",

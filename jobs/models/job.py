@@ -102,6 +102,8 @@ class Job(models.Model):
         blank=True,
         help_text="Format in which raw requests and responses are kept.",
     )
+    # Number of versions of each document that are kept with their headers and texts; 0: none.
+    kept_versions = models.PositiveSmallIntegerField(default=0, db_default=0, validators=[MaxValueValidator(100)])
     start_method = models.CharField(max_length=15, choices=_choices(StartMethod), default=StartMethod.MANUAL)
     # Scope of the nodes that work on it: the shared one, or that of a one-shot `crawl`.
     node_scope = models.CharField(max_length=100, default=CLUSTER_SCOPE, db_index=True)

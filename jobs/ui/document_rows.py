@@ -78,6 +78,7 @@ def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, obje
         "sentences": sentences,
         "job": story.job.name,
         "job_address": reverse("job", args=[story.job.pk]),
+        "versions_address": reverse("document-versions", args=[story.job.pk, item.hash]),
         "archive_address": reverse("document-archive", args=[story.job.pk, item.hash]),
         "facts": _facts(story, now=now),
         "fetched": formats.moment(item.fetched_at, now=now),

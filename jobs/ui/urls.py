@@ -1,9 +1,8 @@
 """The addresses of the pages."""
 
-import uuid
+from django.urls import path
 
-from django.urls import path, register_converter
-
+import jobs.ui.document_key  # noqa: F401 (registers the converter)
 from jobs.ui import (
     archive_views,
     chain_views,
@@ -23,21 +22,6 @@ from jobs.ui import (
     webmasters_views,
 )
 from jobs.ui.reports import views as reports
-
-
-class DocumentKeyConverter:
-    """The 128-bit key of a document as 32 hex digits."""
-
-    regex = "[0-9a-f]{32}"
-
-    def to_python(self, value: str) -> uuid.UUID:
-        return uuid.UUID(hex=value)
-
-    def to_url(self, value: uuid.UUID) -> str:
-        return value.hex
-
-
-register_converter(DocumentKeyConverter, "document_key")
 
 urlpatterns = [
     path("", views.overview, name="overview"),

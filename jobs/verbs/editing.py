@@ -117,8 +117,8 @@ def change_job(
     Change a job; None keeps a field. While it runs, only its seeds, priority and schedule can change.
 
     If it loses an output, documents that only this job kept there are removed after this call. After a change of the
-    specification, the access rules or the outputs, with the first hop limit or a new archive, the next run reads and indexes
-    everything again. A seed that is changed while the job runs is read at once. After a change of the pipeline, the next run
+    specification, the access rules or the outputs, with the first hop limit, the first kept versions or a new archive, the
+    next run reads and indexes everything again. A seed that is changed while the job runs is read at once. After a change of the pipeline, the next run
     reads everything again, and writes what changed to the outputs.
 
     Raises:
@@ -162,6 +162,8 @@ def change_job(
         # Only a job with hop limits stores its links: with the first limits, every document must be read
         # unconditionally once.
         hops_begin = bool(changed.get("hop_limits")) and not job.hop_limits
+        # The same for the first kept versions, whose documents have no version yet.
+        versions_begin = bool(changed.get("kept_versions")) and not job.kept_versions
         for field, value in changed.items():
             setattr(job, field, value)
         warnings = _check(
@@ -181,6 +183,7 @@ def change_job(
             or outputs_change
             or hops_begin
             or archive_begins
+            or versions_begin
         ):
             job.specification_version += 1
         if seeds is not None and addresses_of(seeds) != [seed.urls for seed in stored_seeds]:

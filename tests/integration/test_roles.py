@@ -60,6 +60,8 @@ LEAST_ROLE = {
     "distributed_jobs_rebalance": ADMINISTRATOR,
     "distributed_jobs_retrieve": VIEWER,
     "distributed_jobs_switch": ADMINISTRATOR,
+    "document_versions_list": VIEWER,
+    "document_versions_retrieve": VIEWER,
     "documents_list": VIEWER,
     "documents_retrieve": VIEWER,
     "explain": VIEWER,
@@ -281,6 +283,7 @@ def address(path, world):
         path.replace("{id}", str(ids.get(kind)))
         .replace("{kind}", "csv")
         .replace("{version}", "1")
+        .replace("{number}", "1")
         .replace("{subject}", "nodes")
         .replace("{host}", "www.a.example")
     )

@@ -9,6 +9,7 @@ from jobs.duties.start import prepare_runs
 from jobs.lifecycle.job import Guard, Phase
 from jobs.models import (
     BinState,
+    DocumentVersion,
     ForeignLink,
     IndexedDocument,
     Job,
@@ -270,15 +271,15 @@ def write_into_output(moving, name):
 
 def test_documents_leave_with_all_that_belongs_to_them_and_arrive_unchanged(moving):
     make_documents(moving.crawl.lane, ["page"])
-    moving.crawl.flush(moving.crawl.claim()["page"], validators="etag", names=["waiting"])
+    moving.crawl.flush(moving.crawl.claim()["page"], validators="etag", names=["waiting"], facts={"kept_versions": 3})
     write_into_output(moving, "page")
-    tables = (QueueItem, OutLinks, IndexedDocument, SearchDocument)
+    tables = (QueueItem, OutLinks, DocumentVersion, IndexedDocument, SearchDocument)
     own = {"seq": "", "batch_id": ""}
     before = [rows_of(table, **own) for table in tables]
 
     moving.sends()
 
-    assert [table.objects.count() for table in tables] == [0, 0, 0, 0]
+    assert [table.objects.count() for table in tables] == [0, 0, 0, 0, 0]
     assert moving.own.sent == {"b": 1}
     assert set(ForeignLink.objects.values_list("hash", "target")) == {
         (hash_of(name), "b") for name in ("page", "waiting")

@@ -31,6 +31,8 @@ WEB = {
     "user_agent": "tests/1.0",
     "robots_name": "tests",
     "robots_wait": 30.5,
+    "drop_parameters": ["sid"],
+    "trap_guard": "watch",
     "allow_private_networks": True,
 }
 FILES = {
@@ -71,6 +73,7 @@ OPTIONS = {
     "guard_host_percent": 40,
     "guard_documents": 3,
     "guard_seeds": False,
+    "kept_versions": 5,
     "start_method": "window_begin",
     "access_rules": [
         {"pattern": "^http://docs\\.test/private/", "allow": ["cn=a,dc=b"], "deny": ["interns"]},

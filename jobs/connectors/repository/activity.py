@@ -62,6 +62,7 @@ class Activity:
     _bounds: ScheduleBounds | None = None
     _originated_at: dt.datetime | None = None
     _exchange: RawExchange | None = None
+    _response_headers: Mapping[str, str] = field(default_factory=dict)
     _rejected: Sequence[str] = ()
     # None as long as the connector names no part.
     _parts: PartReports | None = None
@@ -129,6 +130,10 @@ class Activity:
     def keep_exchange(self, exchange: RawExchange | None) -> None:
         """Report the raw exchange of the document's own request, before its ending."""
         self._exchange = exchange
+
+    def note_headers(self, headers: Mapping[str, str]) -> None:
+        """Report the headers of the source's answer, before the document's ending."""
+        self._response_headers = headers
 
     def record(
         self,
@@ -362,6 +367,7 @@ class Activity:
             records=self._records,
             exchange=self._exchange,
             rejected=self._rejected,
+            headers=self._response_headers,
             **facts,
         )
 

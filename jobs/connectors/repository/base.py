@@ -267,6 +267,7 @@ class Outcome:
     - `parts`: the parts of a document. With a pipeline, only the parts that outputs keep or remove.
     - `exchange`: the raw exchange, if the job keeps an archive; `stored` is its place there, once it has one.
     - `rejected`: identifiers to which the document leads, and which the job's rules refuse.
+    - `headers`: the headers of the source's answer, if it has any.
     """
 
     document: Document
@@ -294,6 +295,7 @@ class Outcome:
     exchange: RawExchange | None = None
     stored: Stored | None = None
     rejected: Sequence[str] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def response_ms(self) -> int | None:

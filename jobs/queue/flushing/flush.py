@@ -28,6 +28,7 @@ from jobs.queue.flushing.outcomes import FlushPlan, JobFacts, Key, Named, Result
 from jobs.queue.flushing.redirects import LONGEST_CHAIN, read_chains
 from jobs.queue.flushing.retry_limits import keep_retry_limits
 from jobs.queue.flushing.stored_links import read_stored_links
+from jobs.queue.flushing.versions import keep_versions
 from jobs.queue.sql.arrays import Hashes
 from jobs.queue.sql.order import AGAIN
 from jobs.queue.sql.retrying import retried
@@ -297,6 +298,7 @@ def flush(
         }
         foreign.write(cursor)
         keep_retry_limits(cursor, counted)
+        keep_versions(cursor, counted, now=now)
         if plan.gated:
             gates.let_wait(cursor, plan.gated)
         beaten = [named for named in plan.new if (named.hash, named.job_id) not in inserted]

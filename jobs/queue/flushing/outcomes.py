@@ -61,6 +61,8 @@ class JobFacts:
     admits: Callable[[str], bool] | None = field(default=None, compare=False)
     # The format of its archive; "" for none.
     archive: str = ""
+    # Number of versions of each document that are kept.
+    kept_versions: int = 0
     # The partitions of a job that several databases crawl. None: this database has all of its documents.
     partitioned: Partitioned | None = None
     # True if a stage of its pipeline refuses documents, or did so before.

@@ -77,6 +77,13 @@ SELECT row.* FROM unnest(%(rows)s::jsonb[], %(jobs)s::bigint[]) AS given(body, j
  ORDER BY row.hash, row.job_id
 ON CONFLICT (hash, job_id) DO NOTHING
 """,
+    "versions": """
+INSERT INTO jobs_documentversion
+SELECT row.* FROM unnest(%(rows)s::jsonb[], %(jobs)s::bigint[]) AS given(body, job_id)
+ CROSS JOIN LATERAL jsonb_populate_record(NULL::jobs_documentversion, given.body || jsonb_build_object('job_id', given.job_id)) AS row
+ ORDER BY row.hash, row.job_id, row.number
+ON CONFLICT (hash, job_id, number) DO NOTHING
+""",
     "edges": """
 INSERT INTO jobs_redirectedge
 SELECT row.* FROM unnest(%(rows)s::jsonb[], %(jobs)s::bigint[]) AS given(body, job_id)
@@ -266,7 +273,7 @@ def _store(
         for kind, statement in _OF_JOBS.items():
             rows = [
                 (one["row"], ids[one["job"]])
-                for one in body[kind]
+                for one in body.get(kind, ())
                 if one["job"] in ids and (kind == "edges" or (one["row"]["hash"], ids[one["job"]]) in keys)
             ]
             cursor.execute(statement, {"rows": [Jsonb(row) for row, _ in rows], "jobs": [job for _, job in rows]})

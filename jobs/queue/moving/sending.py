@@ -67,6 +67,11 @@ WITH {_GONE}, texts AS MATERIALIZED (
     SELECT found.* FROM records JOIN jobs_searchdocument AS found USING (output_id, hash)
 ), links AS MATERIALIZED (
     SELECT link.* FROM gone JOIN jobs_outlinks AS link USING (hash, job_id)
+), versions AS MATERIALIZED (
+    -- The newest one only: all of them could exceed the size of a value.
+    SELECT DISTINCT ON (version.hash, version.job_id) version.*
+      FROM gone JOIN jobs_documentversion AS version USING (hash, job_id)
+     ORDER BY version.hash, version.job_id, version.number DESC
 ), known AS MATERIALIZED (
     SELECT job_id, number FROM jobs_partitionedjob
 )
@@ -81,6 +86,9 @@ SELECT %(here)s, %(target)s, %(key)s, jsonb_build_object(
     'links', (
         SELECT coalesce(jsonb_agg(jsonb_build_object('job', known.number, 'row', to_jsonb(links))), '[]')
           FROM links JOIN known USING (job_id)),
+    'versions', (
+        SELECT coalesce(jsonb_agg(jsonb_build_object('job', known.number, 'row', to_jsonb(versions))), '[]')
+          FROM versions JOIN known USING (job_id)),
     -- The targets of their links, so that their partition can name them again.
     'targets', (
         SELECT coalesce(jsonb_agg(to_jsonb(found) || jsonb_build_object('job', known.number)), '[]')
@@ -168,6 +176,10 @@ DELETE FROM jobs_pipelinerefusal AS refusal USING gone
     f"""
 WITH {_GONE}
 DELETE FROM jobs_outlinks AS link USING gone WHERE link.hash = gone.hash AND link.job_id = gone.job_id
+""",
+    f"""
+WITH {_GONE}
+DELETE FROM jobs_documentversion AS version USING gone WHERE version.hash = gone.hash AND version.job_id = gone.job_id
 """,
 )
 _DELETE: Final[LiteralString] = f"""

@@ -81,6 +81,10 @@ WITH dropped AS (
     DELETE FROM jobs_outlinks AS link
      USING unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS gone(hash, job_id)
      WHERE link.hash = gone.hash AND link.job_id = gone.job_id
+), forgotten AS (
+    DELETE FROM jobs_documentversion AS version
+     USING unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS gone(hash, job_id)
+     WHERE version.hash = gone.hash AND version.job_id = gone.job_id
 ), past AS ({WRITE_HISTORY})
 INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
 SELECT job_id, lane_id, run_no, 'stage', stage, outcome, code, -count(*) FROM dropped

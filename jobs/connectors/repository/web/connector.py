@@ -134,6 +134,7 @@ class WebConnector:
                 return
             response, conditional = asked
             activity.keep_exchange(response.exchange)
+            activity.note_headers(response.headers)
         except FetchFailed as failure:
             logger.info("fetch of %s failed: %s", document.identifier, failure)
             activity.keep_exchange(failure.exchange)
