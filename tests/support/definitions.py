@@ -59,7 +59,9 @@ ARCHIVE = {
     "exclude_text": ["draft"],
     "robots_name": "tests",
 }
-FEED = {name: value for name, value in WEB.items() if name not in {"scope", "max_depth"}}
+FEED = {
+    name: value for name, value in WEB.items() if name not in {"scope", "max_depth", "drop_parameters", "trap_guard"}
+}
 OPTIONS = {
     "max_documents": 1000,
     "priority": 3,
