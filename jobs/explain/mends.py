@@ -86,6 +86,8 @@ def mend_of(section: Section, judgement: Judgement) -> Mend | None:
     match judgement.reason:
         case Reason.OUT_OF_SCOPE | Reason.RULES_INVALID | Reason.TOO_FAR:
             return _edit_job(place, _("Edit the rules of the job"))
+        case Reason.TRAP_HELD:
+            return Mend(_("See the suspect"), reverse("trap", args=[int(judgement.facts["suspect"])]), _MAY_SEE)
         case Reason.ROBOTS_FORBIDS | Reason.ROBOTS_UNREACHABLE:
             return _see_host(place)
         case _:

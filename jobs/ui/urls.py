@@ -18,6 +18,7 @@ from jobs.ui import (
     runs_views,
     schedules_views,
     settings_views,
+    traps_views,
     views,
     webmasters_views,
 )
@@ -61,6 +62,10 @@ urlpatterns = [
     path("hosts/<int:host_id>/stop/", hosts_views.stop, name="host-stop"),
     path("hosts/<int:host_id>/release/", hosts_views.release, name="host-release"),
     path("hosts/<int:host_id>/end-back-off/", hosts_views.end_back_off, name="host-end-back-off"),
+    path("traps/", traps_views.suspects, name="traps"),
+    path("traps/<int:suspect_id>/", traps_views.suspect, name="trap"),
+    path("traps/<int:suspect_id>/accept/", traps_views.accept, name="trap-accept"),
+    path("traps/<int:suspect_id>/release/", traps_views.release, name="trap-release"),
     path("nodes/", views.nodes, name="nodes"),
     path("cluster/", cluster_views.cluster, name="cluster"),
     path("cluster/coordination/", coordination_views.coordination, name="coordination"),

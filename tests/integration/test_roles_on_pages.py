@@ -87,6 +87,8 @@ CHANGES = {
     "notification-rule": "notification_rules_partial_update",
     "notification-rule-act": "notification_rules_mute",
     "notification-rule-new": "notification_rules_create",
+    "trap-accept": "trap_suspects_accept",
+    "trap-release": "trap_suspects_release",
     "version-revert": "versions_revert",
     "retention-clean": "retention_clean",
     "archive-verification-start": "archive_verifications_create",
@@ -137,6 +139,7 @@ ONLY_CHANGE = {
     *("retention-clean", "version-revert"),
     *("explain-add-seed", "explain-fetch-again", "explain-forget"),
     *("schedule-pause", "schedule-resume"),
+    *("trap-accept", "trap-release"),
 }
 NAMES = sorted({pattern.name for pattern in PAGES} | {"drills"})
 # The forms of the set-up. A button deletes a job instead, because its documents must leave the outputs first.
@@ -195,7 +198,18 @@ def address(name, world):
         "template_id": world.template.pk,
         # None of these exists: users who may use them get a 404.
         **dict.fromkeys(
-            ("chain_id", "channel_id", "rule_id", "mailing_id", "record_id", "run_id", "token_id", "version_id"), 1
+            (
+                "chain_id",
+                "channel_id",
+                "rule_id",
+                "mailing_id",
+                "record_id",
+                "run_id",
+                "token_id",
+                "version_id",
+                "suspect_id",
+            ),
+            1,
         ),
         "export_id": world.export.pk,
         "operation_id": world.bulk.pk,

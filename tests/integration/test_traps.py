@@ -1,6 +1,7 @@
 """Suspects of traps: their counts, their rules, and the decisions of operators."""
 
 import random
+import re
 from io import StringIO
 
 import pytest
@@ -21,9 +22,10 @@ from jobs.queue.traps import TrapCounts
 from jobs.state.transitions import TransitionRefused
 from jobs.traps.quarantine import TRAP, Quarantine
 from jobs.traps.radar import BUDGET
+from jobs.ui import traps_views
 from jobs.verbs import traps
 from nodes.errors import Invalid, Refused, Unknown
-from tests.support.api import assert_problem, client_of
+from tests.support.api import assert_problem, client_of, make_user
 from tests.support.factories import facts_of, make_documents, make_job, make_lane, make_result
 from tests.support.trap_sites import prose
 
@@ -377,3 +379,64 @@ def test_the_command_refuses_with_a_sentence(job, in_one_transaction):
     with pytest.raises(CommandError, match="already released") as refused:
         command("accept", suspect.pk)
     assert refused.value.returncode == 1
+
+
+# --- Pages ---------------------------------------------------------------------------------------
+
+
+def test_the_page_lists_suspects_by_job_host_and_decision(job, client):
+    shown = suspect_of(job, fetched=60, new=3)
+    suspect_of(job, template="/other", decision="released")
+    client.force_login(make_user(VIEWER))
+
+    page = client.get(f"/traps/?job={job.pk}&host={HOST}&decision=open").content.decode()
+
+    assert f"/traps/{shown.pk}/" in page
+    assert "3 (5" in page
+    assert "/other" not in page
+    assert "/other" in client.get("/traps/").content.decode()
+
+
+def test_the_list_of_suspects_has_pages(job, client, monkeypatch):
+    monkeypatch.setattr(traps_views, "_SHOWN", 2)
+    for number in range(3):
+        suspect_of(job, template=f"/group{number}")
+    client.force_login(make_user(VIEWER))
+
+    first = client.get("/traps/?decision=open").content.decode()
+    (query,) = re.findall(r'href="[?]([^"]+)" rel="next"', first)
+    second = client.get(f"/traps/?{query.replace('&amp;', '&')}").content.decode()
+
+    assert [f"/group{number}" in first for number in range(3)] == [False, True, True]
+    assert [f"/group{number}" in second for number in range(3)] == [True, False, False]
+
+
+def test_the_page_of_a_suspect_tests_its_rules_before_a_decision(job, client):
+    urls = pages(3, "?sid=1")
+    add(job, [*urls, *months(2)])
+    facts = {"template": "**?sid", "rule": r"^https?://a\.example.*[?&;](?i:sid)=", "parameter": "sid"}
+    suspect = suspect_of(job, **facts, proven=["/articles/{slug}?sid"])
+    client.force_login(make_user(ADMINISTRATOR))
+
+    page = client.get(f"/traps/{suspect.pk}/").content.decode()
+
+    assert page.count("The rule matches 3 of 5 documents") == 2
+    assert page.index('value="drop_parameter"') < page.index('value="exclude"')
+    refused = client.post(f"/traps/{suspect.pk}/accept/", {"rule": "drop_parameter"}, follow=True).content.decode()
+    assert "3 good pages" in refused
+    wanted = {"rule": "drop_parameter", "confirm": "on"}
+    accepted = client.post(f"/traps/{suspect.pk}/accept/", wanted, follow=True).content.decode()
+    assert "The job has the rule" in accepted
+    assert "The rule matches" not in accepted
+
+
+def test_an_operator_releases_a_suspect_on_its_page(job, client):
+    add(job, months(3), outcome=Outcome.EXCLUDED, result_code=TRAP, indexed_before=False)
+    suspect = suspect_of(job)
+    client.force_login(make_user(OPERATOR))
+
+    page = client.get(f"/traps/{suspect.pk}/").content.decode()
+    released = client.post(f"/traps/{suspect.pk}/release/", follow=True).content.decode()
+
+    assert ("/accept/" in page, "/release/" in page) == (False, True)
+    assert "Documents that are due again: 3." in released

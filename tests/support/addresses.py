@@ -84,6 +84,7 @@ _VALUES: Final = {
     "api/v1/tasks/": "SELECT coalesce(max(id), 1) FROM tasks_task",
     "api/v1/settings/versions/": "SELECT max(version) FROM nodes_settingsversion",
     "api/v1/trap-suspects/": "SELECT coalesce(max(id), 1) FROM jobs_trapsuspect",
+    "traps/": "SELECT coalesce(max(id), 1) FROM jobs_trapsuspect",
     "api/v1/webmasters/": "SELECT 'h7.example'",
     "webmasters/": "SELECT 'h7.example'",
     "cluster/groups/": "SELECT min(id) FROM jobs_throttlegroup",
@@ -181,6 +182,7 @@ _QUESTIONS: Final = {
     "api/v1/schedules/calendar/": ["first=2030-01-01&days=42"],
     "schedules/calendar/": ["unit=month"],
     "api/v1/seeds/": ["job={job}"],
+    "traps/": ["job={job}", "host=h7.example", "decision=released"],
     "api/v1/trap-suspects/": ["job={job}", "host=h7.example", "decision=open"],
     "api/v1/search/": ["q=word"],
 }

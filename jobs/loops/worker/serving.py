@@ -90,7 +90,8 @@ class Serving:
         if queue.is_denied:
             self._deny_waiting(queue)
         while queue.may_begin:
-            if self._hold_back_next(queue):
+            if (held := hold_back_next(queue, self._state)) is not None:
+                self._state.results.add_unread([held], within=self._state.settings.flush_after.total_seconds())
                 continue
             # The loop's time stands still while the loop is busy: the last start would seem to be in the future.
             now = time.monotonic()
@@ -168,19 +169,6 @@ class Serving:
             crawl.DENIED.add()
         self._state.results.add_unread(ended, within=self._state.settings.flush_after.total_seconds())
 
-    def _hold_back_next(self, queue: BinQueue) -> bool:
-        """End the next document without a request if it is new and a suspect of its job holds it; True if so."""
-        _, claimed = queue.waiting[0]
-        job = self._state.job_of(claimed)
-        if job is None or job.facts.quarantine is None or claimed.document.version or claimed.document.validators:
-            return False
-        if job.facts.quarantine.group_of(claimed.document.identifier, host=bin_of(claimed.document.identifier)) is None:
-            return False
-        ended = [_unread(queue.drop_next(), job, code=TRAP)]
-        crawl.HELD_BACK.add()
-        self._state.results.add_unread(ended, within=self._state.settings.flush_after.total_seconds())
-        return True
-
     def _on_time(self, bin_id: int) -> None:
         del self._timers[bin_id]
         if (queue := self._state.bins.find(bin_id)) is not None:
@@ -229,6 +217,20 @@ class Serving:
         for bin_id, paced in list(self._parents.items()):
             if bin_id not in used and (paced.cadence.last_start or 0.0) < before:
                 del self._parents[bin_id]
+
+
+def hold_back_next(queue: BinQueue, state: WorkerState) -> Ended | None:
+    """End the next document without a request if it is new and a suspect of its job holds it back; return the end."""
+    _, claimed = queue.waiting[0]
+    job = state.job_of(claimed)
+    if job is None or job.facts.quarantine is None:
+        return None
+    document = claimed.document
+    is_known = document.version or document.validators
+    if is_known or job.facts.quarantine.group_of(document.identifier, host=bin_of(document.identifier)) is None:
+        return None
+    crawl.HELD_BACK.add()
+    return _unread(queue.drop_next(), job, code=TRAP)
 
 
 def _unread(claimed: Claimed, job: JobAtWork, *, code: str) -> Ended:

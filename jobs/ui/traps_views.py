@@ -1,0 +1,170 @@
+"""The pages of suspects of traps: their list, and one suspect with the test of its rules."""
+
+import datetime as dt
+from typing import Any, Final
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST, require_safe
+
+from jobs.models import Job, TrapDecision, TrapSuspect
+from jobs.queries.few_choices import offer_few
+from jobs.queries.traps import EXAMINED, RuleTest, check_rule, find_suspects
+from jobs.traps.quarantine import TRAP
+from jobs.ui.pages import page
+from jobs.ui.screens import documents_address
+from jobs.verbs import traps
+from jobs.verbs.traps import RuleKind
+from nodes.database.clock import read_clock
+from nodes.errors import NotDone
+from nodes.web import formats
+from nodes.web.pages import name_of_who_may
+from nodes.web.screens import Record
+
+# Suspects on a page.
+_SHOWN: Final = 100
+_DECISIONS: Final = {
+    TrapDecision.OPEN: gettext_lazy("open"),
+    TrapDecision.ACCEPTED: gettext_lazy("accepted"),
+    TrapDecision.RELEASED: gettext_lazy("released"),
+}
+_TONES: Final = {TrapDecision.OPEN: "failed", TrapDecision.ACCEPTED: "indexed", TrapDecision.RELEASED: "quiet"}
+
+
+class TrapFilterForm(forms.Form):
+    """The filters of the list of suspects, as parameters of its address."""
+
+    use_required_attribute = False
+
+    job = forms.ModelChoiceField(
+        Job.objects.all(), required=False, label=gettext_lazy("Job"), empty_label=gettext_lazy("all jobs")
+    )
+    host = forms.CharField(required=False, max_length=300, label=gettext_lazy("Host"), strip=True)
+    decision = forms.ChoiceField(
+        choices=[("", gettext_lazy("all")), *((one.value, said) for one, said in _DECISIONS.items())],
+        required=False,
+        label=gettext_lazy("Decision"),
+    )
+    after = forms.RegexField(r"^[0-9]{1,18}$", required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer_few(self.fields["job"], chosen=[self.data.get("job", "")])  # type: ignore[arg-type]  # a choice of rows
+
+    def as_query(self) -> dict[str, str]:
+        """Return the filters that are set, for the address of another page of the same list."""
+        wanted = self.cleaned_data
+        job = str(wanted["job"].pk) if wanted["job"] else ""
+        values = {"job": job, "host": wanted["host"], "decision": wanted["decision"]}
+        return {name: value for name, value in values.items() if value}
+
+
+@page
+@require_safe
+def suspects(request: HttpRequest) -> HttpResponse:
+    """List suspects, the newest first."""
+    form = TrapFilterForm(request.GET)
+    context: dict[str, Any] = {"form": form, "rows": []}
+    if form.is_valid():
+        wanted, now = form.cleaned_data, read_clock()
+        job_id = wanted["job"].pk if wanted["job"] else None
+        found = find_suspects(job_id=job_id, host=wanted["host"], decision=wanted["decision"])
+        if wanted["after"]:
+            found = found.filter(pk__lt=int(wanted["after"]))
+        rows = list(found[: _SHOWN + 1])
+        context["rows"] = [_row(one, now=now) for one in rows[:_SHOWN]]
+        if len(rows) > _SHOWN:
+            context["next_query"] = urlencode({**form.as_query(), "after": str(rows[_SHOWN - 1].pk)})
+        context["first_query"] = urlencode(form.as_query()) or "all" if wanted["after"] else ""
+    return render(request, "ui/traps.html", context)
+
+
+@page
+@require_safe
+def suspect(request: HttpRequest, suspect_id: int) -> HttpResponse:
+    """Show a suspect, and the effect of each rule that the job could get for it."""
+    found = find_suspects().filter(pk=suspect_id).first()
+    if found is None:
+        raise Http404(_("Suspect %(id)d does not exist.") % {"id": suspect_id})
+    kinds = [RuleKind.DROP_PARAMETER, RuleKind.EXCLUDE] if found.parameter else [RuleKind.EXCLUDE]
+    context = {
+        "row": _row(found, now=read_clock()),
+        "suspect": found,
+        "rules": [_rule(kind, check_rule(found, rule=kind)) for kind in kinds] if found.is_open else [],
+        "most": formats.number(EXAMINED),
+    }
+    return render(request, "ui/trap.html", context)
+
+
+@page
+@require_POST
+def accept(request: HttpRequest, suspect_id: int) -> HttpResponse:
+    """Give the job the rule of a suspect."""
+    name = name_of_who_may(request, traps.MAY_ACCEPT)
+    rule, confirm = request.POST.get("rule", ""), "confirm" in request.POST
+    try:
+        traps.accept(suspect_id, rule=rule, confirm=confirm, made_by=name, now=read_clock())
+    except NotDone as refused:
+        messages.warning(request, str(refused))
+    else:
+        messages.success(request, _("The job has the rule. It applies from the next run on."))
+    return redirect("trap", suspect_id)
+
+
+@page
+@require_POST
+def release(request: HttpRequest, suspect_id: int) -> HttpResponse:
+    """Release a suspect."""
+    name = name_of_who_may(request, traps.MAY_RELEASE)
+    try:
+        released = traps.release(suspect_id, made_by=name, now=read_clock())
+    except NotDone as refused:
+        messages.warning(request, str(refused))
+    else:
+        said = _("The suspect is released. Documents that are due again: %(n)s.")
+        messages.success(request, said % {"n": formats.number(released.sent.documents)})
+    return redirect("trap", suspect_id)
+
+
+def _row(one: TrapSuspect, *, now: dt.datetime) -> Record:
+    decision = TrapDecision(one.decision)
+    return {
+        "key": str(one.pk),
+        "address": reverse("trap", args=[one.pk]),
+        "template": one.template,
+        "host": one.host,
+        "job": one.job.name,
+        "job_address": reverse("job", args=[one.job_id]),
+        "fetched": formats.number(one.fetched),
+        "new": formats.number(one.new),
+        "share": formats.share(one.new, one.fetched),
+        "bytes": formats.size(one.bytes),
+        "held": formats.number(one.held),
+        "held_address": documents_address(job=one.job_id, host=one.host, code=TRAP) if one.held else "",
+        "since": formats.moment(one.suspected_at, now=now),
+        "decision": _DECISIONS[decision],
+        "tone": _TONES[decision],
+        "decided": formats.moment(one.decided_at, now=now) if one.decided_at else "",
+    }
+
+
+def _rule(kind: RuleKind, tested: RuleTest) -> Record:
+    return {
+        "kind": kind.value,
+        "says": _("Follow links without the parameter")
+        if kind == RuleKind.DROP_PARAMETER
+        else _("Exclude the addresses"),
+        "rule": tested.rule,
+        "examined": formats.number(tested.examined),
+        "matched": formats.number(tested.matched),
+        "good": formats.number(tested.good),
+        "has_good": tested.good > 0,
+        "examples": tested.examples,
+        "is_whole": tested.is_whole,
+    }
