@@ -70,6 +70,7 @@ NAVIGATION = {
         "docs/bulk",
         "docs/explain",
         "docs/rehearsals",
+        "docs/freshness",
         "docs/notifications",
         "docs/authorities",
         "docs/access",

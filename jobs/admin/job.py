@@ -169,6 +169,7 @@ class JobAdmin(WithRehearsal, JournaledList):
     fieldsets = (
         (None, {"fields": ("name", "repository", "outputs", BUILT_FOR)}),
         (_("Schedule"), {"fields": ("kind", *INTERVALS, "start_method", "windows")}),
+        (_("Freshness"), {"fields": ("freshness_goals",)}),
         (_("Scope limits"), {"fields": ("hop_limits", "hop_mode", "max_documents")}),
         (_("Delete guard"), {"fields": GUARD}),
         (_("Access"), {"fields": ("access_rules",)}),

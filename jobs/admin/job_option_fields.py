@@ -10,6 +10,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextareaWid
 
 from jobs.checks.job_options import GUARD, INTERVALS, MOST_VERSIONS
 from jobs.connectors.repository.access_text import parse_rules, rules_in_words
+from jobs.connectors.repository.freshness_goals import goals_in_words, parse_goals
 from jobs.lifecycle.schedule import Window
 from jobs.lifecycle.schedule_text import parse_span, parse_window, span_in_words, window_in_words
 from jobs.models import Job
@@ -25,6 +26,7 @@ OPTION_FIELDS: Final = (
     "archive",
     "kept_versions",
     "access_rules",
+    "freshness_goals",
 )
 
 
@@ -112,6 +114,21 @@ class AccessRulesField(_LinesField):
             raise ValidationError(str(error)) from None
 
 
+class FreshnessGoalsField(_LinesField):
+    """Freshness goals, one a line."""
+
+    def prepare_value(self, value: object) -> object:
+        return goals_in_words(value) if isinstance(value, list) else value
+
+    def to_python(self, value: str | list[dict[str, Any]] | None) -> list[dict[str, Any]]:  # type: ignore[override]
+        if isinstance(value, list):
+            return value
+        try:
+            return parse_goals(value or "")
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+
+
 class OptionsForm(forms.ModelForm):  # type: ignore[type-arg]
     """The part of a job's form with its times and limits."""
 
@@ -163,6 +180,13 @@ class OptionsForm(forms.ModelForm):  # type: ignore[type-arg]
             "is found in the address of a document replaces the access of its source. If empty, web pages are open to all users."
         ),
     )
+    freshness_goals = FreshnessGoalsField(
+        label=_("Freshness goals"),
+        help_text=_(
+            "For continuous jobs: one goal per line, such as “95 % of /news/ within 15 min” (RE2). The first pattern that is found in the "
+            "address of a document holds. Its documents are read again where it buys the most freshness, up to the maximum recrawl interval."
+        ),
+    )
     windows = WindowsField(
         label=_("Windows"),
         help_text=_(
@@ -182,7 +206,7 @@ class OptionsForm(forms.ModelForm):  # type: ignore[type-arg]
         # A form of an older page lacks these fields: they keep their values.
         unsaid = [
             name
-            for name in (*GUARD, "archive", "kept_versions", "access_rules")
+            for name in (*GUARD, "archive", "kept_versions", "access_rules", "freshness_goals")
             if self.fields[name].disabled or self._is_omitted(name)
         ]
         return {name: value for name, value in said.items() if name not in unsaid}

@@ -8,6 +8,7 @@ from jobs.api.fields import ObjectField, SecondsField
 from jobs.archive.records import Format
 from jobs.checks.job_options import GUARD, INTERVALS, MOST_VERSIONS, MOST_WINDOWS
 from jobs.connectors.repository.access_rules import LONGEST_TOKEN, MOST_RULES, MOST_TOKENS
+from jobs.connectors.repository.freshness_goals import LONGEST, MOST_GOALS, SHORTEST
 from jobs.lifecycle.job import HopMode, Kind, StartMethod
 from jobs.lifecycle.schedule import Window
 from jobs.models.schedule import FIELDS
@@ -25,6 +26,7 @@ OPTION_FIELDS: Final = (
     "archive",
     "kept_versions",
     "access_rules",
+    "freshness_goals",
 )
 
 
@@ -71,6 +73,16 @@ class AccessRuleSerializer(StrictSerializer):
     pattern = serializers.CharField(trim_whitespace=False, help_text="Regular expression (RE2) for identifiers.")
     allow = _tokens("Tokens of the source's authority group that may see the documents.")
     deny = _tokens("Tokens that may not, even if another token may.")
+
+
+class FreshnessGoalSerializer(StrictSerializer):
+    """A share of the documents that match a pattern must be fresh within a time."""
+
+    pattern = serializers.CharField(trim_whitespace=False, help_text="Regular expression (RE2) for identifiers.")
+    percent = serializers.FloatField(max_value=100, help_text="Share of the documents, greater than 0.")
+    within = serializers.FloatField(
+        min_value=SHORTEST, max_value=LONGEST, help_text="Seconds after which an unseen change is too old."
+    )
 
 
 def _interval(help_text: str) -> SecondsField:
@@ -136,12 +148,29 @@ class OptionsFields(serializers.Serializer[Any]):
         max_length=MOST_RULES,
         help_text="The first rule that matches a document replaces the access that its source reports.",
     )
+    freshness_goals: serializers.ListSerializer[Any] = serializers.ListSerializer(
+        child=FreshnessGoalSerializer(),
+        default=list,
+        max_length=MOST_GOALS,
+        help_text="Goals of a continuous job. The first goal that matches a document decides how often it is read.",
+    )
     windows: serializers.ListSerializer[Any] = serializers.ListSerializer(
         child=WindowSerializer(), default=list, max_length=MOST_WINDOWS
     )
 
     def validate_windows(self, windows: list[dict[str, Any]]) -> list[Window]:
         return [_window(said) for said in windows]
+
+    def validate_freshness_goals(self, goals: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        # A change of a part of the job also gives whole goals.
+        wrong = {
+            str(place): {name: ["This field is required."] for name in missing}
+            for place, said in enumerate(goals)
+            if (missing := {"pattern", "percent", "within"} - said.keys())
+        }
+        if wrong:
+            raise serializers.ValidationError(wrong)
+        return [dict(said) for said in goals]
 
     def validate_access_rules(self, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
         # A change of a part of the job also gives whole rules.

@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.api.forecasts import ForecastQuery, ForecastSerializer, read_forecast_of
+from jobs.api.freshness import FreshJobs
 from jobs.api.rehearsals import RehearsedJobs
 from jobs.api.removals import RemovalsSerializer, RestorationSerializer, RestoreSerializer
 from jobs.api.serializers import (
@@ -80,12 +81,13 @@ def _endpoint(verb: control.Verb) -> Callable[..., Response]:
         description="Return one job with its specification and all its seeds. PUT accepts this body."
     ),
 )
-class JobView(RehearsedJobs, mixins.RetrieveModelMixin, ListingView):
+class JobView(RehearsedJobs, FreshJobs, mixins.RetrieveModelMixin, ListingView):
     permissions_needed = {
         "list": "jobs.view_job",
         "retrieve": "jobs.view_job",
         "counts": "jobs.view_job",
         "forecast": "jobs.view_job",
+        "freshness": "jobs.view_job",
         "create": "jobs.add_job",
         "update": "jobs.change_job",
         "partial_update": "jobs.change_job",

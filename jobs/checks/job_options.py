@@ -43,6 +43,7 @@ class JobOptions(TypedDict, total=False):
     archive: str
     kept_versions: int
     access_rules: list[dict[str, Any]]
+    freshness_goals: list[dict[str, Any]]
     start_method: StartMethod
 
 
@@ -68,6 +69,10 @@ def check_options(
         problems["archive"] = [f"{job.archive} is no format of archives. Choose {' or '.join(Format)}, or nothing."]
     if not 0 <= job.kept_versions <= MOST_VERSIONS:
         problems["kept_versions"] = [f"Write a whole number from 0 to {MOST_VERSIONS}; 0 keeps no versions."]
+    if job.freshness_goals and job.kind != Kind.CONTINUOUS:
+        problems["freshness_goals"] = [
+            "Only a continuous job has goals: a job that ends looks at each document once a run."
+        ]
     if job.start_method != StartMethod.MANUAL and not windows:
         problems["start_method"] = ["Add a window: without one, the schedule never starts the job."]
     if job.node_scope == CLUSTER_SCOPE and here.placement() is not None:

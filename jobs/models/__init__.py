@@ -14,6 +14,7 @@ from jobs.models.document import IndexedDocument, Outcome, OutLinks, PipelineRef
 from jobs.models.document_version import DocumentVersion
 from jobs.models.evidence import EvidenceBlock, EvidenceChain, EvidenceRecorder, EvidenceReport
 from jobs.models.failure import FailureGroup, FailureHour
+from jobs.models.freshness import ChangeRate, GoalTotal, LanePlan
 from jobs.models.gate import Gate, GatedDocument
 from jobs.models.group import ThrottleGroup
 from jobs.models.hops import HopCount, Link
@@ -70,6 +71,7 @@ __all__ = [
     "Budget",
     "CarryDown",
     "ChainedStart",
+    "ChangeRate",
     "Charge",
     "ClusterMinute",
     "Counter",
@@ -91,6 +93,7 @@ __all__ = [
     "ForeignReference",
     "Gate",
     "GatedDocument",
+    "GoalTotal",
     "HopCount",
     "IndexedDocument",
     "InvariantCheck",
@@ -99,6 +102,7 @@ __all__ = [
     "JobCounter",
     "JobEvent",
     "Lane",
+    "LanePlan",
     "LaneState",
     "Link",
     "LostLines",

@@ -93,6 +93,8 @@ class Job(models.Model):
     guard_seeds = models.BooleanField(default=True, db_default=True)
     # Which tokens may see which documents (`jobs.connectors.repository.access_rules`).
     access_rules = models.JSONField(default=list, db_default=models.Value([], models.JSONField()), blank=True)
+    # Which share of which documents must be fresh within which time (`jobs.connectors.repository.freshness_goals`).
+    freshness_goals = models.JSONField(default=list, db_default=models.Value([], models.JSONField()), blank=True)
     # The format in which raw exchanges are kept; empty: none are kept.
     archive = models.CharField(
         max_length=10,

@@ -28,7 +28,7 @@ from jobs.ui.nodes_screen import node_row
 from jobs.ui.partitions_views import at_least
 from jobs.ui.progress_screen import progress_screen
 from jobs.verdicts.causes import Cause, Verdict, is_of_job
-from jobs.words import charges, failing_groups, forecasts, verdicts
+from jobs.words import charges, failing_groups, forecasts, freshness, verdicts
 from jobs.words.codes import explain_code
 from jobs.words.documents import document_state
 from jobs.words.explanations import explain_end
@@ -108,6 +108,8 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         **charges.cells(page.charges),
         "hosts_in_all": _known_hosts(page),
         "hosts_hidden": _hidden_hosts(page),
+        "freshness": [freshness.goal_row(line) for line in page.freshness.goals],
+        "slow_hosts": [freshness.slow_host_row(host) for host in page.freshness.slow_hosts],
         "failing": [_code_row(job, code) for code in failing],
         "may_send_back": any(code.outcome == Outcome.FAILED or code.code in {"DENIED", TRAP} for code in page.codes),
         "others": [_code_row(job, code) for code in others],

@@ -14,6 +14,7 @@ from typing import Any, Final, Unpack
 from django.db import transaction
 
 from jobs.checks.job_options import GUARD, JobOptions, check_options, store_windows
+from jobs.connectors.repository import freshness_goals
 from jobs.connectors.repository.access_rules import as_stored, check_rules
 from jobs.connectors.repository.registry import check_specification
 from jobs.connectors.repository.registry import find as find_connector
@@ -35,7 +36,7 @@ _MOST_NAME: Final = 200
 _TAG: Final = re.compile(TAG)
 # Phases of a run in which its seeds are still read.
 RUNNING_PHASES: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE})
-CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method", "windows", *GUARD})
+CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method", "windows", "freshness_goals", *GUARD})
 # A value below all hashes of documents.
 _FROM_THE_FIRST: Final = uuid.UUID(int=0)
 # Fields of connectors' problems that are not keys of the specification.
@@ -77,6 +78,8 @@ def create_job(
     stages, problems = _read_pipeline(pipeline or {}, outputs)
     if "access_rules" in options:
         options["access_rules"] = as_stored(options["access_rules"])
+    if "freshness_goals" in options:
+        options["freshness_goals"] = freshness_goals.as_stored(options["freshness_goals"])
     job = Job(
         name=name,
         repository=repository,
@@ -114,7 +117,7 @@ def change_job(
     **options: Unpack[JobOptions],
 ) -> JobSaved:
     """
-    Change a job; None keeps a field. While it runs, only its seeds, priority and schedule can change.
+    Change a job; None keeps a field. While it runs, only its seeds, priority, schedule, delete guard and freshness goals can change.
 
     If it loses an output, documents that only this job kept there are removed after this call. After a change of the
     specification, the access rules or the outputs, with the first hop limit, the first kept versions or a new archive, the
@@ -130,6 +133,8 @@ def change_job(
         check_name(name)
     if "access_rules" in options:
         options["access_rules"] = as_stored(options["access_rules"])
+    if "freshness_goals" in options:
+        options["freshness_goals"] = freshness_goals.as_stored(options["freshness_goals"])
     with transaction.atomic():
         job = lock_job(job_id)
         if job.node_scope == CLUSTER_SCOPE:
@@ -186,7 +191,10 @@ def change_job(
             or versions_begin
         ):
             job.specification_version += 1
-        if seeds is not None and addresses_of(seeds) != [seed.urls for seed in stored_seeds]:
+        # Workers read a job again for a newer version of its seeds.
+        if "freshness_goals" in changed or (
+            seeds is not None and addresses_of(seeds) != [seed.urls for seed in stored_seeds]
+        ):
             job.seeds_version += 1
         if outputs_change or changed.keys() & {"specification", "access_rules", "pipeline", "hop_limits", "hop_mode"}:
             job.from_the_beginning = True
@@ -275,6 +283,8 @@ def _check(
     if job.archive and not getattr(kind, "has_exchanges", False):
         problems["archive"] = [f"Documents of {kind.label} have no raw exchanges. Choose no archive."]
     problems.update(_check_access(job))
+    for place, why in freshness_goals.check_goals(job.freshness_goals).items():
+        problems[f"freshness_goals.{place}" if place else "freshness_goals"] = why
     problems.update(check_options(job, windows=windows, link_types=link_types, now=now))
     if problems:
         raise Invalid(problems)

@@ -101,6 +101,7 @@ LEAST_ROLE = {
     "jobs_abort": OPERATOR,
     "jobs_counts": VIEWER,
     "jobs_forecast": VIEWER,
+    "jobs_freshness": VIEWER,
     "jobs_create": ADMINISTRATOR,
     "jobs_delete": ADMINISTRATOR,
     "jobs_destroy": ADMINISTRATOR,

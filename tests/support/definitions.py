@@ -81,6 +81,10 @@ OPTIONS = {
         {"pattern": "^http://docs\\.test/private/", "allow": ["cn=a,dc=b"], "deny": ["interns"]},
         {"pattern": ".", "allow": [], "deny": []},
     ],
+    "freshness_goals": [
+        {"pattern": "/news/", "percent": 95.0, "within": 900.0},
+        {"pattern": ".", "percent": 90.0, "within": 259200.0},
+    ],
     "windows": [
         {
             "days_of_week": [1, 7],

@@ -27,6 +27,7 @@ from jobs.duties.failover import (
     withdraw_from_stopped_jobs,
 )
 from jobs.duties.finish import JOBS_AT_REST, end_runs
+from jobs.duties.freshness import HOSTS_TO_PRICE, price_looks
 from jobs.duties.hand_over import GROUPS_TO_HAND_OVER, hand_over_groups
 from jobs.duties.history import HISTORIES_TO_CLEAR, clear_histories, keep_history
 from jobs.duties.housekeep import (
@@ -119,6 +120,7 @@ MAIN_DUTIES: Final = duties(
     (charge_waiting_time, 5.0, JOBS_RUN),
     (keep_states, 30.0, JOBS_RUN),
     (coarsen_progress, 600.0, OF_THE_CLUSTER),
+    (price_looks, 1.0, f"EXISTS ({HOSTS_TO_PRICE})"),
     (keep_minute, 20.0, MINUTE_TO_KEEP),
     (clean_without_task_workers, 600.0, WITHOUT_TASK_WORKERS),
 )

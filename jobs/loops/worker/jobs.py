@@ -11,6 +11,7 @@ import psycopg
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.access import NO_RULES, JobAccess
 from jobs.connectors.repository.access_rules import read_rules
+from jobs.connectors.repository.freshness_goals import Goals, read_goals
 from jobs.connectors.repository.kind import (
     Asked,
     BinKind,
@@ -44,6 +45,7 @@ SELECT job.id, job.run_no, job.repository_id, job.specification, job.specificati
        job.max_documents IS NOT NULL AS has_budget,
        CASE WHEN job.kind = 'continuous' THEN ARRAY[job.recrawl_after, job.recrawl_at_most, job.expire_after] END AS intervals,
        job.hop_limits, job.hop_mode, job.scan, job.archive, job.kept_versions, job.access_rules, job.pipeline,
+       job.freshness_goals,
        partitioned.number, CASE WHEN partitioned.number IS NOT NULL THEN ({MAP}) END AS slots,
        repository.connector, repository.configuration, repository.is_confined, repository.name AS connection,
        coalesce((SELECT name FROM authorities_authoritygroup WHERE id = repository.authority_group_id), '') AS authority_group,
@@ -133,7 +135,9 @@ class JobTable:
         link_types: tuple[str, ...] = ()
         access = NO_RULES
         pipeline: Pipeline | None = None
+        goals: Goals | None = None
         try:
+            goals = read_goals(row.freshness_goals)
             access = read_rules(row.access_rules, group=row.authority_group)
             if row.pipeline:
                 pipeline = Pipeline(read_pipeline(row.pipeline), outputs=row.all_outputs)
@@ -159,6 +163,7 @@ class JobTable:
                 link_type=next(iter(link_types), "link"),
                 is_full_scan=row.scan == Scan.FULL,
                 intervals=None if row.intervals is None else Intervals(*row.intervals),
+                goals=goals,
                 specification_version=row.specification_version,
                 admits=connector.admits if isinstance(connector, Selective) else None,
                 archive=row.archive,

@@ -21,6 +21,7 @@ from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queries.hosts.waiting import narrow
 from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster, read_next_ready_at
 from jobs.queries.jobs.forecast import RunForecast, read_forecast
+from jobs.queries.jobs.freshness import Freshness, read_freshness
 from jobs.queries.jobs.lines import JobLine, read_job_line
 from jobs.queries.jobs.pipeline import Tree, read_tree
 from jobs.queries.partitions import read_silent
@@ -201,6 +202,7 @@ class JobPage:
     # The waiting time of its documents by cause, in document-seconds of the last minutes.
     charges: Mapping[Cause, float]
     forecast: RunForecast | None
+    freshness: Freshness
     # Partitions whose last figures are old.
     silent: Sequence[Silent]
 
@@ -256,6 +258,7 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
         failing=read_failing_groups(job_id=job.id),
         charges=read_charges(Charge.Subject.JOB, job.id, now=now) if job.runs else {},
         forecast=read_forecast(job, queues_of(hosts), now=now),
+        freshness=read_freshness(job.id) or Freshness(),
         silent=read_silent(now=now),
     )
 

@@ -20,7 +20,7 @@ from jobs.connectors.repository.base import Ending, Reference
 from jobs.lifecycle.activity import ActivityName
 from jobs.lifecycle.document import Stage
 from jobs.queue.discover import COUNT_INSERTED, INSERT_OR_REVIVE, New
-from jobs.queue.flushing import carrying, gates, hop_limits
+from jobs.queue.flushing import carrying, freshness, gates, hop_limits
 from jobs.queue.flushing.foreign import ForeignReferences
 from jobs.queue.flushing.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.flushing.hop_limits import Reach
@@ -267,7 +267,8 @@ def flush(
             references, foreign = _references(cursor, counted, unknown)
             passing = carrying.of_results(counted, left=reach.left)
         changed = passing.write(cursor, children)
-        plan = FlushPlan(now=now, closed_gates=closed)
+        looked = freshness.look(cursor, counted, rows, now=now)
+        plan = FlushPlan(now=now, closed_gates=closed, planned=looked.waits)
         for (job_id, run_no), amount in Counter(
             (named.job.id, named.job.run_no) for named in references.values()
         ).items():
@@ -299,6 +300,7 @@ def flush(
         foreign.write(cursor)
         keep_retry_limits(cursor, counted)
         keep_versions(cursor, counted, now=now)
+        looked.write(cursor, now=now)
         if plan.gated:
             gates.let_wait(cursor, plan.gated)
         beaten = [named for named in plan.new if (named.hash, named.job_id) not in inserted]

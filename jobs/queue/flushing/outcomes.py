@@ -8,9 +8,11 @@ No I/O. `FlushPlan.end` gets each of the flush's own documents, and `FlushPlan.r
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from jobs.connectors.repository.base import Ending, Outcome
+from jobs.connectors.repository.freshness_goals import Goals
 from jobs.lifecycle.document import Action, Stage
 from jobs.queue.discover import Again, New, discovered
 from jobs.queue.flushing.hops import HopRules
@@ -56,6 +58,8 @@ class JobFacts:
     is_full_scan: bool = True
     # The revisit intervals of a continuous job. None: each document is read once a run.
     intervals: Intervals | None = None
+    # The freshness goals of a continuous job. None: it has none.
+    goals: Goals | None = field(default=None, compare=False)
     specification_version: int = 0
     # The rules of the job in that version, as a test of an identifier. None: it has no rules.
     admits: Callable[[str], bool] | None = field(default=None, compare=False)
@@ -195,8 +199,16 @@ def _is_enough(outcome: Outcome) -> bool:
 class FlushPlan:
     """The writes of one flush, collected row by row and passed to the database by column."""
 
-    def __init__(self, *, now: dt.datetime, closed_gates: Set[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        *,
+        now: dt.datetime,
+        closed_gates: Set[str] = frozenset(),
+        planned: Mapping[Key, dt.timedelta] = MappingProxyType({}),
+    ) -> None:
         self.now = now
+        # The waits of documents with a freshness goal.
+        self.planned = planned
         self.closed_gates = closed_gates
         self.new: list[New] = []
         self.again: list[Again] = []
@@ -261,7 +273,7 @@ class FlushPlan:
         stage = Stage.HOPCOUNT_REMOVED if is_outside else Stage.PENDING if row.rescan else Stage.DONE
         next_look = NO_NEXT_LOOK
         if job.intervals is not None and stage == Stage.DONE:
-            next_look = self._next_look(outcome, row, intervals=job.intervals)
+            next_look = self._next_look(outcome, row, intervals=job.intervals, planned=self.planned.get((key, job.id)))
             if next_look.check_time is not None:
                 self._is_due_later(row.lane_id, next_look.check_time)
         self._own(
@@ -282,13 +294,14 @@ class FlushPlan:
             self.targets.extend([named.hash for named in outcome.references])
             self.links.append((key, job.id, first, len(self.targets), outcome.code == "REDIRECT"))
 
-    def _next_look(self, outcome: Outcome, row: Any, *, intervals: Intervals) -> NextLook:
+    def _next_look(self, outcome: Outcome, row: Any, *, intervals: Intervals, planned: dt.timedelta | None) -> NextLook:
         changed_at = self.now if outcome.ending == Ending.INDEXED or row.changed_at is None else row.changed_at
         check_time, action = intervals.next_look(
             now=self.now,
             changed_at=changed_at,
             originated_at=outcome.originated_at,
             bounds=outcome.schedule_bounds or ANY_TIME,
+            planned=planned,
         )
         return NextLook(check_time, action, changed_at)
 

@@ -38,27 +38,32 @@ class Intervals:
         changed_at: dt.datetime,
         originated_at: dt.datetime | None = None,
         bounds: ScheduleBounds = ANY_TIME,
+        planned: dt.timedelta | None = None,
     ) -> tuple[dt.datetime | None, Action]:
         """
         Return the time and kind of the next action for a document that was just processed; (None, PROCESS) for never.
 
         It last changed at `changed_at`. `originated_at` is the present date of its source; None is unknown. The
-        earlier one of reading and expiry applies; if both are at the same moment, it is read again.
+        earlier one of reading and expiry applies; if both are at the same moment, it is read again. `planned` is the
+        wait by the freshness goals of the job, which replaces the one by its age.
         """
         expire = self._expire_in(now, originated_at, bounds)
         # A reading prolongs the life of a document whose source gives no date.
-        recrawl = self._recrawl_in(now - changed_at, bounds, life=expire if originated_at is None else None)
+        recrawl = self._recrawl_in(
+            now - changed_at, bounds, life=expire if originated_at is None else None, planned=planned
+        )
         if expire is not None and (recrawl is None or expire < recrawl):
             return now + max(dt.timedelta(), expire), Action.EXPIRE
         return (None if recrawl is None else now + recrawl), Action.PROCESS
 
     def _recrawl_in(
-        self, age: dt.timedelta, bounds: ScheduleBounds, *, life: dt.timedelta | None
+        self, age: dt.timedelta, bounds: ScheduleBounds, *, life: dt.timedelta | None, planned: dt.timedelta | None
     ) -> dt.timedelta | None:
-        if self.recrawl_after is None:
+        least = self.recrawl_after if planned is None else planned
+        if least is None:
             return None
-        shortest = _within(self.recrawl_after, least=bounds.recrawl_least, most=bounds.recrawl_most)
-        wait = max(self.recrawl_after, age * _SHARE_OF_AGE)
+        shortest = _within(least, least=bounds.recrawl_least, most=bounds.recrawl_most)
+        wait = least if planned is not None else max(least, age * _SHARE_OF_AGE)
         if self.recrawl_at_most is not None:
             wait = min(wait, self.recrawl_at_most)
         wait = _within(wait, least=bounds.recrawl_least, most=bounds.recrawl_most)

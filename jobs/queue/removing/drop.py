@@ -85,6 +85,10 @@ WITH dropped AS (
     DELETE FROM jobs_documentversion AS version
      USING unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS gone(hash, job_id)
      WHERE version.hash = gone.hash AND version.job_id = gone.job_id
+), unrated AS (
+    DELETE FROM jobs_changerate AS rate
+     USING unnest(%(hashes)s::uuid[], %(lanes)s::bigint[]) AS gone(hash, lane_id)
+     WHERE rate.hash = gone.hash AND rate.lane_id = gone.lane_id
 ), past AS ({WRITE_HISTORY})
 INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
 SELECT job_id, lane_id, run_no, 'stage', stage, outcome, code, -count(*) FROM dropped
@@ -299,6 +303,7 @@ def _delete(
         {
             "hashes": [row.hash for row in gone],
             "jobs": [row.job_id for row in gone],
+            "lanes": [row.lane_id for row in gone],
             "removed_jobs": [job for job, _ in removed],
             "removed_lanes": [lane for _, lane in removed],
             "removed_runs": [jobs[job].run_no for job, _ in removed],
