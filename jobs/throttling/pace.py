@@ -15,8 +15,9 @@ read, so these cases exceed the window, and later starts pay for them:
   leave much of the limit unused. The last page starts if at least half of a usual page has room.
 - A page that is larger than a window arrives alone.
 
-A worker that takes over a bin does not know its window. It waits for two usual pages before its first start: the one
-that may be early, and the last of the window.
+A worker that takes over a bin does not know its window. The worker before it hands over the moment when a leaky bucket
+of the pages is empty, each poured in when it was read: a page that arrived late counts from its arrival. The new worker
+also waits for two usual pages before its first start: the one that may be early, and the last of the window.
 """
 
 from collections import deque
@@ -33,6 +34,8 @@ EXPECTED_BYTES: Final = 64 * 1024
 _PAGES_REMEMBERED: Final = 32
 # Possible lateness of a stored start (seconds): a worker stores it when the turn closes.
 _LATE_NOTE: Final = 1.0
+# Possible difference of a moment that a worker stored and gets back by the clock of the database (seconds).
+_ROUNDING: Final = 0.05
 # Share of a window that may stay free for a page of the largest size. A larger page is expected to have the usual
 # size: to keep room for it would leave more of the limit unused.
 _SPARE_SHARE: Final = 0.02
@@ -59,6 +62,8 @@ class Cadence:
     opens_at: float = float("-inf")
     last_start: float | None = None
     _paid_until: float = float("-inf")
+    # When the leaky bucket of the read pages is empty.
+    _drained_at: float = float("-inf")
     # The sizes of the last pages, the pages of the last window, and the bytes kept for requests that are still open.
     _sizes: deque[float] = field(default_factory=lambda: deque(maxlen=_PAGES_REMEMBERED))
     _window: deque[_Read] = field(default_factory=deque)
@@ -75,10 +80,14 @@ class Cadence:
 
     @property
     def paid_until(self) -> float | None:
-        """Return until when the read bytes are paid for; None if bytes are not limited."""
+        """
+        Return until when the read bytes are paid for, for another worker; None if bytes are not limited.
+
+        A worker that starts its pages from then on exceeds no window, also if earlier pages arrived late.
+        """
         if self.bytes_per_second is None or self.last_start is None:
             return None
-        return max(self._paid_until, self.last_start)
+        return max(self._paid_until, self.last_start, self._drained_at)
 
     def take_over(self, *, opens_at: float, used_at: float | None, page_bytes: float | None = None) -> None:
         """
@@ -97,6 +106,9 @@ class Cadence:
         if not is_own:
             two_pages = 2 * self._usual / self.bytes_per_second
             self.opens_at = max(opens_at, min(opens_at + two_pages, used_at + BYTES_WINDOW))
+        elif self.paid_until is not None and opens_at <= self.paid_until + _ROUNDING:
+            # The moment that this worker stored for others. It knows the window itself.
+            self.opens_at = float("-inf")
 
     @property
     def price(self) -> float:
@@ -110,13 +122,16 @@ class Cadence:
         if before == bytes_per_second:
             return
         if before is None or bytes_per_second is None:
-            self._paid_until = float("-inf")
+            self._paid_until = self._drained_at = float("-inf")
             self._window.clear()
             self._kept.clear()
             self._in_window = 0.0
         elif self.last_start is not None:
-            owed = seconds_owed(self._paid_until - self.last_start, before=before, rate=bytes_per_second)
-            self._paid_until = self.last_start + owed
+            last = self.last_start
+            self._paid_until, self._drained_at = (
+                last + seconds_owed(moment - last, before=before, rate=bytes_per_second)
+                for moment in (self._paid_until, self._drained_at)
+            )
 
     def tighten(self, *, gap: float) -> None:
         """Apply a longer gap from now on. It counts from the last start."""
@@ -147,6 +162,7 @@ class Cadence:
             self._sizes.append(size)
             self._window.append(_Read(now, size))
             self._in_window += size
+            self._drained_at = max(self._drained_at, now) + size / self.bytes_per_second
         self._paid_until += (size - paid) / self.bytes_per_second
 
     @property

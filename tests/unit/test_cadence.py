@@ -119,6 +119,39 @@ def test_a_worker_that_takes_a_bin_over_waits_for_two_usual_pages():
     assert cadence.next_start == pytest.approx(100.0 + 2 * EXPECTED_BYTES / (10 * RATE))
 
 
+@each_row("late", [0.0, 1.0, 4.0, 8.0])
+def test_no_window_exceeds_the_limit_if_another_worker_goes_on_after_late_pages(late):
+    size, crawled = 2_000, 20.0
+    first, second = Cadence(bytes_per_second=RATE), Cadence(bytes_per_second=RATE)
+    first.take_over(opens_at=0.0, used_at=None, page_bytes=size)
+    first.read(size, paid=size, now=-BYTES_WINDOW)
+    starts, reads = [], []
+    while first.next_start < crawled:
+        now = max(0.0, first.next_start)
+        paid = first.price
+        first.start(now=now)
+        if now < crawled - late:
+            first.read(size, paid=paid, now=now)
+            reads.append((now, size))
+        else:
+            starts.append(paid)
+    # All that was requested meanwhile arrives at once.
+    for paid in starts:
+        first.read(size, paid=paid, now=crawled)
+        reads.append((crawled, size))
+
+    second.take_over(opens_at=max(crawled, first.paid_until), used_at=first.last_start, page_bytes=size)
+    now = 0.0
+    for _ in range(100):
+        now = max(now, second.next_start)
+        paid = second.price
+        second.start(now=now)
+        second.read(size, paid=paid, now=now)
+        reads.append((now, size))
+
+    assert max(map(sum, windows(reads))) <= A_WINDOW
+
+
 def test_a_worker_that_takes_a_bin_over_expects_pages_of_the_usual_size():
     cadence = Cadence(bytes_per_second=RATE)
     cadence.take_over(opens_at=100.0, used_at=99.0, page_bytes=5_000)
