@@ -21,6 +21,7 @@ from jobs.attention.outputs import outputs_out_of_sync, outputs_that_lost_lines
 from jobs.attention.partitions import silent_partitions
 from jobs.attention.restores import restored_database
 from jobs.attention.schedules import missed_schedules
+from jobs.attention.traps import traps_that_wait
 
 # Each function takes the present moment and returns lines, at most `lines.SHOWN` and one that counts the rest. An
 # open overview calls all of them once a second: a function reads active rows, or an index, but no documents.
@@ -41,6 +42,7 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     stopped_hosts,
     denied_documents,
     removals_that_wait,
+    traps_that_wait,
     jobs_that_wait_for_stores,
     failing_stores,
     damaged_archive,

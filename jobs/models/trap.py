@@ -51,6 +51,9 @@ class TrapSuspect(models.Model):
 
     class Meta:
         default_permissions = ()
+        indexes = (
+            models.Index(fields=["job"], name="open_suspects", condition=models.Q(decision=TrapDecision.OPEN.value)),
+        )
         constraints = (models.UniqueConstraint(fields=["job", "host", "template"], name="one_suspect_a_group"),)
 
     def __str__(self) -> str:

@@ -14,6 +14,7 @@ ATTENTION: Final[Mapping[str, str | Promise]] = {
     "output_refuses": _("An output refuses"),
     "connector_missing": _("A connector is missing"),
     "documents_denied": _("Documents were denied"),
+    "traps_wait": _("Traps wait for a decision"),
     "host_fails": _("A host fails"),
     "host_stopped": _("A host is stopped"),
     "group_fails": _("A group cannot be handed out"),
@@ -48,7 +49,7 @@ TOPICS: Final[Mapping[str, str | Promise]] = {**ATTENTION, **LIMITS, **EVENTS}
 OF_JOBS: Final = frozenset(
     {
         *("job_fails", "removals_wait", "schedule_missed", "output_refuses", "connector_missing", "documents_denied"),
-        "archive_is_full",
+        *("archive_is_full", "traps_wait"),
         *("no_documents", "runs_long", "job_ended", "job_stopped"),
     }
 )

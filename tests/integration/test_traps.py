@@ -9,6 +9,8 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from jobs.attention.lines import SHOWN
+from jobs.attention.traps import traps_that_wait
 from jobs.connectors.repository.base import Document, hash_of
 from jobs.explain.explaining import explain
 from jobs.explain.gates import Gate, Status
@@ -276,6 +278,33 @@ def test_a_suspect_of_a_job_in_a_transition_is_not_released(job):
         traps.release(suspect_of(job).pk, made_by="operator", now=timezone.now())
 
     assert TrapSuspect.objects.get().is_open
+
+
+# --- Attention -----------------------------------------------------------------------------------
+
+
+def test_open_suspects_need_attention_until_they_are_decided(job):
+    suspects = [suspect_of(job, template=f"/{number}/{{n}}", held=1_000) for number in range(2)]
+
+    (line,) = traps_that_wait(timezone.now())
+
+    assert line.sentence.startswith(
+        f"2 groups of addresses of job {job.name} look like traps; 2,000 documents were held back."
+    )
+    assert (line.link, line.since) == (f"/traps/?job={job.pk}&decision=open", suspects[0].suspected_at)
+    for suspect in suspects:
+        traps.release(suspect.pk, made_by="operator", now=timezone.now())
+    assert traps_that_wait(timezone.now()) == []
+
+
+def test_many_jobs_with_suspects_are_not_all_listed(connection):
+    for _ in range(SHOWN + 3):
+        suspect_of(make_job())
+
+    lines = traps_that_wait(timezone.now())
+
+    assert len({line.key for line in lines}) == SHOWN + 1
+    assert lines[-1].key == "more"
 
 
 # --- Explanations --------------------------------------------------------------------------------
