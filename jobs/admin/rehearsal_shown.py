@@ -49,6 +49,8 @@ def _leaving(rehearsal: Rehearsal) -> Iterable[Mapping[str, Any]]:
 def _arriving(rehearsal: Rehearsal) -> Iterable[Mapping[str, Any]]:
     if rehearsal.arrivals.found.number:
         yield _group(_("Arrive: the present rules refuse them"), rehearsal.arrivals.found)
+    if rehearsal.arrivals.new_forms.number:
+        yield _group(_("Arrive: links name them instead of addresses that leave"), rehearsal.arrivals.new_forms)
 
 
 def _group(title: str, group: Group) -> Mapping[str, Any]:
@@ -98,7 +100,7 @@ def _unknown(rehearsal: Rehearsal) -> Iterable[str]:
             "The links of %(n)s documents at the maximum depth are not followed.",
             rehearsal.at_the_end,
         ) % {"n": formats.number(rehearsal.at_the_end)}
-    if rehearsal.arrivals.found.number:
+    if rehearsal.arrivals.found.number or rehearsal.arrivals.new_forms.number:
         yield _("Documents that arrive may lead to more, which are known only after the run.")
     if not rehearsal.arrivals.is_whole:
         yield _("Arrivals are estimated from a sample of %(n)s refused addresses.") % {

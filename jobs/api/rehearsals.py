@@ -33,10 +33,17 @@ class RefusedSerializer(serializers.Serializer[Any]):
 
 
 class ArrivalsSerializer(serializers.Serializer[Arrivals]):
-    """Addresses that the present rules refused and the changed rules admit."""
+    """Addresses that arrive under the changed rules."""
 
-    found = DocumentGroupSerializer(help_text="Those of the sample that the job keeps.")
-    likely = serializers.IntegerField(help_text="Likely number of all. Equal to `found` if the sample is whole.")
+    found = DocumentGroupSerializer(
+        help_text="Addresses that the present rules refused and the changed rules admit, of the sample that the job keeps."
+    )
+    new_forms = DocumentGroupSerializer(
+        help_text="Addresses that links name instead of known ones, because links lose parameters. No document has them yet."
+    )
+    likely = serializers.IntegerField(
+        help_text="Likely number of all arrivals. The sum of `found` and `new_forms` if the sample is whole."
+    )
     sample = serializers.IntegerField(help_text="Number of refused addresses in the sample.")
     is_whole = serializers.BooleanField(help_text="True if the sample has every address that was refused.")
 

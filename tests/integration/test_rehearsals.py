@@ -112,6 +112,29 @@ def test_the_counts_of_any_site_equal_the_next_run(connection, world, number):
     assert losses(found).get("search", 0) == len(held - site.held)
 
 
+@pytest.mark.parametrize("number", range(3))
+def test_the_counts_of_any_site_whose_links_lose_sessions_equal_the_next_run(connection, world, number):
+    chance = random.Random(number)
+    pages = [f"page{place}" for place in range(12)]
+    names = [*pages, *(f"{page}~{session}" for page in pages for session in (1, 2))]
+    site = GuardedSite(connection, world, pages=12, guard_percent=None)
+    links = {page: chance.sample(names, chance.randrange(4)) for page in pages}
+    for name in names:
+        # A page is the same under each of its names.
+        world.put(name, text=name, links=links[name.partition("~")[0]])
+    site.put_root(links=chance.sample(names, 6))
+    site.run()
+    before, held = known(site), site.held
+
+    found = rehearsed(site, specification={"separator": "~"})
+    save_and_run(site, specification={"separator": "~"})
+
+    assert found.dropped == len(before - known(site))
+    assert found.arrivals.likely == found.arrivals.new_forms.number == len(known(site) - before)
+    assert set(found.arrivals.new_forms.examples) == known(site) - before
+    assert losses(found).get("search", 0) == len(held - site.held)
+
+
 def test_a_rehearsal_stores_nothing(site):
     def everything():
         job = Job.objects.values().get(pk=site.job_id)

@@ -36,7 +36,8 @@ Seeding lists the documents of the job's seeds. `world.seeding(...)` changes it:
 `limit`, `seconds` and `waits_for` as above. `names` are additional documents, and `version` is the returned version.
 `world.seedings()` returns the last version that each seeding was given.
 
-A job whose specification `excludes` names, one a line, refuses these documents and links to them.
+A job whose specification `excludes` names, one a line, refuses these documents and links to them. With a `separator`,
+its links lose the part of a name from there on.
 
 There is one connector for each model, such as `scripted-all` (the default of `world.make_job`) and
 `scripted-add-change-delete`: `connector_of(Model.ADD_CHANGE)`.
@@ -384,16 +385,20 @@ class ScriptedConnector:
 
 
 class ScriptedRules:
-    """The rules of a job that excludes some documents by their names."""
+    """The rules of a job that excludes some documents by their names, and whose links lose the ends of names."""
 
     max_depth: Final = None
 
-    def __init__(self, excluded: list[str]) -> None:
+    def __init__(self, excluded: list[str], separator: str = "") -> None:
         self._excluded = frozenset(excluded)
+        self._separator = separator
 
     def why_not(self, identifier: str) -> str | None:
         name = name_of(identifier)
         return f"the job excludes {name}" if name in self._excluded else None
+
+    def link_to(self, identifier: str) -> str:
+        return url_of(name_of(identifier).partition(self._separator)[0]) if self._separator else identifier
 
 
 class SelectiveConnector(ScriptedConnector):
@@ -413,6 +418,7 @@ class SelectiveConnector(ScriptedConnector):
             activity.no_document(code="OUT_OF_SCOPE")
 
     def _redirect(self, url: str, activity: Activity) -> None:
+        url = self._rules.link_to(url)
         if self.admits(url):
             super()._redirect(url, activity)
         else:
@@ -420,16 +426,18 @@ class SelectiveConnector(ScriptedConnector):
             activity.no_document(code="OUT_OF_SCOPE")
 
     def _end(self, name: str, said: dict[str, Any], document: Document, activity: Activity) -> None:
-        links = [link for link in said["links"] if self.admits(url_of(link[0]))]
-        activity.note_rejected([url_of(link[0]) for link in said["links"] if link not in links])
+        named = [(name_of(self._rules.link_to(url_of(link[0]))), link[1]) for link in said["links"]]
+        links = [link for link in named if self.admits(url_of(link[0]))]
+        activity.note_rejected([url_of(link[0]) for link in named if link not in links])
         super()._end(name, {**said, "links": links}, document, activity)
 
 
 class ScriptedRuntime(Runtime):
     def open(self, asked: Asked) -> ScriptedConnector:
         world = World(Path(asked.configuration["world"]))
-        excluded = asked.specification.get("excludes")
-        return SelectiveConnector(world, ScriptedRules(excluded)) if excluded else ScriptedConnector(world)
+        excluded, separator = asked.specification.get("excludes", []), asked.specification.get("separator", "")
+        has_rules = excluded or separator
+        return SelectiveConnector(world, ScriptedRules(excluded, separator)) if has_rules else ScriptedConnector(world)
 
 
 class ScriptedKind:
@@ -443,6 +451,7 @@ class ScriptedKind:
         (
             Field(name="edition", kind=FieldKind.TEXT, label="Edition"),
             Field(name="excludes", kind=FieldKind.LINES, label="Excluded documents"),
+            Field(name="separator", kind=FieldKind.TEXT, label="Separator"),
         )
     )
 
@@ -491,7 +500,8 @@ class ScriptedKind:
         return str(said["version"])
 
     def rules(self, asked: Asked) -> ScriptedRules:
-        return ScriptedRules(self.specification.read(asked.specification).get("excludes", []))
+        read = self.specification.read(asked.specification)
+        return ScriptedRules(read.get("excludes", []), read.get("separator", ""))
 
     def runtime(self) -> ScriptedRuntime:
         return ScriptedRuntime()

@@ -12,8 +12,10 @@ from jobs.queries.rehearsals.comparing import (
     Known,
     Links,
     Rejected,
+    Sorted,
     find_arrivals,
     follow_links,
+    key_of,
     sort_documents,
 )
 
@@ -44,7 +46,7 @@ def reach(site, *, seeds=("root",), admitted=None, redirects=(), max_depth=None)
     names = {*site, *(one for targets in site.values() for one in targets)}
     found = follow_links(
         {key(one) for one in seeds},
-        {key(one) for one in (names if admitted is None else admitted)},
+        Sorted(admitted={key(one) for one in (names if admitted is None else admitted)}),
         links_of,
         max_depth=max_depth,
     )
@@ -97,6 +99,17 @@ async def test_the_rules_of_a_rehearsal_are_those_of_a_worker(scope):
 
         assert [rules.why_not(url) is None for url in urls] == [worker._scope.admits(url) for url in urls]
     await runtime.close()
+
+
+def test_a_document_whose_parameters_links_lose_leaves_unless_it_is_a_seed():
+    documents = known("http://a.example/x?sid=1", "http://a.example/x?sid=2", "http://a.example/y?id=1&SID=3")
+
+    found = sort_documents(documents, rules_of(drop_parameters=["sid"]), seeds={key("http://a.example/x?sid=2")})
+
+    assert found.admitted == {key("http://a.example/x?sid=2")}
+    assert found.refused_keys == [key("http://a.example/x?sid=1"), key("http://a.example/y?id=1&SID=3")]
+    assert {form.identifier for form in found.new_forms.values()} == {"http://a.example/x", "http://a.example/y?id=1"}
+    assert set(found.renamed.values()) == {key_of("http://a.example/x"), key_of("http://a.example/y?id=1")}
 
 
 def test_a_document_stays_only_while_links_lead_to_it():

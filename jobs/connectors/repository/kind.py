@@ -104,6 +104,9 @@ class Rules(Protocol):
     def why_not(self, identifier: str) -> str | None:
         """Return the reason why the rules refuse an identifier in its normal form; None if they admit it."""
 
+    def link_to(self, identifier: str) -> str:
+        """Return the identifier that a link to this one names: the same, or another one of the same document."""
+
 
 @runtime_checkable
 class Ruled(Protocol):

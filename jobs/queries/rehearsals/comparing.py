@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.kind import Rules
 
 EXAMPLES: Final = 20
 # Reasons of one kind that are told apart. A job may have thousands of patterns.
 _REASONS: Final = 100
+# The reason of documents whose identifier no link names under the rules.
+RENAMED: Final = "links name another form of its address"
 
 
 class Known(NamedTuple):
@@ -57,10 +60,20 @@ class Group:
             self.examples.append(identifier)
 
 
+class NewForm(NamedTuple):
+    """An identifier that links name instead of those of some documents. `source` is one of these."""
+
+    identifier: str
+    source: bytes
+
+
 @dataclass(slots=True)
 class Sorted:
     """
     The documents of a job, sorted by its rules: `admitted` ones, and `refused` ones by their reason.
+
+    `renamed` has the key that links name instead of that of a document, and `new_forms` those of them that no document
+    has. A renamed document is refused, unless it is a seed or the run keeps it.
 
     `of_lanes` counts all documents, and `lost` the refused ones, by lane; `held_of_lanes` and `held_lost` only
     documents that an output may hold. `refused_keys` are the keys of the refused ones.
@@ -69,6 +82,8 @@ class Sorted:
     admitted: set[bytes] = field(default_factory=set)
     refused: dict[str, Group] = field(default_factory=dict)
     refused_keys: list[bytes] = field(default_factory=list)
+    renamed: dict[bytes, bytes] = field(default_factory=dict)
+    new_forms: dict[bytes, NewForm] = field(default_factory=dict)
     of_lanes: Counter[int] = field(default_factory=Counter)
     lost: Counter[int] = field(default_factory=Counter)
     held_of_lanes: Counter[int] = field(default_factory=Counter)
@@ -90,14 +105,27 @@ class Reached:
     at_the_end: set[bytes]
 
 
-def sort_documents(documents: Iterable[Known], rules: Rules) -> Sorted:
-    """Return the documents, sorted by the rules."""
+def sort_documents(
+    documents: Iterable[Known], rules: Rules, *, seeds: Set[bytes] = frozenset(), keeps_renamed: bool = False
+) -> Sorted:
+    """
+    Return the documents, sorted by the rules.
+
+    `keeps_renamed` if the next run removes no document to which no link leads.
+    """
     found = Sorted()
-    why_not, admit, of_lanes, held = rules.why_not, found.admitted.add, found.of_lanes, found.held_of_lanes
+    why_not, link_to, admit = rules.why_not, rules.link_to, found.admitted.add
+    of_lanes, held = found.of_lanes, found.held_of_lanes
     for key, identifier, lane, is_held in documents:
         of_lanes[lane] += 1
         held[lane] += is_held
         why = why_not(identifier)
+        if (named := link_to(identifier)) != identifier:
+            found.renamed[key] = new = key_of(named)
+            if why_not(named) is None:
+                found.new_forms.setdefault(new, NewForm(named, key))
+            if not keeps_renamed and key not in seeds:
+                why = why or RENAMED
         if why is None:
             admit(key)
             continue
@@ -105,11 +133,33 @@ def sort_documents(documents: Iterable[Known], rules: Rules) -> Sorted:
         found.lost[lane] += 1
         found.held_lost[lane] += is_held
         _group_of(found.refused, why).add(identifier)
+    for key in found.new_forms.keys() & found.admitted:
+        del found.new_forms[key]
     return found
 
 
-def follow_links(seeds: Set[bytes], admitted: Set[bytes], links_of: LinksOf, *, max_depth: int | None) -> Reached:
-    """Return the admitted documents to which links lead from the seeds, each by the shortest path."""
+def key_of(identifier: str) -> bytes:
+    return bytes.fromhex(hash_of(identifier))
+
+
+def follow_links(seeds: Set[bytes], documents: Sorted, links_of: LinksOf, *, max_depth: int | None) -> Reached:
+    """
+    Return the admitted documents and the new forms to which links lead from the seeds, each by the shortest path.
+
+    A new form has the links of its source.
+    """
+    new_forms, renamed = documents.new_forms, documents.renamed
+    admitted = documents.admitted | new_forms.keys() if new_forms else documents.admitted
+
+    def read_links(keys: Set[bytes]) -> Iterator[Links]:
+        return links_of({new_forms[key].source if key in new_forms else key for key in keys} if new_forms else keys)
+
+    def as_named(keys: set[bytes]) -> None:
+        """Replace the keys of renamed documents by those that links name."""
+        replaced = keys & renamed.keys()
+        keys -= replaced
+        keys |= {renamed[key] for key in replaced}
+
     frontier = set(seeds & admitted)
     reached = set(frontier)
     depth = 0
@@ -118,9 +168,10 @@ def follow_links(seeds: Set[bytes], admitted: Set[bytes], links_of: LinksOf, *, 
         level, following = set(frontier), set[bytes]()
         while frontier:
             redirected = set[bytes]()
-            for links in links_of(frontier):
+            for links in read_links(frontier):
                 # The target of a redirect is as far from the seeds as its source.
                 (redirected if links.is_redirect else following).update(links.targets)
+            as_named(redirected)
             redirected &= admitted
             redirected -= reached
             reached |= redirected
@@ -128,6 +179,7 @@ def follow_links(seeds: Set[bytes], admitted: Set[bytes], links_of: LinksOf, *, 
             frontier = redirected
         if is_the_end:
             return Reached(reached, level)
+        as_named(following)
         following &= admitted
         following -= reached
         reached |= following
@@ -140,13 +192,17 @@ def find_arrivals(
     sample: Iterable[Rejected], rules: Rules, *, known: Callable[[bytes], bool], leads_on: Callable[[bytes], bool]
 ) -> list[Rejected]:
     """
-    Return the rejected addresses that the rules admit now.
+    Return the rejected addresses that the rules admit now, as links name them, each once.
 
     They are left out if they are `known` documents, or if the links of their page are not followed (`leads_on`).
     """
-    return [
-        one for one in sample if not known(one.key) and leads_on(one.found_on) and rules.why_not(one.identifier) is None
-    ]
+    found: dict[bytes, Rejected] = {}
+    for one in sample:
+        named = rules.link_to(one.identifier)
+        key = one.key if named == one.identifier else key_of(named)
+        if not known(key) and leads_on(one.found_on) and rules.why_not(named) is None:
+            found.setdefault(key, Rejected(key, named, one.found_on))
+    return list(found.values())
 
 
 def _group_of(groups: dict[str, Group], why: str) -> Group:

@@ -83,12 +83,14 @@ Progress = Callable[[int], None]
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """
-    Rejected addresses that the rules admit now: `found` of the sample.
+    Addresses that arrive: `found` of the sample of rejected ones, which the rules admit now, and `new_forms` of documents.
 
-    If the sample is not whole, about `likely` addresses of all arrive.
+    New forms are what links name instead of the addresses of documents, and no document has. If the sample is not whole,
+    about `likely` addresses arrive in all.
     """
 
     found: Group = field(default_factory=Group)
+    new_forms: Group = field(default_factory=Group)
     likely: int = 0
     sample: int = 0
     is_whole: bool = True
@@ -128,7 +130,8 @@ class Question:
     """
     The rules to compare the documents of a job with. `seeds` are the hashes of its seeds.
 
-    If the next run `removes_unreached`, documents leave to which no link leads. Documents that leave the job leave its
+    If the next run `removes_unreached`, documents leave to which no link leads. If its links `can_be_followed`, the
+    rehearsal finds these. Documents that leave the job leave its
     `outputs`, and all leave the outputs that are `taken_away`.
     """
 
@@ -136,6 +139,7 @@ class Question:
     rules: Rules
     seeds: Set[str]
     removes_unreached: bool
+    can_be_followed: bool = True
     outputs: Sequence[int] = ()
     taken_away: Sequence[int] = ()
 
@@ -143,11 +147,12 @@ class Question:
 def compare(connection: psycopg.Connection[Any], asked: Question, *, note: Progress = lambda _read: None) -> Compared:
     """Return the documents of a job under other rules. The caller has begun a transaction, which streams the documents."""
     reader = _Reader(connection, asked.job, note)
-    documents = sort_documents(reader.documents(), asked.rules)
-    reached, at_the_end = documents.admitted, set[bytes]()
-    if asked.removes_unreached:
-        seeds = {bytes.fromhex(seed) for seed in asked.seeds}
-        followed = follow_links(seeds, documents.admitted, reader.links_of, max_depth=asked.rules.max_depth)
+    seeds = {bytes.fromhex(seed) for seed in asked.seeds}
+    keeps_renamed = not asked.removes_unreached
+    documents = sort_documents(reader.documents(), asked.rules, seeds=seeds, keeps_renamed=keeps_renamed)
+    reached, at_the_end = documents.admitted | documents.new_forms.keys(), set[bytes]()
+    if asked.removes_unreached and asked.can_be_followed:
+        followed = follow_links(seeds, documents, reader.links_of, max_depth=asked.rules.max_depth)
         reached, at_the_end = followed.documents, followed.at_the_end
     left_out = documents.admitted - reached
     unlinked, lost, held_lost = Group(), Counter(documents.lost), Counter(documents.held_lost)
@@ -155,7 +160,7 @@ def compare(connection: psycopg.Connection[Any], asked: Question, *, note: Progr
         unlinked.add(identifier)
         lost[lane] += 1
         held_lost[lane] += is_held
-    arrivals = _arrivals(reader.sample(), asked.rules, documents, reached - at_the_end)
+    arrivals = _arrivals(reader.sample(), asked.rules, documents, reached, reached - at_the_end)
     leaving = reader.held([*documents.refused_keys, *left_out], asked.outputs)
     if asked.taken_away:
         leaving.update(reader.held([*documents.refused_keys, *documents.admitted], asked.taken_away))
@@ -175,23 +180,28 @@ def compare(connection: psycopg.Connection[Any], asked: Question, *, note: Progr
 
 
 def _arrivals(
-    sample: Sequence[Rejected], rules: Rules, documents: Sorted, leading_on: Set[bytes]
+    sample: Sequence[Rejected], rules: Rules, documents: Sorted, reached: Set[bytes], leading_on: Set[bytes]
 ) -> tuple[Arrivals, list[str]]:
-    """Return the arrivals of a sample in the order of hashes, and their identifiers."""
+    """Return the arrivals and their identifiers, those of the sample first, in the order of hashes."""
     refused = frozenset(documents.refused_keys)
+    new_forms = Group()
+    arriving = sorted(documents.new_forms.keys() & reached)
+    for key in arriving:
+        new_forms.add(documents.new_forms[key].identifier)
     found = find_arrivals(
         sample,
         rules,
-        known=lambda key: key in documents.admitted or key in refused,
-        leads_on=leading_on.__contains__,
+        known=lambda key: key in documents.admitted or key in refused or key in documents.new_forms,
+        leads_on=lambda key: documents.renamed.get(key, key) in leading_on,
     )
     group = Group()
     for one in found:
         group.add(one.identifier)
     is_whole = len(sample) < KEPT
     every = len(sample) if is_whole else estimate(sample[KEPT - 1].key)
-    likely = round(len(found) * every / len(sample)) if sample else 0
-    return Arrivals(group, likely, len(sample), is_whole), [one.identifier for one in found]
+    likely = (round(len(found) * every / len(sample)) if sample else 0) + new_forms.number
+    identifiers = [*(one.identifier for one in found), *(documents.new_forms[key].identifier for key in arriving)]
+    return Arrivals(group, new_forms, likely, len(sample), is_whole), identifiers
 
 
 def estimate(highest: bytes) -> int:

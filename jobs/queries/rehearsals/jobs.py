@@ -161,6 +161,9 @@ class _AllAdmitted:
     def why_not(self, _identifier: str) -> str | None:
         return None
 
+    def link_to(self, identifier: str) -> str:
+        return identifier
+
 
 def _compare(wanted: Wanted, kind: RepositoryKind, note: Progress) -> Compared:
     rules = kind.rules(wanted.asked) if isinstance(kind, Ruled) else _AllAdmitted()
@@ -169,6 +172,7 @@ def _compare(wanted: Wanted, kind: RepositoryKind, note: Progress) -> Compared:
         rules=rules,
         seeds=frozenset(_hashes(wanted.asked.seeds, kind)),
         removes_unreached=isinstance(kind, Ruled) and _removes_unreached(wanted, kind),
+        can_be_followed=not wanted.has_hop_limits,
         outputs=[output for output in wanted.outputs_before if output in wanted.outputs],
         taken_away=[output for output in wanted.outputs_before if output not in wanted.outputs],
     )
@@ -190,7 +194,7 @@ def _hashes(seeds: Sequence[str], kind: RepositoryKind) -> list[str]:
 def _removes_unreached(wanted: Wanted, kind: RepositoryKind) -> bool:
     """True if a full run removes documents to which no link leads. After an edit of the rules, a run is from the beginning."""
     scan = choose_scan(kind.model, kind=wanted.kind, minimal=False, from_the_beginning=True)
-    return scan == Scan.FULL and not wanted.has_hop_limits
+    return scan == Scan.FULL
 
 
 def _notes(wanted: Wanted, kind: RepositoryKind, *, is_judged: bool) -> list[str]:

@@ -12,7 +12,7 @@ from jobs.connectors.repository.web.addresses import is_public
 from jobs.connectors.repository.web.runtime import WebRuntime
 from jobs.connectors.repository.web.scope import BadPattern, Scope
 from jobs.connectors.repository.web.specification import CONFIGURATION, SCHEMA, WebSpecification
-from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, host_and_port, origin_of
+from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, host_and_port, origin_of, without_parameters
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.scan import Model
 from jobs.settings.table import ROBOTS_NAME, USER_AGENT
@@ -27,13 +27,17 @@ _MOST_REFUSED: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class WebRules:
-    """The rules of a web job: its scope with its patterns, and the longest path from a seed."""
+    """The rules of a web job: its scope with its patterns, the longest path from a seed, and the parameters that links lose."""
 
     scope: Scope
     max_depth: int | None
+    dropped: frozenset[str] = frozenset()
 
     def why_not(self, identifier: str) -> str | None:
         return self.scope.why_not(identifier)
+
+    def link_to(self, identifier: str) -> str:
+        return without_parameters(identifier, self.dropped)
 
 
 class AddressKind:
@@ -122,7 +126,7 @@ class WebKind(AddressKind):
 
     def rules(self, asked: Asked) -> WebRules:
         wanted = self.wanted(asked)
-        return WebRules(wanted.scope_around_seeds(), wanted.max_depth)
+        return WebRules(wanted.scope_around_seeds(), wanted.max_depth, wanted.dropped_parameters)
 
     def runtime(self) -> WebRuntime:
         return WebRuntime(specification_of)

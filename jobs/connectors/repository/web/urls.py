@@ -127,8 +127,10 @@ def host_and_port(url: str) -> tuple[str, int]:
 
 def without_parameters(url: str, names: frozenset[str]) -> str:
     """Return a canonical address without these parameters of its query, whose names are in lower case."""
+    if not names:
+        return url
     before, mark, query = url.partition("?")
-    if not names or not mark:
+    if not mark:
         return url
     kept = "&".join(part for part in query.split("&") if part.partition("=")[0].lower() not in names)
     return f"{before}?{kept}" if kept else before
