@@ -155,7 +155,7 @@ def follow_links(seeds: Set[bytes], documents: Sorted, links_of: LinksOf, *, max
         return links_of({new_forms[key].source if key in new_forms else key for key in keys} if new_forms else keys)
 
     def as_named(keys: set[bytes]) -> None:
-        """Replace the keys of renamed documents by those that links name."""
+        """Replace the keys of renamed documents by the keys that links name."""
         replaced = keys & renamed.keys()
         keys -= replaced
         keys |= {renamed[key] for key in replaced}

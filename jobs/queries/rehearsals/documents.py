@@ -85,7 +85,7 @@ class Arrivals:
     """
     Addresses that arrive: `found` of the sample of rejected ones, which the rules admit now, and `new_forms` of documents.
 
-    New forms are what links name instead of the addresses of documents, and no document has. If the sample is not whole,
+    Links name new forms instead of the addresses of documents, and no document has one. If the sample is not whole,
     about `likely` addresses arrive in all.
     """
 
