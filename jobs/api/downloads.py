@@ -6,6 +6,7 @@ import enum
 import io
 import itertools
 import json
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -48,6 +49,14 @@ def download(
     chunks = write(itertools.chain([first], pages))
     response = StreamingHttpResponse(_read_in_thread(chunks), content_type=content_type)
     response["Content-Disposition"] = f'attachment; filename="{name}-{now:%Y%m%d-%H%M%S}.{kind}"'
+    return response
+
+
+def download_lines(lines: Iterator[str], *, name: str, now: dt.datetime) -> StreamingHttpResponse:
+    """Return a file of lines of JSON. Characters of the name that some file systems refuse become `_`."""
+    response = StreamingHttpResponse(_read_in_thread(lines), content_type="application/x-ndjson")
+    name = re.sub(r"[^\w.-]", "_", name)
+    response["Content-Disposition"] = f'attachment; filename="{name}-{now:%Y%m%d-%H%M%S}.ndjson"'
     return response
 
 

@@ -1,11 +1,13 @@
-"""Details of a host in the API: its rate by hour, and its sitemaps."""
+"""Details of a host in the API: its rate by hour, its sitemaps, and the evidence of politeness."""
 
 from typing import Any
 
 from rest_framework import serializers
 
+from jobs.queries.hosts.evidence import Minute
 from jobs.queries.hosts.sitemaps import Sitemap, SitemapDocument
 from jobs.queries.hosts.week import Hour
+from nodes.api.strict import StrictSerializer
 
 
 class HourSerializer(serializers.Serializer[Hour]):
@@ -47,3 +49,48 @@ class SitemapSerializer(serializers.Serializer[Sitemap]):
 
     address = serializers.CharField()
     documents = SitemapDocumentSerializer(many=True, help_text="Documents of jobs with this address.")
+
+
+class GapSerializer(serializers.Serializer[Any]):
+    """Minutes in which requests may be missing."""
+
+    since = serializers.DateTimeField()
+    until = serializers.DateTimeField()
+    why = serializers.CharField()
+
+
+class MinuteSerializer(serializers.Serializer[Minute]):
+    """Requests to a host in one minute."""
+
+    at = serializers.DateTimeField(help_text="Start of the minute.")
+    requests = serializers.IntegerField()
+    unanswered = serializers.IntegerField(help_text="Requests without an answer.")
+    most_in_a_second = serializers.IntegerField()
+    bytes_read = serializers.IntegerField()
+    gap = serializers.FloatField(
+        allow_null=True, help_text="Shortest time between two requests in force (seconds). Null without a request."
+    )
+    refusals = serializers.IntegerField(help_text="Answers that made the crawler wait, such as 429.")
+
+
+class EvidenceSerializer(serializers.Serializer[Any]):
+    """Evidence of politeness of a host: the state of its chain."""
+
+    is_recorded = serializers.BooleanField(help_text="True if requests are recorded now.")
+    blocks = serializers.IntegerField(help_text="Number of the last block.")
+    hash = serializers.CharField(allow_blank=True, help_text="Hash of the last block.")
+    pruned = serializers.IntegerField(help_text="Number of the last block that retention has deleted.")
+    verified = serializers.IntegerField(help_text="Newest blocks whose hashes were verified now.")
+    problem = serializers.CharField(allow_blank=True, help_text="Reason why they are not intact.")
+    complete_until = serializers.DateTimeField(
+        allow_null=True, help_text="Minutes before this moment have all requests, or are in a gap."
+    )
+    gaps = GapSerializer(many=True, help_text="Gaps of the last day, the newest first.")
+    minutes = MinuteSerializer(many=True, help_text="Minutes of the last day with requests, the oldest first.")
+
+
+class EvidencePeriodSerializer(StrictSerializer):
+    """Period of the evidence in whole minutes."""
+
+    since = serializers.DateTimeField(required=False, help_text="First minute. Default: the first one of the record.")
+    until = serializers.DateTimeField(required=False, help_text="End of the last minute. Default: the last one.")

@@ -5,18 +5,22 @@ from typing import Any, Final
 
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Collate
+from django.http import StreamingHttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.api.host_details import SitemapSerializer, WeekSerializer
+from jobs.api.downloads import download_lines
+from jobs.api.host_details import EvidencePeriodSerializer, EvidenceSerializer, SitemapSerializer, WeekSerializer
 from jobs.api.policies import LimitsSerializer
 from jobs.models import Bin, Turn
 from jobs.queries.hosts.answers import Answers, Refusal
+from jobs.queries.hosts.evidence import evidence_facts, export
 from jobs.queries.hosts.limits import LimitLines, SourceLine
 from jobs.queries.hosts.lines import HostStatus, ParentLine, read_host_statuses, set_by_of
 from jobs.queries.hosts.page import LaneLine, read_host_page
@@ -30,7 +34,7 @@ from jobs.verdicts.causes import Cause
 from jobs.words import verdicts
 from nodes.api.base import ContractView, created
 from nodes.api.paging import ListingView
-from nodes.api.strict import Nothing, PageQuery, StrictSerializer, read_body
+from nodes.api.strict import Nothing, PageQuery, StrictSerializer, read_body, read_query
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown
 
@@ -263,6 +267,8 @@ class HostView(ListingView):
         "list": "jobs.view_bin",
         "retrieve": "jobs.view_bin",
         "rates": "jobs.view_bin",
+        "evidence": "jobs.view_bin",
+        "evidence_file": "jobs.view_bin",
         "stop": MAY_STOP,
         "stop_by_name": MAY_STOP,
         "release": MAY_STOP,
@@ -325,6 +331,40 @@ class HostView(ListingView):
         if not self.get_queryset().filter(pk=pk).exists():
             raise Unknown("host", int(pk))
         return Response(WeekSerializer({"hours": read_week(int(pk), now=read_clock())}).data)
+
+    @extend_schema(
+        operation_id="hosts_evidence",
+        description=(
+            "Return the state of the record of requests to a host: its last hash, its gaps, and the minutes of the last day. The "
+            "hashes of its newest blocks are verified."
+        ),
+        responses=EvidenceSerializer,
+    )
+    @action(detail=True, methods=["get"])
+    def evidence(self, request: Request, pk: str) -> Response:
+        return Response(EvidenceSerializer(evidence_facts(self._name_of(pk), now=read_clock())).data)
+
+    @extend_schema(
+        operation_id="hosts_evidence_file",
+        description=(
+            "Download the record of requests to a host, one JSON object a line. `manage.py evidence check` compares it with the "
+            "access log of the site."
+        ),
+        parameters=[EvidencePeriodSerializer],
+        responses={(200, "application/x-ndjson"): OpenApiTypes.STR},
+    )
+    @action(detail=True, methods=["get"], url_path="evidence/file")
+    def evidence_file(self, request: Request, pk: str) -> StreamingHttpResponse:
+        asked = read_query(EvidencePeriodSerializer, request)
+        name = self._name_of(pk)
+        lines = export(name, begin=asked.get("since"), until=asked.get("until"))
+        return download_lines(lines, name=f"evidence-{name}", now=read_clock())
+
+    def _name_of(self, pk: str) -> str:
+        name = self.get_queryset().filter(pk=pk).values_list("name", flat=True).first()
+        if name is None:
+            raise Unknown("host", int(pk))
+        return str(name)
 
     @extend_schema(
         operation_id="hosts_stop",

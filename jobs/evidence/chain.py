@@ -42,7 +42,7 @@ def canonical(content: Any) -> str:  # noqa: ANN401 (any JSON)
 
 def hash_of(content: str) -> str:
     """Return the hash of a content: SHA-256 in hexadecimal digits."""
-    return hashlib.sha256(content.encode("ascii")).hexdigest()
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def next_block(head: Head, content: dict[str, Any]) -> Block:
@@ -59,12 +59,22 @@ def follow(head: Head, blocks: Iterable[Block]) -> Head:
         ChainBroken: a block was changed, removed, inserted or moved.
     """
     for block in blocks:
-        content = json.loads(block.content)
         if hash_of(block.content) != block.hash:
             raise ChainBroken(block.seq, "has another hash than its content")
+        content = _object_in(block)
         if block.seq != head.seq + 1 or content.get("seq") != block.seq:
             raise ChainBroken(block.seq, f"stands in the place of block {head.seq + 1}")
         if content.get("previous") != head.hash:
             raise ChainBroken(block.seq, "does not contain the hash of the block before it")
         head = Head(block.seq, block.hash)
     return head
+
+
+def _object_in(block: Block) -> dict[str, Any]:
+    try:
+        content = json.loads(block.content)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise ChainBroken(block.seq, "is not a JSON object")
+    return content

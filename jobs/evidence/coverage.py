@@ -15,6 +15,11 @@ from jobs.evidence.minutes import MINUTE, Facts, moment_text
 
 # The chain of gaps has no host.
 OF_GAPS: Final = ""
+# Reasons of gaps.
+BEGINS: Final = "The record begins here."
+WAS_OFF: Final = "The record was off."
+DID_NOT_RECORD: Final = "A worker did not record its requests."
+ENDED: Final = "A worker ended without its last report."
 # Time until which rows of ended workers certainly exist (seconds). A record that stood still for longer has a gap.
 _WORKERS_ARE_KNOWN_FOR: Final = 12 * 3600
 
@@ -63,12 +68,12 @@ def advance(complete_until: int | None, *, latest: int, workers: Sequence[Record
         begin = max(latest - _WORKERS_ARE_KNOWN_FOR, max(map(_ceil, since), default=latest))
         if len(since) < len(running) or begin > until:
             return None, []
-        return begin, [Gap(0, begin, "The record begins here.")]
+        return begin, [Gap(0, begin, BEGINS)]
     if until <= complete_until:
         return complete_until, []
     gaps: list[Gap] = []
     if complete_until < latest - _WORKERS_ARE_KNOWN_FOR:
-        gaps.append(Gap(complete_until, until, "The record was off."))
+        gaps.append(Gap(complete_until, until, WAS_OFF))
     else:
         for missing_from, end, why in sorted(_missing(workers)):
             first = max(_floor(missing_from), complete_until, gaps[-1].until if gaps else 0)
@@ -82,12 +87,12 @@ def _missing(workers: Iterable[Recorder]) -> Iterable[tuple[float, float, str]]:
     for worker in workers:
         end = math.inf if worker.ended is None else worker.ended
         if worker.since is None:
-            yield worker.started, end, "A worker did not record its requests."
+            yield worker.started, end, DID_NOT_RECORD
             continue
         if worker.since > worker.started:
-            yield worker.started, worker.since, "A worker did not record its requests."
+            yield worker.started, worker.since, DID_NOT_RECORD
         if worker.ended is not None and not worker.reported_all:
-            yield worker.complete_until, end, "A worker ended without its last report."
+            yield worker.complete_until, end, ENDED
 
 
 def _floor(moment: float) -> int:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from jobs.partitions import here
+from jobs.queries.hosts.evidence import read_chain
 from jobs.queries.hosts.lines import read_host_statuses
 from jobs.queries.hosts.page import HostPage, read_host_page
 from jobs.queries.hosts.robots import read_robots_of_host
@@ -17,6 +18,7 @@ from jobs.queries.hosts.selection import HostFilter, find_busiest, find_denied, 
 from jobs.queries.hosts.sitemaps import read_sitemaps
 from jobs.queries.hosts.week import read_week
 from jobs.queries.webmasters import read_webmasters_limits
+from jobs.ui.evidence_shown import evidence_shown
 from jobs.ui.forms import HostFilterForm
 from jobs.ui.hosts_screen import host_screen, hosts_screen
 from jobs.ui.pages import page
@@ -60,15 +62,17 @@ def host(request: HttpRequest, host_id: int) -> HttpResponse:
     now = read_clock()
     found = _find(host_id)
     week = read_week(host_id, now=now)
+    evidence = evidence_shown(read_chain(found.host.name, now=now), now=now)
     context = {
         "screen": host_screen(found, now=now),
         "host": found.host,
         "may_stop": request.user.has_perm(MAY_STOP),
         "may_end_back_off": request.user.has_perm(EVERYWHERE),
         "topic": host_topic(host_id),
-        "chart": week_chart(week),
+        "chart": week_chart(week) or (evidence or {}).get("chart"),
         "week": week_shown(week, now=now),
         "robots": robots_shown(read_robots_of_host(found.host.name), now=now),
+        "evidence": evidence,
         "limits": limits_shown(read_webmasters_limits(found.host.name), now=now),
         "sitemaps": sitemaps_shown(read_sitemaps(found.host.name), now=now),
     }

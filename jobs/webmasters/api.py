@@ -47,6 +47,12 @@ class WebmasterFiguresSerializer(serializers.Serializer[Figures]):
     )
     answers_since = serializers.DateTimeField(source="answers.since", allow_null=True)
     limit = WebmasterLimitSerializer(source="in_force", allow_null=True)
+    evidence_blocks = serializers.IntegerField(
+        source="evidence.seq", default=0, help_text="Blocks of the record of requests. 0 if there is none."
+    )
+    evidence_hash = serializers.CharField(
+        source="evidence.hash", default="", allow_blank=True, help_text="Hash of the last block of this record."
+    )
 
 
 class WebmasterSerializer(serializers.Serializer[Any]):

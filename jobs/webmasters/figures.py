@@ -16,9 +16,11 @@ from typing import Any, Final, LiteralString
 from django.db import connection
 
 from jobs.connectors.repository.web.kind import HOSTS
+from jobs.evidence.chain import Head
 from jobs.models import ThrottlePolicy
 from jobs.models.webmaster import WEBMASTERS
 from jobs.queries.hosts.answers import Answers, read_answers
+from jobs.queries.hosts.evidence import read_head
 from jobs.queries.hosts.week import COUNTED_AFTER, Hour, read_week
 from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
 from jobs.queue.sql.rows import named_rows
@@ -89,6 +91,8 @@ class Figures:
     hours: Sequence[Hour] = ()
     answers: Answers = field(default_factory=Answers)
     in_force: InForce | None = None
+    # The last block of the record of requests.
+    evidence: Head | None = None
 
     @property
     def counted_until(self) -> dt.datetime:
@@ -161,6 +165,7 @@ def _read(name: str, *, now: dt.datetime) -> Figures:
         hours=_last_day(row.id, now=now),
         answers=read_answers(row.id, name, span=DAY, now=now),
         in_force=_in_force(row, applied, now=now),
+        evidence=read_head(name),
     )
 
 

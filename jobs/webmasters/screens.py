@@ -55,6 +55,7 @@ def figures_shown(figures: Figures) -> Record:
         "reason": "" if figures.in_force is None else _REASONS[figures.in_force.reason],
         "back_off": _back_off(figures.in_force, now=now),
         "answers_since": formats.moment(figures.answers.since, now=now),
+        "evidence": figures.evidence.hash if figures.evidence else "",
         "codes": [
             {"code": code, "count": formats.number(count), "meaning": explain_code(code)}
             for code, count in figures.answers.by_code.items()

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
 
 from jobs.duties.cleaning import SUBJECTS, clean
@@ -17,7 +18,9 @@ from jobs.queue.evidence import Reported, report
 from nodes.database.clock import read_clock
 from nodes.lifecycle import NodeStatus
 from nodes.membership.fences import FenceRefused
+from tests.support.api import client_of
 from tests.support.cluster import register_node, seconds
+from tests.support.factories import make_bin
 from tests.support.stepping import Main
 from tests.support.tables import each_row
 
@@ -146,7 +149,7 @@ def test_a_changed_export_is_found(connection, main, worker, begin, capsys, tmp_
 
 def test_a_period_is_a_part_of_the_chain(connection, main, worker, begin, capsys, tmp_path):
     recorded(connection, main, worker, begin, minutes=5)
-    text = exported(capsys, "--from", (begin + 2 * MINUTE).isoformat(), "--until", (begin + 4 * MINUTE).isoformat())
+    text = exported(capsys, "--since", (begin + 2 * MINUTE).isoformat(), "--until", (begin + 4 * MINUTE).isoformat())
 
     code, answer = checked(capsys, tmp_path, text, log_of(begin, 1, 2, 3, 4, 5))
 
@@ -297,7 +300,7 @@ def test_retention_deletes_from_the_beginning_and_the_rest_is_verified(
 
     chain = EvidenceChain.objects.get(host=HOST)
     assert (chain.pruned_seq, chain.seq) == (3, 5)
-    assert read_chain(HOST).is_intact
+    assert read_chain(HOST, now=main.now).problem == ""
     code, answer = checked(capsys, tmp_path, exported(capsys), log_of(begin, 58, 59))
     assert code == 0, answer
 
@@ -312,11 +315,93 @@ def test_chained_reports_are_deleted_after_an_hour(connection, main, worker, beg
     assert not EvidenceReport.objects.exists()
 
 
-def test_a_page_verifies_the_newest_blocks(connection, main, worker, begin, monkeypatch):
+# --- Pages and API --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def host():
+    return make_bin(HOST)
+
+
+def test_the_page_of_a_host_and_the_api_show_the_state_of_the_chain(connection, main, worker, begin, host):
+    recorded(connection, main, worker, begin)
+    client = client_of("viewer")
+
+    page = client.get(f"/hosts/{host.pk}/").content.decode()
+    shown = client.get(f"/api/v1/hosts/{host.pk}/evidence/").json()
+
+    chain = EvidenceChain.objects.get(host=HOST)
+    assert (shown["is_recorded"], shown["blocks"], shown["hash"]) == (True, 3, chain.hash)
+    assert (shown["verified"], shown["problem"]) == (3, "")
+    assert [(minute["requests"], minute["most_in_a_second"], minute["gap"]) for minute in shown["minutes"]] == [
+        (2, 1, 10.0)
+    ] * 3
+    assert chain.hash in page
+    assert "The newest 3 blocks are intact." in page
+    assert f"/api/v1/hosts/{host.pk}/evidence/file/" in page
+
+
+def test_a_page_verifies_the_newest_blocks_only(connection, main, worker, begin, host, monkeypatch):
     monkeypatch.setattr("jobs.queries.hosts.evidence._VERIFIED", 2)
     recorded(connection, main, worker, begin)
 
-    state = read_chain(HOST)
+    assert "The newest 2 blocks are intact." in client_of("viewer").get(f"/hosts/{host.pk}/").content.decode()
 
-    assert (state.is_intact, state.verified, state.length) == (True, 2, 3)
-    assert read_chain("b.example") is None
+
+def test_a_broken_chain_is_shown(connection, main, worker, begin, host):
+    recorded(connection, main, worker, begin)
+    connection.execute("ALTER TABLE jobs_evidenceblock DISABLE TRIGGER USER")
+    connection.execute("UPDATE jobs_evidenceblock SET content = replace(content, 'bytes', 'sizes') WHERE seq = 2")
+    connection.execute("ALTER TABLE jobs_evidenceblock ENABLE TRIGGER USER")
+    client = client_of("viewer")
+
+    shown = client.get(f"/api/v1/hosts/{host.pk}/evidence/").json()
+
+    assert shown["problem"] == "Block 2 has another hash than its content."
+    assert "Block 2 has another hash than its content." in client.get(f"/hosts/{host.pk}/").content.decode()
+
+
+async def body_of(answer):
+    return b"".join([piece async for piece in answer]).decode()
+
+
+def test_the_file_of_the_api_is_that_of_the_command(connection, main, worker, begin, host, capsys):
+    recorded(connection, main, worker, begin)
+    client = client_of("viewer")
+    address = f"/api/v1/hosts/{host.pk}/evidence/file/"
+
+    answer = client.get(address, {"since": begin.isoformat()})
+    text = async_to_sync(body_of)(answer)
+    empty = client.get(address, {"until": begin.isoformat()})
+    nonsense = client.get(address, {"until": "yesterday"})
+    other = client.get(f"/api/v1/hosts/{make_bin('b.example').pk}/evidence/file/")
+
+    assert text == exported(capsys)
+    assert answer["Content-Type"] == "application/x-ndjson"
+    assert [(one.status_code, one.json()["code"]) for one in (empty, nonsense, other)] == [
+        (400, "invalid"),
+        (400, "invalid"),
+        (404, "not_found"),
+    ]
+    assert "until" in empty.json()["fields"]
+
+
+def test_a_host_without_a_record_has_none_on_its_page_and_in_the_api(connection, host, settings):
+    switch(settings, days=0)
+    client = client_of("viewer")
+
+    assert client.get(f"/api/v1/hosts/{host.pk}/evidence/").json()["is_recorded"] is False
+    assert "Evidence of politeness" not in client.get(f"/hosts/{host.pk}/").content.decode()
+
+
+def test_the_last_hash_is_public_where_the_figures_are(connection, main, worker, begin, host, settings, client):
+    recorded(connection, main, worker, begin)
+    asked = {"webmasters.pages": True, "webmasters.shown": (HOST,)}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **asked}
+
+    page = client.get(f"/webmasters/{HOST}/").content.decode()
+    shown = client.get(f"/api/v1/webmasters/{HOST}/").json()["figures"]
+
+    last = EvidenceChain.objects.get(host=HOST).hash
+    assert last in page
+    assert (shown["evidence_blocks"], shown["evidence_hash"]) == (3, last)

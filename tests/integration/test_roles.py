@@ -80,6 +80,8 @@ LEAST_ROLE = {
     "groups_move": ADMINISTRATOR,
     "groups_retrieve": VIEWER,
     "hosts_end_back_off": ADMINISTRATOR,
+    "hosts_evidence": VIEWER,
+    "hosts_evidence_file": VIEWER,
     "hosts_list": VIEWER,
     "hosts_rates": VIEWER,
     "hosts_release": OPERATOR,

@@ -31,7 +31,7 @@ class Command(BaseCommand):
         verbs = parser.add_subparsers(dest="verb", required=True)
         exporting = verbs.add_parser("export", help="print the evidence of a host")
         exporting.add_argument("host", help="host name, or an address there")
-        exporting.add_argument("--from", dest="begin", type=_moment, help="first minute, such as 2026-11-29T03:00Z")
+        exporting.add_argument("--since", dest="begin", type=_moment, help="first minute, such as 2026-11-29T03:00Z")
         exporting.add_argument("--until", type=_moment, help="end of the last minute")
         checking = verbs.add_parser("check", help="verify exported files, and compare them with access logs")
         checking.add_argument("files", nargs="+", type=Path, help="exported files of one host, one for each partition")

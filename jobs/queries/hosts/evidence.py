@@ -2,85 +2,127 @@
 
 import datetime as dt
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from django.db.models import Max, Min
 
 from jobs.evidence.chain import Block, ChainBroken, Head, follow
-from jobs.evidence.coverage import OF_GAPS
-from jobs.evidence.files import Part, Period, line_of
+from jobs.evidence.coverage import OF_GAPS, Gap
+from jobs.evidence.files import Part, Period, gap_of, line_of
 from jobs.evidence.minutes import Facts, count_of
 from jobs.models import EvidenceBlock, EvidenceChain
 from jobs.partitions import here
+from jobs.settings.kept import KEEP_EVIDENCE
 from jobs.settings.table import USER_AGENT
 from nodes.errors import Invalid, Unknown
 from nodes.settings.running import current
 
-# Newest blocks whose hashes a page verifies.
-_VERIFIED: Final = 500
+# Newest blocks whose hashes a page verifies: a day of minutes.
+_VERIFIED: Final = 1_440
+_DAY: Final = dt.timedelta(days=1)
+# Gaps of the last day that a page shows.
+_GAPS: Final = 50
 # Blocks that an export reads together.
 _PAGE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
+class Minute:
+    """
+    The requests to a host in one minute. `gap` is the shortest time between two requests that was in force (seconds),
+    None without a request. `refusals` are answers that made the crawler wait.
+    """
+
+    at: dt.datetime
+    requests: int
+    unanswered: int
+    most_in_a_second: int
+    bytes_read: int
+    gap: float | None
+    refusals: int
+
+
+@dataclass(frozen=True, slots=True)
 class ChainState:
     """
-    The chain of a host: its first and last minutes, its head, and the number of pruned blocks.
+    The chain of a host: its head, and the number of its blocks that retention has deleted.
 
-    `verified` of its newest blocks were verified. `problem` is why they are not intact, or ''. `newest` are the contents of
-    the verified blocks, the oldest first.
+    The hashes of the `verified` newest blocks were computed again. `problem` is why they are not intact, or ''. The
+    record is complete until a moment, except in its gaps. `minutes` are those of the last day.
     """
 
-    host: str
-    first: dt.datetime
-    last: dt.datetime
     head: Head
-    pruned: Head
-    pruned_at: dt.datetime | None
+    pruned: int
     verified: int
     problem: str
-    newest: Sequence[Facts]
-
-    @property
-    def is_intact(self) -> bool:
-        return not self.problem
-
-    @property
-    def length(self) -> int:
-        return self.head.seq
+    complete_until: dt.datetime | None
+    gaps: Sequence[Gap]
+    minutes: Sequence[Minute]
 
 
-def read_chain(host: str) -> ChainState | None:
+def read_chain(host: str, *, now: dt.datetime) -> ChainState | None:
     """Return the state of the chain of a host; None if it has no block."""
     chain = EvidenceChain.objects.filter(host=host).first()
     if chain is None or chain.seq <= chain.pruned_seq:
         return None
     after = max(chain.pruned_seq, chain.seq - _VERIFIED)
     blocks = _blocks(chain.pk, after, chain.seq)
-    before = Head(chain.pruned_seq, chain.pruned_hash)
-    if after > chain.pruned_seq:
-        # The block before the verified ones gives the hash from which they follow.
-        before = Head(after, EvidenceBlock.objects.values_list("hash", flat=True).get(chain=chain, seq=after))
+    head = Head(chain.seq, chain.hash)
     problem = ""
     try:
-        if follow(before, blocks) != Head(chain.seq, chain.hash):
-            problem = "The last block is not the head of the chain."
+        if follow(_part(chain, after).before, blocks) != head:
+            problem = f"Block {chain.seq} is not the last one of the chain."
     except ChainBroken as broken:
         problem = str(broken)
-    ends = EvidenceBlock.objects.filter(chain=chain).aggregate(first=Min("minute"), last=Max("minute"))
+    gaps = EvidenceChain.objects.filter(host=OF_GAPS).first()
+    found = EvidenceBlock.objects.filter(chain=gaps, minute__gt=now - _DAY).order_by("-seq")[:_GAPS]
+    begin = (now - _DAY).timestamp()
+    # A changed block may have any content.
+    minutes = [] if problem else minutes_of([json.loads(block.content) for block in blocks])
     return ChainState(
-        host=host,
-        first=ends["first"],
-        last=ends["last"],
-        head=Head(chain.seq, chain.hash),
-        pruned=Head(chain.pruned_seq, chain.pruned_hash),
-        pruned_at=chain.pruned_at,
+        head,
+        pruned=chain.pruned_seq,
         verified=len(blocks),
         problem=problem,
-        newest=[json.loads(block.content) for block in blocks],
+        complete_until=gaps.complete_until if gaps else None,
+        gaps=[gap_of(json.loads(block.content)) for block in found],
+        minutes=[minute for minute in minutes if minute.at.timestamp() >= begin],
     )
+
+
+def evidence_facts(host: str, *, now: dt.datetime) -> Facts:
+    """Return the state of the chain of a host as the API has it, also if it has no block."""
+    state = read_chain(host, now=now) or ChainState(Head(0, ""), 0, 0, "", None, (), ())
+    return {
+        "is_recorded": is_recorded(),
+        "blocks": state.head.seq,
+        "hash": state.head.hash,
+        "pruned": state.pruned,
+        "verified": state.verified,
+        "problem": state.problem,
+        "complete_until": state.complete_until,
+        "gaps": [{"since": moment(gap.begin), "until": moment(gap.until), "why": gap.why} for gap in state.gaps],
+        "minutes": state.minutes,
+    }
+
+
+def is_recorded() -> bool:
+    """True if the settings have the record on."""
+    return current()[KEEP_EVIDENCE] > 0
+
+
+def moment(seconds: float) -> dt.datetime:
+    """Return a moment of a block."""
+    return dt.datetime.fromtimestamp(seconds, dt.UTC)
+
+
+def read_head(host: str) -> Head | None:
+    """Return the last block of the chain of a host; None if it has no block."""
+    row = EvidenceChain.objects.filter(host=host).values_list("seq", "hash").first()
+    return Head(*row) if row and row[0] else None
 
 
 def export(host: str, *, begin: dt.datetime | None = None, until: dt.datetime | None = None) -> Iterator[str]:
@@ -151,19 +193,25 @@ def _whole(moment: dt.datetime) -> dt.datetime:
     return moment.astimezone(dt.UTC).replace(second=0, microsecond=0)
 
 
-def minutes_of(contents: Sequence[Facts]) -> list[dict[str, Any]]:
-    """Return the minutes of these contents with their rates and limits, the oldest first. Late reports are added up."""
-    minutes: dict[str, dict[str, Any]] = {}
+def minutes_of(contents: Sequence[Facts]) -> list[Minute]:
+    """Return the minutes of these contents, the oldest first. Late reports are added up."""
+    of_minute: dict[str, list[Facts]] = {}
     for content in contents:
-        minute = minutes.setdefault(
-            content["minute"],
-            {"minute": content["minute"], "requests": 0, "most_in_a_second": 0, "gap": None, "refusals": 0},
-        )
-        minute["requests"] += count_of(content["sent"])
-        minute["refusals"] += len(content["refusals"])
-        most = max((count for _, count in content["sent"]), default=0)
-        minute["most_in_a_second"] = max(minute["most_in_a_second"], most)
-        gaps = [change["gap"] for change in content["limits"]]
-        if gaps:
-            minute["gap"] = min(gaps) if minute["gap"] is None else min(minute["gap"], *gaps)
-    return [minutes[minute] for minute in sorted(minutes)]
+        of_minute.setdefault(content["minute"], []).append(content)
+    return [_minute(text, of_minute[text]) for text in sorted(of_minute)]
+
+
+def _minute(text: str, contents: Sequence[Facts]) -> Minute:
+    seconds: Counter[int] = Counter()
+    for content in contents:
+        seconds.update(dict(content["sent"]))
+    gaps = [float(change["gap"]) for content in contents for change in content["limits"]]
+    return Minute(
+        at=dt.datetime.fromisoformat(text),
+        requests=seconds.total(),
+        unanswered=sum(count_of(content["unanswered"]) for content in contents),
+        most_in_a_second=max(seconds.values(), default=0),
+        bytes_read=sum(content["bytes"] for content in contents),
+        gap=min(gaps, default=None),
+        refusals=sum(len(content["refusals"]) for content in contents),
+    )
