@@ -144,6 +144,7 @@ bench-report: set-up-dev ## run all other benchmarks (docs/benchmarks.md); draws
 	@$(PYTHON) -m tests.benchmarks.cluster_history
 	@$(PYTHON) -m tests.benchmarks.run_samples
 	@$(PYTHON) -m tests.benchmarks.freshness
+	@$(PYTHON) -m tests.benchmarks.freshness_cost
 	@$(PYTHON) -m tests.benchmarks.growth --plot docs/growth.svg
 
 # Scrapy has its own environment, so that its pins do not change ours.

@@ -16,9 +16,15 @@ from jobs.freshness.rates import UNKNOWN, Chances, Evidence, chances, prior_of
 from jobs.freshness.templates import template_of
 
 # Interval before a host is priced: nothing is known about its documents (seconds).
-BEFORE_PRICES: Final = 86_400.0
+BEFORE_PRICES: Final = 300.0
 # Longest interval of a job without a bound (seconds).
 LONGEST: Final = 30 * 86_400.0
+# A host that allows more looks than its goals need also looks at new documents, to learn how often they change: at most
+# this number of seconds after the first look, and at most this many times the time between two looks later.
+_FIRST: Final = 900.0
+_GROWTH: Final = 4.0
+# Share of the requests of a host that these looks may take.
+_LEARNING: Final = 0.5
 # Templates of a lane with a prior of their own, and their least documents in a sample.
 _TEMPLATES: Final = 8
 _LEAST_DOCUMENTS: Final = 5
@@ -49,7 +55,8 @@ class GoalState:
     """
     A goal in one lane. `fresh` is the likely share of its documents that are fresh now, `expected` that of its looks.
 
-    It `needs` looks per second to be met, and gets `gets`.
+    It `needs` looks per second to be met, and gets `gets`. `first` is the longest interval after the first look at a
+    document; 0 if the host has no looks to spare.
     """
 
     price: float
@@ -58,9 +65,10 @@ class GoalState:
     expected: float
     needs: float
     gets: float
+    first: float = 0.0
 
     def as_json(self) -> list[float]:
-        return [self.price, self.documents, self.fresh, self.expected, self.needs, self.gets]
+        return [self.price, self.documents, self.fresh, self.expected, self.needs, self.gets, self.first]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +96,13 @@ class LanePlan:
         prior = self.priors.get(template_of(identifier)) or self.priors.get(ALL, UNKNOWN)
         return chances(evidence, prior)
 
-    def interval(self, goal: int, identifier: str, evidence: Evidence, table: Looks) -> float:
-        """Return the seconds until the next look at a document of a goal."""
+    def interval(self, goal: int, identifier: str, evidence: Evidence, table: Looks, *, since: float = 0.0) -> float:
+        """Return the seconds until the next look at a document of a goal, `since` seconds after the look before."""
         if goal >= len(self.goals):
             return min(max(table.intervals[0], BEFORE_PRICES), table.intervals[-1])
-        return table.best_interval(self.chances(identifier, evidence), self.goals[goal].price)
+        interval = table.best_interval(self.chances(identifier, evidence), self.goals[goal].price)
+        first = self.goals[goal].first
+        return min(interval, max(first, _GROWTH * since)) if first else interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +128,9 @@ def price_host(lanes: Sequence[LaneSample], *, allows: float | None) -> list[Lan
         for number, terms in enumerate(lane.terms):
             sample = [likely for seen, likely in documents if seen.goal == number]
             demands.append(Demand(terms.share, looks(terms.within, lane.longest), sample, lane.weight))
-    promises = iter(zip(demands, plan(demands, allows=allows), strict=True))
+    planned = plan(demands, allows=allows)
+    first = _first_interval(demands, needs=sum(promise.needs for promise in planned), allows=allows)
+    promises = iter(zip(demands, planned, strict=True))
     plans = []
     for lane, documents, prior in zip(lanes, known, priors, strict=True):
         goals = []
@@ -138,10 +150,19 @@ def price_host(lanes: Sequence[LaneSample], *, allows: float | None) -> list[Lan
                     expected=promise.fresh,
                     needs=promise.needs,
                     gets=promise.gets,
+                    first=max(first, terms.within) if first else 0.0,
                 )
             )
         plans.append(LanePlan(goals, prior))
     return plans
+
+
+def _first_interval(demands: Sequence[Demand], *, needs: float, allows: float | None) -> float:
+    """Return the longest interval after the first look at a document; 0 if the host has no looks to spare."""
+    if allows is None:
+        return _FIRST
+    spare = allows * _LEARNING
+    return max(_FIRST, sum(demand.documents for demand in demands) / spare) if needs < spare else 0.0
 
 
 def _priors(lane: LaneSample) -> dict[str, Chances]:

@@ -5,7 +5,7 @@ import datetime as dt
 from django.utils.translation import gettext as _
 
 from jobs.lifecycle.schedule_text import span_in_words
-from jobs.queries.jobs.freshness import GoalLine, SlowHost
+from jobs.queries.jobs.freshness import ACCURACY, GoalLine, SlowHost
 from nodes.web import formats
 
 Record = dict[str, object]
@@ -48,7 +48,7 @@ def _state(line: GoalLine) -> tuple[str, str]:
         return _("not measured yet"), "quiet"
     if line.is_met:
         return _("met"), "indexed"
-    if line.expected is not None and line.expected < line.share - 0.005:
+    if line.expected is not None and line.expected < line.share - ACCURACY:
         return _("cannot be met"), "failed"
     return _("not met"), "waiting"
 

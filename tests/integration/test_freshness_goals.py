@@ -14,6 +14,7 @@ from jobs.connectors.repository.base import Ending
 from jobs.connectors.repository.freshness_goals import read_goals
 from jobs.duties.freshness import price_looks
 from jobs.freshness.rates import NO_EVIDENCE, after_look, pack, unpack
+from jobs.loops.worker.outputs import JobOutputs
 from jobs.models import (
     ChangeRate,
     GoalTotal,
@@ -24,11 +25,14 @@ from jobs.models import (
     RepositoryConnection,
     ThrottlePolicy,
 )
+from jobs.queue.flushing import freshness
 from jobs.queue.flushing.recrawl import Intervals
+from jobs.queue.removing.drop import drop_unclaimed
+from jobs.queue.sql.rows import named_rows
 from tests.integration.test_queue_flush import OneWorker
 from tests.support.api import assert_problem, client_of, make_user
 from tests.support.cluster import NOON, seconds
-from tests.support.factories import hash_of, make_documents
+from tests.support.factories import facts_of, hash_of, make_documents, make_result
 from tests.support.stepping import Main
 from tests.support.tables import each_row
 
@@ -195,7 +199,7 @@ def test_looks_leave_evidence_and_the_plan_decides_the_next_look(crawl):
     items = {item.identifier.rpartition("/")[2]: item for item in QueueItem.objects.all()}
     assert items["unnamed"].check_time == NOON + HOUR
     # Nothing is known yet.
-    assert items["page"].check_time == NOON + dt.timedelta(days=1)
+    assert items["page"].check_time == NOON + seconds(900)
     assert LanePlan.objects.get().lane_id == crawl.lane.pk
 
     crawl.price(now=NOON)
@@ -219,10 +223,16 @@ def test_a_document_that_is_read_under_a_new_configuration_tells_nothing(crawl):
     assert (unpack(rate.evidence), rate.looked_at) == (NO_EVIDENCE, NOON)
 
 
-def test_a_flush_without_goals_writes_no_rates(crawl):
+def test_a_flush_without_goals_runs_no_statement_for_them(crawl):
     make_documents(crawl.lane, ["page"])
+    claimed = crawl.claim()["page"]
 
-    crawl.look(crawl.claim()["page"], now=NOON, goals=[])
+    # Without a cursor, any statement would fail.
+    nothing = freshness.look(None, [make_result(claimed, facts_of(crawl.job), lanes=[crawl.lane])], {}, now=NOON)
+    nothing.write(None, now=NOON)
+    crawl.look(claimed, now=NOON, goals=[])
+
+    assert nothing.waits == {}
 
     assert not ChangeRate.objects.exists()
     assert not LanePlan.objects.exists()
@@ -312,3 +322,21 @@ def test_a_job_without_goals_says_so(crawl):
     with pytest.raises(CommandError, match="No job has the name 'x'") as refused:
         call_command("freshness", "x")
     assert refused.value.returncode == 2
+
+
+def test_a_dropped_document_leaves_no_rate(crawl):
+    crawl.fill(2, evidence=busy(), looked_at=NOON - HOUR)
+
+    with crawl.connection.transaction(), named_rows(crawl.connection) as cursor:
+        dropped = drop_unclaimed(
+            cursor,
+            hashes=[hash_of("page0")],
+            job=facts_of(crawl.job),
+            carries=False,
+            outputs=JobOutputs(),
+            keeps_history=False,
+            now=NOON,
+        )
+
+    assert dropped.dropped == 1
+    assert [rate.hash for rate in ChangeRate.objects.all()] == [hash_of("page1")]

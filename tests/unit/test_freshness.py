@@ -181,6 +181,19 @@ def test_a_host_is_priced_from_samples_of_its_lanes():
     assert again.interval(0, "http://a.example/news/new", NO_EVIDENCE, looks(900.0, 30 * DAY)) > 900
 
 
+def test_a_host_with_looks_to_spare_learns_from_new_documents():
+    seen = [Seen(0, f"http://a.example/{n}", NO_EVIDENCE, HOUR) for n in range(100)]
+    table = looks(HOUR, 30 * DAY)
+
+    def intervals(allows):
+        (plan_of_lane,) = price_host([LaneSample([GoalTerms(0.5, HOUR)], 30 * DAY, seen)], allows=allows)
+        return [plan_of_lane.interval(0, "/new", NO_EVIDENCE, table, since=since) for since in (0.0, HOUR, 100 * DAY)]
+
+    assert intervals(1.0)[:2] == [HOUR, 4 * HOUR]
+    assert intervals(1.0)[2] == intervals(None)[2] > DAY
+    assert intervals(1e-4)[0] > DAY
+
+
 def test_freshness_now_falls_with_the_age_of_the_last_look():
     likely = chances_of(1 / HOUR)
 

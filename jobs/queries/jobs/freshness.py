@@ -12,6 +12,8 @@ from jobs.models import GoalTotal, Job
 
 # Hosts that are too slow on a page, the ones that lack most requests first.
 _HOSTS_SHOWN: Final = 10
+# Accuracy of shares that samples tell.
+ACCURACY: Final = 0.005
 
 _SLOW: Final = """
 SELECT bin.id, bin.name, plan.host_needs, plan.allows
@@ -40,8 +42,8 @@ class GoalLine:
 
     @property
     def is_met(self) -> bool | None:
-        """True if the goal is met now; None if that is unknown."""
-        return None if self.achieved is None else self.achieved >= self.share
+        """True if the goal is met now, within the accuracy of samples; None if that is unknown."""
+        return None if self.achieved is None else self.achieved >= self.share - ACCURACY
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,16 +95,16 @@ def look(
         assert job.intervals is not None
         before = known.get((lane, document.hash))
         evidence = NO_EVIDENCE if before is None else unpack(before.evidence)
+        since = 0.0 if before is None else (now - before.looked_at).total_seconds()
         if before is not None and _tells_of_changes(result):
-            seconds = (now - before.looked_at).total_seconds()
-            evidence = after_look(evidence, seconds, changed=result.outcome.ending == Ending.INDEXED)
+            evidence = after_look(evidence, since, changed=result.outcome.ending == Ending.INDEXED)
         if lane not in plans:
             found = stored.get(lane)
             if found is None:
                 looked._new[lane] = job.id  # noqa: SLF001
             plans[lane] = LanePlan.from_json(found.plan if found and found.goals == job.goals.version else {})
         table = looks(job.goals.terms[number].within, longest_of(job.intervals.recrawl_at_most))
-        seconds = plans[lane].interval(number, document.identifier, evidence, table)
+        seconds = plans[lane].interval(number, document.identifier, evidence, table, since=since)
         looked.waits[document.hash, job.id] = dt.timedelta(seconds=seconds)
         looked._rows.append((lane, document.hash, pack(evidence)))  # noqa: SLF001
     return looked
