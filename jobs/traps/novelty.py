@@ -2,8 +2,9 @@
 New content: the lines of a page that no page of its host had before.
 
 Lines tell more than a hash of the whole page. A calendar says a new date on each page, a sorted list has the same
-items in another order, and a missing page repeats its address. None of them has a new line. Dates, and words of the
-address itself, therefore count for nothing, and a line of letters is compared without its numbers.
+items in another order, and a missing page repeats its address. None of them has a new line. Dates, the path or its last
+segment, and words of the query therefore count for nothing, and a line of letters is compared without its numbers.
+Other words of the path count: a page of a reference manual may have little more of its own than a name.
 
 The memory of a host is bounded. A line that is not met for long is forgotten, and is new again: so the radar errs
 towards new content.
@@ -63,11 +64,12 @@ def _lines_of(address: Grouped, text: str) -> Iterator[tuple[int, bool]]:
     """Yield the key of each line that says something; True beside it if it has words."""
     for line in text.lower().split("\n", _LINES)[:_LINES]:
         said = line[:_LINE_CHARACTERS]
-        if len(address.path) > 1 and address.path in said:
-            said = said.replace(address.path, " ")
+        for echo in address.echoes:
+            if echo in said:
+                said = said.replace(echo, " ")
         words = [word for word in _WORD.findall(said) if not word.isdecimal() and not _ID.fullmatch(word)]
         if words:
-            # A line of nothing but words of the address is a title.
+            # A line of nothing but words of the query is a title.
             own = [word for word in words if word not in address.words] or words
             yield hash(" ".join(own)), True
         elif numbers := [number for number in _NUMBER.findall(said) if not _is_of_a_calendar(number)]:

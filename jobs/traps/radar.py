@@ -2,8 +2,7 @@
 The radar: counts of each group of addresses of a host, and the groups that look like traps.
 
 A group is judged once it used a budget of fetches. It is a suspect if the share of new content among the last ones is
-low beyond chance. An
-address is avoidable if one of its groups is a suspect, unless its own template proved to have new content.
+low beyond chance, and low among more of them, too. An address is avoidable if one of its groups is a suspect, unless its own template proved to have new content.
 """
 
 import math
@@ -21,6 +20,9 @@ _DEVIATIONS: Final = 3.0
 # Fetches after which a group is judged by the last ones, as many as these.
 BUDGET: Final = 50
 _WINDOW: Final = (1 << BUDGET) - 1
+# Fetches whose share of new content must be low, too: a good group may have a run of poor pages.
+_LONG: Final = 4 * BUDGET
+_LONG_WINDOW: Final = (1 << _LONG) - 1
 # Fetches and share of new content that prove a template good.
 _PROVEN_AFTER: Final = 10
 _PROVEN_SHARE: Final = 0.5
@@ -70,7 +72,7 @@ class GroupCount:
         self.fetched += 1
         self.new += is_new
         self.bytes += read
-        self._last = (self._last << 1 | is_new) & _WINDOW
+        self._last = (self._last << 1 | is_new) & _LONG_WINDOW
         if is_new:
             self.new_samples = [*self.new_samples[1 - SAMPLES :], url]
         else:
@@ -87,12 +89,18 @@ class GroupCount:
     def is_proven(self) -> bool:
         """True if the last fetches of the group show that it is good."""
         counted = min(self.fetched, BUDGET)
-        return counted >= _PROVEN_AFTER and self._last.bit_count() >= _PROVEN_SHARE * counted
+        return counted >= _PROVEN_AFTER and self._new_of(_WINDOW) >= _PROVEN_SHARE * counted
 
     def judge(self) -> None:
         """Judge the group by its last fetches if it has used its budget."""
-        if self.fetched >= BUDGET and self._last.bit_count() <= _MOST_NEW:
-            self.is_suspect = True
+        if self.fetched >= BUDGET and self._new_of(_WINDOW) <= _MOST_NEW:
+            # A wide group has many parts. One poor part is a group of its own, and says nothing about the others.
+            new = self.new if self.group.is_wide else self._new_of(_LONG_WINDOW)
+            fetched = self.fetched if self.group.is_wide else min(self.fetched, _LONG)
+            self.is_suspect = new <= LEAST_NEW * fetched
+
+    def _new_of(self, window: int) -> int:
+        return (self._last & window).bit_count()
 
 
 class HostRadar:

@@ -24,6 +24,8 @@ _REPEATED: Final = 3
 _PARAMETERS: Final = 8
 # Characters of a segment from which it counts as the text of a title.
 _SLUG_CHARACTERS: Final = 21
+# Characters of a segment that a page does not repeat by chance.
+_ECHO_CHARACTERS: Final = 4
 # Characters of a template that are kept.
 _TEMPLATE_CHARACTERS: Final = 300
 
@@ -43,12 +45,13 @@ class Group:
     """
     Addresses of one host that may be one trap. `rule` is the expression that would exclude them.
 
-    `parameter` is the one that they have in common, "" for none.
+    `parameter` is the one that they have in common, "" for none. A group `is_wide` if it spans the host.
     """
 
     template: str
     rule: str
     parameter: str = ""
+    is_wide: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +59,14 @@ class Grouped:
     """
     The groups of an address. The first one is its template.
 
-    A `plain` address has no query and nothing odd. `words` are the words of the address, as a page may repeat them.
+    A `plain` address has no query and nothing odd. A page may repeat parts of its address: the `echoes` of its path, which
+    are whole texts, and `words` of its query.
     """
 
     host: str
     groups: tuple[Group, ...]
     is_plain: bool
-    path: str
+    echoes: tuple[str, ...]
     words: frozenset[str]
 
 
@@ -78,7 +82,10 @@ def grouped(url: str) -> Grouped:
         (path + (f"?{'&'.join(keys)}" if keys else ""))[:_TEMPLATE_CHARACTERS],
         f"{origin}{path_rule}" + (rf"\?(.*[&;])?{_escaped_key(keys[0])}=" if keys else r"$"),
     )
-    wider = [Group(f"**?{key}", rf"{origin}.*[?&;]{_escaped_key(key)}=", parameter=key) for key in keys[:_PARAMETERS]]
+    wider = [
+        Group(f"**?{key}", rf"{origin}.*[?&;]{_escaped_key(key)}=", parameter=key, is_wide=True)
+        for key in keys[:_PARAMETERS]
+    ]
     if keys:
         wider.append(Group(f"{path}?*"[:_TEMPLATE_CHARACTERS], rf"{origin}{path_rule}\?"))
     if segments:
@@ -88,9 +95,16 @@ def grouped(url: str) -> Grouped:
         host=parts.netloc,
         groups=(exact, *odd, *wider),
         is_plain=not keys and not odd and _COPY.search(parts.path) is None and ";" not in parts.path,
-        path=unquote_plus(parts.path).lower(),
-        words=frozenset(re.findall(r"[^\W_]+", unquote_plus(f"{parts.path} {parts.query}").lower())),
+        echoes=_echoes(unquote_plus(parts.path).lower()),
+        words=frozenset(re.findall(r"[^\W_]+", unquote_plus(parts.query).lower())),
     )
+
+
+def _echoes(path: str) -> tuple[str, ...]:
+    """Return the path, its last segment, and that without its ending, without texts that occur by chance."""
+    last = path.rstrip("/").rpartition("/")[2]
+    stem = last.rpartition(".")[0]
+    return (*([path] if len(path) > 1 else []), *(text for text in (last, stem) if len(text) >= _ECHO_CHARACTERS))
 
 
 def _parameters(query: str) -> Iterator[tuple[str, str]]:
@@ -136,14 +150,16 @@ def _odd(origin: str, path: str, segments: list[str]) -> Iterator[Group]:
     counts = Counter(segments)
     most, count = max(counts.items(), key=lambda one: (one[1], one[0]), default=("", 0))
     if count >= _REPEATED:
-        yield Group(f"**/{most[:60]}/** {_REPEATED} times", rf"{origin}(/.*)?(/{_escaped(most)}.*){{{_REPEATED}}}")
+        yield Group(
+            f"**/{most[:60]}/** {_REPEATED} times", rf"{origin}(/.*)?(/{_escaped(most)}.*){{{_REPEATED}}}", is_wide=True
+        )
     if "//" in path:
-        yield Group("**//**", f"{origin}[^?]*//")
+        yield Group("**//**", f"{origin}[^?]*//", is_wide=True)
     if _UPPER.search(_ESCAPED.sub("", path)):
-        yield Group("**/{upper case}/**", f"{origin}[^?]*[A-Z]")
+        yield Group("**/{upper case}/**", f"{origin}[^?]*[A-Z]", is_wide=True)
     if len(segments) >= _DEEP:
         first, rule = _generalised(segments[0])
-        yield Group(f"/{first}/**", f"{origin}/{rule}(/[^/?]+){{{_DEEP - 1},}}")
+        yield Group(f"/{first}/**", f"{origin}/{rule}(/[^/?]+){{{_DEEP - 1},}}", is_wide=True)
 
 
 def _escaped_key(key: str) -> str:

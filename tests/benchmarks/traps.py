@@ -3,6 +3,9 @@ The trap guard on many sites: the share of wasted fetches that it avoids, the sh
 the cost of a page.
 
     python -m tests.benchmarks.traps --sites 10
+    python -m tests.benchmarks.traps --pages /usr/share/doc
+
+With --pages, the files are the pages of one host in the order of their depth. Copies and redirects are counted apart.
 
 Exit code 1: a trap is avoided by less than 95 %, or 0.5 % of the good pages are held back.
 """
@@ -10,7 +13,10 @@ Exit code 1: a trap is avoided by less than 95 %, or 0.5 % of the good pages are
 import argparse
 import sys
 import time
+from pathlib import Path
+from urllib.parse import quote
 
+from jobs.reading.page import read_page
 from jobs.traps.radar import HostRadar
 from jobs.traps.templates import grouped
 from tests.support import trap_sites
@@ -24,7 +30,12 @@ def main() -> int:
     """Print a line for each trap, and the totals."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sites", type=int, default=10, help="sites for each trap (default: %(default)s)")
-    sites = parser.parse_args().sites
+    parser.add_argument("--pages", type=Path, help="read the HTML files below this directory instead")
+    given = parser.parse_args()
+    if given.pages is not None:
+        _read_directory(given.pages)
+        return 0
+    sites = given.sites
     every, is_good = [], True
     for trap in trap_sites.TRAPS:
         counts = [crawl(trap_sites.site_with(trap, f" {number}")) for number in range(sites)]
@@ -41,6 +52,37 @@ def main() -> int:
     sys.stdout.write(f"good pages held back: {held:,} of {good:,} ({held / good:.2%})\n")
     sys.stdout.write(f"a first reading of a page of 300 lines: {_cost() * 1e6:.0f} µs\n")
     return int(not is_good or held >= _MOST_HELD * good)
+
+
+def _read_directory(directory: Path) -> None:
+    """Print how many pages would be held back, and the suspects."""
+    files = sorted(directory.rglob("*.html"), key=lambda path: (len(path.parts), path))
+    radar, known = HostRadar(), set()
+    read_pages, held_pages = {True: 0, False: 0}, {True: 0, False: 0}
+    suspects = {}
+    for path in files:
+        text = read_page(path.read_text(errors="replace"), robots_name="crawlctl").text
+        if not text.strip():
+            continue
+        url = f"http://pages.example/{quote(str(path.relative_to(directory)))}"
+        address = grouped(url)
+        is_copy = text in known or text.lower().lstrip().startswith("redirect")
+        known.add(text)
+        suspect = radar.suspect_of(address)
+        if suspect is None:
+            suspect = radar.add(url, address, text, read=len(text))
+            read_pages[is_copy] += 1
+        else:
+            held_pages[is_copy] += 1
+        if suspect is not None:
+            suspects[suspect.group.template] = suspect
+    for name, kind in (("pages", False), ("copies and redirects", True)):
+        every = read_pages[kind] + held_pages[kind]
+        sys.stdout.write(
+            f"{name}: {held_pages[kind]:,} of {every:,} held back ({held_pages[kind] / max(1, every):.2%})\n"
+        )
+    for suspect in suspects.values():
+        sys.stdout.write(f"suspect {suspect.group.template}: {suspect.new} of {suspect.fetched} had new content\n")
 
 
 def _cost() -> float:

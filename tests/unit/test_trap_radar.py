@@ -1,5 +1,6 @@
 """The radar finds twelve traps before they cost much, and holds back nearly no good page."""
 
+import random
 from collections import deque
 from dataclasses import dataclass
 from functools import cache
@@ -147,3 +148,51 @@ def test_a_quarantine_holds_a_group_but_no_proven_template():
     assert quarantine.group_of("http://a.example/calendar/7", host="a.example") == "/calendar/{n}"
     assert quarantine.group_of("http://a.example/news?id=1&sid=2", host="a.example") is None
     assert quarantine.group_of("http://a.example/shop?sid=1", host="b.example") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_new"),
+    [
+        ("Function {name} in core\npub fn {name}(a: i8)\nAdds all lanes.", True),
+        ("Redirecting to ../../core/fn.{name}.html", False),
+        ("Sorry, fn.{name} does not exist.", False),
+    ],
+)
+def test_a_name_makes_a_page_new_but_not_the_last_segment_of_its_address(text, is_new):
+    lines = Lines()
+
+    found = [
+        lines.is_new(grouped(f"http://a.example/fn.{name}.html"), text.format(name=name))
+        for name in ("add_all", "sum_all")
+    ]
+
+    assert found == [True, is_new]
+
+
+def test_a_poor_part_of_a_good_wide_group_is_a_suspect_by_itself():
+    radar = HostRadar()
+    for number in range(200):
+        url = (
+            f"http://a.example/Part{'abcdefghij'[number % 10]}/story-of-{'x' * (number // 10 + 1)}-again-{number % 10}"
+        )
+        radar.add(url, grouped(url), trap_sites.prose(random.Random(url), 1), read=1)
+    for number in range(150):
+        url = f"http://a.example/Copies/{number}"
+        radar.add(url, grouped(url), "The same", read=1)
+
+    assert radar.suspect_of(grouped("http://a.example/Copies/7")).group.template == "/Copies/{n}"
+    assert radar.suspect_of(grouped("http://a.example/Another/Page")) is None
+
+
+def test_a_run_of_poor_pages_in_a_good_group_is_no_trap():
+    radar = HostRadar()
+    for number in range(250):
+        url = f"http://a.example/x/{number}"
+        radar.add(url, grouped(url), trap_sites.prose(random.Random(url), 1) if number < 180 else "Nothing", read=1)
+    assert radar.suspect_of(grouped("http://a.example/x/999")) is None
+
+    for number in range(250, 350):
+        url = f"http://a.example/x/{number}"
+        radar.add(url, grouped(url), "Nothing", read=1)
+
+    assert radar.suspect_of(grouped("http://a.example/x/999")) is not None
