@@ -44,6 +44,8 @@ def _leaving(rehearsal: Rehearsal) -> Iterable[Mapping[str, Any]]:
         yield _group(_("Leave: %(reason)s") % {"reason": reason}, group)
     if rehearsal.unlinked.number:
         yield _group(_("Leave: no link of a document that stays leads to them"), rehearsal.unlinked)
+    if rehearsal.beyond.number:
+        yield _group(_("Leave: they are beyond a hop limit"), rehearsal.beyond)
 
 
 def _arriving(rehearsal: Rehearsal) -> Iterable[Mapping[str, Any]]:
@@ -51,6 +53,8 @@ def _arriving(rehearsal: Rehearsal) -> Iterable[Mapping[str, Any]]:
         yield _group(_("Arrive: the present rules refuse them"), rehearsal.arrivals.found)
     if rehearsal.arrivals.new_forms.number:
         yield _group(_("Arrive: links name them instead of addresses that leave"), rehearsal.arrivals.new_forms)
+    if rehearsal.arrivals.within.number:
+        yield _group(_("Arrive: they come within the hop limits"), rehearsal.arrivals.within)
 
 
 def _group(title: str, group: Group) -> Mapping[str, Any]:
@@ -100,7 +104,8 @@ def _unknown(rehearsal: Rehearsal) -> Iterable[str]:
             "The links of %(n)s documents at the maximum depth are not followed.",
             rehearsal.at_the_end,
         ) % {"n": formats.number(rehearsal.at_the_end)}
-    if rehearsal.arrivals.found.number or rehearsal.arrivals.new_forms.number:
+    arrivals = rehearsal.arrivals
+    if arrivals.found.number or arrivals.new_forms.number or arrivals.within.number:
         yield _("Documents that arrive may lead to more, which are known only after the run.")
     if not rehearsal.arrivals.is_whole:
         yield _("Arrivals are estimated from a sample of %(n)s refused addresses.") % {

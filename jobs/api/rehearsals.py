@@ -41,8 +41,9 @@ class ArrivalsSerializer(serializers.Serializer[Arrivals]):
     new_forms = DocumentGroupSerializer(
         help_text="Addresses that links name instead of known ones, because links lose parameters. No document has them yet."
     )
+    within = DocumentGroupSerializer(help_text="Known addresses that come within the hop limits.")
     likely = serializers.IntegerField(
-        help_text="Likely number of all arrivals. The sum of `found` and `new_forms` if the sample is whole."
+        help_text="Likely number of all arrivals. The sum of `found`, `new_forms` and `within` if the sample is whole."
     )
     sample = serializers.IntegerField(help_text="Number of refused addresses in the sample.")
     is_whole = serializers.BooleanField(help_text="True if the sample has every address that was refused.")
@@ -81,6 +82,7 @@ class RehearsalSerializer(serializers.Serializer[Rehearsal]):
     )
     refused = serializers.SerializerMethodField(help_text="Documents that a rule refuses, by rule.")
     unlinked = DocumentGroupSerializer(help_text="Documents to which no link of a staying document leads any more.")
+    beyond = DocumentGroupSerializer(help_text="Documents to which only paths beyond a hop limit lead.")
     arrivals = ArrivalsSerializer()
     at_the_end = serializers.IntegerField(
         help_text="Documents at the longest path. Their links are not followed, and are not part of these numbers."

@@ -15,7 +15,7 @@ from django.db import transaction
 
 from jobs.connectors.repository.kind import Asked
 from jobs.guard.decision import Thresholds
-from jobs.lifecycle.job import Kind, StartMethod
+from jobs.lifecycle.job import HopMode, Kind, StartMethod
 from jobs.models import Job, SeedRedirect
 from jobs.queries.rehearsals.documents import Progress
 from jobs.queries.rehearsals.jobs import Rehearsal, Wanted, next_starts, read_rehearsal
@@ -72,7 +72,8 @@ def read_wanted(job_id: int, *, now: dt.datetime, **changes: Any) -> Wanted:
             connector=job.repository.connector,
             kind=Kind(job.kind),
             asked=_asked(job, specification=job.specification, seeds=_addresses_of(job)),
-            has_hop_limits=bool(job.hop_limits),
+            hop_limits=job.hop_limits,
+            hop_mode=HopMode(job.hop_mode),
             policies=_policies_of(job),
             outputs=_outputs_of(job),
             starts=_starts_of(job, now=now),
@@ -100,7 +101,8 @@ def _as_arguments(wanted: Wanted, changes: Mapping[str, Any]) -> dict[str, Any]:
             # A job may have a hundred thousand seeds.
             "seeds": list(wanted.asked.seeds) if changes.get("seeds") is not None else None,
             "kind": wanted.kind,
-            "has_hop_limits": wanted.has_hop_limits,
+            "hop_limits": dict(wanted.hop_limits),
+            "hop_mode": wanted.hop_mode,
             "policies": list(wanted.policies),
             "outputs": list(wanted.outputs),
             "starts": list(wanted.starts),
@@ -124,7 +126,9 @@ def read_arguments(arguments: Mapping[str, Any], *, now: dt.datetime) -> Wanted:
         connector=job.repository.connector,
         kind=Kind(change["kind"]),
         asked=_asked(job, specification=change["specification"], seeds=seeds),
-        has_hop_limits=change["has_hop_limits"],
+        # Tasks of an earlier version have no hop limits in them.
+        hop_limits=change.get("hop_limits", job.hop_limits),
+        hop_mode=HopMode(change.get("hop_mode", job.hop_mode)),
         policies=change["policies"],
         outputs=change["outputs"],
         outputs_before=_outputs_of(job),

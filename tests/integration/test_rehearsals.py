@@ -6,6 +6,7 @@ import random
 import pytest
 
 from jobs.api.rehearsals import RehearsalSerializer
+from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Guard, StartMethod
 from jobs.lifecycle.schedule import Window
 from jobs.models import DefinitionVersion, Job, JobEvent, OutputConnection, QueueItem
@@ -133,6 +134,42 @@ def test_the_counts_of_any_site_whose_links_lose_sessions_equal_the_next_run(con
     assert found.arrivals.likely == found.arrivals.new_forms.number == len(known(site) - before)
     assert set(found.arrivals.new_forms.examples) == known(site) - before
     assert losses(found).get("search", 0) == len(held - site.held)
+
+
+@pytest.mark.parametrize("change", [(2, 1), (1, 3), (None, 2), (2, None)])
+def test_the_counts_of_any_site_under_other_hop_limits_equal_the_next_run(connection, world, change):
+    before_it, after_it = ({"hop_limits": {} if most is None else {"link": most}} for most in change)
+    chance = random.Random(repr(change))
+    names = [f"page{place}" for place in range(40)]
+    site = GuardedSite(connection, world, pages=40, guard_percent=None, **before_it)
+    for name in names:
+        if chance.random() < 0.2:
+            world.put(name, redirects_to=chance.choice(names))
+        else:
+            world.put(name, text=name, links=chance.sample(names, chance.randrange(3)))
+    site.put_root(links=chance.sample(names, 4))
+    site.run()
+    before, held = read_now(site), site.held
+
+    found = rehearsed(site, **after_it)
+    save_and_run(site, **after_it)
+
+    after = read_now(site)
+    assert found.documents == len(before)
+    assert found.dropped == len(before - after)
+    assert {*found.arrivals.within.examples} <= after - before
+    if change == (1, 3):
+        assert found.arrivals.within.number > 0
+    if change in {(2, 1), (None, 2)}:
+        assert found.beyond.number > 0
+        assert after <= before
+    assert losses(found).get("search", 0) == len(held - site.held)
+
+
+def read_now(site):
+    """Return the documents that the job reads: others are beyond its hop limits."""
+    read = QueueItem.objects.filter(job=site.job_id).exclude(stage=Stage.HOPCOUNT_REMOVED)
+    return set(read.values_list("identifier", flat=True))
 
 
 def test_a_rehearsal_stores_nothing(site):

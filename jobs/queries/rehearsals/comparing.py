@@ -5,7 +5,7 @@ A key is the hash of an identifier, in 16 bytes: a rehearsal holds one for each 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -15,17 +15,24 @@ from jobs.connectors.repository.kind import Rules
 EXAMPLES: Final = 20
 # Reasons of one kind that are told apart. A job may have thousands of patterns.
 _REASONS: Final = 100
+# The type of links that are redirects.
+REDIRECT: Final = "redirect"
 # The reason of documents whose identifier no link names under the rules.
 RENAMED: Final = "links name another form of its address"
 
 
 class Known(NamedTuple):
-    """A document of the job, in a lane; `is_held` if an output may hold it."""
+    """
+    A document of the job, in a lane; `is_held` if an output may hold it.
+
+    If it `is_beyond` the hop limits, the job knows its identifier only.
+    """
 
     key: bytes
     identifier: str
     lane: int
     is_held: bool = True
+    is_beyond: bool = False
 
 
 class Links(NamedTuple):
@@ -72,6 +79,7 @@ class Sorted:
     """
     The documents of a job, sorted by its rules: `admitted` ones, and `refused` ones by their reason.
 
+    Admitted ones that the job does not read now, because of its hop limits, are also in `beyond`, and not counted.
     `renamed` has the key that links name instead of that of a document, and `new_forms` those of them that no document
     has. A renamed document is refused, unless it is a seed or the run keeps it.
 
@@ -80,6 +88,7 @@ class Sorted:
     """
 
     admitted: set[bytes] = field(default_factory=set)
+    beyond: set[bytes] = field(default_factory=set)
     refused: dict[str, Group] = field(default_factory=dict)
     refused_keys: list[bytes] = field(default_factory=list)
     renamed: dict[bytes, bytes] = field(default_factory=dict)
@@ -91,7 +100,7 @@ class Sorted:
 
     @property
     def documents(self) -> int:
-        return len(self.admitted) + len(self.refused_keys)
+        return len(self.admitted) - len(self.beyond) + len(self.refused_keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +125,7 @@ def sort_documents(
     found = Sorted()
     why_not, link_to, admit = rules.why_not, rules.link_to, found.admitted.add
     of_lanes, held = found.of_lanes, found.held_of_lanes
-    for key, identifier, lane, is_held in documents:
-        of_lanes[lane] += 1
-        held[lane] += is_held
+    for key, identifier, lane, is_held, is_beyond in documents:
         why = why_not(identifier)
         if (named := link_to(identifier)) != identifier:
             found.renamed[key] = new = key_of(named)
@@ -126,6 +133,13 @@ def sort_documents(
                 found.new_forms.setdefault(new, NewForm(named, key))
             if not keeps_renamed and key not in seeds:
                 why = why or RENAMED
+        if is_beyond:
+            if why is None:
+                admit(key)
+                found.beyond.add(key)
+            continue
+        of_lanes[lane] += 1
+        held[lane] += is_held
         if why is None:
             admit(key)
             continue
@@ -142,14 +156,50 @@ def key_of(identifier: str) -> bytes:
     return bytes.fromhex(hash_of(identifier))
 
 
-def follow_links(seeds: Set[bytes], documents: Sorted, links_of: LinksOf, *, max_depth: int | None) -> Reached:
+def within_limits(
+    seeds: Set[bytes], documents: Sorted, links_of: LinksOf, reached: set[bytes], hop_limits: Mapping[str, int]
+) -> set[bytes]:
+    """
+    Return the `reached` documents that are within each hop limit, by the type of the counted links.
+
+    A document beyond a limit is not read, so its links do not count for another limit either.
+    """
+    while True:
+        within = reached
+        for link_type, most in hop_limits.items():
+            counts_redirects = link_type == REDIRECT
+            within = (
+                within
+                & follow_links(
+                    seeds, documents, links_of, max_depth=most, among=reached, counts_redirects=counts_redirects
+                ).documents
+            )
+        if len(within) == len(reached):
+            return within
+        reached = within
+
+
+def follow_links(
+    seeds: Set[bytes],
+    documents: Sorted,
+    links_of: LinksOf,
+    *,
+    max_depth: int | None,
+    among: Set[bytes] | None = None,
+    counts_redirects: bool = False,
+) -> Reached:
     """
     Return the admitted documents and the new forms to which links lead from the seeds, each by the shortest path.
 
-    A new form has the links of its source.
+    A new form has the links of its source. `among` keeps to some of the documents. The length of a path is its number of
+    links, or of redirects if it `counts_redirects`.
     """
     new_forms, renamed = documents.new_forms, documents.renamed
-    admitted = documents.admitted | new_forms.keys() if new_forms else documents.admitted
+    admitted: Set[bytes] = documents.admitted
+    if among is not None:
+        admitted = among
+    elif new_forms:
+        admitted = documents.admitted | new_forms.keys()
 
     def read_links(keys: Set[bytes]) -> Iterator[Links]:
         return links_of({new_forms[key].source if key in new_forms else key for key in keys} if new_forms else keys)
@@ -167,16 +217,16 @@ def follow_links(seeds: Set[bytes], documents: Sorted, links_of: LinksOf, *, max
         is_the_end = max_depth is not None and depth >= max_depth
         level, following = set(frontier), set[bytes]()
         while frontier:
-            redirected = set[bytes]()
+            as_far = set[bytes]()
             for links in read_links(frontier):
-                # The target of a redirect is as far from the seeds as its source.
-                (redirected if links.is_redirect else following).update(links.targets)
-            as_named(redirected)
-            redirected &= admitted
-            redirected -= reached
-            reached |= redirected
-            level |= redirected
-            frontier = redirected
+                # The target of a link that does not count is as far from the seeds as its source.
+                (following if links.is_redirect == counts_redirects else as_far).update(links.targets)
+            as_named(as_far)
+            as_far &= admitted
+            as_far -= reached
+            reached |= as_far
+            level |= as_far
+            frontier = as_far
         if is_the_end:
             return Reached(reached, level)
         as_named(following)

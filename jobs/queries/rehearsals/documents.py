@@ -15,6 +15,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.connectors.repository.kind import Rules
+from jobs.lifecycle.document import Stage
 from jobs.queries.rehearsals.comparing import (
     Group,
     Known,
@@ -24,6 +25,7 @@ from jobs.queries.rehearsals.comparing import (
     find_arrivals,
     follow_links,
     sort_documents,
+    within_limits,
 )
 from jobs.queue.rejected import KEPT
 from jobs.queue.sql.arrays import Hashes, HashesDumper
@@ -41,7 +43,7 @@ _FOR_A_WHOLE_STREAM: Final[LiteralString] = """
 SELECT set_config('cursor_tuple_fraction', '1', true), set_config('jit', 'off', true)
 """
 _DOCUMENTS: Final[LiteralString] = """
-SELECT uuid_send(item.hash), item.identifier, item.lane_id, item.indexed_before
+SELECT uuid_send(item.hash), item.identifier, item.lane_id, item.indexed_before, item.stage = %(beyond)s
   FROM jobs_seed AS seed
   JOIN jobs_lane AS lane ON lane.seed_id = seed.id
   JOIN jobs_queueitem AS item ON item.lane_id = lane.id
@@ -83,7 +85,8 @@ Progress = Callable[[int], None]
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """
-    Addresses that arrive: `found` of the sample of rejected ones, which the rules admit now, and `new_forms` of documents.
+    Addresses that arrive: `found` of the sample of rejected ones, which the rules admit now, `new_forms` of documents, and
+    known ones that come `within` the hop limits.
 
     Links name new forms instead of the addresses of documents, and no document has one. If the sample is not whole,
     about `likely` addresses arrive in all.
@@ -91,6 +94,7 @@ class Arrivals:
 
     found: Group = field(default_factory=Group)
     new_forms: Group = field(default_factory=Group)
+    within: Group = field(default_factory=Group)
     likely: int = 0
     sample: int = 0
     is_whole: bool = True
@@ -101,8 +105,8 @@ class Compared:
     """
     The documents of a job under other rules.
 
-    `documents` are known now. `refused` ones leave by a rule, and `unlinked` ones because no link leads to them any
-    more. `at_the_end` counts documents at the longest path, whose links are unknown. `leaving` counts the documents
+    `documents` are known now. `refused` ones leave by a rule, `unlinked` ones because no link leads to them any more, and
+    `beyond` ones by a hop limit. `at_the_end` counts documents at the longest path, whose links are unknown. `leaving` counts the documents
     that leave each output, by its id. `before` and `lost` count documents by lane; `held` and
     `held_lost` only documents that an output may hold. `arriving` has the addresses of all
     arrivals of the sample.
@@ -111,6 +115,7 @@ class Compared:
     documents: int
     refused: Mapping[str, Group]
     unlinked: Group
+    beyond: Group
     arrivals: Arrivals
     at_the_end: int
     leaving: Mapping[int, int]
@@ -122,7 +127,7 @@ class Compared:
 
     @property
     def dropped(self) -> int:
-        return sum(group.number for group in self.refused.values()) + self.unlinked.number
+        return sum(group.number for group in (*self.refused.values(), self.unlinked, self.beyond))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +135,8 @@ class Question:
     """
     The rules to compare the documents of a job with. `seeds` are the hashes of its seeds.
 
-    If the next run `removes_unreached`, documents leave to which no link leads. If its links `can_be_followed`, the
-    rehearsal finds these. Documents that leave the job leave its
+    If the next run `removes_unreached`, documents leave to which no link leads, or only paths beyond the `hop_limits`. If
+    its links `can_be_followed`, the rehearsal finds these. Documents that leave the job leave its
     `outputs`, and all leave the outputs that are `taken_away`.
     """
 
@@ -140,6 +145,7 @@ class Question:
     seeds: Set[str]
     removes_unreached: bool
     can_be_followed: bool = True
+    hop_limits: Mapping[str, int] = field(default_factory=dict)
     outputs: Sequence[int] = ()
     taken_away: Sequence[int] = ()
 
@@ -154,13 +160,20 @@ def compare(connection: psycopg.Connection[Any], asked: Question, *, note: Progr
     if asked.removes_unreached and asked.can_be_followed:
         followed = follow_links(seeds, documents, reader.links_of, max_depth=asked.rules.max_depth)
         reached, at_the_end = followed.documents, followed.at_the_end
-    left_out = documents.admitted - reached
-    unlinked, lost, held_lost = Group(), Counter(documents.lost), Counter(documents.held_lost)
-    for identifier, lane, is_held in reader.named(left_out):
-        unlinked.add(identifier)
-        lost[lane] += 1
-        held_lost[lane] += is_held
-    arrivals = _arrivals(reader.sample(), asked.rules, documents, reached, reached - at_the_end)
+    linked = reached
+    if asked.removes_unreached and asked.can_be_followed and asked.hop_limits:
+        reached = within_limits(seeds, documents, reader.links_of, linked, asked.hop_limits)
+    unlinked, beyond = Group(), Group()
+    lost, held_lost = Counter(documents.lost), Counter(documents.held_lost)
+    left_out = documents.admitted - documents.beyond - reached
+    for group, keys in ((unlinked, left_out - linked), (beyond, left_out & linked)):
+        for identifier, lane, is_held in reader.named(keys):
+            group.add(identifier)
+            lost[lane] += 1
+            held_lost[lane] += is_held
+    coming = documents.beyond & reached if asked.can_be_followed else set[bytes]()
+    within = [identifier for identifier, _lane, _is_held in reader.named(coming)]
+    arrivals = _arrivals(reader.sample(), asked.rules, documents, reached, reached - at_the_end, within)
     leaving = reader.held([*documents.refused_keys, *left_out], asked.outputs)
     if asked.taken_away:
         leaving.update(reader.held([*documents.refused_keys, *documents.admitted], asked.taken_away))
@@ -168,6 +181,7 @@ def compare(connection: psycopg.Connection[Any], asked: Question, *, note: Progr
         documents=documents.documents,
         refused=documents.refused,
         unlinked=unlinked,
+        beyond=beyond,
         arrivals=arrivals[0],
         at_the_end=len(at_the_end),
         leaving=leaving,
@@ -180,7 +194,12 @@ def compare(connection: psycopg.Connection[Any], asked: Question, *, note: Progr
 
 
 def _arrivals(
-    sample: Sequence[Rejected], rules: Rules, documents: Sorted, reached: Set[bytes], leading_on: Set[bytes]
+    sample: Sequence[Rejected],
+    rules: Rules,
+    documents: Sorted,
+    reached: Set[bytes],
+    leading_on: Set[bytes],
+    within: Sequence[str],
 ) -> tuple[Arrivals, list[str]]:
     """Return the arrivals and their identifiers, those of the sample first, in the order of hashes."""
     refused = frozenset(documents.refused_keys)
@@ -188,6 +207,9 @@ def _arrivals(
     arriving = sorted(documents.new_forms.keys() & reached)
     for key in arriving:
         new_forms.add(documents.new_forms[key].identifier)
+    coming = Group()
+    for identifier in within:
+        coming.add(identifier)
     found = find_arrivals(
         sample,
         rules,
@@ -199,9 +221,10 @@ def _arrivals(
         group.add(one.identifier)
     is_whole = len(sample) < KEPT
     every = len(sample) if is_whole else estimate(sample[KEPT - 1].key)
-    likely = (round(len(found) * every / len(sample)) if sample else 0) + new_forms.number
-    identifiers = [*(one.identifier for one in found), *(documents.new_forms[key].identifier for key in arriving)]
-    return Arrivals(group, new_forms, likely, len(sample), is_whole), identifiers
+    likely = (round(len(found) * every / len(sample)) if sample else 0) + new_forms.number + coming.number
+    forms = (documents.new_forms[key].identifier for key in arriving)
+    identifiers = [*(one.identifier for one in found), *forms, *within]
+    return Arrivals(group, new_forms, coming, likely, len(sample), is_whole), identifiers
 
 
 def estimate(highest: bytes) -> int:
@@ -224,7 +247,7 @@ class _Reader:
         self._cursor.execute(_FOR_A_WHOLE_STREAM)
         with psycopg.ServerCursor(self._connection, "rehearsed_documents") as cursor:
             cursor.itersize = _AT_ONCE
-            cursor.execute(_DOCUMENTS, {"job": self._job}, binary=True)
+            cursor.execute(_DOCUMENTS, {"job": self._job, "beyond": Stage.HOPCOUNT_REMOVED}, binary=True)
             while rows := cursor.fetchmany(_AT_ONCE):
                 for start in range(0, len(rows), _REPORTED):
                     some = rows[start : start + _REPORTED]

@@ -18,7 +18,7 @@ from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.kind import Asked, BadIdentifier, RepositoryKind, Ruled
 from jobs.connectors.repository.web.urls import bin_of
 from jobs.guard.decision import Facts, HostShare, Thresholds, should_ask
-from jobs.lifecycle.job import Kind, Scan, StartMethod
+from jobs.lifecycle.job import HopMode, Kind, Scan, StartMethod
 from jobs.lifecycle.scan import choose_scan
 from jobs.lifecycle.schedule import Window, next_openings, opening_in_words
 from jobs.models import Lane, OutputConnection
@@ -47,7 +47,8 @@ class Wanted:
     connector: str
     kind: Kind
     asked: Asked
-    has_hop_limits: bool
+    hop_limits: Mapping[str, int]
+    hop_mode: HopMode
     policies: Sequence[int]
     outputs: Sequence[int]
     outputs_before: Sequence[int]
@@ -94,8 +95,8 @@ class Rehearsal:
     The effects of a change of a job.
 
     If it `is_judged`, the rules of its source decide from addresses alone, and the numbers of documents hold. The job
-    has `documents` now. `refused` ones leave by a rule, and `unlinked` ones because no link leads to them any more. The
-    links of documents `at_the_end` of the longest path are unknown. If it `needs_approval`, the delete guard would let the
+    has `documents` now. `refused` ones leave by a rule, `unlinked` ones because no link leads to them any more, and
+    `beyond` ones by a hop limit. The links of documents `at_the_end` of the longest path are unknown. If it `needs_approval`, the delete guard would let the
     removals wait. `hosts` are those with the largest changes. `notes` name what the numbers leave out.
     """
 
@@ -103,6 +104,7 @@ class Rehearsal:
     is_judged: bool
     refused: Mapping[str, Group]
     unlinked: Group
+    beyond: Group
     arrivals: Arrivals
     at_the_end: int
     losses: Sequence[Loss]
@@ -115,7 +117,7 @@ class Rehearsal:
 
     @property
     def dropped(self) -> int:
-        return sum(group.number for group in self.refused.values()) + self.unlinked.number
+        return sum(group.number for group in (*self.refused.values(), self.unlinked, self.beyond))
 
     @property
     def staying(self) -> int:
@@ -137,6 +139,7 @@ def read_rehearsal(wanted: Wanted, *, now: dt.datetime, note: Progress = lambda 
         is_judged=is_judged,
         refused=dict(sorted(compared.refused.items(), key=lambda one: -one[1].number)),
         unlinked=compared.unlinked,
+        beyond=compared.beyond,
         arrivals=compared.arrivals,
         at_the_end=compared.at_the_end,
         losses=[Loss(names.get(output, ""), number) for output, number in sorted(compared.leaving.items()) if number],
@@ -172,7 +175,8 @@ def _compare(wanted: Wanted, kind: RepositoryKind, note: Progress) -> Compared:
         rules=rules,
         seeds=frozenset(_hashes(wanted.asked.seeds, kind)),
         removes_unreached=isinstance(kind, Ruled) and _removes_unreached(wanted, kind),
-        can_be_followed=not wanted.has_hop_limits,
+        can_be_followed=_can_be_followed(wanted),
+        hop_limits=wanted.hop_limits,
         outputs=[output for output in wanted.outputs_before if output in wanted.outputs],
         taken_away=[output for output in wanted.outputs_before if output not in wanted.outputs],
     )
@@ -197,6 +201,11 @@ def _removes_unreached(wanted: Wanted, kind: RepositoryKind) -> bool:
     return scan == Scan.FULL
 
 
+def _can_be_followed(wanted: Wanted) -> bool:
+    """True if the stored links decide which documents are within the hop limits."""
+    return not wanted.hop_limits or wanted.hop_mode == HopMode.ACCURATE
+
+
 def _notes(wanted: Wanted, kind: RepositoryKind, *, is_judged: bool) -> list[str]:
     notes = []
     if here.placement() is not None:
@@ -205,8 +214,10 @@ def _notes(wanted: Wanted, kind: RepositoryKind, *, is_judged: bool) -> list[str
         notes.append(
             f"A source of the kind {kind.label} decides only when it reads a document, so rules are not compared."
         )
-    elif wanted.has_hop_limits:
-        notes.append("The job has hop limits, which are not compared: only documents that a rule refuses are counted.")
+    elif not _can_be_followed(wanted):
+        notes.append(
+            f"Links that no longer exist count for the hop limits in the mode {wanted.hop_mode}, so limits are not compared."
+        )
     elif not _removes_unreached(wanted, kind):
         notes.append("Runs of this job keep documents to which no link leads.")
     return notes
