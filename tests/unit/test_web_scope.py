@@ -102,6 +102,18 @@ def test_a_stored_link_leads_to_no_other_directory_of_a_seeds_own_host():
     assert not scope.may_admit("http://a.example.org/blog/page")
 
 
+def test_an_address_with_a_dropped_parameter_belongs_only_as_a_seed():
+    scope = Scope(kind=ScopeKind.HOST, seeds=["http://a.example/?sid=1"], dropped=frozenset({"sid"}))
+
+    assert [scope.admits(f"http://a.example/{path}") for path in ("?sid=1", "?sid=2", "x?SID=1&y=2", "x?y=2", "x")] == [
+        *(True, False, False, True, True)
+    ]
+    assert (
+        scope.why_not("http://a.example/x?sid=1&y=2")
+        == "links lose parameters, and lead to http://a.example/x?y=2 instead"
+    )
+
+
 def test_patterns_hold_for_seeds_too():
     scope = Scope(kind=ScopeKind.HOST, seeds=["http://a.example/"], exclude=["example"])
 

@@ -2,8 +2,8 @@
 The addresses that belong to a job: a kind of scope around its seeds, and patterns.
 
 An address is admitted if it is in one seed's scope, an include pattern matches (if there are any), and no exclude
-pattern does. Patterns are searched for anywhere in the canonical address. The engine's time is linear in its length, so
-a pattern cannot block a crawl.
+pattern does. An address with a parameter that links lose is admitted only as a seed. Patterns are searched for anywhere
+in the canonical address. The engine's time is linear in its length, so a pattern cannot block a crawl.
 
 A redirect of a seed to another host of the same registrable domain (example.org to www.example.org) brings that host
 into the scope (`Scope.follow`).
@@ -21,7 +21,7 @@ from typing import Final, Protocol
 import re2
 
 from jobs.connectors.repository.web.suffixes import is_ip, registrable_domain
-from jobs.connectors.repository.web.urls import bin_of, directory_of, host_and_port, origin_of
+from jobs.connectors.repository.web.urls import bin_of, directory_of, host_and_port, origin_of, without_parameters
 
 _MOST_PATTERN_CHARACTERS: Final = 10_000
 
@@ -60,8 +60,11 @@ class Scope:
         seeds: Sequence[str],
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
+        dropped: frozenset[str] = frozenset(),
     ) -> None:
         self._kind = kind
+        self._dropped = dropped
+        self._seeds = frozenset(seeds if dropped else ())
         self._include = [(pattern, compile_pattern(pattern)) for pattern in include]
         self._exclude = [(pattern, compile_pattern(pattern)) for pattern in exclude]
         self._hosts = {name for seed in seeds for name in _names_of_host(seed)}
@@ -146,6 +149,8 @@ class Scope:
         for pattern, regex in self._exclude:
             if regex.search(encoded):
                 return f"the exclude pattern {pattern!r} matches it"
+        if self._dropped and url not in self._seeds and (kept := without_parameters(url, self._dropped)) != url:
+            return f"links lose parameters, and lead to {kept} instead"
         return None
 
     def _is_around_a_seed(self, url: str) -> bool:

@@ -217,6 +217,7 @@ class WebSpecification:
             seeds=[canonical(seed) for seed in self.seeds],
             include=self.include,
             exclude=self.exclude,
+            dropped=self.dropped_parameters,
         )
         scope.follow(self.redirects)
         return scope
