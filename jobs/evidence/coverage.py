@@ -18,7 +18,8 @@ OF_GAPS: Final = ""
 # Reasons of gaps.
 BEGINS: Final = "The record begins here."
 WAS_OFF: Final = "The record was off."
-DID_NOT_RECORD: Final = "A worker did not record its requests."
+DID_NOT_RECORD: Final = "A worker did not report its requests."
+RESTORED: Final = "The database was restored."
 ENDED: Final = "A worker ended without its last report."
 # Time until which rows of ended workers certainly exist (seconds). A record that stood still for longer has a gap.
 _WORKERS_ARE_KNOWN_FOR: Final = 12 * 3600
@@ -30,7 +31,7 @@ class Recorder:
     One worker: its life, and its record from `since` until `complete_until` (seconds since 1970).
 
     `ended` is None while it runs. `since` is None if it has not reported yet. A worker that `reported_all` has ended
-    after its last report.
+    after its last report. `why` is the reason of the gap before its first report.
     """
 
     started: float
@@ -38,6 +39,7 @@ class Recorder:
     since: float | None = None
     complete_until: float = 0.0
     reported_all: bool = False
+    why: str = DID_NOT_RECORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,10 @@ def _missing(workers: Iterable[Recorder]) -> Iterable[tuple[float, float, str]]:
     for worker in workers:
         end = math.inf if worker.ended is None else worker.ended
         if worker.since is None:
-            yield worker.started, end, DID_NOT_RECORD
+            yield worker.started, end, worker.why
             continue
         if worker.since > worker.started:
-            yield worker.started, worker.since, DID_NOT_RECORD
+            yield worker.started, worker.since, worker.why
         if worker.ended is not None and not worker.reported_all:
             yield worker.complete_until, end, ENDED
 

@@ -16,7 +16,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.evidence.chain import Head, canonical, next_block
-from jobs.evidence.coverage import OF_GAPS, Recorder, advance
+from jobs.evidence.coverage import OF_GAPS, RESTORED, Recorder, advance
 from jobs.evidence.minutes import Facts, Report, content_of, report_of
 from jobs.queue.sql.columns import columns_of
 from nodes.membership.fences import TermHeld, hold_term
@@ -114,6 +114,12 @@ SELECT extract(epoch FROM node.started_at)::float, extract(epoch FROM node.stopp
  WHERE node.kind = 'worker'
    AND (node.status IN ('starting', 'running', 'draining')
         OR (node.status IN ('stopped', 'failed') AND node.stopped_at > %(after)s))
+"""
+# Restores of the database since the decided minutes. Workers and reports after the backup are lost.
+_RESTORES: Final[LiteralString] = """
+SELECT extract(epoch FROM coalesce(as_of, noticed_at) - interval '5 minutes')::float,
+       extract(epoch FROM noticed_at)::float
+  FROM nodes_databaserestore WHERE noticed_at > %(after)s
 """
 _DECIDE: Final[LiteralString] = """
 UPDATE jobs_evidencechain SET complete_until = %(until)s WHERE id = %(chain)s
@@ -215,6 +221,8 @@ def _decide(connection: psycopg.Connection[Any], appending: _Appending, *, lates
         Recorder(started, ended, since, until or 0.0, reported_all=bool(reported_all))
         for started, ended, since, until, reported_all in rows
     ]
+    restores = connection.execute(_RESTORES, {"after": decided or latest}).fetchall()
+    workers += [Recorder(since, noticed, why=RESTORED) for since, noticed in restores]
     until, gaps = advance(
         None if decided is None else int(decided.timestamp()), latest=int(latest.timestamp()), workers=workers
     )

@@ -10,7 +10,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from jobs.evidence.coverage import BEGINS, DID_NOT_RECORD, ENDED, WAS_OFF
+from jobs.evidence.coverage import BEGINS, DID_NOT_RECORD, ENDED, RESTORED, WAS_OFF
 from jobs.queries.hosts.evidence import ChainState, Minute, is_recorded, moment
 from nodes.web import formats
 from nodes.web.screens import Record
@@ -19,7 +19,8 @@ from nodes.web.screens import Record
 _WHY: Final[Mapping[str, str | Promise]] = {
     BEGINS: gettext_lazy("The record begins here."),
     WAS_OFF: gettext_lazy("The record was off."),
-    DID_NOT_RECORD: gettext_lazy("A worker did not record its requests."),
+    DID_NOT_RECORD: gettext_lazy("A worker did not report its requests."),
+    RESTORED: gettext_lazy("The database was restored."),
     ENDED: gettext_lazy("A worker ended without its last report."),
 }
 

@@ -17,7 +17,7 @@ from jobs.verbs import webmasters
 from nodes.database.address import database_dsn
 from tests.chaos.checkers import fetches
 from tests.support.factories import make_job, make_policy
-from tests.support.processes import wait_for
+from tests.support.processes import ended, wait_for
 from tests.support.stepping import Main
 from tests.support.tables import each_row
 
@@ -107,6 +107,32 @@ def test_the_log_of_the_site_confirms_the_record_of_a_crawl(machine, tmp_path, s
     blocks = evidence.read_text().splitlines(keepends=True)
     other.write_text("".join([blocks[0], blocks[1].replace('"bytes":', '"bytes":1'), *blocks[2:]]))
     assert checked(capsys, other, log) == (1, "The chain is broken. Block 1 has another hash than its content.")
+
+
+def test_the_record_of_a_killed_worker_says_that_it_has_a_gap(machine, tmp_path, settings, capsys):
+    asked = {"crawl.keep_evidence": 30, "crawl.user_agent": AGENT}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **asked}
+    log, evidence = tmp_path / "access.log", tmp_path / "evidence.ndjson"
+    with psycopg.connect(database_dsn(), autocommit=True) as connection, log.open("w", buffering=1) as lines:
+        main = Main(connection)
+        main.now = timezone.now()
+        main.step(append_evidence)
+        with logged_site(lines) as host:
+            environment = {"CRAWLCTL_KEEP_EVIDENCE": "30", "CRAWLCTL_USER_AGENT": AGENT}
+            crawl = machine.start_crawl(f"http://{host}/page-0", "--delay", 0.2, "--workers", 1, **environment)
+            wait_for(lambda: len(log.read_text().splitlines()) > 8, saying="the crawl is in progress")
+            crawl.children()[0].kill()
+            ended(crawl)
+        main.now = timezone.now() + dt.timedelta(minutes=4)
+        main.step(append_evidence)
+
+    call_command("evidence", "export", host)
+    evidence.write_text(capsys.readouterr().out)
+    code, answer = checked(capsys, evidence, log)
+
+    assert code == 0, answer
+    assert f"{host}: {len(log.read_text().splitlines())} requests" not in answer
+    assert "requests may be missing. A worker did not report its requests." in answer
 
 
 @each_row(("gap", "most"), [(None, 0), (60.0, 1)])

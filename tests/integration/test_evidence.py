@@ -18,6 +18,7 @@ from jobs.queue.evidence import Reported, report
 from nodes.database.clock import read_clock
 from nodes.lifecycle import NodeStatus
 from nodes.membership.fences import FenceRefused
+from nodes.models import DatabaseRestore
 from tests.support.api import client_of
 from tests.support.cluster import register_node, seconds
 from tests.support.factories import make_bin
@@ -262,6 +263,18 @@ def test_no_duty_is_due_without_a_record(connection):
     assert not is_due()
     EvidenceRecorder.objects.create(worker=uuid4(), since=read_clock(), complete_until=read_clock())
     assert is_due()
+
+
+def test_a_restored_database_has_a_gap_since_its_backup(connection, main, worker, begin):
+    recorded(connection, main, worker, begin, minutes=1)
+    send(connection, worker, begin, until=30)
+    DatabaseRestore.objects.create(
+        as_of=begin + 10 * MINUTE, noticed_at=begin + 20 * MINUTE, before="a", after="b", nodes_ended=0
+    )
+    append(main, begin, until=30)
+
+    gap = json.loads(EvidenceBlock.objects.filter(chain__host="").last().content)
+    assert (gap["from"], gap["until"]) == tuple(f"{begin + minute * MINUTE:%Y-%m-%dT%H:%M:%SZ}" for minute in (5, 20))
 
 
 # --- Append-only ----------------------------------------------------------------------------------

@@ -10,6 +10,9 @@ from jobs.evidence.chain import Block, ChainBroken, Head, canonical, follow, has
 from jobs.evidence.coverage import Gap, Recorder, advance
 from jobs.evidence.files import BadFile, Part, Period, line_of, read
 from jobs.evidence.minutes import Report, content_of, moment_of, moment_text
+from jobs.loops.worker.host_queue import PacedBin
+from jobs.loops.worker.sent_requests import SentRequests
+from jobs.throttling.pace import Cadence
 from tests.support.tables import each_row
 
 HOST, AGENT = "a.example", "crawlctl/0.1"
@@ -227,7 +230,7 @@ def test_a_line_in_another_format_is_refused(line):
 # --- The minutes for which the record is complete ------------------------------------------------
 
 LATEST = BEGIN + 600
-WHY_ENDED, WHY_OFF = "A worker ended without its last report.", "A worker did not record its requests."
+WHY_ENDED, WHY_OFF = "A worker ended without its last report.", "A worker did not report its requests."
 
 
 def decided(*workers, since=BEGIN, latest=LATEST):
@@ -302,3 +305,106 @@ def test_the_record_begins_when_all_running_workers_record():
 
 def test_a_record_that_was_off_for_days_has_a_gap():
     assert decided(since=BEGIN - 86_400) == (LATEST, [Gap(BEGIN - 86_400, LATEST, "The record was off.")])
+
+
+# --- The counts of a worker ------------------------------------------------------------------------
+
+
+class SetClock:
+    """A clock that a test sets."""
+
+    def __init__(self):
+        self.at = float(BEGIN)
+
+    def seconds_at(self, _moment):
+        return self.at
+
+
+@pytest.fixture
+def clock():
+    return SetClock()
+
+
+@pytest.fixture
+def sent(clock):
+    return SentRequests(clock, is_on=True)
+
+
+def send(sent, *, gap=2.0):
+    return sent.count(f"http://{HOST}/page", [PacedBin(1, Cadence(gap=gap)), PacedBin(2)])
+
+
+def taken(sent, **options):
+    """Take what the worker reports, as minutes with their requests, and until when it has reported all."""
+    reported = sent.take(**options)
+    if reported is None:
+        return None
+    minutes = [(one.minute - BEGIN, dict(one.seconds)) for _, one in reported.reports]
+    return minutes, reported.complete_until - BEGIN
+
+
+def test_a_minute_is_reported_when_its_requests_have_ended(sent, clock):
+    request = send(sent)
+    clock.at += 90
+
+    assert taken(sent) is None or taken(sent) == ([], 0)
+    sent.count_answered(*request, 100)
+    assert taken(sent) == ([(0, {0: 1})], 60)
+
+
+def test_a_report_is_repeated_until_it_is_stored(sent, clock):
+    sent.count_answered(*send(sent), 100)
+    clock.at += 90
+    lost = taken(sent)
+    clock.at += 60
+    reported = sent.take()
+    sent.confirm(reported)
+
+    assert lost == ([(0, {0: 1})], 60)
+    assert [number for number, _ in reported.reports] == [1]
+    assert taken(sent) is None
+
+
+def test_an_idle_worker_reports_once_a_minute_that_it_sent_nothing(sent, clock):
+    clock.at += 90
+    reported = sent.take()
+    sent.confirm(reported)
+
+    assert (reported.reports, reported.complete_until) == ([], BEGIN + 60)
+    assert sent.take() is None
+    clock.at += 60
+    assert taken(sent) == ([], 120)
+
+
+def test_the_last_report_of_a_worker_has_everything(sent, clock):
+    sent.count_unanswered(*send(sent))
+    clock.at += 7
+
+    reported = sent.take(is_last=True)
+
+    ((_, one),) = reported.reports
+    assert (one.unanswered, one.limits, reported.is_all) == ({0: 1}, [(0, 2.0, None)], True)
+
+
+def test_a_record_that_is_off_reports_what_it_has_and_nothing_later(sent, clock):
+    sent.count_answered(*send(sent), 100)
+    clock.at += 30
+    sent.switch(is_on=False)
+    clock.at += 600
+    reported = sent.take()
+    sent.confirm(reported)
+
+    assert (len(reported.reports), reported.complete_until, reported.is_all) == (1, BEGIN + 30, False)
+    assert sent.take() is None
+    sent.switch(is_on=True)
+    clock.at += 90
+    assert sent.take().since == BEGIN + 630
+
+
+def test_changes_of_the_limit_within_a_minute_are_counted(sent, clock):
+    for gap in (1.0, 1.0, 60.0):
+        sent.count_answered(*send(sent, gap=gap), 1)
+        clock.at += 5
+
+    ((_, one),) = sent.take(is_last=True).reports
+    assert one.limits == [(0, 1.0, None), (10, 60.0, None)]

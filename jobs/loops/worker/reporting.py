@@ -16,3 +16,4 @@ async def report_sent_requests(state: WorkerState, *, is_last: bool = False) -> 
         await state.database.run(state.clock.now)
     if reported := state.sent.take(is_last=is_last):
         await state.database.run(partial(evidence.report, worker=state.identity.id, reported=reported))
+        state.sent.confirm(reported)

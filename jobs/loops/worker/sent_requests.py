@@ -59,6 +59,8 @@ class SentRequests:
         # Requests without an end yet, by minute.
         self._open: Counter[int] = Counter()
         self._reported = 0
+        # Reports that are not known to be stored. A write that failed, or was cancelled, is repeated.
+        self._unconfirmed: list[Numbered] = []
         # From when all requests are counted (None: from the worker's start), until when they are reported, and when the
         # record was switched off.
         self._since: float | None = None
@@ -126,13 +128,13 @@ class SentRequests:
 
     def take(self, *, is_last: bool = False) -> Reported | None:
         """
-        Return the reports of complete minutes, or of all minutes if it `is_last`, and forget their counts.
+        Return the reports of complete minutes, or of all minutes if it `is_last`. They are repeated until `confirm`.
 
         Return None if there is nothing to report: less than a minute since the last report, or the record is off.
         """
         now = self._clock.seconds_at(time.monotonic())
         until = _minute_of(now - _COMPLETE_AFTER)
-        if not self.is_on and not self._minutes and not self._refused:
+        if not (self.is_on or self._minutes or self._refused or self._unconfirmed):
             return None
         if not is_last:
             # A request that is still open may end with or without an answer.
@@ -142,15 +144,20 @@ class SentRequests:
         for place in list(self._refused):
             host, at, refusal = self._refused.pop(place)
             self._minute(host, at).refusals.append(refusal)
-        reports = [self._report(*place) for place in list(self._minutes) if is_last or place[1] < until]
-        self._complete_until = until
+        self._unconfirmed += [self._report(*place) for place in list(self._minutes) if is_last or place[1] < until]
         end = now if is_last else float(until)
         return Reported(
-            reports,
+            list(self._unconfirmed),
             since=self._since,
             complete_until=end if self._off_at is None else min(end, self._off_at),
             is_all=is_last and self.is_on,
         )
+
+    def confirm(self, reported: Reported) -> None:
+        """Note that these reports are stored."""
+        last = max((number for number, _ in reported.reports), default=0)
+        self._unconfirmed = [one for one in self._unconfirmed if one[0] > last]
+        self._complete_until = _minute_of(reported.complete_until)
 
     def _report(self, host: str, begin: int) -> Numbered:
         minute = self._minutes.pop((host, begin))
