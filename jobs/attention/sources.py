@@ -11,6 +11,7 @@ from django.utils.module_loading import import_string
 from jobs.attention.archives import damaged_archive, failing_stores, jobs_that_wait_for_stores
 from jobs.attention.backups import old_backup
 from jobs.attention.disks import disks_without_room
+from jobs.attention.freshness import goals_that_cannot_be_met
 from jobs.attention.groups import failing_groups
 from jobs.attention.guard import removals_that_wait
 from jobs.attention.hosts import denied_documents, stopped_hosts
@@ -43,6 +44,7 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     denied_documents,
     removals_that_wait,
     traps_that_wait,
+    goals_that_cannot_be_met,
     jobs_that_wait_for_stores,
     failing_stores,
     damaged_archive,

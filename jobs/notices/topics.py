@@ -15,6 +15,7 @@ ATTENTION: Final[Mapping[str, str | Promise]] = {
     "connector_missing": _("A connector is missing"),
     "documents_denied": _("Documents were denied"),
     "traps_wait": _("Traps wait for a decision"),
+    "host_too_slow": _("A host is too slow for freshness goals"),
     "host_fails": _("A host fails"),
     "host_stopped": _("A host is stopped"),
     "group_fails": _("A group cannot be handed out"),
@@ -49,7 +50,7 @@ TOPICS: Final[Mapping[str, str | Promise]] = {**ATTENTION, **LIMITS, **EVENTS}
 OF_JOBS: Final = frozenset(
     {
         *("job_fails", "removals_wait", "schedule_missed", "output_refuses", "connector_missing", "documents_denied"),
-        *("archive_is_full", "traps_wait"),
+        *("archive_is_full", "traps_wait", "host_too_slow"),
         *("no_documents", "runs_long", "job_ended", "job_stopped"),
     }
 )

@@ -10,6 +10,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from crawlctl.access.roles import ADMINISTRATOR, VIEWER
+from jobs.attention.freshness import goals_that_cannot_be_met
 from jobs.connectors.repository.base import Ending
 from jobs.connectors.repository.freshness_goals import read_goals
 from jobs.duties.freshness import price_looks
@@ -272,6 +273,19 @@ def test_a_goal_that_a_host_is_too_slow_for_is_shown_with_both_rates(crawl, admi
     as_json = io.StringIO()
     call_command("freshness", crawl.job.name, "--json", stdout=as_json)
     assert len(json.loads(as_json.getvalue())["goals"]) == 2
+
+
+def test_goals_that_cannot_be_met_need_attention_while_the_job_runs(crawl):
+    crawl.fill(3000, evidence=busy(), looked_at=NOON - HOUR)
+    crawl.price(now=NOON)
+
+    (line,) = goals_that_cannot_be_met(NOON)
+
+    assert line.sentence.startswith("Freshness goals need ")
+    assert f"at {crawl.lane.bin.name}, which allows 1.0." in line.sentence
+    assert (line.kind, line.link, line.since) == ("host_too_slow", f"/jobs/{crawl.job.pk}/", NOON)
+    Job.objects.update(phase="inactive")
+    assert goals_that_cannot_be_met(NOON) == []
 
 
 def test_totals_follow_the_plans_of_lanes(crawl):
