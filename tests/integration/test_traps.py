@@ -469,3 +469,13 @@ def test_an_operator_releases_a_suspect_on_its_page(job, client):
 
     assert ("/accept/" in page, "/release/" in page) == (False, True)
     assert "Documents that are due again: 3." in released
+
+
+def test_an_explanation_leads_to_the_suspect(job, client):
+    suspect = suspect_of(job)
+    client.force_login(make_user(VIEWER))
+
+    page = client.get(f"/explain/?url={CALENDAR}77&job={job.pk}").content.decode()
+
+    assert f'href="/traps/{suspect.pk}/"' in page
+    assert "holds back new documents of the group /calendar/{n}" in page
