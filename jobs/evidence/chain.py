@@ -58,6 +58,17 @@ def follow(head: Head, blocks: Iterable[Block]) -> Head:
     Raises:
         ChainBroken: a block was changed, removed, inserted or moved.
     """
+    return contents_after(head, blocks)[0]
+
+
+def contents_after(head: Head, blocks: Iterable[Block]) -> tuple[Head, list[dict[str, Any]]]:
+    """
+    Return the head after these blocks, and their contents.
+
+    Raises:
+        ChainBroken: a block was changed, removed, inserted or moved.
+    """
+    contents = []
     for block in blocks:
         if hash_of(block.content) != block.hash:
             raise ChainBroken(block.seq, "has another hash than its content")
@@ -67,7 +78,8 @@ def follow(head: Head, blocks: Iterable[Block]) -> Head:
         if content.get("previous") != head.hash:
             raise ChainBroken(block.seq, "does not contain the hash of the block before it")
         head = Head(block.seq, block.hash)
-    return head
+        contents.append(content)
+    return head, contents
 
 
 def _object_in(block: Block) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from django.db.models import Max, Min
 
-from jobs.evidence.chain import Block, ChainBroken, Head, follow
+from jobs.evidence.chain import Block, ChainBroken, Head, contents_after
 from jobs.evidence.coverage import OF_GAPS, Gap
 from jobs.evidence.files import Part, Period, gap_of, line_of
 from jobs.evidence.minutes import Facts, count_of
@@ -72,16 +72,18 @@ def read_chain(host: str, *, now: dt.datetime) -> ChainState | None:
     blocks = _blocks(chain.pk, after, chain.seq)
     head = Head(chain.seq, chain.hash)
     problem = ""
+    contents: list[Facts] = []
     try:
-        if follow(_part(chain, after).before, blocks) != head:
+        last, contents = contents_after(_part(chain, after).before, blocks)
+        if last != head:
             problem = f"Block {chain.seq} is not the last one of the chain."
     except ChainBroken as broken:
         problem = str(broken)
     gaps = EvidenceChain.objects.filter(host=OF_GAPS).first()
     found = EvidenceBlock.objects.filter(chain=gaps, minute__gt=now - _DAY).order_by("-seq")[:_GAPS]
     begin = (now - _DAY).timestamp()
-    # A changed block may have any content.
-    minutes = [] if problem else minutes_of([json.loads(block.content) for block in blocks])
+    # A changed block may have any content, so a broken chain has no minutes.
+    minutes = [] if problem else minutes_of(contents)
     return ChainState(
         head,
         pruned=chain.pruned_seq,
