@@ -75,6 +75,16 @@ _LIMITS: Final[LiteralString] = f"SELECT {FACTS} FROM jobs_bin AS bin {BOUND} WH
 
 # Locks: the rate of a document that has left the lane.
 _FORGET: Final[LiteralString] = "DELETE FROM jobs_changerate WHERE lane_id = %(lane)s AND hash = ANY(%(hashes)s)"
+# After a move to another partition, most documents of a lane have left.
+_FORGET_LEFT: Final[LiteralString] = """
+DELETE FROM jobs_changerate
+ WHERE lane_id = %(lane)s
+   AND hash IN (SELECT rate.hash FROM jobs_changerate AS rate
+                 WHERE rate.lane_id = %(lane)s
+                   AND NOT EXISTS (SELECT FROM jobs_queueitem AS item
+                                    WHERE item.hash = rate.hash AND item.job_id = %(job)s AND item.lane_id = rate.lane_id)
+                 ORDER BY rate.hash LIMIT %(most)s)
+"""
 _FORGET_SOME: Final[LiteralString] = """
 DELETE FROM jobs_changerate
  WHERE lane_id = %(lane)s
@@ -170,6 +180,8 @@ def _sample(cursor: psycopg.Cursor[Any], row: Any, goals: Goals, *, most: int, n
     gone = [one.hash for one in chosen if one.identifier is None]
     if gone:
         cursor.execute(_FORGET, {"lane": row.lane_id, "hashes": gone})
+    if len(gone) > len(chosen) / 2:
+        cursor.execute(_FORGET_LEFT, {"lane": row.lane_id, "job": row.job_id, "most": _FORGOTTEN_AT_ONCE})
     seen = []
     for one in chosen:
         number = goals.number_of(one.identifier) if one.identifier is not None and one.indexed_before else None

@@ -326,6 +326,15 @@ def test_documents_that_left_are_no_part_of_a_sample(crawl):
     assert ChangeRate.objects.count() == 10
 
 
+def test_the_rates_of_a_lane_that_moved_away_are_forgotten(crawl):
+    crawl.fill(1000, evidence=busy(), looked_at=NOON - HOUR)
+    QueueItem.objects.exclude(hash=hash_of("page1")).delete()
+
+    crawl.price(now=NOON)
+
+    assert [rate.hash for rate in ChangeRate.objects.all()] == [hash_of("page1")]
+
+
 def test_a_job_without_goals_says_so(crawl):
     Job.objects.update(freshness_goals=[])
     said = io.StringIO()
