@@ -37,7 +37,7 @@ Seeding lists the documents of the job's seeds. `world.seeding(...)` changes it:
 `world.seedings()` returns the last version that each seeding was given.
 
 A job whose specification `excludes` names, one a line, refuses these documents and links to them. With a `separator`,
-its links lose the part of a name from there on.
+its links lose the part of a name from there on, and it refuses documents with such names.
 
 There is one connector for each model, such as `scripted-all` (the default of `world.make_job`) and
 `scripted-add-change-delete`: `connector_of(Model.ADD_CHANGE)`.
@@ -395,6 +395,8 @@ class ScriptedRules:
 
     def why_not(self, identifier: str) -> str | None:
         name = name_of(identifier)
+        if self.link_to(identifier) != identifier:
+            return "links lose the end of its name"
         return f"the job excludes {name}" if name in self._excluded else None
 
     def link_to(self, identifier: str) -> str:

@@ -9,6 +9,7 @@ from jobs.connectors.repository.kind import Asked
 from jobs.connectors.repository.web.kind import WEB
 from jobs.queries.rehearsals.comparing import (
     EXAMPLES,
+    RENAMED,
     Known,
     Links,
     Rejected,
@@ -104,10 +105,13 @@ async def test_the_rules_of_a_rehearsal_are_those_of_a_worker(scope):
 def test_a_document_whose_parameters_links_lose_leaves_unless_it_is_a_seed():
     documents = known("http://a.example/x?sid=1", "http://a.example/x?sid=2", "http://a.example/y?id=1&SID=3")
 
-    found = sort_documents(documents, rules_of(drop_parameters=["sid"]), seeds={key("http://a.example/x?sid=2")})
+    asked = Asked(specification={"drop_parameters": ["sid"]}, seeds=["http://a.example/x?sid=2"])
+
+    found = sort_documents(documents, WEB.rules(asked))
 
     assert found.admitted == {key("http://a.example/x?sid=2")}
     assert found.refused_keys == [key("http://a.example/x?sid=1"), key("http://a.example/y?id=1&SID=3")]
+    assert {why: group.number for why, group in found.refused.items()} == {RENAMED: 2}
     assert {form.identifier for form in found.new_forms.values()} == {"http://a.example/x", "http://a.example/y?id=1"}
     assert set(found.renamed.values()) == {key_of("http://a.example/x"), key_of("http://a.example/y?id=1")}
 

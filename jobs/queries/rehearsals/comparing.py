@@ -17,8 +17,8 @@ EXAMPLES: Final = 20
 _REASONS: Final = 100
 # The type of links that are redirects.
 REDIRECT: Final = "redirect"
-# The reason of documents whose identifier no link names under the rules.
-RENAMED: Final = "links name another form of its address"
+# The one reason of all documents that leave because links name another form of their addresses.
+RENAMED: Final = "links name another form of the address"
 
 
 class Known(NamedTuple):
@@ -81,7 +81,7 @@ class Sorted:
 
     Admitted ones that the job does not read now, because of its hop limits, are also in `beyond`, and not counted.
     `renamed` has the key that links name instead of that of a document, and `new_forms` those of them that no document
-    has. A renamed document is refused, unless it is a seed or the run keeps it.
+    has.
 
     `of_lanes` counts all documents, and `lost` the refused ones, by lane; `held_of_lanes` and `held_lost` only
     documents that an output may hold. `refused_keys` are the keys of the refused ones.
@@ -114,14 +114,8 @@ class Reached:
     at_the_end: set[bytes]
 
 
-def sort_documents(
-    documents: Iterable[Known], rules: Rules, *, seeds: Set[bytes] = frozenset(), keeps_renamed: bool = False
-) -> Sorted:
-    """
-    Return the documents, sorted by the rules.
-
-    `keeps_renamed` if the next run removes no document to which no link leads.
-    """
+def sort_documents(documents: Iterable[Known], rules: Rules) -> Sorted:
+    """Return the documents, sorted by the rules."""
     found = Sorted()
     why_not, link_to, admit = rules.why_not, rules.link_to, found.admitted.add
     of_lanes, held = found.of_lanes, found.held_of_lanes
@@ -131,8 +125,7 @@ def sort_documents(
             found.renamed[key] = new = key_of(named)
             if why_not(named) is None:
                 found.new_forms.setdefault(new, NewForm(named, key))
-            if not keeps_renamed and key not in seeds:
-                why = why or RENAMED
+            why = why and RENAMED
         if is_beyond:
             if why is None:
                 admit(key)

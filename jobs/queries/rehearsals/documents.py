@@ -154,8 +154,7 @@ def compare(connection: psycopg.Connection[Any], asked: Question, *, note: Progr
     """Return the documents of a job under other rules. The caller has begun a transaction, which streams the documents."""
     reader = _Reader(connection, asked.job, note)
     seeds = {bytes.fromhex(seed) for seed in asked.seeds}
-    keeps_renamed = not asked.removes_unreached
-    documents = sort_documents(reader.documents(), asked.rules, seeds=seeds, keeps_renamed=keeps_renamed)
+    documents = sort_documents(reader.documents(), asked.rules)
     reached, at_the_end = documents.admitted | documents.new_forms.keys(), set[bytes]()
     if asked.removes_unreached and asked.can_be_followed:
         followed = follow_links(seeds, documents, reader.links_of, max_depth=asked.rules.max_depth)
