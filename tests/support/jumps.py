@@ -2,12 +2,13 @@
 
 import psycopg
 
+# Blocks and chains of evidence refuse every change: a jump leaves them as they are.
 _COLUMNS = """
 SELECT columns.table_name, array_agg(columns.column_name::text)
   FROM information_schema.columns JOIN pg_class AS class ON class.oid = to_regclass(columns.table_name)
  WHERE columns.table_schema = current_schema() AND columns.data_type = 'timestamp with time zone'
    AND columns.is_generated = 'NEVER' AND class.relkind = 'r' AND NOT class.relispartition
-   AND columns.table_name ~ '^(jobs|nodes|tasks)_'
+   AND columns.table_name ~ '^(jobs|nodes|tasks)_' AND columns.table_name !~ '^jobs_evidence(block|chain)$'
  GROUP BY columns.table_name
 """
 
