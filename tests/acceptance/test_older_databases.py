@@ -7,7 +7,6 @@ import subprocess
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import CalledProcessError
 
 import pytest
 
@@ -113,7 +112,7 @@ def restore_over(server, *, dump):
     for is_last in (False, False, True):
         try:
             run_program("pg_restore", "--clean", "--single-transaction", "-d", server.address, dump)
-        except CalledProcessError:
+        except subprocess.CalledProcessError:
             if is_last:
                 raise
         else:

@@ -8,8 +8,11 @@ of 16 bytes for each document, and nothing else that grows with the job.
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from functools import partial
+from heapq import nsmallest
+from itertools import chain
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -17,6 +20,7 @@ import psycopg
 from jobs.connectors.repository.kind import Rules
 from jobs.lifecycle.document import Stage
 from jobs.queries.rehearsals.comparing import (
+    EXAMPLES,
     Group,
     Known,
     Links,
@@ -27,6 +31,7 @@ from jobs.queries.rehearsals.comparing import (
     sort_documents,
     within_limits,
 )
+from jobs.queries.rehearsals.reading_ahead import read_ahead
 from jobs.queue.rejected import KEPT
 from jobs.queue.sql.arrays import Hashes, HashesDumper
 
@@ -55,13 +60,28 @@ SELECT array_send(link.targets), link.is_redirect
   JOIN jobs_outlinks AS link ON link.hash = reached.hash AND link.job_id = %(job)s
 """
 _NAMED: Final[LiteralString] = """
-SELECT item.identifier, item.lane_id, item.indexed_before
+SELECT item.identifier
   FROM unnest(%(keys)s::uuid[]) AS left_out(hash)
   JOIN jobs_queueitem AS item ON item.hash = left_out.hash AND item.job_id = %(job)s
+"""
+_OF_LANES: Final[LiteralString] = """
+SELECT item.lane_id, count(*), count(*) FILTER (WHERE item.indexed_before)
+  FROM unnest(%(keys)s::uuid[]) AS left_out(hash)
+  JOIN jobs_queueitem AS item ON item.hash = left_out.hash AND item.job_id = %(job)s
+ GROUP BY item.lane_id
 """
 _SAMPLE: Final[LiteralString] = """
 SELECT uuid_send(hash), identifier, uuid_send(found_on)
   FROM jobs_rejectedaddress WHERE job_id = %(job)s ORDER BY hash LIMIT %(most)s
+"""
+_ARE_SHARED: Final[LiteralString] = """
+SELECT EXISTS (SELECT FROM jobs_job_outputs WHERE outputconnection_id = ANY(%(outputs)s::bigint[]) AND job_id <> %(job)s)
+"""
+_HELD_ALONE: Final[LiteralString] = """
+SELECT held.output_id, count(*)
+  FROM unnest(%(keys)s::uuid[]) AS leaving(hash)
+  JOIN jobs_indexeddocument AS held ON held.hash = leaving.hash AND held.output_id = ANY(%(outputs)s::bigint[])
+ GROUP BY held.output_id
 """
 # Documents that another job keeps in the same output stay there, by the conditions of a removal.
 _HELD: Final[LiteralString] = """
@@ -162,16 +182,14 @@ def compare(connection: psycopg.Connection[Any], asked: Question, *, note: Progr
     linked = reached
     if asked.removes_unreached and asked.can_be_followed and asked.hop_limits:
         reached = within_limits(seeds, documents, reader.links_of, linked, asked.hop_limits)
-    unlinked, beyond = Group(), Group()
     lost, held_lost = Counter(documents.lost), Counter(documents.held_lost)
     left_out = documents.admitted - documents.beyond - reached
-    for group, keys in ((unlinked, left_out - linked), (beyond, left_out & linked)):
-        for identifier, lane, is_held in reader.named(keys):
-            group.add(identifier)
-            lost[lane] += 1
-            held_lost[lane] += is_held
+    for lane, number, held in reader.of_lanes(left_out):
+        lost[lane] += number
+        held_lost[lane] += held
+    unlinked, beyond = reader.group(left_out - linked), reader.group(left_out & linked)
     coming = documents.beyond & reached if asked.can_be_followed else set[bytes]()
-    within = [identifier for identifier, _lane, _is_held in reader.named(coming)]
+    within = list(reader.named(coming))
     arrivals = _arrivals(reader.sample(), asked.rules, documents, reached, reached - at_the_end, within)
     leaving = reader.held([*documents.refused_keys, *left_out], asked.outputs)
     if asked.taken_away:
@@ -247,26 +265,38 @@ class _Reader:
         with psycopg.ServerCursor(self._connection, "rehearsed_documents") as cursor:
             cursor.itersize = _AT_ONCE
             cursor.execute(_DOCUMENTS, {"job": self._job, "beyond": Stage.HOPCOUNT_REMOVED}, binary=True)
-            while rows := cursor.fetchmany(_AT_ONCE):
-                for start in range(0, len(rows), _REPORTED):
-                    some = rows[start : start + _REPORTED]
-                    yield from some
-                    self._read += len(some)
-                    self._note(self._read)
+            with closing(read_ahead(iter(partial(cursor.fetchmany, _AT_ONCE), []))) as chunks:
+                for rows in chunks:
+                    for start in range(0, len(rows), _REPORTED):
+                        some = rows[start : start + _REPORTED]
+                        yield from some
+                        self._read += len(some)
+                        self._note(self._read)
 
     def links_of(self, keys: Iterable[bytes]) -> Iterator[Links]:
         for targets, is_redirect in self._rows(_LINKS, keys):
             yield Links(chain.from_iterable(_ELEMENT.iter_unpack(targets[_HEAD:])), is_redirect)
 
-    def named(self, keys: Iterable[bytes]) -> Iterator[tuple[str, int, bool]]:
-        """Yield the identifiers and the lanes of documents, and whether an output may hold them."""
-        yield from self._rows(_NAMED, keys)
+    def named(self, keys: Iterable[bytes]) -> Iterator[str]:
+        """Yield the identifiers of documents."""
+        yield from (identifier for (identifier,) in self._rows(_NAMED, keys))
+
+    def group(self, keys: Set[bytes]) -> Group:
+        """Return the group of these documents, with the first ones in the order of keys as examples."""
+        return Group(len(keys), list(self.named(nsmallest(EXAMPLES, keys))))
+
+    def of_lanes(self, keys: Iterable[bytes]) -> Iterator[tuple[int, int, int]]:
+        """Yield lanes with the number of these documents, and the number that an output may hold. A lane may come again."""
+        yield from self._rows(_OF_LANES, keys)
 
     def held(self, keys: Iterable[bytes], outputs: Sequence[int]) -> Counter[int]:
         """Return the number of these documents that would leave each of these outputs, by its id."""
         found: Counter[int] = Counter()
-        for output, number in self._rows(_HELD, keys, outputs=list(outputs)) if outputs else ():
-            found[output] += number
+        if outputs:
+            facts = {"job": self._job, "outputs": list(outputs)}
+            is_shared = self._cursor.execute(_ARE_SHARED, facts, binary=True).fetchone() == (True,)
+            for output, number in self._rows(_HELD if is_shared else _HELD_ALONE, keys, outputs=list(outputs)):
+                found[output] += number
         return found
 
     def sample(self) -> list[Rejected]:
@@ -275,8 +305,14 @@ class _Reader:
 
     def _rows(self, statement: LiteralString, keys: Iterable[bytes], **facts: Any) -> Iterator[Any]:
         # In the order of the index, neighbours are on the same pages. The examples are then the same each time, too.
-        left = iter(sorted(keys))
-        while some := list(islice(left, _AT_ONCE)):
-            values = {"job": self._job, "keys": Hashes(key.hex() for key in some), **facts}
-            yield from self._cursor.execute(statement, values, binary=True).fetchall()
-            self._note(self._read)
+        with closing(read_ahead(self._chunks(statement, sorted(keys), facts))) as chunks:
+            for rows in chunks:
+                yield from rows
+                self._note(self._read)
+
+    def _chunks(
+        self, statement: LiteralString, keys: Sequence[bytes], facts: Mapping[str, Any]
+    ) -> Iterator[Sequence[Any]]:
+        for start in range(0, len(keys), _AT_ONCE):
+            some = Hashes(key.hex() for key in keys[start : start + _AT_ONCE])
+            yield self._cursor.execute(statement, {"job": self._job, "keys": some, **facts}, binary=True).fetchall()
