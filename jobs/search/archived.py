@@ -2,11 +2,10 @@
 
 from django.core.exceptions import PermissionDenied
 
-from jobs.connectors.repository.access import OPEN, Access
-from jobs.connectors.repository.access_rules import read_rules
+from jobs.connectors.repository.access import Access
 from jobs.models import Job
 from jobs.queries.archive import ReadRecord, read_record
-from jobs.search.reading import ask_for_tokens
+from jobs.search.reading import access_by_rules, ask_for_tokens
 
 
 def read_record_for(login: str, record_id: int) -> ReadRecord:
@@ -35,7 +34,4 @@ def read_record_for(login: str, record_id: int) -> ReadRecord:
 def _access_of(read: ReadRecord) -> Access | None:
     """Return the access of an archived document by the rules of its job; None if the job no longer exists."""
     job = Job.objects.filter(pk=read.row.job_id).select_related("repository__authority_group").first()
-    if job is None:
-        return None
-    group = job.repository.authority_group
-    return read_rules(job.access_rules, group=group.name if group else "").of(read.content.url, OPEN)
+    return None if job is None else access_by_rules(job, read.content.url)

@@ -4,8 +4,9 @@ from typing import Final
 
 from jobs.authorities.desk import tokens_of_users
 from jobs.connectors.authority.kind import MOST_OF_A_NAME
-from jobs.connectors.repository.access import scope_token
-from jobs.models import SearchAccess
+from jobs.connectors.repository.access import OPEN, Access, scope_token
+from jobs.connectors.repository.access_rules import read_rules
+from jobs.models import Job, SearchAccess
 from jobs.search.everywhere import FoundEverywhere, has_others, search_everywhere
 from jobs.settings.authorities import LOGIN_DOMAIN
 from nodes.errors import Invalid
@@ -14,6 +15,12 @@ from nodes.settings.running import current
 
 MAY_SEARCH: Final = "jobs.view_searchdocument"
 MAY_SEARCH_AS: Final = "jobs.search_as_user"
+
+
+def access_by_rules(job: Job, identifier: str) -> Access:
+    """Return the access of a document by the present rules of its job alone."""
+    group = job.repository.authority_group
+    return read_rules(job.access_rules, group=group.name if group else "").of(identifier, OPEN)
 
 
 def search_for(login: str, query: str, *, limit: int, after: str | None = None) -> FoundEverywhere:

@@ -4,11 +4,10 @@ import uuid
 
 from django.core.exceptions import PermissionDenied
 
-from jobs.connectors.repository.access import OPEN, Access
-from jobs.connectors.repository.access_rules import read_rules
+from jobs.connectors.repository.access import Access
 from jobs.models import DocumentVersion, QueueItem
 from jobs.queries.documents.versions import ComparedVersion, choose_versions, compare_versions, versions_of
-from jobs.search.reading import ask_for_tokens
+from jobs.search.reading import access_by_rules, ask_for_tokens
 from nodes.errors import Unknown
 
 
@@ -31,19 +30,16 @@ def read_version_for(
         raise Unknown("document", f"{job_id}-{document.hex}")
     kept = list(versions_of(job_id, document))
     version, before = choose_versions(kept, number=number, earlier=earlier)
-    asked = [_rules_for(found), *(_access_of(one) for one in (kept[0], version, before) if one is not None)]
+    asked = [
+        access_by_rules(found.job, found.identifier),
+        *(_access_of(one) for one in (kept[0], version, before) if one is not None),
+    ]
     protected = [access for access in asked if not access.is_open]
     if protected:
         tokens = ask_for_tokens(login)
         if not all(access.admits(tokens) for access in protected):
             raise PermissionDenied("This document is protected. You have no token for it.")
     return compare_versions(version, before)
-
-
-def _rules_for(item: QueueItem) -> Access:
-    """Return the access of a document by the present rules of its job alone."""
-    group = item.job.repository.authority_group
-    return read_rules(item.job.access_rules, group=group.name if group else "").of(item.identifier, OPEN)
 
 
 def _access_of(version: DocumentVersion) -> Access:

@@ -17,7 +17,7 @@ from nodes.management.database import check_database
 class Command(BaseCommand):
     # Standard output carries only the answer, without the warnings of checks.
     requires_system_checks: list[str] = []
-    help = "Show the freshness goals of a job, what it achieves, and the hosts that are too slow for them."
+    help = "Show the freshness goals of a job, the achieved shares, and the hosts that are too slow."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("name", help="name of the job")

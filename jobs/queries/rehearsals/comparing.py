@@ -167,7 +167,8 @@ def within_limits(
                     seeds, documents, links_of, max_depth=most, among=reached, counts_redirects=counts_redirects
                 ).documents
             )
-        if len(within) == len(reached):
+        # A shortest path within one limit leads over documents within it, so one walk is enough for one limit.
+        if len(hop_limits) < 2 or len(within) == len(reached):
             return within
         reached = within
 
