@@ -163,8 +163,8 @@ def test_a_worker_without_room_for_other_turns_takes_a_successor_in_time(machine
     wait_for(lambda: Job.objects.get(pk=paced.pk).phase == "inactive", saying="the host was read")
 
     assert slow.count_requests() > 150
-    # A turn is an eighth of the limit of claims of the worker. It lasts 2 s, in which the next turn must arrive. (The first
-    # turn may have one document, and ends at once.)
+    # A turn is an eighth of the worker's limit of claims. It lasts 2 s, in which the next turn must arrive.
+    # The first turn may have one document, and ends at once.
     following = Turn.objects.filter(follows__documents=32, lane__seed__job=paced, documents=32)
     late = [
         turn for turn in following.select_related("follows", "batch") if turn.batch.sent_at > turn.follows.closed_at
