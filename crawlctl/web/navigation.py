@@ -156,10 +156,9 @@ _OF_ONE_PARTITION: Final = (
         "document-archive",
         "document-versions",
         "drill",
-        "export",
     ),
-    *("host-", "job-archive", "job-bulk", "job-removals", "node", "output-verification", "report", "retention"),
-    *("task", "admin:nodes_", "admin:tasks_", "authorities"),
+    *("host-", "job-archive", "job-bulk", "job-removals", "node", "output-verification", "retention"),
+    *("hosts-", "task", "trap", "admin:nodes_", "admin:tasks_", "authorities"),
     *(f"admin:jobs_{table}_" for table in ("queueitem", "throttlegroup", "jobevent")),
 )
 # The same as whole names: longer ones are other pages.

@@ -45,7 +45,7 @@ class ExportSerializer(serializers.ModelSerializer[Export]):
     file = serializers.SerializerMethodField(help_text="Path of the file in this API. Null before the end.")
 
     partition = serializers.SerializerMethodField(
-        help_text="The only partition whose rows the file holds. Empty with one database."
+        help_text="The only partition whose rows the file holds. Empty: it holds those of all."
     )
 
     class Meta:
@@ -81,7 +81,7 @@ class ExportSerializer(serializers.ModelSerializer[Export]):
         return verbs.look(export).problem
 
     def get_partition(self, _export: Export) -> str:
-        return here.name()
+        return here.only_name()
 
     @extend_schema_field(serializers.CharField(allow_null=True))
     def get_file(self, export: Export) -> str | None:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
@@ -22,12 +22,22 @@ from jobs.api.reports.asked import (
     history_of,
 )
 from jobs.lifecycle.document import Action
+from jobs.partitions import here
 from jobs.queries.reports.asking import ask
-from jobs.queries.reports.busiest import BusyLine, Measure, read_busiest
+from jobs.queries.reports.busiest import BusyLine, Measure
+from jobs.queries.reports.document_filter import DocumentsAsked
 from jobs.queries.reports.document_states import Status
 from jobs.queries.reports.document_status import DocumentStatusLine
-from jobs.queries.reports.histogram import HistogramLine, read_histogram
-from jobs.queries.reports.queue_status import QueueLine, read_queue_status
+from jobs.queries.reports.everywhere import (
+    read_busiest_everywhere,
+    read_histogram_everywhere,
+    read_in,
+    read_queue_everywhere,
+    refuse_parts,
+)
+from jobs.queries.reports.histogram import HistogramLine
+from jobs.queries.reports.history_filter import HistoryFilter
+from jobs.queries.reports.queue_status import QueueLine
 from jobs.queries.reports.simple_history import HistoryLine, read_simple_history
 from jobs.queries.reports.whole_documents import count_documents, read_part, result_of
 from jobs.queue.address_index import GRAM
@@ -36,6 +46,10 @@ from nodes.api.strict import StrictSerializer
 from nodes.errors import Invalid
 
 _MOST_NAMED: Final = 1_000
+# Classes of one partition that counts of all partitions are added from, for a file.
+_MOST_CLASSES: Final = 200_000
+
+F = TypeVar("F", HistoryFilter, DocumentsAsked)
 
 # A field of a filter, checked.
 Query = Mapping[str, Any]
@@ -179,9 +193,41 @@ _DOCUMENTS: Final = {
 
 
 def _read_documents(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
+    return _in_turn(documents_of(dict(query)), _read_documents_of_one, after=after, limit=limit)
+
+
+def _read_documents_of_one(wanted: DocumentsAsked, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
     key = (uuid.UUID(hex=after[0]), int(after[1])) if after else None
-    found, then = read_part(documents_of(dict(query)), after=key, limit=limit)
+    found, then = read_part(wanted, after=key, limit=limit)
     return Part([_document(row, line) for row, line in found], [then[0].hex, then[1]] if then else None)
+
+
+def _in_turn(
+    wanted: F,
+    read: Callable[[F, Any, int], Part],
+    *,
+    after: Any,  # noqa: ANN401 (a cursor is JSON)
+    limit: int,
+) -> Part:
+    """Return the next rows of the partition of the cursor, the control partition first; of this database if it is one."""
+    partitions = ["", *_others()]
+    if len(partitions) == 1:
+        return read(wanted, after, limit)
+    place, inner = after if isinstance(after, list) and len(after) == 2 and after[0] in partitions else ("", after)
+    part = read_in(place, wanted, lambda asked: read(asked, inner, limit), empty=Part([], None))
+    if part.next is not None:
+        return Part(part.rows, [place, part.next])
+    following = partitions[partitions.index(place) + 1 :]
+    return Part(part.rows, [following[0], None] if following else None)
+
+
+def _others() -> Sequence[str]:
+    placement = here.placement()
+    return placement.others if placement is not None and placement.is_control else ()
+
+
+def _count_in_all(wanted: F, count: Callable[[F], int]) -> int:
+    return sum(read_in(name, wanted, count, empty=0) for name in ["", *_others()])
 
 
 def _document(row: Any, line: DocumentStatusLine) -> Row:  # noqa: ANN401 (a row of a query)
@@ -225,7 +271,11 @@ _HISTORY: Final = {
 
 
 def _read_history(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
-    page = read_simple_history(history_of(dict(query)), sort="start", descending=False, limit=limit, after=after)
+    return _in_turn(history_of(dict(query)), _read_history_of_one, after=after, limit=limit)
+
+
+def _read_history_of_one(wanted: HistoryFilter, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
+    page = read_simple_history(wanted, sort="start", descending=False, limit=limit, after=after)
     return Part([_activity(line) for line in page.lines], page.next)
 
 
@@ -234,7 +284,10 @@ def _activity(line: HistoryLine) -> Row:
 
 
 def _count_history(query: Query) -> int:
-    wanted = history_of(dict(query))
+    return _count_in_all(history_of(dict(query)), _count_history_of_one)
+
+
+def _count_history_of_one(wanted: HistoryFilter) -> int:
     wanted.check()
     statement = f"SELECT count(*) AS rows FROM jobs_activity AS past WHERE {wanted.where}"  # noqa: S608 (our own words)
     return int(ask(statement, wanted.values)[0].rows)
@@ -248,6 +301,7 @@ _BUSY: Final = {
     "ended_at": Type.MOMENT,
     "amount": Type.WHOLE,
     "per_minute": Type.NUMBER,
+    "partition": Type.TEXT,
 }
 _RESULTS: Final = {"identifier_class": Type.TEXT, "result_class": Type.TEXT, "amount": Type.WHOLE}
 _QUEUE: Final = {
@@ -258,7 +312,7 @@ _QUEUE: Final = {
 
 
 def _read_busy(query: Query, after: Any, limit: int, *, measure: Measure) -> Part:  # noqa: ANN401 (a cursor is JSON)
-    page = read_busiest(
+    page = read_busiest_everywhere(
         history_of(dict(query)),
         measure=measure,
         interval=dt.timedelta(seconds=query["interval"]),
@@ -266,6 +320,7 @@ def _read_busy(query: Query, after: Any, limit: int, *, measure: Measure) -> Par
         limit=limit,
         after=after,
     )
+    refuse_parts(page.silent)
     return Part([_busy(line) for line in page.lines], page.next)
 
 
@@ -274,13 +329,15 @@ def _busy(line: BusyLine) -> Row:
 
 
 def _read_results(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
-    page = read_histogram(
+    page = read_histogram_everywhere(
         history_of(dict(query)),
         identifier_class=query["identifier_class"],
         result_class=query["result_class"],
         limit=limit,
         after=after,
+        most_classes=_MOST_CLASSES,
     )
+    refuse_parts(page.silent)
     return Part([_result(line) for line in page.lines], page.next)
 
 
@@ -289,9 +346,14 @@ def _result(line: HistogramLine) -> Row:
 
 
 def _read_queue(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
-    page = read_queue_status(
-        documents_of(dict(query)), identifier_class=query["identifier_class"], limit=limit, after=after
+    page = read_queue_everywhere(
+        documents_of(dict(query)),
+        identifier_class=query["identifier_class"],
+        limit=limit,
+        after=after,
+        most_classes=_MOST_CLASSES,
     )
+    refuse_parts(page.silent)
     return Part([_queue(line) for line in page.lines], page.next)
 
 
@@ -309,7 +371,7 @@ _ALL: Final = (
         form=_DocumentsForm,
         columns=_DOCUMENTS,
         read=_read_documents,
-        count=lambda query: count_documents(documents_of(dict(query))),
+        count=lambda query: _count_in_all(documents_of(dict(query)), count_documents),
     ),
     Source(
         name="history",

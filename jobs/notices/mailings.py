@@ -138,13 +138,15 @@ def mail_report(context: TaskContext, arguments: Mapping[str, Any]) -> str:
     if not mailing.channel.is_enabled:
         raise NotSent(f"the channel {mailing.channel.name} is disabled")
     now = read_clock()
-    rows, is_whole = read_rows(mailing, now=now)
+    rows, is_whole, silent = read_rows(mailing, now=now)
     names = [field.replace("_", " ") for field in rows[0]] if rows else []
     cells = [[_text(value) for value in row.values()] for row in rows[:_SHOWN]]
     number = f"{len(rows):,} rows" if is_whole else f"the first {len(rows):,} rows"
     lead = f"Report “{mailing.report}” of {now:%Y-%m-%d %H:%M} UTC: {number}."
-    if partition := here.name():
+    if partition := here.only_name():
         lead += f" It is about partition {partition} only."
+    if silent:
+        lead += f" Rows of partition {', '.join(silent)} are missing: it did not answer."
     if len(rows) > _SHOWN:
         lead += f" This mail shows {_SHOWN} of them."
     text = "\n".join([lead, "", *("\t".join(row) for row in ([names, *cells] if rows else []))])
@@ -175,18 +177,20 @@ def mail_report(context: TaskContext, arguments: Mapping[str, Any]) -> str:
     return deliver(message, letter, is_last=context.is_last_retry)
 
 
-def read_rows(mailing: ReportMailing, *, now: dt.datetime) -> tuple[list[Mapping[str, Any]], bool]:
-    """Return the rows of a report up to a limit, and True if these are all."""
+def read_rows(mailing: ReportMailing, *, now: dt.datetime) -> tuple[list[Mapping[str, Any]], bool, list[str]]:
+    """Return the rows of a report up to a limit, True if these are all, and the partitions whose rows are missing."""
     view = REPORTS[mailing.report]()
     query = view.query_class(data={**mailing.filter, **_moments(view, hours=mailing.hours, now=now), "limit": _PAGE})
     query.is_valid(raise_exception=True)
     wanted = dict(query.validated_data)
     rows: list[Mapping[str, Any]] = []
+    silent: dict[str, None] = {}
     while True:
         page = view.read(wanted)
+        silent |= dict.fromkeys(one.name for one in page.silent)
         rows += view.line_class(page.lines, many=True).data
         if page.next is None or len(rows) >= _MOST_ROWS:
-            return rows[:_MOST_ROWS], page.next is None
+            return rows[:_MOST_ROWS], page.next is None, list(silent)
         wanted["cursor"] = page.next
 
 

@@ -63,6 +63,12 @@ def control_name() -> str:
     return stated.here if stated is not None and stated.is_control else ""
 
 
+def only_name() -> str:
+    """Return the name of this partition if its answers are about this one only; "" otherwise."""
+    stated = placement()
+    return "" if stated is None or stated.is_control else stated.here
+
+
 def refuse_elsewhere() -> None:
     """
     Check that operators may change and start jobs in this partition.

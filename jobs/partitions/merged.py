@@ -25,6 +25,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from jobs.models import PartitionedJob
 from jobs.partitions import here
+from nodes.errors import Refused
 from nodes.models.keyset import rows_behind
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,12 @@ L = TypeVar("L")
 
 # The moment (of the monotonic clock) until which an address is not asked.
 _silent_until: dict[str, float] = {}
+
+
+class PartitionAway(Refused):
+    """A partition that the answer, or the change, needs does not answer."""
+
+    code = "partition_away"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +77,18 @@ class Placed(Generic[T]):
 
 
 def read_everywhere(
-    own: Callable[[], T], elsewhere: Callable[[str], T], *, among: Collection[str] | None = None
+    own: Callable[[], T],
+    elsewhere: Callable[[str], T],
+    *,
+    among: Collection[str] | None = None,
+    within: float | None = None,
 ) -> Merged[T]:
     """
     Return what `own` reads here, and what `elsewhere` reads meanwhile in each other partition, or in those `among` them.
 
-    `elsewhere` is called with the name of the partition, in the language of the caller. Only the control partition asks others. An error of a reading that is none of the database is raised here.
+    `elsewhere` is called with the name of the partition, in the language of the caller. Only the control partition asks others. An answer may take `within` seconds, ANSWERS_WITHIN if that is None;
+    a partition that opens no connection in ANSWERS_WITHIN is silent in any case. An error of a reading that is none of
+    the database is raised here.
     """
     placement = here.placement()
     if placement is None or not placement.is_control:
@@ -83,7 +96,7 @@ def read_everywhere(
     addresses = here.addresses()
     others = [name for name in placement.others if among is None or name in among]
     asked = {
-        name: _Question(name, addresses[name], elsewhere, within=ANSWERS_WITHIN)
+        name: _Question(name, addresses[name], elsewhere, within=ANSWERS_WITHIN if within is None else within)
         for name in others
         if _silent_until.get(addresses[name], 0.0) <= time.monotonic()
     }

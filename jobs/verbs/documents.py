@@ -14,7 +14,7 @@ import psycopg
 from django.db import connection
 
 from jobs.models import Job, QueueItem
-from jobs.partitions.merged import change_elsewhere, local_job
+from jobs.partitions.merged import PartitionAway, change_elsewhere, local_job
 from jobs.queue.chosen import Choice, Chunk, JobMoves, Operation, change_some
 from jobs.queue.fetch_now import Fetching, fetch_now
 from jobs.queue.flushing.hops import rules_of
@@ -34,12 +34,6 @@ _REFUSALS: Final = {
     Fetching.OF_AN_EARLIER_RUN: "The present run has not reached the document. Add it to the seeds, or start a run.",
     Fetching.JOB_MOVES: "The job starts, ends or is deleted now. Try again later.",
 }
-
-
-class PartitionAway(Refused):
-    """A partition that may have the document does not answer."""
-
-    code = "partition_away"
 
 
 @dataclass(frozen=True, slots=True)

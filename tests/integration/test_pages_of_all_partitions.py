@@ -581,7 +581,7 @@ def administrator(connection):
     return client_of("administrator")
 
 
-@each_row("address", ["/hosts/", "/nodes/", "/tasks/", "/admin/jobs/queueitem/"])
+@each_row("address", ["/hosts/", "/nodes/", "/tasks/", "/traps/", "/hosts/denied/", "/admin/jobs/queueitem/"])
 @pytest.mark.usefixtures("control", "patience")
 def test_a_page_of_one_partition_says_so(administrator, address):
     page = administrator.get(address).content.decode()
@@ -589,7 +589,7 @@ def test_a_page_of_one_partition_says_so(administrator, address):
     assert "This page shows partition a only." in page
 
 
-@each_row("address", ["/", "/documents/", "/jobs/"])
+@each_row("address", ["/", "/documents/", "/jobs/", "/reports/history/", "/exports/"])
 @pytest.mark.usefixtures("control", "patience")
 def test_a_page_of_all_partitions_does_not_say_that_it_shows_one(administrator, address):
     assert "This page shows partition" not in administrator.get(address).content.decode()

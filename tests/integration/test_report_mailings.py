@@ -83,12 +83,12 @@ def test_a_report_has_the_rows_of_its_hours_as_text_html_and_csv(mails, channel)
 
 
 def test_a_mailed_report_names_the_only_partition_that_it_is_about(mails, channel, settings):
-    be_partition(settings, "a")
+    be_partition(settings, "b")
     put(channel)
 
     send()
 
-    assert "It is about partition a only." in mails.mails[0].get_body(("plain",)).get_content()
+    assert "It is about partition b only." in mails.mails[0].get_body(("plain",)).get_content()
 
 
 @pytest.mark.parametrize("report", mailings.REPORTS)

@@ -21,7 +21,8 @@ from jobs.queries.reports.document_states import (
     state_of,
     status_of,
 )
-from jobs.queries.reports.document_status import read_all_document_status, read_document_status
+from jobs.queries.reports.document_status import read_document_status
+from jobs.queries.reports.everywhere import read_all_documents_everywhere
 from jobs.queries.reports.queue_status import read_queue_status
 from tests.support.api import make_documents, make_job
 from tests.support.cluster import NOON, seconds
@@ -249,7 +250,7 @@ def test_an_empty_queue_has_no_counts():
 
 
 def listed(**facts):
-    return [line for page in read_all_document_status(asked(**facts)) for line in page]
+    return [line for page in read_all_documents_everywhere(asked(**facts)) for line in page]
 
 
 @each_row("status", Status)

@@ -15,6 +15,10 @@ from jobs.queries.reports.queue_status import QueueLine
 from jobs.queries.reports.simple_history import HistoryLine
 
 
+def _partition() -> serializers.CharField:
+    return serializers.CharField(help_text="Other partition that has it. Empty: this one.")
+
+
 class HistoryLineSerializer(serializers.Serializer[HistoryLine]):
     """Activity in the history."""
 
@@ -28,6 +32,7 @@ class HistoryLineSerializer(serializers.Serializer[HistoryLine]):
     repository = serializers.CharField()
     job = serializers.CharField()
     node = serializers.CharField(help_text="Worker that did it. Empty if no worker did it, or if it is not recorded.")
+    partition = _partition()
 
 
 class BusyLineSerializer(serializers.Serializer[BusyLine]):
@@ -38,6 +43,7 @@ class BusyLineSerializer(serializers.Serializer[BusyLine]):
     ended_at = serializers.DateTimeField()
     amount = serializers.IntegerField(help_text="Activities that began in the interval, or their bytes.")
     per_minute = serializers.FloatField()
+    partition = _partition()
 
 
 class HistogramLineSerializer(serializers.Serializer[HistogramLine]):
@@ -66,6 +72,7 @@ class DocumentStatusSerializer(serializers.Serializer[DocumentStatusLine]):
     )
     retry_until = serializers.DateTimeField(allow_null=True, help_text="Moment at which the job gives the document up.")
     result_code = serializers.CharField()
+    partition = _partition()
 
     def get_scheduled_action(self, line: DocumentStatusLine) -> str | None:
         return None if line.action is None else Action(line.action).name.lower()
@@ -91,7 +98,11 @@ def page_of(line: type[serializers.Serializer[Any]]) -> serializers.Serializer[A
             "results": line(many=True),
             "next": serializers.URLField(allow_null=True, help_text="Address of the next page. Null on the last page."),
             "partition": serializers.CharField(
-                help_text="The only partition that the report is about. Empty with one database."
+                help_text="The only partition that the report is about. Empty: it is about all."
+            ),
+            "silent": serializers.ListField(
+                child=serializers.CharField(),
+                help_text="Partitions that did not answer. Their rows are missing, so all counts are at least these.",
             ),
         },
     )

@@ -33,15 +33,21 @@ from jobs.api.reports.lines import (
     page_of,
 )
 from jobs.partitions import here
-from jobs.queries.reports.busiest import BusyPage, Measure, read_busiest
-from jobs.queries.reports.document_status import (
-    DocumentStatusPage,
-    read_all_document_status,
-    read_document_status,
+from jobs.partitions.merged import Silent
+from jobs.queries.reports.busiest import BusyPage, Measure
+from jobs.queries.reports.document_status import DocumentStatusPage
+from jobs.queries.reports.everywhere import (
+    read_all_documents_everywhere,
+    read_busiest_everywhere,
+    read_documents_everywhere,
+    read_histogram_everywhere,
+    read_history_everywhere,
+    read_queue_everywhere,
+    refuse_parts,
 )
-from jobs.queries.reports.histogram import HistogramPage, read_histogram
-from jobs.queries.reports.queue_status import QueuePage, read_queue_status
-from jobs.queries.reports.simple_history import HistoryPage, read_simple_history
+from jobs.queries.reports.histogram import HistogramPage
+from jobs.queries.reports.queue_status import QueuePage
+from jobs.queries.reports.simple_history import HistoryPage
 from nodes.api.base import ContractView
 from nodes.api.paging import page_response
 from nodes.api.strict import StrictSerializer, read_query
@@ -58,6 +64,9 @@ class Page(Protocol):
 
     @property
     def next(self) -> str | None: ...
+
+    @property
+    def silent(self) -> Sequence[Silent]: ...
 
 
 class ReportView(ContractView):
@@ -83,7 +92,7 @@ class ReportView(ContractView):
                 if isinstance(value, dt.datetime):
                     address = replace_query_param(address, name, value.isoformat())
         response = page_response(self.line_class(page.lines, many=True).data, next_page=address)
-        response.data["partition"] = here.name()
+        response.data |= {"partition": here.only_name(), "silent": [one.name for one in page.silent]}
         return response
 
 
@@ -105,7 +114,7 @@ class HistoryView(HistoryReportView):
         return super().get(request)
 
     def read(self, query: dict[str, Any]) -> HistoryPage:
-        return read_simple_history(
+        return read_history_everywhere(
             history_of(query),
             sort=query["sort"],
             descending=query["order"] == "descending",
@@ -121,7 +130,7 @@ class BusyView(HistoryReportView):
 
     @extend_schema(
         operation_id="report_activity",
-        description="Return the busiest interval of each class of identifiers.",
+        description="Return the busiest interval of each class of identifiers, in each partition.",
         parameters=[BusyQuery],
         responses=page_of(BusyLineSerializer),
     )
@@ -129,7 +138,7 @@ class BusyView(HistoryReportView):
         return super().get(request)
 
     def read(self, query: dict[str, Any]) -> BusyPage:
-        return read_busiest(
+        return read_busiest_everywhere(
             history_of(query),
             measure=self.measure,
             interval=dt.timedelta(seconds=query["interval"]),
@@ -144,7 +153,7 @@ class BandwidthView(BusyView):
 
     @extend_schema(
         operation_id="report_bandwidth",
-        description="Return the interval with the most bytes for each class of identifiers.",
+        description="Return the interval with the most bytes for each class of identifiers, in each partition.",
         parameters=[BusyQuery],
         responses=page_of(BusyLineSerializer),
     )
@@ -166,7 +175,7 @@ class HistogramView(HistoryReportView):
         return super().get(request)
 
     def read(self, query: dict[str, Any]) -> HistogramPage:
-        return read_histogram(
+        return read_histogram_everywhere(
             history_of(query),
             identifier_class=query["identifier_class"],
             result_class=query["result_class"],
@@ -190,7 +199,7 @@ class DocumentStatusView(ReportView):
         return super().get(request)
 
     def read(self, query: dict[str, Any]) -> DocumentStatusPage:
-        return read_document_status(documents_of(query), limit=query["limit"], after=query.get("cursor"))
+        return read_documents_everywhere(documents_of(query), limit=query["limit"], after=query.get("cursor"))
 
 
 class QueueStatusView(ReportView):
@@ -208,7 +217,7 @@ class QueueStatusView(ReportView):
         return super().get(request)
 
     def read(self, query: dict[str, Any]) -> QueuePage:
-        return read_queue_status(
+        return read_queue_everywhere(
             documents_of(query),
             identifier_class=query["identifier_class"],
             limit=query["limit"],
@@ -228,7 +237,7 @@ class DocumentDownloadView(ContractView):
     )
     def get(self, request: Request, kind: DownloadKind) -> StreamingHttpResponse:
         query = read_query(DocumentsQuery, request)
-        pages = read_all_document_status(documents_of(query))
+        pages = read_all_documents_everywhere(documents_of(query))
         rows = (_rows(DocumentStatusSerializer, lines) for lines in pages)
         return download(rows, name="documents", kind=kind, now=query["now"])
 
@@ -245,9 +254,13 @@ class QueueDownloadView(ContractView):
     )
     def get(self, request: Request, kind: DownloadKind) -> StreamingHttpResponse:
         query = read_query(QueueQuery, request)
-        page = read_queue_status(
-            documents_of(query), identifier_class=query["identifier_class"], limit=_CLASSES_IN_A_FILE
+        page = read_queue_everywhere(
+            documents_of(query),
+            identifier_class=query["identifier_class"],
+            limit=_CLASSES_IN_A_FILE,
+            most_classes=_CLASSES_IN_A_FILE,
         )
+        refuse_parts(page.silent)
         rows = iter([_rows(QueueLineSerializer, page.lines)])
         return download(rows, name="queue", kind=kind, now=query["now"])
 

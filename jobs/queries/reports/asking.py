@@ -1,6 +1,6 @@
 """Execution of reports: checked patterns, a timeout, and refusals in sentences."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
@@ -52,6 +52,11 @@ def patient(seconds: int) -> Iterator[None]:
         _patience.reset(before)
 
 
+def patience() -> int:
+    """Return the time (seconds) that a report may take."""
+    return _patience.get() or _STATEMENT_TIMEOUT_SECONDS
+
+
 def check_patterns(patterns: Mapping[str, str]) -> None:
     """
     Compile each pattern in PostgreSQL. `patterns` maps fields to their patterns.
@@ -79,7 +84,7 @@ def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> 
     Raises:
         TooSlow: it took too long.
     """
-    seconds = _patience.get() or _STATEMENT_TIMEOUT_SECONDS
+    seconds = patience()
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
@@ -96,18 +101,20 @@ def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> 
         raise
 
 
-def write_position(values: list[Any], *, of: str) -> str:
+def write_position(values: Sequence[Any], *, of: str) -> str:
     """Return an opaque name for the place after a row; `of` is the report and its order."""
-    return signing.dumps(values, salt=f"report {of}", compress=True)
+    return signing.dumps(list(values), salt=f"report {of}", compress=True)
 
 
-def read_position(position: str, *, of: str) -> list[Any]:
+def read_position(position: str | Sequence[Any], *, of: str) -> Sequence[Any]:
     """
-    Return the values that a position was written with.
+    Return the values that a position was written with. Values that were read already are returned unchanged.
 
     Raises:
         BadPosition: it does not belong to this report in this order.
     """
+    if not isinstance(position, str):
+        return position
     try:
         values: list[Any] = signing.loads(position, salt=f"report {of}")
     except signing.BadSignature:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from jobs.partitions.merged import Silent
 from jobs.queries.reports.asking import ask, check_patterns, read_position, write_position
 from jobs.queries.reports.classes import EVERYTHING, class_of
 from jobs.queries.reports.history_filter import HistoryFilter
@@ -50,12 +51,17 @@ SELECT page.class_, page.amount::bigint AS amount, min(added_up.started_at) AS b
 
 @dataclass(frozen=True, slots=True)
 class BusyLine:
-    """A class of identifiers, and its busiest interval."""
+    """A class of identifiers, and its busiest interval. It is that of another `partition` if one is named."""
 
     identifier_class: str
     began_at: dt.datetime
     ended_at: dt.datetime
     amount: int
+    partition: str = ""
+
+    @property
+    def position(self) -> Sequence[Any]:
+        return [self.amount, self.identifier_class]
 
     @property
     def per_minute(self) -> float:
@@ -64,10 +70,11 @@ class BusyLine:
 
 @dataclass(frozen=True, slots=True)
 class BusyPage:
-    """A page of classes, the busiest first; `next` is the `after` of the page that follows."""
+    """A page of classes, the busiest first; `next` is the `after` of the page that follows. `silent` partitions are missing."""
 
     lines: Sequence[BusyLine]
     next: str | None
+    silent: Sequence[Silent] = ()
 
 
 def read_busiest(
@@ -77,7 +84,7 @@ def read_busiest(
     interval: dt.timedelta = USUAL_INTERVAL,
     identifier_class: str = EVERYTHING,
     limit: int,
-    after: str | None = None,
+    after: str | Sequence[Any] | None = None,
 ) -> BusyPage:
     """
     Return the busiest `interval` of each class of identifiers.
@@ -108,7 +115,8 @@ def read_busiest(
     found = ask(statement, values, by_many=identifier_class != EVERYTHING)
     shown = found[:limit]
     more = len(found) > limit
+    lines = [BusyLine(row.class_, row.began_at, row.began_at + interval, row.amount) for row in shown]
     return BusyPage(
-        [BusyLine(row.class_, row.began_at, row.began_at + interval, row.amount) for row in shown],
-        write_position([shown[-1].amount, shown[-1].class_], of=order) if more else None,
+        lines,
+        write_position(lines[-1].position, of=order) if more else None,
     )

@@ -2,18 +2,18 @@
 
 import datetime as dt
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.job import Kind, Phase, Scan
+from jobs.partitions.merged import Silent
 from jobs.queries.reports.asking import BadPosition, ask, read_position, write_position
 from jobs.queries.reports.document_filter import DocumentsAsked
 from jobs.queries.reports.document_states import Facts, State, Status, state_of, status_of
 
 _ORDER: Final = "documents"
-_AT_ONCE: Final = 2_000
 
 FACTS: Final = """
 item.hash, item.job_id, job.name AS job, item.identifier, item.stage, item.indexed_before,
@@ -37,7 +37,8 @@ class DocumentStatusLine:
 
     `scheduled_at` is when `action` is due, None without a schedule; a document that is already due has the time of
     the report. `retry_count` is the number of failed attempts in a row, `failing_since` the time of the first. The
-    document is given up after `retry_limit` attempts, or at `retry_until`, if its connector set these.
+    document is given up after `retry_limit` attempts, or at `retry_until`, if its connector set these. It is in another
+    `partition` if one is named.
     """
 
     hash: uuid.UUID
@@ -53,6 +54,11 @@ class DocumentStatusLine:
     retry_limit: int | None
     retry_until: dt.datetime | None
     result_code: str
+    partition: str = ""
+
+    @property
+    def position(self) -> Sequence[Any]:
+        return [self.hash.hex, self.job_id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +67,12 @@ class DocumentStatusPage:
 
     lines: Sequence[DocumentStatusLine]
     next: str | None
+    silent: Sequence[Silent] = ()
 
 
-def read_document_status(wanted: DocumentsAsked, *, limit: int, after: str | None = None) -> DocumentStatusPage:
+def read_document_status(
+    wanted: DocumentsAsked, *, limit: int, after: str | Sequence[Any] | None = None
+) -> DocumentStatusPage:
     """
     Return a page of documents in the order of their keys.
 
@@ -77,26 +86,10 @@ def read_document_status(wanted: DocumentsAsked, *, limit: int, after: str | Non
     found = ask(_LIST.format(where=wanted.where), values)
     lines = [line_of(row, now=wanted.now) for row in found[:limit]]
     end = lines[-1] if len(found) > limit else None
-    return DocumentStatusPage(lines, write_position([end.hash.hex, end.job_id], of=_ORDER) if end else None)
+    return DocumentStatusPage(lines, write_position(end.position, of=_ORDER) if end else None)
 
 
-def read_all_document_status(wanted: DocumentsAsked) -> Iterator[Sequence[DocumentStatusLine]]:
-    """
-    Yield all documents in pages, however many there are; nothing is held between two of them.
-
-    Raises:
-        BadPattern, TooSlow: as for one page.
-    """
-    after: str | None = None
-    while True:
-        page = read_document_status(wanted, limit=_AT_ONCE, after=after)
-        yield page.lines
-        after = page.next
-        if after is None:
-            return
-
-
-def _read_key(after: str) -> tuple[uuid.UUID, int]:
+def _read_key(after: str | Sequence[Any]) -> tuple[uuid.UUID, int]:
     match read_position(after, of=_ORDER):
         case [str() as key, int() as job]:
             return uuid.UUID(hex=key), job

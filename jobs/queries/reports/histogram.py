@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from jobs.partitions.merged import Silent
 from jobs.queries.reports.asking import ask, check_patterns, read_position, write_position
 from jobs.queries.reports.classes import EVERYTHING, ITSELF, class_of
 from jobs.queries.reports.history_filter import HistoryFilter
 
-_ORDER: Final = "histogram"
+ORDER: Final = "histogram"
 _HISTOGRAM: Final = """
 WITH counted AS (
     SELECT {identifier} AS identifier_class, {result} AS result_class, count(*) AS amount
@@ -37,6 +38,7 @@ class HistogramPage:
 
     lines: Sequence[HistogramLine]
     next: str | None
+    silent: Sequence[Silent] = ()
 
 
 def read_histogram(
@@ -45,7 +47,7 @@ def read_histogram(
     identifier_class: str = EVERYTHING,
     result_class: str = ITSELF,
     limit: int,
-    after: str | None = None,
+    after: str | Sequence[Any] | None = None,
 ) -> HistogramPage:
     """
     Return how often activities had which result.
@@ -56,7 +58,7 @@ def read_histogram(
     """
     wanted.check()
     check_patterns({"identifier_class": identifier_class, "result_class": result_class})
-    last, last_identifier, last_result = read_position(after, of=_ORDER) if after else (None, None, None)
+    last, last_identifier, last_result = read_position(after, of=ORDER) if after else (None, None, None)
     statement = _HISTOGRAM.format(
         where=wanted.where,
         identifier=class_of("past.entity", identifier_class, parameter="identifier_class"),
@@ -76,5 +78,5 @@ def read_histogram(
     position = None
     if len(found) > limit:
         end = lines[-1]
-        position = write_position([end.amount, end.identifier_class, end.result_class], of=_ORDER)
+        position = write_position([end.amount, end.identifier_class, end.result_class], of=ORDER)
     return HistogramPage(lines, position)

@@ -6,13 +6,14 @@ from typing import Any, Final
 
 from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.job import Kind
+from jobs.partitions.merged import Silent
 from jobs.queries.reports.asking import ask, check_patterns, read_position, write_position
 from jobs.queries.reports.classes import EVERYTHING, class_of
 from jobs.queries.reports.document_filter import DocumentsAsked
 from jobs.queries.reports.document_states import QUEUED, STATUS_CONDITIONS, Status
 from jobs.queue.sql.low_water import LOWEST_DELTA
 
-_ORDER: Final = "queue"
+ORDER: Final = "queue"
 
 
 def _first_that_holds(*statuses: Status, otherwise: Status) -> str:
@@ -106,10 +107,11 @@ class QueuePage:
 
     lines: Sequence[QueueLine]
     next: str | None
+    silent: Sequence[Silent] = ()
 
 
 def read_queue_status(
-    wanted: DocumentsAsked, *, identifier_class: str = EVERYTHING, limit: int, after: str | None = None
+    wanted: DocumentsAsked, *, identifier_class: str = EVERYTHING, limit: int, after: str | Sequence[Any] | None = None
 ) -> QueuePage:
     """
     Return the number of documents in each status, by class of identifier.
@@ -120,7 +122,7 @@ def read_queue_status(
     """
     wanted.check()
     check_patterns({"identifier_class": identifier_class})
-    last, last_class = read_position(after, of=_ORDER) if after else (None, None)
+    last, last_class = read_position(after, of=ORDER) if after else (None, None)
     if identifier_class == EVERYTHING and not wanted.states and not wanted.identifier and not after:
         return QueuePage(_count_all(wanted), None)
     statement = _BY_CLASS.format(
@@ -140,7 +142,7 @@ def read_queue_status(
     ]
     more = len(found) > limit
     return QueuePage(
-        lines, write_position([lines[-1].documents, lines[-1].identifier_class], of=_ORDER) if more else None
+        lines, write_position([lines[-1].documents, lines[-1].identifier_class], of=ORDER) if more else None
     )
 
 

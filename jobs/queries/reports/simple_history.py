@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from jobs.partitions.merged import Silent
 from jobs.queries.reports.asking import ask, read_position, write_position
 from jobs.queries.reports.history_filter import HistoryFilter
 
@@ -61,7 +62,7 @@ class HistoryLine:
     One activity. `seconds` and `bytes` are None if they were not measured.
 
     `activity` has the output's name in parentheses if an output did it. `node` is the worker's name, if a worker did
-    it.
+    it. `position` is that after this row. The row is one of another `partition` if one is named.
     """
 
     started_at: dt.datetime
@@ -75,6 +76,8 @@ class HistoryLine:
     job: str
     job_id: int | None
     node: str
+    position: Sequence[Any] = ()
+    partition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class HistoryPage:
 
     lines: Sequence[HistoryLine]
     next: str | None
+    silent: Sequence[Silent] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,12 @@ class Timeline:
 
 
 def read_simple_history(
-    wanted: HistoryFilter, *, sort: str = "start", descending: bool = True, limit: int, after: str | None = None
+    wanted: HistoryFilter,
+    *,
+    sort: str = "start",
+    descending: bool = True,
+    limit: int,
+    after: str | Sequence[Any] | None = None,
 ) -> HistoryPage:
     """
     Return a page of activities, sorted by a key of SORTS; ties in the order of time.
@@ -120,12 +129,8 @@ def read_simple_history(
     )
     found = ask(_PAGE.format(rows=rows, direction=direction), values)
     shown = found[:limit]
-    position = None
-    if len(found) > limit:
-        end = shown[-1]
-        sorted_by = end.sorted.isoformat() if isinstance(end.sorted, dt.datetime) else end.sorted
-        position = write_position([sorted_by, end.started_at.isoformat(), end.id], of=order)
-    return HistoryPage([_line(row) for row in shown], position)
+    lines = [_line(row) for row in shown]
+    return HistoryPage(lines, write_position(lines[-1].position, of=order) if len(found) > limit else None)
 
 
 def read_timeline(wanted: HistoryFilter, *, steps: int) -> Timeline:
@@ -148,6 +153,7 @@ def read_timeline(wanted: HistoryFilter, *, steps: int) -> Timeline:
 
 def _line(row: Any) -> HistoryLine:
     name = f"{row.activity} ({row.output})" if row.output else row.activity
+    sorted_by = row.sorted.isoformat() if isinstance(row.sorted, dt.datetime) else row.sorted
     return HistoryLine(
         started_at=row.started_at,
         activity=name,
@@ -160,4 +166,5 @@ def _line(row: Any) -> HistoryLine:
         job=row.job or "",
         job_id=row.job_id if row.job else None,
         node=row.node,
+        position=[sorted_by, row.started_at.isoformat(), row.id],
     )

@@ -15,13 +15,20 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
+from jobs.partitions import here
+from jobs.partitions.merged import Silent
 from jobs.queries.reports.asking import BadPattern, BadPosition
-from jobs.queries.reports.busiest import Measure, read_busiest
+from jobs.queries.reports.busiest import Measure
 from jobs.queries.reports.document_states import Status
-from jobs.queries.reports.document_status import read_document_status
-from jobs.queries.reports.histogram import read_histogram
-from jobs.queries.reports.queue_status import read_queue_status
-from jobs.queries.reports.simple_history import read_simple_history, read_timeline
+from jobs.queries.reports.everywhere import (
+    read_busiest_everywhere,
+    read_documents_everywhere,
+    read_histogram_everywhere,
+    read_history_everywhere,
+    read_queue_everywhere,
+    read_timeline_everywhere,
+)
+from jobs.ui.partitions_views import silent_partitions
 from jobs.ui.reports import screens
 from jobs.ui.reports.forms import (
     BusyForm,
@@ -70,6 +77,7 @@ class Table:
     next: str | None = None
     # Parameters of the next page, so that it covers the same time.
     pinned: Mapping[str, str] = field(default_factory=dict)
+    silent: Sequence[Silent] = ()
 
 
 _Form = TypeVar("_Form", bound=ReportForm)
@@ -97,16 +105,17 @@ def history(request: HttpRequest) -> HttpResponse:
     def read(form: SimpleHistoryForm, *, now: dt.datetime) -> Table:
         wanted = form.as_filter(now=now)
         sort, descending = form.cleaned_data["sort"] or "start", form.cleaned_data["order"] != "ascending"
-        found = read_simple_history(
+        found = read_history_everywhere(
             wanted, sort=sort, descending=descending, limit=_LINES_A_PAGE, after=form.cleaned_data["after"]
         )
-        timeline = read_timeline(wanted, steps=_STEPS)
+        timeline = read_timeline_everywhere(wanted, steps=_STEPS)
         return Table(
             columns=_history_columns(form, sort=sort, descending=descending),
-            rows=[screens.history_row(line, now=now) for line in found.lines],
+            rows=[[*screens.history_row(line, now=now), *_partition_cell(line.partition)] for line in found.lines],
             chart=screens.timeline_chart(timeline),
             next=found.next,
             pinned=_pin(form, now=now),
+            silent=found.silent,
         )
 
     return _show(request, SimpleHistoryForm, read)
@@ -127,7 +136,7 @@ def results(request: HttpRequest) -> HttpResponse:
     columns = [Column(_("Identifiers")), Column(_("Result")), Column(_("Times"), "n")]
 
     def read(form: HistogramForm, *, now: dt.datetime) -> Table:
-        found = read_histogram(
+        found = read_histogram_everywhere(
             form.as_filter(now=now),
             identifier_class=form.cleaned_data["identifier_class"],
             result_class=form.cleaned_data["result_class"],
@@ -135,7 +144,8 @@ def results(request: HttpRequest) -> HttpResponse:
             after=form.cleaned_data["after"],
         )
         rows = [screens.histogram_row(line) for line in found.lines]
-        return Table(columns, rows, screens.histogram_chart(found.lines), found.next, _pin(form, now=now))
+        chart = screens.histogram_chart(found.lines)
+        return Table(columns, rows, chart, found.next, _pin(form, now=now), found.silent)
 
     return _show(request, HistogramForm, read)
 
@@ -151,13 +161,14 @@ def documents(request: HttpRequest) -> HttpResponse:
         Column(_("Action")),
         Column(_("Retries"), "n"),
         Column(_("Failing since")),
+        *_partition_column(),
     ]
 
     def read(form: DocumentsForm, *, now: dt.datetime) -> Table:
         wanted = form.as_filter(now=now)
-        found = read_document_status(wanted, limit=_LINES_A_PAGE, after=form.cleaned_data["after"])
-        rows = [screens.document_row(line, now=now) for line in found.lines]
-        return Table(columns, rows, None, found.next, {"now": wanted.now.isoformat()})
+        found = read_documents_everywhere(wanted, limit=_LINES_A_PAGE, after=form.cleaned_data["after"])
+        rows = [[*screens.document_row(line, now=now), *_partition_cell(line.partition)] for line in found.lines]
+        return Table(columns, rows, None, found.next, {"now": wanted.now.isoformat()}, found.silent)
 
     return _show(request, DocumentsForm, read, files="api:report-documents-download")
 
@@ -169,24 +180,25 @@ def queue(request: HttpRequest) -> HttpResponse:
 
     def read(form: QueueForm, *, now: dt.datetime) -> Table:
         wanted = form.as_filter(now=now)
-        found = read_queue_status(
+        found = read_queue_everywhere(
             wanted,
             identifier_class=form.cleaned_data["identifier_class"],
             limit=_LINES_A_PAGE,
             after=form.cleaned_data["after"],
         )
         rows = [screens.queue_row(line) for line in found.lines]
-        return Table(columns, rows, screens.queue_chart(found.lines), found.next, {"now": wanted.now.isoformat()})
+        pinned = {"now": wanted.now.isoformat()}
+        return Table(columns, rows, screens.queue_chart(found.lines), found.next, pinned, found.silent)
 
     return _show(request, QueueForm, read, files="api:report-queue-download")
 
 
 def _show_busiest(request: HttpRequest, measure: Measure, *labels: str) -> HttpResponse:
     amounts = [Column(label, "n") for label in labels]
-    columns = [Column(_("Identifiers")), Column(_("From")), Column(_("Until")), *amounts]
+    columns = [Column(_("Identifiers")), Column(_("From")), Column(_("Until")), *amounts, *_partition_column()]
 
     def read(form: BusyForm, *, now: dt.datetime) -> Table:
-        found = read_busiest(
+        found = read_busiest_everywhere(
             form.as_filter(now=now),
             measure=measure,
             interval=form.interval_asked,
@@ -194,9 +206,12 @@ def _show_busiest(request: HttpRequest, measure: Measure, *labels: str) -> HttpR
             limit=_LINES_A_PAGE,
             after=form.cleaned_data["after"],
         )
-        rows = [screens.busy_row(line, measure=measure, now=now) for line in found.lines]
+        rows = [
+            [*screens.busy_row(line, measure=measure, now=now), *_partition_cell(line.partition)]
+            for line in found.lines
+        ]
         chart = screens.busy_chart(found.lines, measure=measure)
-        return Table(columns, rows, chart, found.next, _pin(form, now=now))
+        return Table(columns, rows, chart, found.next, _pin(form, now=now), found.silent)
 
     return _show(request, BusyForm, read)
 
@@ -220,6 +235,7 @@ def _show(request: HttpRequest, kind: type[_Form], read: Callable[..., Table], *
         ],
         "form": form,
         "problem": problem,
+        "silent": silent_partitions(table.silent, now=read_clock()) if table else [],
         "table": table,
         "rows": [_labelled(table.columns, row) for row in table.rows] if table else [],
         "chart": json.dumps(table.chart) if table and table.chart and table.rows else "",
@@ -264,4 +280,14 @@ def _history_columns(form: SimpleHistoryForm, *, sort: str, descending: bool) ->
                 sorted=("descending" if descending else "ascending") if is_sorted else "",
             )
         )
-    return columns
+    return [*columns, *_partition_column()]
+
+
+def _partition_column() -> list[Column]:
+    """Return the column with the partition of each row, in the control partition of several."""
+    return [Column(_("Partition"))] if here.control_name() else []
+
+
+def _partition_cell(name: str) -> list[Cell]:
+    control = here.control_name()
+    return [{"text": name or control}] if control else []

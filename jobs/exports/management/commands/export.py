@@ -69,7 +69,7 @@ class Command(BaseCommand):
             may=_may,
             made_by=getpass.getuser(),
         )
-        place = f" It holds rows of partition {here.name()} only." if here.name() else ""
+        place = f" It holds rows of partition {here.only_name()} only." if here.only_name() else ""
         yield f"Export {export.pk} is scheduled as task {export.task}.{place}"
         if not given["wait"] and given["to"] is None:
             return
