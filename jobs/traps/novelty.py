@@ -23,6 +23,9 @@ _LINE_CHARACTERS: Final = 500
 _REMEMBERED: Final = 8_000
 # New lines of numbers alone that make a page new. A page with fewer may be a counter or a clock.
 _NEW_NUMBERS: Final = 3
+# Pages of plain addresses that had a line, up to which it is rare, and rare lines that make a page new.
+_COPIES: Final = 2
+_RARE_LINES: Final = 2
 # Numbers up to this one are days, hours, minutes or seconds.
 _OF_A_CLOCK: Final = 59
 _YEARS: Final = range(1900, 2200)
@@ -33,11 +36,11 @@ _ID: Final = re.compile(r"(?=[^0-9]*[0-9])[0-9a-z]{8,}")
 
 
 class Lines:
-    """The lines that one host had in one run. Each remembers whether a plain address had it."""
+    """The lines that one host had in one run. Each remembers how many plain addresses had it, up to a few."""
 
     def __init__(self) -> None:
-        self._young: dict[int, bool] = {}
-        self._old: dict[int, bool] = {}
+        self._young: dict[int, int] = {}
+        self._old: dict[int, int] = {}
 
     def is_new(self, address: Grouped, text: str) -> bool:
         """
@@ -45,19 +48,24 @@ class Lines:
 
         A line that only addresses with a query or something odd had is new at a plain address. So a page is not blamed
         for its printed version, whichever is read first.
+
+        A plain address may also have the page of another one, but for a few words: the same function, documented for
+        another processor. So lines that few pages had make it new, too. Those of a trap soon have had many.
         """
-        words = numbers = 0
-        for key, has_words in _lines_of(address, text):
-            plain = self._young.get(key)
-            if plain is None:
-                plain = self._old.get(key)
-            if plain is None or (address.is_plain and not plain):
+        words = numbers = rare = 0
+        for key, has_words in dict(_lines_of(address, text)).items():
+            pages = self._young.get(key)
+            if pages is None:
+                pages = self._old.get(key)
+            if pages is None or (address.is_plain and not pages):
                 words += has_words
                 numbers += not has_words
-            self._young[key] = bool(plain) or address.is_plain
+            elif address.is_plain and pages <= _COPIES:
+                rare += has_words
+            self._young[key] = min((pages or 0) + address.is_plain, _COPIES + 1)
             if len(self._young) >= _REMEMBERED:
                 self._old, self._young = self._young, {}
-        return words > 0 or numbers >= _NEW_NUMBERS
+        return words > 0 or numbers >= _NEW_NUMBERS or rare >= _RARE_LINES
 
 
 def _lines_of(address: Grouped, text: str) -> Iterator[tuple[int, bool]]:

@@ -59,7 +59,7 @@ class Grouped:
     """
     The groups of an address. The first one is its template.
 
-    A `plain` address has no query and nothing odd. A page may repeat parts of its address: the `echoes` of its path, which
+    A `plain` address has no query and nothing odd, but it may be deep. A page may repeat parts of its address: the `echoes` of its path, which
     are whole texts, and `words` of its query.
     """
 
@@ -94,7 +94,10 @@ def grouped(url: str) -> Grouped:
     return Grouped(
         host=parts.netloc,
         groups=(exact, *odd, *wider),
-        is_plain=not keys and not odd and _COPY.search(parts.path) is None and ";" not in parts.path,
+        is_plain=not keys
+        and not any(one.template.startswith("**") for one in odd)
+        and _COPY.search(parts.path) is None
+        and ";" not in parts.path,
         echoes=_echoes(unquote_plus(parts.path).lower()),
         words=frozenset(re.findall(r"[^\W_]+", unquote_plus(parts.query).lower())),
     )

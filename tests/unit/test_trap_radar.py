@@ -99,15 +99,14 @@ def test_a_group_is_judged_beyond_chance():
 
 def test_a_page_that_differs_only_in_dates_numbers_and_its_address_is_not_new():
     lines = Lines()
-    lines.is_new(
-        grouped("http://a.example/calendar/2026/1"), "Events of January 2026\nMonday 5\nYou are at /calendar/2026/1"
-    )
+    text = "Events of January {}\nMonday {}\nYou are at /calendar/2026/{}"
 
-    is_new = lines.is_new(
-        grouped("http://a.example/calendar/2026/2"), "Events of January 2027\nMonday 6\nYou are at /calendar/2026/2"
-    )
+    found = [
+        lines.is_new(grouped(f"http://a.example/calendar/2026/{n}"), text.format(2026 + n, n, n)) for n in range(1, 6)
+    ]
 
-    assert not is_new
+    # The first pages with a line are too few to tell.
+    assert found == [True, True, True, False, False]
 
 
 def test_a_page_is_not_blamed_for_its_printed_version():
@@ -116,6 +115,28 @@ def test_a_page_is_not_blamed_for_its_printed_version():
 
     assert lines.is_new(grouped("http://a.example/x"), "The same words")
     assert not lines.is_new(grouped("http://a.example/x?print=2"), "The same words")
+
+
+def test_a_page_that_is_copied_to_few_plain_addresses_is_new_there():
+    lines, text = Lines(), "{} functions\npub fn add(a: i8) -> i8\nAdds all lanes of both vectors."
+    names = ["arm", "mips", "wasm", "sparc"]
+    addresses = [f"http://a.example/lib/core/arch/{name}/fn.add" for name in names]
+
+    found = [lines.is_new(grouped(url), text.format("Some")) for url in addresses]
+
+    assert found == [True, True, True, False]
+
+
+@pytest.mark.parametrize("query", ["?copy={}", "//{}", "/Copy{}"])
+def test_a_page_that_is_copied_to_other_addresses_is_not_new(query):
+    lines = Lines()
+    lines.is_new(grouped("http://a.example/add"), "pub fn add\nAdds all lanes.")
+
+    found = [
+        lines.is_new(grouped(f"http://a.example/add{query.format(n)}"), "pub fn add\nAdds all lanes.") for n in "ab"
+    ]
+
+    assert found == [False, False]
 
 
 def test_the_radar_forgets_the_host_that_was_not_read_for_longest():
