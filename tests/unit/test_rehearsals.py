@@ -45,13 +45,10 @@ def reach(site, *, seeds=("root",), admitted=None, redirects=(), max_depth=None)
                 yield Links([key(one) for one in targets], name in redirects)
 
     names = {*site, *(one for targets in site.values() for one in targets)}
-    found = follow_links(
-        {key(one) for one in seeds},
-        Sorted(admitted={key(one) for one in (names if admitted is None else admitted)}),
-        links_of,
-        max_depth=max_depth,
-    )
-    return {one.decode() for one in found.documents}, {one.decode() for one in found.at_the_end}
+    possible = {key(one) for one in (names if admitted is None else admitted)}
+    found = follow_links({key(one) for one in seeds}, Sorted(), links_of, max_depth=max_depth, among=possible)
+    reached = possible - found.left_out
+    return {one.decode() for one in reached}, {one.decode() for one in found.at_the_end}
 
 
 def test_documents_are_sorted_by_the_rule_that_refuses_them():
@@ -62,12 +59,14 @@ def test_documents_are_sorted_by_the_rule_that_refuses_them():
 
     found = sort_documents(documents, rules_of(exclude=["/private/"]))
 
-    assert found.admitted == {key("http://a.example/x")}
+    assert found.admitted.keys() == {key("http://a.example/x")}
     assert {why: group.examples for why, group in found.refused.items()} == {
         "the exclude pattern '/private/' matches it": ["http://a.example/private/y"],
         "outside of the scope 'host' of every seed": ["http://b.example/"],
     }
-    assert (found.documents, found.of_lanes, found.lost) == (3, {LANE: 2, OTHER_LANE: 1}, {LANE: 1, OTHER_LANE: 1})
+    assert found.documents == 3
+    assert found.all_places() == {(LANE, True): 2, (OTHER_LANE, True): 1}
+    assert found.lost == {(LANE, True): 1, (OTHER_LANE, True): 1}
 
 
 def test_a_group_counts_all_documents_and_names_the_first():
@@ -109,7 +108,7 @@ def test_a_document_whose_parameters_links_lose_leaves_unless_it_is_a_seed():
 
     found = sort_documents(documents, WEB.rules(asked))
 
-    assert found.admitted == {key("http://a.example/x?sid=2")}
+    assert found.admitted.keys() == {key("http://a.example/x?sid=2")}
     assert found.refused_keys == [key("http://a.example/x?sid=1"), key("http://a.example/y?id=1&SID=3")]
     assert {why: group.number for why, group in found.refused.items()} == {RENAMED: 2}
     assert {form.identifier for form in found.new_forms.values()} == {"http://a.example/x", "http://a.example/y?id=1"}

@@ -35,8 +35,12 @@ class Known(NamedTuple):
     is_beyond: bool = False
 
 
+# A lane, and True if an output may hold the document.
+Place = tuple[int, bool]
+
+
 class Links(NamedTuple):
-    """The links of a document, which are one target if it redirects."""
+    """Links of some documents, or the targets of some redirects."""
 
     targets: Iterable[bytes]
     is_redirect: bool
@@ -77,48 +81,60 @@ class NewForm(NamedTuple):
 @dataclass(slots=True)
 class Sorted:
     """
-    The documents of a job, sorted by its rules: `admitted` ones, and `refused` ones by their reason.
+    The documents of a job, sorted by its rules: `admitted` ones with their places, and `refused` ones by their reason.
 
     Admitted ones that the job does not read now, because of its hop limits, are also in `beyond`, and not counted.
     `renamed` has the key that links name instead of that of a document, and `new_forms` those of them that no document
     has.
 
-    `of_lanes` counts all documents, and `lost` the refused ones, by lane; `held_of_lanes` and `held_lost` only
-    documents that an output may hold. `refused_keys` are the keys of the refused ones.
+    `lost` counts the refused ones by their places, and `refused_keys` are their keys.
     """
 
-    admitted: set[bytes] = field(default_factory=set)
+    admitted: dict[bytes, Place] = field(default_factory=dict)
     beyond: set[bytes] = field(default_factory=set)
     refused: dict[str, Group] = field(default_factory=dict)
     refused_keys: list[bytes] = field(default_factory=list)
     renamed: dict[bytes, bytes] = field(default_factory=dict)
     new_forms: dict[bytes, NewForm] = field(default_factory=dict)
-    of_lanes: Counter[int] = field(default_factory=Counter)
-    lost: Counter[int] = field(default_factory=Counter)
-    held_of_lanes: Counter[int] = field(default_factory=Counter)
-    held_lost: Counter[int] = field(default_factory=Counter)
+    lost: Counter[Place] = field(default_factory=Counter)
 
     @property
     def documents(self) -> int:
         return len(self.admitted) - len(self.beyond) + len(self.refused_keys)
 
+    @property
+    def possible(self) -> Set[bytes]:
+        """Return the keys of all documents that links may lead to."""
+        return self.admitted.keys() | self.new_forms.keys() if self.new_forms else self.admitted.keys()
+
+    def places_of(self, keys: Iterable[bytes]) -> Counter[Place]:
+        """Return the numbers of these admitted documents by place."""
+        return Counter(map(self.admitted.__getitem__, keys))
+
+    def all_places(self) -> Counter[Place]:
+        """Return the numbers of all counted documents by place."""
+        found = Counter(self.admitted.values())
+        found.subtract(self.places_of(self.beyond))
+        found.update(self.lost)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Reached:
     """
-    The documents to which links lead from the seeds. Documents of `at_the_end` are as far from the seeds as the rules
-    allow, so their links are not followed.
+    The documents to which links lead from the seeds: all except the `left_out` ones. Documents of `at_the_end` are as far
+    from the seeds as the rules allow, so their links are not followed.
     """
 
-    documents: set[bytes]
-    at_the_end: set[bytes]
+    left_out: set[bytes] = field(default_factory=set)
+    at_the_end: Set[bytes] = frozenset()
 
 
 def sort_documents(documents: Iterable[Known], rules: Rules) -> Sorted:
     """Return the documents, sorted by the rules."""
     found = Sorted()
-    why_not, link_to, admit = rules.why_not, rules.link_to, found.admitted.add
-    of_lanes, held = found.of_lanes, found.held_of_lanes
+    why_not, link_to, admitted = rules.why_not, rules.link_to, found.admitted
+    places: dict[Place, Place] = {}
     for key, identifier, lane, is_held, is_beyond in documents:
         why = why_not(identifier)
         if (named := link_to(identifier)) != identifier:
@@ -126,21 +142,17 @@ def sort_documents(documents: Iterable[Known], rules: Rules) -> Sorted:
             if why_not(named) is None:
                 found.new_forms.setdefault(new, NewForm(named, key))
             why = why and RENAMED
-        if is_beyond:
-            if why is None:
-                admit(key)
-                found.beyond.add(key)
-            continue
-        of_lanes[lane] += 1
-        held[lane] += is_held
         if why is None:
-            admit(key)
-            continue
-        found.refused_keys.append(key)
-        found.lost[lane] += 1
-        found.held_lost[lane] += is_held
-        _group_of(found.refused, why).add(identifier)
-    for key in found.new_forms.keys() & found.admitted:
+            place = (lane, is_held)
+            # All documents of a place share one object.
+            admitted[key] = places.setdefault(place, place)
+            if is_beyond:
+                found.beyond.add(key)
+        elif not is_beyond:
+            found.refused_keys.append(key)
+            found.lost[lane, is_held] += 1
+            _group_of(found.refused, why).add(identifier)
+    for key in found.new_forms.keys() & admitted.keys():
         del found.new_forms[key]
     return found
 
@@ -150,8 +162,8 @@ def key_of(identifier: str) -> bytes:
 
 
 def within_limits(
-    seeds: Set[bytes], documents: Sorted, links_of: LinksOf, reached: set[bytes], hop_limits: Mapping[str, int]
-) -> set[bytes]:
+    seeds: Set[bytes], documents: Sorted, links_of: LinksOf, reached: Set[bytes], hop_limits: Mapping[str, int]
+) -> Set[bytes]:
     """
     Return the `reached` documents that are within each hop limit, by the type of the counted links.
 
@@ -161,12 +173,11 @@ def within_limits(
         within = reached
         for link_type, most in hop_limits.items():
             counts_redirects = link_type == REDIRECT
-            within = (
-                within
-                & follow_links(
-                    seeds, documents, links_of, max_depth=most, among=reached, counts_redirects=counts_redirects
-                ).documents
+            walk = follow_links(
+                seeds, documents, links_of, max_depth=most, among=reached, counts_redirects=counts_redirects
             )
+            # A new set each time: the given one stays as it is.
+            within = within - walk.left_out
         # A shortest path within one limit leads over documents within it, so one walk is enough for one limit.
         if len(hop_limits) < 2 or len(within) == len(reached):
             return within
@@ -179,57 +190,54 @@ def follow_links(
     links_of: LinksOf,
     *,
     max_depth: int | None,
-    among: Set[bytes] | None = None,
+    among: Iterable[bytes],
     counts_redirects: bool = False,
 ) -> Reached:
     """
-    Return the admitted documents and the new forms to which links lead from the seeds, each by the shortest path.
+    Return the documents to which links lead from the seeds, each by the shortest path, and which of `among` are left out.
 
-    A new form has the links of its source. `among` keeps to some of the documents. The length of a path is its number of
-    links, or of redirects if it `counts_redirects`.
+    Links lead only over `among`: keys of admitted documents and of new forms. A new form has the links of its source.
+    The length of a path is its number of links, or of redirects if it `counts_redirects`.
     """
     new_forms, renamed = documents.new_forms, documents.renamed
-    admitted: Set[bytes] = documents.admitted
-    if among is not None:
-        admitted = among
-    elif new_forms:
-        admitted = documents.admitted | new_forms.keys()
 
     def read_links(keys: Set[bytes]) -> Iterator[Links]:
-        return links_of({new_forms[key].source if key in new_forms else key for key in keys} if new_forms else keys)
+        found = links_of({new_forms[key].source if key in new_forms else key for key in keys} if new_forms else keys)
+        if not renamed:
+            return found
+        # Links to a renamed document lead to the key that they name now.
+        return (Links([renamed.get(key, key) for key in targets], is_redirect) for targets, is_redirect in found)
 
-    def as_named(keys: set[bytes]) -> None:
-        """Replace the keys of renamed documents by the keys that links name."""
-        replaced = keys & renamed.keys()
-        keys -= replaced
-        keys |= {renamed[key] for key in replaced}
-
-    frontier = set(seeds & admitted)
-    reached = set(frontier)
+    # Most links lead to documents that were reached before. A look into a set that shrinks is cheapest for them.
+    unreached = set(among)
+    frontier = seeds & unreached
+    unreached -= frontier
     depth = 0
-    while frontier:
-        is_the_end = max_depth is not None and depth >= max_depth
-        level, following = set(frontier), set[bytes]()
+    while frontier and unreached:
+        is_the_end = depth == max_depth
+        level, following = set(frontier if is_the_end else ()), set[bytes]()
         while frontier:
             as_far = set[bytes]()
-            for links in read_links(frontier):
-                # The target of a link that does not count is as far from the seeds as its source.
-                (following if links.is_redirect == counts_redirects else as_far).update(links.targets)
-            as_named(as_far)
-            as_far &= admitted
-            as_far -= reached
-            reached |= as_far
-            level |= as_far
+            for targets, is_redirect in read_links(frontier):
+                if is_redirect == counts_redirects:
+                    found = unreached.intersection(targets)
+                    following |= found
+                else:
+                    # The target of a link that does not count is as far from the seeds as its source.
+                    all_targets = set(targets)
+                    found = unreached & all_targets
+                    as_far |= found
+                    as_far |= following & all_targets
+                    following -= all_targets
+                unreached -= found
             frontier = as_far
+            if is_the_end:
+                level |= as_far
         if is_the_end:
-            return Reached(reached, level)
-        as_named(following)
-        following &= admitted
-        following -= reached
-        reached |= following
+            return Reached(unreached | following, level)
         frontier = following
         depth += 1
-    return Reached(reached, set())
+    return Reached(unreached, frontier if depth == max_depth else frozenset())
 
 
 def find_arrivals(

@@ -1,13 +1,13 @@
 """
 The documents of a job for a rehearsal: their identifiers, their links, and the outputs that hold them.
 
-A rehearsal reads every document of the job once, in a stream, and the links of the documents that stay. It holds a key
-of 16 bytes for each document, and nothing else that grows with the job.
+A rehearsal reads every document of the job once, in a stream, and the links of the documents that stay. For each
+document it holds a key of 16 bytes and its place, and nothing else that grows with the job.
 """
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +24,8 @@ from jobs.queries.rehearsals.comparing import (
     Group,
     Known,
     Links,
+    Place,
+    Reached,
     Rejected,
     Sorted,
     find_arrivals,
@@ -33,19 +35,23 @@ from jobs.queries.rehearsals.comparing import (
 )
 from jobs.queries.rehearsals.reading_ahead import read_ahead
 from jobs.queue.rejected import KEPT
-from jobs.queue.sql.arrays import Hashes, HashesDumper
+from jobs.queue.sql.arrays import Keys, KeysDumper
 
 # Documents of one answer of the database.
 _AT_ONCE: Final = 20_000
+# Documents of one statement. For many of them, the planner reads a table once instead of its index for each.
+_OF_A_STATEMENT: Final = 500_000
 # Documents between two reports of progress: a hostile pattern may need a third of a second for each.
 _REPORTED: Final = 20
 # Bytes before the first element of an array of one dimension, as PostgreSQL sends it, and the form of an element.
 _HEAD: Final = 20
 _ELEMENT: Final = struct.Struct("!4x16s")
 
-# By default the planner expects that only the first tenth of a stream is read, and chooses a plan for these.
+# By default the planner expects that only the first tenth of a stream is read, and chooses a plan for these. A merge
+# join would read the whole index in its order, which is slower than the table in its own order.
 _FOR_A_WHOLE_STREAM: Final[LiteralString] = """
-SELECT set_config('cursor_tuple_fraction', '1', true), set_config('jit', 'off', true)
+SELECT set_config('cursor_tuple_fraction', '1', true), set_config('jit', 'off', true),
+       set_config('enable_mergejoin', 'off', true)
 """
 _DOCUMENTS: Final[LiteralString] = """
 SELECT uuid_send(item.hash), item.identifier, item.lane_id, item.indexed_before, item.stage = %(beyond)s
@@ -63,12 +69,6 @@ _NAMED: Final[LiteralString] = """
 SELECT item.identifier
   FROM unnest(%(keys)s::uuid[]) AS left_out(hash)
   JOIN jobs_queueitem AS item ON item.hash = left_out.hash AND item.job_id = %(job)s
-"""
-_OF_LANES: Final[LiteralString] = """
-SELECT item.lane_id, count(*), count(*) FILTER (WHERE item.indexed_before)
-  FROM unnest(%(keys)s::uuid[]) AS left_out(hash)
-  JOIN jobs_queueitem AS item ON item.hash = left_out.hash AND item.job_id = %(job)s
- GROUP BY item.lane_id
 """
 _SAMPLE: Final[LiteralString] = """
 SELECT uuid_send(hash), identifier, uuid_send(found_on)
@@ -127,9 +127,8 @@ class Compared:
 
     `documents` are known now. `refused` ones leave by a rule, `unlinked` ones because no link leads to them any more, and
     `beyond` ones by a hop limit. `at_the_end` counts documents at the longest path, whose links are unknown. `leaving` counts the documents
-    that leave each output, by its id. `before` and `lost` count documents by lane; `held` and
-    `held_lost` only documents that an output may hold. `arriving` has the addresses of all
-    arrivals of the sample.
+    that leave each output, by its id. `before` and `lost` count documents by their places. `arriving` has the addresses
+    of all arrivals of the sample.
     """
 
     documents: int
@@ -139,10 +138,8 @@ class Compared:
     arrivals: Arrivals
     at_the_end: int
     leaving: Mapping[int, int]
-    before: Mapping[int, int]
-    lost: Mapping[int, int]
-    held: Mapping[int, int]
-    held_lost: Mapping[int, int]
+    before: Mapping[Place, int]
+    lost: Mapping[Place, int]
     arriving: Sequence[str]
 
     @property
@@ -175,37 +172,32 @@ def compare(connection: psycopg.Connection[Any], asked: Question, *, note: Progr
     reader = _Reader(connection, asked.job, note)
     seeds = {bytes.fromhex(seed) for seed in asked.seeds}
     documents = sort_documents(reader.documents(), asked.rules)
-    reached, at_the_end = documents.admitted | documents.new_forms.keys(), set[bytes]()
+    walk = Reached()
+    too_far: Set[bytes] = frozenset()
     if asked.removes_unreached and asked.can_be_followed:
-        followed = follow_links(seeds, documents, reader.links_of, max_depth=asked.rules.max_depth)
-        reached, at_the_end = followed.documents, followed.at_the_end
-    linked = reached
-    if asked.removes_unreached and asked.can_be_followed and asked.hop_limits:
-        reached = within_limits(seeds, documents, reader.links_of, linked, asked.hop_limits)
-    lost, held_lost = Counter(documents.lost), Counter(documents.held_lost)
-    left_out = documents.admitted - documents.beyond - reached
-    for lane, number, held in reader.of_lanes(left_out):
-        lost[lane] += number
-        held_lost[lane] += held
-    unlinked, beyond = reader.group(left_out - linked), reader.group(left_out & linked)
-    coming = documents.beyond & reached if asked.can_be_followed else set[bytes]()
-    within = list(reader.named(coming))
-    arrivals = _arrivals(reader.sample(), asked.rules, documents, reached, reached - at_the_end, within)
+        possible, depth = documents.possible, asked.rules.max_depth
+        walk = follow_links(seeds, documents, reader.links_of, max_depth=depth, among=possible)
+        if asked.hop_limits:
+            linked = possible - walk.left_out
+            too_far = linked - within_limits(seeds, documents, reader.links_of, linked, asked.hop_limits)
+    not_read = walk.left_out | too_far
+    unlinked, beyond = (keys - documents.beyond - documents.new_forms.keys() for keys in (walk.left_out, too_far))
+    within = reader.named(documents.beyond - not_read if asked.can_be_followed else ())
+    arrivals = _arrivals(reader.sample(), asked.rules, documents, not_read, walk.at_the_end, within)
+    left_out = unlinked | beyond
     leaving = reader.held([*documents.refused_keys, *left_out], asked.outputs)
     if asked.taken_away:
         leaving.update(reader.held([*documents.refused_keys, *documents.admitted], asked.taken_away))
     return Compared(
         documents=documents.documents,
         refused=documents.refused,
-        unlinked=unlinked,
-        beyond=beyond,
+        unlinked=reader.group(unlinked),
+        beyond=reader.group(beyond),
         arrivals=arrivals[0],
-        at_the_end=len(at_the_end),
+        at_the_end=len(walk.at_the_end),
         leaving=leaving,
-        before=documents.of_lanes,
-        lost=lost,
-        held=documents.held_of_lanes,
-        held_lost=held_lost,
+        before=documents.all_places(),
+        lost=documents.lost + documents.places_of(left_out),
         arriving=arrivals[1],
     )
 
@@ -214,14 +206,20 @@ def _arrivals(
     sample: Sequence[Rejected],
     rules: Rules,
     documents: Sorted,
-    reached: Set[bytes],
-    leading_on: Set[bytes],
+    not_read: Set[bytes],
+    at_the_end: Set[bytes],
     within: Sequence[str],
 ) -> tuple[Arrivals, list[str]]:
     """Return the arrivals and their identifiers, those of the sample first, in the order of hashes."""
+
+    def leads_on(key: bytes) -> bool:
+        key = documents.renamed.get(key, key)
+        is_read = (key in documents.admitted or key in documents.new_forms) and key not in not_read
+        return is_read and key not in at_the_end
+
     refused = frozenset(documents.refused_keys)
     new_forms = Group()
-    arriving = sorted(documents.new_forms.keys() & reached)
+    arriving = sorted(documents.new_forms.keys() - not_read)
     for key in arriving:
         new_forms.add(documents.new_forms[key].identifier)
     coming = Group()
@@ -231,7 +229,7 @@ def _arrivals(
         sample,
         rules,
         known=lambda key: key in documents.admitted or key in refused or key in documents.new_forms,
-        leads_on=lambda key: documents.renamed.get(key, key) in leading_on,
+        leads_on=leads_on,
     )
     group = Group()
     for one in found:
@@ -257,62 +255,60 @@ class _Reader:
         self._read = 0
         # Not the cursor of Django's connection, which would send every parameter as a text.
         self._cursor = psycopg.Cursor(connection)
-        self._cursor.adapters.register_dumper(Hashes, HashesDumper)
+        self._cursor.adapters.register_dumper(Keys, KeysDumper)
 
     def documents(self) -> Iterator[Known]:
         """Yield the documents of the job."""
         self._cursor.execute(_FOR_A_WHOLE_STREAM)
-        with psycopg.ServerCursor(self._connection, "rehearsed_documents") as cursor:
-            cursor.itersize = _AT_ONCE
-            cursor.execute(_DOCUMENTS, {"job": self._job, "beyond": Stage.HOPCOUNT_REMOVED}, binary=True)
-            with closing(read_ahead(iter(partial(cursor.fetchmany, _AT_ONCE), []))) as chunks:
-                for rows in chunks:
-                    for start in range(0, len(rows), _REPORTED):
-                        some = rows[start : start + _REPORTED]
-                        yield from some
-                        self._read += len(some)
-                        self._note(self._read)
+        for rows in self._stream(_DOCUMENTS, {"beyond": Stage.HOPCOUNT_REMOVED}):
+            for start in range(0, len(rows), _REPORTED):
+                some = rows[start : start + _REPORTED]
+                yield from some
+                self._read += len(some)
+                self._note(self._read)
 
-    def links_of(self, keys: Iterable[bytes]) -> Iterator[Links]:
-        for targets, is_redirect in self._rows(_LINKS, keys):
-            yield Links(chain.from_iterable(_ELEMENT.iter_unpack(targets[_HEAD:])), is_redirect)
+    def links_of(self, keys: Set[bytes]) -> Iterator[Links]:
+        for rows in self._rows(_LINKS, keys):
+            for is_redirect in (False, True):
+                together = b"".join([targets[_HEAD:] for targets, redirects in rows if redirects == is_redirect])
+                if together:
+                    yield Links(chain.from_iterable(_ELEMENT.iter_unpack(together)), is_redirect)
 
-    def named(self, keys: Iterable[bytes]) -> Iterator[str]:
-        """Yield the identifiers of documents."""
-        yield from (identifier for (identifier,) in self._rows(_NAMED, keys))
+    def named(self, keys: Collection[bytes]) -> list[str]:
+        """Return the identifiers of documents, in their order."""
+        return sorted(identifier for rows in self._rows(_NAMED, keys) for (identifier,) in rows)
 
     def group(self, keys: Set[bytes]) -> Group:
         """Return the group of these documents, with the first ones in the order of keys as examples."""
         return Group(len(keys), list(self.named(nsmallest(EXAMPLES, keys))))
 
-    def of_lanes(self, keys: Iterable[bytes]) -> Iterator[tuple[int, int, int]]:
-        """Yield lanes with the number of these documents, and the number that an output may hold. A lane may come again."""
-        yield from self._rows(_OF_LANES, keys)
-
-    def held(self, keys: Iterable[bytes], outputs: Sequence[int]) -> Counter[int]:
+    def held(self, keys: Collection[bytes], outputs: Sequence[int]) -> Counter[int]:
         """Return the number of these documents that would leave each of these outputs, by its id."""
         found: Counter[int] = Counter()
         if outputs:
             facts = {"job": self._job, "outputs": list(outputs)}
             is_shared = self._cursor.execute(_ARE_SHARED, facts, binary=True).fetchone() == (True,)
-            for output, number in self._rows(_HELD if is_shared else _HELD_ALONE, keys, outputs=list(outputs)):
-                found[output] += number
+            for rows in self._rows(_HELD if is_shared else _HELD_ALONE, keys, outputs=list(outputs)):
+                for output, number in rows:
+                    found[output] += number
         return found
 
     def sample(self) -> list[Rejected]:
         rows = self._cursor.execute(_SAMPLE, {"job": self._job, "most": KEPT}, binary=True).fetchall()
         return [Rejected(*row) for row in rows]
 
-    def _rows(self, statement: LiteralString, keys: Iterable[bytes], **facts: Any) -> Iterator[Any]:
-        # In the order of the index, neighbours are on the same pages. The examples are then the same each time, too.
-        with closing(read_ahead(self._chunks(statement, sorted(keys), facts))) as chunks:
-            for rows in chunks:
-                yield from rows
+    def _rows(self, statement: LiteralString, keys: Collection[bytes], **facts: Any) -> Iterator[Sequence[Any]]:
+        """Yield the answers of a statement about these documents, some rows at a time."""
+        ordered = list(keys)
+        for start in range(0, len(ordered), _OF_A_STATEMENT):
+            some = Keys(ordered[start : start + _OF_A_STATEMENT])
+            for rows in self._stream(statement, {"keys": some, **facts}):
+                yield rows
                 self._note(self._read)
 
-    def _chunks(
-        self, statement: LiteralString, keys: Sequence[bytes], facts: Mapping[str, Any]
-    ) -> Iterator[Sequence[Any]]:
-        for start in range(0, len(keys), _AT_ONCE):
-            some = Hashes(key.hex() for key in keys[start : start + _AT_ONCE])
-            yield self._cursor.execute(statement, {"job": self._job, "keys": some, **facts}, binary=True).fetchall()
+    def _stream(self, statement: LiteralString, facts: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+        with psycopg.ServerCursor(self._connection, "rehearsed") as cursor:
+            cursor.adapters.register_dumper(Keys, KeysDumper)
+            cursor.execute(statement, {"job": self._job, **facts}, binary=True)
+            with closing(read_ahead(iter(partial(cursor.fetchmany, _AT_ONCE), []))) as chunks:
+                yield from chunks

@@ -227,8 +227,8 @@ def _removals(job_id: int, compared: Compared) -> Facts:
     """Return the numbers of documents that leave the outputs and stay there, as the delete guard counts them."""
     leaving, held = Counter[str](), Counter[str]()
     for lane, _bin_id, name in _lanes_of(job_id):
-        leaving[name] += compared.held_lost.get(lane, 0)
-        held[name] += compared.held.get(lane, 0)
+        leaving[name] += compared.lost.get((lane, True), 0)
+        held[name] += compared.before.get((lane, True), 0)
     hosts = [HostShare(name, number, held[name] - number) for name, number in leaving.items() if number]
     return Facts(leaving=leaving.total(), staying=held.total() - leaving.total(), hosts=hosts)
 
@@ -239,8 +239,9 @@ def _removals(job_id: int, compared: Compared) -> Facts:
 def _loads(wanted: Wanted, kind: RepositoryKind, compared: Compared, *, now: dt.datetime) -> list[HostLoad]:
     before, lost, bins = Counter[str](), Counter[str](), dict[str, int]()
     for lane, bin_id, name in _lanes_of(wanted.job):
-        before[name] += compared.before.get(lane, 0)
-        lost[name] += compared.lost.get(lane, 0)
+        for is_held in (False, True):
+            before[name] += compared.before.get((lane, is_held), 0)
+            lost[name] += compared.lost.get((lane, is_held), 0)
         bins[name] = bin_id
     arriving = Counter(bin_of(url) for url in compared.arriving if url.startswith(_WEB))
     names = sorted(

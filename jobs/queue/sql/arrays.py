@@ -9,6 +9,7 @@ Large lists go in binary: the server parses a text character by character, and a
 """
 
 import struct
+from collections.abc import Sized
 from typing import Any, Final
 
 import psycopg
@@ -43,11 +44,30 @@ class HashesDumper(Dumper):
     oid = _UUID.array_oid
 
     def dump(self, obj: Hashes) -> Buffer | None:
-        if not obj:
-            return struct.pack("!iiI", 0, 0, _UUID.oid)
-        # Dimensions, no nulls, OID of the elements, number of elements, lower bound.
-        head = struct.pack("!iiIii", 1, 0, _UUID.oid, len(obj), 1)
-        return head + bytes.fromhex(_SIXTEEN_BYTES + _SIXTEEN_BYTES.join(obj))
+        return _head_of(obj) + (bytes.fromhex(_SIXTEEN_BYTES + _SIXTEEN_BYTES.join(obj)) if obj else b"")
+
+
+class Keys(list[bytes]):
+    """Hashes of documents, 16 bytes each. As a parameter they are an array of uuids."""
+
+
+class KeysDumper(Dumper):
+    """Dump keys in binary."""
+
+    format = Format.BINARY
+    oid = _UUID.array_oid
+
+    def dump(self, obj: Keys) -> Buffer | None:
+        length = bytes.fromhex(_SIXTEEN_BYTES)
+        return _head_of(obj) + (length + length.join(obj) if obj else b"")
+
+
+def _head_of(values: Sized) -> bytes:
+    """Return the bytes before the first element of an array of uuids."""
+    if not values:
+        return struct.pack("!iiI", 0, 0, _UUID.oid)
+    # Dimensions, no nulls, OID of the elements, number of elements, lower bound.
+    return struct.pack("!iiIii", 1, 0, _UUID.oid, len(values), 1)
 
 
 class QuickListDumper(ListDumper):
