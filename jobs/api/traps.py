@@ -10,10 +10,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.api.fields import HIGHEST_ID
-from jobs.models import TrapDecision, TrapSuspect
+from jobs.models import RuleKind, TrapDecision, TrapSuspect
 from jobs.queries.traps import check_rule, find_suspects
 from jobs.verbs import traps
-from jobs.verbs.traps import RuleKind
+from jobs.verbs.traps import Effect
 from nodes.api.paging import ListingView
 from nodes.api.strict import Nothing, PageQuery, StrictSerializer, read_body, read_query
 from nodes.database.clock import read_clock
@@ -31,7 +31,7 @@ class TrapSuspectSerializer(serializers.ModelSerializer[TrapSuspect]):
         fields = (
             *("id", "job", "host", "template", "rule", "parameter", "suspected_at", "run_no"),
             *("fetched", "new", "bytes", "held", "samples", "new_samples", "proven"),
-            *("decision", "decided_by", "decided_at"),
+            *("decision", "decided_by", "decided_at", "accepted_as", "rule_state"),
         )
         read_only_fields = fields
         extra_kwargs = {
@@ -45,6 +45,11 @@ class TrapSuspectSerializer(serializers.ModelSerializer[TrapSuspect]):
             "held": {"help_text": "Documents that ended without a request. A document counts in each run."},
             "samples": {"help_text": "Some addresses without new content."},
             "new_samples": {"help_text": "Some addresses with new content."},
+            "accepted_as": {"help_text": "Kind of the accepted rule: `exclude` or `drop_parameter`."},
+            "rule_state": {
+                "help_text": "`waits`: the job gets the rule when its run ends, `added`: it has the rule, `present`: it had "
+                "the rule before, `leaves`: it loses the rule when its run ends."
+            },
             "proven": {"help_text": "Templates of the host with new content, which are not held back."},
         }
 
@@ -92,6 +97,16 @@ class ReleasedSerializer(serializers.Serializer[Any]):
     )
 
 
+class UndoneSerializer(serializers.Serializer[Any]):
+    suspect = TrapSuspectSerializer()
+    effect = serializers.ChoiceField(
+        [effect.value for effect in Effect],
+        help_text="`suspected`: a release was undone. For the rule of the job, `withdrawn`: it had not got it, `removed`: "
+        "it lost it, `leaves`: it loses it when the run ends, `kept`: it had it before, `missing`: it no longer had it.",
+    )
+    documents = serializers.IntegerField(help_text="Documents that are due again.")
+
+
 @extend_schema_view(list=extend_schema(description="List suspects of traps."))
 class TrapSuspectView(ListingView):
     http_method_names = ["get", "head", "options", "post"]
@@ -101,6 +116,7 @@ class TrapSuspectView(ListingView):
         "rule": "jobs.view_job",
         "accept": traps.MAY_ACCEPT,
         "release": traps.MAY_RELEASE,
+        "undo": traps.MAY_RELEASE,
     }
     serializer_class = TrapSuspectSerializer
     query_class = TrapSuspectQuery
@@ -129,7 +145,7 @@ class TrapSuspectView(ListingView):
 
     @extend_schema(
         operation_id="trap_suspects_accept",
-        description="Give the job the rule of the suspect. The job must not run.",
+        description="Give the job the rule of the suspect. A job that runs gets it when the run ends.",
         request=AcceptedSerializer,
         responses=TrapSuspectSerializer,
     )
@@ -150,6 +166,20 @@ class TrapSuspectView(ListingView):
         read_body(Nothing, request)
         released = traps.release(int(pk), made_by=request.user.get_username(), now=read_clock())
         return Response(ReleasedSerializer(released).data)
+
+    @extend_schema(
+        operation_id="trap_suspects_undo",
+        description="Undo the decision: the suspect is open again. Undoing an acceptance needs the role that accepts.",
+        request=Nothing,
+        responses=UndoneSerializer,
+    )
+    @action(detail=True, methods=["post"])
+    def undo(self, request: Request, pk: str) -> Response:
+        read_body(Nothing, request)
+        if not request.user.has_perm(traps.may_undo(int(pk))):
+            self.permission_denied(request)
+        undone = traps.undo(int(pk), made_by=request.user.get_username(), now=read_clock())
+        return Response(UndoneSerializer(undone).data)
 
     def _find(self, pk: str) -> TrapSuspect:
         suspect = find_suspects().filter(pk=int(pk)).first()

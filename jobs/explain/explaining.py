@@ -196,7 +196,9 @@ def _read_suspects(rules: Mapping[int, RulesOfJob], address: Address) -> dict[in
     """Return the suspect that holds back new documents with an address, by job."""
     judged = {job_id: one.judged for job_id, one in rules.items() if one.judged is not None}
     holding = [job_id for job_id, one in judged.items() if one.trap_guard == TrapGuard.HOLD]
-    return read_holding(dict.fromkeys(holding, address.host), address.identifier) if address.host else {}
+    return (
+        read_holding(dict.fromkeys(judged, address.host), address.identifier, guarded=holding) if address.host else {}
+    )
 
 
 def _read_holders(items: Sequence[QueueItem]) -> dict[int, list[HeldBy]]:

@@ -43,7 +43,7 @@ from jobs.models.run import Run, RunSample
 from jobs.models.schedule import ScheduleWindow
 from jobs.models.search import SearchAccess, SearchDocument
 from jobs.models.session import Session
-from jobs.models.trap import TrapDecision, TrapSuspect
+from jobs.models.trap import RuleKind, RuleState, TrapDecision, TrapSuspect
 from jobs.models.verification import (
     ArchiveFault,
     ArchiveVerification,
@@ -127,6 +127,8 @@ __all__ = [
     "RepositoryConnection",
     "Restoration",
     "Robots",
+    "RuleKind",
+    "RuleState",
     "Run",
     "RunSample",
     "ScheduleWindow",

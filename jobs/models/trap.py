@@ -16,6 +16,26 @@ class TrapDecision(enum.StrEnum):
     RELEASED = "released"
 
 
+class RuleKind(enum.StrEnum):
+    """The rules that a job can get for a suspect."""
+
+    EXCLUDE = "exclude"
+    DROP_PARAMETER = "drop_parameter"
+
+
+class RuleState(enum.StrEnum):
+    """The state of the rule that an accepted suspect gives to its job."""
+
+    NONE = ""
+    # The job runs: it gets the rule when the run ends, and holds the group back until then.
+    WAITS = "waits"
+    ADDED = "added"
+    # The job had the rule before the suspect was accepted.
+    PRESENT = "present"
+    # The acceptance was undone while the job runs: it loses the rule when the run ends.
+    LEAVES = "leaves"
+
+
 class TrapSuspect(models.Model):
     """
     A group of addresses that a job fetched at a host, and that had little new content.
@@ -23,7 +43,8 @@ class TrapSuspect(models.Model):
     `rule` is the expression that would exclude the group, and `parameter` the query parameter that its addresses
     share, "" for none. Fetches, those with new content and bytes count first readings. `held` counts the documents that
     ended without a request: a document counts again in each run. `proven` are templates of the host with new content.
-    Workers write the counts (`jobs.queue.traps`).
+    Workers write the counts (`jobs.queue.traps`). `accepted_as` is the kind of the accepted rule, and `rule_state` says
+    whether the job has it (`jobs.state.trap_rules`).
     """
 
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+")
@@ -48,6 +69,8 @@ class TrapSuspect(models.Model):
     )
     decided_by = models.CharField(max_length=150, default="", db_default="")
     decided_at = models.DateTimeField(null=True)
+    accepted_as = models.CharField(max_length=20, default="", db_default="")
+    rule_state = models.CharField(max_length=10, default="", db_default="")
 
     class Meta:
         default_permissions = ()

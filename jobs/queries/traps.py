@@ -1,14 +1,14 @@
 """Suspects of traps, and the test of their rules against the documents that outputs hold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, LiteralString
 
 import re2
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
-from jobs.models import TrapDecision, TrapSuspect
+from jobs.models import RuleState, TrapDecision, TrapSuspect
 from jobs.queue.sql.rows import named_rows
 from jobs.traps.templates import grouped
 
@@ -70,13 +70,16 @@ def check_rule(suspect: TrapSuspect, *, rule: str = "exclude") -> RuleTest:
     return RuleTest(written, len(rows), len(matched), len(good), good[:_EXAMPLES], len(rows) < EXAMINED)
 
 
-def read_holding(hosts_of_jobs: Mapping[int, str], identifier: str) -> dict[int, TrapSuspect]:
-    """Return the open suspect to which an address belongs, by job."""
+def read_holding(
+    hosts_of_jobs: Mapping[int, str], identifier: str, *, guarded: Collection[int]
+) -> dict[int, TrapSuspect]:
+    """Return the suspect that holds an address back, by job; `guarded` jobs hold back open ones, too."""
     if not hosts_of_jobs:
         return {}
     templates = [group.template for group in grouped(identifier).groups]
+    is_held = Q(decision=TrapDecision.OPEN, job__in=guarded) | Q(rule_state=RuleState.WAITS)
     found = TrapSuspect.objects.filter(
-        job__in=hosts_of_jobs, host__in=set(hosts_of_jobs.values()), template__in=templates, decision=TrapDecision.OPEN
+        is_held, job__in=hosts_of_jobs, host__in=set(hosts_of_jobs.values()), template__in=templates
     )
     holding: dict[int, TrapSuspect] = {}
     for suspect in sorted(found, key=lambda one: templates.index(one.template)):

@@ -8,6 +8,7 @@ from django.db import transaction
 from jobs.models import Budget, Job
 from jobs.partitions import here
 from jobs.partitions.shares import first_shares
+from jobs.state import trap_rules
 from jobs.state.run_rows import begin_row
 from jobs.state.transitions import StateChange, make_transition
 from nodes.errors import Invalid
@@ -46,6 +47,8 @@ def ask_for_run(
         facts = {**fresh, **(facts or {})}
         change = make_transition(job_id, name, made_by=made_by, now=now, facts=facts, reason=reason, term=term)
         job = change.job
+        # A run that starts again has not been inactive.
+        trap_rules.apply_waiting_rules(job, now=now)
         if not job.seeds.filter(removed_at=None).exists():
             raise Invalid({"seeds": [f"Job {job.name} has no seed. Add one first."]})
         if not job.outputs.exists():

@@ -16,10 +16,10 @@ from typing import Any, Final
 from django.db import connection, transaction
 
 from jobs.lifecycle.activity import OF_TRANSITIONS
-from jobs.lifecycle.job import TRANSITIONS, JobState, allowed_transitions, is_possible, situation_of
+from jobs.lifecycle.job import TRANSITIONS, JobState, Phase, allowed_transitions, is_possible, situation_of
 from jobs.lifecycle.table import Owner
 from jobs.models import Job
-from jobs.state import channels, journal
+from jobs.state import channels, journal, trap_rules
 from jobs.state.deleted_jobs import store_deleted_job
 from jobs.state.run_rows import end_row
 from nodes.errors import Refused, Unknown
@@ -96,6 +96,8 @@ def make_transition(
         for column, value in changes.items():
             setattr(job, column, value)
         job.save(update_fields=list(changes))
+        if job.phase == Phase.INACTIVE:
+            trap_rules.apply_waiting_rules(job, now=now)
         if changes.get("ended_at") is not None:
             end_row(job, now=now)
         detail = {"to": situation_of(job.state)}

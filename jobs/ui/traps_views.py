@@ -13,14 +13,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from jobs.models import Job, TrapDecision, TrapSuspect
+from jobs.lifecycle.job import Phase
+from jobs.models import Job, RuleKind, RuleState, TrapDecision, TrapSuspect
 from jobs.queries.few_choices import offer_few
 from jobs.queries.traps import EXAMINED, RuleTest, check_rule, find_suspects
 from jobs.traps.quarantine import TRAP
 from jobs.ui.pages import page
 from jobs.ui.screens import documents_address
 from jobs.verbs import traps
-from jobs.verbs.traps import RuleKind
+from jobs.verbs.traps import Effect
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.web import formats
@@ -33,6 +34,21 @@ _DECISIONS: Final = {
     TrapDecision.OPEN: gettext_lazy("open"),
     TrapDecision.ACCEPTED: gettext_lazy("accepted"),
     TrapDecision.RELEASED: gettext_lazy("released"),
+}
+# Change of the rule at the end of a run, by its state.
+_AT_THE_END: Final = {
+    RuleState.WAITS: gettext_lazy(
+        "The job runs: it holds this group back now, and gets the rule when the run ends or is stopped."
+    ),
+    RuleState.LEAVES: gettext_lazy("The job runs with the rule, and loses it when the run ends or is stopped."),
+}
+_UNDONE: Final = {
+    Effect.SUSPECTED: gettext_lazy("The release is undone. The group is suspected again."),
+    Effect.WITHDRAWN: gettext_lazy("The acceptance is undone, before the job got the rule."),
+    Effect.REMOVED: gettext_lazy("The acceptance is undone, and the rule is removed from the job."),
+    Effect.LEAVES: gettext_lazy("The acceptance is undone. The job runs, and loses the rule when the run ends."),
+    Effect.KEPT: gettext_lazy("The acceptance is undone. The job had the rule before, and keeps it."),
+    Effect.MISSING: gettext_lazy("The acceptance is undone. The job no longer had the rule, so nothing was removed."),
 }
 _TONES: Final = {TrapDecision.OPEN: "failed", TrapDecision.ACCEPTED: "indexed", TrapDecision.RELEASED: "quiet"}
 
@@ -98,6 +114,8 @@ def suspect(request: HttpRequest, suspect_id: int) -> HttpResponse:
         "suspect": found,
         "rules": [_rule(kind, check_rule(found, rule=kind)) for kind in kinds] if found.is_open else [],
         "most": formats.number(EXAMINED),
+        "runs": found.is_open and found.job.phase != Phase.INACTIVE,
+        "may_undo": not found.is_open and request.user.has_perm(traps.may_undo(found.pk)),
     }
     return render(request, "ui/trap.html", context)
 
@@ -109,11 +127,14 @@ def accept(request: HttpRequest, suspect_id: int) -> HttpResponse:
     name = name_of_who_may(request, traps.MAY_ACCEPT)
     rule, confirm = request.POST.get("rule", ""), "confirm" in request.POST
     try:
-        traps.accept(suspect_id, rule=rule, confirm=confirm, made_by=name, now=read_clock())
+        accepted = traps.accept(suspect_id, rule=rule, confirm=confirm, made_by=name, now=read_clock())
     except NotDone as refused:
         messages.warning(request, str(refused))
     else:
-        messages.success(request, _("The job has the rule. It applies from the next run on."))
+        said = _AT_THE_END.get(
+            RuleState(accepted.rule_state), _("The job has the rule. It applies from the next run on.")
+        )
+        messages.success(request, said)
     return redirect("trap", suspect_id)
 
 
@@ -129,6 +150,20 @@ def release(request: HttpRequest, suspect_id: int) -> HttpResponse:
     else:
         said = _("The suspect is released. Documents that are due again: %(n)s.")
         messages.success(request, said % {"n": formats.number(released.sent.documents)})
+    return redirect("trap", suspect_id)
+
+
+@page
+@require_POST
+def undo(request: HttpRequest, suspect_id: int) -> HttpResponse:
+    """Undo the decision about a suspect."""
+    name = name_of_who_may(request, traps.may_undo(suspect_id))
+    try:
+        undone = traps.undo(suspect_id, made_by=name, now=read_clock())
+    except NotDone as refused:
+        messages.warning(request, str(refused))
+    else:
+        messages.success(request, _UNDONE[undone.effect])
     return redirect("trap", suspect_id)
 
 
@@ -150,6 +185,7 @@ def _row(one: TrapSuspect, *, now: dt.datetime) -> Record:
         "since": formats.moment(one.suspected_at, now=now),
         "decision": _DECISIONS[decision],
         "tone": _TONES[decision],
+        "at_the_end": _AT_THE_END.get(RuleState(one.rule_state), ""),
         "decided": formats.moment(one.decided_at, now=now) if one.decided_at else "",
     }
 

@@ -66,6 +66,7 @@ urlpatterns = [
     path("traps/<int:suspect_id>/", traps_views.suspect, name="trap"),
     path("traps/<int:suspect_id>/accept/", traps_views.accept, name="trap-accept"),
     path("traps/<int:suspect_id>/release/", traps_views.release, name="trap-release"),
+    path("traps/<int:suspect_id>/undo/", traps_views.undo, name="trap-undo"),
     path("nodes/", views.nodes, name="nodes"),
     path("cluster/", cluster_views.cluster, name="cluster"),
     path("cluster/coordination/", coordination_views.coordination, name="coordination"),

@@ -7,32 +7,27 @@ While a suspect is open and the trap guard of the job holds, workers end its new
 import datetime as dt
 import enum
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from django.db import connection, transaction
 from django.db.models import F
 
-from jobs.connectors.repository import registry
+from jobs.connectors.repository.registry import check_specification
 from jobs.lifecycle.job import Phase
-from jobs.models import Job, TrapDecision, TrapSuspect
+from jobs.models import Job, RuleKind, RuleState, TrapDecision, TrapSuspect
+from jobs.partitions.here import refuse_elsewhere
 from jobs.queries.traps import check_rule
 from jobs.queue.send_back import SentBack, send_back
-from jobs.state import channels, journal
-from jobs.state.transitions import TransitionRefused
-from jobs.traps.quarantine import TRAP
+from jobs.state import channels, journal, trap_rules
+from jobs.state.transitions import TransitionRefused, lock_job
+from jobs.traps.quarantine import TRAP, TrapGuard
 from jobs.verbs import editing
 from jobs.verbs.control import MAY_CONTROL
 from nodes.errors import Invalid, Refused, Unknown
+from nodes.lifecycle import CLUSTER_SCOPE
 
 MAY_RELEASE: Final = MAY_CONTROL
 MAY_ACCEPT: Final = "jobs.change_job"
-
-
-class RuleKind(enum.StrEnum):
-    """The rules that a job can get for a suspect."""
-
-    EXCLUDE = "exclude"
-    DROP_PARAMETER = "drop_parameter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +36,31 @@ class Released:
 
     suspect: TrapSuspect
     sent: SentBack
+
+
+class Effect(enum.StrEnum):
+    """The effect of an undone decision."""
+
+    # The group was released, and is a suspect again.
+    SUSPECTED = "suspected"
+    # The rule had not entered the job.
+    WITHDRAWN = "withdrawn"
+    REMOVED = "removed"
+    # The job runs, and loses the rule when the run ends.
+    LEAVES = "leaves"
+    # The job had the rule before, and keeps it.
+    KEPT = "kept"
+    # The job no longer has the rule.
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """A suspect that is open again, and `documents` that were held back and are due."""
+
+    suspect: TrapSuspect
+    effect: Effect
+    documents: int = 0
 
 
 def accept(
@@ -54,26 +74,27 @@ def accept(
     """
     Give the job the rule of a suspect: an exclude pattern, or a parameter that links lose.
 
+    A job that runs gets the rule when the run ends. Until then, its workers hold the group back in any mode of the guard.
+
     Raises:
         Unknown: the suspect does not exist.
         Invalid: the rule is unknown, the suspect has no parameter, or the rule matches good pages and the caller did not
         confirm it.
-        Refused: the suspect is decided, or the job runs.
+        Refused: the suspect is decided, or another rule of it leaves when the run ends.
         ControlledElsewhere: this is not the control partition.
     """
     if rule not in list(RuleKind):
         raise Invalid({"rule": [f"Write one of {', '.join(RuleKind)}."]})
     with transaction.atomic():
-        suspect = _lock(suspect_id)
+        job, suspect = _lock(suspect_id)
         _refuse_decided(suspect)
-        job = Job.objects.select_related("repository").get(pk=suspect.job_id)
-        if job.phase != Phase.INACTIVE:
-            raise Refused(
-                f"{job.name} runs, and its rules cannot change now. Accept the suspect when the run has ended. "
-                "Until then the trap guard applies."
-            )
         if rule == RuleKind.DROP_PARAMETER and not suspect.parameter:
             raise Invalid({"rule": ["This suspect is no parameter. Exclude its addresses, or release it."]})
+        leaves = suspect.rule_state == RuleState.LEAVES
+        if leaves and rule != suspect.accepted_as:
+            raise Refused(
+                f"{job.name} loses the earlier rule of this suspect when the run ends. Accept another rule afterwards."
+            )
         tested = check_rule(suspect, rule=rule)
         if tested.good and not confirm:
             raise Invalid(
@@ -83,9 +104,18 @@ def accept(
                     ]
                 }
             )
-        editing.change_job(job.pk, specification=_with_rule(job, suspect, rule=rule), made_by=made_by, now=now)
+        suspect.accepted_as = rule
+        if leaves:
+            suspect.rule_state = RuleState.ADDED
+        elif job.phase == Phase.INACTIVE:
+            suspect.rule_state = RuleState.PRESENT if trap_rules.has_rule(job, suspect) else RuleState.ADDED
+            changed = trap_rules.with_rules(job, [suspect])
+            editing.change_job(job.pk, specification=changed, made_by=made_by, now=now)
+        else:
+            _let_rule_wait(job, suspect)
         _decide(suspect, TrapDecision.ACCEPTED, made_by=made_by, now=now)
-        message = f"the trap {suspect.template} at {suspect.host} was accepted as a rule ({rule})"
+        when = ", from the end of the run on" if suspect.rule_state == RuleState.WAITS else ""
+        message = f"the trap {suspect.template} at {suspect.host} was accepted as a rule ({rule}){when}"
         journal.record(job, kind="trap accepted", message=message, made_by=made_by, now=now)
     return suspect
 
@@ -102,28 +132,117 @@ def release(suspect_id: int, *, made_by: str, now: dt.datetime) -> Released:
         TransitionRefused: the job is neither active nor inactive.
     """
     with transaction.atomic():
-        suspect = _lock(suspect_id)
+        job, suspect = _lock(suspect_id)
         _refuse_decided(suspect)
-        job = Job.objects.get(pk=suspect.job_id)
         if job.phase not in {Phase.ACTIVE, Phase.INACTIVE}:
             raise TransitionRefused(job, "send back")
         _decide(suspect, TrapDecision.RELEASED, made_by=made_by, now=now)
-        # A worker must not judge a document that it takes from now on by the suspects that it knows.
-        Job.objects.filter(pk=job.pk).update(seeds_version=F("seeds_version") + 1)
         message = f"the suspect {suspect.template} at {suspect.host} was released: it is no trap"
         journal.record(job, kind="trap released", message=message, made_by=made_by, now=now)
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, str(job.pk)))
-    connection.ensure_connection()
-    sent = send_back(connection.connection, job_id=job.pk, codes=[TRAP], now=now)
+        _outdate_workers(job)
+    sent = _send_back(job, now=now)
     return Released(suspect, sent or SentBack(0, has_more=True))
 
 
-def _lock(suspect_id: int) -> TrapSuspect:
+def may_undo(suspect_id: int) -> str:
+    """Return the permission that undoing the decision about a suspect needs."""
+    is_accepted = TrapSuspect.objects.filter(pk=suspect_id, decision=TrapDecision.ACCEPTED).exists()
+    return MAY_ACCEPT if is_accepted else MAY_RELEASE
+
+
+def undo(suspect_id: int, *, made_by: str, now: dt.datetime) -> Undone:
+    """
+    Undo the decision about a suspect: it is open again.
+
+    The job loses the rule that accepting gave it, if it still has it. A job that runs loses it when the run ends.
+    Documents that only the acceptance held back are due.
+
+    Raises:
+        Unknown: the suspect does not exist.
+        Refused: the suspect is open.
+        ControlledElsewhere: this is not the control partition.
+    """
+    with transaction.atomic():
+        job, suspect = _lock(suspect_id)
+        if suspect.is_open:
+            raise Refused(f"No decision about {suspect.template} at {suspect.host} is left to undo.")
+        decision, before = suspect.decision, suspect.rule_state
+        effect = (
+            Effect.SUSPECTED
+            if decision == TrapDecision.RELEASED
+            else _take_rule(job, suspect, made_by=made_by, now=now)
+        )
+        suspect.decision, suspect.decided_by, suspect.decided_at = TrapDecision.OPEN, "", None
+        suspect.save(update_fields=["decision", "decided_by", "decided_at", "accepted_as", "rule_state"])
+        message = f"the decision about {suspect.template} at {suspect.host} was undone ({decision}): {effect}"
+        journal.record(job, kind="trap decision undone", message=message, made_by=made_by, now=now)
+        _outdate_workers(job)
+    if before == RuleState.WAITS and trap_rules.trap_guard_of(job) != TrapGuard.HOLD:
+        sent = _send_back(job, now=now)
+        return Undone(suspect, effect, sent.documents if sent else 0)
+    return Undone(suspect, effect)
+
+
+def _let_rule_wait(job: Job, suspect: TrapSuspect) -> None:
+    """
+    Let the rule of a suspect wait for the end of the run, while workers hold the group back.
+
+    Raises:
+        Invalid: with the rules that wait, the job would have an invalid specification.
+        ControlledElsewhere: this is not the control partition.
+    """
+    if job.node_scope == CLUSTER_SCOPE:
+        refuse_elsewhere()
+    waiting = [one for one in trap_rules.waiting_rules(job) if one.rule_state == RuleState.WAITS]
+    urls = [url for seed in job.seeds.filter(removed_at=None) for url in seed.urls]
+    changed = trap_rules.with_rules(job, [*waiting, suspect])
+    problems = check_specification(job.repository, specification=changed, seeds=urls).problems
+    if problems:
+        raise Invalid({f"specification.{name}": said for name, said in problems.items()})
+    suspect.rule_state = RuleState.WAITS
+    _outdate_workers(job)
+
+
+def _take_rule(job: Job, suspect: TrapSuspect, *, made_by: str, now: dt.datetime) -> Effect:
+    """Take the rule of an accepted suspect away from its job, now or when its run ends; return the effect."""
+    state, suspect.rule_state = suspect.rule_state, RuleState.NONE
+    if state == RuleState.WAITS:
+        return Effect.WITHDRAWN
+    if state == RuleState.PRESENT:
+        return Effect.KEPT
+    if not trap_rules.has_rule(job, suspect):
+        return Effect.MISSING
+    if job.phase != Phase.INACTIVE:
+        if job.node_scope == CLUSTER_SCOPE:
+            refuse_elsewhere()
+        suspect.rule_state = RuleState.LEAVES
+        return Effect.LEAVES
+    editing.change_job(job.pk, specification=trap_rules.without_rule(job, suspect), made_by=made_by, now=now)
+    return Effect.REMOVED
+
+
+def _outdate_workers(job: Job) -> None:
+    """Let workers read the job again: no worker judges a document that it takes from now on by suspects that it remembers."""
+    Job.objects.filter(pk=job.pk).update(seeds_version=F("seeds_version") + 1)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, str(job.pk)))
+
+
+def _send_back(job: Job, *, now: dt.datetime) -> SentBack | None:
+    connection.ensure_connection()
+    return send_back(connection.connection, job_id=job.pk, codes=[TRAP], now=now)
+
+
+def _lock(suspect_id: int) -> tuple[Job, TrapSuspect]:
+    """Lock a suspect and its job, the job first, as the end of its run does."""
+    job_id = TrapSuspect.objects.filter(pk=suspect_id).values_list("job_id", flat=True).first()
+    if job_id is None:
+        raise Unknown("suspect", suspect_id)
+    job = lock_job(job_id)
     suspect = TrapSuspect.objects.select_for_update().filter(pk=suspect_id).first()
     if suspect is None:
         raise Unknown("suspect", suspect_id)
-    return suspect
+    return job, suspect
 
 
 def _refuse_decided(suspect: TrapSuspect) -> None:
@@ -133,13 +252,4 @@ def _refuse_decided(suspect: TrapSuspect) -> None:
 
 def _decide(suspect: TrapSuspect, decision: TrapDecision, *, made_by: str, now: dt.datetime) -> None:
     suspect.decision, suspect.decided_by, suspect.decided_at = decision, made_by, now
-    suspect.save(update_fields=["decision", "decided_by", "decided_at"])
-
-
-def _with_rule(job: Job, suspect: TrapSuspect, *, rule: str) -> dict[str, Any]:
-    """Return the specification of the job with the rule. A list of its own replaces that of the connection."""
-    name, value = ("exclude", suspect.rule) if rule == RuleKind.EXCLUDE else ("drop_parameters", suspect.parameter)
-    kind = registry.find(job.repository.connector)
-    inherited = kind.configuration.read(job.repository.configuration).get(name, ())
-    listed = list(job.specification.get(name, inherited))
-    return {**job.specification, name: listed if value in listed else [*listed, value]}
+    suspect.save(update_fields=["decision", "decided_by", "decided_at", "accepted_as", "rule_state"])

@@ -227,6 +227,7 @@ LEAST_ROLE = {
     "trap_suspects_rule": VIEWER,
     "trap_suspects_accept": ADMINISTRATOR,
     "trap_suspects_release": OPERATOR,
+    "trap_suspects_undo": OPERATOR,
     "webmasters_retrieve": ANYBODY,
     "webmasters_limits": VIEWER,
     "webmasters_limits_withdraw": OPERATOR,

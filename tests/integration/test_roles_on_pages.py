@@ -89,6 +89,7 @@ CHANGES = {
     "notification-rule-new": "notification_rules_create",
     "trap-accept": "trap_suspects_accept",
     "trap-release": "trap_suspects_release",
+    "trap-undo": "trap_suspects_undo",
     "version-revert": "versions_revert",
     "retention-clean": "retention_clean",
     "archive-verification-start": "archive_verifications_create",
@@ -139,7 +140,7 @@ ONLY_CHANGE = {
     *("retention-clean", "version-revert"),
     *("explain-add-seed", "explain-fetch-again", "explain-forget"),
     *("schedule-pause", "schedule-resume"),
-    *("trap-accept", "trap-release"),
+    *("trap-accept", "trap-release", "trap-undo"),
 }
 NAMES = sorted({pattern.name for pattern in PAGES} | {"drills"})
 # The forms of the set-up. A button deletes a job instead, because its documents must leave the outputs first.

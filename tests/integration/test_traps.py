@@ -1,5 +1,6 @@
 """Suspects of traps: their counts, their rules, and the decisions of operators."""
 
+import asyncio
 import random
 import re
 from io import StringIO
@@ -16,12 +17,14 @@ from jobs.explain.explaining import explain
 from jobs.explain.gates import Gate, Status
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
-from jobs.models import Job, JobEvent, Outcome, QueueItem, TrapSuspect
+from jobs.loops.worker.jobs import JobTable, read_job
+from jobs.models import DefinitionVersion, Job, JobEvent, Outcome, QueueItem, TrapSuspect
 from jobs.queries.traps import check_rule
 from jobs.queue import traps as counting
 from jobs.queue.take import Claimed
 from jobs.queue.traps import TrapCounts
-from jobs.state.transitions import TransitionRefused
+from jobs.state.runs import ask_for_run
+from jobs.state.transitions import TransitionRefused, make_transition
 from jobs.traps.quarantine import TRAP, Quarantine
 from jobs.traps.radar import BUDGET
 from jobs.ui import traps_views
@@ -236,11 +239,182 @@ def test_a_rule_that_matches_good_pages_needs_a_confirmation(job):
     assert not TrapSuspect.objects.get().is_open
 
 
-def test_a_suspect_of_a_running_job_is_not_accepted(job):
-    Job.objects.update(phase=Phase.ACTIVE)
+def end_run(job):
+    """End the run of a job that is active."""
+    for name in ("end aborted", "end"):
+        make_transition(job.pk, name, made_by="manager", now=timezone.now())
+    job.refresh_from_db()
 
-    with pytest.raises(Refused, match="when the run has ended"):
-        traps.accept(suspect_of(job).pk, made_by="operator", now=timezone.now())
+
+@pytest.fixture
+def running(job):
+    """Return the job while it is stopped on request, so that its run can end."""
+    Job.objects.update(phase=Phase.ACTIVE, stop_request="abort", run_no=1)
+    job.refresh_from_db()
+    return job
+
+
+def test_a_running_job_gets_the_rule_when_its_run_ends(running):
+    suspect, version = suspect_of(running), running.specification_version
+
+    accepted = traps.accept(suspect.pk, made_by="operator", now=timezone.now())
+
+    running.refresh_from_db()
+    assert (accepted.decision, accepted.rule_state) == ("accepted", "waits")
+    assert "exclude" not in running.specification
+    end_run(running)
+    suspect.refresh_from_db()
+    assert (running.specification["exclude"], suspect.rule_state) == ([suspect.rule], "added")
+    assert (running.specification_version, running.from_the_beginning) == (version + 1, True)
+    newest = DefinitionVersion.objects.filter(object_id=running.pk, definition="job").order_by("-number").first()
+    assert (newest.made_by, newest.document["specification"]["exclude"]) == ("operator", [suspect.rule])
+
+
+def test_a_run_that_starts_again_has_the_rules_that_waited(running):
+    suspect = suspect_of(running)
+    traps.accept(suspect.pk, made_by="operator", now=timezone.now())
+    Job.objects.update(stop_request="restart")
+
+    ask_for_run(running.pk, "start again", made_by="manager", now=timezone.now())
+
+    running.refresh_from_db()
+    assert running.specification["exclude"] == [suspect.rule]
+
+
+@pytest.mark.parametrize("mode", ["watch", "hold", "off"])
+def test_workers_hold_an_accepted_group_back_until_the_run_ends(running, connection, mode):
+    Job.objects.update(specification={"trap_guard": mode})
+    suspect = suspect_of(running)
+    suspect_of(running, template="/other/{n}")
+    url, other = months(1)[0], f"http://{HOST}/other/1"
+
+    traps.accept(suspect.pk, made_by="operator", now=timezone.now())
+
+    held = quarantine_of(connection, running)
+    assert held.group_of(url, host=HOST) == "/calendar/{n}"
+    assert (held.group_of(other, host=HOST) is not None) == (mode == "hold")
+    end_run(running)
+    after = quarantine_of(connection, running)
+    assert after is None or after.group_of(url, host=HOST) is None
+
+
+def quarantine_of(connection, job):
+    """Return the quarantine of a job as a worker reads it."""
+
+    async def read():
+        table = JobTable()
+        row = read_job(connection, job_id=job.pk)
+        table.add(row)
+        facts = table._jobs[row.id, row.run_no].facts
+        await table.close()
+        return facts.quarantine
+
+    return asyncio.run(read())
+
+
+# --- Undoing -------------------------------------------------------------------------------------
+
+
+def test_undoing_an_acceptance_removes_the_rule_that_it_added(job):
+    job.repository.configuration = {"exclude": ["zip$"]}
+    job.repository.save()
+    first, second = suspect_of(job), suspect_of(job, template="/other", rule="/other$")
+    for suspect in (first, second):
+        traps.accept(suspect.pk, made_by="operator", now=timezone.now())
+
+    undone = traps.undo(first.pk, made_by="operator", now=timezone.now())
+
+    job.refresh_from_db()
+    assert (undone.effect, undone.suspect.is_open) == ("removed", True)
+    assert job.specification["exclude"] == ["zip$", "/other$"]
+    traps.undo(second.pk, made_by="operator", now=timezone.now())
+    job.refresh_from_db()
+    assert "exclude" not in job.specification
+
+
+def test_a_rule_that_the_job_had_before_or_has_lost_is_left_as_it_is(job):
+    suspect = suspect_of(job)
+    Job.objects.update(specification={"exclude": [suspect.rule]})
+    traps.accept(suspect.pk, made_by="operator", now=timezone.now())
+    assert traps.undo(suspect.pk, made_by="operator", now=timezone.now()).effect == "kept"
+    assert Job.objects.get().specification["exclude"] == [suspect.rule]
+    Job.objects.update(specification={})
+    traps.accept(suspect.pk, made_by="operator", now=timezone.now())
+    Job.objects.update(specification={"exclude": ["zip$"]})
+
+    assert traps.undo(suspect.pk, made_by="operator", now=timezone.now()).effect == "missing"
+
+    assert Job.objects.get().specification["exclude"] == ["zip$"]
+
+
+def test_a_running_job_loses_an_undone_rule_when_its_run_ends(running):
+    suspect = suspect_of(running)
+    traps.accept(suspect.pk, made_by="operator", now=timezone.now())
+    end_run(running)
+    Job.objects.update(phase=Phase.ACTIVE, stop_request="abort")
+
+    assert traps.undo(suspect.pk, made_by="operator", now=timezone.now()).effect == "leaves"
+
+    running.refresh_from_db()
+    assert running.specification["exclude"] == [suspect.rule]
+    end_run(running)
+    assert "exclude" not in running.specification
+
+
+def test_undoing_before_the_end_of_the_run_makes_documents_due(running):
+    Job.objects.update(specification={"trap_guard": "watch"})
+    suspect = suspect_of(running)
+    traps.accept(suspect.pk, made_by="operator", now=timezone.now())
+    add(running, months(3), outcome=Outcome.EXCLUDED, result_code=TRAP, indexed_before=False, run_no=1)
+
+    undone = traps.undo(suspect.pk, made_by="operator", now=timezone.now())
+
+    assert (undone.effect, undone.documents) == ("withdrawn", 3)
+    end_run(running)
+    assert "exclude" not in running.specification
+
+
+def test_a_released_group_is_suspected_again(job):
+    suspect = suspect_of(job)
+    traps.release(suspect.pk, made_by="operator", now=timezone.now())
+
+    undone = traps.undo(suspect.pk, made_by="operator", now=timezone.now())
+
+    assert (undone.effect, trap_gate(f"{CALENDAR}77", job).status) == ("suspected", Status.BLOCKED)
+    with pytest.raises(Refused, match="No decision"):
+        traps.undo(suspect.pk, made_by="operator", now=timezone.now())
+
+
+def test_an_acceptance_is_undone_by_the_role_that_accepts(job, client):
+    suspect = suspect_of(job)
+    traps.accept(suspect.pk, made_by="operator", now=timezone.now())
+    address = f"/api/v1/trap-suspects/{suspect.pk}/undo/"
+    client.force_login(make_user(OPERATOR, name="vera"))
+
+    assert client_of(OPERATOR).post(address, {}, format="json").status_code == 403
+    assert client.post(f"/traps/{suspect.pk}/undo/").status_code == 403
+    assert "/undo/" not in client.get(f"/traps/{suspect.pk}/").content.decode()
+    answer = client_of(ADMINISTRATOR).post(address, {}, format="json")
+    assert (answer.status_code, answer.json()["effect"]) == (200, "removed")
+
+
+def test_the_page_of_a_suspect_says_when_the_rule_applies(running, client):
+    suspect = suspect_of(running)
+    client.force_login(make_user(ADMINISTRATOR))
+    assert "The job runs. If you accept a rule now" in client.get(f"/traps/{suspect.pk}/").content.decode()
+
+    accepted = client.post(f"/traps/{suspect.pk}/accept/", {"rule": "exclude"}, follow=True).content.decode()
+
+    assert accepted.count("gets the rule when the run ends or is stopped") == 2
+    undone = client.post(f"/traps/{suspect.pk}/undo/", follow=True).content.decode()
+    assert "before the job got the rule" in undone
+
+
+def test_the_command_says_when_the_rule_applies_and_undoes(running, in_one_transaction):
+    suspect = suspect_of(running)
+
+    assert "gets the rule when its run ends" in command("accept", suspect.pk)
+    assert "The job had not got the rule." in command("undo", suspect.pk)
 
 
 def test_a_suspect_without_a_parameter_drops_none(job):

@@ -43,6 +43,7 @@ COMMANDS = {
     "deny_list_remove": lambda world: ["host", "*.denied.test", "allow"],
     "trap_suspects_accept": lambda world: ["trap", "accept", str(world.suspect)],
     "trap_suspects_release": lambda world: ["trap", "release", str(world.suspect)],
+    "trap_suspects_undo": lambda world: ["trap", "undo", str(world.suspect)],
     "webmasters_limits_withdraw": lambda world: ["host", "www.a.example", "withdraw-limit"],
     "definitions_import": lambda world: ["definitions", "import", str(world.definition)],
     "distributed_jobs_rebalance": lambda world: ["distributed_job", "rebalance"],

@@ -28,6 +28,7 @@ from jobs.models import (
     OutputConnection,
     QueueItem,
     RepositoryConnection,
+    TrapDecision,
     TrapSuspect,
     WebmasterLimit,
 )
@@ -63,6 +64,12 @@ def suspect(world):
     facts = {"host": "docs.test", "template": "/x/{n}", "rule": "/x/[0-9]+$", "samples": ["http://docs.test/x/1"]}
     unknown = {"new_samples": [], "proven": [], "suspected_at": timezone.now(), "run_no": 1}
     world.suspect = TrapSuspect.objects.create(job=world.job, **facts, **unknown).pk
+
+
+def released_suspect(world):
+    """Let an operator release a suspect of the job."""
+    suspect(world)
+    TrapSuspect.objects.filter(pk=world.suspect).update(decision=TrapDecision.RELEASED, decided_by="root")
 
 
 @dataclass(frozen=True)
@@ -349,6 +356,7 @@ CHANGES: Final = {
     "deny_list_add": Change({"pattern": "*.test", "confirm": True, **_REASON}, DENY_LIST),
     "trap_suspects_accept": Change(thing=SUSPECT, prepare=suspect),
     "trap_suspects_release": Change(thing=SUSPECT, prepare=suspect),
+    "trap_suspects_undo": Change(thing=SUSPECT, prepare=released_suspect),
     "webmasters_limits_withdraw": Change(
         body={"host": "www.a.example"}, thing=_at("webmasters-limits"), prepare=limit_by_webmaster
     ),

@@ -58,8 +58,8 @@ SELECT job.id, job.run_no, job.repository_id, job.specification, job.specificati
                    FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
                   WHERE link.job_id = job.id AND output.connector <> 'null'), '{{}}') AS outputs,
        ARRAY(SELECT link.outputconnection_id FROM jobs_job_outputs AS link WHERE link.job_id = job.id) AS all_outputs,
-       (SELECT jsonb_agg(jsonb_build_array(host, template, proven)) FROM jobs_trapsuspect AS suspect
-         WHERE suspect.job_id = job.id AND suspect.decision = 'open') AS suspects,
+       (SELECT jsonb_agg(jsonb_build_array(host, template, proven, rule_state = 'waits')) FROM jobs_trapsuspect AS suspect
+         WHERE suspect.job_id = job.id AND (suspect.decision = 'open' OR suspect.rule_state = 'waits')) AS suspects,
        job.pipeline <> '{{}}' OR EXISTS (SELECT FROM jobs_pipelinerefusal AS refusal WHERE refusal.job_id = job.id) AS has_refusals
   FROM jobs_job AS job JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
   LEFT JOIN jobs_partitionedjob AS partitioned ON partitioned.job_id = job.id
@@ -171,7 +171,7 @@ class JobTable:
                 partitioned=_partitioned(row),
                 has_refusals=row.has_refusals,
                 watches_traps=guard != TrapGuard.OFF,
-                quarantine=Quarantine(row.suspects) if row.suspects and guard == TrapGuard.HOLD else None,
+                quarantine=_quarantine(row, guard),
             ),
             connection=row.connection,
             bins=bins,
@@ -206,6 +206,16 @@ class JobTable:
         if kind.name not in self._runtimes:
             self._runtimes[kind.name] = kind.runtime()
         return self._runtimes[kind.name]
+
+
+def _quarantine(row: JobRow, guard: TrapGuard) -> Quarantine | None:
+    """Return the suspects that hold documents back: open ones if the guard holds, and accepted ones in any mode."""
+    held = [
+        (host, template, proven)
+        for host, template, proven, waits in row.suspects or ()
+        if waits or guard == TrapGuard.HOLD
+    ]
+    return Quarantine(held) if held else None
 
 
 def _partitioned(row: JobRow) -> Partitioned | None:

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs.models import TrapDecision, TrapSuspect
+from jobs.models import RuleKind, RuleState, TrapDecision, TrapSuspect
 from jobs.queries.traps import check_rule, find_suspects
 from jobs.verbs import traps
-from jobs.verbs.traps import RuleKind
+from jobs.verbs.traps import Effect
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone, Unknown
 from nodes.management.database import check_database
@@ -17,11 +17,23 @@ from nodes.management.database import check_database
 # Suspects that one command lists.
 _LISTED: Final = 200
 
+# The effect of an undone decision on the rules of the job.
+_UNDONE: Final = {
+    Effect.SUSPECTED: "Its new documents are held back, if the trap guard of the job holds.",
+    Effect.WITHDRAWN: "The job had not got the rule.",
+    Effect.REMOVED: "The job lost the rule.",
+    Effect.LEAVES: "The job loses the rule when its run ends.",
+    Effect.KEPT: "The job had the rule before, and keeps it.",
+    Effect.MISSING: "The job no longer had the rule, so nothing was removed.",
+}
+
 
 class Command(BaseCommand):
     # Standard output carries only the answer, without the warnings of checks.
     requires_system_checks: list[str] = []
-    help = "List groups of addresses that look like traps, test the rule against one, or decide about it."
+    help = (
+        "List groups of addresses that look like traps, test the rule against one, decide about it, or undo a decision."
+    )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
@@ -38,10 +50,11 @@ class Command(BaseCommand):
             ("test", "test the rule of a suspect against the documents of its host that outputs hold"),
             ("accept", "give the job the rule of a suspect"),
             ("release", "release a suspect that is no trap, and make its documents due"),
+            ("undo", "undo the decision about a suspect, and remove the rule that accepting gave to the job"),
         ):
             of_one = verbs.add_parser(verb, help=said)
             of_one.add_argument("suspect", type=int, help="number of the suspect")
-            if verb != "release":
+            if verb in {"test", "accept"}:
                 of_one.add_argument(
                     "--rule",
                     choices=[kind.value for kind in RuleKind],
@@ -67,7 +80,15 @@ class Command(BaseCommand):
             elif verb == "accept":
                 facts = {"rule": given["rule"], "confirm": given["confirm"]}
                 suspect = traps.accept(given["suspect"], **facts, made_by=made_by, now=now)
-                self.stdout.write(f"The job has the rule of {suspect.template} at {suspect.host}.")
+                waits = suspect.rule_state == RuleState.WAITS
+                self.stdout.write(
+                    f"The job holds {suspect.template} at {suspect.host} back, and gets the rule when its run ends."
+                    if waits
+                    else f"The job has the rule of {suspect.template} at {suspect.host}."
+                )
+            elif verb == "undo":
+                undone = traps.undo(given["suspect"], made_by=made_by, now=now)
+                self.stdout.write(f"The suspect is open again. {_UNDONE[undone.effect]}")
             else:
                 released = traps.release(given["suspect"], made_by=made_by, now=now)
                 self.stdout.write(f"Documents that are due again: {released.sent.documents:,}.")
