@@ -157,7 +157,7 @@ _OF_ONE_PARTITION: Final = (
         "document-versions",
         "drill",
     ),
-    *("host-", "job-archive", "job-bulk", "job-removals", "node", "output-verification", "retention"),
+    *("host-", "job-archive", "job-removals", "node", "output-verification", "retention"),
     *("hosts-", "task", "trap", "admin:nodes_", "admin:tasks_", "authorities"),
     *(f"admin:jobs_{table}_" for table in ("queueitem", "throttlegroup", "jobevent")),
 )

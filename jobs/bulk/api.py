@@ -9,7 +9,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.bulk import verbs
+from jobs.bulk import elsewhere, verbs
 from jobs.bulk.models import BulkOperation
 from jobs.queue.chosen import Operation
 from jobs.queue.sql.chosen_states import NAMES
@@ -44,6 +44,7 @@ class BulkExampleSerializer(serializers.Serializer[Any]):
     result = serializers.CharField()
     result_code = serializers.CharField()
     fetched_at = serializers.DateTimeField(allow_null=True)
+    partition = serializers.CharField(help_text="Other partition that has it. Empty: this one.")
 
 
 class BulkPreviewSerializer(serializers.Serializer[Any]):
@@ -55,9 +56,27 @@ class BulkPreviewSerializer(serializers.Serializer[Any]):
     documents = serializers.IntegerField()
     examples = BulkExampleSerializer(many=True, help_text="The first 20 documents.")
     partition = serializers.CharField(
-        help_text="The partition whose documents it changes: make the operation in the others, too. Empty with one database."
+        help_text="The only partition whose documents it changes. Empty: it changes those of all."
     )
+    silent = serializers.SerializerMethodField(
+        help_text="Partitions that did not answer. The operation changes nothing there: make it again later."
+    )
+
+    def get_silent(self, preview: verbs.Preview) -> list[str]:
+        return [one.name for one in preview.silent]
+
     token = serializers.CharField(help_text="Confirms exactly this operation, filter and number.")
+
+
+class BulkPartSerializer(serializers.Serializer[Any]):
+    """The part of an operation in another partition, at the last look of its task."""
+
+    name = serializers.CharField()
+    state = serializers.ChoiceField(["waiting", "running", "done", "ended early"])
+    shown = serializers.IntegerField()
+    changed = serializers.IntegerField()
+    skipped = serializers.IntegerField()
+    silent = serializers.BooleanField(help_text="The partition did not answer.")
 
 
 class BulkSerializer(serializers.ModelSerializer[BulkOperation]):
@@ -65,6 +84,10 @@ class BulkSerializer(serializers.ModelSerializer[BulkOperation]):
 
     job = serializers.IntegerField(source="job_id")
     state = serializers.SerializerMethodField(help_text="`waiting`, `running`, `done` or `ended early`.")
+    shown = serializers.SerializerMethodField(help_text="Documents of the preview, in all partitions.")
+    changed = serializers.SerializerMethodField(help_text="Changed documents, in all partitions.")
+    skipped = serializers.SerializerMethodField(help_text="Documents that a batch had claimed, in all partitions.")
+    partitions = serializers.SerializerMethodField(help_text="The part of each other partition.")
 
     class Meta:
         model = BulkOperation
@@ -77,6 +100,7 @@ class BulkSerializer(serializers.ModelSerializer[BulkOperation]):
             "shown",
             "changed",
             "skipped",
+            "partitions",
             "state",
             "created_at",
             "created_by",
@@ -88,6 +112,19 @@ class BulkSerializer(serializers.ModelSerializer[BulkOperation]):
     @extend_schema_field(serializers.ChoiceField(["waiting", "running", "done", "ended early"]))
     def get_state(self, operation: BulkOperation) -> str:
         return verbs.state_of(operation)
+
+    def get_shown(self, operation: BulkOperation) -> int:
+        return verbs.progress_of(operation, "known").shown
+
+    def get_changed(self, operation: BulkOperation) -> int:
+        return verbs.progress_of(operation, "known").changed
+
+    def get_skipped(self, operation: BulkOperation) -> int:
+        return verbs.progress_of(operation, "known").skipped
+
+    @extend_schema_field(BulkPartSerializer(many=True))
+    def get_partitions(self, operation: BulkOperation) -> list[dict[str, Any]]:
+        return [{"name": name, **part} for name, part in sorted(operation.elsewhere.items())]
 
 
 @extend_schema_view(
@@ -147,5 +184,5 @@ class BulkView(mixins.RetrieveModelMixin, ListingView):
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: str) -> Response:
         read_body(Nothing, request)
-        found = verbs.cancel(int(pk), may=self._may, made_by=request.user.get_username())
+        found = elsewhere.cancel_all(int(pk), may=self._may, made_by=request.user.get_username())
         return Response(BulkSerializer(found).data)

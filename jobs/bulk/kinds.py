@@ -8,11 +8,12 @@ import psycopg
 from django.db import transaction
 from django.db.models.functions import Now
 
-from jobs.bulk import verbs
+from jobs.bulk import elsewhere, verbs
 from jobs.bulk.models import BulkOperation
 from jobs.loops.worker.jobs import read_job
 from jobs.loops.worker.outputs import JobOutputs
 from jobs.models import Job
+from jobs.partitions.merged import PartitionAway
 from jobs.queue.chosen import Chunk, JobMoves, Operation, change_some
 from jobs.queue.flushing.hops import rules_of
 from jobs.queue.flushing.outcomes import JobFacts
@@ -44,15 +45,22 @@ def carry_out(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, 
         JobMoves: the job is in a transition. The retry policy tries again.
         OutputError: an output refused a removal.
         AnotherAttempt: another attempt carries it out.
+        PartitionAway: a partition with a part of it does not answer. The retry policy tries again.
     """
     operation = _begin(context)
     if operation is None:
         # The task was rescheduled.
         return "Nothing was changed: this task has no operation. Make a new preview."
+    missing = [] if context.is_cancelled() else elsewhere.begin(operation)
     # Not Django's connection, whose JSON is text.
     with psycopg.connect(database_dsn(), autocommit=True) as connection:
         _change_all(context, operation, connection)
-    return {"operation": operation.pk, "changed": operation.changed, "skipped": operation.skipped}
+    if missing:
+        raise PartitionAway(f"Partition {', '.join(missing)} does not answer, so the operation has not begun there.")
+    if operation.elsewhere:
+        elsewhere.follow(context, operation)
+    progress = verbs.progress_of(operation)
+    return {"operation": operation.pk, "changed": progress.changed, "skipped": progress.skipped}
 
 
 def _change_all(context: TaskContext, operation: BulkOperation, connection: psycopg.Connection[Any]) -> None:
@@ -86,7 +94,7 @@ def _change_all(context: TaskContext, operation: BulkOperation, connection: psyc
 def _begin(context: TaskContext) -> BulkOperation | None:
     """Begin an attempt. Return None if there is no operation of this task: only a preview makes one."""
     operation = BulkOperation.objects.select_for_update().filter(task=context.task).first()
-    if operation is not None and operation.ended_at is None:
+    if operation is not None and (operation.ended_at is None or operation.elsewhere):
         operation.attempt += 1
         operation.save(update_fields=["attempt"])
     return operation

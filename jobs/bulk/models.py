@@ -15,6 +15,10 @@ class BulkOperation(models.Model):
 
     `shown` is the number of documents that the operator confirmed: no more are changed. `cursor` is the key after the
     last chunk, and is written in the transaction of the chunk. `attempt` is the fence: an older attempt changes nothing.
+
+    An operation on the documents of several partitions has a row in each, with one `key`. That of the control partition
+    has the other parts in `elsewhere`, by the names of their partitions: the number `shown`, the `state`, the numbers
+    `changed` and `skipped`, and whether the partition was `silent` at the last look (`jobs.bulk.elsewhere`).
     """
 
     task = models.BigIntegerField(unique=True)
@@ -28,6 +32,8 @@ class BulkOperation(models.Model):
     attempt = models.IntegerField(default=0, db_default=0)
     cursor: "models.UUIDField[uuid.UUID | None, uuid.UUID | None]" = models.UUIDField(null=True)
     changed = models.BigIntegerField(default=0, db_default=0)
+    key: "models.UUIDField[uuid.UUID | None, uuid.UUID | None]" = models.UUIDField(null=True, unique=True)
+    elsewhere = models.JSONField(default=dict)
     skipped = models.BigIntegerField(_("documents that a batch had claimed"), default=0, db_default=0)
 
     class Meta:

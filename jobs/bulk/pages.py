@@ -9,11 +9,13 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from jobs.bulk import verbs
+from jobs.bulk import elsewhere, verbs
 from jobs.bulk.screens import operations_screen, operations_topic
 from jobs.models import Job
 from jobs.queue.chosen import Operation
+from jobs.ui.partitions_views import silent_partitions
 from jobs.words.documents import STATE_WORDS
+from nodes.database.clock import read_clock
 from nodes.errors import NotDone, Unknown
 from nodes.web import formats
 from nodes.web.pages import name_of_who_may, page_for
@@ -52,6 +54,7 @@ def operations(request: HttpRequest, job_id: int) -> HttpResponse:
         "number": formats.number(preview.documents) if preview else "",
         "effect": translated(verbs.EFFECTS[preview.operation]) if preview else "",
         "problem": problem,
+        "silent": silent_partitions(preview.silent, now=read_clock()) if preview else [],
         "screen": operations_screen(job.pk),
         "topic": operations_topic(job.pk),
     }
@@ -79,7 +82,7 @@ def cancel(request: HttpRequest, job_id: int, operation_id: int) -> HttpResponse
     """End an operation."""
     name = name_of_who_may(request, "jobs.control_job")
     try:
-        verbs.cancel(operation_id, may=_may(request), made_by=name)
+        elsewhere.cancel_all(operation_id, may=_may(request), made_by=name)
     except NotDone as refused:
         messages.warning(request, str(refused))
     else:

@@ -58,7 +58,8 @@ def operations_screen(job_id: int) -> Record:
 
 
 def _row(operation: BulkOperation, state: str, *, is_archived: bool, now: dt.datetime) -> Record:
-    is_open = state in {"waiting", "running"}
+    is_open = state not in verbs.ENDED
+    progress = verbs.progress_of(operation, state)
     cancel = {
         "key": "cancel",
         "address": reverse("job-bulk-cancel", args=[operation.job_id, operation.pk]),
@@ -74,9 +75,12 @@ def _row(operation: BulkOperation, state: str, *, is_archived: bool, now: dt.dat
         "filter": "; ".join(_condition(name, value) for name, value in operation.filter.items()),
         "state": state,
         "tone": _TONES.get(state, "failed"),
-        **bar(operation.changed + operation.skipped, operation.shown if is_open else 0),
-        "changed": f"{formats.number(operation.changed)} / {formats.number(operation.shown)}",
-        "skipped": formats.number(operation.skipped),
+        **bar(progress.changed + progress.skipped, progress.shown if is_open else 0),
+        "changed": f"{formats.number(progress.changed)} / {formats.number(progress.shown)}",
+        "skipped": formats.number(progress.skipped),
+        "silent": " ".join(
+            _("Partition %(name)s did not answer at the last look.") % {"name": name} for name in progress.silent
+        ),
         "created": f"{formats.moment(operation.created_at, now=now)} · {operation.created_by}",
         "cancels": [cancel] if is_open else [],
     }

@@ -2,9 +2,10 @@
 
 import datetime as dt
 import re
+import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
 from django.core import signing
 from django.db import connection, transaction
@@ -13,6 +14,7 @@ from django.utils.dateparse import parse_datetime
 from jobs.bulk.models import BulkOperation
 from jobs.models import Job, Outcome
 from jobs.partitions import here
+from jobs.partitions.merged import PartitionAway, Silent, local_job, read_everywhere
 from jobs.queries.reports.asking import check_patterns
 from jobs.queue.address_index import GRAM
 from jobs.queue.chosen import Choice, Operation, count, read_examples
@@ -26,6 +28,7 @@ from nodes.tasks.kinds import find
 from nodes.tasks.models import Task
 
 May = Callable[[str], bool]
+T = TypeVar("T")
 
 # Operations that remove documents are those of an administrator.
 _REMOVALS: Final = frozenset({Operation.DROP, Operation.FORGET})
@@ -38,10 +41,14 @@ EFFECTS: Final = {
     Operation.FORGET: "Documents that no output holds leave the queue.",
 }
 _EXAMPLES: Final = 20
-_SALT: Final = "bulk operation"
+_SALT: Final = "bulk operation of partitions"
 # Time for which a preview can be confirmed.
 _VALID: Final = dt.timedelta(hours=1)
 _LONGEST: Final = 1_000
+# Longest count of the documents of another partition (seconds).
+_COUNTED_WITHIN: Final = 15.0
+# States in which an operation, or its part in a partition, changes nothing more.
+ENDED: Final = frozenset({"done", "ended early"})
 # The fields of a filter.
 FIELDS: Final = ("host", "codes", "contains", "pattern", "fetched_before", "state", "documents")
 _KEY: Final = re.compile("[0-9a-f]{32}")
@@ -55,6 +62,7 @@ class Example:
     result: str
     result_code: str
     fetched_at: dt.datetime | None
+    partition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,8 @@ class Preview:
     """
     The documents that an operation would change now. `token` confirms exactly this operation, filter and number.
 
-    They are those of one `partition`, "" with one database.
+    They are those of one `partition` if one is named, else those of all. `silent` ones did not answer: the operation
+    changes nothing there.
     """
 
     operation: Operation
@@ -72,6 +81,18 @@ class Preview:
     examples: Sequence[Example]
     token: str
     partition: str
+    silent: Sequence[Silent] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of an operation in all partitions. `silent` ones did not answer at the last look."""
+
+    state: str
+    shown: int
+    changed: int
+    skipped: int
+    silent: Sequence[str] = ()
 
 
 def preview(operation: object, job: object, filter: object, *, may: May) -> Preview:  # noqa: A002 (the word of the API)
@@ -89,22 +110,47 @@ def preview(operation: object, job: object, filter: object, *, may: May) -> Prev
     choice = choice_of(found.pk, stored)
     if wanted in _REMOVALS and not stored:
         raise Invalid({"filter": ["Give at least one field of the filter. To remove all documents, delete the job."]})
+    parts = read_everywhere(
+        lambda: _look(wanted, choice),
+        lambda name: _in_numbers_there(choice, lambda there: _look(wanted, there, name)),
+        within=_COUNTED_WITHIN,
+    )
+    found_in: dict[str, tuple[int, list[Example]] | None] = {"": parts.own, **parts.others}
+    numbers = {name: part[0] for name, part in found_in.items() if part is not None}
+    examples = [one for part in found_in.values() if part is not None for one in part[1]]
+    token = signing.dumps([wanted.value, found.pk, stored, numbers], salt=_SALT, compress=True)
+    return Preview(
+        wanted, found, stored, sum(numbers.values()), examples[:_EXAMPLES], token, here.only_name(), parts.silent
+    )
+
+
+def _count(wanted: Operation, choice: Choice) -> int:
     connection.ensure_connection()
-    number = count(connection.connection, wanted, choice)
+    return count(connection.connection, wanted, choice)
+
+
+def _look(wanted: Operation, choice: Choice, partition: str = "") -> tuple[int, list[Example]]:
+    """Return the number of documents in the database of this thread, and examples."""
+    number = _count(wanted, choice)
     examples = [
         Example(
             row.identifier,
             "" if row.outcome == Outcome.NONE else str(Outcome(row.outcome).label),
             row.result_code,
             row.fetched_at,
+            partition,
         )
         for row in read_examples(connection.connection, wanted, choice, most=_EXAMPLES)
     ]
-    token = signing.dumps([wanted.value, found.pk, stored, number], salt=_SALT, compress=True)
-    return Preview(wanted, found, stored, number, examples, token, here.name())
+    return number, examples
 
 
-@transaction.atomic
+def _in_numbers_there(choice: Choice, read: Callable[[Choice], T]) -> T | None:
+    """Return what `read` finds for a choice with the number of its job in this database; None if it has no such job."""
+    job_id = local_job(choice.job_id)
+    return None if job_id is None else read(replace(choice, job_id=job_id))
+
+
 def start(token: object, *, may: May, made_by: str) -> BulkOperation:
     """
     Schedule the operation of a preview. The filter is evaluated again: no more documents than shown are changed.
@@ -120,24 +166,71 @@ def start(token: object, *, may: May, made_by: str) -> BulkOperation:
     if not isinstance(token, str):
         raise Invalid({"token": ["This must be the token of a preview."]})
     try:
-        operation, job_id, stored, shown = signing.loads(token, salt=_SALT, max_age=_VALID)
+        operation, job_id, stored, numbers = signing.loads(token, salt=_SALT, max_age=_VALID)
     except signing.BadSignature:
         raise Invalid({"token": ["This preview is invalid or older than an hour. Make a new one."]}) from None
     wanted = _operation_of(operation, may=may)
-    job = _job_of(job_id)
-    connection.ensure_connection()
-    now_there = count(connection.connection, wanted, choice_of(job_id, stored))
-    if not now_there:
+    _job_of(job_id)
+    choice = choice_of(job_id, stored)
+    others = [name for name in numbers if name]
+    found = read_everywhere(
+        lambda: _count(wanted, choice),
+        lambda _name: _in_numbers_there(choice, lambda there: _count(wanted, there)) or 0,
+        among=others,
+        within=_COUNTED_WITHIN,
+    )
+    if found.silent:
+        names = ", ".join(one.name for one in found.silent)
+        raise PartitionAway(f"Partition {names} does not answer any more. Make a new preview.")
+    now_there = {"": found.own, **{name: found.others[name] for name in others}}
+    if not sum(now_there.values()):
         raise Refused("No document matches any more.")
-    if now_there > shown and wanted in _REMOVALS:
-        raise Refused(f"{now_there:,} documents match now, and the preview showed {shown:,}. Make a new preview.")
+    if wanted in _REMOVALS and any(now_there[name] > shown for name, shown in numbers.items()):
+        more, shown = sum(now_there.values()), sum(numbers.values())
+        raise Refused(f"{more:,} documents match now, and the preview showed {shown:,}. Make a new preview.")
+    elsewhere = {
+        name: {"shown": numbers[name], "state": "waiting", "changed": 0, "skipped": 0, "silent": False}
+        for name in others
+        if now_there[name]
+    }
+    return make(
+        operation=operation,
+        job_id=job_id,
+        stored=stored,
+        shown=numbers[""],
+        elsewhere=elsewhere,
+        key=uuid.uuid4() if elsewhere else None,
+        made_by=made_by,
+    )
+
+
+@transaction.atomic
+def make(
+    *,
+    operation: str,
+    job_id: int,
+    stored: dict[str, Any],
+    shown: int,
+    key: uuid.UUID | None,
+    elsewhere: dict[str, Any] | None = None,
+    made_by: str,
+) -> BulkOperation:
+    """Schedule an operation in the database of this thread. It is in the journal of the job."""
     arguments = {"operation": operation, "job": job_id, "filter": stored}
     task = book.schedule(find("bulk"), arguments=arguments, made_by=made_by)
     made = BulkOperation.objects.create(
-        task=task.pk, operation=operation, job_id=job_id, filter=stored, shown=shown, created_by=made_by
+        task=task.pk,
+        operation=operation,
+        job_id=job_id,
+        filter=stored,
+        shown=shown,
+        key=key,
+        elsewhere=elsewhere or {},
+        created_by=made_by,
     )
-    message = f"{operation} of {min(now_there, shown):,} documents was requested (operation {made.pk})"
-    journal.record(job, kind="bulk operation", message=message, made_by=made_by, now=read_clock())
+    number = progress_of(made, "waiting").shown
+    message = f"{operation} of {number:,} documents was requested (operation {made.pk})"
+    journal.record(_job_of(job_id), kind="bulk operation", message=message, made_by=made_by, now=read_clock())
     return made
 
 
@@ -155,7 +248,8 @@ def cancel(operation: int, *, may: May, made_by: str) -> BulkOperation:
     _operation_of(found.operation, may=may)
     if state_of(found) not in {"waiting", "running"}:
         raise Refused(f"Operation {operation} has ended.")
-    book.cancel(found.task, made_by=made_by)
+    if Task.objects.filter(pk=found.task).exists():
+        book.cancel(found.task, made_by=made_by)
     return found
 
 
@@ -167,19 +261,32 @@ def state_of(operation: BulkOperation) -> str:
 def states_of(operations: Sequence[BulkOperation]) -> dict[int, str]:
     """Return the states of operations by their numbers, in one statement."""
     tasks = dict(
-        Task.objects.filter(pk__in=[one.task for one in operations if one.ended_at is None]).values_list(
-            "pk", "started_at"
-        )
+        Task.objects.filter(
+            pk__in=[one.task for one in operations if one.ended_at is None or one.elsewhere]
+        ).values_list("pk", "started_at")
     )
 
     def state(operation: BulkOperation) -> str:
-        if operation.ended_at is not None:
-            return "done"
+        parts = {part["state"] for part in operation.elsewhere.values()}
+        if operation.ended_at is not None and parts <= ENDED:
+            return "ended early" if "ended early" in parts else "done"
         if operation.task not in tasks:
             return "ended early"
         return "waiting" if tasks[operation.task] is None else "running"
 
     return {one.pk: state(one) for one in operations}
+
+
+def progress_of(operation: BulkOperation, state: str = "") -> Progress:
+    """Return the progress of an operation, whose `state` may be known already."""
+    parts = operation.elsewhere.values()
+    return Progress(
+        state=state or state_of(operation),
+        shown=operation.shown + sum(part["shown"] for part in parts),
+        changed=operation.changed + sum(part["changed"] for part in parts),
+        skipped=operation.skipped + sum(part["skipped"] for part in parts),
+        silent=[name for name, part in operation.elsewhere.items() if part["silent"]],
+    )
 
 
 def choice_of(job_id: int, stored: dict[str, Any]) -> Choice:

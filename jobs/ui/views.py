@@ -230,8 +230,7 @@ def document(request: HttpRequest, job_id: int, document_hash: uuid.UUID) -> Htt
     context = {
         "screen": document_rows.story_screen(story, now=now),
         "key": f"{document_hash.hex}.{job_id}",
-        # An operation by a filter changes documents of this partition only.
-        "operations": [] if story.partition else [one for one in _OPERATIONS if one[0] != _EXPORT],
+        "operations": [one for one in _OPERATIONS if one[0] != _EXPORT],
     }
     return render(request, "ui/document.html", context)
 

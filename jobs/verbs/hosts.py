@@ -61,6 +61,7 @@ def stop(host_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
 
     Raises:
         Unknown: there is none with this id.
+        HostElsewhere: another partition has it since a move of slots.
         Refused: it is already stopped.
         Invalid: no reason is given.
     """
@@ -122,6 +123,7 @@ def release(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
 
     Raises:
         Unknown: there is none with this id.
+        HostElsewhere: another partition has it since a move of slots.
         Refused: it is not stopped.
     """
     with transaction.atomic():
@@ -153,12 +155,14 @@ def end_back_off(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
 
     Raises:
         Unknown: there is none with this id.
+        HostElsewhere: another partition has it since a move of slots.
         Refused: it is not backing off.
     """
     with transaction.atomic():
         found = _of_connectors(host_id).select_for_update(no_key=True).first()
         if found is None:
             raise Unknown("host", host_id)
+        _refuse_left_behind(found)
         until = found.back_off_until if found.back_off_until and found.back_off_until > now else None
         if not found.back_off_level and until is None:
             raise Refused(f"{found} is not backing off.")
@@ -236,7 +240,14 @@ def _read(host_id: int) -> Bin:
     found = _of_connectors(host_id).first()
     if found is None:
         raise Unknown("host", host_id)
+    _refuse_left_behind(found)
     return found
+
+
+def _refuse_left_behind(found: Bin) -> None:
+    """Check that a web host was not left behind by a move of slots, as `_refuse_host_of_another` does."""
+    if found.namespace == HOSTS.namespace:
+        _refuse_host_of_another(found.name)
 
 
 def _facts(found: Bin) -> dict[str, object]:

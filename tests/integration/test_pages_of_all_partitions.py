@@ -161,19 +161,10 @@ def test_a_document_is_read_where_it_is(control, job):
     assert (story.item.identifier, story.item.job_id, story.job.pk) == ("http://b.example/b3", job.pk, job.pk)
 
 
-def test_the_page_shows_documents_of_another_partition_without_a_choice(control, job):
+def test_the_page_offers_a_choice_of_documents_of_another_partition(control, job):
     page = client_of("operator").get(f"/documents/?job={job.pk}&host=b.example").content.decode()
 
-    assert page.count("In partition b") == THERE
-    assert 'name="document"' not in page
-
-
-def test_the_page_of_a_document_offers_operations_by_a_filter_only_where_it_is(control, job):
-    client = client_of("operator")
-    own, other = (client.get(f"/documents/{job.pk}/{hash_of(name).hex}/").content.decode() for name in ("a3", "b3"))
-
-    assert 'action="/documents/change/"' in own
-    assert 'action="/documents/change/"' not in other
+    assert page.count("In partition b") == page.count('name="document"') == THERE
 
 
 # --- Documents in the API ------------------------------------------------------------------------
@@ -574,6 +565,14 @@ def test_a_stop_of_a_host_of_another_partition_is_refused(owners):
     assert refused.json()["detail"].startswith("Host b.example:8080 belongs to partition b.")
     with pytest.raises(CommandError, match="belongs to partition b"):
         call_command("host", "b.example")
+
+
+def test_an_operation_on_a_host_that_a_move_left_behind_is_refused(owners, job):
+    left, client = make_lane(job.seeds.get(), "moved.example").bin, client_of("administrator")
+
+    for operation, body in (("stop", {"reason": "its owner asked"}), ("release", {}), ("end-back-off", {})):
+        refused = client.post(f"/api/v1/hosts/{left.pk}/{operation}/", body, format="json")
+        assert_problem(refused, 409, "host_elsewhere")
 
 
 @pytest.fixture

@@ -114,7 +114,7 @@ def read_timeline_everywhere(wanted: HistoryFilter, *, steps: int) -> Timeline:
     Raises:
         BadPattern, TooSlow: as `read_timeline`.
     """
-    found = _read(wanted, partial(read_timeline, steps=steps))
+    found = _read_named(wanted, lambda asked, _name: read_timeline(asked, steps=steps))
     counts: dict[str, list[int]] = {}
     for timeline in _answers(found):
         for name, values in timeline.counts.items():
@@ -249,7 +249,7 @@ def read_histogram_everywhere(
     if not here.control_name():
         return read(wanted, limit=limit, after=after)
     most = most_classes or MOST_CLASSES
-    found = _read(wanted, partial(read, limit=most))
+    found = _read_named(wanted, lambda asked, _name: read(asked, limit=most))
     amounts: Counter[tuple[str, str]] = Counter()
     for line in _all_classes(found, most):
         amounts[line.identifier_class, line.result_class] += line.amount
@@ -282,7 +282,7 @@ def read_queue_everywhere(
     if not here.control_name():
         return read(wanted, limit=limit, after=after)
     most = most_classes or MOST_CLASSES
-    found = _read(wanted, partial(read, limit=most))
+    found = _read_named(wanted, lambda asked, _name: read(asked, limit=most))
     documents: Counter[str] = Counter()
     counts: dict[str, Counter[Status]] = {}
     for line in _all_classes(found, most):
@@ -353,10 +353,6 @@ def read_in(partition: str, wanted: F, read: Callable[[F], T], *, empty: T) -> T
     refuse_parts(found.silent)
     answer = found.others[partition]
     return empty if answer is None else answer
-
-
-def _read(wanted: F, read: Callable[[F], T]) -> "Merged[Any]":
-    return _read_named(wanted, lambda asked, _name: read(asked))
 
 
 def _read_named(wanted: F, read: Callable[[F, str], T], *, among: Sequence[str] | None = None) -> "Merged[Any]":

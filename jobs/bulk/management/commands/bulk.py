@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs.bulk import verbs
+from jobs.bulk import elsewhere, verbs
 from jobs.bulk.models import BulkOperation
 from jobs.models import Job
 from jobs.queue.chosen import Operation
@@ -66,11 +66,12 @@ class Command(BaseCommand):
         states, names = verbs.states_of(shown), Job.objects.in_bulk({one.job_id for one in shown})
         for one in shown:
             job = names[one.job_id].name if one.job_id in names else f"job {one.job_id}, which was deleted"
-            progress = f"changed {one.changed:,} and skipped {one.skipped:,} of {one.shown:,}"
+            now = verbs.progress_of(one, states[one.pk])
+            progress = f"changed {now.changed:,} and skipped {now.skipped:,} of {now.shown:,}"
             self.stdout.write(f"{one.pk}: {one.operation} of {job}, {states[one.pk]}, {progress}, task {one.task}")
 
     def _cancel(self, operation: int) -> None:
-        verbs.cancel(operation, may=_may, made_by=getpass.getuser())
+        elsewhere.cancel_all(operation, may=_may, made_by=getpass.getuser())
         self.stdout.write(f"Operation {operation} ends after its present chunk.")
 
     def _show_or_change(self, operation: str, given: dict[str, Any]) -> None:
@@ -88,8 +89,11 @@ class Command(BaseCommand):
         shown = verbs.preview(operation, job.pk, filter_, may=_may)
         place = f" in partition {shown.partition} only" if shown.partition else ""
         self.stdout.write(f"{operation}: {_documents(shown.documents)} of {job.name}{place}.")
+        for silent in shown.silent:
+            self.stdout.write(f"Partition {silent.name} does not answer. Its documents are missing and stay unchanged.")
         for example in shown.examples:
-            self.stdout.write(f"  {example.identifier} {example.result} {example.result_code}".rstrip())
+            of = f" (partition {example.partition})" if example.partition else ""
+            self.stdout.write(f"  {example.identifier} {example.result} {example.result_code}".rstrip() + of)
         if given["yes"]:
             self._carry_out(shown)
 
@@ -99,7 +103,9 @@ class Command(BaseCommand):
         while (state := verbs.state_of(made)) in {"waiting", "running"}:
             time.sleep(_LOOK)
             made.refresh_from_db()
-        self.stdout.write(f"Changed {_documents(made.changed)}, skipped {made.skipped:,} claimed ones.")
+        made.refresh_from_db()
+        ended = verbs.progress_of(made, state)
+        self.stdout.write(f"Changed {_documents(ended.changed)}, skipped {ended.skipped:,} claimed ones.")
         if state != "done":
             raise CommandError(f"The operation ended early; `task show {made.task}` has the reason.", returncode=1)
 
