@@ -6,8 +6,8 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from jobs.queries.jobs.forecast import RunForecast, WhatIf, read_forecast
+from jobs.queries.jobs.hosts import queues_of, read_hosts_of
 from jobs.queries.jobs.lines import read_job_line
-from jobs.queries.jobs.page import queues_of, read_hosts_of
 from nodes.api.strict import StrictSerializer
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown

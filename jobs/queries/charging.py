@@ -7,8 +7,8 @@ from typing import Final
 from jobs.models import Charge
 from jobs.queries.hosts.lines import read_host_statuses
 from jobs.queries.hosts.selection import find_busiest
+from jobs.queries.jobs.hosts import read_hosts_of
 from jobs.queries.jobs.lines import JobLine, read_running_jobs
-from jobs.queries.jobs.page import read_hosts_of
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.charges import Reading, add_up, charge_now
 from jobs.verdicts.jobs import HostOfJob

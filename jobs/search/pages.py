@@ -11,7 +11,8 @@ from jobs.queries.documents.search import BadQuery
 from jobs.queries.documents.search_lag import read_search_lag
 from jobs.search.everywhere import FoundEverywhere
 from jobs.search.reading import MAY_SEARCH_AS, search_as, search_for
-from jobs.ui import document_rows, screens
+from jobs.ui import document_rows
+from jobs.ui.job_rows import search_lag
 from jobs.ui.pages import page
 from jobs.ui.partitions_views import silent_partitions
 from nodes.database.clock import read_clock
@@ -44,7 +45,7 @@ def search(request: HttpRequest) -> HttpResponse:
         "hits": [document_rows.hit_row(hit, now=now) for hit in found.page.hits],
         "found": document_rows.found_in_words(found.page, is_part=bool(found.silent)),
         "silent": silent_partitions(found.silent, now=now),
-        "lag": screens.search_lag(read_search_lag(), now=now),
+        "lag": search_lag(read_search_lag(), now=now),
         "next_query": urlencode({"q": query, **as_user, "after": found.page.next}) if found.page.next else "",
     }
     return render(request, "ui/search.html", context)

@@ -23,9 +23,9 @@ from jobs.queries.documents.failures import (
     list_failures,
 )
 from jobs.queries.few_choices import offer_few
+from jobs.ui.job_rows import documents_address
 from jobs.ui.pages import page
 from jobs.ui.partitions_views import silent_partitions
-from jobs.ui.screens import documents_address
 from jobs.words.codes import explain_code
 from nodes.database.clock import read_clock
 from nodes.web import formats

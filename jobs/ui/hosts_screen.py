@@ -13,7 +13,7 @@ from jobs.queries.hosts.lines import HostStatus, ParentLine
 from jobs.queries.hosts.page import HostPage, LaneLine
 from jobs.queries.meter import STEP, STEPS
 from jobs.throttling.sources import Origin
-from jobs.ui.screens import documents_address
+from jobs.ui.job_rows import documents_address
 from jobs.verdicts.results import class_of
 from jobs.words import charges, verdicts
 from jobs.words.codes import explain_code

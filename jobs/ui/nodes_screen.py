@@ -1,4 +1,4 @@
-"""The page of nodes in words; see `jobs.ui.screens` for the structure of a screen."""
+"""The page of nodes in words; see `nodes.web.screens` for the structure of a screen."""
 
 import datetime as dt
 

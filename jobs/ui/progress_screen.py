@@ -49,8 +49,7 @@ def progress_screen(steps: Sequence[Step], *, now: dt.datetime) -> Record:
             "mean": formats.size(round(sum(step.bytes for step in steps) / seconds)),
             "peak": formats.size(round(max(read))),
         },
-        "states_says": _("at most %(peak)s documents of running jobs")
-        % {"peak": formats.number(max(_height(step) for step in steps))},
+        "states_says": _states_in_words(steps),
         **_stack(steps),
         "progress": [_row(step, now=now) for step in reversed(steps)],
     }
@@ -101,3 +100,10 @@ def _stack(steps: Sequence[Step]) -> dict[str, str]:
         shapes[f"stack_{name}"] = " ".join([*edge, *reversed(back)])
         below = above
     return shapes
+
+
+def _states_in_words(steps: Sequence[Step]) -> str:
+    peak = max(_height(step) for step in steps)
+    if not peak:
+        return _("states of documents: no job ran when a minute of this span ended")
+    return _("at most %(peak)s documents of running jobs") % {"peak": formats.number(peak)}

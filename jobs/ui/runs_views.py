@@ -20,7 +20,7 @@ from jobs.models import Job
 from jobs.queries.few_choices import offer_few
 from jobs.queries.jobs.lines import job_lines
 from jobs.queries.jobs.runs import MARKS, RUNNING, RunFilter, RunKey, RunLine, RunMark, list_runs, mark_runs
-from jobs.ui import screens
+from jobs.ui.job_rows import job_row
 from jobs.ui.pages import page
 from jobs.ui.partitions_views import at_least
 from jobs.words.explanations import explain_end
@@ -117,7 +117,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
     now = read_clock()
     shown, context = _page_of_jobs(request, size=_JOBS_A_PAGE)
     marks = mark_runs([job.pk for job in shown])
-    rows = [{**screens.job_row(line, now=now), "marks": _marks(marks[line.id])} for line in job_lines(shown, now=now)]
+    rows = [{**job_row(line, now=now), "marks": _marks(marks[line.id])} for line in job_lines(shown, now=now)]
     return render(request, "ui/jobs.html", {**context, "screen": {"jobs": rows}, "has_marks": True})
 
 

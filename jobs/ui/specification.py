@@ -5,7 +5,7 @@ from django.utils.translation import gettext as _
 from jobs.connectors.repository import registry
 from jobs.lifecycle.job import Kind, StartMethod
 from jobs.lifecycle.schedule_text import span_in_words, window_in_words
-from jobs.queries.jobs.page import JobSetUp, JobTimes
+from jobs.queries.jobs.set_up import JobSetUp, JobTimes
 from nodes.web import formats
 
 

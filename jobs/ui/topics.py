@@ -15,8 +15,9 @@ from jobs.queries.overview import read_overview
 from jobs.queries.progress import SPANS, USUAL_SPAN
 from jobs.ui.cluster_screen import cluster_screen
 from jobs.ui.hosts_screen import host_screen, hosts_screen
+from jobs.ui.job_screen import job_screen
 from jobs.ui.nodes_screen import nodes_screen
-from jobs.ui.screens import job_screen, overview_screen
+from jobs.ui.overview_screen import overview_screen
 from nodes.database.clock import read_clock
 from nodes.web.screens import Record
 from nodes.web.topics import TopicUnknown

@@ -18,8 +18,8 @@ from jobs.models import Job, RuleKind, RuleState, TrapDecision, TrapSuspect
 from jobs.queries.few_choices import offer_few
 from jobs.queries.traps import EXAMINED, RuleTest, check_rule, find_suspects
 from jobs.traps.quarantine import TRAP
+from jobs.ui.job_rows import documents_address
 from jobs.ui.pages import page
-from jobs.ui.screens import documents_address
 from jobs.verbs import traps
 from jobs.verbs.traps import Effect
 from nodes.database.clock import read_clock

@@ -30,11 +30,14 @@ from jobs.queries.documents.everywhere import (
 )
 from jobs.queries.documents.lists import DocumentFilter, FilterTooWide, OrderTooWide, keys_meant
 from jobs.queries.jobs.chains import read_chains
-from jobs.queries.jobs.page import read_job_page, read_set_up
+from jobs.queries.jobs.page import read_job_page
+from jobs.queries.jobs.set_up import read_set_up
 from jobs.queries.overview import read_overview
 from jobs.queries.progress import SPANS, USUAL_SPAN
-from jobs.ui import document_rows, nodes_screen, screens
+from jobs.ui import document_rows, nodes_screen
 from jobs.ui.forms import DocumentFilterForm
+from jobs.ui.job_screen import job_screen
+from jobs.ui.overview_screen import overview_screen
 from jobs.ui.pages import page
 from jobs.ui.partitions_views import silent_partitions
 from jobs.ui.progress_screen import SPAN_NAMES
@@ -66,7 +69,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     span = request.GET.get("span", USUAL_SPAN)
     if span not in SPANS:
         raise Http404(_("Invalid span. Use one of: %(spans)s.") % {"spans": ", ".join(SPANS)})
-    screen = screens.overview_screen(read_overview(now=now, span=span), read_attention_for_open_page(now=now), now=now)
+    screen = overview_screen(read_overview(now=now, span=span), read_attention_for_open_page(now=now), now=now)
     context = {"screen": screen, "topic": overview_topic(span), "spans": SPAN_NAMES, "span": span}
     return render(request, "ui/overview.html", context)
 
@@ -79,7 +82,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
     if found is None or set_up is None:
         raise Http404(_("Job %(id)d does not exist.") % {"id": job_id})
     context = {
-        "screen": screens.job_screen(found, now=now),
+        "screen": job_screen(found, now=now),
         "page": found,
         "set_up": set_up,
         "settings": describe(set_up),

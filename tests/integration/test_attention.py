@@ -15,7 +15,7 @@ from jobs.attention.sources import read_attention
 from jobs.lifecycle.document import Stage
 from jobs.models import Bin, Job, Outcome, ThrottleGroup
 from jobs.queries.overview import read_overview
-from jobs.ui.screens import overview_screen
+from jobs.ui.overview_screen import overview_screen
 from jobs.verbs import hosts
 from nodes.models import Node
 from tests.support.api import client_of

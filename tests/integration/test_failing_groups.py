@@ -10,7 +10,7 @@ from jobs.models import Batch, ThrottleGroup
 from jobs.queries.cluster.page import read_cluster_page
 from jobs.queries.jobs.page import read_job_page
 from jobs.ui.cluster_screen import cluster_screen
-from jobs.ui.screens import job_screen
+from jobs.ui.job_screen import job_screen
 from tests.support.api import client_of
 from tests.support.cluster import register_node
 from tests.support.factories import make_documents, make_lane, make_policy, make_running_job

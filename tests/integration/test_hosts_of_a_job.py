@@ -7,7 +7,7 @@ from django.utils import timezone
 from jobs.lifecycle.document import Stage
 from jobs.models import Batch, CounterDelta, Outcome, Turn
 from jobs.queries.jobs.page import read_job_page
-from jobs.ui.screens import job_screen
+from jobs.ui.job_screen import job_screen
 from tests.integration.test_bounded_reads import Reader
 from tests.support.cluster import NOON, register_node, seconds
 from tests.support.factories import count_folded, make_lane, make_running_job

@@ -375,3 +375,11 @@ def test_pages_show_the_charges_that_the_main_manager_keeps(crawl):
         ]
     shown = crawl.viewer.get(f"/jobs/{crawl.job.pk}/").content.decode()
     assert "Waiting time by cause" in shown
+
+
+def test_the_waiting_time_of_a_run_that_has_just_ended_stays_on_the_page(crawl):
+    facts = {"subject": Charge.Subject.JOB, "subject_id": crawl.job.pk, "step": 60}
+    Charge.objects.create(**facts, at=timezone.now() - dt.timedelta(minutes=1), cause="gap", seconds=30)
+    Job.objects.update(phase="inactive", run_end="finished", ended_at=timezone.now())
+
+    assert [(row["key"], row["seconds"]) for row in crawl.page()["charges"]] == [("gap", "30")]

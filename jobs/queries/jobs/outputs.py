@@ -1,0 +1,33 @@
+"""The outputs of a job, and how far each is behind the crawl."""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jobs.connectors.output.registry import DEFAULT_OUTPUT
+from jobs.models import OutputConnection
+from jobs.queries.documents.search_lag import read_search_lag
+
+# The only kind that a document reaches later than it counts. Workers write to all others first.
+_INDEX: Final = DEFAULT_OUTPUT
+
+
+@dataclass(frozen=True, slots=True)
+class OutputLine:
+    """`behind_since` is when the oldest document was written that a search does not find yet; None without one."""
+
+    id: int
+    name: str
+    connector: str
+    is_index: bool
+    behind_since: dt.datetime | None
+
+
+def read_output_lines(job_id: int) -> Sequence[OutputLine]:
+    """Return the outputs of a job by name."""
+    rows = OutputConnection.objects.filter(jobs=job_id).order_by("name").values_list("pk", "name", "connector")
+    return [
+        OutputLine(pk, name, connector, connector == _INDEX, read_search_lag() if connector == _INDEX else None)
+        for pk, name, connector in rows
+    ]
