@@ -136,7 +136,7 @@ def _forecasts(jobs: Sequence[Job], address: Address, *, now: dt.datetime) -> li
     for job in jobs:
         host = known
         if host is None and address.host:
-            policies = tuple(sorted(set(rules[job.pk].policies)))
+            policies = tuple(sorted(rules[job.pk].policies))
             if policies not in new:
                 new[policies] = read_new_host(address.host, bins=WEB.bins, policies=policies, now=now)
             host = new[policies]

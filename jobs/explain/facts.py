@@ -38,8 +38,10 @@ COUNTED_IN_LINE: Final = 1_000
 _LONGEST: Final = 10_000
 
 _SEEDS_OF: Final[LiteralString] = """
-SELECT job_id, policy_id, CASE WHEN pg_column_size(urls) <= %(largest)s THEN urls END AS urls
-  FROM jobs_seed WHERE job_id = ANY(%(jobs)s) AND removed_at IS NULL ORDER BY id LIMIT %(most)s
+SELECT seed.job_id, seed.policy_id, policy.name AS policy,
+       CASE WHEN pg_column_size(seed.urls) <= %(largest)s THEN seed.urls END AS urls
+  FROM jobs_seed AS seed LEFT JOIN jobs_throttlepolicy AS policy ON policy.id = seed.policy_id
+ WHERE seed.job_id = ANY(%(jobs)s) AND seed.removed_at IS NULL ORDER BY seed.id LIMIT %(most)s
 """
 # Due documents of the lane with a lower number, from its head on: an index has exactly these.
 _BEFORE: Final[LiteralString] = f"""
@@ -70,13 +72,14 @@ class Address:
 class RulesOfJob:
     """
     The judgement of a job's rules. None if only the reading of the document shows it; `problem` says why the stored
-    rules cannot be used. `policies` are those of its seeds.
+    rules cannot be used. `policies` are the names of
+    those of its seeds, by id.
     """
 
     judged: Judged | None
     problem: str = ""
     is_seed: bool = False
-    policies: Sequence[int] = ()
+    policies: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,31 +187,31 @@ def read_rules(jobs: Sequence[Job], address: Address) -> dict[int, RulesOfJob]:
     for redirect in SeedRedirect.objects.filter(job__in=ids, is_followed=True)[:_REDIRECTS]:
         redirects.setdefault(redirect.job_id, []).append((redirect.source, redirect.target))
     return {
-        job.pk: RulesOfJob(None, policies=policies.get(job.pk, ()))
+        job.pk: RulesOfJob(None, policies=policies.get(job.pk, {}))
         if job.pk in large
         else _judge(
             job,
             address,
             seeds=seeds.get(job.pk, []),
             redirects=redirects.get(job.pk, []),
-            policies=policies.get(job.pk, ()),
+            policies=policies.get(job.pk, {}),
         )
         for job in jobs
     }
 
 
-def _read_seeds(job_ids: Sequence[int]) -> tuple[dict[int, list[str]], dict[int, list[int]], set[int]]:
+def _read_seeds(job_ids: Sequence[int]) -> tuple[dict[int, list[str]], dict[int, dict[int, str]], set[int]]:
     """Return the addresses and the policies of the seeds of jobs, and the jobs whose seeds are too many."""
     connection.ensure_connection()
     with named_rows(connection.connection) as cursor:
         facts = {"jobs": list(job_ids), "largest": _LARGEST_SEED, "most": _SEEDS + 1}
         rows = cursor.execute(_SEEDS_OF, facts).fetchall()
     addresses: dict[int, list[str]] = {}
-    policies: dict[int, list[int]] = {}
+    policies: dict[int, dict[int, str]] = {}
     for row in rows:
         addresses.setdefault(row.job_id, []).extend(row.urls or ())
         if row.policy_id is not None:
-            policies.setdefault(row.job_id, []).append(row.policy_id)
+            policies.setdefault(row.job_id, {})[row.policy_id] = row.policy
     large = {row.job_id for row in rows if row.urls is None}
     return addresses, policies, large | set(job_ids if len(rows) > _SEEDS else ())
 
@@ -219,7 +222,7 @@ def _judge(
     *,
     seeds: Sequence[str],
     redirects: Sequence[tuple[str, str]],
-    policies: Sequence[int],
+    policies: Mapping[int, str],
 ) -> RulesOfJob:
     asked = Asked(
         configuration=job.repository.configuration,

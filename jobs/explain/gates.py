@@ -83,6 +83,8 @@ class Reason(enum.StrEnum):
     NO_LOGIN = "no_login"
     # --- Policy and host ---
     LIMITED = "limited"
+    # The job does not run, so its policies apply to no host now.
+    LIMITED_IN_RUN = "limited_in_run"
     HOST_READY = "host_ready"
     HOST_NEW = "host_new"
     # --- Line and claim ---

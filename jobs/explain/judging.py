@@ -11,6 +11,7 @@ from jobs.explain.facts import Address, RulesOfJob
 from jobs.explain.gates import GATE_OF, MOVING, Gate, Judgement, Reason, Status, blocked, closed_by, in_order, passed
 from jobs.explain.ways import Way
 from jobs.lifecycle.document import CLAIMED, Action, Stage
+from jobs.lifecycle.job import Phase
 from jobs.models import Job, Outcome, QueueItem, Robots, TrapSuspect
 from jobs.queries.documents.outputs import HeldBy
 from jobs.queries.hosts.lines import HostStatus
@@ -191,6 +192,16 @@ def _scheduling(facts: Facts) -> Iterator[Judgement]:
             yield _open_gate(gate, facts)
 
 
+def _policies_in_run(facts: Facts) -> list[str]:
+    """Return the names of the policies that apply when the job runs; none if it runs, and they apply now."""
+    if facts.job.phase != Phase.INACTIVE:
+        return []
+    if facts.item is not None:
+        policy = facts.item.lane.seed.policy
+        return [policy.name] if policy is not None else []
+    return sorted(facts.rules.policies.values())
+
+
 def _open_gate(gate: Gate, facts: Facts) -> Judgement:
     match gate:
         case Gate.JOB:
@@ -199,6 +210,8 @@ def _open_gate(gate: Gate, facts: Facts) -> Judgement:
             return replace(passed(gate, Reason.IN_WINDOW), until=facts.job.window_ends_at)
         case Gate.LOGIN:
             return passed(gate, Reason.NO_LOGIN)
+        case Gate.POLICY if policies := _policies_in_run(facts):
+            return passed(gate, Reason.LIMITED_IN_RUN, policies=", ".join(policies))
         case Gate.POLICY:
             return passed(gate, Reason.LIMITED)
         case Gate.HOST:

@@ -86,6 +86,7 @@ REASONS: Final[Mapping[Reason, str | Promise]] = {
     Reason.IN_WINDOW: gettext_lazy("The job is inside its window, or was started by hand."),
     Reason.NO_LOGIN: gettext_lazy("It waits for no login."),
     Reason.LIMITED: gettext_lazy("Within the limits: %(limits)s."),
+    Reason.LIMITED_IN_RUN: gettext_lazy("While the job runs, these policies apply: %(policies)s."),
     Reason.HOST_READY: gettext_lazy("%(host)s accepts requests."),
     Reason.HOST_NEW: gettext_lazy("%(host)s was not asked yet. Its first request reads robots.txt."),
     Reason.IN_LINE: gettext_lazy("Documents before it: %(before)s."),

@@ -8,7 +8,7 @@ from typing import Final
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from jobs.evidence.coverage import BEGINS, DID_NOT_RECORD, ENDED, RESTORED, WAS_OFF
 from jobs.queries.hosts.evidence import ChainState, Minute, is_recorded, moment
@@ -35,7 +35,8 @@ def evidence_shown(state: ChainState | None, *, now: dt.datetime) -> Record | No
         "tone": "failed" if state.problem else "indexed",
         "says": _("The chain is broken: %(why)s") % {"why": state.problem}
         if state.problem
-        else _("The newest %(n)s blocks are intact.") % {"n": formats.number(state.verified)},
+        else ngettext("The newest block is intact.", "The newest %(n)s blocks are intact.", state.verified)
+        % {"n": formats.number(state.verified)},
         "blocks": formats.number(state.head.seq - state.pruned),
         "hash": state.head.hash,
         "until": formats.moment(state.complete_until, now=now),

@@ -309,6 +309,15 @@ def timeless(sentences):
     return [re.sub(r"just now|\d+ s ago|in( \d+ (s|min|h))+", "…", sentence) for sentence in sentences]
 
 
+@each_row("url", [URL, f"http://{HOST}/unknown"])
+def test_a_job_that_does_not_run_shows_the_policies_of_its_runs(url, crawl):
+    stop_the_job(crawl)
+
+    policy = gate(crawl.section(url), Gate.POLICY)
+
+    assert (policy.reason, policy.facts) == ("limited_in_run", {"policies": "gentle"})
+
+
 def test_a_document_that_no_gate_holds_is_on_its_way(crawl):
     crawl.change(seq=(1 << 56) + 7)
     crawl.add(f"http://{HOST}/a", seq=(1 << 56) + 1)
