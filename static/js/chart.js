@@ -59,7 +59,7 @@ function draw(figure) {
         maintainAspectRatio: false,
         indexAxis: lying ? "y" : "x",
         scales: lying ? { x: numbers, y: names } : { x: names, y: numbers },
-        plugins: { legend: { display: series.length > 1, position: "bottom", labels: { color: colour("text"), boxWidth: 12 } } },
+        plugins: { legend: { position: "bottom", labels: { color: colour("text"), boxWidth: 12 } } },
       },
     }),
   );
