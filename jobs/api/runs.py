@@ -12,10 +12,12 @@ from rest_framework.response import Response
 
 from jobs.api.everywhere import names_of
 from jobs.api.fields import HIGHEST_ID
+from jobs.lifecycle.endings import Kind
 from jobs.lifecycle.job import RunEnd
 from jobs.models import DefinitionVersion, Run
 from jobs.queries.jobs.run import NodesOfRun, compare_runs
-from jobs.queries.jobs.run_documents import ComparedDocuments, Differing, Ended, Kind, Pair, SlowerHost
+from jobs.queries.jobs.run_differences import Flip, Result
+from jobs.queries.jobs.run_documents import ComparedDocuments, Differing, Ended, Pair, SlowerHost
 from jobs.queries.jobs.runs import RunLine, count_in_others
 from jobs.state.run_samples import SAMPLES_KEPT
 from nodes.api.paging import ListingView
@@ -112,7 +114,7 @@ class DefinitionBetweenRunsSerializer(serializers.Serializer[object]):
 
 
 class NodesOfRunSerializer(serializers.Serializer[NodesOfRun]):
-    """Names of the live nodes of the cluster at the end of a run, or now."""
+    """Names of the live nodes at the end of a run, or now, with the name of another partition in brackets."""
 
     managers = serializers.SerializerMethodField()
     workers = serializers.SerializerMethodField()
@@ -146,11 +148,32 @@ class DifferingDocumentSerializer(serializers.Serializer[Pair]):
         return pair.hash.hex
 
 
+class FlippedResultSerializer(serializers.Serializer[Result]):
+    """Result of documents. In the earlier run, only codes that are numbers are known."""
+
+    outcome = serializers.SerializerMethodField()
+    result_code = serializers.CharField(source="code")
+
+    def get_outcome(self, result: Result) -> str:
+        return str(result.outcome.label)
+
+
+class FlippedDocumentsSerializer(serializers.Serializer[Flip]):
+    """Number of documents of a host with another result than before. New and changed ones are of all hosts, `""`."""
+
+    host = serializers.CharField()
+    earlier = FlippedResultSerializer(allow_null=True)
+    later = FlippedResultSerializer(allow_null=True)
+    documents = serializers.IntegerField(source="number")
+    examples = serializers.ListField(child=serializers.CharField())
+
+
 class DifferingDocumentsSerializer(serializers.Serializer[Differing]):
     """
     Documents of one kind. `count` are among the compared documents, `estimate` among all documents of both runs.
 
     With a probability of 95 %, the number of all documents is between `least` and `most`. An exact number equals both.
+    `flips` are the largest numbers of documents by host and result, if they were counted.
     """
 
     kind = serializers.ChoiceField([kind.value for kind in Kind])
@@ -159,6 +182,7 @@ class DifferingDocumentsSerializer(serializers.Serializer[Differing]):
     least = serializers.IntegerField(source="of_all.least")
     most = serializers.IntegerField(source="of_all.most")
     examples = DifferingDocumentSerializer(many=True)
+    flips = FlippedDocumentsSerializer(many=True)
 
 
 class SlowerHostSerializer(serializers.Serializer[SlowerHost]):
@@ -178,6 +202,12 @@ class ComparedDocumentsSerializer(serializers.Serializer[ComparedDocuments]):
     )
     compared = serializers.IntegerField(help_text="Documents that were compared.")
     estimate = serializers.IntegerField(source="of_all", help_text="Documents of both runs, about, unless exact.")
+    are_counted = serializers.BooleanField(
+        help_text="True if the runs counted the documents that differ, so that numbers do not depend on a sample."
+    )
+    are_limits = serializers.BooleanField(
+        help_text="True if other runs lie between both: counted numbers are upper limits."
+    )
     kinds = DifferingDocumentsSerializer(many=True)
     slower_hosts = SlowerHostSerializer(source="slower", many=True)
     silent = serializers.SerializerMethodField(help_text="Partitions that did not answer. Their documents are missing.")
@@ -196,6 +226,10 @@ class ComparisonSerializer(serializers.Serializer[object]):
     definitions = DefinitionBetweenRunsSerializer(many=True)
     earlier_nodes = NodesOfRunSerializer(allow_null=True, help_text=_NODES)
     later_nodes = NodesOfRunSerializer(allow_null=True, help_text=_NODES)
+    nodes_missing = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Partitions whose nodes are not known: they did not answer, or kept no minute.",
+    )
     documents = ComparedDocumentsSerializer(
         allow_null=True,
         help_text="Null if a run has no record of its documents: it has not ended, or is not among the last "

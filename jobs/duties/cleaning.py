@@ -170,6 +170,11 @@ FROM jobs_runsample
                     JOIN jobs_job AS job ON job.id = run.job_id
                    WHERE run.run_no <= job.run_no - {SAMPLES_KEPT} LIMIT %(most)s)
 """
+_OLD_DIFFERENCES: Final[LiteralString] = f"""
+FROM jobs_rundifference
+ WHERE id IN (SELECT difference.id FROM jobs_rundifference AS difference JOIN jobs_job AS job ON job.id = difference.job_id
+               WHERE difference.run_no <= job.run_no - {SAMPLES_KEPT} LIMIT %(most)s)
+"""
 # The first blocks of each chain. A late report becomes a later block, so blocks are old by the time at which they were
 # appended. A trigger keeps the hash of the last deleted block.
 _OLD_EVIDENCE: Final[LiteralString] = """
@@ -295,10 +300,13 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
         ),
         Subject(
             name="runs",
-            title=f"counts of runs before the last {KEPT_RUNS}, samples of documents before the last {SAMPLES_KEPT}, rates of hosts after {KEPT_DAYS} days, and verifications of outputs after {_VERIFICATIONS} days",
+            title=f"counts of runs before the last {KEPT_RUNS}, samples and differences of documents before the last {SAMPLES_KEPT}, rates of hosts after {KEPT_DAYS} days, and verifications of outputs after {_VERIFICATIONS} days",
             setting=None,
             tables=(
-                *(Rows(statement, lambda: 0) for statement in (*_OLD_COUNTS, _OLD_SAMPLES, _OLD_FAULTS)),
+                *(
+                    Rows(statement, lambda: 0)
+                    for statement in (*_OLD_COUNTS, _OLD_SAMPLES, _OLD_DIFFERENCES, _OLD_FAULTS)
+                ),
                 Rows(_OLD_HOURS_OF_HOSTS, lambda: KEPT_DAYS),
                 Rows(_OLD_VERIFICATIONS, lambda: _VERIFICATIONS),
                 Rows(_OLD_ARCHIVE_FAULTS, lambda: _VERIFICATIONS),

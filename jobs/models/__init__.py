@@ -39,7 +39,7 @@ from jobs.models.progress import Charge, Progress
 from jobs.models.redirect import SeedRedirect
 from jobs.models.rejected import RejectedAddress
 from jobs.models.removals import DeletedJob, RemovalQuestion, Restoration
-from jobs.models.run import Run, RunSample
+from jobs.models.run import Run, RunDifference, RunSample
 from jobs.models.schedule import ScheduleWindow
 from jobs.models.search import SearchAccess, SearchDocument
 from jobs.models.session import Session
@@ -130,6 +130,7 @@ __all__ = [
     "RuleKind",
     "RuleState",
     "Run",
+    "RunDifference",
     "RunSample",
     "ScheduleWindow",
     "SearchAccess",

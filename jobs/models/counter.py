@@ -8,7 +8,8 @@ class Counted(models.Model):
     A number of documents of a job.
 
     `measure` is 'stage' for documents that are at (`stage`, `outcome`, `code`) in a run. 'deleted' and 'bytes' count
-    events of a run, and 'offered' and 'requests' those of no lane (0).
+    events of a run, and 'offered' and 'requests' those of no lane (0). 'differs' counts documents whose result was `stage`
+    before the run and is `outcome` now: the fold adds these to `RunDifference`.
     """
 
     job_id = models.BigIntegerField()
@@ -36,10 +37,12 @@ class CounterDelta(CountedOfLane):
     """
     The changes of one transaction. Insert-only, so that no row is hot.
 
-    `sample` is one of the counted documents if they have just ended in failure; otherwise null.
+    `sample` is one of the counted documents if they have just ended in failure; otherwise null. `example` is the
+    identifier of one of the counted documents if they differ from the run before.
     """
 
     sample = models.UUIDField(null=True)
+    example = models.TextField(default="", db_default="")
 
     class Meta:
         indexes = (models.Index(fields=["job_id", "id"], name="counter_delta_job"),)

@@ -67,6 +67,8 @@ class QueueItem(models.Model):
     # Duration of its last request, until the whole answer was read (ms). Null: no request was recorded.
     response_ms = models.IntegerField(null=True)
     changed_at = models.DateTimeField(null=True)
+    # Its last results in one number: see `jobs.lifecycle.endings`.
+    endings = models.IntegerField(default=0, db_default=0)
     # The hash of the document on which it was first found; its own if a seed named it. Null: not recorded.
     found_on = models.UUIDField(null=True)
 

@@ -29,6 +29,8 @@ class Run(models.Model):
     excluded = models.PositiveBigIntegerField(default=0, db_default=0)
     deleted = models.PositiveBigIntegerField(default=0, db_default=0)
     bytes = models.PositiveBigIntegerField(default=0, db_default=0)
+    # True if documents that differ from the run before are counted (`RunDifference`).
+    has_differences = models.BooleanField(default=False, db_default=False)
 
     class Meta:
         ordering = ("-started_at", "-id")
@@ -66,3 +68,33 @@ class RunSample(models.Model):
 
     def __str__(self) -> str:
         return f"sample of run {self.run_id}"
+
+
+class RunDifference(models.Model):
+    """
+    The number of documents of a job that ended in a run otherwise than before it, with the first of them.
+
+    `before` and `after` are results (`jobs.lifecycle.endings`), and `code` is the code of the second one. `bin_id` is 0 for
+    new and changed documents, and for further hosts. The fold of counts writes it, so there is no row of the run yet or
+    any more in some cases.
+    """
+
+    job_id = models.BigIntegerField()
+    run_no = models.IntegerField()
+    before = models.SmallIntegerField()
+    after = models.SmallIntegerField()
+    code = models.CharField(max_length=30, blank=True)
+    bin_id = models.BigIntegerField()
+    amount = models.BigIntegerField()
+    examples: "ArrayField[list[str], list[str]]" = ArrayField(models.TextField())
+
+    class Meta:
+        default_permissions = ()
+        constraints = (
+            models.UniqueConstraint(
+                fields=["job_id", "run_no", "before", "after", "code", "bin_id"], name="one_difference_a_key"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.amount} of run {self.run_no} of {self.job_id}"

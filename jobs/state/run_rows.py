@@ -49,7 +49,7 @@ def begin_row(job: Job, *, made_by: str, now: dt.datetime) -> None:
         _end(unfinished, job, run_end=RunEnd.ABORTED, reason="", now=now)
     # A run that was aborted before its preparation has had this number, too.
     Run.objects.filter(job=job, run_no=number).delete()
-    Run.objects.create(job=job, run_no=number, started_at=now, started_by=made_by)
+    Run.objects.create(job=job, run_no=number, started_at=now, started_by=made_by, has_differences=True)
     Run.objects.filter(job=job, run_no__lte=number - KEPT).delete()
 
 

@@ -9,7 +9,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from jobs.lifecycle.document import Stage
+from jobs.lifecycle.endings import Kind
 from jobs.models import Outcome
+from jobs.queries.jobs.run_differences import Flip, Result
 from jobs.queries.jobs.run_documents import (
     DOCUMENTS_OF_HOST,
     LISTED,
@@ -17,7 +19,6 @@ from jobs.queries.jobs.run_documents import (
     Differing,
     Ended,
     Estimate,
-    Kind,
     Pair,
     SlowerHost,
 )
@@ -53,9 +54,10 @@ def compared_documents(found: ComparedDocuments, *, job_id: int, now: dt.datetim
     """Return the documents that differ, and slower hosts, as cells."""
     return {
         "is_sample": found.is_sample,
+        "are_counted": found.are_counted,
         "says": _says(found),
         "silent": silent_partitions(found.silent, now=now),
-        "kinds": [_kind(one, job_id=job_id) for one in found.kinds],
+        "kinds": [_kind(one, found, job_id=job_id) for one in found.kinds],
         "slower": [_host(one) for one in found.slower],
         "slower_least": DOCUMENTS_OF_HOST,
     }
@@ -67,24 +69,56 @@ def _says(found: ComparedDocuments) -> str:
         return _("All documents of both runs were compared: %(n)s. These numbers are exact.") % {"n": compared}
     if not found.is_sample:
         return _("All documents of the partitions that answered were compared: %(n)s.") % {"n": compared}
+    if found.are_limits:
+        return _(
+            "A sample was compared: %(n)s of about %(all)s documents, the same ones in both runs. "
+            "Each run between both counted the documents that ended otherwise than before: these are upper limits, "
+            "because a document may differ more than once."
+        ) % {"n": compared, "all": _about(found.of_all)}
+    if found.are_counted:
+        return _(
+            "The later run counted all documents that ended otherwise than before it. These numbers are exact. "
+            "Slower hosts are found in a sample: %(n)s of about %(all)s documents, the same ones in both runs."
+        ) % {"n": compared, "all": _about(found.of_all)}
     return _(
         "A sample was compared: %(n)s of about %(all)s documents, the same ones in both runs. "
         "Numbers of all documents are estimates, with a range that is right in 95 of 100 cases."
     ) % {"n": compared, "all": _about(found.of_all)}
 
 
-def _kind(one: Differing, *, job_id: int) -> Record:
+def _kind(one: Differing, found: ComparedDocuments, *, job_id: int) -> Record:
     name, meaning = _KINDS[one.kind]
+    is_counted = found.are_counted and not found.are_limits
+    of_all = formats.number(one.of_all.number) if is_counted else ""
+    if not is_counted and one.of_all.number:
+        of_all = _("about %(n)s") % {"n": _about(one.of_all.number)}
     return {
         "key": one.kind.value,
         "name": name,
         "meaning": meaning,
         "count": formats.number(one.count),
-        "of_all": _("about %(n)s") % {"n": _about(one.of_all.number)} if one.count else "",
-        "range": _range(one.of_all),
+        "of_all": of_all,
+        "range": "" if is_counted else _range(one.of_all),
+        "number": of_all if found.is_sample else formats.number(one.count),
+        "flips": [_flip(flip) for flip in one.flips],
         "examples": [_document(pair, job_id=job_id) for pair in one.examples],
-        "more": _("The list has the first %(n)s.") % {"n": LISTED} if one.count > len(one.examples) else "",
+        "more": _("The list has the first %(n)s.") % {"n": LISTED}
+        if max(one.count, one.of_all.least) > len(one.examples)
+        else "",
     }
+
+
+def _flip(flip: Flip) -> Record:
+    return {
+        "host": flip.host or _("all hosts"),
+        "number": formats.number(flip.number),
+        "earlier": _result(_as_ended(flip.earlier)),
+        "later": _result(_as_ended(flip.later)),
+    }
+
+
+def _as_ended(result: Result | None) -> Ended | None:
+    return Ended("", result.outcome, result.code, 0, None) if result else None
 
 
 def _range(of_all: Estimate) -> str:

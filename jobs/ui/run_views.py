@@ -100,6 +100,7 @@ def _compared(found: Comparison, *, now: dt.datetime) -> dict[str, Any]:
             *_rows_of_nodes(found),
         ],
         "nodes": _nodes(found),
+        "nodes_missing": ", ".join(found.nodes_missing),
         "is_open": earlier.ended_at is None or later.ended_at is None,
         "documents": compared_documents(found.documents, job_id=later.job_id, now=now) if found.documents else None,
         "samples_kept": SAMPLES_KEPT,

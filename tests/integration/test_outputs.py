@@ -14,6 +14,7 @@ import pytest
 from jobs.connectors.output.base import OutputError
 from jobs.connectors.repository.base import Content, Document, Ending, Outcome
 from jobs.lifecycle.document import Stage
+from jobs.lifecycle.endings import result_of
 from jobs.loops.worker.outputs import JobOutputs
 from jobs.models import (
     Batch,
@@ -451,6 +452,8 @@ def test_a_dropped_document_is_counted_out_of_its_stage_and_run(search_output, f
     assert set(CounterDelta.objects.values_list("lane_id", "run_no", "measure", "stage", "amount")) == {
         (job.lane.pk, 2, "stage", Stage.BEING_CLEANED, -1),
         (job.lane.pk, 3, "deleted", 0, 1),
+        # It ended before, and no longer exists in run 3.
+        (job.lane.pk, 3, "differs", result_of(Ending.INDEXED, "200"), 1),
     }
 
 

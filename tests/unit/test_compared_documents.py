@@ -4,10 +4,12 @@ import uuid
 
 import pytest
 
-from jobs.models import Outcome
+from jobs.lifecycle.endings import Kind
+from jobs.models import Job, Outcome
 from jobs.partitions.merged import Merged, Silent
-from jobs.queries.jobs import run_documents
-from jobs.queries.jobs.run_documents import Ended, Kind, Pair, compare_documents, estimate, kind_of
+from jobs.queries.jobs import run, run_documents
+from jobs.queries.jobs.run_differences import Flip, Flips, Result
+from jobs.queries.jobs.run_documents import Ended, Pair, compare_documents, estimate, kind_of
 from jobs.ui.compared_documents import compared_documents
 from tests.support.cluster import NOON
 from tests.support.tables import each_row
@@ -61,8 +63,8 @@ def sample(*hashes, limit=None):
     return run_documents._Sample({uuid.UUID(int=each): ended(INDEXED) for each in hashes}, limit)
 
 
-def compared(monkeypatch, here, there, *, silent=()):
-    found = Merged(here, {"b": there}, silent)
+def compared(monkeypatch, here, there, *, silent=(), flips=None):
+    found = Merged((*here, flips), {"b": (*there, flips)}, silent)
     monkeypatch.setattr(run_documents, "read_everywhere", lambda _own, _elsewhere: found)
     return compare_documents(job_id=1, earlier=1, later=2)
 
@@ -91,6 +93,35 @@ def test_only_documents_below_the_lowest_limit_are_compared(monkeypatch):
 
     assert (found.compared, found.of_all) == (2, 8)
     assert found.kinds[0].of_all.number == 4
+
+
+def test_the_counted_documents_of_all_partitions_add_up(monkeypatch):
+    half = uuid.UUID(int=2**127 - 1)
+    worse = Flip(Kind.WORSE, Result(INDEXED, "200"), Result(FAILED, "503"), "a.example", 20, ["http://a.example/x"])
+
+    found = compared(
+        monkeypatch,
+        (sample(1, limit=half), sample(1, limit=half)),
+        (sample(), sample()),
+        flips=Flips(are_limits=False, of_hosts=[worse]),
+    )
+
+    counted = next(one for one in found.kinds if one.kind == Kind.WORSE)
+    assert (counted.count, counted.of_all, counted.flips[0].number) == (0, run_documents.Estimate(40, 40, 40), 40)
+    assert [pair.identifier for pair in counted.examples] == ["http://a.example/x"]
+
+
+def test_the_nodes_of_other_partitions_are_named_with_these_and_silent_ones_too(monkeypatch):
+    here = run.NodesOfRun(frozenset({"main"}), frozenset({"w1"}))
+    there = run.NodesOfRun(frozenset({"main"}), frozenset({"w1", "w2"}))
+    parts = Merged([here, here], {"b": [here, there], "c": [None, here]}, [Silent("d", None)])
+    monkeypatch.setattr(run, "read_everywhere", lambda _own, _elsewhere: parts)
+
+    earlier, later, missing = run._nodes_everywhere(Job(), None, None)
+
+    assert sorted(later.workers - earlier.workers) == ["w2 (b)"]
+    assert sorted(earlier.managers) == ["main", "main (b)"]
+    assert missing == ["c", "d"]
 
 
 def test_nothing_is_compared_if_a_partition_kept_no_sample(monkeypatch):

@@ -1,7 +1,7 @@
 """One run, and the comparison of two runs of a job: from their rows and samples, the journal, versions and minutes."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +9,7 @@ from django.db.models import Q
 
 from jobs.lifecycle.job import TRANSITIONS
 from jobs.models import DefinitionVersion, Job, JobEvent, Run
+from jobs.partitions.merged import local_job, read_everywhere
 from jobs.queries.cluster.history import read_cluster_then
 from jobs.queries.jobs.run_documents import ComparedDocuments, compare_documents
 from jobs.queries.jobs.runs import RunLine, read_run_lines
@@ -56,6 +57,9 @@ class NodesOfRun:
     workers: frozenset[str]
 
 
+_NO_NODES: Final = NodesOfRun(frozenset(), frozenset())
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """
@@ -63,7 +67,8 @@ class Comparison:
     settings and of the definitions that the job may use.
 
     `is_complete` is False if more changes may have been made than were examined. `documents` is None if a run kept no
-    sample of its documents. Nodes are None if no minute of that run is kept.
+    sample of its documents. Nodes are None if no minute of that run is kept, and those of the partitions in `nodes_missing`
+    are not known.
     """
 
     earlier: RunLine
@@ -74,6 +79,7 @@ class Comparison:
     documents: ComparedDocuments | None
     earlier_nodes: NodesOfRun | None
     later_nodes: NodesOfRun | None
+    nodes_missing: Sequence[str] = ()
 
     @property
     def settings(self) -> list[StoredVersion]:
@@ -114,6 +120,7 @@ def compare_runs(first_id: int, second_id: int) -> Comparison:
         raise Invalid({"later": ["These are runs of two jobs. Choose two runs of one job."]})
     events, is_complete = _events(earlier.job_id, since=earlier.started_at, until=later.started_at)
     job = Job.objects.get(pk=earlier.job_id)
+    earlier_nodes, later_nodes, nodes_missing = _nodes_everywhere(job, earlier, later)
     versions = read_versions(
         begin=earlier.started_at, end=later.started_at, most=EXAMINED, definitions=_definitions_of(job)
     )
@@ -124,8 +131,9 @@ def compare_runs(first_id: int, second_id: int) -> Comparison:
         versions=versions[::-1],
         is_complete=is_complete and len(versions) < EXAMINED,
         documents=compare_documents(job_id=job.pk, earlier=earlier.run_no, later=later.run_no),
-        earlier_nodes=_nodes(earlier, job),
-        later_nodes=_nodes(later, job),
+        earlier_nodes=earlier_nodes,
+        later_nodes=later_nodes,
+        nodes_missing=nodes_missing,
     )
 
 
@@ -141,10 +149,44 @@ def _definitions_of(job: Job) -> Q:
     )
 
 
-def _nodes(line: RunLine, job: Job) -> NodesOfRun | None:
-    """Return the nodes at the end of a run. The state of other clusters is not kept."""
+def _nodes_everywhere(job: Job, *runs: RunLine) -> tuple[NodesOfRun | None, NodesOfRun | None, list[str]]:
+    """
+    Return the nodes at the ends of two runs in all partitions that have the job, and the partitions whose nodes are not known.
+
+    The state of other clusters is not kept.
+    """
     if job.node_scope != CLUSTER_SCOPE:
+        return None, None, []
+
+    def read() -> list[NodesOfRun | None]:
+        return [_nodes(line) for line in runs]
+
+    def read_there(_partition: str) -> list[NodesOfRun | None]:
+        return read() if local_job(job.pk) is not None else [_NO_NODES, _NO_NODES]
+
+    found = read_everywhere(read, read_there)
+    known = {name: part for name, part in found.others.items() if None not in part}
+    missing = sorted({silent.name for silent in found.silent} | (found.others.keys() - known.keys()))
+    earlier, later = (
+        _merged(own, {name: part[run] for name, part in known.items()}) for run, own in enumerate(found.own)
+    )
+    return earlier, later, missing
+
+
+def _merged(own: NodesOfRun | None, others: Mapping[str, NodesOfRun | None]) -> NodesOfRun | None:
+    """Return the nodes of all partitions. A name from another partition has the name of that in brackets."""
+    if own is None:
         return None
+    managers, workers = set(own.managers), set(own.workers)
+    for partition, nodes in others.items():
+        if nodes is not None:
+            managers |= {f"{name} ({partition})" for name in nodes.managers}
+            workers |= {f"{name} ({partition})" for name in nodes.workers}
+    return NodesOfRun(frozenset(managers), frozenset(workers))
+
+
+def _nodes(line: RunLine) -> NodesOfRun | None:
+    """Return the nodes at the end of a run in the database of this thread; None if no minute of it is kept."""
     then = read_cluster_then(line.ended_at or read_clock())
     # A minute has the state of its own moment, so a run that is shorter has the one before it.
     if then is None or then.at < line.started_at - dt.timedelta(minutes=1):

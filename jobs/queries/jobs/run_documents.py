@@ -1,4 +1,9 @@
-"""Documents that differ between two runs of a job, and slower hosts, from the samples that were kept at their ends."""
+"""
+Documents that differ between two runs of a job, and slower hosts.
+
+Both runs kept a sample of their documents at their ends. It has all documents of a small job. For a large job, the
+flushes of the later run counted the documents that ended otherwise than before (`jobs.queries.jobs.run_differences`).
+"""
 
 import math
 import statistics
@@ -6,12 +11,14 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 
+from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.web.urls import bin_of
+from jobs.lifecycle.endings import Kind
 from jobs.models import Bin, Outcome, Run
 from jobs.partitions.merged import Silent, local_job, read_everywhere
+from jobs.queries.jobs.run_differences import Flip, Flips, Result, merge_flips, read_flips
 
 # Documents of each kind, and slower hosts, that are listed.
 LISTED: Final = 25
@@ -22,23 +29,6 @@ DOCUMENTS_OF_HOST: Final = 5
 _HASHES: Final = 2**128
 # Results of a document that was read: its content is in the outputs.
 _READ: Final = frozenset({Outcome.INDEXED, Outcome.UNCHANGED})
-
-
-class Kind(StrEnum):
-    """
-    Kinds of documents that differ.
-
-    A new document was unknown at the end of the earlier run, and a gone one at the end of the later run. A changed
-    document was read in both runs and has another version. The others have another result: a worse one if the document
-    failed or was excluded in the later run only, a better one if only in the earlier run.
-    """
-
-    NEW = "new"
-    GONE = "gone"
-    CHANGED = "changed"
-    WORSE = "worse"
-    BETTER = "better"
-    OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +67,17 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Differing:
-    """Documents of one kind: their number among the compared ones and among all, and the first ones by their hashes."""
+    """
+    Documents of one kind: their number among the compared ones and among all, and some of them.
+
+    `flips` are the largest numbers of documents with the same results, by host, if they were counted.
+    """
 
     kind: Kind
     count: int
     of_all: Estimate
     examples: Sequence[Pair]
+    flips: Sequence[Flip] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +96,9 @@ class ComparedDocuments:
     """
     The documents that differ. `compared` documents were compared: a sample of about `of_all` if it `is_sample`, and
     all of both runs otherwise. Documents of partitions in `silent` are missing.
+
+    If they `are_counted`, the numbers of all documents do not depend on the sample. They are upper limits if other runs
+    lie between both (`are_limits`).
     """
 
     is_sample: bool
@@ -109,6 +107,8 @@ class ComparedDocuments:
     kinds: Sequence[Differing]
     slower: Sequence[SlowerHost]
     silent: Sequence[Silent] = ()
+    are_counted: bool = False
+    are_limits: bool = False
 
     @property
     def is_exact(self) -> bool:
@@ -123,8 +123,8 @@ class _Sample:
     limit: uuid.UUID | None
 
 
-# The samples of the earlier and the later run; None for a run that kept none.
-_Samples = tuple[_Sample | None, _Sample | None]
+# The samples of the earlier and the later run, None for a run that kept none; and the flips between both.
+_Found = tuple[_Sample | None, _Sample | None, Flips | None]
 _COLUMNS: Final = ("hashes", "identifiers", "outcomes", "codes", "versions", "answer_ms")
 
 
@@ -135,7 +135,7 @@ def compare_documents(*, job_id: int, earlier: int, later: int) -> ComparedDocum
     )
     # A document may have moved to another partition between the runs.
     parts = [found.own, *found.others.values()]
-    samples = [[part[run] for part in parts] for run in (0, 1)]
+    samples = [[part[:2][run] for part in parts] for run in (0, 1)]
     kept = [[sample for sample in of_run if sample is not None] for of_run in samples]
     if any(len(of_run) < len(parts) for of_run in kept):
         return None
@@ -143,23 +143,26 @@ def compare_documents(*, job_id: int, earlier: int, later: int) -> ComparedDocum
     before, after = (_up_to(limit, of_run) for of_run in kept)
     pairs = [_pair(hash_, before.get(hash_), after.get(hash_)) for hash_ in sorted(before.keys() | after.keys())]
     share = 1.0 if limit is None else (limit.int + 1) / _HASHES
+    flips = None if limit is None else merge_flips(part[2] for part in parts)
     return ComparedDocuments(
         is_sample=limit is not None,
         compared=len(pairs),
         of_all=round(len(pairs) / share),
-        kinds=_kinds(pairs, share=share),
+        kinds=_kinds(pairs, share=share, flips=flips),
         slower=_slower_hosts(pairs),
         silent=found.silent,
+        are_counted=flips is not None,
+        are_limits=flips is not None and flips.are_limits,
     )
 
 
-def _read_elsewhere(number: int, earlier: int, later: int) -> _Samples:
+def _read_elsewhere(number: int, earlier: int, later: int) -> _Found:
     job_id = local_job(number)
     return _read_samples(-1 if job_id is None else job_id, earlier, later)
 
 
-def _read_samples(job_id: int, earlier: int, later: int) -> _Samples:
-    """Return the samples of two runs in the database of this thread. It has no document of a run without a row."""
+def _read_samples(job_id: int, earlier: int, later: int) -> _Found:
+    """Return what two runs have in the database of this thread. It has no document of a run without a row."""
     rows = Run.objects.filter(job_id=job_id, run_no__in=[earlier, later]).values_list(
         "run_no", "sample__is_whole", *(f"sample__{column}" for column in _COLUMNS)
     )
@@ -167,7 +170,7 @@ def _read_samples(job_id: int, earlier: int, later: int) -> _Samples:
         run_no: _sample(is_whole, columns) if is_whole is not None else None for run_no, is_whole, *columns in rows
     }
     nothing = _Sample({}, limit=None)
-    return found.get(earlier, nothing), found.get(later, nothing)
+    return found.get(earlier, nothing), found.get(later, nothing), read_flips(job_id, earlier, later)
 
 
 def _sample(is_whole: bool, columns: Sequence[Sequence[Any]]) -> _Sample:  # noqa: FBT001 (a column)
@@ -192,16 +195,39 @@ def _pair(hash_: uuid.UUID, earlier: Ended | None, later: Ended | None) -> Pair:
     return Pair(hash_, known.identifier if known else "", earlier, later)
 
 
-def _kinds(pairs: Iterable[Pair], *, share: float) -> list[Differing]:
+def _kinds(pairs: Iterable[Pair], *, share: float, flips: Flips | None) -> list[Differing]:
     found: dict[Kind, list[Pair]] = {kind: [] for kind in Kind}
     for pair in pairs:
         kind = kind_of(pair)
         if kind is not None:
             found[kind].append(pair)
-    return [
+    estimated = [
         Differing(kind, len(of_kind), estimate(len(of_kind), share=share), of_kind[:LISTED])
         for kind, of_kind in found.items()
     ]
+    return estimated if flips is None else [_counted(one, flips) for one in estimated]
+
+
+def _counted(estimated: Differing, flips: Flips) -> Differing:
+    """Return documents of one kind with the counted number instead of the estimate, and counted documents first."""
+    number, of_all = flips.number_of(estimated.kind), estimated.of_all
+    if not flips.are_limits:
+        of_all = Estimate(number, number, number)
+    elif number < of_all.most:
+        of_all = Estimate(min(of_all.number, number), min(of_all.least, number), number)
+    largest = flips.of_kind(estimated.kind, most=LISTED)
+    examples = {pair.hash: pair for flip in largest for pair in _examples(flip)}
+    examples |= {pair.hash: pair for pair in estimated.examples}
+    return Differing(estimated.kind, estimated.count, of_all, list(examples.values())[:LISTED], largest)
+
+
+def _examples(flip: Flip) -> list[Pair]:
+    earlier, later = flip.earlier, flip.later
+    return [Pair(uuid.UUID(hash_of(name)), name, _ended(name, earlier), _ended(name, later)) for name in flip.examples]
+
+
+def _ended(identifier: str, result: Result | None) -> Ended | None:
+    return Ended(identifier, result.outcome, result.code, 0, None) if result else None
 
 
 def kind_of(pair: Pair) -> Kind | None:

@@ -19,14 +19,19 @@ from jobs.queue.sql.rows import named_rows
 from nodes.membership.fences import TERM_FENCE, TermHeld
 
 _FOLDED_AT_ONCE: Final = 20_000
+# Differences of a run by host, after which further hosts are counted together.
+DIFFERENCES_OF_RUN: Final = 1_000
+# Documents that a difference names.
+EXAMPLES: Final = 5
 
 # True if unfolded deltas may exist. A scan of the table would read dead rows of folded deltas before vacuum.
 COUNTS_TO_FOLD: Final[LiteralString] = f"(SELECT last_value FROM jobs_counterdelta_id_seq) >= {LOWEST_DELTA}"
 
-# Failures are grouped in the same pass: only deltas of documents that have just failed have a sample.
-# Locks: MainTerm SHARE (the term fence), the deltas that it deletes; then Counter, JobCounter, Progress, FailureGroup
-# and FailureHour rows, each in the order of their keys. Only main managers write these; those of several scopes may
-# fold at the same time.
+# Failures are grouped in the same pass: only deltas of documents that have just failed have a sample. The same pass
+# adds differences between runs: above a number of them for a run, those of further hosts have one row together.
+# Locks: MainTerm SHARE (the term fence), the deltas that it deletes; then Counter, JobCounter, Progress, FailureGroup,
+# FailureHour and RunDifference rows, each in the order of their keys. Only main managers write these; those of several
+# scopes may fold at the same time.
 _FOLD: Final[LiteralString] = f"""
 WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
     -- By place: if no delta was left at the last ANALYZE, the planner does not know which index finds an id.
@@ -34,11 +39,11 @@ WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
      WHERE ctid = ANY(ARRAY(
            SELECT ctid FROM jobs_counterdelta WHERE EXISTS (SELECT FROM term) AND id >= {LOWEST_DELTA}
             ORDER BY id LIMIT {_FOLDED_AT_ONCE} FOR UPDATE SKIP LOCKED))
-    RETURNING job_id, lane_id, run_no, measure, stage, outcome, code, amount, sample
+    RETURNING job_id, lane_id, run_no, measure, stage, outcome, code, amount, sample, example
 ), folded AS (
     INSERT INTO jobs_counter (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
     SELECT job_id, lane_id, run_no, measure, stage, outcome, code, sum(amount)
-      FROM taken GROUP BY job_id, run_no, lane_id, measure, stage, outcome, code
+      FROM taken WHERE measure <> 'differs' GROUP BY job_id, run_no, lane_id, measure, stage, outcome, code
     HAVING sum(amount) <> 0
      ORDER BY job_id, run_no, lane_id, measure, stage, outcome, code
     ON CONFLICT (job_id, run_no, lane_id, measure, stage, outcome, code)
@@ -47,7 +52,7 @@ WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
 ), added_up AS (
     INSERT INTO jobs_jobcounter (job_id, run_no, measure, stage, outcome, code, amount)
     SELECT job_id, run_no, measure, stage, outcome, code, sum(amount)
-      FROM taken GROUP BY job_id, run_no, measure, stage, outcome, code
+      FROM taken WHERE measure <> 'differs' GROUP BY job_id, run_no, measure, stage, outcome, code
     HAVING sum(amount) <> 0
      ORDER BY job_id, run_no, measure, stage, outcome, code
     ON CONFLICT (job_id, run_no, measure, stage, outcome, code)
@@ -69,6 +74,26 @@ WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
       FROM grouped JOIN failed ON (failed.job_id, failed.bin_id, failed.code) = (grouped.job_id, grouped.bin_id, grouped.code)
      ORDER BY grouped.id
     ON CONFLICT (group_id, hour) DO UPDATE SET times = jobs_failurehour.times + excluded.times
+), differing AS MATERIALIZED (
+    SELECT taken.job_id, taken.run_no, taken.stage AS before, taken.outcome AS after, taken.code,
+           CASE WHEN lane.bin_id IS NULL OR kept.rows > {DIFFERENCES_OF_RUN} THEN 0 ELSE lane.bin_id END AS bin_id,
+           taken.amount, taken.example
+      FROM taken LEFT JOIN jobs_lane AS lane ON lane.id = taken.lane_id
+      JOIN (SELECT run.job_id, run.run_no,
+                   (SELECT count(*) FROM jobs_rundifference AS difference
+                     WHERE difference.job_id = run.job_id AND difference.run_no = run.run_no) AS rows
+              FROM (SELECT DISTINCT job_id, run_no FROM taken WHERE measure = 'differs') AS run) AS kept
+        ON kept.job_id = taken.job_id AND kept.run_no = taken.run_no
+     WHERE taken.measure = 'differs'
+), differed AS (
+    INSERT INTO jobs_rundifference (job_id, run_no, before, after, code, bin_id, amount, examples)
+    SELECT job_id, run_no, before, after, code, bin_id, sum(amount),
+           coalesce((array_agg(example) FILTER (WHERE example <> ''))[:{EXAMPLES}], '{{}}')
+      FROM differing GROUP BY job_id, run_no, before, after, code, bin_id
+     ORDER BY job_id, run_no, before, after, code, bin_id
+    ON CONFLICT (job_id, run_no, before, after, code, bin_id)
+    DO UPDATE SET amount = jobs_rundifference.amount + excluded.amount,
+                  examples = (jobs_rundifference.examples || excluded.examples)[:{EXAMPLES}]
 )
 SELECT (SELECT count(*) FROM term), (SELECT count(*) FROM folded)
 """
@@ -92,6 +117,7 @@ _FORGET: Final[tuple[LiteralString, ...]] = (
     "DELETE FROM jobs_charge WHERE subject = 1 AND subject_id = %(job)s",
     "DELETE FROM jobs_failurehour WHERE group_id IN (SELECT id FROM jobs_failuregroup WHERE job_id = %(job)s)",
     "DELETE FROM jobs_failuregroup WHERE job_id = %(job)s",
+    "DELETE FROM jobs_rundifference WHERE job_id = %(job)s",
 )
 
 

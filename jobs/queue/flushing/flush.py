@@ -77,7 +77,8 @@ WITH node AS MATERIALIZED (
      WHERE EXISTS (SELECT FROM node)
 ), locked AS MATERIALIZED (
     SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.stage, item.run_no, item.depth, item.redirects,
-           item.rescan, item.indexed_before, item.outcome, item.result_code, item.admitted_run, item.changed_at
+           item.rescan, item.indexed_before, item.outcome, item.result_code, item.admitted_run, item.changed_at,
+           item.endings
       FROM there JOIN jobs_queueitem AS item ON item.hash = there.hash AND item.job_id = there.job_id
      WHERE there.may_change
      ORDER BY item.hash, item.job_id
@@ -85,7 +86,7 @@ WITH node AS MATERIALIZED (
 )
 SELECT *, NULL::bytea AS unchanging FROM locked
  UNION ALL
-SELECT NULL, job_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+SELECT NULL, job_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
        string_agg(uuid_send(hash), '')
   FROM there
  WHERE NOT may_change
@@ -130,14 +131,16 @@ WITH {INSERT_OR_REVIVE}, ended AS (
            failing_since = CASE WHEN own.retried THEN coalesce(item.failing_since, %(now)s) END,
            losses = 0, fetched_at = CASE WHEN own.requested THEN %(now)s ELSE item.fetched_at END,
            admitted_run = CASE WHEN own.given_back THEN 0 ELSE item.admitted_run END,
-           action = own.action, changed_at = own.changed_at, response_ms = coalesce(own.response_ms, item.response_ms)
+           action = own.action, changed_at = own.changed_at, response_ms = coalesce(own.response_ms, item.response_ms),
+           endings = own.endings
       FROM unnest(%(own_hashes)s::uuid[], %(own_jobs)s::bigint[], %(own_stages)s::int[], %(own_runs)s::int[],
                   %(own_outcomes)s::int[], %(own_codes)s::text[], %(own_versions)s::text[], %(own_validators)s::text[],
                   %(own_indexed)s::bool[], %(own_depths)s::int[], %(own_check_times)s::timestamptz[],
                   %(own_retried)s::bool[], %(own_requested)s::bool[], %(own_given_back)s::bool[],
-                  %(own_actions)s::int[], %(own_changed_at)s::timestamptz[], %(own_response_ms)s::int[])
+                  %(own_actions)s::int[], %(own_changed_at)s::timestamptz[], %(own_response_ms)s::int[],
+                  %(own_endings)s::int[])
            AS own(hash, job_id, stage, run_no, outcome, code, version, validators, indexed_before, depth, check_time,
-                  retried, requested, given_back, action, changed_at, response_ms)
+                  retried, requested, given_back, action, changed_at, response_ms, endings)
      WHERE item.hash = own.hash AND item.job_id = own.job_id
 ), linked AS (
     INSERT INTO jobs_outlinks AS links (hash, job_id, targets, is_redirect)
@@ -164,14 +167,14 @@ WITH {INSERT_OR_REVIVE}, ended AS (
       FROM unnest(%(refund_jobs)s::bigint[], %(refund_amounts)s::bigint[]) AS refund(job_id, amount)
      WHERE budget.job_id = refund.job_id
 ), counted AS (
-    INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount, sample)
-    SELECT job_id, lane_id, run_no, measure, stage, outcome, code, amount, sample
+    INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount, sample, example)
+    SELECT job_id, lane_id, run_no, measure, stage, outcome, code, amount, sample, example
       FROM unnest(%(count_jobs)s::bigint[], %(count_lanes)s::bigint[], %(count_runs)s::int[], %(count_measures)s::text[],
                   %(count_stages)s::int[], %(count_outcomes)s::int[], %(count_codes)s::text[], %(count_amounts)s::bigint[],
-                  %(count_samples)s::uuid[])
-           AS moved(job_id, lane_id, run_no, measure, stage, outcome, code, amount, sample)
+                  %(count_samples)s::uuid[], %(count_examples)s::text[])
+           AS moved(job_id, lane_id, run_no, measure, stage, outcome, code, amount, sample, example)
      UNION ALL
-    SELECT found.*, NULL FROM ({COUNT_INSERTED}) AS found
+    SELECT found.*, NULL, '' FROM ({COUNT_INSERTED}) AS found
 ), past AS ({WRITE_HISTORY})
 SELECT hash, job_id FROM inserted
 """

@@ -13,7 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from jobs.connectors.repository.base import Ending, Outcome
 from jobs.connectors.repository.freshness_goals import Goals
+from jobs.lifecycle import endings as endings_of
 from jobs.lifecycle.document import Action, Stage
+from jobs.lifecycle.endings import Kind, kind_of_flip
 from jobs.queue.discover import Again, New, discovered
 from jobs.queue.flushing.hops import HopRules
 from jobs.queue.flushing.recrawl import ANY_TIME, Intervals
@@ -128,6 +130,7 @@ class Own(NamedTuple):
     action: int
     changed_at: dt.datetime | None
     response_ms: int | None
+    endings: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,8 @@ class NextLook:
 
 
 NO_NEXT_LOOK: Final = NextLook()
+# Kinds of documents that differ from the run before and are counted for all hosts together.
+_NOT_BY_HOST: Final = frozenset({Kind.NEW, Kind.CHANGED})
 
 
 # The names of the columns in the statement.
@@ -161,6 +166,7 @@ _OWN_COLUMNS: Final = (
     "actions",
     "changed_at",
     "response_ms",
+    "endings",
 )
 
 
@@ -222,6 +228,8 @@ class FlushPlan:
         self.counts: dict[tuple[int, int, int, str, int, int, str], int] = {}
         # A document for each count of failures.
         self.samples: dict[tuple[int, int, int, str, int, int, str], str] = {}
+        # A document for each count of documents that differ from the run before.
+        self.examples: dict[tuple[int, int, int, str, int, int, str], str] = {}
         self.woken: set[int] = set()
         self.waiting: dict[int, dt.datetime] = {}
 
@@ -279,6 +287,8 @@ class FlushPlan:
         self._own(
             result, row, stage=stage, ending=ending, code=code, held=held, given_back=given_back, next_look=next_look
         )
+        if stage != Stage.HOPCOUNT_REMOVED:
+            self._compare_with_last_run(result, row, ending=ending, code=code)
         if stage == Stage.DONE:
             self.move(row, job=job, stage=stage, outcome=ending, code=code)
             if ending == Ending.FAILED:
@@ -293,6 +303,28 @@ class FlushPlan:
             first = len(self.targets) + 1
             self.targets.extend([named.hash for named in outcome.references])
             self.links.append((key, job.id, first, len(self.targets), outcome.code == "REDIRECT"))
+
+    def _compare_with_last_run(self, result: Result, row: Any, *, ending: int, code: str) -> None:
+        """Store the ending of the document that was added last, and count it if it had another result before this run."""
+        job, document = result.job, result.claimed.document
+        endings, flips = endings_of.end(
+            row.endings,
+            run_no=job.run_no,
+            result=endings_of.result_of(ending, code),
+            is_indexed=row.indexed_before,
+        )
+        self.own[-1] = self.own[-1]._replace(endings=endings)
+        if job.run_no <= 1 or job.intervals is not None:
+            # There is no run before, or none ends.
+            return
+        for before, after, amount in flips:
+            # All documents of a run may be new or changed: these are not counted by host.
+            lane = 0 if kind_of_flip(before, after) in _NOT_BY_HOST else row.lane_id
+            said = code if amount > 0 else endings_of.code_of(after)
+            key = (job.id, lane, job.run_no, "differs", before, after, said)
+            self.counts[key] = self.counts.get(key, 0) + amount
+            if amount > 0:
+                self.examples.setdefault(key, document.identifier)
 
     def _next_look(self, outcome: Outcome, row: Any, *, intervals: Intervals, planned: dt.timedelta | None) -> NextLook:
         changed_at = self.now if outcome.ending == Ending.INDEXED or row.changed_at is None else row.changed_at
@@ -342,6 +374,7 @@ class FlushPlan:
                 action=int(next_look.action),
                 changed_at=next_look.changed_at,
                 response_ms=outcome.response_ms,
+                endings=row.endings,
             )
         )
 
@@ -454,8 +487,12 @@ class FlushPlan:
         facts |= columns_of(self.links, ("link_hashes", "link_jobs", "link_firsts", "link_lasts", "link_redirects"))
         facts["link_targets"] = self.targets
         facts |= {"refund_jobs": list(self.refunds), "refund_amounts": list(self.refunds.values())}
-        moved = [(*key, amount, self.samples.get(key)) for key, amount in self.counts.items() if amount]
-        names = ("jobs", "lanes", "runs", "measures", "stages", "outcomes", "codes", "amounts", "samples")
+        moved = [
+            (*key, amount, self.samples.get(key), self.examples.get(key, ""))
+            for key, amount in self.counts.items()
+            if amount
+        ]
+        names = ("jobs", "lanes", "runs", "measures", "stages", "outcomes", "codes", "amounts", "samples", "examples")
         return facts | columns_of(moved, tuple(f"count_{name}" for name in names))
 
 

@@ -18,6 +18,7 @@ import psycopg
 
 from jobs.connectors.repository.base import Document
 from jobs.lifecycle.document import Action, Stage
+from jobs.lifecycle.endings import LAST_RESULT, NOTHING
 from jobs.queue.flushing import carrying, hop_limits
 from jobs.queue.flushing.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.flushing.outcomes import JobFacts
@@ -72,9 +73,10 @@ SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.stage, item.act
 _DROP: Final[LiteralString] = f"""
 WITH dropped AS (
     DELETE FROM jobs_queueitem AS item
-     USING unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS gone(hash, job_id)
+     USING unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(compared_runs)s::int[]) AS gone(hash, job_id, compared_run)
      WHERE item.hash = gone.hash AND item.job_id = gone.job_id
-    RETURNING item.job_id, item.lane_id, item.run_no, item.stage,
+    RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.identifier, gone.compared_run,
+              {LAST_RESULT} AS last_result,
               CASE WHEN item.stage = {Stage.DONE:d} THEN item.outcome ELSE 0 END AS outcome,
               CASE WHEN item.stage = {Stage.DONE:d} THEN item.result_code ELSE '' END AS code
 ), unlinked AS (
@@ -90,11 +92,15 @@ WITH dropped AS (
      USING unnest(%(hashes)s::uuid[], %(lanes)s::bigint[]) AS gone(hash, lane_id)
      WHERE rate.hash = gone.hash AND rate.lane_id = gone.lane_id
 ), past AS ({WRITE_HISTORY})
-INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
-SELECT job_id, lane_id, run_no, 'stage', stage, outcome, code, -count(*) FROM dropped
+INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount, example)
+SELECT job_id, lane_id, run_no, 'stage', stage, outcome, code, -count(*), '' FROM dropped
  GROUP BY job_id, lane_id, run_no, stage, outcome, code
  UNION ALL
-SELECT job_id, lane_id, run_no, 'deleted', 0, 0, '', amount
+SELECT job_id, lane_id, compared_run, 'differs', last_result, {NOTHING}, '', count(*), min(identifier) FROM dropped
+ WHERE compared_run > 1 AND last_result <> {NOTHING}
+ GROUP BY job_id, lane_id, compared_run, last_result
+ UNION ALL
+SELECT job_id, lane_id, run_no, 'deleted', 0, 0, '', amount, ''
   FROM unnest(%(removed_jobs)s::bigint[], %(removed_lanes)s::bigint[], %(removed_runs)s::int[],
               %(removed_amounts)s::bigint[]) AS removed(job_id, lane_id, run_no, amount)
 """
@@ -304,6 +310,7 @@ def _delete(
             "hashes": [row.hash for row in gone],
             "jobs": [row.job_id for row in gone],
             "lanes": [row.lane_id for row in gone],
+            "compared_runs": [_compared_run(jobs[row.job_id]) for row in gone],
             "removed_jobs": [job for job, _ in removed],
             "removed_lanes": [lane for _, lane in removed],
             "removed_runs": [jobs[job].run_no for job, _ in removed],
@@ -311,6 +318,11 @@ def _delete(
             **history.parameters(),
         },
     )
+
+
+def _compared_run(job: JobFacts) -> int:
+    """Return the run whose documents are compared with those of the run before; 0 if no run of the job ends."""
+    return job.run_no if job.intervals is None else 0
 
 
 def _stage_after(row: Any) -> Stage | None:

@@ -1,0 +1,99 @@
+"""
+Endings of documents as numbers, so that each flush sees which documents end otherwise than in the run before.
+
+A result is its outcome and its code in one small number. `endings` of a document are three facts in one number: its last
+result, the run of that result, and its result before that run.
+"""
+
+import zlib
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+# A result is 1,000 * outcome + code. Codes that are no number of three digits are 1 to 99, by their checksum.
+_OUTCOME: Final = 1_000
+_TEXTS: Final = 99
+_BITS: Final = 13
+_MASK: Final = (1 << _BITS) - 1
+# Runs that are told apart. A document that was not read in 31 runs may be taken for one that was read in this run.
+_RUNS: Final = 32
+# A document without a result.
+NOTHING: Final = 0
+_INDEXED: Final = 1
+_READ: Final = frozenset({_INDEXED, 2})
+# The last result of documents, as an expression of SQL.
+LAST_RESULT: Final = f"item.endings & {_MASK}"
+# The result of a document without a recorded one that is in an output.
+_KNOWN_ONLY_AS_INDEXED: Final = _OUTCOME * _INDEXED
+
+
+class Kind(StrEnum):
+    """
+    Kinds of documents that differ.
+
+    A new document was unknown at the end of the earlier run, and a gone one at the end of the later run. A changed
+    document was read in both runs and has another version. The others have another result: a worse one if the document
+    failed or was excluded in the later run only, a better one if only in the earlier run.
+    """
+
+    NEW = "new"
+    GONE = "gone"
+    CHANGED = "changed"
+    WORSE = "worse"
+    BETTER = "better"
+    OTHER = "other"
+
+
+class Flip(NamedTuple):
+    """A document that ended otherwise than `before` the run. `amount` is -1 for a flip that no longer holds."""
+
+    before: int
+    after: int
+    amount: int
+
+
+def result_of(outcome: int, code: str) -> int:
+    """Return an outcome and its code as a result."""
+    if code.isdecimal() and len(code) == 3 and code >= "100":
+        return _OUTCOME * outcome + int(code)
+    return _OUTCOME * outcome + (1 + zlib.crc32(code.encode()) % _TEXTS if code else 0)
+
+
+def outcome_of(result: int) -> int:
+    return result // _OUTCOME
+
+
+def code_of(result: int) -> str:
+    """Return the code of a result if it is a number; '' otherwise."""
+    code = result % _OUTCOME
+    return str(code) if code > _TEXTS else ""
+
+
+def kind_of_flip(before: int, after: int) -> Kind | None:
+    """Return how a document differs that had the first result and has the second one; None if it does not."""
+    if NOTHING in {before, after}:
+        return None if before == after else Kind.NEW if before == NOTHING else Kind.GONE
+    was_read, is_read = outcome_of(before) in _READ, outcome_of(after) in _READ
+    if was_read and is_read:
+        return Kind.CHANGED if outcome_of(after) == _INDEXED else None
+    if was_read != is_read:
+        return Kind.WORSE if was_read else Kind.BETTER
+    return Kind.OTHER if before != after else None
+
+
+def end(endings: int, *, run_no: int, result: int, is_indexed: bool) -> tuple[int, list[Flip]]:
+    """
+    Return the endings of a document that ends in this run with this result, and its flips.
+
+    A document without a recorded result that `is_indexed` was read before results were recorded.
+    """
+    last, before, run = endings & _MASK, endings >> _BITS & _MASK, endings >> 2 * _BITS
+    flips = []
+    if last != NOTHING and run == run_no % _RUNS:
+        # It has ended in this run before: that flip no longer holds.
+        if kind_of_flip(before, last):
+            flips.append(Flip(before, last, -1))
+    else:
+        before = last or (_KNOWN_ONLY_AS_INDEXED if is_indexed else NOTHING)
+    if kind_of_flip(before, result):
+        flips.append(Flip(before, result, 1))
+    return (run_no % _RUNS << 2 * _BITS) | (before << _BITS) | result, flips

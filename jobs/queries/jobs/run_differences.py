@@ -1,0 +1,116 @@
+"""Documents that ended in a run otherwise than before it, as the flushes of the run counted them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from django.db import connection
+
+from jobs.lifecycle.endings import Kind, code_of, kind_of_flip, outcome_of
+from jobs.models import Outcome, Run
+from jobs.queue.counting.counters import EXAMPLES
+
+# Runs between two compared ones that are added up.
+_RUNS: Final = 30
+_READ: Final = """
+SELECT difference.before, difference.after, max(difference.code), coalesce(bin.name, ''), sum(difference.amount)::bigint,
+       (array_agg(difference.examples[1]) FILTER (WHERE cardinality(difference.examples) > 0)
+        || array_agg(difference.examples[2]) FILTER (WHERE cardinality(difference.examples) > 1)
+        || array_agg(difference.examples[3]) FILTER (WHERE cardinality(difference.examples) > 2)
+        || array_agg(difference.examples[4]) FILTER (WHERE cardinality(difference.examples) > 3)
+        || array_agg(difference.examples[5]) FILTER (WHERE cardinality(difference.examples) > 4))[:%(examples)s]
+  FROM jobs_rundifference AS difference LEFT JOIN jobs_bin AS bin ON bin.id = difference.bin_id
+ WHERE difference.job_id = %(job)s AND difference.run_no > %(earlier)s AND difference.run_no <= %(later)s
+ GROUP BY difference.before, difference.after, bin.name
+HAVING sum(difference.amount) > 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A result of documents. Codes that are no numbers are known for the later run only."""
+
+    outcome: Outcome
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """
+    A number of documents of one host with another result than before, and the first of them. None: they were unknown.
+
+    The host is '' for all hosts together.
+    """
+
+    kind: Kind
+    earlier: Result | None
+    later: Result | None
+    host: str
+    number: int
+    examples: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """
+    The documents that differ between two runs, the largest numbers first.
+
+    If other runs lie between both, the numbers are upper limits: a document may have changed more than once.
+    """
+
+    are_limits: bool
+    of_hosts: Sequence[Flip]
+
+    def number_of(self, kind: Kind) -> int:
+        return sum(flip.number for flip in self.of_hosts if flip.kind == kind)
+
+    def of_kind(self, kind: Kind, *, most: int) -> list[Flip]:
+        return [flip for flip in self.of_hosts if flip.kind == kind][:most]
+
+
+def read_flips(job_id: int, earlier: int, later: int) -> Flips | None:
+    """Return the flips between two runs in the database of this thread; None if they were not counted in all runs."""
+    counted = Run.objects.filter(job_id=job_id, run_no__gte=earlier, run_no__lte=later)
+    if later - earlier >= _RUNS or not all(counted.values_list("has_differences", flat=True)):
+        return None
+    facts = {"job": job_id, "earlier": earlier, "later": later, "examples": EXAMPLES}
+    with connection.cursor() as cursor:
+        cursor.execute(_READ, facts)
+        rows = cursor.fetchall()
+    found = [_flip(*row) for row in rows]
+    return Flips(later - earlier > 1, _largest_first(flip for flip in found if flip is not None))
+
+
+def merge_flips(parts: Iterable[Flips | None]) -> Flips | None:
+    """Return the flips of all partitions; None if one of them has not counted any."""
+    found: dict[tuple[object, ...], Flip] = {}
+    are_limits = False
+    for part in parts:
+        if part is None:
+            return None
+        are_limits = are_limits or part.are_limits
+        for flip in part.of_hosts:
+            key = (flip.kind, flip.earlier, flip.later, flip.host)
+            known = found.get(key)
+            found[key] = flip if known is None else _sum(known, flip)
+    return Flips(are_limits, _largest_first(found.values()))
+
+
+def _sum(one: Flip, other: Flip) -> Flip:
+    return replace(one, number=one.number + other.number, examples=[*one.examples, *other.examples][:EXAMPLES])
+
+
+def _largest_first(flips: Iterable[Flip]) -> list[Flip]:
+    return sorted(flips, key=lambda flip: (-flip.number, flip.host, flip.later.code if flip.later else ""))
+
+
+def _flip(before: int, after: int, code: str, host: str, number: int, examples: Sequence[str] | None) -> Flip | None:
+    kind = kind_of_flip(before, after)
+    if kind is None:
+        return None
+    earlier, later = _result(before, code_of(before)), _result(after, code or code_of(after))
+    return Flip(kind, earlier, later, host, number, list(examples or ()))
+
+
+def _result(result: int, code: str) -> Result | None:
+    return Result(Outcome(outcome_of(result)), code) if result else None
