@@ -32,7 +32,7 @@ class SlowHostSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     name = serializers.CharField()
     needs = serializers.FloatField(help_text="Looks per second that the goals need.")
-    allows = serializers.FloatField(help_text="Requests per second that the host allows.")
+    allows = serializers.FloatField(help_text="Requests per second that the host leaves to goals.")
 
 
 class FreshnessSerializer(serializers.Serializer[Any]):

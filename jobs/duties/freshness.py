@@ -20,6 +20,7 @@ from jobs.connectors.repository.freshness_goals import Goals, read_goals
 from jobs.duties.context import Pass
 from jobs.freshness.pricing import LanePlan, LaneSample, Seen, price_host
 from jobs.freshness.rates import unpack
+from jobs.freshness.shares import SharedLimit, Wait, allowed, left, rate_of
 from jobs.lifecycle.job import Kind, Phase
 from jobs.queue.flushing.freshness import longest_of
 from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
@@ -39,8 +40,16 @@ _SELDOM: Final = dt.timedelta(minutes=5)
 _PART_OF_AGE: Final = 0.1
 # Share of a host's requests that goals plan with: the others are for new documents.
 _USABLE: Final = 0.95
+# Next readings of a lane that tell the rate of its documents without a goal.
+_READINGS: Final = 300
+# Time for which the needs of a policy's hosts are remembered, and policies.
+_NEEDS_KEPT: Final = dt.timedelta(minutes=1)
+_POLICIES: Final = 1_000
 _FORGOTTEN_AT_ONCE: Final = 5_000
 _HASHES: Final = 2.0**128
+
+# The needs of the hosts of a policy (None: of all hosts), and when they were read.
+needs_of_policies: dict[int | None, tuple[dt.datetime, tuple[float, int]]] = {}
 
 HOSTS_TO_PRICE: Final[LiteralString] = """
 SELECT FROM jobs_laneplan AS plan JOIN jobs_job AS job ON job.id = plan.job_id
@@ -53,7 +62,7 @@ SELECT plan.lane_id, lane.bin_id
  ORDER BY plan.due_at LIMIT 1
 """
 _PLANS: Final[LiteralString] = """
-SELECT plan.lane_id, plan.job_id, plan.goals, plan.plan, plan.since, job.freshness_goals, job.recrawl_at_most, job.kind, job.phase
+SELECT plan.lane_id, plan.job_id, plan.goals, plan.plan, plan.since, plan.host_needs, plan.host_others, job.freshness_goals, job.recrawl_at_most, job.kind, job.phase
   FROM jobs_laneplan AS plan JOIN jobs_job AS job ON job.id = plan.job_id LEFT JOIN jobs_lane AS lane ON lane.id = plan.lane_id
  WHERE job.node_scope = %(scope)s AND (lane.bin_id = %(bin)s OR plan.lane_id = %(lane)s)
  ORDER BY plan.due_at LIMIT %(most)s
@@ -71,7 +80,35 @@ _SAMPLED: Final[LiteralString] = f"""
 (SELECT *, 1 AS part FROM ({_FROM_RATES} AND rate.hash < %(start)s ORDER BY rate.hash LIMIT %(most)s) AS before)
  ORDER BY part, hash
 """
-_LIMITS: Final[LiteralString] = f"SELECT {FACTS} FROM jobs_bin AS bin {BOUND} WHERE bin.id = %(bin)s"
+# The host, and its address.
+_LIMITS: Final[LiteralString] = f"""
+SELECT {FACTS}, bin.parent_id FROM jobs_bin AS bin {BOUND}
+ WHERE bin.id = %(bin)s OR bin.id = (SELECT parent_id FROM jobs_bin WHERE id = %(bin)s)
+"""
+# The requests that hosts with goals need together, and the number of these hosts.
+_NEEDS: Final[LiteralString] = """
+SELECT coalesce(sum(needs), 0)::float AS needs, count(*) AS hosts
+  FROM (SELECT max(plan.host_needs + plan.host_others) AS needs
+          FROM jobs_laneplan AS plan JOIN jobs_lane AS lane ON lane.id = plan.lane_id
+          JOIN jobs_bin AS bin ON bin.id = lane.bin_id
+         WHERE plan.priced_at IS NOT NULL
+           AND (%(parent)s::bigint IS NULL OR bin.parent_id = %(parent)s)
+           AND (%(policy)s::bigint IS NULL
+                OR EXISTS (SELECT FROM jobs_binlimit AS limited
+                            WHERE limited.bin_id = bin.id AND limited.policy_id = %(policy)s))
+         GROUP BY bin.id) AS host
+"""
+# The lanes of a host in running continuous jobs.
+_CONTINUOUS: Final[LiteralString] = """
+SELECT lane.id, seed.job_id, job.freshness_goals
+  FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id JOIN jobs_job AS job ON job.id = seed.job_id
+ WHERE lane.bin_id = %(bin)s AND job.kind = 'continuous' AND job.phase = 'active' LIMIT %(most)s
+"""
+_NEXT_READINGS: Final[LiteralString] = """
+SELECT identifier, extract(epoch FROM check_time - fetched_at)::float AS interval,
+       extract(epoch FROM check_time - %(now)s)::float AS due_in
+  FROM jobs_queueitem WHERE lane_id = %(lane)s AND check_time IS NOT NULL ORDER BY check_time LIMIT %(most)s
+"""
 
 # Locks: the rate of a document that has left the lane.
 _FORGET: Final[LiteralString] = "DELETE FROM jobs_changerate WHERE lane_id = %(lane)s AND hash = ANY(%(hashes)s)"
@@ -94,7 +131,7 @@ DELETE FROM jobs_changerate
 _KEEP: Final[LiteralString] = """
 UPDATE jobs_laneplan
    SET goals = %(goals)s, plan = %(plan)s, since = %(since)s, priced_at = %(now)s, due_at = %(due)s,
-       allows = %(allows)s, host_needs = %(needs)s, lacks = greatest(0, %(needs)s - %(allows)s::float)
+       allows = %(allows)s, host_needs = %(needs)s, host_others = %(others)s, lacks = greatest(0, %(needs)s - %(allows)s::float)
  WHERE lane_id = %(lane)s
 """
 _ADD: Final[LiteralString] = """
@@ -143,9 +180,11 @@ def _price_next(at: Pass) -> bool:
 
 
 def _price(cursor: psycopg.Cursor[Any], lanes: Sequence[tuple[Any, Goals]], *, bin_id: int, now: dt.datetime) -> None:
-    limits = cursor.execute(_LIMITS, {"bin": bin_id, "policy": None}).fetchone()
-    gap = AppliedPolicies.read(cursor, [limits], now=now).of_bin(limits).gap if limits else 0.0
-    allows = 1 / gap if gap else None
+    others = _rate_without_goals(cursor, bin_id=bin_id, now=now)
+    goals_need = max(row.host_needs for row, _ in lanes)
+    allows = _allowed(cursor, bin_id=bin_id, needs=goals_need + max(row.host_others for row, _ in lanes), now=now)
+    if allows is not None:
+        allows = left(allows, others=others, own=goals_need)
     most = max(_LEAST_SAMPLE, _SAMPLE // len(lanes))
     samples = [_sample(cursor, row, goals, most=most, now=now) for row, goals in lanes]
     found = price_host(samples, allows=None if allows is None else allows * _USABLE)
@@ -164,11 +203,71 @@ def _price(cursor: psycopg.Cursor[Any], lanes: Sequence[tuple[Any, Goals]], *, b
                 "due": now + min(max((now - since) * _PART_OF_AGE, _OFTEN), _SELDOM),
                 "allows": allows,
                 "needs": needs,
+                "others": others,
             },
         )
         if is_new:
             cursor.execute(_FORGET_TOTALS, {"job": row.job_id, "goals": goals.version})
         _add(cursor, row.job_id, goals.version, plan, sample.before, now=now)
+
+
+def _allowed(cursor: psycopg.Cursor[Any], *, bin_id: int, needs: float, now: dt.datetime) -> float | None:
+    """Return the requests per second that a host allows, of which it needed this many at its last price; None for any."""
+    rows = cursor.execute(_LIMITS, {"bin": bin_id, "policy": None}).fetchall()
+    policies = AppliedPolicies.read(cursor, rows, now=now)
+    own: float | None = None
+    shared = []
+    for row in rows:
+        gap = policies.of_bin(row).gap
+        if gap and row.id == bin_id:
+            own = 1 / gap
+        elif gap:
+            shared.append(_shared(_needs_of(cursor, parent=row.id), rate=1 / gap, needs=needs))
+    for policy, limits in policies.limits_in_total():
+        if limits.gap:
+            everywhere = policy.applies_everywhere
+            total = _needs_of_policy(cursor, None if everywhere else policy.id, now=now)
+            shared.append(_shared(total, rate=1 / limits.gap, needs=needs))
+    return allowed(own, shared, own=needs)
+
+
+def _shared(total: tuple[float, int], *, rate: float, needs: float) -> SharedLimit:
+    """Return a limit that a host shares, from the needs of all hosts."""
+    return SharedLimit(rate, max(0.0, total[0] - needs), total[1] - bool(needs))
+
+
+def _needs_of_policy(cursor: psycopg.Cursor[Any], policy_id: int | None, *, now: dt.datetime) -> tuple[float, int]:
+    """Return the needs of the hosts of a policy (None: of all hosts), read at most once a minute."""
+    known = needs_of_policies.get(policy_id)
+    if known is None or not dt.timedelta() <= now - known[0] < _NEEDS_KEPT:
+        if len(needs_of_policies) > _POLICIES:
+            needs_of_policies.clear()
+        known = needs_of_policies[policy_id] = now, _needs_of(cursor, policy=policy_id)
+    return known[1]
+
+
+def _needs_of(
+    cursor: psycopg.Cursor[Any], *, parent: int | None = None, policy: int | None = None
+) -> tuple[float, int]:
+    (row,) = cursor.execute(_NEEDS, {"parent": parent, "policy": policy}).fetchall()
+    return row.needs, row.hosts
+
+
+def _rate_without_goals(cursor: psycopg.Cursor[Any], *, bin_id: int, now: dt.datetime) -> float:
+    """Return the requests per second for documents of a host that continuous jobs read again without a goal."""
+    rate = 0.0
+    for lane in cursor.execute(_CONTINUOUS, {"bin": bin_id, "most": _LANES}).fetchall():
+        goals = read_goals(lane.freshness_goals)
+        facts = {"lane": lane.id, "now": now, "most": _READINGS}
+        rows = cursor.execute(_NEXT_READINGS, facts).fetchall()
+        waits = [
+            Wait(row.interval, row.due_in)
+            if row.interval is not None and (goals is None or goals.number_of(row.identifier) is None)
+            else None
+            for row in rows
+        ]
+        rate += rate_of(waits, is_whole=len(rows) < _READINGS)
+    return rate
 
 
 def _sample(cursor: psycopg.Cursor[Any], row: Any, goals: Goals, *, most: int, now: dt.datetime) -> LaneSample:

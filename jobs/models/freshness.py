@@ -32,7 +32,8 @@ class LanePlan(models.Model):
     The plan of one lane (`jobs.freshness.pricing`), made by the main manager from a sample of its documents.
 
     `goals` identifies the goals of the job for which it was made. The host allows `allows` requests per second (null:
-    any number), and the goals of all jobs need `host_needs` there. `lacks` is the difference if it is too slow.
+    any number), and the goals of all jobs need `host_needs` there. Documents without a goal need `host_others`, which
+    are not part of `allows`. `lacks` is the difference if it is too slow.
     """
 
     # A plan outlives its lane until the main manager has subtracted it from the totals.
@@ -44,6 +45,7 @@ class LanePlan(models.Model):
     plan = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
     allows = models.FloatField(null=True)
     host_needs = models.FloatField(default=0.0, db_default=0.0)
+    host_others = models.FloatField(default=0.0, db_default=0.0)
     lacks = models.FloatField(default=0.0, db_default=0.0)
     since = models.DateTimeField()
     priced_at = models.DateTimeField(null=True)

@@ -105,6 +105,8 @@ class Job(models.Model):
         help_text="Format in which raw requests and responses are kept.",
     )
     # Number of versions of each document that are kept with their headers and texts; 0: none.
+    # The hash behind which versions above `kept_versions` are removed (`jobs.duties.versions`); null: all are.
+    surplus_versions_after = models.UUIDField(null=True, editable=False)
     kept_versions = models.PositiveSmallIntegerField(default=0, db_default=0, validators=[MaxValueValidator(100)])
     start_method = models.CharField(max_length=15, choices=_choices(StartMethod), default=StartMethod.MANUAL)
     # Scope of the nodes that work on it: the shared one, or that of a one-shot `crawl`.
@@ -189,6 +191,11 @@ class Job(models.Model):
                 condition=models.Q(missed_window_at__isnull=False),
             ),
             models.Index(fields=["id"], name="job_waits_for_approval", condition=models.Q(guard=Guard.WAITING)),
+            models.Index(
+                fields=["id"],
+                name="job_has_surplus_versions",
+                condition=models.Q(surplus_versions_after__isnull=False),
+            ),
             models.Index(fields=["id"], name="job_lacks_connector", condition=models.Q(connectors_ready=False)),
             models.Index(
                 fields=["id"], name="job_paused", condition=models.Q(phase=Phase.ACTIVE) & ~models.Q(pause=Pause.NO)

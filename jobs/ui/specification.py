@@ -26,6 +26,8 @@ def describe(set_up: JobSetUp) -> list[tuple[str, str]]:
     ]
     if set_up.access_rules:
         lines.append((_("Access rules"), formats.number(set_up.access_rules)))
+    if set_up.kept_versions:
+        lines.append((_("Kept versions"), formats.number(set_up.kept_versions)))
     lines += _describe_times(set_up.when)
     lines.append((_("Priority"), _("%(n)d (1 is first, 10 is last)") % {"n": set_up.priority}))
     return lines

@@ -169,6 +169,8 @@ def change_job(
         hops_begin = bool(changed.get("hop_limits")) and not job.hop_limits
         # The same for the first kept versions, whose documents have no version yet.
         versions_begin = bool(changed.get("kept_versions")) and not job.kept_versions
+        if changed.get("kept_versions", job.kept_versions) < job.kept_versions:
+            job.surplus_versions_after = _FROM_THE_FIRST
         for field, value in changed.items():
             setattr(job, field, value)
         warnings = _check(

@@ -5,6 +5,8 @@ This process renders the pages, and the browser gets them from here: a web serve
 """
 
 import datetime as dt
+import uuid
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlencode, urlsplit
@@ -16,14 +18,29 @@ from django.contrib.staticfiles import finders
 from django.test import Client
 from playwright.sync_api import sync_playwright
 
-from jobs.models import Job, OutputConnection, OutputVerification, Run
+from jobs.connectors.repository.access import OPEN
+from jobs.connectors.repository.freshness_goals import read_goals
+from jobs.models import (
+    DocumentVersion,
+    GoalTotal,
+    Job,
+    Lane,
+    LanePlan,
+    OutputConnection,
+    OutputVerification,
+    QueueItem,
+    Run,
+)
 from jobs.notices import mailings
 from jobs.notices import verbs as notices
 from jobs.queue.sql.arrays import register_arrays
 from jobs.settings.logins import ISSUER
 from jobs.settings.webmasters import PAGES, SHOWN
+from jobs.ui import coordination_views
 from jobs.webmasters.wishes import make
-from tests.support.addresses import addresses
+from nodes.coordination.raw_tree import Branch, TreeNode
+from tests.integration.test_archive_doors import make_archive_record
+from tests.support.addresses import VALUES, addresses
 from tests.support.api import NOON, client_of
 from tests.support.changes_by_api import authorize, give_token, limit_by_webmaster
 from tests.support.crowd import bring_in
@@ -76,8 +93,15 @@ _CHECK = """
 """
 
 
+# A branch of the tree of ZooKeeper.
+BRANCH = Branch(
+    "/crawlctl", "/jobs", (("crawlctl", ""),), '{"a": 1}', 8, 3, NOON,
+    tuple(TreeNode(name, f"/jobs/{name}", 10, 1, NOON, is_ephemeral=name == "b") for name in "abc"), 70, 1,
+)  # fmt: skip
+
+
 @pytest.fixture
-def pages(machine, settings):
+def pages(machine, settings, monkeypatch, tmp_path):
     """Fill the database with some of each thing, and return each page by its address."""
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, PAGES.path: True, SHOWN.path: ("*",)}
     with psycopg.connect(machine.database.dsn, autocommit=True) as connection:
@@ -85,8 +109,14 @@ def pages(machine, settings):
         FilledQueue(connection, documents=500, shape=Shape(bins=8, jobs=2))
         bring_in(connection, many=20, workers=2)
         earlier, later = add_things()
+        add_goals()
+        add_versions_and_an_archive(connection, tmp_path)
+        # A store with ZooKeeper would only add time: the page shows a branch of it.
+        monkeypatch.setattr(coordination_views, "uses_zookeeper", lambda: True)
+        monkeypatch.setattr(coordination_views, "read_raw_tree", lambda **_: BRANCH)
         known = addresses(connection, but=_NO_PAGES)
         paths = [path for path in known if is_visited(path)]
+        assert "/cluster/coordination/tree/" in paths
     paths += [f"/runs/comparison/?earlier={earlier}&later={later}", "/nothing/"]
     shown = rendered(client_of(is_superuser=True), paths)
     # The login page has both ways to log in.
@@ -116,6 +146,35 @@ def add_things():
     day = dt.timedelta(days=1)
     runs = [Run(job=job, run_no=number, started_at=NOON + number * day, run_end="finished") for number in (1, 2)]
     return [run.pk for run in Run.objects.bulk_create(runs)]
+
+
+def add_goals():
+    """Give the first job goals, of which a host is too slow for one."""
+    stored = [{"pattern": "/news/", "percent": 95.0, "within": 900.0}, {"pattern": ".", "percent": 90.0, "within": 8e5}]
+    job = Job.objects.earliest("id")
+    Job.objects.filter(pk=job.pk).update(kind="continuous", freshness_goals=stored, kept_versions=3)
+    version = read_goals(stored).version
+    figures = {"documents": 30, "expected": 20, "needs": 3.2, "gets": 1.0, "measured_at": NOON}
+    for number, fresh in enumerate((10, 30)):
+        GoalTotal.objects.create(job=job, goals=version, number=number, fresh=fresh, **figures)
+    lane = Lane.objects.filter(seed__job=job).earliest("id")
+    slow = {"allows": 1.0, "host_needs": 3.2, "lacks": 2.2, "since": NOON, "priced_at": NOON, "due_at": NOON}
+    LanePlan.objects.create(lane=lane, job=job, goals=version, **slow)
+
+
+def add_versions_and_an_archive(connection, directory):
+    """Give the document that the pages show two versions, and an exchange in an archive."""
+    # The document in the addresses of pages.
+    row = connection.execute(VALUES["documents/"].encode()).fetchone()
+    job, _, hash_ = row[0].partition("/")
+    document = QueueItem.objects.get(job=job, hash=hash_)
+    for number, text in enumerate(("the first line\nthe last line", "the first line\na new line"), start=1):
+        DocumentVersion.objects.create(
+            job=document.job, hash=document.hash, number=number, fetched_at=NOON, run_no=1, code="200",
+            headers="Content-Type: text/html", text=zlib.compress(text.encode()), length=len(text), is_cut=False,
+            digest=uuid.UUID(int=number), access=OPEN.as_json(),
+        )  # fmt: skip
+    make_archive_record(document, directory)
 
 
 def rendered(client, paths):

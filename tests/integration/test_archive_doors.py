@@ -32,6 +32,11 @@ def administrator():
 def record(tmp_path):
     """Return a record of a document, in a file below the directory of the test."""
     (document,) = make_documents(make_job(), 1)
+    return make_archive_record(document, tmp_path)
+
+
+def make_archive_record(document, directory):
+    """Write an exchange of a document into an archive file in a directory; return its record."""
     archived = Archived(
         url=document.identifier,
         date=WHEN,
@@ -42,11 +47,11 @@ def record(tmp_path):
         body=BODY,
         digest=digest_of(BODY),
     )
-    file = files.OpenFile.create(tmp_path / "x.warc.gz", Format.WARC, software="crawlctl", date=WHEN)
+    file = files.OpenFile.create(directory / "x.warc.gz", Format.WARC, software="crawlctl", date=WHEN)
     (place,) = file.append([archived])
     file.close()
     facts = {"job_id": document.job_id, "node_id": document.hash, "host": "here", "opened_at": NOON}
-    row = ArchiveFile.objects.create(root=str(tmp_path), path="x.warc.gz", format="warc", **facts)
+    row = ArchiveFile.objects.create(root=str(directory), path="x.warc.gz", format="warc", **facts)
     return ArchiveRecord.objects.create(
         file=row, job_id=document.job_id, hash=document.hash, run_no=1, offset=place.offset, length=place.length,
         kind="response", status=200, digest=archived.digest, fetched_at=NOON,

@@ -5,16 +5,21 @@ import pytest
 from jobs.authorities import verbs
 from jobs.authorities.models import AuthorityConnection
 from jobs.connectors.repository.base import Ending
+from jobs.duties import versions as surplus
+from jobs.duties.versions import remove_surplus_versions
 from jobs.models import DocumentVersion, Job, QueueItem, RepositoryConnection
 from jobs.queries.documents.versions import text_of
+from jobs.queries.jobs.set_up import read_set_up
 from jobs.queue.flushing.versions import MOST_TEXT
 from jobs.queue.removing.drop import drop
+from jobs.ui.specification import describe
 from jobs.verbs import editing
 from tests.integration.test_archive_doors import reader
 from tests.integration.test_queue_flush import OneWorker
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON, seconds
 from tests.support.factories import facts_of, hash_of, make_documents, make_output
+from tests.support.stepping import Main
 
 
 @pytest.fixture
@@ -76,6 +81,62 @@ def test_a_failed_attempt_is_no_version(read):
     read("", ending=Ending.RETRY, code="503", references=None, retry_after=9.0)
 
     assert kept() == [(1, "200", "one")]
+
+
+@pytest.mark.parametrize(("wanted", "numbers"), [(1, [3]), (2, [2, 3]), (0, [])])
+def test_surplus_versions_go_when_a_job_keeps_fewer(read, crawl, connection, wanted, numbers):
+    for text in ("one", "two", "three"):
+        read(text)
+    others = copy_versions(job=10**9)
+
+    keep(crawl.job, wanted)
+    removed = Main(connection).step(remove_surplus_versions)
+
+    assert removed == 3 - wanted
+    assert [version.number for version in DocumentVersion.objects.filter(job=crawl.job).order_by("number")] == numbers
+    assert DocumentVersion.objects.filter(job=10**9).count() == others
+    assert not Job.objects.filter(surplus_versions_after__isnull=False).exists()
+
+
+def test_surplus_versions_go_in_steps(read, crawl, connection, monkeypatch):
+    monkeypatch.setattr(surplus, "_READ_AT_ONCE", 4)
+    for text in ("one", "two", "three"):
+        read(text)
+    for number in range(5):
+        copy_versions(job=crawl.job.pk, hash_=hash_of(f"copy{number}"))
+    keep(crawl.job, 1)
+    main = Main(connection)
+
+    removed = [main.step(remove_surplus_versions) for _ in range(6)]
+
+    assert all(one <= 4 for one in removed)
+    assert (sum(removed), DocumentVersion.objects.count()) == (12, 6)
+    assert main.step(remove_surplus_versions) == 0
+
+
+def test_more_kept_versions_remove_nothing_and_are_shown(read, crawl):
+    read("one")
+
+    keep(crawl.job, 7)
+
+    job = Job.objects.get(pk=crawl.job.pk)
+    assert job.surplus_versions_after is None
+    shown = dict(describe(read_set_up(job.pk)))
+    assert shown["Kept versions"] == "7"
+
+
+def keep(job, versions):
+    """Change the kept versions of a job after its run."""
+    Job.objects.filter(pk=job.pk).update(phase="inactive")
+    editing.change_job(job.pk, kept_versions=versions, made_by="a test", now=NOON)
+
+
+def copy_versions(*, job, hash_=None):
+    """Copy the versions of the document `page` to another job or document; return how many."""
+    rows = list(DocumentVersion.objects.filter(hash=hash_of("page")))
+    for row in rows:
+        row.job_id, row.hash = job, hash_ or row.hash
+    return len(DocumentVersion.objects.bulk_create(rows))
 
 
 def test_headers_are_kept_without_cookies(read):

@@ -7,13 +7,14 @@ import uuid
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db.models import F
 from django.test import Client
 
 from crawlctl.access.roles import ADMINISTRATOR, VIEWER
 from jobs.attention.freshness import goals_that_cannot_be_met
 from jobs.connectors.repository.base import Ending
 from jobs.connectors.repository.freshness_goals import read_goals
-from jobs.duties.freshness import price_looks
+from jobs.duties.freshness import needs_of_policies, price_looks
 from jobs.freshness.rates import NO_EVIDENCE, after_look, pack, unpack
 from jobs.loops.worker.outputs import JobOutputs
 from jobs.models import (
@@ -33,7 +34,7 @@ from jobs.queue.sql.rows import named_rows
 from tests.integration.test_queue_flush import OneWorker
 from tests.support.api import assert_problem, client_of, make_user
 from tests.support.cluster import NOON, seconds
-from tests.support.factories import facts_of, hash_of, make_documents, make_result
+from tests.support.factories import facts_of, hash_of, make_documents, make_lane, make_result
 from tests.support.stepping import Main
 from tests.support.tables import each_row
 
@@ -66,6 +67,7 @@ def wanted(db):
 
 @pytest.fixture
 def crawl(connection):
+    needs_of_policies.clear()
     return FreshCrawl(connection)
 
 
@@ -77,6 +79,11 @@ class FreshCrawl(OneWorker):
         ThrottlePolicy.objects.update(min_gap=1.0)
         Job.objects.update(freshness_goals=GOALS, kind="continuous", started_at=NOON)
         self.main = Main(connection)
+
+    def policy_in_total(self, *, starts):
+        """Let all hosts of the policy together have this many requests per minute; return the policy."""
+        ThrottlePolicy.objects.update(total_starts=starts, total_period="minute", version=F("version") + 1)
+        return ThrottlePolicy.objects.get()
 
     def look(self, claimed, *, now, ending=Ending.INDEXED, goals=GOALS):
         intervals = Intervals(recrawl_after=HOUR)
@@ -286,6 +293,37 @@ def test_goals_that_cannot_be_met_need_attention_while_the_job_runs(crawl):
     assert (line.kind, line.link, line.since) == ("host_too_slow", f"/jobs/{crawl.job.pk}/", NOON)
     Job.objects.update(phase="inactive")
     assert goals_that_cannot_be_met(NOON) == []
+
+
+def test_documents_without_a_goal_take_a_part_of_the_hosts_requests(crawl):
+    crawl.fill(3000, evidence=busy(), looked_at=NOON - HOUR)
+    names = [f"unnamed{number}" for number in range(30)]
+    make_documents(crawl.lane, names, stage=0, fetched_at=NOON - seconds(30), check_time=NOON + seconds(30))
+
+    crawl.price(now=NOON)
+
+    plan = LanePlan.objects.get()
+    assert plan.host_others == pytest.approx(0.5)
+    assert plan.allows == pytest.approx(0.5)
+    assert plan.lacks == pytest.approx(plan.host_needs - 0.5)
+
+
+def test_hosts_share_a_limit_by_their_needs(crawl):
+    crawl.policy_in_total(starts=12)
+    crawl.fill(3000, evidence=busy(), looked_at=NOON - HOUR)
+    other = make_lane(crawl.lane.seed, "other.test")
+    crawl.price(now=NOON)
+    needs = LanePlan.objects.get().host_needs
+    LanePlan.objects.create(
+        lane=other, job=crawl.job, since=NOON, priced_at=NOON, due_at=NOON + HOUR, host_needs=needs * 3
+    )
+
+    needs_of_policies.clear()
+    crawl.price(now=NOON)
+
+    plan = LanePlan.objects.get(lane=crawl.lane)
+    assert plan.allows == pytest.approx(0.05, rel=0.2)
+    assert plan.lacks == pytest.approx(plan.host_needs - plan.allows)
 
 
 def test_totals_follow_the_plans_of_lanes(crawl):

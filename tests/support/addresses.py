@@ -14,7 +14,7 @@ from jobs.queries.hosts.selection import STATES as STATES_OF_HOSTS
 _VARIABLE: Final = re.compile(r"<[^>]*>|\(\?P<\w+>(?:[^()]|\([^()]*\))*\)")
 
 # Value for the star behind each of these prefixes. The first job has very many of everything.
-_VALUES: Final = {
+VALUES: Final = {
     "admin/": "SELECT 'jobs'",
     "admin/r/": "SELECT id || '/1' FROM django_content_type LIMIT 1",
     "admin/auth/user/": "SELECT min(id) FROM auth_user",
@@ -203,7 +203,7 @@ def addresses(connection: psycopg.Connection[Any], *, but: frozenset[str] = froz
     Yield an address for each pattern that does not start with an entry of `but`. If query strings lead to other
     statements, yield the address with each of them, too.
     """
-    values = {before: str(_only(connection, question)) for before, question in _VALUES.items()}
+    values = {before: str(_only(connection, question)) for before, question in VALUES.items()}
     job = values["jobs/"]
     for pattern in sorted({*patterns()}):
         if pattern.startswith(tuple(but)):

@@ -61,6 +61,7 @@ from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_
 from jobs.duties.stuff import stuff_groups, wake_late_lanes
 from jobs.duties.tags import TAGS_ARE_NEEDED, report_missing_tags
 from jobs.duties.tombstones import keep_tombstones
+from jobs.duties.versions import SURPLUS_VERSIONS, remove_surplus_versions
 from jobs.duties.webmasters import LIMITS_TO_END, end_webmasters_limits
 from jobs.duties.windows import SCHEDULED_JOBS, apply_windows
 from jobs.loops.loop import ALWAYS, duties
@@ -120,6 +121,7 @@ MAIN_DUTIES: Final = duties(
     (charge_waiting_time, 5.0, JOBS_RUN),
     (keep_states, 30.0, JOBS_RUN),
     (coarsen_progress, 600.0, OF_THE_CLUSTER),
+    (remove_surplus_versions, 1.0, f"EXISTS ({SURPLUS_VERSIONS})"),
     (price_looks, 1.0, f"EXISTS ({HOSTS_TO_PRICE})"),
     (keep_minute, 20.0, MINUTE_TO_KEEP),
     (clean_without_task_workers, 600.0, WITHOUT_TASK_WORKERS),

@@ -55,6 +55,7 @@ class JobSetUp:
     # The pipeline; None without stages.
     tree: Tree | None
     access_rules: int
+    kept_versions: int
 
 
 def read_set_up(job_id: int) -> JobSetUp | None:
@@ -81,6 +82,7 @@ def read_set_up(job_id: int) -> JobSetUp | None:
         hop_limits=job.hop_limits,
         tree=read_tree(job) if job.pipeline else None,
         access_rules=len(job.access_rules),
+        kept_versions=job.kept_versions,
     )
 
 

@@ -115,6 +115,11 @@ class AppliedPolicies:
         closed_until = UNTIL_GO_ON if row.stopped_at else limits.closed_until
         return replace(limits, gap=max(limits.gap, row.interval), closed_until=closed_until)
 
+    def limits_in_total(self) -> list[tuple[PolicyValues, Limits]]:
+        """Return the policies that limit all their bins together now, with these limits."""
+        limited = ((policy, policy.in_total(self._now)) for policy in self._by_id.values())
+        return [(policy, limits) for policy, limits in limited if limits is not None]
+
     def whole_of(self, row: Any) -> Limits | None:
         """Return the limits of all partitions together, if those of this bin are only a share of them."""
         policy = self._by_id.get(int(row.name)) if row.namespace == Bin.POLICY else None

@@ -1,0 +1,54 @@
+"""
+The requests that a host has for its goals: those of its own limits, and of limits that several hosts share, without the
+requests for other documents. Arithmetic, no I/O.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+# Share of a host's requests that its goals have at least in a plan: before the first price, their needs are unknown.
+_LEAST: Final = 0.1
+
+
+class Wait(NamedTuple):
+    """A document without a goal: the seconds between its last reading and its next one, and until the next one."""
+
+    interval: float
+    due_in: float
+
+
+class SharedLimit(NamedTuple):
+    """A limit of several hosts: its requests per second, the needs of the other hosts, and the number of these hosts."""
+
+    rate: float
+    others: float
+    hosts: int
+
+
+def rate_of(waits: Sequence[Wait | None], *, is_whole: bool) -> float:
+    """
+    Return the requests per second for documents without a goal.
+
+    `waits` are documents in the order of their next readings, None for one with a goal. Without the whole lane, the
+    readings that are due first stand for all: a document is among them by the share of its interval that they span.
+    """
+    span = float("inf")
+    due = [wait for wait in waits if wait is not None]
+    if not is_whole and due:
+        span = max(due[-1].due_in - due[0].due_in, 1.0)
+    return sum(1 / max(min(span, wait.interval), 1.0) for wait in due)
+
+
+def left(rate: float, *, others: float, own: float) -> float:
+    """Return the part of a rate that others leave, or a part in proportion to the own needs if that is more."""
+    own = max(own, rate * _LEAST)
+    return max(rate - others, rate * own / (own + others))
+
+
+def allowed(own_rate: float | None, shared: Sequence[SharedLimit], *, own: float) -> float | None:
+    """Return the requests per second that a host allows under its own limit and shared ones; None for any number."""
+    rates = [own_rate] if own_rate is not None else []
+    for limit in shared:
+        needs = own or limit.rate / (limit.hosts + 1)
+        rates.append(left(limit.rate, others=limit.others, own=needs))
+    return min(rates, default=None)
