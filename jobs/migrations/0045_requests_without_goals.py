@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = (("jobs", "0043_rules_of_suspects"),)
+    dependencies = (("jobs", "0044_run_differences"),)
 
     operations = (
         migrations.AddField(

@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = (("jobs", "0044_requests_without_goals"),)
+    dependencies = (("jobs", "0045_requests_without_goals"),)
 
     operations = (
         migrations.AddField(
