@@ -5,7 +5,7 @@
 # `make check` runs these beside each other, the longest first. Each is a target of its own, such as `make check-types`.
 CHECKS := $(addprefix check-, types english packages templates migrations settings imports lint format scripts)
 
-.PHONY: help demo run test test-again coverage check $(CHECKS) docs catalogues simulate chaos-smoke chaos chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
+.PHONY: help demo run test test-again coverage check $(CHECKS) docs catalogues simulate chaos-smoke chaos chaos-partitions chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
 
 PYTHON := .venv/bin/python
 # The tests start a thousand processes. Without stored bytecode, each of them would compile all modules.
@@ -109,6 +109,9 @@ chaos-smoke: set-up-dev ## inject faults into a crawling cluster for two minutes
 
 chaos: set-up-dev ## inject faults for forty minutes; figures go to var/chaos.json
 	@exec $(PYTHON) -m tests.chaos.run --seconds 2400 --coordination $(COORDINATION) $(ARGS)
+
+chaos-partitions: set-up-dev ## kill processes and database servers of two partitions 200 times, and compare the documents
+	@exec $(PYTHON) -m tests.chaos.partitions $(ARGS)
 
 chaos-jobs: set-up-dev ## inject faults into processes with distributed jobs, for a minute in each store
 	@CRAWLCTL_CHAOS_SECONDS=60 $(PYTHON) -m pytest -n0 -q tests/acceptance/distributed/test_chaos.py tests/acceptance/distributed/test_processes_chaos.py $(PYTEST_ARGS)

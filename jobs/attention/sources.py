@@ -19,7 +19,7 @@ from jobs.attention.jobs import failing_hosts, failing_jobs, held_jobs, late_out
 from jobs.attention.lines import AttentionLine, Severity
 from jobs.attention.nodes import lost_nodes, no_main_manager, silent_nodes
 from jobs.attention.outputs import outputs_out_of_sync, outputs_that_lost_lines
-from jobs.attention.partitions import silent_partitions
+from jobs.attention.partitions import partitions_behind, silent_partitions
 from jobs.attention.restores import restored_database
 from jobs.attention.schedules import missed_schedules
 from jobs.attention.traps import traps_that_wait
@@ -28,6 +28,7 @@ from jobs.attention.traps import traps_that_wait
 # open overview calls all of them once a second: a function reads active rows, or an index, but no documents.
 SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     silent_partitions,
+    partitions_behind,
     no_main_manager,
     silent_nodes,
     lost_nodes,

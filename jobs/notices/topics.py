@@ -20,6 +20,7 @@ ATTENTION: Final[Mapping[str, str | Promise]] = {
     "host_stopped": _("A host is stopped"),
     "group_fails": _("A group cannot be handed out"),
     "partition_silent": _("A partition does not answer"),
+    "partition_behind": _("The log for a partition grows"),
     "node_lost": _("A node was lost"),
     "node_silent": _("A node is silent"),
     "no_manager": _("No manager runs"),

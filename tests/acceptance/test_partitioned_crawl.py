@@ -1,9 +1,7 @@
 """Proves that a crawl over several databases is the crawl of one, also if processes and servers are killed."""
 
 import json
-from contextlib import suppress
 
-import psutil
 import psycopg
 import pytest
 
@@ -11,6 +9,13 @@ from jobs.partitions.move_notes import read_move, read_report, request_move
 from jobs.partitions.moving import MovePhase
 from jobs.partitions.placement import Placement
 from tests.support.installations import copy_migrated
+from tests.support.partitioned_demo import (
+    count_requests,
+    kill_node,
+    kill_server,
+    partitions_of,
+    processes_in,
+)
 from tests.support.processes import wait_for
 
 # Longest time of a demo (seconds): two clusters start and crawl on a machine that does other work.
@@ -29,49 +34,6 @@ def start_demo(machine):
 
     yield start
     wait_for(lambda: not list(processes_in(machine.directory)), saying="everything has ended")
-
-
-def processes_in(directory):
-    """Yield the processes whose environment names a directory below this one, with its last part: the partition."""
-    for process in psutil.process_iter():
-        try:
-            var = process.environ().get("CRAWLCTL_VAR", "")
-            if var.startswith(str(directory)) and process.status() != "zombie":
-                yield var.rpartition("/")[2], process
-        except psutil.Error:
-            continue
-
-
-def kill_node(directory, partition, name):
-    for here, process in processes_in(directory):
-        if here == partition and name in process.cmdline():
-            process.kill()
-
-
-def kill_server(directory, partition):
-    """Kill all processes of the database server of a partition."""
-    lines = (partition_in(directory, partition) / "postgres" / "data" / "postmaster.pid").read_text().splitlines()
-    server = psutil.Process(int(lines[0]))
-    for process in [server, *server.children()]:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-
-
-def partition_in(directory, partition):
-    return next((directory / "var").glob("demo-*-partitions")) / partition
-
-
-def count_requests(directory):
-    logs = list((directory / "var").glob("demo-*-partitions/a/demo/site.log"))
-    return len(logs[0].read_bytes().splitlines()) if logs else 0
-
-
-def partitions_of(directory):
-    """Return the database address of each partition of a running demo."""
-    managers = (
-        process for here, process in processes_in(directory) if here == "a" and "manager-1" in process.cmdline()
-    )
-    return dict(one.split("=", 1) for one in next(managers).environ()["CRAWLCTL_PARTITIONS"].split())
 
 
 def report_of(demo):

@@ -9,14 +9,20 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from crawlctl.postgres.account import choose_account
+from crawlctl.postgres.binaries import find_binaries
+from crawlctl.postgres.home import Home
+from crawlctl.postgres.server import Server
 from jobs.partitions import removing
 from jobs.partitions.agreement import without_leaving
+from jobs.partitions.behind import read_behind
 from jobs.partitions.exchange import begin_again_after_restore, keep_publications, keep_subscriptions
 from jobs.partitions.facts import tell, told
 from jobs.partitions.placement import SLOTS, Placement
 from jobs.partitions.removing import NotRemovable, plan_removal, remove
 from jobs.partitions.slots import KEY as MAP_KEY
 from jobs.partitions.slots import SlotMap
+from tests.support.debian import DebianServer
 from tests.support.processes import wait_for
 
 # Slots belong to the server, so each process of pytest has its own names.
@@ -155,6 +161,89 @@ def test_an_exchange_without_a_restore_goes_on(pair):
 
     assert not begin_again_after_restore(a.connection, a.placement)
     assert keep_subscriptions(b.connection, b.placement, {A: a.address}) == 0
+
+
+# --- The absence of a partition -------------------------------------------------------------------
+
+SEGMENT = 16 * 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def small_server(tmp_path_factory):
+    """Return a server of its own, which keeps at most two segments of its log for a slot."""
+    home = Home(tmp_path_factory.mktemp("small"))
+    home.log.touch()
+    binaries = find_binaries()
+    account = choose_account(home=home, binaries=binaries, announce=lambda _line: None)
+    server = Server(home=home, binaries=binaries, account=account)
+    server.create_cluster()
+    sockets = home.claim_socket_directory(owner=account.uid)
+    account.take_over(sockets)
+    sizes = {"max_slot_wal_keep_size": "32MB", "max_wal_size": "64MB", "min_wal_size": "32MB", "fsync": "off"}
+    running = DebianServer(server, sockets, options=sizes)
+    running.start()
+    try:
+        with psycopg.connect(running.address, autocommit=True) as connection:
+            yield connection
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def small_pair(small_server):
+    partitions = [Partition(small_server, name) for name in (A, B)]
+    keep(*partitions)
+    yield partitions
+    for one in partitions:
+        one.unsubscribe()
+    for one in partitions:
+        one.drop(small_server)
+
+
+def write_log(connection, segments):
+    for _ in range(4 * segments):
+        connection.execute("SELECT pg_logical_emit_message(false, 'much', repeat('x', %s))", [SEGMENT // 4])
+
+
+def behind(partition):
+    with partition.connection.cursor() as cursor:
+        return [(one.name, one.is_lost, one.most) for one in read_behind(cursor, here=partition.placement.here)]
+
+
+def test_the_log_for_a_partition_that_is_away_is_bounded_and_watched_and_all_rows_arrive_at_its_return(
+    small_pair, small_server
+):
+    a, b = small_pair
+    hear_all(a, b)
+    subscription = sql.Identifier(f"crawlctl_from_{A}")
+    b.connection.execute(sql.SQL("ALTER SUBSCRIPTION {} DISABLE").format(subscription))
+    assert behind(a) == []
+    for number in range(500):
+        a.tell(f"run:{number}", {"round": number})
+    write_log(small_server, 2)
+    assert behind(a) == [(B, False, 2 * SEGMENT)]
+
+    write_log(small_server, 4)
+    small_server.execute("CHECKPOINT")
+    assert behind(a) == [(B, True, 2 * SEGMENT)]
+    (kept,) = small_server.execute("SELECT sum(size) FROM pg_ls_waldir()").fetchone()
+    assert kept <= 6 * SEGMENT
+
+    b.connection.execute(sql.SQL("ALTER SUBSCRIPTION {} ENABLE").format(subscription))
+    facts = sql.SQL("SELECT count(*), count(DISTINCT key) FROM jobs_partitionfact WHERE source = {}").format(A)
+    wait_for(
+        lambda: keep(a, b) or b.connection.execute(facts).fetchone() == (500, 500),
+        saying="all rows have arrived once",
+    )
+    assert behind(a) == []
+
+
+def hear_all(*partitions):
+    """Wait until rows travel in both directions: the first copy is over."""
+    for one in partitions:
+        one.tell("run:0", {"round": -1})
+    for one in partitions:
+        wait_for(lambda one=one: one.hears("run:0") == {"round": -1}, saying="it hears the other one")
 
 
 # --- The removal of a partition ------------------------------------------------------------------

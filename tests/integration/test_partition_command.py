@@ -6,7 +6,9 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
+from jobs.attention import partitions as attention
 from jobs.models import PartitionedJob
+from jobs.partitions.behind import Behind
 from jobs.partitions.facts import tell
 from jobs.partitions.here import placement
 from jobs.partitions.move_notes import REPORT_KEY, read_move
@@ -188,6 +190,29 @@ def test_the_page_and_the_api_show_a_move_and_the_job_that_it_waits_for(control,
         ("a", False, ""),
         ("b", False, "Job news begins or ends a run."),
     ]
+
+
+@each_row(
+    ("behind", "says"),
+    [
+        (
+            Behind("b", False, 3 * 1024**3, 4 * 1024**3),
+            "keeps 3.2 GB of its write-ahead log for partition b; the limit is 4.3",
+        ),
+        (Behind("b", False, 3 * 1024**3, None), "keeps 3.2 GB of its write-ahead log for partition b, without a limit"),
+        (Behind("b", True, 0, 4 * 1024**3), "The write-ahead log for partition b exceeded its limit"),
+    ],
+    ids=["half", "unlimited", "lost"],
+)
+def test_a_log_that_grows_for_a_partition_needs_attention(connection, here, monkeypatch, behind, says):  # noqa: F811
+    here("a")
+    monkeypatch.setattr(attention, "read_behind", lambda _cursor, *, here: [behind] if here == "a" else [])
+
+    (line,) = attention.partitions_behind(NOON)
+
+    assert behind.is_much
+    assert (line.kind, line.key) == ("partition_behind", "b")
+    assert says in line.sentence
 
 
 @each_row(

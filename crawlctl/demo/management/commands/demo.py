@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import psycopg
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import InterfaceError, OperationalError, connection
@@ -210,7 +211,7 @@ class Command(BaseCommand):
                 try:
                     if holds():
                         return
-                except (OperationalError, InterfaceError):
+                except (OperationalError, InterfaceError, psycopg.OperationalError):
                     # A killed database server returns, so the demo continues.
                     connection.close()
             time.sleep(_TICK)

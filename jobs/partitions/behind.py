@@ -1,0 +1,43 @@
+"""The write-ahead log that this server keeps for partitions that do not take its rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+# The limit is in megabytes, and -1 if there is none.
+_KEPT: Final[LiteralString] = """
+SELECT split_part(slot_name::text, '_to_', 2) AS name, coalesce(wal_status, 'lost') = 'lost' AS is_lost,
+       coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint AS kept,
+       (SELECT nullif(setting::bigint, -1) * 1024 * 1024 FROM pg_settings WHERE name = 'max_slot_wal_keep_size') AS most
+  FROM pg_replication_slots
+ WHERE database = current_database() AND starts_with(slot_name::text, %(prefix)s)
+ ORDER BY 1
+"""
+# Part of the limit from which an operator is told.
+_PART: Final = 0.5
+# Bytes from which an operator is told if the server has no limit.
+_MUCH: Final = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """
+    Another partition, and the bytes of the write-ahead log that are `kept` for it; `most` is the limit, None without one.
+
+    Above the limit the log is lost for it: at its return, the exchange begins again with all rows of the run.
+    """
+
+    name: str
+    is_lost: bool
+    kept: int
+    most: int | None
+
+    @property
+    def is_much(self) -> bool:
+        return self.is_lost or self.kept > (_MUCH if self.most is None else _PART * self.most)
+
+
+def read_behind(cursor: Any, *, here: str) -> Sequence[Behind]:  # noqa: ANN401 (one of Django, or of psycopg)
+    """Return the partitions for which this server keeps much of its log, or has lost it."""
+    cursor.execute(_KEPT, {"prefix": f"crawlctl_{here}_to_"})
+    return [one for one in (Behind(*row) for row in cursor.fetchall()) if one.is_much]
