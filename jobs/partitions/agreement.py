@@ -26,6 +26,7 @@ _NAMES: Final = "names:all"
 _KNOWN: Final = "known:all"
 # One process at a time writes the note, so that a database has one identity.
 _ALONE: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtextextended('crawlctl partition note', 0))"
+_FORGET_JOBS: Final[LiteralString] = "DELETE FROM jobs_partitionedjob"
 # Longest wait (seconds) for the database of another partition.
 _CONNECT_WITHIN: Final = 3
 
@@ -43,7 +44,10 @@ def check_partitions(connection: psycopg.Connection[Any]) -> None:
     with connection.transaction():
         before = told_to_itself(connection, _NAMES)
         if stated is None:
-            if before is not None:
+            if before is not None and _is_alone(before):
+                # The others were removed: no run waits for them.
+                connection.execute(_FORGET_JOBS)
+            elif before is not None:
                 raise BadPartitions(
                     f"CRAWLCTL_PARTITION is not set, but this database is partition {before['here']} of "
                     f"{', '.join(before['names'])}. Set CRAWLCTL_PARTITION and CRAWLCTL_PARTITIONS to these."
@@ -56,6 +60,11 @@ def check_partitions(connection: psycopg.Connection[Any]) -> None:
         if before is None or "identity" not in before:
             note = {"here": stated.here, "names": list(stated.names), "slots": SLOTS, "identity": str(uuid.uuid4())}
             tell(connection, stated.here, stated.here, _NAMES, note)
+
+
+def _is_alone(note: Note) -> bool:
+    """True if this database is the only partition that is left. A removed one is not: it has given its hosts away."""
+    return tuple(note["names"]) == (note["here"],) and "leaving" not in note
 
 
 def check_other_partitions(connection: psycopg.Connection[Any]) -> None:

@@ -80,16 +80,26 @@ def remove(placement: Placement, addresses: Mapping[str, str], name: str) -> Rem
     with ExitStack() as opened:
         databases = _open_all(opened, placement, addresses, name)
         planned = _plan(placement, databases, name)
-        for database in databases.values():
-            note_names(database, leaving=name)
-        _drop_all(placement, databases, name)
-        for database in databases.values():
-            for statement in _FORGET:
-                database.execute(statement, {"name": name})
-        # The control partition last: until then, this command knows that the removal is not complete.
-        for partition in reversed(placement.names):
-            note_names(databases[partition], removed=name)
+        finish_removal(placement, databases, name)
     return planned
+
+
+def finish_removal(placement: Placement, databases: Mapping[str, psycopg.Connection[Any]], name: str) -> None:
+    """
+    End the exchange with a partition, and its name, in these databases.
+
+    Raises:
+        NotRemovable: the exchange is still in use.
+    """
+    for database in databases.values():
+        note_names(database, leaving=name)
+    _drop_all(placement, databases, name)
+    for database in databases.values():
+        for statement in _FORGET:
+            database.execute(statement, {"name": name})
+    # The control partition last: until then, the command knows that the removal is not complete.
+    for partition in reversed([one for one in placement.names if one in databases]):
+        note_names(databases[partition], removed=name)
 
 
 def _drop_all(placement: Placement, databases: Mapping[str, psycopg.Connection[Any]], name: str) -> None:
@@ -120,7 +130,7 @@ def _plan(placement: Placement, databases: Mapping[str, psycopg.Connection[Any]]
     if amount := len(read_map(own, placement.names).slots_of(name)):
         raise NotRemovable(f"Partition {name} has {amount} slots. Give them away: crawlctl partition drain {name}")
     for partition, database in databases.items():
-        if (job := _first(database, _RUNNING)) is not None:
+        if (job := first_running_job(database)) is not None:
             raise NotRemovable(f"Job {job} is in a run in partition {partition}. Wait for its end, or abort it.")
         if database.execute(_REFERENCES, {"name": name}).fetchone() == (True,):
             raise NotRemovable(
@@ -135,23 +145,48 @@ def _open_all(
     opened: ExitStack, placement: Placement, addresses: Mapping[str, str], name: str
 ) -> dict[str, psycopg.Connection[Any]]:
     """Return connections to the databases of all partitions, that of the removed one first."""
+    check_name(placement, name)
+    found = {}
+    for partition in (name, *(one for one in placement.names if one != name)):
+        found[partition] = opened.enter_context(open_one(addresses, partition))
+        noted = noted_names(found[partition])
+        if noted is None or noted["here"] != partition:
+            raise NotRemovable(f"The address of {partition} leads to a database of another partition.")
+    return found
+
+
+def check_name(placement: Placement, name: str) -> None:
+    """
+    Check that a name is that of a partition which may be removed.
+
+    Raises:
+        Invalid: the settings name no such partition.
+        NotRemovable: it is the control partition.
+    """
     if name not in placement.names:
         known = ", ".join(placement.others)
         raise Invalid({"name": [f"There is no partition {name!r}. CRAWLCTL_PARTITIONS names others: {known}."]})
     if name == placement.control:
         raise NotRemovable(f"{name} is the control partition, which cannot be removed.")
-    found = {}
-    for partition in (name, *(one for one in placement.names if one != name)):
-        try:
-            connection = psycopg.connect(addresses[partition], autocommit=True, connect_timeout=_CONNECT_WITHIN)
-            found[partition] = opened.enter_context(connection)
-            noted = noted_names(found[partition])
-        except psycopg.Error as error:
-            problem = str(error).strip()
-            raise NotRemovable(f"Partition {partition} does not answer, so nothing was changed: {problem}") from error
-        if noted is None or noted["here"] != partition:
-            raise NotRemovable(f"The address of {partition} leads to a database of another partition.")
-    return found
+
+
+def open_one(addresses: Mapping[str, str], name: str) -> psycopg.Connection[Any]:
+    """
+    Return a connection to the database of a partition, in autocommit mode.
+
+    Raises:
+        NotRemovable: it does not answer.
+    """
+    try:
+        return psycopg.connect(addresses[name], autocommit=True, connect_timeout=_CONNECT_WITHIN)
+    except psycopg.Error as error:
+        problem = str(error).strip()
+        raise NotRemovable(f"Partition {name} does not answer, so nothing was changed: {problem}") from error
+
+
+def first_running_job(database: psycopg.Connection[Any]) -> str | None:
+    """Return the name of a job of partitions that is in a run; None if there is none."""
+    return _first(database, _RUNNING)
 
 
 def _first(database: psycopg.Connection[Any], statement: LiteralString) -> str | None:

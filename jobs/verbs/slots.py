@@ -6,7 +6,8 @@ from typing import Any
 
 import psycopg
 
-from jobs.partitions import here, removing
+from jobs.partitions import here, losing, removing
+from jobs.partitions.losing import Loss
 from jobs.partitions.move_notes import MoveGoesOn, cancel_move, plan_move, request_move
 from jobs.partitions.moving import Move
 from jobs.partitions.placement import Placement
@@ -15,6 +16,7 @@ from jobs.partitions.slots import read_map
 from nodes.errors import Refused
 
 __all__ = [
+    "Loss",
     "MoveGoesOn",
     "NoControlPartition",
     "PlannedMove",
@@ -22,8 +24,10 @@ __all__ = [
     "begin",
     "cancel",
     "plan",
+    "plan_loss",
     "plan_removal",
     "remove",
+    "remove_lost",
 ]
 
 
@@ -115,6 +119,28 @@ def remove(name: str) -> Removal:
         Invalid, NotRemovable, NoControlPartition: as for its plan.
     """
     return removing.remove(_control_placement(), here.addresses(), name)
+
+
+def plan_loss(name: str) -> Loss:
+    """
+    Return what is lost with a partition whose database is lost. Nothing is changed.
+
+    Raises:
+        Invalid, NotRemovable, NoControlPartition: as for the removal.
+    """
+    return losing.plan_loss(_control_placement(), here.addresses(), name)
+
+
+def remove_lost(name: str) -> Loss:
+    """
+    Remove a partition whose database is lost; a repetition completes an interrupted removal.
+
+    Raises:
+        Invalid: there is no such partition.
+        NotRemovable: it answers, or another one does not, or is in a run or a move.
+        NoControlPartition: this is not the control partition.
+    """
+    return losing.remove_lost(_control_placement(), here.addresses(), name)
 
 
 def _control_placement() -> Placement:

@@ -40,7 +40,7 @@ from tests.support.processes import ROOT
 _PATIENCE = 900.0
 # Seconds between two looks at a crawl.
 _LOOK = 0.25
-# Weights of what is killed. `other` is any other process, such as one of the web server or of a task worker.
+# Weights of the targets of kills. `other` is any other process, such as one of the web server or of a task worker.
 _TARGETS = {"worker": 4, "manager": 3, "server": 4, "other": 1}
 # Processes that judge, or stand for the web.
 _SPARED = ("demo", "crawlctl.demo.site")
@@ -56,7 +56,7 @@ with connection.cursor() as cursor:
 
 @dataclass
 class Crawl:
-    """One crawl: what it found, and what was killed meanwhile."""
+    """Holds the findings of one crawl, and its kills."""
 
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)

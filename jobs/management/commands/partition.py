@@ -3,6 +3,7 @@
 import argparse
 import json
 import uuid
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -70,6 +71,9 @@ class Command(BaseCommand):
         removing = verbs.add_parser("remove", help="remove a drained partition from the databases of all")
         removing.add_argument("name", help="the partition, which has no slots and no documents any more")
         removing.add_argument("--dry-run", action="store_true", help="check that it is possible, and change nothing")
+        removing.add_argument(
+            "--lost", action="store_true", help="its database is lost: its documents are lost, and others get its hosts"
+        )
 
         accept = verbs.add_parser("accept", help="accept a new database of a partition at the next start")
         accept.add_argument("name", help="the partition that has a new database")
@@ -82,7 +86,8 @@ class Command(BaseCommand):
         elif given["verb"] == "add":
             self._add(given["name"])
         elif given["verb"] == "remove":
-            self._remove(given["name"], is_dry_run=given["dry_run"])
+            remove = self._remove_lost if given["lost"] else self._remove
+            remove(given["name"], is_dry_run=given["dry_run"])
         elif given["verb"] in {"move-slots", "drain", "cancel-move"}:
             self._move(given)
         elif placement is None:
@@ -149,6 +154,23 @@ class Command(BaseCommand):
             f"restart all daemons there, and stop those of {name}."
         )
 
+    def _remove_lost(self, name: str, *, is_dry_run: bool) -> None:
+        try:
+            loss = slots.plan_loss(name) if is_dry_run else slots.remove_lost(name)
+        except Invalid as invalid:
+            raise CommandError(invalid.by_field, returncode=2) from invalid
+        except Refused as refused:
+            raise CommandError(str(refused)) from refused
+        for line in _lost_in_words(loss):
+            self.stdout.write(line)
+        if is_dry_run:
+            self.stdout.write("Nothing was changed.")
+            return
+        self.stdout.write(
+            f"Partition {name} is removed. Take it out of CRAWLCTL_PARTITIONS in {', '.join(loss.given)}, restart all "
+            "daemons there, and start all jobs by a full run."
+        )
+
     def _accept(self, name: str) -> None:
         names = here.addresses()
         if name not in names:
@@ -183,6 +205,22 @@ def slots_in(text: str) -> list[int]:
 def _planned_in_words(planned: slots.PlannedMove) -> str:
     given = ", ".join(f"{target} gets {amount}" for target, amount in planned.by_target.items())
     return f"{len(planned.slots)} slots leave {planned.source}, which keeps {planned.keeps}: {given}."
+
+
+def _lost_in_words(loss: slots.Loss) -> Iterator[str]:
+    amount = "an unknown number of documents"
+    if loss.documents is not None and loss.told_at is not None:
+        amount = f"{loss.documents:,} documents (as of {loss.told_at:%Y-%m-%d %H:%M:%S} UTC)"
+    given = ", ".join(f"{name} gets {number}" for name, number in loss.given.items())
+    yield f"Partition {loss.name} has {loss.slots} slots: {given}."
+    yield (
+        f"Lost are {amount} with their versions and tombstones, its history, its search index, and its part in runs that ended. "
+        "Files that its workers wrote stay where they are."
+    )
+    yield (
+        f"The next full run of each job finds its hosts again: by the seeds, and by {loss.links:,} links of other partitions, "
+        "whose documents are fetched without conditions."
+    )
 
 
 def _as_json(seen: PartitionSeen) -> dict[str, Any]:

@@ -1,0 +1,170 @@
+"""
+The removal of a partition whose database is lost: the others take its slots, and find its documents again by themselves.
+
+The control partition does it in the databases of all that are left, while no job is in a run. Each works by a new map
+of slots, and reads all seeds again. A document that names documents of the lost partition is fetched without conditions
+in the next run, so that it names them again: an answer without a body could not. Each step may be repeated, so an
+interrupted removal is completed by the same command.
+"""
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.partitions.agreement import noted_names
+from jobs.partitions.move_notes import is_on, read_move
+from jobs.partitions.moving import change_owner
+from jobs.partitions.placement import Placement
+from jobs.partitions.removing import NotRemovable, check_name, finish_removal, first_running_job, open_one
+from jobs.partitions.slots import SlotMap, adopt_map, read_map
+
+_LIFE: Final[LiteralString] = """
+SELECT body, sent_at FROM jobs_partitionfact
+ WHERE source = %(name)s AND key = 'life:all' ORDER BY number DESC LIMIT 1
+"""
+_LINKS: Final[LiteralString] = "SELECT hash, job_id, bin FROM jobs_foreignlink WHERE target = %(name)s"
+_COUNT_LINKS: Final[LiteralString] = "SELECT count(*) FROM jobs_foreignlink WHERE target = %(name)s"
+# Links that were handed over at once.
+_AT_ONCE: Final = 5_000
+# Locks: ForeignLink by hash.
+_HAND_OVER: Final[LiteralString] = """
+UPDATE jobs_foreignlink AS link SET target = given.target
+  FROM (SELECT * FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(targets)s::text[]) AS given(hash, job_id, target)
+         ORDER BY hash, job_id) AS given
+ WHERE link.hash = given.hash AND link.job_id = given.job_id
+"""
+# Own documents that name lost ones: the others have kept their names. It reads the stored links of each job once.
+# Locks: QueueItem by hash, then ForeignLink by hash.
+_READ_AGAIN: Final[LiteralString] = """
+WITH naming AS (
+    SELECT DISTINCT links.hash, links.job_id FROM jobs_outlinks AS links CROSS JOIN LATERAL unnest(links.targets) AS named(hash)
+      JOIN jobs_foreignlink AS link ON link.hash = named.hash AND link.job_id = links.job_id AND link.target = %(name)s
+), locked AS (
+    SELECT item.hash, item.job_id FROM jobs_queueitem AS item JOIN naming USING (hash, job_id)
+     WHERE item.validators <> '' ORDER BY item.hash, item.job_id FOR NO KEY UPDATE OF item
+)
+UPDATE jobs_queueitem AS item SET validators = '' FROM locked
+ WHERE item.hash = locked.hash AND item.job_id = locked.job_id
+"""
+_FORGET_LINKS: Final[LiteralString] = "DELETE FROM jobs_foreignlink WHERE target = %(name)s"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """
+    Describe the loss of a partition.
+
+    Its `slots` go to the others, `given` by name. `documents` is the last number that it told, at `told_at`. `links` of
+    the others lead to its documents.
+    """
+
+    name: str
+    slots: int
+    given: Mapping[str, int]
+    documents: int | None
+    told_at: dt.datetime | None
+    links: int
+
+
+def plan_loss(placement: Placement, addresses: Mapping[str, str], name: str) -> Loss:
+    """
+    Return what is lost if a partition is removed without its database. Nothing is changed.
+
+    Raises:
+        Invalid: the settings name no such partition.
+        NotRemovable: it answers, is the control partition, or another one does not answer or is in a run or a move.
+    """
+    with ExitStack() as opened:
+        return _plan(placement, _open_left(opened, placement, addresses, name), name)
+
+
+def remove_lost(placement: Placement, addresses: Mapping[str, str], name: str) -> Loss:
+    """
+    Remove a partition whose database is lost from all others; the settings are changed afterwards.
+
+    Raises:
+        Invalid, NotRemovable: as for the plan, or the exchange is still in use.
+    """
+    with ExitStack() as opened:
+        databases = _open_left(opened, placement, addresses, name)
+        planned = _plan(placement, databases, name)
+        new = _map_without(databases[placement.here], placement, name)
+        # The control partition last: its map tells what the others get.
+        for partition in reversed(list(databases)):
+            _take_over(databases[partition], replace(placement, here=partition), name, new)
+        finish_removal(placement, databases, name)
+    return planned
+
+
+def _take_over(database: psycopg.Connection[Any], placement: Placement, name: str, new: SlotMap) -> None:
+    """Let a partition work by the new map, and mend its links to lost documents."""
+    if read_map(database, placement.names).slots_of(name):
+        with database.transaction():
+            adopt_map(database, placement, new)
+    placed = replace(placement, owners=new.owners)
+    for chunk in _chunks(database, name):
+        handed = [(key, job, owner) for key, job, host in chunk if (owner := placed.foreign(host)) is not None]
+        hashes, jobs, targets = ([row[place] for row in handed] for place in range(3))
+        database.execute(_HAND_OVER, {"hashes": hashes, "jobs": jobs, "targets": targets})
+    with database.transaction():
+        database.execute(_READ_AGAIN, {"name": name})
+        database.execute(_FORGET_LINKS, {"name": name})
+
+
+def _chunks(database: psycopg.Connection[Any], name: str) -> Iterator[Sequence[tuple[Any, ...]]]:
+    """Yield the links to documents of the lost partition, as they were at first."""
+    with database.transaction(), database.cursor(name="lost_links", withhold=True) as cursor:
+        cursor.execute(_LINKS, {"name": name})
+        while chunk := cursor.fetchmany(_AT_ONCE):
+            yield chunk
+
+
+def _map_without(own: psycopg.Connection[Any], placement: Placement, name: str) -> SlotMap:
+    present, move = read_map(own, placement.names), read_move(own)
+    left = [one for one in placement.names if one != name]
+    number = max(present.epoch, move.number if move else 0) + 1
+    return change_owner(present, present.slots_of(name), left, number=number)
+
+
+def _plan(placement: Placement, databases: Mapping[str, psycopg.Connection[Any]], name: str) -> Loss:
+    own = databases[placement.here]
+    if is_on(own):
+        raise NotRemovable("Slots move now. Cancel the move: crawlctl partition cancel-move")
+    for partition, database in databases.items():
+        if (job := first_running_job(database)) is not None:
+            raise NotRemovable(f"Job {job} is in a run in partition {partition}. Abort it: crawlctl job {job} abort")
+    lost = read_map(own, placement.names).slots_of(name)
+    new = _map_without(own, placement, name)
+    row = own.execute(_LIFE, {"name": name}).fetchone()
+    body, told_at = row if row is not None else ({}, None)
+    links = 0
+    for database in databases.values():
+        ((amount,),) = database.execute(_COUNT_LINKS, {"name": name}).fetchall()
+        links += amount
+    given = {one: sum(new.owners[slot] == one for slot in lost) for one in databases}
+    return Loss(name, len(lost), given, body.get("documents"), told_at, links)
+
+
+def _open_left(
+    opened: ExitStack, placement: Placement, addresses: Mapping[str, str], name: str
+) -> dict[str, psycopg.Connection[Any]]:
+    """Return connections to the databases of all other partitions, that of the control partition first."""
+    check_name(placement, name)
+    try:
+        with open_one(addresses, name) as answered:
+            noted = noted_names(answered)
+    except (NotRemovable, psycopg.Error):
+        noted = None
+    if noted is not None and noted["here"] == name:
+        raise NotRemovable(f"Partition {name} answers, so it is not lost. Drain it, then remove it without --lost.")
+    left = [one for one in placement.names if one != name]
+    found = {one: opened.enter_context(open_one(addresses, one)) for one in left}
+    for one, database in found.items():
+        noted = noted_names(database)
+        if noted is None or noted["here"] != one:
+            raise NotRemovable(f"The address of {one} leads to a database of another partition.")
+    return found
