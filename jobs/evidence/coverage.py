@@ -20,6 +20,7 @@ BEGINS: Final = "The record begins here."
 WAS_OFF: Final = "The record was off."
 DID_NOT_RECORD: Final = "A worker did not report its requests."
 RESTORED: Final = "The database was restored."
+SET_BACK: Final = "The clock of the database was set back, so these minutes were recorded twice."
 ENDED: Final = "A worker ended without its last report."
 # Time until which rows of ended workers certainly exist (seconds). A record that stood still for longer has a gap.
 _WORKERS_ARE_KNOWN_FOR: Final = 12 * 3600
@@ -53,6 +54,19 @@ class Gap:
     def content(self) -> Facts:
         """Return the content of its block."""
         return {"host": OF_GAPS, "from": moment_text(self.begin), "until": moment_text(self.until), "why": self.why}
+
+
+def repeated(complete_until: int, *, now: float, latest: int, named: Gap | None) -> Gap | None:
+    """
+    Return the gap of minutes that are recorded again, because the clock was set back; None if there is none.
+
+    The record is complete until a moment in the future then. `latest` is the last closed minute, and `named` is the
+    newest gap of the record: it names a jump once, however long the clock needs to reach this moment again.
+    """
+    if complete_until <= now + MINUTE:
+        return None
+    is_named = named is not None and named.why == SET_BACK and named.until >= complete_until and named.begin <= latest
+    return None if is_named else Gap(latest, complete_until, SET_BACK)
 
 
 def advance(complete_until: int | None, *, latest: int, workers: Sequence[Recorder]) -> tuple[int | None, list[Gap]]:

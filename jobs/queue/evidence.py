@@ -16,7 +16,8 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.evidence.chain import Head, canonical, next_block
-from jobs.evidence.coverage import OF_GAPS, RESTORED, Recorder, advance
+from jobs.evidence.coverage import OF_GAPS, RESTORED, Gap, Recorder, advance, repeated
+from jobs.evidence.files import gap_of
 from jobs.evidence.minutes import Facts, Report, content_of, report_of
 from jobs.queue.sql.columns import columns_of
 from nodes.membership.fences import TermHeld, hold_term
@@ -68,6 +69,7 @@ REPORTS_TO_CHAIN: Final[LiteralString] = """
           WHERE chained_at IS NULL AND minute < clock_timestamp() - interval '3 minutes')
  OR (EXISTS (SELECT FROM jobs_evidencerecorder)
      AND coalesce((SELECT complete_until < clock_timestamp() - interval '3 minutes'
+                          OR complete_until > clock_timestamp() + interval '1 minute'
                      FROM jobs_evidencechain WHERE host = ''), true)))
 """
 _CLOSED: Final[LiteralString] = """
@@ -85,6 +87,9 @@ INSERT INTO jobs_evidencechain (host) SELECT unnest(%(hosts)s::text[]) ON CONFLI
 _HEADS: Final[LiteralString] = """
 SELECT host, id, seq, hash, complete_until FROM jobs_evidencechain
  WHERE host = ANY(%(hosts)s) ORDER BY id FOR NO KEY UPDATE
+"""
+_BLOCK: Final[LiteralString] = """
+SELECT content FROM jobs_evidenceblock WHERE chain_id = %(chain)s AND seq = %(seq)s
 """
 _APPEND: Final[LiteralString] = """
 INSERT INTO jobs_evidenceblock (chain_id, seq, minute, content, hash, appended_at)
@@ -169,6 +174,12 @@ class _Appending:
         self._chains[content["host"]] = chain, Head(block.seq, block.hash)
         self._blocks.append((chain, block.seq, minute, block.content, block.hash))
 
+    def newest_gap(self) -> Gap | None:
+        """Return the newest gap that is stored."""
+        chain, head = self._chains[OF_GAPS]
+        row = self._connection.execute(_BLOCK, {"chain": chain, "seq": head.seq}).fetchone()
+        return None if row is None else gap_of(json.loads(row[0]))
+
     def decide(self, until: dt.datetime) -> None:
         """Write until when all minutes are decided."""
         self._connection.execute(_DECIDE, {"chain": self._chains[OF_GAPS][0], "until": until})
@@ -204,7 +215,7 @@ def append_blocks(connection: psycopg.Connection[Any], *, term: TermHeld, now: d
             reports = [report_of(host, int(minute.timestamp()), json.loads(row[4])) for row in group]
             appending.append(content_of(reports), minute=minute)
         if is_on and count < _BLOCKS_AT_ONCE:
-            _decide(connection, appending, latest=before)
+            _decide(connection, appending, latest=before, now=now)
         written = appending.write(now=now)
         connection.execute(
             _NOTE_CHAINED, {"now": now, "workers": [row[2] for row in rows], "numbers": [row[3] for row in rows]}
@@ -213,9 +224,21 @@ def append_blocks(connection: psycopg.Connection[Any], *, term: TermHeld, now: d
     return written
 
 
-def _decide(connection: psycopg.Connection[Any], appending: _Appending, *, latest: dt.datetime) -> None:
+def _decide(
+    connection: psycopg.Connection[Any], appending: _Appending, *, latest: dt.datetime, now: dt.datetime
+) -> None:
     """Decide for the minutes until `latest`, whose reports are all appended, whether they are complete."""
     decided = appending.complete_until
+    if decided is not None and decided > now + MINUTE:
+        again = repeated(
+            int(decided.timestamp()),
+            now=now.timestamp(),
+            latest=int(latest.timestamp()),
+            named=appending.newest_gap(),
+        )
+        if again is not None:
+            appending.append(again.content(), minute=decided)
+        return
     rows = connection.execute(_WORKERS, {"after": decided or latest}).fetchall()
     workers = [
         Recorder(started, ended, since, until or 0.0, reported_all=bool(reported_all))

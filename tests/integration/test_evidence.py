@@ -11,6 +11,7 @@ from django.core.management import CommandError, call_command
 
 from jobs.duties.cleaning import SUBJECTS, clean
 from jobs.duties.evidence import EVIDENCE_TO_CHAIN, append_evidence
+from jobs.evidence.coverage import SET_BACK
 from jobs.evidence.minutes import Report
 from jobs.models import EvidenceBlock, EvidenceChain, EvidenceRecorder, EvidenceReport
 from jobs.queries.hosts.evidence import read_chain
@@ -254,6 +255,49 @@ def test_the_time_in_which_the_record_was_off_is_a_gap(connection, main, worker,
         f"{begin + 3 * MINUTE:%Y-%m-%dT%H:%M:%SZ}",
         f"{begin + 58 * MINUTE:%Y-%m-%dT%H:%M:%SZ}",
     )
+
+
+def test_a_clock_that_was_set_back_leaves_a_whole_chain_and_a_named_gap(
+    connection, main, worker, begin, capsys, tmp_path
+):
+    recorded(connection, main, worker, begin)
+    complete = EvidenceChain.objects.get(host="").complete_until
+    # By an hour: these minutes are before the recorded ones.
+    send(connection, worker, begin, -58, -57, first=20)
+
+    assert append(main, begin, until=-56) == 3
+    send(connection, worker, begin, -56, first=30)
+    assert append(main, begin, until=-55) == 1
+
+    assert read_chain(HOST, now=main.now).problem == ""
+    gap = json.loads(EvidenceBlock.objects.filter(chain__host="").last().content)
+    assert (gap["why"], gap["until"]) == (SET_BACK, f"{complete:%Y-%m-%dT%H:%M:%SZ}")
+    assert EvidenceChain.objects.get(host="").complete_until == complete
+    log = log_of(begin, -58, -57, -56, 1, 2, 3)
+    code, answer = checked(capsys, tmp_path, exported(capsys), log)
+    assert code == 0, answer
+    assert "The clock of the database was set back" in answer
+
+
+def test_the_record_goes_on_when_the_clock_has_reached_its_end_again(connection, main, worker, begin):
+    recorded(connection, main, worker, begin)
+    append(main, begin, until=-56)
+    send(connection, worker, begin, *range(4, 7), first=40)
+
+    append(main, begin, until=7)
+
+    assert EvidenceChain.objects.get(host="").complete_until == begin + 7 * MINUTE
+    assert EvidenceBlock.objects.filter(chain__host="").count() == 2
+
+
+def test_a_clock_that_was_set_back_twice_leaves_two_gaps(connection, main, worker, begin):
+    recorded(connection, main, worker, begin)
+
+    for until in (-56, -55, -90, -89):
+        append(main, begin, until=until)
+
+    gaps = [json.loads(block.content) for block in EvidenceBlock.objects.filter(chain__host="").order_by("seq")[1:]]
+    assert [gap["from"] for gap in gaps] == [f"{begin + minute * MINUTE:%Y-%m-%dT%H:%M:%SZ}" for minute in (-56, -90)]
 
 
 def test_no_duty_is_due_without_a_record(connection):
