@@ -14,6 +14,8 @@ from nodes.web.screens import Record
 # Coordinates of the charts, which the style sheet stretches.
 _WIDTH: Final = 300
 _HEIGHT: Final = 60
+# Seconds after which a step has nearly all of its documents.
+_COUNTED_AFTER: Final = 60.0
 # The states of the stacked area from below, with their tones.
 STACKED: Final = ("indexed", "unchanged", "excluded", "failed", "active", "waiting")
 
@@ -29,8 +31,9 @@ assert SPAN_NAMES.keys() == SPANS.keys()
 
 def progress_screen(steps: Sequence[Step], *, now: dt.datetime) -> Record:
     """Return the charts of a span: documents and bytes a second, and the states; and the rows of their table."""
-    documents = [step.documents_per_second for step in steps]
-    read = [step.bytes_per_second for step in steps]
+    counted = _counted(steps)
+    documents = [step.documents_per_second for step in counted]
+    read = [step.bytes_per_second for step in counted]
     seconds = sum(step.seconds for step in steps)
     return {
         "documents_line": _line(documents),
@@ -53,6 +56,15 @@ def progress_screen(steps: Sequence[Step], *, now: dt.datetime) -> Record:
         **_stack(steps),
         "progress": [_row(step, now=now) for step in reversed(steps)],
     }
+
+
+def _counted(steps: Sequence[Step]) -> Sequence[Step]:
+    """
+    Return the steps without a present one that is shorter than a minute.
+
+    Workers report with a delay of some seconds, so the line of a steady crawl would fall to nothing there.
+    """
+    return steps[:-1] if steps[-1].seconds < _COUNTED_AFTER else steps
 
 
 def _row(step: Step, *, now: dt.datetime) -> Record:

@@ -9,6 +9,7 @@ from jobs.checks.job_options import store_windows
 from jobs.lifecycle.schedule import Window
 from jobs.models import Charge, Job, Progress
 from jobs.queries.progress import SPANS, read_progress
+from jobs.ui.progress_screen import progress_screen
 from jobs.ui.topics import is_topic, overview_topic, read_screen
 from tests.support.api import client_of
 from tests.support.factories import make_job
@@ -78,6 +79,18 @@ def test_the_page_shows_each_span(span):
     assert screen["documents_in_span"] == "60"
     assert screen["states_says"] == "at most 10 documents of running jobs"
     assert len(screen["stack_waiting"].split()) == 2 * len(screen["progress"])
+
+
+def test_the_line_of_a_steady_crawl_ends_with_the_last_whole_minute():
+    now = NOW.replace(second=5)
+    for minute in range(1, 6):
+        keep(dt.timedelta(minutes=minute), now=now, documents=60)
+
+    screen = progress_screen(read_progress(SPANS["5min"], now=now), now=now)
+
+    heights = {point.split(",")[1] for point in screen["documents_line"].split()}
+    assert heights == {"1.0"}
+    assert screen["documents_says"].endswith("at most 1.0")
 
 
 def test_an_unknown_span_does_not_exist():
