@@ -14,7 +14,6 @@ from jobs.models import Outcome
 from jobs.queries.jobs.run_differences import Flip, Result
 from jobs.queries.jobs.run_documents import (
     DOCUMENTS_OF_HOST,
-    LISTED,
     ComparedDocuments,
     Differing,
     Ended,
@@ -54,7 +53,7 @@ def compared_documents(found: ComparedDocuments, *, job_id: int, now: dt.datetim
     """Return the documents that differ, and slower hosts, as cells."""
     return {
         "is_sample": found.is_sample,
-        "are_counted": found.are_counted,
+        "has_ranges": not found.are_counted or found.are_limits,
         "says": _says(found),
         "silent": silent_partitions(found.silent, now=now),
         "kinds": [_kind(one, found, job_id=job_id) for one in found.kinds],
@@ -102,7 +101,7 @@ def _kind(one: Differing, found: ComparedDocuments, *, job_id: int) -> Record:
         "number": of_all if found.is_sample else formats.number(one.count),
         "flips": [_flip(flip) for flip in one.flips],
         "examples": [_document(pair, job_id=job_id) for pair in one.examples],
-        "more": _("The list has the first %(n)s.") % {"n": LISTED}
+        "more": _("The list has %(n)s of them.") % {"n": len(one.examples)}
         if max(one.count, one.of_all.least) > len(one.examples)
         else "",
     }
