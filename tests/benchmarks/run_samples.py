@@ -2,8 +2,10 @@
 Measures the sample of documents that the end of a run keeps: `python -m tests.benchmarks.run_samples`.
 
 A private PostgreSQL is filled with documents of one job, then of 32 jobs and of 300 jobs. The sample of a large job is
-read in another way than the sample of a small one. The report shows the milliseconds that the sample adds to the end of a run, the bytes of a sample, and the
-milliseconds of a comparison of two. The exit code is non-zero if an end takes more than half a second longer.
+read in another way than the sample of a small one. The report shows the milliseconds that the sample adds to the end of
+a run, the bytes of a sample, and the milliseconds of a comparison of two, whose later run has as many counted differences
+as it may have. It also shows the milliseconds of a fold of 20,000 counted differences. The exit code is non-zero if an
+end takes more than half a second longer.
 """
 
 import argparse
@@ -36,6 +38,17 @@ SELECT md5(n::text)::uuid, (%(jobs)s::bigint[])[1 + n %% %(count)s], (%(lanes)s:
 _COUNTERS: Final = """
 INSERT INTO jobs_jobcounter (job_id, run_no, measure, stage, outcome, code, amount)
 SELECT job_id, 1, 'stage', 2, 1, '200', count(*) FROM jobs_queueitem GROUP BY job_id
+"""
+# Documents that flipped on a thousand hosts, as the fold has added them; and as flushes append them.
+_DIFFERENCES: Final = """
+INSERT INTO jobs_rundifference (job_id, run_no, before, after, code, bin_id, amount, examples)
+SELECT %(job)s, 2, 1200, 3503, '503', -n, 7, ARRAY(SELECT 'http://h' || n || '.example/page-' || place FROM generate_series(1, 5) AS place)
+  FROM generate_series(1, 1000) AS n
+"""
+_DELTAS: Final = """
+INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount, example)
+SELECT %(job)s, %(lane)s, 2, 'differs', 1200, 3500 + n %% 20, '', 1, 'http://a.example/page-' || n
+  FROM generate_series(1, 20000) AS n
 """
 
 
@@ -88,13 +101,34 @@ def _measure(jobs: int, *, documents: int) -> int:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_column_size(sample.*) FROM jobs_runsample AS sample LIMIT 1")
         ((size,),) = cursor.fetchall()
+    Run.objects.update(has_differences=True)
+    with connection.cursor() as cursor:
+        cursor.execute(_DIFFERENCES, {"job": job.pk})
+    fold_ms = _fold_ms(job.pk, facts["lanes"][0])
     comparison_ms = _median_ms(lambda: compare_documents(job_id=job.pk, earlier=1, later=2))
     sys.stdout.write(
         f"{jobs:6,} jobs of {documents // jobs:9,} documents: an end {end_ms:6.1f} ms longer, "
-        f"a sample of {size / 1024:5.1f} KiB, a comparison in {comparison_ms:5.1f} ms\n"
+        f"a sample of {size / 1024:5.1f} KiB, a comparison in {comparison_ms:5.1f} ms, "
+        f"a fold of 20,000 differences in {fold_ms:5.1f} ms\n"
     )
     sys.stdout.flush()
     return int(end_ms > _LONGEST_END)
+
+
+def _fold_ms(job_id: int, lane_id: int) -> float:
+    """Return the milliseconds of a fold of differences, beside a thousand of the same run."""
+    from django.db import connection
+
+    from jobs.queue.counting import counters
+    from nodes.database.clock import read_clock
+    from tests.support.stepping import Main
+
+    with connection.cursor() as cursor:
+        cursor.execute(_DELTAS, {"job": job_id, "lane": lane_id})
+    term = Main(connection.connection).term
+    began = time.perf_counter()
+    counters.fold(connection.connection, term=term, now=read_clock())
+    return 1000 * (time.perf_counter() - began)
 
 
 def _median_ms(work: Callable[[], Any]) -> float:

@@ -74,16 +74,18 @@ WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
       FROM grouped JOIN failed ON (failed.job_id, failed.bin_id, failed.code) = (grouped.job_id, grouped.bin_id, grouped.code)
      ORDER BY grouped.id
     ON CONFLICT (group_id, hour) DO UPDATE SET times = jobs_failurehour.times + excluded.times
+), kept AS MATERIALIZED (
+    -- Once for each run: as a part of the join, it would count the rows for each delta.
+    SELECT run.job_id, run.run_no,
+           (SELECT count(*) FROM jobs_rundifference AS difference
+             WHERE difference.job_id = run.job_id AND difference.run_no = run.run_no) AS rows
+      FROM (SELECT DISTINCT job_id, run_no FROM taken WHERE measure = 'differs') AS run
 ), differing AS MATERIALIZED (
     SELECT taken.job_id, taken.run_no, taken.stage AS before, taken.outcome AS after, taken.code,
            CASE WHEN lane.bin_id IS NULL OR kept.rows > {DIFFERENCES_OF_RUN} THEN 0 ELSE lane.bin_id END AS bin_id,
            taken.amount, taken.example
-      FROM taken LEFT JOIN jobs_lane AS lane ON lane.id = taken.lane_id
-      JOIN (SELECT run.job_id, run.run_no,
-                   (SELECT count(*) FROM jobs_rundifference AS difference
-                     WHERE difference.job_id = run.job_id AND difference.run_no = run.run_no) AS rows
-              FROM (SELECT DISTINCT job_id, run_no FROM taken WHERE measure = 'differs') AS run) AS kept
-        ON kept.job_id = taken.job_id AND kept.run_no = taken.run_no
+      FROM taken JOIN kept ON kept.job_id = taken.job_id AND kept.run_no = taken.run_no
+      LEFT JOIN jobs_lane AS lane ON lane.id = taken.lane_id
      WHERE taken.measure = 'differs'
 ), differed AS (
     INSERT INTO jobs_rundifference (job_id, run_no, before, after, code, bin_id, amount, examples)
