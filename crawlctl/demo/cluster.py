@@ -97,9 +97,11 @@ class DemoCluster:
                 )
             )
 
-    def start_task_worker(self) -> None:
-        """Start a worker of background tasks."""
-        self.supervisor.start(services.task_worker(1, log=self._log_of("task-worker-1")))
+    def start_task_worker(self, *, partition: str = "", environment: Mapping[str, str] | None = None) -> None:
+        """Start a worker of background tasks, or one in another partition's environment."""
+        suffix = f"-{partition}" if partition else ""
+        worker = services.task_worker(1, log=self._log_of(f"task-worker{suffix}-1"))
+        self.supervisor.start(replace(worker, environment=environment))
 
     def start_web_server(self, listener: socket.socket) -> None:
         """Start the web server behind the socket."""

@@ -149,6 +149,11 @@ class Command(BaseCommand):
                         partition=name,
                         environment=self._partitions.environment_of(name),
                     )
+                    if not wanted.exits:
+                        # For operations on documents that an operator makes.
+                        self._cluster.start_task_worker(
+                            partition=name, environment=self._partitions.environment_of(name)
+                        )
                 self._cluster.start_task_worker()
                 self._cluster.start_web_server(listener)
                 address = sockets.address_of(listener, host="127.0.0.1")
