@@ -19,7 +19,7 @@ from arro3.io import read_parquet, write_parquet
 
 from jobs.api.downloads import safe_cell
 from jobs.exports.models import Export
-from jobs.exports.sources import Row, Type
+from jobs.exports.parts import Row, Type
 
 Columns = Mapping[str, Type]
 

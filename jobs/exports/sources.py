@@ -1,7 +1,6 @@
 """The contents of exports: documents, the history, and each report, with typed columns."""
 
 import datetime as dt
-import enum
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,23 +20,18 @@ from jobs.api.reports.asked import (
     documents_of,
     history_of,
 )
+from jobs.exports.parts import Part, Query, Row, Type
+from jobs.exports.reports import BUSY, QUEUE, RESULTS, read_busy, read_queue, read_results
 from jobs.lifecycle.document import Action
 from jobs.partitions import here
 from jobs.queries.reports.asking import ask
-from jobs.queries.reports.busiest import BusyLine, Measure
+from jobs.queries.reports.busiest import Measure
 from jobs.queries.reports.document_filter import DocumentsAsked
-from jobs.queries.reports.document_states import Status
 from jobs.queries.reports.document_status import DocumentStatusLine
 from jobs.queries.reports.everywhere import (
-    read_busiest_everywhere,
-    read_histogram_everywhere,
     read_in,
-    read_queue_everywhere,
-    refuse_parts,
 )
-from jobs.queries.reports.histogram import HistogramLine
 from jobs.queries.reports.history_filter import HistoryFilter
-from jobs.queries.reports.queue_status import QueueLine
 from jobs.queries.reports.simple_history import HistoryLine, read_simple_history
 from jobs.queries.reports.whole_documents import count_documents, read_part, result_of
 from jobs.queue.address_index import GRAM
@@ -46,31 +40,8 @@ from nodes.api.strict import StrictSerializer
 from nodes.errors import Invalid
 
 _MOST_NAMED: Final = 1_000
-# Classes of one partition that counts of all partitions are added from, for a file.
-_MOST_CLASSES: Final = 200_000
 
 F = TypeVar("F", HistoryFilter, DocumentsAsked)
-
-# A field of a filter, checked.
-Query = Mapping[str, Any]
-Row = tuple[Any, ...]
-
-
-class Type(enum.Enum):
-    """The type of a column."""
-
-    TEXT = "text"
-    WHOLE = "whole number"
-    NUMBER = "number"
-    MOMENT = "moment"
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The next rows of an export, and the cursor after them, which is JSON; None at the end."""
-
-    rows: Sequence[Row]
-    next: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,74 +264,6 @@ def _count_history_of_one(wanted: HistoryFilter) -> int:
     return int(ask(statement, wanted.values)[0].rows)
 
 
-# --- Reports -----------------------------------------------------------------------------------------
-
-_BUSY: Final = {
-    "identifier_class": Type.TEXT,
-    "began_at": Type.MOMENT,
-    "ended_at": Type.MOMENT,
-    "amount": Type.WHOLE,
-    "per_minute": Type.NUMBER,
-    "partition": Type.TEXT,
-}
-_RESULTS: Final = {"identifier_class": Type.TEXT, "result_class": Type.TEXT, "amount": Type.WHOLE}
-_QUEUE: Final = {
-    "identifier_class": Type.TEXT,
-    "documents": Type.WHOLE,
-    **{status.value: Type.WHOLE for status in Status},
-}
-
-
-def _read_busy(query: Query, after: Any, limit: int, *, measure: Measure) -> Part:  # noqa: ANN401 (a cursor is JSON)
-    page = read_busiest_everywhere(
-        history_of(dict(query)),
-        measure=measure,
-        interval=dt.timedelta(seconds=query["interval"]),
-        identifier_class=query["identifier_class"],
-        limit=limit,
-        after=after,
-    )
-    refuse_parts(page.silent)
-    return Part([_busy(line) for line in page.lines], page.next)
-
-
-def _busy(line: BusyLine) -> Row:
-    return tuple(getattr(line, name) for name in _BUSY)
-
-
-def _read_results(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
-    page = read_histogram_everywhere(
-        history_of(dict(query)),
-        identifier_class=query["identifier_class"],
-        result_class=query["result_class"],
-        limit=limit,
-        after=after,
-        most_classes=_MOST_CLASSES,
-    )
-    refuse_parts(page.silent)
-    return Part([_result(line) for line in page.lines], page.next)
-
-
-def _result(line: HistogramLine) -> Row:
-    return tuple(getattr(line, name) for name in _RESULTS)
-
-
-def _read_queue(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
-    page = read_queue_everywhere(
-        documents_of(dict(query)),
-        identifier_class=query["identifier_class"],
-        limit=limit,
-        after=after,
-        most_classes=_MOST_CLASSES,
-    )
-    refuse_parts(page.silent)
-    return Part([_queue(line) for line in page.lines], page.next)
-
-
-def _queue(line: QueueLine) -> Row:
-    return (line.identifier_class, line.documents, *(line.counts[status] for status in Status))
-
-
 _OF_HISTORY: Final = "jobs.view_activity"
 _OF_DOCUMENTS: Final = "jobs.view_queueitem"
 _ALL: Final = (
@@ -387,32 +290,32 @@ _ALL: Final = (
         title=_("Maximum activity"),
         permission=_OF_HISTORY,
         form=_BusyForm,
-        columns=_BUSY,
-        read=partial(_read_busy, measure=Measure.EVENTS),
+        columns=BUSY,
+        read=partial(read_busy, measure=Measure.EVENTS),
     ),
     Source(
         name="bandwidth",
         title=_("Maximum bandwidth"),
         permission=_OF_HISTORY,
         form=_BusyForm,
-        columns=_BUSY,
-        read=partial(_read_busy, measure=Measure.BYTES),
+        columns=BUSY,
+        read=partial(read_busy, measure=Measure.BYTES),
     ),
     Source(
         name="results",
         title=_("Result histogram"),
         permission=_OF_HISTORY,
         form=_HistogramForm,
-        columns=_RESULTS,
-        read=_read_results,
+        columns=RESULTS,
+        read=read_results,
     ),
     Source(
         name="queue",
         title=_("Queue status"),
         permission=_OF_DOCUMENTS,
         form=QueueQuery,
-        columns=_QUEUE,
-        read=_read_queue,
+        columns=QUEUE,
+        read=read_queue,
     ),
 )
 SOURCES: Final[Mapping[str, Source]] = {source.name: source for source in _ALL}

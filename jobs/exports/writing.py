@@ -16,7 +16,8 @@ from django.db.models.functions import Now
 from jobs.exports import files, formats
 from jobs.exports.cleaning import CANCELLED
 from jobs.exports.models import Export
-from jobs.exports.sources import Part, Query, Source, find, read_filter
+from jobs.exports.parts import Part, Query
+from jobs.exports.sources import Source, find, read_filter
 from jobs.queries.reports.asking import patient
 from jobs.settings.kept import KEEP_EXPORTS
 from nodes.database.clock import read_clock

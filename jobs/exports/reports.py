@@ -1,0 +1,88 @@
+"""The rows of exported reports: those of the pages, from all partitions."""
+
+import datetime as dt
+from typing import Any, Final
+
+from jobs.api.reports.asked import documents_of, history_of
+from jobs.exports.parts import Part, Query, Row, Type
+from jobs.queries.reports.busiest import BusyLine, Measure
+from jobs.queries.reports.document_states import Status
+from jobs.queries.reports.everywhere import (
+    read_busiest_everywhere,
+    read_histogram_everywhere,
+    read_queue_everywhere,
+    refuse_parts,
+)
+from jobs.queries.reports.histogram import HistogramLine
+from jobs.queries.reports.queue_status import QueueLine
+
+# Classes of one partition that counts of all partitions are added from, for a file.
+_MOST_CLASSES: Final = 200_000
+
+BUSY: Final = {
+    "identifier_class": Type.TEXT,
+    "began_at": Type.MOMENT,
+    "ended_at": Type.MOMENT,
+    "amount": Type.WHOLE,
+    "per_minute": Type.NUMBER,
+    "partition": Type.TEXT,
+}
+RESULTS: Final = {"identifier_class": Type.TEXT, "result_class": Type.TEXT, "amount": Type.WHOLE}
+QUEUE: Final = {
+    "identifier_class": Type.TEXT,
+    "documents": Type.WHOLE,
+    **{status.value: Type.WHOLE for status in Status},
+}
+
+
+def read_busy(query: Query, after: Any, limit: int, *, measure: Measure) -> Part:  # noqa: ANN401 (a cursor is JSON)
+    """Return the busiest interval of each class of identifiers."""
+    page = read_busiest_everywhere(
+        history_of(dict(query)),
+        measure=measure,
+        interval=dt.timedelta(seconds=query["interval"]),
+        identifier_class=query["identifier_class"],
+        limit=limit,
+        after=after,
+    )
+    refuse_parts(page.silent)
+    return Part([_busy(line) for line in page.lines], page.next)
+
+
+def _busy(line: BusyLine) -> Row:
+    return tuple(getattr(line, name) for name in BUSY)
+
+
+def read_results(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
+    """Return the number of activities by the classes of their identifiers and results."""
+    page = read_histogram_everywhere(
+        history_of(dict(query)),
+        identifier_class=query["identifier_class"],
+        result_class=query["result_class"],
+        limit=limit,
+        after=after,
+        most_classes=_MOST_CLASSES,
+    )
+    refuse_parts(page.silent)
+    return Part([_result(line) for line in page.lines], page.next)
+
+
+def _result(line: HistogramLine) -> Row:
+    return tuple(getattr(line, name) for name in RESULTS)
+
+
+def read_queue(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
+    """Return the number of documents in each status, by the class of their identifiers."""
+    page = read_queue_everywhere(
+        documents_of(dict(query)),
+        identifier_class=query["identifier_class"],
+        limit=limit,
+        after=after,
+        most_classes=_MOST_CLASSES,
+    )
+    refuse_parts(page.silent)
+    return Part([_queue(line) for line in page.lines], page.next)
+
+
+def _queue(line: QueueLine) -> Row:
+    return (line.identifier_class, line.documents, *(line.counts[status] for status in Status))
