@@ -143,17 +143,11 @@ class Command(BaseCommand):
             with sockets.listen_on(wanted.port, host="127.0.0.1", first=current()[PORT]) as listener:
                 self._cluster.start_nodes(managers=wanted.managers, workers=wanted.workers)
                 for name in self._partitions.names:
-                    self._cluster.start_nodes(
-                        managers=wanted.managers,
-                        workers=wanted.workers,
-                        partition=name,
-                        environment=self._partitions.environment_of(name),
-                    )
+                    place = {"partition": name, "environment": self._partitions.environment_of(name)}
+                    self._cluster.start_nodes(managers=wanted.managers, workers=wanted.workers, **place)
                     if not wanted.exits:
                         # For operations on documents that an operator makes.
-                        self._cluster.start_task_worker(
-                            partition=name, environment=self._partitions.environment_of(name)
-                        )
+                        self._cluster.start_task_worker(**place)
                 self._cluster.start_task_worker()
                 self._cluster.start_web_server(listener)
                 address = sockets.address_of(listener, host="127.0.0.1")
