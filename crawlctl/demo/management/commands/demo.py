@@ -143,7 +143,7 @@ class Command(BaseCommand):
             with sockets.listen_on(wanted.port, host="127.0.0.1", first=current()[PORT]) as listener:
                 self._cluster.start_nodes(managers=wanted.managers, workers=wanted.workers)
                 for name in self._partitions.names:
-                    place = {"partition": name, "environment": self._partitions.environment_of(name)}
+                    place: dict[str, Any] = {"partition": name, "environment": self._partitions.environment_of(name)}
                     self._cluster.start_nodes(managers=wanted.managers, workers=wanted.workers, **place)
                     if not wanted.exits:
                         # For operations on documents that an operator makes.
