@@ -60,6 +60,8 @@ gone AS MATERIALIZED (
      WHERE record.output_id = ANY(%(outputs)s) AND record.parent IN (SELECT hash FROM gone)
 )
 """
+# Bytes of versions in one chunk. The newest version of each document moves in any case.
+_MOST_OF_VERSIONS: Final = 32 << 20
 # Ids differ between partitions: a job has its number there, a seed the hash of its first address, an output its name.
 # A column of a later version travels with its row.
 _WRITE: Final[LiteralString] = f"""
@@ -68,10 +70,12 @@ WITH {_GONE}, texts AS MATERIALIZED (
 ), links AS MATERIALIZED (
     SELECT link.* FROM gone JOIN jobs_outlinks AS link USING (hash, job_id)
 ), versions AS MATERIALIZED (
-    -- The newest one only: all of them could exceed the size of a value.
-    SELECT DISTINCT ON (version.hash, version.job_id) version.*
-      FROM gone JOIN jobs_documentversion AS version USING (hash, job_id)
-     ORDER BY version.hash, version.job_id, version.number DESC
+    -- Newer ones first: all of them could exceed the size of a value.
+    SELECT * FROM (
+        SELECT aged.*, sum(octet_length(text) + octet_length(headers)) OVER (ORDER BY age, hash, job_id) AS size
+          FROM (SELECT version.*, row_number() OVER (PARTITION BY hash, job_id ORDER BY number DESC) AS age
+                  FROM gone JOIN jobs_documentversion AS version USING (hash, job_id)) AS aged) AS measured
+     WHERE age = 1 OR size <= {_MOST_OF_VERSIONS}
 ), known AS MATERIALIZED (
     SELECT job_id, number FROM jobs_partitionedjob
 )
