@@ -264,6 +264,7 @@ SPECTACULAR_SETTINGS = {
         "PeriodEnum": list(Period),
         "DifferingDocumentsEnum": ["new", "gone", "changed", "worse", "better", "other"],
         "VerificationStateEnum": ["waiting", "running", "done", "refused", "ended early"],
+        "BulkStateEnum": ["waiting", "running", "done", "ended early"],
     },
     # Served from its package: our pages load nothing from other hosts.
     "SWAGGER_UI_DIST": "SIDECAR",
