@@ -268,6 +268,7 @@ class FlushPlan:
                 code=row.result_code,
                 held=held,
                 next_look=NextLook(check_time, Action.PROCESS, row.changed_at),
+                endings=row.endings,
             )
             self.move(row, job=job, stage=Stage.PENDING)
             if check_time is not None:
@@ -284,11 +285,20 @@ class FlushPlan:
             next_look = self._next_look(outcome, row, intervals=job.intervals, planned=self.planned.get((key, job.id)))
             if next_look.check_time is not None:
                 self._is_due_later(row.lane_id, next_look.check_time)
-        self._own(
-            result, row, stage=stage, ending=ending, code=code, held=held, given_back=given_back, next_look=next_look
-        )
+        endings = row.endings
         if stage != Stage.HOPCOUNT_REMOVED:
-            self._compare_with_last_run(result, row, ending=ending, code=code)
+            endings = self._compare_with_last_run(result, row, ending=ending, code=code)
+        self._own(
+            result,
+            row,
+            stage=stage,
+            ending=ending,
+            code=code,
+            held=held,
+            given_back=given_back,
+            next_look=next_look,
+            endings=endings,
+        )
         if stage == Stage.DONE:
             self.move(row, job=job, stage=stage, outcome=ending, code=code)
             if ending == Ending.FAILED:
@@ -304,8 +314,8 @@ class FlushPlan:
             self.targets.extend([named.hash for named in outcome.references])
             self.links.append((key, job.id, first, len(self.targets), outcome.code == "REDIRECT"))
 
-    def _compare_with_last_run(self, result: Result, row: Any, *, ending: int, code: str) -> None:
-        """Store the ending of the document that was added last, and count it if it had another result before this run."""
+    def _compare_with_last_run(self, result: Result, row: Any, *, ending: int, code: str) -> int:
+        """Return the endings of a document that ends, and count it if it had another result before this run."""
         job, document = result.job, result.claimed.document
         endings, flips = endings_of.end(
             row.endings,
@@ -313,10 +323,9 @@ class FlushPlan:
             result=endings_of.result_of(ending, code),
             is_indexed=row.indexed_before,
         )
-        self.own[-1] = self.own[-1]._replace(endings=endings)
         if job.run_no <= 1 or job.intervals is not None:
             # There is no run before, or none ends.
-            return
+            return endings
         for before, after, amount in flips:
             # All documents of a run may be new or changed: these are not counted by host.
             lane = 0 if kind_of_flip(before, after) in _NOT_BY_HOST else row.lane_id
@@ -325,6 +334,7 @@ class FlushPlan:
             self.counts[key] = self.counts.get(key, 0) + amount
             if amount > 0:
                 self.examples.setdefault(key, document.identifier)
+        return endings
 
     def _next_look(self, outcome: Outcome, row: Any, *, intervals: Intervals, planned: dt.timedelta | None) -> NextLook:
         changed_at = self.now if outcome.ending == Ending.INDEXED or row.changed_at is None else row.changed_at
@@ -351,6 +361,7 @@ class FlushPlan:
         code: str,
         held: bool,
         next_look: NextLook,
+        endings: int,
         given_back: bool = False,
     ) -> None:
         outcome = result.outcome
@@ -374,7 +385,7 @@ class FlushPlan:
                 action=int(next_look.action),
                 changed_at=next_look.changed_at,
                 response_ms=outcome.response_ms,
-                endings=row.endings,
+                endings=endings,
             )
         )
 
