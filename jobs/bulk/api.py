@@ -61,11 +61,10 @@ class BulkPreviewSerializer(serializers.Serializer[Any]):
     silent = serializers.SerializerMethodField(
         help_text="Partitions that did not answer. The operation changes nothing there: make it again later."
     )
+    token = serializers.CharField(help_text="Confirms exactly this operation, filter and number.")
 
     def get_silent(self, preview: verbs.Preview) -> list[str]:
         return [one.name for one in preview.silent]
-
-    token = serializers.CharField(help_text="Confirms exactly this operation, filter and number.")
 
 
 class BulkPartSerializer(serializers.Serializer[Any]):
@@ -114,13 +113,13 @@ class BulkSerializer(serializers.ModelSerializer[BulkOperation]):
         return verbs.state_of(operation)
 
     def get_shown(self, operation: BulkOperation) -> int:
-        return verbs.progress_of(operation, "known").shown
+        return verbs.progress_of(operation).shown
 
     def get_changed(self, operation: BulkOperation) -> int:
-        return verbs.progress_of(operation, "known").changed
+        return verbs.progress_of(operation).changed
 
     def get_skipped(self, operation: BulkOperation) -> int:
-        return verbs.progress_of(operation, "known").skipped
+        return verbs.progress_of(operation).skipped
 
     @extend_schema_field(BulkPartSerializer(many=True))
     def get_partitions(self, operation: BulkOperation) -> list[dict[str, Any]]:

@@ -59,7 +59,7 @@ def operations_screen(job_id: int) -> Record:
 
 def _row(operation: BulkOperation, state: str, *, is_archived: bool, now: dt.datetime) -> Record:
     is_open = state not in verbs.ENDED
-    progress = verbs.progress_of(operation, state)
+    progress = verbs.progress_of(operation)
     cancel = {
         "key": "cancel",
         "address": reverse("job-bulk-cancel", args=[operation.job_id, operation.pk]),

@@ -88,7 +88,6 @@ class Preview:
 class Progress:
     """The progress of an operation in all partitions. `silent` ones did not answer at the last look."""
 
-    state: str
     shown: int
     changed: int
     skipped: int
@@ -228,7 +227,7 @@ def make(
         elsewhere=elsewhere or {},
         created_by=made_by,
     )
-    number = progress_of(made, "waiting").shown
+    number = progress_of(made).shown
     message = f"{operation} of {number:,} documents was requested (operation {made.pk})"
     journal.record(_job_of(job_id), kind="bulk operation", message=message, made_by=made_by, now=read_clock())
     return made
@@ -277,11 +276,10 @@ def states_of(operations: Sequence[BulkOperation]) -> dict[int, str]:
     return {one.pk: state(one) for one in operations}
 
 
-def progress_of(operation: BulkOperation, state: str = "") -> Progress:
-    """Return the progress of an operation, whose `state` may be known already."""
+def progress_of(operation: BulkOperation) -> Progress:
+    """Return the progress of an operation, as its row has it."""
     parts = operation.elsewhere.values()
     return Progress(
-        state=state or state_of(operation),
         shown=operation.shown + sum(part["shown"] for part in parts),
         changed=operation.changed + sum(part["changed"] for part in parts),
         skipped=operation.skipped + sum(part["skipped"] for part in parts),

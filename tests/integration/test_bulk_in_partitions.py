@@ -98,7 +98,7 @@ def test_a_preview_counts_the_documents_of_all_partitions_and_an_operation_chang
 
     assert (shown.documents, {one.partition for one in shown.examples}) == (HERE + THERE, {"", "b"})
     progress = verbs.progress_of(done)
-    assert (progress.state, progress.shown, progress.changed) == ("done", HERE + THERE, HERE + THERE)
+    assert (verbs.state_of(done), progress.shown, progress.changed) == ("done", HERE + THERE, HERE + THERE)
     assert set(QueueItem.objects.values_list("stage", flat=True)) == stages(database) == {Stage.PENDING}
 
 

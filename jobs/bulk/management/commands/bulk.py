@@ -66,7 +66,7 @@ class Command(BaseCommand):
         states, names = verbs.states_of(shown), Job.objects.in_bulk({one.job_id for one in shown})
         for one in shown:
             job = names[one.job_id].name if one.job_id in names else f"job {one.job_id}, which was deleted"
-            now = verbs.progress_of(one, states[one.pk])
+            now = verbs.progress_of(one)
             progress = f"changed {now.changed:,} and skipped {now.skipped:,} of {now.shown:,}"
             self.stdout.write(f"{one.pk}: {one.operation} of {job}, {states[one.pk]}, {progress}, task {one.task}")
 
@@ -104,7 +104,7 @@ class Command(BaseCommand):
             time.sleep(_LOOK)
             made.refresh_from_db()
         made.refresh_from_db()
-        ended = verbs.progress_of(made, state)
+        ended = verbs.progress_of(made)
         self.stdout.write(f"Changed {_documents(ended.changed)}, skipped {ended.skipped:,} claimed ones.")
         if state != "done":
             raise CommandError(f"The operation ended early; `task show {made.task}` has the reason.", returncode=1)
