@@ -1,11 +1,13 @@
 """The rows of exported reports: those of the pages, from all partitions."""
 
 import datetime as dt
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Final
 
 from jobs.api.reports.asked import documents_of, history_of
 from jobs.exports.parts import Part, Query, Row, Type
-from jobs.queries.reports.busiest import BusyLine, Measure
+from jobs.queries.reports.busiest import BusyPage, Measure
 from jobs.queries.reports.document_states import Status
 from jobs.queries.reports.everywhere import (
     read_busiest_everywhere,
@@ -13,8 +15,8 @@ from jobs.queries.reports.everywhere import (
     read_queue_everywhere,
     refuse_parts,
 )
-from jobs.queries.reports.histogram import HistogramLine
-from jobs.queries.reports.queue_status import QueueLine
+from jobs.queries.reports.histogram import HistogramPage
+from jobs.queries.reports.queue_status import QueueLine, QueuePage
 
 # Classes of one partition that counts of all partitions are added from, for a file.
 _MOST_CLASSES: Final = 200_000
@@ -45,12 +47,7 @@ def read_busy(query: Query, after: Any, limit: int, *, measure: Measure) -> Part
         limit=limit,
         after=after,
     )
-    refuse_parts(page.silent)
-    return Part([_busy(line) for line in page.lines], page.next)
-
-
-def _busy(line: BusyLine) -> Row:
-    return tuple(getattr(line, name) for name in BUSY)
+    return _whole(page, attrgetter(*BUSY))
 
 
 def read_results(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
@@ -63,12 +60,7 @@ def read_results(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 
         after=after,
         most_classes=_MOST_CLASSES,
     )
-    refuse_parts(page.silent)
-    return Part([_result(line) for line in page.lines], page.next)
-
-
-def _result(line: HistogramLine) -> Row:
-    return tuple(getattr(line, name) for name in RESULTS)
+    return _whole(page, attrgetter(*RESULTS))
 
 
 def read_queue(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
@@ -80,9 +72,19 @@ def read_queue(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN401 (a
         after=after,
         most_classes=_MOST_CLASSES,
     )
-    refuse_parts(page.silent)
-    return Part([_queue(line) for line in page.lines], page.next)
+    return _whole(page, _queue)
 
 
 def _queue(line: QueueLine) -> Row:
     return (line.identifier_class, line.documents, *(line.counts[status] for status in Status))
+
+
+def _whole(page: BusyPage | HistogramPage | QueuePage, row: Callable[[Any], Row]) -> Part:
+    """
+    Return the rows of a page that has those of all partitions.
+
+    Raises:
+        PartitionAway: one is silent.
+    """
+    refuse_parts(page.silent)
+    return Part([row(line) for line in page.lines], page.next)

@@ -28,9 +28,7 @@ from jobs.queries.reports.asking import ask
 from jobs.queries.reports.busiest import Measure
 from jobs.queries.reports.document_filter import DocumentsAsked
 from jobs.queries.reports.document_status import DocumentStatusLine
-from jobs.queries.reports.everywhere import (
-    read_in,
-)
+from jobs.queries.reports.everywhere import read_in
 from jobs.queries.reports.history_filter import HistoryFilter
 from jobs.queries.reports.simple_history import HistoryLine, read_simple_history
 from jobs.queries.reports.whole_documents import count_documents, read_part, result_of
