@@ -12,6 +12,7 @@ from jobs.partitions.placement import Placement, read_placement
 from jobs.partitions.slots import read_map
 from jobs.settings.partitions import PARTITION, PARTITIONS
 from nodes.errors import Refused
+from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings.running import current
 
 _follows: ContextVar[bool] = ContextVar("follows", default=False)
@@ -81,6 +82,17 @@ def refuse_elsewhere() -> None:
         raise ControlledElsewhere(
             f"This is partition {stated.here}. Change and start jobs in the control partition, {stated.control}."
         )
+
+
+def refuse_job_elsewhere(node_scope: str) -> None:
+    """
+    Check that operators may change a job of this scope in this partition. Jobs of a one-shot belong to no control partition.
+
+    Raises:
+        ControlledElsewhere: this is not the control partition.
+    """
+    if node_scope == CLUSTER_SCOPE:
+        refuse_elsewhere()
 
 
 @contextmanager

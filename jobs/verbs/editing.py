@@ -22,7 +22,7 @@ from jobs.connectors.transformation.pipeline import problems_of, read_pipeline
 from jobs.lifecycle.job import Phase, StartMethod
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, OutputConnection, RepositoryConnection
-from jobs.partitions.here import refuse_elsewhere
+from jobs.partitions.here import refuse_job_elsewhere
 from jobs.state import journal, versions
 from jobs.state.transitions import lock_job
 from jobs.verbs.seeds import SeedWanted, addresses_of, are_as_stored, insert_seeds, replace_seeds, seed_facts
@@ -73,8 +73,7 @@ def create_job(
         ControlledElsewhere: this is not the control partition.
     """
     check_name(name)
-    if node_scope == CLUSTER_SCOPE:
-        refuse_elsewhere()
+    refuse_job_elsewhere(node_scope)
     stages, problems = _read_pipeline(pipeline or {}, outputs)
     if "access_rules" in options:
         options["access_rules"] = as_stored(options["access_rules"])
@@ -137,8 +136,7 @@ def change_job(
         options["freshness_goals"] = freshness_goals.as_stored(options["freshness_goals"])
     with transaction.atomic():
         job = lock_job(job_id)
-        if job.node_scope == CLUSTER_SCOPE:
-            refuse_elsewhere()
+        refuse_job_elsewhere(job.node_scope)
         stored_seeds = list(job.seeds.filter(removed_at=None))
         stored_outputs = list(job.outputs.order_by("pk"))
         stored_windows = [window.times for window in job.windows.all()]

@@ -15,7 +15,7 @@ from django.db.models import F
 from jobs.connectors.repository.registry import check_specification
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, RuleKind, RuleState, TrapDecision, TrapSuspect
-from jobs.partitions.here import refuse_elsewhere
+from jobs.partitions.here import refuse_job_elsewhere
 from jobs.queries.traps import check_rule
 from jobs.queue.send_back import SentBack, send_back
 from jobs.state import channels, journal, trap_rules
@@ -24,7 +24,6 @@ from jobs.traps.quarantine import TRAP, TrapGuard
 from jobs.verbs import editing
 from jobs.verbs.control import MAY_CONTROL
 from nodes.errors import Invalid, Refused, Unknown
-from nodes.lifecycle import CLUSTER_SCOPE
 
 MAY_RELEASE: Final = MAY_CONTROL
 MAY_ACCEPT: Final = "jobs.change_job"
@@ -191,8 +190,7 @@ def _let_rule_wait(job: Job, suspect: TrapSuspect) -> None:
         Invalid: with the rules that wait, the job would have an invalid specification.
         ControlledElsewhere: this is not the control partition.
     """
-    if job.node_scope == CLUSTER_SCOPE:
-        refuse_elsewhere()
+    refuse_job_elsewhere(job.node_scope)
     waiting = [one for one in trap_rules.waiting_rules(job) if one.rule_state == RuleState.WAITS]
     urls = [url for seed in job.seeds.filter(removed_at=None) for url in seed.urls]
     changed = trap_rules.with_rules(job, [*waiting, suspect])
@@ -213,8 +211,7 @@ def _take_rule(job: Job, suspect: TrapSuspect, *, made_by: str, now: dt.datetime
     if not trap_rules.has_rule(job, suspect):
         return Effect.MISSING
     if job.phase != Phase.INACTIVE:
-        if job.node_scope == CLUSTER_SCOPE:
-            refuse_elsewhere()
+        refuse_job_elsewhere(job.node_scope)
         suspect.rule_state = RuleState.LEAVES
         return Effect.LEAVES
     editing.change_job(job.pk, specification=trap_rules.without_rule(job, suspect), made_by=made_by, now=now)
