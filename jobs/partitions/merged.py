@@ -86,9 +86,9 @@ def read_everywhere(
     """
     Return what `own` reads here, and what `elsewhere` reads meanwhile in each other partition, or in those `among` them.
 
-    `elsewhere` is called with the name of the partition, in the language of the caller. Only the control partition asks others. An answer may take `within` seconds, ANSWERS_WITHIN if that is None;
-    a partition that opens no connection in ANSWERS_WITHIN is silent in any case. An error of a reading that is none of
-    the database is raised here.
+    `elsewhere` is called with the name of the partition, in the language of the caller. Only the control partition asks
+    others. An answer may take `within` seconds, ANSWERS_WITHIN if that is None; a partition that opens no connection in
+    ANSWERS_WITHIN is silent in any case. An error of a reading that is none of the database is raised here.
     """
     placement = here.placement()
     if placement is None or not placement.is_control:

@@ -59,8 +59,8 @@ class Grouped:
     """
     The groups of an address. The first one is its template.
 
-    A `plain` address has no query and nothing odd, but it may be deep. A page may repeat parts of its address: the `echoes` of its path, which
-    are whole texts, and `words` of its query.
+    A `plain` address has no query and nothing odd, but it may be deep. A page may repeat parts of its address: the
+    `echoes` of its path, which are whole texts, and `words` of its query.
     """
 
     host: str

@@ -12,13 +12,14 @@ from jobs.queue.counting.counters import EXAMPLES
 
 # Runs between two compared ones that are added up.
 _RUNS: Final = 30
-_READ: Final = """
+# The first example of each row, then the second ones.
+_EXAMPLES: Final = " || ".join(
+    f"array_agg(difference.examples[{place}]) FILTER (WHERE cardinality(difference.examples) >= {place})"
+    for place in range(1, EXAMPLES + 1)
+)
+_READ: Final = f"""
 SELECT difference.before, difference.after, max(difference.code), coalesce(bin.name, ''), sum(difference.amount)::bigint,
-       (array_agg(difference.examples[1]) FILTER (WHERE cardinality(difference.examples) > 0)
-        || array_agg(difference.examples[2]) FILTER (WHERE cardinality(difference.examples) > 1)
-        || array_agg(difference.examples[3]) FILTER (WHERE cardinality(difference.examples) > 2)
-        || array_agg(difference.examples[4]) FILTER (WHERE cardinality(difference.examples) > 3)
-        || array_agg(difference.examples[5]) FILTER (WHERE cardinality(difference.examples) > 4))[:%(examples)s]
+       ({_EXAMPLES})[:{EXAMPLES}]
   FROM jobs_rundifference AS difference LEFT JOIN jobs_bin AS bin ON bin.id = difference.bin_id
  WHERE difference.job_id = %(job)s AND difference.run_no > %(earlier)s AND difference.run_no <= %(later)s
  GROUP BY difference.before, difference.after, bin.name
@@ -73,7 +74,7 @@ def read_flips(job_id: int, earlier: int, later: int) -> Flips | None:
     counted = Run.objects.filter(job_id=job_id, run_no__gte=earlier, run_no__lte=later)
     if later - earlier >= _RUNS or not all(counted.values_list("has_differences", flat=True)):
         return None
-    facts = {"job": job_id, "earlier": earlier, "later": later, "examples": EXAMPLES}
+    facts = {"job": job_id, "earlier": earlier, "later": later}
     with connection.cursor() as cursor:
         cursor.execute(_READ, facts)
         rows = cursor.fetchall()

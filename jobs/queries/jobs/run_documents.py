@@ -135,7 +135,7 @@ def compare_documents(*, job_id: int, earlier: int, later: int) -> ComparedDocum
     )
     # A document may have moved to another partition between the runs.
     parts = [found.own, *found.others.values()]
-    samples = [[part[:2][run] for part in parts] for run in (0, 1)]
+    samples = [[part[0] for part in parts], [part[1] for part in parts]]
     kept = [[sample for sample in of_run if sample is not None] for of_run in samples]
     if any(len(of_run) < len(parts) for of_run in kept):
         return None
