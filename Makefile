@@ -110,7 +110,7 @@ chaos-smoke: set-up-dev ## inject faults into a crawling cluster for two minutes
 chaos: set-up-dev ## inject faults for forty minutes; figures go to var/chaos.json
 	@exec $(PYTHON) -m tests.chaos.run --seconds 2400 --coordination $(COORDINATION) $(ARGS)
 
-chaos-partitions: set-up-dev ## kill processes and database servers of two partitions 200 times, and compare the documents
+chaos-partitions: set-up-dev ## kill processes and servers of two partitions, stop and restore them, 200 times, and compare the documents
 	@exec $(PYTHON) -m tests.chaos.partitions $(ARGS)
 
 chaos-jobs: set-up-dev ## inject faults into processes with distributed jobs, for a minute in each store

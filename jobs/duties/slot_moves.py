@@ -27,7 +27,7 @@ from jobs.partitions.moving import HeldJob, Move, MovePhase, Report, Step, decid
 from jobs.partitions.placement import Placement, slot_of
 from jobs.partitions.slots import adopt_map, read_map
 from jobs.queue.moving.applying import JobUnknown, apply_chunk
-from jobs.queue.moving.chunks import Chunk, forget_own_chunks, next_chunk
+from jobs.queue.moving.chunks import Chunk, comes_back, forget_own_chunks, next_chunk
 from jobs.queue.moving.sending import Sent, send_documents
 from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.wake import notify, wake_job
@@ -144,7 +144,10 @@ def _make_step(at: Pass, placement: Placement, move: Move) -> int:
         return _release(at, placement)
     if step in {Step.HOLD, Step.WAIT}:
         return _hold(at, placement, move, own)
-    return _adopt(at, placement, move, own) if step == Step.ADOPT else _send(at, placement, own)
+    if step == Step.ADOPT:
+        return _adopt(at, placement, move, own)
+    # Documents that come back may belong to a third partition.
+    return 0 if comes_back(at.connection, placement.here, lost=move.without) else _send(at, placement, own)
 
 
 # --- The steps -----------------------------------------------------------------------------------
@@ -256,7 +259,8 @@ def _send(at: Pass, placement: Placement, own: Report) -> int:
 def _apply_chunks(at: Pass, placement: Placement, move: Move | None) -> int:
     """Store the documents of chunks that arrived, in any phase: a restored partition may send again."""
     applied, known = 0, living.read_living(at.connection)
-    while applied < _AT_ONCE and (chunk := next_chunk(at.connection, placement.here)) is not None:
+    lost = move.without if move is not None else ()
+    while applied < _AT_ONCE and (chunk := next_chunk(at.connection, placement.here, lost=lost)) is not None:
         present = read_map(at.connection, placement.names)
         # This partition may work by the old map still.
         newest = move.to if move is not None and move.number > present.epoch else present

@@ -1,6 +1,9 @@
 """
 The removal of a partition whose database is lost: the others take its slots, and find its documents again by themselves.
 
+If documents are copied by a move, the move goes on without the lost partition first (`jobs.partitions.moving`). The removal
+follows when it is done, and all runs are ended.
+
 The control partition does it in the databases of all that are left, while no job is in a run. Each works by a new map
 of slots, and reads all seeds again. A document that names documents of the lost partition is fetched without conditions
 in the next run, so that it names them again: an answer without a body could not. Each step may be repeated, so an
@@ -16,8 +19,8 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.partitions.agreement import noted_names
-from jobs.partitions.move_notes import is_on, read_move
-from jobs.partitions.moving import change_owner
+from jobs.partitions.move_notes import go_on_without, is_on, read_move
+from jobs.partitions.moving import Move, MovePhase, change_owner
 from jobs.partitions.placement import Placement
 from jobs.partitions.removing import NotRemovable, check_name, finish_removal, first_running_job, open_one
 from jobs.partitions.slots import SlotMap, adopt_map, read_map
@@ -59,7 +62,7 @@ class Loss:
     Describe the loss of a partition.
 
     Its `slots` go to the others, `given` by name. `documents` is the last number that it told, at `told_at`. `links` of
-    the others lead to its documents.
+    the others lead to its documents. If it `ends_a_move`, documents are copied, and only its slots are given to others now.
     """
 
     name: str
@@ -68,6 +71,7 @@ class Loss:
     documents: int | None
     told_at: dt.datetime | None
     links: int
+    ends_a_move: bool = False
 
 
 def plan_loss(placement: Placement, addresses: Mapping[str, str], name: str) -> Loss:
@@ -76,21 +80,29 @@ def plan_loss(placement: Placement, addresses: Mapping[str, str], name: str) -> 
 
     Raises:
         Invalid: the settings name no such partition.
-        NotRemovable: it answers, is the control partition, or another one does not answer or is in a run or a move.
+        NotRemovable: it answers, is the control partition, or another one does not answer or is in a run, or slots move
+            without it or wait for jobs.
     """
     with ExitStack() as opened:
-        return _plan(placement, _open_left(opened, placement, addresses, name), name)
+        databases = _open_left(opened, placement, addresses, name)
+        return _plan_move(placement, databases, name) or _plan(placement, databases, name)
 
 
 def remove_lost(placement: Placement, addresses: Mapping[str, str], name: str) -> Loss:
     """
     Remove a partition whose database is lost from all others; the settings are changed afterwards.
 
+    While a move copies documents, only let it go on without the partition, and return a loss that `ends_a_move`.
+
     Raises:
         Invalid, NotRemovable: as for the plan, or the exchange is still in use.
     """
     with ExitStack() as opened:
         databases = _open_left(opened, placement, addresses, name)
+        moving = _plan_move(placement, databases, name)
+        if moving is not None:
+            go_on_without(databases[placement.here], placement, name)
+            return moving
         planned = _plan(placement, databases, name)
         new = _map_without(databases[placement.here], placement, name)
         # The control partition last: its map tells what the others get.
@@ -130,15 +142,39 @@ def _map_without(own: psycopg.Connection[Any], placement: Placement, name: str) 
     return change_owner(present, present.slots_of(name), left, number=number)
 
 
-def _plan(placement: Placement, databases: Mapping[str, psycopg.Connection[Any]], name: str) -> Loss:
+def _plan_move(placement: Placement, databases: Mapping[str, psycopg.Connection[Any]], name: str) -> Loss | None:
+    """
+    Return the loss in a move that copies documents; None if no slots move.
+
+    Raises:
+        NotRemovable: the move can be cancelled, or does not wait for this partition any more.
+    """
     own = databases[placement.here]
-    if is_on(own):
+    move = read_move(own)
+    if move is None or not is_on(own):
+        return None
+    if move.phase == MovePhase.HOLDING:
         raise NotRemovable("Slots move now. Cancel the move: crawlctl partition cancel-move")
+    if name in move.without:
+        raise NotRemovable(f"Move {move.number} goes on without {name}. Wait for its end: crawlctl partition list")
+    return replace(_loss_of(placement, databases, name, move), ends_a_move=True)
+
+
+def _plan(placement: Placement, databases: Mapping[str, psycopg.Connection[Any]], name: str) -> Loss:
     for partition, database in databases.items():
         if (job := first_running_job(database)) is not None:
             raise NotRemovable(f"Job {job} is in a run in partition {partition}. Abort it: crawlctl job {job} abort")
-    lost = read_map(own, placement.names).slots_of(name)
-    new = _map_without(own, placement, name)
+    return _loss_of(placement, databases, name, None)
+
+
+def _loss_of(
+    placement: Placement, databases: Mapping[str, psycopg.Connection[Any]], name: str, move: Move | None
+) -> Loss:
+    own = databases[placement.here]
+    before = read_map(own, placement.names) if move is None else move.to
+    lost, gone = before.slots_of(name), {name, *(move.without if move is not None else ())}
+    left = [one for one in placement.names if one not in gone]
+    new = change_owner(before, lost, left, number=before.epoch + 1)
     row = own.execute(_LIFE, {"name": name}).fetchone()
     body, told_at = row if row is not None else ({}, None)
     links = 0

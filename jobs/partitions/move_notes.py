@@ -11,7 +11,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.partitions.facts import Telling, heard, tell, told_to_itself
-from jobs.partitions.moving import Move, MovePhase, Report, change_owner, learn
+from jobs.partitions.moving import Move, MovePhase, Report, change_owner, learn, leave_out
 from jobs.partitions.placement import Placement
 from jobs.partitions.slots import SlotMap, read_map
 from nodes.errors import Invalid, Refused
@@ -161,15 +161,36 @@ def request_move(
         if before is not None and not before.phase.is_over:
             raise MoveGoesOn(f"Slots move already (move {before.number}, {before.phase}). Wait until it is done.")
         present = read_map(connection, placement.names)
-        numbers = [
-            number
-            for report in read_reports(connection, placement).values()
-            for number in (report.number, report.epoch)
-        ]
-        number = max(present.epoch, before.number if before else 0, *numbers) + 1
+        number = _next_number(connection, placement, present, before)
         move = Move(change_owner(present, slots, targets, number=number))
         tell(connection, placement.here, placement.here, KEY, move.as_json())
     return move
+
+
+def go_on_without(connection: psycopg.Connection[Any], placement: Placement, name: str) -> Move:
+    """
+    Let a copying move go on without a partition that is lost; return the move that follows.
+
+    Raises:
+        MoveGoesOn: no documents are copied.
+    """
+    present = read_map(connection, placement.names)
+
+    def after(move: Move) -> Move:
+        if move.phase != MovePhase.COPYING:
+            raise MoveGoesOn(f"Move {move.number} copies no documents.")
+        return leave_out(move, name, placement.names, number=_next_number(connection, placement, present, move))
+
+    return change_move(connection, placement, after)
+
+
+def _next_number(
+    connection: psycopg.Connection[Any], placement: Placement, present: SlotMap, before: Move | None
+) -> int:
+    """Return a number above those of all moves that a partition knows."""
+    reports = read_reports(connection, placement).values()
+    numbers = [number for report in reports for number in (report.number, report.epoch)]
+    return max(present.epoch, before.number if before else 0, *numbers) + 1
 
 
 def cancel_move(connection: psycopg.Connection[Any], placement: Placement) -> Move:

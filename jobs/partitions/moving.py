@@ -9,6 +9,9 @@ A move is a whole new map with a higher epoch, so any number of partitions can g
 3. `done`: all have sent and applied all chunks. Each partition releases its jobs.
 
 A move that a partition refuses, or an operator cancels, ends in its first phase. All jobs go on with the old map then.
+If a partition is lost while documents are copied, another move follows, which waits for all but that one. Its slots go
+to the others, and each takes back the chunks that it had sent to the lost one. A partition that comes back nevertheless
+hears of the move, and sends what it still has.
 
 Phases and reports are states, not messages. So a partition may be away, be killed or be restored at any point: it
 compares the phase with its own state, and makes the next step. The chunks of a restored database are a new series.
@@ -56,12 +59,13 @@ class Move:
     """
     The last move, as the control partition tells it. `to` is its map, whose epoch is the number of the move.
 
-    `why` is the reason for which it was refused.
+    `why` is the reason for which it was refused. It waits for no partition of `without`: these are lost.
     """
 
     to: SlotMap
     phase: MovePhase = MovePhase.HOLDING
     why: str = ""
+    without: tuple[str, ...] = ()
 
     @property
     def number(self) -> int:
@@ -72,11 +76,13 @@ class Move:
         return (self.number, self.phase.place) < (other.number, other.phase.place)
 
     def as_json(self) -> dict[str, Any]:
-        return {"map": self.to.as_json(), "phase": self.phase.value, "why": self.why}
+        body = {"map": self.to.as_json(), "phase": self.phase.value, "why": self.why}
+        return {**body, "without": list(self.without)} if self.without else body
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Move":
-        return cls(SlotMap.from_json(body["map"], ()), MovePhase(body["phase"]), body["why"])
+        without = tuple(body.get("without", ()))
+        return cls(SlotMap.from_json(body["map"], ()), MovePhase(body["phase"]), body["why"], without)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +153,13 @@ def change_owner(before: SlotMap, slots: Iterable[int], targets: Sequence[str], 
     return SlotMap(number, tuple(owners))
 
 
+def leave_out(move: Move, name: str, names: Sequence[str], *, number: int) -> Move:
+    """Return the move that follows a copying one, a partition of which is lost: the others get its slots."""
+    without = (*move.without, name)
+    left = [one for one in names if one not in without]
+    return Move(change_owner(move.to, move.to.slots_of(name), left, number=number), MovePhase.COPYING, without=without)
+
+
 def learn(noted: Move | None, heard: Iterable[Move], *, leads: bool) -> Move | None:
     """
     Return the move that a partition notes, from its own note and the moves that others told it.
@@ -162,6 +175,7 @@ def learn(noted: Move | None, heard: Iterable[Move], *, leads: bool) -> Move | N
 
 def decide(move: Move, reports: Mapping[str, Report], names: Sequence[str], *, control: str) -> Move:
     """Return the move after its next step as the control partition sees it; the same one if it must wait."""
+    names = [name for name in names if name not in move.without]
     of_move = {name: report for name, report in reports.items() if name in names and report.number == move.number}
     if move.phase == MovePhase.HOLDING:
         for name in names:

@@ -166,6 +166,8 @@ def look_at_move(placement: Placement) -> MoveSeen | None:
     names = placement.names if placement.is_control else (placement.here,)
     parts = []
     for name in names:
+        if name in move.without:
+            continue
         told = noted.get((name, REPORT_KEY))
         report = Report(0, 0) if told is None else Report.from_json(told)
         if report.number != move.number:

@@ -12,6 +12,8 @@ from jobs.models import ForeignLink, Job, Outcome, OutLinks, PartitionedJob, Que
 from jobs.partitions import losing, removing
 from jobs.partitions.agreement import check_partitions, noted_names
 from jobs.partitions.facts import tell
+from jobs.partitions.move_notes import KEY, read_move
+from jobs.partitions.moving import Move, MovePhase, change_owner
 from jobs.partitions.placement import SLOTS, BadPartitions, Placement, slot_of
 from jobs.partitions.slots import read_map
 from jobs.settings.partitions import PARTITION, PARTITIONS
@@ -137,6 +139,50 @@ def test_an_interrupted_removal_of_a_lost_partition_is_completed(control, job, t
     with psycopg.connect(third.dsn, autocommit=True) as there:
         assert read_map(control, NAMES) == read_map(there, NAMES)
     assert noted_names(control)["names"] == ["a", "c"]
+
+
+@pytest.fixture
+def move(control):
+    """Return a move of some slots to `c`, which copies documents. Partition `b` has not sent its own yet."""
+    before = read_map(control, NAMES)
+    move = Move(change_owner(before, before.slots_of("b")[:10], ["c"], number=1), MovePhase.COPYING)
+    tell(control, "a", "a", KEY, move.as_json())
+    return move
+
+
+def test_a_move_that_copies_documents_goes_on_without_a_lost_partition(control, job, move):
+    left = len(move.to.slots_of("b"))
+    assert f"Partition b has {left} slots" in remove("--dry-run")
+    assert read_move(control) == move
+
+    said = remove()
+
+    after = read_move(control)
+    assert "goes on without b" in said
+    assert "Documents that were sent to it, and have not arrived, come back." in said
+    assert (after.number, after.phase, after.without) == (2, MovePhase.COPYING, ("b",))
+    assert after.to.slots_of("b") == []
+    assert len(after.to.slots_of("c")) >= len(move.to.slots_of("c")) + left // 2
+    assert noted_names(control)["names"] == list(NAMES)
+
+
+def test_the_removal_waits_for_the_end_of_that_move(control, job, move):
+    remove()
+    with pytest.raises(CommandError, match=r"Move 2 goes on without b\. Wait for its end"):
+        remove()
+
+    after = read_move(control)
+    tell(control, "a", "a", KEY, Move(after.to, MovePhase.DONE, without=after.without).as_json())
+    remove()
+
+    assert noted_names(control)["names"] == ["a", "c"]
+
+
+def test_a_move_that_waits_for_jobs_is_cancelled_first(control, job, move):
+    tell(control, "a", "a", KEY, Move(move.to).as_json())
+
+    with pytest.raises(CommandError, match="Cancel the move: crawlctl partition cancel-move"):
+        remove()
 
 
 def test_a_partition_that_answers_is_not_lost(control, job, third):

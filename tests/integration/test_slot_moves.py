@@ -27,6 +27,7 @@ from jobs.partitions.move_notes import (
     REPORT_KEY,
     MoveGoesOn,
     cancel_move,
+    go_on_without,
     read_move,
     read_report,
     request_move,
@@ -382,6 +383,44 @@ def test_a_move_ends_when_the_other_partition_has_applied_all(moving):
     assert Job.objects.get().move_hold == 0
     assert not PartitionFact.objects.filter(key__startswith="chunk:").exists()
     assert read_map(moving.connection, "ab").epoch == 1
+
+
+def test_a_move_goes_on_without_a_lost_partition_and_takes_its_chunks_back(moving):
+    make_documents(moving.crawl.lane, ["one", "two"])
+    moving.sends()
+    assert QueueItem.objects.count() == 0
+    lost = moving.move
+
+    go_on_without(moving.connection, placement(), "b")
+    moving.step(6)
+
+    assert (moving.move.number, moving.move.phase) == (lost.number + 1, MovePhase.DONE)
+    assert {row.hash for row in QueueItem.objects.all()} == {hash_of("one"), hash_of("two")}
+    assert count_own_documents([moving.job.pk])[moving.job.pk].pending == 0
+    assert read_map(moving.connection, "ab").slots_of("b") == []
+    assert (Job.objects.get().move_hold, ForeignLink.objects.count()) == (0, 0)
+    assert not PartitionFact.objects.filter(key__startswith="chunk:").exists()
+
+
+def test_a_partition_that_returns_after_its_loss_gives_its_documents_away(moving):
+    make_documents(moving.crawl.lane, ["page"])
+    before = read_map(moving.connection, "ab")
+    moving.becomes_b()
+    tell(moving.connection, "b", "b", MAP_KEY, change_owner(before, range(1024), ["b"], number=1).as_json())
+    without_b = Move(change_owner(before, range(1024), ["a"], number=2), MovePhase.DONE, without=("b",))
+
+    hears(moving.connection, "a", "b", KEY, without_b.as_json())
+    moving.step(6)
+
+    assert moving.own.sent == {"a": 1}
+    assert not QueueItem.objects.exists()
+
+
+def test_only_a_copying_move_goes_on_without_a_partition(moving):
+    moving.request()
+
+    with pytest.raises(MoveGoesOn, match="copies no documents"):
+        go_on_without(moving.connection, placement(), "b")
 
 
 def test_a_killed_main_manager_has_sent_a_chunk_or_not(moving, monkeypatch):

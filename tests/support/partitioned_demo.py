@@ -29,15 +29,20 @@ def kill_node(directory, partition, name):
 
 def kill_server(directory, partition):
     """Kill all processes of the database server of a partition. Return how many; 0 while it is down."""
-    file = partition_in(directory, partition) / "postgres" / "data" / "postmaster.pid"
     killed = 0
     with suppress(psutil.Error, OSError, ValueError, IndexError):
-        server = psutil.Process(int(file.read_text().splitlines()[0]))
+        server = server_of(directory, partition)
         for process in [server, *server.children()]:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
                 killed += 1
     return killed
+
+
+def server_of(directory, partition):
+    """Return the first process of the database server of a partition; an OSError or psutil.Error while it is down."""
+    file = partition_in(directory, partition) / "postgres" / "data" / "postmaster.pid"
+    return psutil.Process(int(file.read_text().splitlines()[0]))
 
 
 def partition_in(directory, partition):

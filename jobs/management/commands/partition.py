@@ -166,6 +166,12 @@ class Command(BaseCommand):
         if is_dry_run:
             self.stdout.write("Nothing was changed.")
             return
+        if loss.ends_a_move:
+            self.stdout.write(
+                f"The move of slots goes on without {name}. `crawlctl partition list` shows when it is done. "
+                "Then abort all runs, and repeat this command."
+            )
+            return
         self.stdout.write(
             f"Partition {name} is removed. Take it out of CRAWLCTL_PARTITIONS in {', '.join(loss.given)}, restart all "
             "daemons there, and start all jobs by a full run."
@@ -213,6 +219,8 @@ def _lost_in_words(loss: slots.Loss) -> Iterator[str]:
         amount = f"{loss.documents:,} documents (as of {loss.told_at:%Y-%m-%d %H:%M:%S} UTC)"
     given = ", ".join(f"{name} gets {number}" for name, number in loss.given.items())
     yield f"Partition {loss.name} has {loss.slots} slots: {given}."
+    if loss.ends_a_move:
+        yield "Documents that were sent to it, and have not arrived, come back."
     yield (
         f"Lost are {amount} with their versions and tombstones, its history, its search index, and its part in runs that ended. "
         "Files that its workers wrote stay where they are."

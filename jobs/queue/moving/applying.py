@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 
 from jobs.connectors.repository import registry
 from jobs.queue.discover import open_lanes
+from jobs.queue.moving import stones
 from jobs.queue.moving.chunks import Chunk, count_moved
 from jobs.queue.sql.order import CLASS_BITS
 from jobs.queue.sql.retrying import retried
@@ -205,7 +206,8 @@ def apply_chunk(
         JobUnknown: a job is not stored here yet. Nothing was changed.
     """
     body = chunk.body
-    numbers = {one["job"] for one in body["documents"]}
+    # A chunk of an earlier version has no tombstones.
+    numbers = {one["job"] for kind in ("documents", "tombstones") for one in body.get(kind, ())}
     with named_rows(connection) as cursor:
         jobs = {row.number: row for row in cursor.execute(_JOBS, {"numbers": list(numbers)}).fetchall()}
     for number in numbers - jobs.keys():
@@ -298,6 +300,7 @@ def _store_hosts(cursor: psycopg.Cursor[Any], hosts: Sequence[Mapping[str, Any]]
 def _store_in_outputs(cursor: psycopg.Cursor[Any], body: Mapping[str, Any], ids: Mapping[int, int]) -> None:
     """Store the records and texts of outputs that exist here, by their names."""
     outputs = {row.name: row.id for row in cursor.execute(_OUTPUTS).fetchall()}
+    stones.store(cursor, body.get("tombstones", ()), ids, outputs)
     cursor.execute(_ACCESS, {"rows": [Jsonb(one) for one in body["access"]]})
     for kind, statement in _OF_OUTPUTS.items():
         rows = [(one["row"], outputs[one["output"]]) for one in body[kind] if one["output"] in outputs]

@@ -5,7 +5,7 @@ A partition numbers the chunks of its database for each target. The `series` is 
 restored one begin again. A chunk is applied once: its target counts the applied ones of each source and series.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
@@ -16,8 +16,12 @@ from jobs.lifecycle.document import Stage
 KIND: Final = "chunk"
 _NEXT: Final[LiteralString] = """
 SELECT source, number, key, body FROM jobs_partitionfact
- WHERE target = %(here)s AND source <> %(here)s AND key LIKE 'chunk:%%'
+ WHERE key LIKE 'chunk:%%'
+   AND (target = %(here)s AND source <> %(here)s OR source = %(here)s AND target = ANY(%(lost)s))
  ORDER BY source, number LIMIT 1
+"""
+_COMES_BACK: Final[LiteralString] = """
+SELECT FROM jobs_partitionfact WHERE source = %(here)s AND target = ANY(%(lost)s) AND key LIKE 'chunk:%%' LIMIT 1
 """
 _FORGET: Final[LiteralString] = "DELETE FROM jobs_partitionfact WHERE source = %(source)s AND number = %(number)s"
 _FORGET_OWN: Final[LiteralString] = "DELETE FROM jobs_partitionfact WHERE source = %(here)s AND key LIKE 'chunk:%%'"
@@ -51,7 +55,7 @@ DO UPDATE SET amount = jobs_jobcounter.amount + excluded.amount
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A chunk that arrived. `place` is its number in the series of its source."""
+    """A chunk that arrived, or comes back. `place` is its number in the series of its source."""
 
     source: str
     series: str
@@ -68,14 +72,23 @@ def key_of(series: str, place: int) -> str:
     return f"{KIND}:{series}:{place}"
 
 
-def next_chunk(connection: psycopg.Connection[Any], here: str) -> Chunk | None:
-    """Return the next chunk that arrived, in the order of its source; None without one."""
-    row = connection.execute(_NEXT, {"here": here}).fetchone()
+def next_chunk(connection: psycopg.Connection[Any], here: str, *, lost: Sequence[str] = ()) -> Chunk | None:
+    """
+    Return the next chunk that arrived, in the order of its source; None without one.
+
+    Own chunks for `lost` partitions come back: no other partition has their documents.
+    """
+    row = connection.execute(_NEXT, {"here": here, "lost": list(lost)}).fetchone()
     if row is None:
         return None
     source, number, key, body = row
     _, series, place = key.split(":")
     return Chunk(source, series, int(place), body, number)
+
+
+def comes_back(connection: psycopg.Connection[Any], here: str, *, lost: Sequence[str]) -> bool:
+    """True if this partition has sent chunks to `lost` partitions, and has not taken all of them back."""
+    return bool(lost) and connection.execute(_COMES_BACK, {"here": here, "lost": list(lost)}).fetchone() is not None
 
 
 def forget_own_chunks(connection: psycopg.Connection[Any], here: str) -> int:

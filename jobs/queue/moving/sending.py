@@ -3,7 +3,7 @@ Sending: documents of hosts that this partition no longer has become chunks for 
 
 One transaction writes a chunk, deletes its documents with their links and records, and counts them down. Nothing hands
 out documents meanwhile: all jobs of partitions are held. The partition keeps a `ForeignLink` of each document, so that
-its own pages name it again after an answer without a body.
+its own pages name it again after an answer without a body. Tombstones follow the last document.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +12,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
+from jobs.queue.moving import stones
 from jobs.queue.moving.chunks import count_moved, key_of
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
@@ -199,13 +200,15 @@ class Sent:
     """
     The progress of a partition: no host up to the bin `after` has documents left that belong elsewhere.
 
-    `amounts` counts the chunks of this series by target. It `is_complete` after the last host.
+    `amounts` counts the chunks of this series by target. After the last host, `stone` is the last removed document that was
+    looked at, as job, run and hash. It `is_complete` after the last of these.
     """
 
     series: str
     after: int = 0
     amounts: Mapping[str, int] = field(default_factory=dict)
     is_complete: bool = False
+    stone: stones.Key | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -213,6 +216,7 @@ class Sent:
             "after": self.after,
             "amounts": dict(self.amounts),
             "is_complete": self.is_complete,
+            "stone": self.stone,
         }
 
 
@@ -238,7 +242,7 @@ def send_documents(
         FenceRefused: the term is no longer the main manager's.
     """
     left = _CHUNKS
-    while left > 0 and not sent.is_complete:
+    while left > 0 and sent.stone is None and not sent.is_complete:
         bins = connection.execute(_BINS, {"after": sent.after, "most": _HOSTS}).fetchall()
         for target, numbers in _by_target(bins, foreign).items():
             is_empty = False
@@ -249,10 +253,38 @@ def send_documents(
                     connection, sent, term=term, here=here, target=target, bins=numbers, note=note
                 )
                 left -= 1
-        sent = replace(sent, after=bins[-1][0]) if bins else replace(sent, is_complete=True)
+        sent = replace(sent, after=bins[-1][0]) if bins else replace(sent, stone=stones.FIRST)
         with connection.transaction():
             hold_term(connection, term)
             note(sent)
+    while left > 0 and not sent.is_complete:
+        before = sent.amounts
+        sent = _send_tombstones(connection, sent, term=term, here=here, foreign=foreign, note=note)
+        left -= sent.amounts != before
+    return sent
+
+
+@retried
+def _send_tombstones(
+    connection: psycopg.Connection[Any],
+    sent: Sent,
+    *,
+    term: TermHeld,
+    here: str,
+    foreign: Callable[[str], str | None],
+    note: Note,
+) -> Sent:
+    """Send the next tombstones of hosts that another partition has; return how far it came."""
+    with connection.transaction(), named_rows(connection) as cursor:
+        hold_term(connection, term)
+        found = stones.find_moved(cursor, sent.stone or stones.FIRST, foreign)
+        amounts = dict(sent.amounts)
+        for target, keys in found.by_target.items():
+            place = amounts.get(target, 0)
+            stones.send(cursor, keys, here=here, target=target, key=key_of(sent.series, place))
+            amounts[target] = place + 1
+        sent = replace(sent, amounts=amounts, stone=found.at or sent.stone, is_complete=found.at is None)
+        note(sent)
     return sent
 
 
