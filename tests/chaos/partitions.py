@@ -1,19 +1,28 @@
 """
-The chaos test of partitions: kills processes and database servers during crawls of two partitions.
+The chaos test of partitions: kills processes and database servers during crawls of two partitions, stops a partition for
+longer than it may be silent, and restores its database from a backup.
 
-python -m tests.chaos.partitions [--kills N] [--pages N] [--every SECONDS] [--seed N]
+python -m tests.chaos.partitions [--kills N] [--pages N] [--every SECONDS] [--seed N] [--kinds NAME ...]
 
-First it crawls a synthetic site without a kill. Then it crawls the same site again and again, each time by a new job in
-the same databases, and kills processes and servers at random, until a run has ended. After each crawl it compares with
-the first one:
+First it crawls a synthetic site without a disturbance. Then it crawls the same site again and again, each time by a new
+job in the same databases, and disturbs one partition after the other at random, until a run has ended:
+
+- `worker`, `manager`, `server`, `other`: one process, or the database server, is killed;
+- `absence`: all processes are killed, and come back after 16 to 40 seconds (a partition is silent after 15);
+- `freeze`: all processes stand still for as long;
+- `lost-log`: an absence in which the other server writes more log than it keeps, so that the subscription begins again;
+- `restore`: the database is restored from a backup that was made earlier in the run.
+
+After each crawl it compares with the first one:
 
 - the site's log and the search index: each page was fetched and can be found, and nothing else can be found;
-- the documents of both databases, by stage, result and code;
-- the counts of each database with its rows (`check_counters`).
+- the documents of both databases, by stage, result and code, each in one partition only, which has its host;
+- the counts of each database with its rows (`check_counters`);
+- repeated requests (`tests.chaos.repeats`): a page may be fetched again if its partition was disturbed while it was in
+  flight, or if its partition was restored from a backup that does not know the page. No other page is.
 
-A run that ends early lacks pages, and one that hangs exceeds its time. A page that was in flight may be fetched twice.
-Each crawl is printed as a line. The exit code is 0 if all agree. The same seed makes the same kills in the same order,
-and their moments depend on the machine.
+A run that ends early lacks pages, and one that hangs exceeds its time. Each crawl is printed as a line. The exit code is
+0 if all agree. The same seed makes the same disturbances in the same order, and their moments depend on the machine.
 """
 
 import argparse
@@ -33,40 +42,61 @@ from pathlib import Path
 import psutil
 import psycopg
 
+from crawlctl.demo.log import read_log
+from jobs.partitions.placement import Placement
+from tests.chaos import absences
+from tests.chaos.repeats import Disturbance, unexplained_repeats
 from tests.support.partitioned_demo import kill_node, kill_server, partition_in, partitions_of, processes_in
 from tests.support.processes import ROOT
 
 # Longest crawl (seconds), and longest start.
-_PATIENCE = 900.0
+_PATIENCE = 1200.0
 # Seconds between two looks at a crawl.
 _LOOK = 0.25
-# Weights of the targets of kills. `other` is any other process, such as one of the web server or of a task worker.
-_TARGETS = {"worker": 4, "manager": 3, "server": 4, "other": 1}
-# Processes that judge, or stand for the web.
-_SPARED = ("demo", "crawlctl.demo.site")
-_DOCUMENTS = """
+# Weights of the kinds of disturbances. `other` is any other process, such as one of the web server or of a task worker.
+_KINDS = {
+    "worker": 8,
+    "manager": 6,
+    "server": 8,
+    "other": 2,
+    "absence": 1,
+    "freeze": 1,
+    "lost-log": 1,
+    "restore": 2,
+}
+# Seconds of an absence: a partition is silent after 15.
+_AWAY = (16.0, 40.0)
+_NAMES = ("a", "b")
+_DOCUMENTS = '''
 from django.core.management import call_command
 from django.db import connection
 call_command("check_counters", stdout=open("/dev/null", "w"))
 with connection.cursor() as cursor:
     cursor.execute("SELECT stage, outcome, result_code, count(*) FROM jobs_queueitem GROUP BY 1, 2, 3")
     import json; print("DOCUMENTS", json.dumps(cursor.fetchall()))
-"""
+    cursor.execute("""SELECT replace(item.hash::text, '-', ''), bin.name FROM jobs_queueitem AS item
+                        JOIN jobs_lane AS lane ON lane.id = item.lane_id JOIN jobs_bin AS bin ON bin.id = lane.bin_id""")
+    print("HOSTS", json.dumps(cursor.fetchall()))
+'''
 
 
 @dataclass
 class Crawl:
-    """Holds the findings of one crawl, and its kills."""
+    """Holds the findings of one crawl, and its disturbances. `hosts` has the partition of each document."""
 
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
     documents: Counter[tuple[object, ...]] = field(default_factory=Counter)
-    kills: Counter[str] = field(default_factory=Counter)
+    hosts: dict[str, str] = field(default_factory=dict)
+    disturbances: list[Disturbance] = field(default_factory=list)
+    backups: dict[str, tuple[float, str]] = field(default_factory=dict)
     fetched_twice: int = 0
 
 
-def crawl(directory: Path, *, pages: int, hosts: int, every: float | None, chance: random.Random, most: int) -> Crawl:
-    """Crawl the site by a new job, and kill something each `every` seconds in the mean, at most `most` times."""
+def crawl(
+    directory: Path, *, pages: int, hosts: int, every: float | None, chance: random.Random, most: int, kinds: list[str]
+) -> Crawl:
+    """Crawl the site by a new job, and disturb it each `every` seconds in the mean, at most `most` times."""
     made = Crawl()
     began_at = time.monotonic()
     words = [sys.executable, "manage.py", "demo", "--exit", "--pages", str(pages), "--hosts", str(hosts)]
@@ -77,12 +107,12 @@ def crawl(directory: Path, *, pages: int, hosts: int, every: float | None, chanc
         "DATABASE_URL": "",
         "CRAWLCTL_LOG_LEVEL": "ERROR",
     }
-    environment |= {"CRAWLCTL_ADMIN_PASSWORD": ""}
+    environment |= {"CRAWLCTL_ADMIN_PASSWORD": "", **absences.environment_with_a_small_log()}
     with (directory / "demo.err").open("wb") as errors:
         demo = subprocess.Popen(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True)
         try:
             if every is not None:
-                _kill_until_the_end(made, demo, directory, every=every, chance=chance, most=most)
+                _disturb_until_the_end(made, demo, directory, every=every, chance=chance, most=most, kinds=kinds)
             said = demo.communicate(timeout=max(1.0, _PATIENCE - (time.monotonic() - began_at)))[0]
         except subprocess.TimeoutExpired:
             made.problems.append(f"the crawl hangs after {_PATIENCE:.0f} s")
@@ -94,14 +124,21 @@ def crawl(directory: Path, *, pages: int, hosts: int, every: float | None, chanc
     return made
 
 
-def _kill_until_the_end(
-    made: Crawl, demo: "subprocess.Popen[str]", directory: Path, *, every: float, chance: random.Random, most: int
+def _disturb_until_the_end(
+    made: Crawl,
+    demo: "subprocess.Popen[str]",
+    directory: Path,
+    *,
+    every: float,
+    chance: random.Random,
+    most: int,
+    kinds: list[str],
 ) -> None:
-    """Kill until the run has ended in the control partition."""
+    """Disturb partitions until the run has ended in the control partition."""
     until = time.monotonic() + _PATIENCE
     addresses: dict[str, str] = {}
     next_at = None
-    while demo.poll() is None and time.monotonic() < until and made.kills.total() < most:
+    while demo.poll() is None and time.monotonic() < until and len(made.disturbances) < most:
         time.sleep(_LOOK)
         if not addresses:
             with suppress(StopIteration, psutil.Error):
@@ -114,7 +151,9 @@ def _kill_until_the_end(
         elif next_at is None and phase is not None:
             next_at = time.monotonic()
         if next_at is not None and time.monotonic() >= next_at:
-            _kill(made, directory, chance)
+            if "restore" in kinds and len(made.backups) < len(_NAMES):
+                _back_up(made, directory)
+            _disturb(made, directory, addresses, chance, kinds)
             next_at = time.monotonic() + chance.uniform(0.2, 2 * every - 0.2)
 
 
@@ -126,26 +165,55 @@ def _phase(address: str) -> str | None:
     return None
 
 
-def _kill(made: Crawl, directory: Path, chance: random.Random) -> None:
-    partition = chance.choice("ab")
-    (target,) = chance.choices(list(_TARGETS), weights=list(_TARGETS.values()))
-    if target == "server":
-        killed = kill_server(directory, partition)
-    elif target == "other":
-        killed = _kill_another(directory, chance)
-    else:
-        killed = kill_node(directory, partition, f"{target}-1")
-    if killed:
-        made.kills[target if target == "other" else f"{target} of {partition}"] += 1
+def _back_up(made: Crawl, directory: Path) -> None:
+    """Make a backup of each partition, which may be restored later in this crawl."""
+    for partition in _NAMES:
+        began_at = time.monotonic()
+        if name := absences.back_up(directory, partition, directory / "backups" / partition):
+            made.backups[partition] = began_at, name
 
 
-def _kill_another(directory: Path, chance: random.Random) -> int:
-    """Kill a process that is neither a node nor a server, nor one that judges."""
+def _disturb(made: Crawl, directory: Path, addresses: dict[str, str], chance: random.Random, kinds: list[str]) -> None:
+    partition = chance.choice(_NAMES)
+    other = next(name for name in _NAMES if name != partition)
+    (kind,) = chance.choices(kinds, weights=[_KINDS[one] for one in kinds])
+    away = chance.uniform(*_AWAY)
+    at, since = time.monotonic(), None
+    if kind == "absence":
+        with absences.stopped(directory, partition):
+            time.sleep(away)
+    elif kind == "freeze":
+        with absences.frozen(directory, partition):
+            time.sleep(away)
+    elif kind == "lost-log":
+        with absences.stopped(directory, partition):
+            time.sleep(away)
+            absences.exceed_the_log(addresses[other], source=other, target=partition)
+    elif kind == "restore":
+        if partition not in made.backups:
+            return
+        since, backup = made.backups[partition]
+        absences.restore(directory, partition, directory / "backups" / partition, backup)
+    elif not _kill(directory, partition, kind, chance):
+        return
+    made.disturbances.append(Disturbance(kind, partition, at, time.monotonic(), since))
+
+
+def _kill(directory: Path, partition: str, kind: str, chance: random.Random) -> int:
+    if kind == "server":
+        return kill_server(directory, partition)
+    if kind == "other":
+        return _kill_another(directory, partition, chance)
+    return kill_node(directory, partition, f"{kind}-1")
+
+
+def _kill_another(directory: Path, partition: str, chance: random.Random) -> int:
+    """Kill a process of a partition that is neither a node nor a server, nor one that judges."""
     others = []
-    for _partition, process in processes_in(directory):
+    for here, process in processes_in(directory):
         with suppress(psutil.Error):
-            words = process.cmdline()
-            if not {"runworker", "runmanager", *_SPARED} & set(words) and "postgres" not in process.name():
+            words = {"runworker", "runmanager", *absences.SPARED} & set(process.cmdline())
+            if here == partition and not words and "postgres" not in process.name():
                 others.append(process)
     if not others:
         return 0
@@ -167,23 +235,33 @@ def _judge(made: Crawl, said: str, code: int, directory: Path) -> None:
     if extra:
         made.problems.append(f"documents that are too many: {extra}")
     made.fetched_twice = report["extra"]
-    for name in "ab":
-        _add_documents(made, partition_in(directory, name), name)
+    placed = Placement("a", _NAMES)
+    requests = read_log(Path(report["site_log"]))
+    if unexplained := unexplained_repeats(requests, made.disturbances, placed.partition_of):
+        made.problems.append(f"{len(unexplained)} requests were repeated without a reason, as {unexplained[:3]}")
+    for name in _NAMES:
+        _add_documents(made, partition_in(directory, name), name, placed)
 
 
-def _add_documents(made: Crawl, var: Path, name: str) -> None:
-    """Add the documents of a partition, whose counts must agree with its rows."""
+def _add_documents(made: Crawl, var: Path, name: str, placed: Placement) -> None:
+    """Add the documents of a partition, whose counts must agree with its rows, and whose hosts must belong to it."""
     environment = {**os.environ, "CRAWLCTL_VAR": str(var), "DATABASE_URL": "", "CRAWLCTL_LOG_LEVEL": "ERROR"}
     words = [sys.executable, "manage.py", "shell", "--no-imports", "-c", _DOCUMENTS]
     done = subprocess.run(
         words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=_PATIENCE, check=False
     )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("DOCUMENTS ")]
-    if done.returncode or not lines:
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("DOCUMENTS ", "HOSTS ")))
+    if done.returncode or len(said) < 2:
         made.problems.append(f"counts of partition {name} are wrong: {(done.stdout + done.stderr)[-500:]}")
         return
-    for *of, amount in json.loads(lines[0].removeprefix("DOCUMENTS ")):
+    for *of, amount in json.loads(said["DOCUMENTS"]):
         made.documents[tuple(of)] += amount
+    for key, host in json.loads(said["HOSTS"]):
+        if key in made.hosts:
+            made.problems.append(f"document {key} of {host} is in {made.hosts[key]} and in {name}")
+        elif placed.partition_of(host) != name:
+            made.problems.append(f"document {key} of {host} is in {name}, which does not have the host")
+        made.hosts[key] = name
 
 
 def _end(directory: Path) -> None:
@@ -195,11 +273,12 @@ def _end(directory: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=200, help="number of disturbances")
     parser.add_argument("--pages", type=int, default=1000)
     parser.add_argument("--hosts", type=int, default=30)
-    parser.add_argument("--every", type=float, default=4.0, help="mean seconds between two kills")
+    parser.add_argument("--every", type=float, default=4.0, help="mean seconds between two disturbances")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kinds", nargs="+", choices=_KINDS, default=list(_KINDS), help="disturbances (all)")
     given = parser.parse_args()
     chance = random.Random(given.seed)
     kills: Counter[str] = Counter()
@@ -214,16 +293,18 @@ def main() -> int:
             every=None if expected is None else given.every,
             chance=chance,
             most=given.kills - kills.total(),
+            kinds=given.kinds,
         )
         if expected is None:
             expected = made.documents
         elif made.documents != expected and not made.problems:
             more, less = made.documents - expected, expected - made.documents
-            made.problems.append(f"other documents than without kills: more {dict(more)}, less {dict(less)}")
-        kills += made.kills
+            made.problems.append(f"other documents than without disturbances: more {dict(more)}, less {dict(less)}")
+        disturbed = Counter(f"{one.kind} of {one.partition}" for one in made.disturbances)
+        kills += disturbed
         problems += len(made.problems)
         _tell(
-            f"crawl {number}: {made.seconds:.0f} s, {made.kills.total()} kills ({kills.total()} in all), "
+            f"crawl {number}: {made.seconds:.0f} s, {disturbed.total()} disturbances ({kills.total()} in all), "
             f"{made.fetched_twice} requests repeated, {'; '.join(made.problems) or 'as expected'}"
         )
         number += 1
@@ -235,7 +316,7 @@ def main() -> int:
                 return 1
             directory = Path(tempfile.mkdtemp(prefix="crawlctl-parts-"))
     shutil.rmtree(directory, ignore_errors=True)
-    _tell(f"kills: {dict(sorted(kills.items()))}", f"crawls with kills: {number - 1}", f"problems: {problems}")
+    _tell(f"disturbances: {dict(sorted(kills.items()))}", f"disturbed crawls: {number - 1}", f"problems: {problems}")
     return 1 if problems else 0
 
 

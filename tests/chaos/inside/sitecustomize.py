@@ -23,6 +23,7 @@ from pathlib import Path
 
 _ORDERS = json.loads(os.environ.get("CRAWLCTL_CHAOS", "{}"))
 _OURS = ("nodes", "jobs")
+_SERVER = "crawlctl.postgres.server"
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
@@ -40,6 +41,8 @@ class _Loader(importlib.machinery.SourceFileLoader):
         super().exec_module(module)
         if module.__name__ == "nodes.life.identity" and "machine" in _ORDERS:
             module._boot_id = lambda: _ORDERS["machine"]
+        if module.__name__ == _SERVER and "wal_kept" in _ORDERS:
+            module._OPTIONS["max_slot_wal_keep_size"] = _ORDERS["wal_kept"]
         for point, file in _ORDERS.get("stops", {}).items():
             place, _, name = point.partition(":")
             if place == module.__name__:
@@ -48,7 +51,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname, path, target=None):
-        if fullname.partition(".")[0] not in _OURS:
+        if fullname.partition(".")[0] not in _OURS and fullname != _SERVER:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and type(spec.loader) is importlib.machinery.SourceFileLoader:

@@ -1,0 +1,143 @@
+"""
+Absences of a partition in the chaos test: all of its processes are stopped for a while, or its database is restored.
+
+A stopped partition cannot start again before its return, although the supervisor restarts its processes: the test holds
+the lock of the guardian of its server, so no server starts. Processes of the demo itself, and the site, go on.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import psycopg
+
+from crawlctl.postgres.home import Home
+from crawlctl.postgres.locks import FileLock
+from tests.support.partitioned_demo import kill_server, partition_in, processes_in, server_of
+from tests.support.processes import ROOT
+
+# Processes that judge, or stand for the web.
+SPARED = ("demo", "crawlctl.demo.site")
+# Megabytes of the write-ahead log that a server keeps for a partition: far fewer than usual, so that a test exceeds it.
+WAL_KEPT = 48
+# Longest wait for a command, a lock or a server (seconds).
+_PATIENCE = 240.0
+_LOST = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s"
+
+
+def environment_with_a_small_log() -> dict[str, str]:
+    """Return the variables by which the servers of a demo keep `WAL_KEPT` only."""
+    inside = str(Path(__file__).parent / "inside")
+    paths = filter(None, (inside, os.environ.get("PYTHONPATH")))
+    return {"PYTHONPATH": os.pathsep.join(paths), "CRAWLCTL_CHAOS": json.dumps({"wal_kept": f"{WAL_KEPT}MB"})}
+
+
+@contextmanager
+def stopped(directory: Path, partition: str) -> Iterator[Home]:
+    """Kill all processes of a partition. None of them finds its database before the end of the block."""
+    home = Home(partition_in(directory, partition) / "postgres")
+    guardian = FileLock(home.guardian_lock)
+    until = time.monotonic() + _PATIENCE
+    try:
+        _kill(directory, partition)
+        while not guardian.take_exclusively():
+            assert time.monotonic() < until, f"a guardian of partition {partition} holds its lock"
+            _kill(directory, partition, only="crawlctl.postgres.guardian")
+            time.sleep(0.01)
+        kill_server(directory, partition)
+        yield home
+    finally:
+        guardian.close()
+
+
+@contextmanager
+def frozen(directory: Path, partition: str) -> Iterator[None]:
+    """Freeze all processes of a partition, also those of its server, until the end of the block."""
+    found = list(_processes(directory, partition))
+    with suppress(psutil.Error, OSError, ValueError, IndexError):
+        server = server_of(directory, partition)
+        server.suspend()
+        found += [server, *server.children(recursive=True)]
+    for process in found:
+        with suppress(psutil.Error):
+            process.suspend()
+    try:
+        yield
+    finally:
+        for process in found:
+            with suppress(psutil.Error):
+                process.resume()
+
+
+def exceed_the_log(address: str, *, source: str, target: str) -> None:
+    """Write more log in the server of `source`, which has this address, than it keeps for `target`, which is away."""
+    until = time.monotonic() + _PATIENCE
+    with psycopg.connect(address, autocommit=True) as connection:
+        while connection.execute(_LOST, (f"crawlctl_{source}_to_{target}",)).fetchone() not in {("lost",), None}:
+            assert time.monotonic() < until, f"the slot of {target} in {source} is not lost"
+            connection.execute("SELECT pg_logical_emit_message(false, 'chaos', 'segment'), pg_switch_wal()")
+            connection.execute("CHECKPOINT")
+
+
+def back_up(directory: Path, partition: str, place: Path) -> str | None:
+    """Make a backup of a partition by the documented command; return its name, None if a kill of before disturbs it."""
+    var = partition_in(directory, partition)
+    done = _run("backup", "--to", str(place), var=var)
+    if done.returncode:
+        sys.stdout.write(f"  no backup of partition {partition}: {done.stderr[-300:]}\n")
+        sys.stdout.flush()
+        return None
+    listed = _run("backup", "list", "--from", str(place), "--json", var=var)
+    return str(json.loads(listed.stdout.splitlines()[-1])["name"])
+
+
+def restore(directory: Path, partition: str, place: Path, backup: str) -> None:
+    """
+    Restore a partition from a backup by the documented command.
+
+    The command runs in another directory, because it refuses while processes wait for the database. Then the restored
+    data take the place of the others.
+    """
+    beside = partition_in(directory, partition).parent / f"restored-{partition}"
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir()
+    done = _run("backup", "restore", "--from", str(place), "--backup", backup, var=beside)
+    assert done.returncode == 0, done.stderr
+    with stopped(directory, partition) as home:
+        lost = home.data.with_name("lost")
+        shutil.rmtree(lost, ignore_errors=True)
+        home.data.rename(lost)
+        (beside / "postgres" / "data").rename(home.data)
+    shutil.rmtree(lost)
+    shutil.rmtree(beside)
+
+
+def _run(*words: str, var: Path) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "CRAWLCTL_VAR": str(var), "DATABASE_URL": "", "CRAWLCTL_LOG_LEVEL": "ERROR"}
+    command = [sys.executable, "manage.py", *words]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=_PATIENCE, check=False
+    )
+
+
+def _processes(directory: Path, partition: str) -> Iterator[psutil.Process]:
+    """Yield the processes of a partition that neither judge nor stand for the web."""
+    for here, process in processes_in(directory):
+        with suppress(psutil.Error):
+            if here == partition and not set(SPARED) & set(process.cmdline()):
+                yield process
+
+
+def _kill(directory: Path, partition: str, *, only: str = "") -> None:
+    for process in _processes(directory, partition):
+        with suppress(psutil.Error):
+            if not only or only in process.cmdline():
+                process.send_signal(signal.SIGKILL)
