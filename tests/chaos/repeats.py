@@ -8,8 +8,8 @@ from typing import Final
 
 from crawlctl.demo.log import LoggedRequest
 
-# Seconds before a kill in which a worker may have fetched what it had not stored yet, and after the end of a disturbance
-# in which workers may still hold turns of before.
+# Seconds before a kill in which fetched pages may not be stored yet, and after a disturbance in which turns of before may
+# still be open.
 _IN_FLIGHT: Final = 60.0
 _SECOND: Final = 1_000_000_000
 
