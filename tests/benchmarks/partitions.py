@@ -1,54 +1,104 @@
 """
 Measures the CPU of one page with two partitions against one database: `python -m tests.benchmarks.partitions`.
 
-Both crawl the same synthetic site with the same number of workers in all, one after the other. The figures contain all
-processes of the demo, also the database servers and the site, between 10 and 90 percent of its requests. So the
-start of the clusters counts in neither.
+Both crawl the same synthetic site with the same number of workers in all, in turns. The figures contain all processes
+of the demo, also the database servers and the site, between 10 and 90 percent of its requests. So the start of the
+clusters counts in neither. A table shows the kinds of processes, and the sessions of the servers by their users. All
+figures are medians of the rounds.
 """
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
+import psycopg
 
 ROOT = Path(__file__).parents[2]
 # Seconds between two looks at the processes.
 _EVERY = 0.25
 # Longest crawl (seconds).
-_PATIENCE = 300.0
+_PATIENCE = 600.0
+# Kinds of processes by a part of their command line; the first that fits counts.
+_KINDS = (
+    ("postgres: walsender", "PostgreSQL: sender of rows"),
+    ("postgres: logical replication", "PostgreSQL: receiver of rows"),
+    ("postgres: autovacuum", "PostgreSQL: autovacuum"),
+    ("postgres: crawlctl", "PostgreSQL: other sessions"),
+    ("postgres: ", "PostgreSQL: background"),
+    ("crawlctl.demo.site", "site"),
+    ("runmanager", "managers"),
+    ("runworker", "workers"),
+    ("runtasks", "task workers"),
+)
+_OTHERS = "web server and others"
+_SESSIONS = """
+SELECT session.pid, 'PostgreSQL: ' || node.kind || ', ' || split_part(session.application_name, ' ', 2)
+  FROM pg_stat_activity AS session JOIN nodes_node AS node ON starts_with(session.application_name, node.id::text)
+"""
+
+# CPU by kind of process.
+Costs = Mapping[str, float]
 
 
 class Processes:
     """All processes whose environment names a directory below this one, with the CPU that they have used."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = str(directory)
+        self._directory = directory
         self._known: dict[int, psutil.Process | None] = {}
+        self._kinds: dict[int, str] = {}
         self._seconds: dict[int, float] = {}
 
-    def cpu_seconds(self) -> float:
-        """Return the CPU of all processes so far, also of ended ones."""
+    def cpu_seconds(self) -> Counter[str]:
+        """Return the CPU of all processes so far by their kind, also of ended ones."""
         for pid in psutil.pids():
-            try:
-                if pid not in self._known:
-                    process = psutil.Process(pid)
-                    is_ours = process.environ().get("CRAWLCTL_VAR", "").startswith(self._directory)
-                    self._known[pid] = process if is_ours else None
-                if (process_of_demo := self._known[pid]) is not None:
-                    times = process_of_demo.cpu_times()
-                    self._seconds[pid] = times.user + times.system
-            except psutil.Error:
-                continue
-        return sum(self._seconds.values())
+            with suppress(psutil.Error):
+                self._look_at(pid)
+        by_kind: Counter[str] = Counter()
+        for pid, seconds in self._seconds.items():
+            by_kind[self._kinds.get(pid, _OTHERS)] += seconds
+        return by_kind
+
+    def name_sessions(self) -> None:
+        """Find out which nodes use the present sessions of the servers."""
+        for address in self._directory.glob("var/**/postgres/address"):
+            with suppress(psycopg.Error, OSError), psycopg.connect(address.read_text().strip()) as connection:
+                self._kinds |= dict(connection.execute(_SESSIONS).fetchall())
+
+    def _look_at(self, pid: int) -> None:
+        if pid not in self._known:
+            process = psutil.Process(pid)
+            self._known[pid] = process if self._is_ours(process) else None
+        if (known := self._known[pid]) is None:
+            return
+        times = known.cpu_times()
+        self._seconds[pid] = times.user + times.system
+        command = " ".join(known.cmdline())
+        # A process gets its title after its start.
+        if self._kinds.get(pid, _OTHERS) == _OTHERS and command:
+            self._kinds[pid] = next((kind for part, kind in _KINDS if part in command), _OTHERS)
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        """True for a process of the demo. A server has another user, so its environment may lack the directory."""
+        if process.environ().get("CRAWLCTL_VAR", "").startswith(str(self._directory)):
+            return True
+        if process.name() != "postgres":
+            return False
+        servers = {int(file.read_text().split()[0]) for file in self._directory.glob("var/**/postmaster.pid")}
+        return not servers.isdisjoint((process.pid, process.ppid()))
 
 
-def measure(partitions: int, *, pages: int, hosts: int, workers: int) -> float:
-    """Return the CPU of one request (milliseconds) of a demo with this number of partitions."""
+def measure(partitions: int, *, pages: int, hosts: int, workers: int) -> Costs:
+    """Return the CPU of one request (milliseconds) of a demo with this number of partitions, by kind of process."""
     with tempfile.TemporaryDirectory(prefix="crawlctl-partitions-") as name:
         directory = Path(name)
         command = [
@@ -56,24 +106,31 @@ def measure(partitions: int, *, pages: int, hosts: int, workers: int) -> float:
             "--managers", "1", "--workers", str(workers // partitions), "--partitions", str(partitions),
         ]  # fmt: skip
         environment = {"PATH": "/usr/bin:/bin", "CRAWLCTL_VAR": str(directory / "var"), "CRAWLCTL_ADMIN_PASSWORD": ""}
-        demo = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
-        points = _watch(demo, directory, pages)
-        said = demo.communicate(timeout=_PATIENCE)[0]
-    report = json.loads(said.splitlines()[-1])
+        with (directory / "said").open("w") as said:
+            demo = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said)
+            points = _watch(demo, directory, pages)
+            demo.wait(_PATIENCE)
+        report = json.loads((directory / "said").read_text().splitlines()[-1])
     if demo.returncode or report["missing"] or report["extra"]:
         raise SystemExit(f"the crawl of {partitions} partitions is not exact: {report}")
-    (few, cpu_then), (many, cpu_now) = points[0], points[-1]
-    return (cpu_now - cpu_then) / (many - few) * 1000
+    (few, began_at, before), (many, ended_at, after) = points[0], points[-1]
+    sys.stderr.write(f"{partitions} of {partitions}: {(many - few) / (ended_at - began_at):.0f} requests a second\n")
+    # A session that was named late keeps its name for all its time.
+    kinds = before.keys() | after.keys()
+    return {kind: (after[kind] - before[kind]) / (many - few) * 1000 for kind in kinds}
 
 
-def _watch(demo: subprocess.Popen[str], directory: Path, pages: int) -> list[tuple[int, float]]:
-    """Return (requests, CPU seconds) at each look between 10 and 90 percent of the pages."""
+def _watch(demo: subprocess.Popen[bytes], directory: Path, pages: int) -> list[tuple[int, float, Counter[str]]]:
+    """Return (requests, time, CPU seconds by kind) at each look between 10 and 90 percent of the pages."""
     processes, points = Processes(directory), []
     until = time.monotonic() + _PATIENCE
     while demo.poll() is None and time.monotonic() < until:
         seconds, requests = processes.cpu_seconds(), _count_requests(directory)
         if pages // 10 <= requests <= pages * 9 // 10:
-            points.append((requests, seconds))
+            if not points:
+                processes.name_sessions()
+                seconds = processes.cpu_seconds()
+            points.append((requests, time.monotonic(), seconds))
         time.sleep(_EVERY)
     return points
 
@@ -84,16 +141,30 @@ def _count_requests(directory: Path) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pages", type=int, default=5000)
-    parser.add_argument("--hosts", type=int, default=50)
-    parser.add_argument("--workers", type=int, default=2, help="workers of all partitions together")
+    parser.add_argument("--pages", type=int, default=10_000, help="pages of the site (%(default)s)")
+    parser.add_argument("--hosts", type=int, default=50, help="hosts of the site (%(default)s)")
+    parser.add_argument("--workers", type=int, default=2, help="workers of all partitions together (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="crawls of each number of partitions (%(default)s)")
     given = parser.parse_args()
-    figures = {
-        number: measure(number, pages=given.pages, hosts=given.hosts, workers=given.workers) for number in (1, 2)
-    }
-    for number, milliseconds in figures.items():
-        sys.stdout.write(f"{number} partition{'s' if number > 1 else ''}: {milliseconds:.2f} ms of CPU a request\n")
-    sys.stdout.write(f"ratio: {figures[2] / figures[1]:.2f}\n")
+    crawls: dict[int, list[Costs]] = {1: [], 2: []}
+    for _ in range(given.rounds):
+        for number, costs in crawls.items():
+            costs.append(measure(number, pages=given.pages, hosts=given.hosts, workers=given.workers))
+    one, two = (_medians(costs) for costs in crawls.values())
+    for kind in sorted(one.keys() | two.keys(), key=lambda kind: one.get(kind, 0) - two.get(kind, 0)):
+        was, now = one.get(kind, 0.0), two.get(kind, 0.0)
+        sys.stdout.write(f"{kind:42} {was:7.3f} {now:7.3f} {now - was:+7.3f}\n")
+    totals = {number: [sum(cost.values()) for cost in costs] for number, costs in crawls.items()}
+    for number, sums in totals.items():
+        word = "partitions" if number > 1 else "partition"
+        each = ", ".join(f"{one:.2f}" for one in sums)
+        sys.stdout.write(f"{number} {word}: {statistics.median(sums):.2f} ms of CPU a request ({each})\n")
+    sys.stdout.write(f"ratio: {statistics.median(totals[2]) / statistics.median(totals[1]):.2f}\n")
+
+
+def _medians(costs: list[Costs]) -> Costs:
+    kinds = set().union(*costs)
+    return {kind: statistics.median(cost.get(kind, 0.0) for cost in costs) for kind in kinds}
 
 
 if __name__ == "__main__":
