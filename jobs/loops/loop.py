@@ -32,6 +32,7 @@ _OF_ONE_DUTY: Final = (
 _SELDOM: Final = dt.timedelta(seconds=5)
 # The condition of a duty that decides by itself.
 ALWAYS: Final[LiteralString] = "true"
+_AT_ONCE: Final = dt.timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,15 @@ class Duty(Generic[_C]):
 
     `call` is a condition in SQL: if it is false, the duty has no work. A loop reads the conditions of all its duties
     in one statement, so idle duties cost nothing.
+
+    A duty with a time to `collect` moves documents that arrive in a stream. It waits so long after each move, so that
+    it moves many at once. Its moves change the condition of no duty.
     """
 
     run: Callable[[_C], int]
     every: dt.timedelta
     call: LiteralString
+    collect: dt.timedelta | None = None
 
     @property
     def name(self) -> str:
@@ -54,10 +59,16 @@ class Duty(Generic[_C]):
 
 @dataclass(slots=True)
 class Rhythm(Generic[_C]):
-    """Performs the duties that are called and due; a duty that moved something is due again at once."""
+    """
+    Performs the duties that are called and due; a duty that moved something is due again at once, or when it has
+    collected more.
+
+    `changed` is how much the last pass moved, apart from duties that collect.
+    """
 
     duties: tuple[Duty[_C], ...]
     was_broken_off: bool = False
+    changed: int = 0
     _due_at: dict[str, float] = field(default_factory=dict)
 
     def called(self, answers: list[bool]) -> frozenset[str]:
@@ -85,7 +96,7 @@ class Rhythm(Generic[_C]):
             FenceRefused: this process was replaced.
             psycopg.OperationalError: the connection broke; the pass is over.
         """
-        moved = 0
+        moved = self.changed = 0
         self.was_broken_off = False
         for duty in self.duties:
             if duty.name not in called or self._due_at.get(duty.name, 0.0) > time.monotonic():
@@ -112,13 +123,15 @@ class Rhythm(Generic[_C]):
             crawl.DUTY_SECONDS.add(time.monotonic() - began_at, duty.name)
             crawl.DUTY_MOVED.add(done, duty.name)
             moved += done
-            self._due_at[duty.name] = time.monotonic() + (0.0 if done else duty.every.total_seconds())
+            self.changed += done if duty.collect is None else 0
+            pause = (duty.collect or _AT_ONCE) if done else duty.every
+            self._due_at[duty.name] = time.monotonic() + pause.total_seconds()
         return moved
 
 
-def duties(*rows: tuple[Callable[[_C], int], float, LiteralString]) -> tuple[Duty[_C], ...]:
-    """Return duties from (function, seconds, call)."""
-    return tuple(Duty(run, dt.timedelta(seconds=every), call) for run, every, call in rows)
+def duties(*rows: tuple[Callable[[_C], int], float, LiteralString] | Duty[_C]) -> tuple[Duty[_C], ...]:
+    """Return duties from (function, seconds, call); whole ones stay as they are."""
+    return tuple(row if isinstance(row, Duty) else Duty(row[0], dt.timedelta(seconds=row[1]), row[2]) for row in rows)
 
 
 def calls(rows: tuple[Duty[_C], ...]) -> LiteralString:

@@ -1,11 +1,12 @@
 """Proves that duties run in turn, and that a waiting duty does not hold up the others."""
 
+import datetime as dt
 import time
 
 import psycopg
 import pytest
 
-from jobs.loops.loop import ALWAYS, Rhythm, duties
+from jobs.loops.loop import ALWAYS, Duty, Rhythm, duties
 from tests.support.waiting import wait_until
 
 
@@ -78,6 +79,19 @@ def test_a_node_that_may_not_begin_leaves_the_rest(due):
 
     assert due.perform(may_begin=lambda: next(answers)) == 1
     assert due.performed == ["first"]
+
+
+def test_a_duty_that_collects_waits_after_a_move_and_changes_no_condition():
+    performed = []
+
+    def collecting(_context):
+        performed.append("collecting")
+        return 5
+
+    rhythm = Rhythm((Duty(collecting, dt.timedelta(), ALWAYS, collect=dt.timedelta(minutes=1)),))
+
+    assert [rhythm.perform(None, called={"collecting"}) for _ in range(2)] == [5, 0]
+    assert (performed, rhythm.changed) == (["collecting"], 0)
 
 
 def test_an_event_speeds_up_frequent_duties_and_no_housekeeping():

@@ -1,5 +1,6 @@
 """The duties of a manager, and of the main manager: their intervals in seconds, and the conditions for them in SQL."""
 
+import datetime as dt
 from typing import Final, LiteralString
 
 from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups, retire_groups
@@ -64,7 +65,7 @@ from jobs.duties.tombstones import keep_tombstones
 from jobs.duties.versions import SURPLUS_VERSIONS, remove_surplus_versions
 from jobs.duties.webmasters import LIMITS_TO_END, end_webmasters_limits
 from jobs.duties.windows import SCHEDULED_JOBS, apply_windows
-from jobs.loops.loop import ALWAYS, duties
+from jobs.loops.loop import ALWAYS, Duty, duties
 from jobs.queue.address_index import WAITING as NEW_ADDRESSES
 from jobs.queue.counting.counters import COUNTS_TO_FOLD
 from jobs.queue.flushing.gates import GATES_OF_LOST_NODES
@@ -108,7 +109,7 @@ MAIN_DUTIES: Final = duties(
     (tell_jobs, 5.0, SHARED_JOBS),
     (follow_runs, 0.3, HAS_FACTS),
     (divide_totals, 1.0, TOTALS_TO_DIVIDE),
-    (receive_references, 0.1, SHARED_JOBS),
+    Duty(receive_references, dt.timedelta(seconds=0.1), SHARED_JOBS, collect=dt.timedelta(seconds=0.4)),
     (tell_figures, 2.0, SHARED_JOBS),
     (forget_references, 10.0, SHARED_JOBS),
     (forget_old_batches, 60.0, ALWAYS),

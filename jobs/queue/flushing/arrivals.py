@@ -27,6 +27,8 @@ from nodes.membership.fences import TermHeld, hold_term
 
 # References of one transaction.
 _AT_ONCE: Final = 500
+# Transactions of one pass.
+_TRANSACTIONS: Final = 4
 # True if a reference waits here that this partition can apply or must forget.
 ARRIVALS: Final[LiteralString] = """
 SELECT FROM jobs_foreignreference AS arrived
@@ -84,7 +86,7 @@ def apply_arrivals(
     foreign: Callable[[str], str | None] = lambda _host: None,
 ) -> int:
     """
-    Apply references that arrived for a run of an active job; return how many.
+    Apply references that arrived for a run of an active job, at most as many as a pass has time for; return how many.
 
     `foreign` names the other partition of a host that has moved.
 
@@ -92,10 +94,16 @@ def apply_arrivals(
         FenceRefused: the term is no longer the main manager's.
     """
     facts = {"here": here, "number": number, "job": job_id, "run": run_no, "most": _AT_ONCE}
-    with named_rows(connection) as cursor:
-        arrived = cursor.execute(_WAITING, facts).fetchall()
-    moved = [(row.source, row.number, target) for row in arrived if (target := foreign(row.bin)) is not None]
-    return _apply(connection, arrived, moved, term=term, bins=bins, facts=facts, now=now) if arrived else 0
+    applied = 0
+    for _ in range(_TRANSACTIONS):
+        with named_rows(connection) as cursor:
+            arrived = cursor.execute(_WAITING, facts).fetchall()
+        moved = [(row.source, row.number, target) for row in arrived if (target := foreign(row.bin)) is not None]
+        more = _apply(connection, arrived, moved, term=term, bins=bins, facts=facts, now=now) if arrived else 0
+        applied += more
+        if more < _AT_ONCE:
+            break
+    return applied
 
 
 @retried
