@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 
+from jobs.duties.read_definitions import ReadDefinitions
 from jobs.duties.sources import AskAtOnce, Sources
 from jobs.queries.charging import Charging
 from jobs.queue.offering.cursors import LaneCursors
@@ -24,7 +25,7 @@ class Pass:
     `now` is the database's time, read once. `term` is set while this manager is the main manager of its scope;
     `groups` are the groups that it owns. `sources` asks their sources, `rounds` walks over their lanes, and
     `cursors` has the cursors of their ready lanes. `workers` are those of the scope.
-    `charging` has the last reading of waiting documents.
+    `charging` has the last reading of waiting documents, and `definitions` that of the definitions of jobs.
     """
 
     connection: psycopg.Connection[Any]
@@ -38,6 +39,7 @@ class Pass:
     cursors: LaneCursors = field(default_factory=LaneCursors)
     workers: Workers = field(default_factory=Workers)
     charging: Charging = field(default_factory=Charging)
+    definitions: ReadDefinitions = field(default_factory=ReadDefinitions)
 
     @property
     def office(self) -> TermHeld:

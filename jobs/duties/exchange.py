@@ -69,7 +69,8 @@ def tell_figures(at: Pass) -> int:
         return 0
     telling = Telling(at.connection, placement.here, "figures", "life")
     processed = waiting = 0
-    for one in figures_of_jobs():
+    # Over the duty's own connection: Django's would be opened again for every few calls.
+    for one in figures_of_jobs(at.connection):
         processed, waiting = processed + one.counts.processed, waiting + one.counts.waiting
         if not placement.is_control:
             body = {"run_no": one.run_no, "counts": asdict(one.counts)}

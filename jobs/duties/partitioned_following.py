@@ -12,7 +12,7 @@ from typing import Any
 from jobs.duties import partitioned_limits as limits
 from jobs.duties.context import Pass
 from jobs.duties.moves import begin_run
-from jobs.duties.partitioned_jobs import DELETED, RUNNING, count_figures, read_jobs, try_transition, update
+from jobs.duties.partitioned_jobs import DELETED, RUNNING, answer_round, read_jobs, try_transition, update
 from jobs.lifecycle.job import Guard, Phase
 from jobs.models import PartitionedJob
 from jobs.partitions import configuration, facts, here, living
@@ -152,5 +152,5 @@ def _report(at: Pass, placement: Placement, job: Any, telling: Telling, wanted: 
     if job.phase == Phase.ACTIVE:
         # One answer to each round of a run: a later one would be no answer to its question.
         has_answered = (told.get("run_no"), told.get("round")) == (job.run_no, round_no) and "figures" in told
-        report["figures"] = told["figures"] if has_answered else count_figures(at, placement, job).as_json()
+        report["figures"] = told["figures"] if has_answered else answer_round(at, placement, job).as_json()
     return telling.tell(placement.control, key, report)

@@ -63,6 +63,15 @@ _UPDATES: Final[Mapping[str, LiteralString]] = {
 }
 
 
+def answer_round(at: Pass, placement: Placement, job: Any) -> Figures:
+    """
+    Count the figures of a partition for a round of questions about the end of a run.
+
+    A partition that is not quiet counts nothing: its figures prove no end, and it may have sent millions of references.
+    """
+    return count_figures(at, placement, job) if is_quiet(at, job) else Figures(quiet=False, sent={}, applied={})
+
+
 def count_figures(at: Pass, placement: Placement, job: Any) -> Figures:
     """
     Count what a partition sent and applied for a run, and find out whether it is quiet.

@@ -12,7 +12,7 @@ from typing import Any, Final, LiteralString
 from jobs.duties import partitioned_guard
 from jobs.duties import partitioned_limits as limits
 from jobs.duties.context import Pass
-from jobs.duties.partitioned_jobs import DELETED, RUNNING, count_figures, read_jobs, try_transition, update
+from jobs.duties.partitioned_jobs import DELETED, RUNNING, answer_round, read_jobs, try_transition, update
 from jobs.lifecycle.job import Guard, Phase
 from jobs.partitions import configuration, facts, here, living
 from jobs.partitions.facts import Telling
@@ -29,6 +29,9 @@ SELECT id, id FROM jobs_job AS job
    AND NOT EXISTS (SELECT FROM jobs_partitionedjob WHERE job_id = job.id)
 ON CONFLICT DO NOTHING
 """
+
+# Each save of a definition adds a version, and old ones are deleted.
+_VERSIONS: Final[LiteralString] = "SELECT count(*), max(id) FROM jobs_definitionversion"
 
 
 def share_jobs(at: Pass) -> bool:
@@ -123,7 +126,13 @@ def _decision(job: Any) -> str:
 
 def tell_jobs(at: Pass) -> int:
     """Tell the other partitions the definitions of running jobs, which may have changed; return the changes."""
+    placement = here.placement()
+    if placement is None or not placement.is_control:
+        return 0
     running = [job for job in read_jobs(at) if job.phase == Phase.ACTIVE]
+    versions = at.connection.execute(_VERSIONS).fetchone()
+    if not at.definitions.may_have_changed([job.id for job in running], versions, now=at.now):
+        return 0
     return tell_definitions(at, running)
 
 
@@ -149,7 +158,7 @@ def _look_for_the_end(
     if len(answered) < len(placement.others):
         return job, 0
     figures = {name: Figures.from_json(of_run[name]["figures"]) for name in answered}
-    figures[placement.here] = count_figures(at, placement, job)
+    figures[placement.here] = answer_round(at, placement, job)
     last = job.last_round or {}
     is_of_run = last.get("run_no") == job.run_no
     before = {name: Figures.from_json(body) for name, body in last["figures"].items()} if is_of_run else None

@@ -43,8 +43,8 @@ class Duty(Generic[_C]):
     `call` is a condition in SQL: if it is false, the duty has no work. A loop reads the conditions of all its duties
     in one statement, so idle duties cost nothing.
 
-    A duty with a time to `collect` moves documents that arrive in a stream. It waits so long after each move, so that
-    it moves many at once. Its moves change the condition of no duty.
+    A duty with a time to `collect` moves documents that arrive in a stream. After each move it waits for this time, and
+    then moves more of them at once. Its moves change the condition of no duty.
     """
 
     run: Callable[[_C], int]

@@ -16,15 +16,18 @@ from jobs.partitions.placement import Placement
 
 # Locks: none of other processes, since only the main manager of the partition tells facts.
 _TELL: Final[LiteralString] = """
-INSERT INTO jobs_partitionfact (source, target, key, body)
-SELECT %(source)s::text, %(target)s::text, %(key)s::text, %(body)s::jsonb
- WHERE %(body)s::jsonb IS DISTINCT FROM (SELECT body FROM jobs_partitionfact
-                                   WHERE source = %(source)s AND target = %(target)s AND key = %(key)s
-                                   ORDER BY number DESC LIMIT 1)
-RETURNING number
-"""
-_FORGET_OLDER: Final[LiteralString] = """
-DELETE FROM jobs_partitionfact WHERE source = %(source)s AND target = %(target)s AND key = %(key)s AND number < %(number)s
+WITH told AS (
+    INSERT INTO jobs_partitionfact (source, target, key, body)
+    SELECT %(source)s::text, %(target)s::text, %(key)s::text, %(body)s::jsonb
+     WHERE %(body)s::jsonb IS DISTINCT FROM (SELECT body FROM jobs_partitionfact
+                                       WHERE source = %(source)s AND target = %(target)s AND key = %(key)s
+                                       ORDER BY number DESC LIMIT 1)
+    RETURNING number
+), forgotten AS (
+    DELETE FROM jobs_partitionfact
+     WHERE source = %(source)s AND target = %(target)s AND key = %(key)s AND number < (SELECT number FROM told)
+)
+SELECT number FROM told
 """
 _HEARD: Final[LiteralString] = """
 SELECT DISTINCT ON (source, key) source, key, body, number FROM jobs_partitionfact
@@ -66,12 +69,7 @@ class Fact:
 def tell(connection: psycopg.Connection[Any], here: str, target: str, key: str, body: Mapping[str, Any]) -> bool:
     """Tell a fact to a partition, unless it was told the same last; return True if it is new."""
     facts = {"source": here, "target": target, "key": key, "body": Jsonb(body)}
-    with connection.cursor() as cursor:
-        told = cursor.execute(_TELL, facts).fetchone()
-        if told is None:
-            return False
-        cursor.execute(_FORGET_OLDER, {**facts, "number": told[0]})
-    return True
+    return connection.execute(_TELL, facts).fetchone() is not None
 
 
 class Telling:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
+import psycopg
 from django.db import connection
 
 from jobs.partitions import here
@@ -83,12 +84,12 @@ class JobFigures:
     counts: RunCounts
 
 
-def figures_of_jobs() -> list[JobFigures]:
-    """Return the figures of all jobs of several partitions."""
-    with connection.cursor() as cursor:
+def figures_of_jobs(reading: psycopg.Connection[Any] | None = None) -> list[JobFigures]:
+    """Return the figures of all jobs of several partitions, over Django's connection or this one."""
+    with reading.cursor() if reading else connection.cursor() as cursor:
         cursor.execute(_JOBS)
         jobs = cursor.fetchall()
-    counts = count_own_documents(job_id for job_id, _, _ in jobs)
+    counts = count_own_documents((job_id for job_id, _, _ in jobs), cursor=reading.cursor() if reading else None)
     return [JobFigures(number, run_no, counts[job_id]) for job_id, number, run_no in jobs]
 
 

@@ -5,6 +5,7 @@ import pytest
 from jobs.authorities.models import AuthorityGroup
 from jobs.duties.exchange import forget_references
 from jobs.duties.partitioned_following import follow_runs
+from jobs.duties.partitioned_runs import tell_jobs
 from jobs.duties.start import prepare_runs
 from jobs.lifecycle.job import Pause, Phase, RunEnd, StartMethod, StopRequest
 from jobs.models import ForeignReference, Job, PartitionedJob, PartitionFact, QueueItem, RepositoryConnection
@@ -177,6 +178,18 @@ def test_figures_of_an_earlier_run_answer_no_question_about_the_next(follower):
     assert (follower.report()["run_no"], follower.report()["figures"]["quiet"]) == (2, False)
 
 
+def test_a_partition_with_work_counts_no_references(follower):
+    running = follower.knows()
+    make_documents(make_lane(running.seed), ["page"])
+    follower.connection.execute(
+        "INSERT INTO jobs_appliedreferences (job_number, run_no, source, amount) VALUES (7, 1, 'a', 5)"
+    )
+
+    follower.follows(round=1)
+
+    assert follower.report()["figures"] == {"quiet": False, "sent": {}, "applied": {}}
+
+
 def test_a_reference_that_waits_is_work(follower):
     follower.knows()
     ForeignReference.objects.create(
@@ -224,6 +237,17 @@ def test_the_control_partition_tells_the_job_and_its_wanted_state(leader):
     assert leader.wants == WANTED
     definitions = told(leader.connection, "a", "b", f"job:{leader.number}")["definitions"]
     assert [one["definition"] for one in definitions] == ["repository", "output", "job"]
+
+
+def test_definitions_are_read_again_after_a_save(leader, django_assert_num_queries):
+    leader.main.step(tell_jobs)
+    with django_assert_num_queries(0):
+        leader.main.step(tell_jobs)
+
+    editing.change_job(leader.running.job.pk, priority=2, made_by="a test", now=NOON)
+    leader.main.step(tell_jobs)
+
+    assert told(leader.connection, "a", "b", f"job:{leader.number}")["definitions"][-1]["priority"] == 2
 
 
 def test_a_run_may_end_after_two_equal_rounds(leader):

@@ -77,6 +77,7 @@ def test_idle_jobs_add_no_statement_to_a_pass_of_the_control_partition(leader, c
 def test_idle_jobs_add_no_statement_to_a_pass_of_a_partition_that_follows(follower, connection):
     follower.knows()
     follower.follows()
+    follower.main.step(follow_runs, tell_figures)
     with_one_job = count_statements(connection, lambda: follower.main.step(follow_runs, tell_figures))
     with partitions.following():
         share_idle_jobs()

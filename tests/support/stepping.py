@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from jobs.duties.context import Pass
+from jobs.duties.read_definitions import ReadDefinitions
 from jobs.queries.charging import Charging
 from jobs.queue.offering.hold import GroupHeld
 from nodes.membership.fences import TermHeld
@@ -15,7 +16,8 @@ class Manager:
     term: TermHeld | None = None
 
     def __init__(self, connection, **facts):
-        self.connection, self.now, self.charging = connection, NOON, Charging()
+        self.connection, self.now = connection, NOON
+        self.charging, self.definitions = Charging(), ReadDefinitions()
         # No node beats here, and tests take a while.
         self.node = register_node(connection, "manager", **({"timeout": seconds(1800)} | facts))
 
@@ -40,6 +42,7 @@ class Manager:
             term=self.term,
             groups=tuple(GroupHeld(*row) for row in groups),
             charging=self.charging,
+            definitions=self.definitions,
         )
 
 

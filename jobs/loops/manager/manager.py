@@ -15,6 +15,7 @@ import psycopg
 from django.db import connection as django_connection
 
 from jobs.duties.context import Pass
+from jobs.duties.read_definitions import ReadDefinitions
 from jobs.duties.recruit import assign_due_tasks
 from jobs.duties.sources import AskAside
 from jobs.loops.database import DatabaseClock
@@ -51,6 +52,8 @@ _PAUSE: Final = 0.12
 # when the main manager moved something or a job changed its state.
 _ASK: Final = 0.3
 _ASK_IN_FLOW: Final = 1.0
+# Documents that were offered since the last reading, if they flow.
+_FLOW: Final = 10
 # Offered documents of a pass that supply the workers for a longer wait: more than the lanes that it examined.
 _FULL_PASS: Final = LANES_A_PASS + 1
 _LONG_PAUSE: Final = 0.2
@@ -106,12 +109,12 @@ class Manager:
         self._sources = AskAside()
         self._rounds = Rounds()
         self._cursors, self._workers = LaneCursors(), Workers()
-        self._charging = Charging()
+        self._charging, self._definitions = Charging(), ReadDefinitions()
         self._asked_at = float("-inf")
         self._closed_djangos_at = time.monotonic()
         self._called: frozenset[str] = frozenset()
         self._groups: tuple[GroupHeld, ...] = ()
-        self._stuffed, self._flows = 0, False
+        self._stuffed = self._stuffed_before = 0
         self._should_stop: Callable[[], bool] = lambda: False
 
     def run(self, *, should_stop: Callable[[], bool], after_pass: Callable[[], None] = lambda: None) -> None:
@@ -198,8 +201,9 @@ class Manager:
         if not self._node.may_begin() or self._is_idle:
             return 0
         now = self._clock.now(connection)
-        if time.monotonic() - self._asked_at > (_ASK_IN_FLOW if self._flows else _ASK):
-            self._asked_at = time.monotonic()
+        flows = self._stuffed - self._stuffed_before >= _FLOW
+        if time.monotonic() - self._asked_at > (_ASK_IN_FLOW if flows else _ASK):
+            self._asked_at, self._stuffed_before = time.monotonic(), self._stuffed
             self._ask(connection, now=now)
         at = Pass(
             connection=connection,
@@ -213,10 +217,10 @@ class Manager:
             cursors=self._cursors,
             workers=self._workers,
             charging=self._charging,
+            definitions=self._definitions,
         )
         self._cursors.is_cut_off = False
         moved = self._owner.perform(at, called=self._called, may_begin=self._node.may_begin)
-        self._flows = moved >= _FULL_PASS
         self._stuffed += moved
         if self._office.term is None or self._owner.was_broken_off:
             return moved
@@ -230,7 +234,7 @@ class Manager:
             logger.warning("no longer main: %s", refused)
             self._node.count_refused(connection)
             self._office.lost()
-        if moved_as_main or self._office.term is None:
+        if self._main.changed or self._office.term is None:
             # Groups were given, perhaps to this manager, or a run waits for its seeds; or another main manager gives
             # them.
             self._asked_at = float("-inf")
@@ -246,6 +250,7 @@ class Manager:
         """Make due what the events since the last pass ask for."""
         is_main = self._office.term is not None
         if happened(self.events.control_changed):
+            self._definitions.read_again()
             self._main.speed_up()
             self._owner.speed_up()
             self._asked_at = float("-inf")

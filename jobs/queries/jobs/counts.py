@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from django.db import connection
 
@@ -55,13 +55,13 @@ def count_present_runs(job_ids: Iterable[int]) -> dict[int, RunCounts]:
     return counts
 
 
-def count_own_documents(job_ids: Iterable[int]) -> dict[int, RunCounts]:
-    """Return the same counts of this partition alone."""
+def count_own_documents(job_ids: Iterable[int], *, cursor: Any = None) -> dict[int, RunCounts]:
+    """Return the same counts of this partition alone, over Django's connection or with this cursor."""
     wanted = list(job_ids)
     found: dict[int, dict[tuple[str, int, int], int]] = defaultdict(dict)
-    with connection.cursor() as cursor:
-        cursor.execute(_OF_PRESENT_RUNS, {"jobs": wanted})
-        for job_id, measure, stage, outcome, amount in cursor.fetchall():
+    with cursor or connection.cursor() as reading:
+        reading.execute(_OF_PRESENT_RUNS, {"jobs": wanted})
+        for job_id, measure, stage, outcome, amount in reading.fetchall():
             found[job_id][measure, stage, outcome] = amount
     return {job_id: _as_counts(found[job_id]) for job_id in wanted}
 

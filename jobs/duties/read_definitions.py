@@ -1,0 +1,35 @@
+"""The last reading of the definitions that the control partition tells: they are read again if they may have changed."""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+# Age of a reading at which it is repeated: some changes of a definition keep no version.
+_READ_FOR: Final = dt.timedelta(seconds=30)
+_NOTHING: Final = dt.timedelta()
+
+
+@dataclass(slots=True)
+class ReadDefinitions:
+    """The last reading of a main manager: its jobs, the versions of definitions, and its time. The first pass reads."""
+
+    _seen: object = None
+    _at: dt.datetime | None = None
+
+    def read_again(self) -> None:
+        """Let the next pass read: an operator changed something."""
+        self._at = None
+
+    def may_have_changed(self, jobs: Sequence[int], versions: object, *, now: dt.datetime) -> bool:
+        """
+        True if the definitions of these jobs must be read now, and notes that they are.
+
+        `versions` is equal as long as no save of a definition has kept a version.
+        """
+        seen = (tuple(jobs), versions)
+        # A negative age shows that the clock was set back.
+        if seen == self._seen and self._at is not None and _NOTHING <= now - self._at < _READ_FOR:
+            return False
+        self._seen, self._at = seen, now
+        return True
