@@ -8,8 +8,7 @@ from typing import Final
 
 from crawlctl.demo.log import LoggedRequest
 
-# Seconds before a kill in which fetched pages may not be stored yet, and after a disturbance in which turns of before may
-# still be open.
+# Seconds before a kill in which fetched pages may not be stored yet, and for which turns are open afterwards.
 _IN_FLIGHT: Final = 60.0
 _SECOND: Final = 1_000_000_000
 
