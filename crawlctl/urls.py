@@ -9,6 +9,7 @@ from crawlctl.access.login_page import LoginPage, LogOut
 from crawlctl.drill.api import DrillView
 from crawlctl.drill.views import drills, start_drill
 from crawlctl.web.documentation import documentation
+from crawlctl.web.elsewhere import ApiInView, page_in
 from crawlctl.web.finding import find_anything
 from crawlctl.web.metrics import MetricsView
 from jobs.authorities.web import user_acls
@@ -39,6 +40,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("mcf-authority-service/UserACLs", user_acls),
     path("", include("jobs.verification.archives.urls")),
     path("explain/", include("jobs.explain.urls")),
+    path("partition/<str:partition>/api/v1/<path:path>", ApiInView.as_view(), name="api-in-partition"),
+    path("partition/<str:partition>/<path:path>", page_in, name="page-in-partition"),
     path("webmasters/", include("jobs.webmasters.urls")),
     path("", include("jobs.search.urls")),
     path("versions/", include("jobs.definitions.versions.urls")),

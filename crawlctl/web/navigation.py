@@ -33,7 +33,9 @@ class Place:
 
     @property
     def address(self) -> str:
-        return reverse(self.view)
+        """Return the address in the partition of the web server, also on a page of another partition."""
+        elsewhere = here.path_in(here.foreign_name())
+        return "/" + reverse(self.view).removeprefix(elsewhere)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +159,28 @@ _OF_ONE_PARTITION: Final = (
         "document-versions",
         "drill",
     ),
-    *("host-", "job-archive", "job-removals", "node", "output-verification", "retention"),
-    *("hosts-", "task", "trap", "admin:nodes_", "admin:tasks_", "authorities"),
+    *("job-archive", "job-removals", "node", "output-verification", "retention"),
+    *("hosts-webmasters", "task", "trap", "admin:nodes_", "admin:tasks_", "authorities"),
     *(f"admin:jobs_{table}_" for table in ("queueitem", "throttlegroup", "jobevent")),
 )
 # The same as whole names: longer ones are other pages.
-_ONLY_OF_ONE_PARTITION: Final = frozenset({"host", "hosts", "settings"})
+_ONLY_OF_ONE_PARTITION: Final = frozenset({"settings"})
+# Lists of all partitions with links to pages of one, and these pages.
+_OF_ALL_BY_LINK: Final = frozenset({"host", "hosts", "host-stop", "host-release", "host-end-back-off"})
+# Pages of one partition that the control partition does not show for others: set-up, secrets, and processes.
+_ONLY_AT_HOME: Final = (
+    *("coordination", "deleted-job", "distributed", "drill", "job-removals", "retention", "settings"),
+    *("admin:", "authorities", "hosts-"),
+)
 
 # The page of the user, behind its name in the bar.
 ACCOUNT: Final = Place(_("Your account"), "account", ("api-token",), "crawlctl.view_apitoken")
+
+
+def is_of_one_partition(name: str) -> bool:
+    """True if the control partition shows the page with this name of its address for each of the other partitions."""
+    is_of_one = name in _OF_ALL_BY_LINK or name.startswith(_OF_ONE_PARTITION)
+    return is_of_one and not name.startswith(_ONLY_AT_HOME)
 
 
 def find_place(name: str) -> tuple[Area, Place] | None:
@@ -186,7 +201,7 @@ class Shell:
 
     def __init__(self, request: HttpRequest) -> None:
         self._user: Any = request.user
-        match = request.resolver_match
+        match = self._match = request.resolver_match
         self._name = match.view_name if match else ""
         self._found = find_place(self._name)
 
@@ -236,6 +251,21 @@ class Shell:
         """Return the name of the control partition if the page shows only this one of several; "" otherwise."""
         is_of_one = self._name in _ONLY_OF_ONE_PARTITION or self._name.startswith(_OF_ONE_PARTITION)
         return here.control_name() if is_of_one else ""
+
+    @property
+    def foreign(self) -> str:
+        """Return the name of the other partition that the page shows; "" otherwise."""
+        return here.foreign_name()
+
+    @property
+    def elsewhere(self) -> Sequence[Mapping[str, str]]:
+        """Return the other partitions that have a page like this one, with its address."""
+        placement, match = here.placement(), self._match
+        if placement is None or match is None or not self.partition or not is_of_one_partition(self._name):
+            return []
+        if match.kwargs:
+            return []
+        return [{"name": name, "address": here.address_in(name, reverse(self._name))} for name in placement.others]
 
     @property
     def set_up(self) -> Sequence[Place]:

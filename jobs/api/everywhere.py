@@ -1,7 +1,7 @@
 """Lists of the API with the rows of all partitions."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs.models import ThrottlePolicy
+from jobs.partitions import here
 from jobs.partitions.merged import (
     Silent,
     local_job,
@@ -29,7 +31,7 @@ class PlacedSerializer(serializers.Serializer[Any]):
     partition = serializers.SerializerMethodField(help_text="Other partition that has it. Empty: this one.")
 
     def get_partition(self, _row: object) -> str:
-        return str(self.context.get("partition", ""))
+        return str(self.context.get("partition") or here.foreign_name())
 
 
 class _PagesOfAll(KeysetPagination):
@@ -63,12 +65,14 @@ class Part:
 
 class EverywhereView(ListingView):
     """
-    A list of the rows of all partitions, each of which has a `job`.
+    A list of the rows of all partitions. Each row has a `job`, unless these are not rows `of_jobs`.
 
-    The last column of the keyset tells rows of one database apart, and the others mean the same in all of them.
+    The last column of the keyset tells rows of one database apart, and the others mean the same in all of them. If there
+    are no others, the rows of one partition come after those of another one.
     """
 
     queryset: QuerySet[Any]
+    of_jobs = True
     pagination_class = _PagesOfAll
     partition = ""
 
@@ -85,7 +89,7 @@ class EverywhereView(ListingView):
                 "next": address_behind(
                     [*shown[-1].line.key, shown[-1].partition],
                     request=request,
-                    model=self.queryset.model,
+                    model=self.get_queryset().model,
                     keyset=found.own.keyset,
                 )
                 if more
@@ -129,14 +133,14 @@ class EverywhereView(ListingView):
         queryset = self.narrowed(self.get_queryset(), dict(query))
         columns, downwards = columns_of(self.keyset)
         if "cursor" in query:
-            values = read_cursor(query["cursor"], model=self.queryset.model, keyset=self.keyset)
+            values = read_cursor(query["cursor"], model=self.get_queryset().model, keyset=self.keyset)
             last, place = values[: len(columns)], "".join(values[len(columns) :])
             behind = rows_of_next_page(
                 columns, last, downwards=downwards, last_partition=place, partition=self.partition
             )
             queryset = queryset.filter(behind)
         rows = self.fetched(queryset.order_by(*self.keyset)[: query["limit"] + 1])
-        numbers = numbers_of({row.job_id for row in rows}) if self.partition else {}
+        numbers = numbers_of({row.job_id for row in rows}) if self.partition and self.of_jobs else {}
         shown = [None if one is None else self._shown(one, numbers) for one in self.described(rows)]
         keys = [[getattr(row, name) for name in columns] for row in rows]
         return Part(self.keyset, [_Row(key, one) for key, one in zip(keys, shown, strict=True)])
@@ -145,9 +149,31 @@ class EverywhereView(ListingView):
         row = dict(self.get_serializer(one).data)
         if not self.partition:
             return row
+        if not self.of_jobs:
+            return self.told(row, one)
         number = numbers.get(row["job"])
         return None if number is None else self.told({**row, "job": number}, one)
 
 
 def names_of(silent: Sequence[Silent]) -> list[str]:
     return [one.name for one in silent]
+
+
+def put_numbers_of_policies(rows: Sequence[dict[str, Any]]) -> None:
+    """Put this partition's number of each policy in the place of another one's, by its name; null if it has none."""
+    places = [place for row in rows for place in _places_of_policies(row)]
+    names = {place["policy_name"] for place in places}
+    numbers = dict(ThrottlePolicy.objects.filter(name__in=names).values_list("name", "pk")) if names else {}
+    for place in places:
+        place["policy"] = numbers.get(place["policy_name"])
+
+
+def _places_of_policies(value: object) -> Iterator[dict[str, Any]]:
+    """Yield each part of a row that names a policy."""
+    if isinstance(value, dict):
+        if value.get("policy_name"):
+            yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from _places_of_policies(part)

@@ -16,6 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.api.downloads import download_lines
+from jobs.api.everywhere import EverywhereView, PlacedSerializer, put_numbers_of_policies
 from jobs.api.host_details import EvidencePeriodSerializer, EvidenceSerializer, SitemapSerializer, WeekSerializer
 from jobs.api.policies import LimitsSerializer
 from jobs.models import Bin, Turn
@@ -33,7 +34,6 @@ from jobs.verbs.policies import EVERYWHERE
 from jobs.verdicts.causes import Cause
 from jobs.words import verdicts
 from nodes.api.base import ContractView, created
-from nodes.api.paging import ListingView
 from nodes.api.strict import Nothing, PageQuery, StrictSerializer, read_body, read_query
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown
@@ -142,7 +142,7 @@ class LimitedBySerializer(serializers.Serializer[HostStatus]):
         return SourceSerializer(set_by).data if set_by else None
 
 
-class HostSerializer(serializers.Serializer[HostStatus]):
+class HostSerializer(PlacedSerializer):
     """Host, or another unit of politeness of its connector. Rates are recent. Null means not known yet."""
 
     id = serializers.IntegerField()
@@ -261,7 +261,8 @@ class StopByNameSerializer(_ConfirmedSerializer):
     )
 
 
-class HostView(ListingView):
+class HostView(EverywhereView):
+    of_jobs = False
     http_method_names = ["get", "head", "options", "post"]
     permissions_needed = {
         "list": "jobs.view_bin",
@@ -293,12 +294,15 @@ class HostView(ListingView):
             queryset = queryset.annotate(begins=Collate("name", "C")).filter(begins__gte=name, begins__lt=name + _LAST)
         return queryset.filter(_STATES[query["state"]]) if "state" in query else queryset
 
-    def paginate_queryset(self, queryset: QuerySet[Any] | Sequence[Any]) -> list[Any]:
-        rows: Sequence[Any] = super().paginate_queryset(queryset) or ()
-        return read_host_statuses([row.pk for row in rows], now=read_clock())
+    def described(self, rows: Sequence[Any]) -> Sequence[Any]:
+        found = {line.id: line for line in read_host_statuses([row.pk for row in rows], now=read_clock())}
+        return [found.get(row.pk) for row in rows]
+
+    def heard(self, rows: Sequence[dict[str, Any]]) -> None:
+        put_numbers_of_policies(rows)
 
     @extend_schema(
-        description="List hosts and the limits of each, oldest first.",
+        description="List hosts and the limits of each, oldest first. Those of other partitions follow, one partition after the other.",
         parameters=[HostQuery],
     )
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
@@ -389,9 +393,15 @@ class HostView(ListingView):
     )
     @action(detail=False, methods=["post"], url_path="stop", url_name="stop-by-name")
     def stop_by_name(self, request: Request) -> Response:
-        facts = read_body(StopByNameSerializer, request)
-        stopped = hosts.stop_named(facts.pop("name"), **facts, made_by=_name(request), now=read_clock())
-        return self.retrieve(request, str(stopped.pk))
+        facts, name = read_body(StopByNameSerializer, request), _name(request)
+
+        def stop() -> Any:  # noqa: ANN401 (an answer)
+            stopped = hosts.stop_named(
+                facts["name"], reason=facts["reason"], confirm=facts["confirm"], made_by=name, now=read_clock()
+            )
+            return self.retrieve(request, str(stopped.pk)).data
+
+        return Response(hosts.where_it_is(stop).line)
 
     @extend_schema(
         operation_id="hosts_release",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 
@@ -15,7 +15,12 @@ from nodes.errors import Refused
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings.running import current
 
+# Beginning of the addresses of another partition's pages and API in the control partition, with its name in the middle.
+_PATH: Final = "/partition/{}/"
+
 _follows: ContextVar[bool] = ContextVar("follows", default=False)
+# Name of the other partition whose database this thread uses; "" for the own one.
+_inside: ContextVar[str] = ContextVar("inside", default="")
 
 
 class ControlledElsewhere(Refused):
@@ -26,14 +31,16 @@ class ControlledElsewhere(Refused):
 
 def placement() -> Placement | None:
     """
-    Return the placement of this process; None if its database is the only one.
+    Return the placement of this process, or of the partition that this thread is inside of.
+
+    It is None if the database of this process is the only one.
 
     Raises:
         BadPartitions: the settings contradict each other.
     """
     settings = current()
     stated = settings[PARTITIONS]
-    return read_placement(settings[PARTITION], stated)
+    return read_placement(_inside.get() or settings[PARTITION], stated)
 
 
 def placement_of_hosts(connection: psycopg.Connection[Any]) -> Placement | None:
@@ -45,6 +52,31 @@ def placement_of_hosts(connection: psycopg.Connection[Any]) -> Placement | None:
     """
     stated = placement()
     return None if stated is None else replace(stated, owners=read_map(connection, stated.names).owners)
+
+
+@contextmanager
+def inside(name: str) -> Iterator[None]:
+    """Work as another partition in this thread, whose connection leads to the database of that one."""
+    token = _inside.set(name)
+    try:
+        yield
+    finally:
+        _inside.reset(token)
+
+
+def foreign_name() -> str:
+    """Return the name of the other partition that this thread is inside of; "" if it is in its own."""
+    return _inside.get()
+
+
+def path_in(name: str) -> str:
+    """Return the beginning of the addresses of a partition's pages in the control partition; "/" for the own ones."""
+    return _PATH.format(name) if name else "/"
+
+
+def address_in(name: str, address: str) -> str:
+    """Return the address of another partition's page, seen from the control partition, for its own address."""
+    return path_in(name) + address.removeprefix("/")
 
 
 def addresses() -> dict[str, str]:

@@ -25,7 +25,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from jobs.models import PartitionedJob
 from jobs.partitions import here
-from nodes.errors import Refused
+from nodes.errors import Refused, Unknown
 from nodes.models.keyset import rows_behind
 
 logger = logging.getLogger(__name__)
@@ -124,6 +124,44 @@ def change_elsewhere(change: Callable[[str], T]) -> Merged[T | None]:
     return Merged(None, answers, [Silent(name, _last_heard(name, placement.here)) for name in missing])
 
 
+def read_in(name: str, read: Callable[[], T], *, within: float | None = None) -> T:
+    """
+    Return what `read` returns in the database of another partition. Only the control partition asks others.
+
+    Raises:
+        Unknown: there is no other partition of this name.
+        PartitionAway: it does not answer within `within` seconds, CHANGES_WITHIN if that is None.
+    """
+    return _ask_one(name, read, within=CHANGES_WITHIN if within is None else within, is_change=False)
+
+
+def change_in(name: str, change: Callable[[], T]) -> T:
+    """
+    Return what `change` did in the database of another partition, in transactions of its own.
+
+    A silent partition may have made the change: its answer can be lost.
+
+    Raises:
+        Unknown, PartitionAway: as `read_in`.
+    """
+    return _ask_one(name, change, within=CHANGES_WITHIN, is_change=True)
+
+
+def _ask_one(name: str, asked: Callable[[], T], *, within: float, is_change: bool) -> T:
+    placement = here.placement()
+    if placement is None or not placement.is_control or name not in placement.others:
+        raise Unknown("partition", name)
+    address = here.addresses()[name]
+    if not is_change and _silent_until.get(address, 0.0) > time.monotonic():
+        answers: dict[str, T] = {}
+    else:
+        question = _Question(name, address, lambda _name: asked(), within=within, is_change=is_change)
+        _own, answers = _ask_all({name: question}, lambda: None)
+    if name not in answers:
+        raise PartitionAway(f"Partition {name} does not answer. Check it, then try again.")
+    return answers[name]
+
+
 def _ask_all(asked: "Mapping[str, _Question[T]]", own: Callable[[], L]) -> tuple[L, dict[str, T]]:
     """Ask questions, do one's own part meanwhile, and return its result with the answers that came in time."""
     began_at = time.monotonic()
@@ -159,6 +197,9 @@ def rows_of_next_page(
 
     The last one of the columns tells rows of one database apart, so it means nothing in the others.
     """
+    if len(columns) == 1 and partition != last_partition:
+        # Only the order of the partitions is left.
+        return Q() if partition > last_partition else Q(pk__in=())
     if partition == last_partition:
         return rows_behind(columns, last, downwards=downwards)
     return rows_behind(columns[:-1], last[:-1], downwards=downwards, or_equal=partition > last_partition)
@@ -194,7 +235,9 @@ class _Question(Generic[T]):
             self._address, within=self.within, is_change=self._is_change
         )
         try:
-            with translation.override(self._language):
+            with translation.override(self._language), here.inside(self._name):
+                # A connection that fails is silence, whatever the reading makes of it.
+                self._connection.ensure_connection()
                 self.answer.append(self._read(self._name))
         except Exception as error:  # noqa: BLE001 (it is raised or logged by the thread that asked)
             self._error = error

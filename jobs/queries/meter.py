@@ -29,6 +29,10 @@ _STALE_OF_A_HOST: Final = 120.0
 _MANY: Final = 200
 
 
+# An id, or an id in another partition.
+_Key = int | tuple[str, int]
+
+
 class _Reading(NamedTuple):
     at: float
     amount: int
@@ -41,12 +45,12 @@ class Meter:
         self._stale = stale
         self._clock = clock
         self._lock = threading.Lock()
-        self._readings: dict[int, deque[_Reading]] = {}
-        self._series: dict[int, int] = {}
+        self._readings: dict[_Key, deque[_Reading]] = {}
+        self._series: dict[_Key, int] = {}
         # The growth of a key before its present series.
-        self._offsets: dict[int, int] = {}
+        self._offsets: dict[_Key, int] = {}
 
-    def observe(self, key: int, count: int, *, series: int = 0, age: float = 0.0) -> None:
+    def observe(self, key: _Key, count: int, *, series: int = 0, age: float = 0.0) -> None:
         """
         Record the count as of `age` seconds ago.
 
@@ -70,7 +74,7 @@ class Meter:
             while now - readings[0].at > (STEPS + 1) * STEP:
                 readings.popleft()
 
-    def rate(self, key: int, *, over: float = 0.0) -> float | None:
+    def rate(self, key: _Key, *, over: float = 0.0) -> float | None:
         """
         Return the growth a second over the last seconds, at least `over`; None without two readings.
 
@@ -84,7 +88,7 @@ class Meter:
         first = next((one for one in reversed(readings) if last.at - one.at >= max(_PRESENT, over)), readings[0])
         return max(0.0, (last.amount - first.amount) / (last.at - first.at))
 
-    def history(self, key: int) -> list[float | None]:
+    def history(self, key: _Key) -> list[float | None]:
         """Return the growth a second in each step up to now, oldest first; None for steps without readings."""
         readings = self._read(key)
         begins = self._clock() - STEPS * STEP
@@ -101,7 +105,7 @@ class Meter:
         # A step with readings for a part of it, such as the last one, has the rate of that part.
         return [amount / length if length else None for amount, length in zip(grown, seen, strict=True)]
 
-    def _read(self, key: int) -> list[_Reading]:
+    def _read(self, key: _Key) -> list[_Reading]:
         with self._lock:
             return list(self._readings.get(key, ()))
 

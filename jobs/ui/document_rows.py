@@ -10,6 +10,7 @@ from django.utils.translation import ngettext
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
+from jobs.partitions.here import address_in
 from jobs.queries.documents.history import HistoryLine
 from jobs.queries.documents.lists import DocumentLine
 from jobs.queries.documents.outputs import HeldBy, PartLine
@@ -78,8 +79,8 @@ def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, obje
         "sentences": sentences,
         "job": story.job.name,
         "job_address": reverse("job", args=[story.job.pk]),
-        "versions_address": reverse("document-versions", args=[story.job.pk, item.hash]),
-        "archive_address": reverse("document-archive", args=[story.job.pk, item.hash]),
+        "versions_address": _where_it_is("document-versions", story),
+        "archive_address": _where_it_is("document-archive", story),
         "facts": _facts(story, now=now),
         "fetched": formats.moment(item.fetched_at, now=now),
         "held_by": [_held_row(held, now=now) for held in story.held_by],
@@ -166,6 +167,13 @@ def _held_row(held: HeldBy, *, now: dt.datetime) -> Mapping[str, str]:
         "version": held.version,
         "refused": _refused(held),
     }
+
+
+def _where_it_is(page: str, story: DocumentStory) -> str:
+    """Return the address of a page about a document, in the partition that has it."""
+    if not story.partition:
+        return reverse(page, args=[story.job.pk, story.item.hash])
+    return address_in(story.partition, reverse(page, args=[story.job_there, story.item.hash]))
 
 
 def _link_row(link: LinkLine, *, job_id: int) -> Mapping[str, str]:

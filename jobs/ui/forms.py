@@ -11,8 +11,10 @@ from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from jobs.models import Job
+from jobs.partitions import here
 from jobs.queries.documents.lists import ORDERS, STATES, DocumentFilter, DocumentKey
 from jobs.queries.few_choices import offer_few
+from jobs.queries.hosts.everywhere import HostKey
 from jobs.queries.hosts.selection import STATES as HOST_STATES
 from jobs.queries.hosts.selection import HostFilter
 from jobs.queue.address_index import GRAM
@@ -119,12 +121,25 @@ class HostFilterForm(forms.Form):
         label=_("Show"),
     )
     after = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
+    # The name of that host and its partition, if there are several.
+    behind = forms.CharField(required=False, max_length=2083, strip=False, widget=forms.HiddenInput)
+    partition = forms.CharField(required=False, max_length=63, widget=forms.HiddenInput)
 
     def as_filter(self) -> HostFilter:
         """Return the filter of a valid form."""
         wanted = self.cleaned_data
-        state = "" if wanted["state"] == _ALL else wanted["state"]
-        return HostFilter(name=wanted["name"], state=state, after=wanted["after"])
+        return HostFilter(name=wanted["name"], state="" if wanted["state"] == _ALL else wanted["state"])
+
+    @property
+    def key(self) -> HostKey | None:
+        """Return the last host of the page before this one, of a valid form; None for the first page."""
+        wanted = self.cleaned_data
+        return None if wanted["after"] is None else HostKey(wanted["after"], wanted["behind"], wanted["partition"])
+
+    def query_behind(self, key: HostKey) -> dict[str, str]:
+        """Return the filters that are set and the place of the next page."""
+        several = {"behind": key.name, "partition": key.partition} if here.control_name() else {}
+        return {**self.as_query(), "after": str(key.id), **several}
 
     @property
     def is_of_the_busiest(self) -> bool:

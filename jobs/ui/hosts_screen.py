@@ -7,6 +7,8 @@ from typing import Final
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from jobs.partitions.here import address_in
+from jobs.partitions.merged import Placed
 from jobs.queries.hosts.answers import Answers, Refusal
 from jobs.queries.hosts.limits import SourceLine
 from jobs.queries.hosts.lines import HostStatus, ParentLine
@@ -26,17 +28,19 @@ _SPARK: Final = (60, 16)
 _PICTURE: Final = (300, 60)
 
 
-def hosts_screen(lines: Sequence[HostStatus], *, now: dt.datetime) -> Record:
-    return {"hosts": [host_row(line, now=now) for line in lines]}
+def hosts_screen(lines: Sequence[Placed[HostStatus]], *, now: dt.datetime) -> Record:
+    return {"hosts": [host_row(one.line, partition=one.partition, now=now) for one in lines]}
 
 
-def host_row(line: HostStatus, *, now: dt.datetime) -> Record:
+def host_row(line: HostStatus, *, partition: str = "", now: dt.datetime) -> Record:
+    """Return the row of a host, which another partition has if one is named."""
     points, _top = _points(line.history, *_SPARK)
     since = line.limited_since
     return {
-        "key": str(line.id),
+        "key": f"{partition}:{line.id}" if partition else str(line.id),
         "name": line.name,
-        "address": reverse("host", args=[line.id]),
+        "partition": _("In partition %(name)s") % {"name": partition} if partition else "",
+        "address": host_address(line.id, partition=partition),
         "cause": verdicts.brief(line.verdict),
         "tone": verdicts.tone(line.verdict),
         "says": verdicts.sentence_of_host(line, now=now),
@@ -52,6 +56,12 @@ def host_row(line: HostStatus, *, now: dt.datetime) -> Record:
         "waiting": formats.number(line.waiting),
         "next": verdicts.next_start(line, now=now),
     }
+
+
+def host_address(host_id: int, *, partition: str = "") -> str:
+    """Return the address of the page of a host, which another partition has if one is named."""
+    own = reverse("host", args=[host_id])
+    return address_in(partition, own) if partition else own
 
 
 def host_screen(page: HostPage, *, now: dt.datetime) -> Record:

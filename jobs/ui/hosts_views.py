@@ -9,19 +9,19 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from jobs.partitions import here
+from jobs.queries.hosts.everywhere import list_busiest_everywhere, list_hosts_everywhere
 from jobs.queries.hosts.evidence import read_chain
-from jobs.queries.hosts.lines import read_host_statuses
 from jobs.queries.hosts.page import HostPage, read_host_page
 from jobs.queries.hosts.robots import read_robots_of_host
-from jobs.queries.hosts.selection import HostFilter, find_busiest, find_denied, find_hosts
+from jobs.queries.hosts.selection import HostFilter, find_denied
 from jobs.queries.hosts.sitemaps import read_sitemaps
 from jobs.queries.hosts.week import read_week
 from jobs.queries.webmasters import read_webmasters_limits
 from jobs.ui.evidence_shown import evidence_shown
 from jobs.ui.forms import HostFilterForm
-from jobs.ui.hosts_screen import host_screen, hosts_screen
+from jobs.ui.hosts_screen import host_address, host_screen, hosts_screen
 from jobs.ui.pages import page
+from jobs.ui.partitions_views import silent_partitions
 from jobs.ui.robots_shown import robots_shown, sitemaps_shown
 from jobs.ui.topics import host_topic
 from jobs.ui.webmasters_views import limits_shown
@@ -44,15 +44,14 @@ def hosts(request: HttpRequest) -> HttpResponse:
     wanted = form.as_filter() if form.is_valid() else None
     context: dict[str, Any] = {"form": form, "may_stop": request.user.has_perm(MAY_STOP)}
     if wanted is None or form.is_of_the_busiest:
-        ids = find_busiest()
+        found = list_busiest_everywhere(now=now)
         context["topic"] = "hosts"
     else:
-        found = find_hosts(wanted)
-        ids = list(found.ids)
+        found = list_hosts_everywhere(wanted, after=form.key, now=now)
         if found.next_key is not None:
-            context["next_query"] = urlencode({**form.as_query(), "after": str(found.next_key)})
-        context["first_query"] = urlencode(form.as_query()) if wanted.after is not None else ""
-    context["screen"] = hosts_screen(read_host_statuses(ids, now=now), now=now)
+            context["next_query"] = urlencode(form.query_behind(found.next_key))
+        context["first_query"] = urlencode(form.as_query()) if form.key is not None else ""
+    context |= {"screen": hosts_screen(found.lines, now=now), "silent": silent_partitions(found.silent, now=now)}
     return render(request, "ui/hosts.html", context)
 
 
@@ -163,23 +162,25 @@ def denied(request: HttpRequest) -> HttpResponse:
                 messages.success(request, _("%(pattern)s is denied.") % {"pattern": pattern})
                 return redirect("hosts-denied")
             if "stop" in request.POST:
-                stopped = host_verbs.stop_named(pattern, reason=reason, confirm=confirm, made_by=name, now=now)
-                messages.success(request, _("%(host)s is stopped.") % {"host": stopped.name})
-                return redirect("host", stopped.pk)
+                stopped = host_verbs.where_it_is(
+                    lambda: host_verbs.stop_named(pattern, reason=reason, confirm=confirm, made_by=name, now=now)
+                )
+                messages.success(request, _("%(host)s is stopped.") % {"host": stopped.line.name})
+                return redirect(host_address(stopped.line.pk, partition=stopped.partition))
             context["meant"] = find_denied(deny_list.pattern_meant(pattern))
         except HostsUnknown as unknown:
             context.update(problem=str(unknown), asks_back=True)
         except NotDone as refused:
             context["problem"] = str(refused)
-    stopped_hosts = read_host_statuses(list(find_hosts(HostFilter(state="stopped")).ids), now=now)
+    stopped_hosts = list_hosts_everywhere(HostFilter(state="stopped"), now=now)
     return render(
         request,
         "ui/hosts_denied.html",
         {
             **context,
-            "partition": here.control_name(),
+            "silent": silent_partitions(stopped_hosts.silent, now=now),
             "denials": deny_list.denials(),
-            "stopped": hosts_screen(stopped_hosts, now=now)["hosts"],
+            "stopped": hosts_screen(stopped_hosts.lines, now=now)["hosts"],
         },
     )
 

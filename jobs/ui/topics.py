@@ -7,9 +7,8 @@ from typing import Final
 from jobs.attention.everywhere import read_attention_for_open_page
 from jobs.queries.cluster.nodes import read_nodes_page
 from jobs.queries.cluster.page import read_cluster_page
-from jobs.queries.hosts.lines import read_host_statuses
+from jobs.queries.hosts.everywhere import list_busiest_for_open_page
 from jobs.queries.hosts.page import read_host_page
-from jobs.queries.hosts.selection import find_busiest
 from jobs.queries.jobs.page import read_job_page
 from jobs.queries.overview import read_overview
 from jobs.queries.progress import SPANS, USUAL_SPAN
@@ -62,7 +61,7 @@ def read_screen(name: str) -> Record:
     if name == "cluster":
         return cluster_screen(read_cluster_page(now=at), now=at)
     if name == "hosts":
-        return hosts_screen(read_host_statuses(find_busiest(), now=at), now=at)
+        return hosts_screen(list_busiest_for_open_page(now=at).lines, now=at)
     match = _ONE.fullmatch(name)
     screen = _read_one(match[1], int(match[2]), now=at) if match else None
     if screen is None:

@@ -9,9 +9,9 @@ workers close their open requests, and outputs keep their documents. The end of 
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
@@ -22,12 +22,15 @@ from jobs.connectors.repository.web.kind import HOSTS
 from jobs.connectors.repository.web.urls import bin_of, canonical
 from jobs.models import Bin, BinState
 from jobs.partitions import here
+from jobs.partitions.merged import Placed, change_in
 from jobs.queries.partitions import read_owners
 from jobs.queue.pace.end_back_off import retry_without_back_off
 from jobs.queue.wake import wake_bin
 from jobs.state import channels
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.membership.changes import record_request
+
+T = TypeVar("T")
 
 # Permission to stop, deny and release hosts.
 MAY_STOP: Final = "jobs.stop_bin"
@@ -190,6 +193,22 @@ def find_named(typed: str) -> Bin:
     if found is None:
         raise Unknown("host", name)
     return found
+
+
+def where_it_is(action: Callable[[], T]) -> Placed[T]:
+    """
+    Return what an action on a host returns, in the partition that has the host. Only the control partition asks others.
+
+    Raises:
+        HostElsewhere: another partition has it, and this is not the control partition.
+        PartitionAway: that partition does not answer.
+    """
+    try:
+        return Placed(action())
+    except HostElsewhere as elsewhere:
+        if not here.control_name():
+            raise
+        return Placed(change_in(elsewhere.partition, action), elsewhere.partition)
 
 
 def _refuse_host_of_another(name: str) -> None:

@@ -33,6 +33,7 @@ from jobs.notices.checking import check_notices
 from jobs.notices.models import NotificationCondition, NotificationMessage, NotificationRule
 from jobs.partitions import merged
 from jobs.partitions.facts import tell
+from jobs.partitions.held import HeldAnswers
 from jobs.partitions.merged import ANSWERS_WITHIN, read_everywhere
 from jobs.partitions.placement import SLOTS, slot_of
 from jobs.partitions.slots import KEY as MAP_KEY
@@ -125,7 +126,7 @@ def silent(control, database):
 def asked_again(monkeypatch):
     """Forget which partitions were silent in other tests, and what they answered."""
     monkeypatch.setattr(merged, "_silent_until", {})
-    monkeypatch.setattr(attention, "_held", attention._Held())
+    monkeypatch.setattr(attention, "_held", HeldAnswers(attention._read_elsewhere))
 
 
 def pages(**wanted):
@@ -556,17 +557,6 @@ def test_a_partition_that_sends_nothing_back_is_named(silent, job, monkeypatch):
 # --- What only the partition of a host can do, or show -------------------------------------------
 
 
-def test_a_stop_of_a_host_of_another_partition_is_refused(owners):
-    wanted = {"name": "b.example:8080", "reason": "its owner asked", "confirm": True}
-
-    refused = client_of("operator").post("/api/v1/hosts/stop/", wanted, format="json")
-
-    assert_problem(refused, 409, "host_elsewhere")
-    assert refused.json()["detail"].startswith("Host b.example:8080 belongs to partition b.")
-    with pytest.raises(CommandError, match="belongs to partition b"):
-        call_command("host", "b.example")
-
-
 def test_an_operation_on_a_host_that_a_move_left_behind_is_refused(owners, job):
     left, client = make_lane(job.seeds.get(), "moved.example").bin, client_of("administrator")
 
@@ -580,7 +570,7 @@ def administrator(connection):
     return client_of("administrator")
 
 
-@each_row("address", ["/hosts/", "/nodes/", "/tasks/", "/traps/", "/hosts/denied/", "/admin/jobs/queueitem/"])
+@each_row("address", ["/nodes/", "/tasks/", "/traps/", "/cluster/history/", "/admin/jobs/queueitem/"])
 @pytest.mark.usefixtures("control", "patience")
 def test_a_page_of_one_partition_says_so(administrator, address):
     page = administrator.get(address).content.decode()
@@ -588,11 +578,11 @@ def test_a_page_of_one_partition_says_so(administrator, address):
     assert "This page shows partition a only." in page
 
 
-@each_row("address", ["/", "/documents/", "/jobs/", "/reports/history/", "/exports/"])
+@each_row("address", ["/", "/documents/", "/jobs/", "/hosts/", "/hosts/denied/", "/reports/history/", "/exports/"])
 @pytest.mark.usefixtures("control", "patience")
 def test_a_page_of_all_partitions_does_not_say_that_it_shows_one(administrator, address):
     assert "This page shows partition" not in administrator.get(address).content.decode()
 
 
 def test_pages_with_one_database_name_no_partition(viewer):
-    assert "This page shows partition" not in viewer.get("/hosts/").content.decode()
+    assert "This page shows partition" not in viewer.get("/nodes/").content.decode()

@@ -52,13 +52,7 @@ class Command(BaseCommand):
         if (reason is not None or confirm) and verb not in _NEED_A_REASON:
             raise CommandError("--reason and --confirm need the action stop or deny.", returncode=2)
         made_by = getpass.getuser()
-        if verb == "stop":
-            _do(lambda: hosts.stop_named(name, reason=reason or "", confirm=confirm, made_by=made_by, now=read_clock()))
-        elif verb == "release":
-            _do(lambda: hosts.release(hosts.find_named(name).pk, made_by=made_by, now=read_clock()))
-        elif verb == "end-back-off":
-            _do(lambda: hosts.end_back_off(hosts.find_named(name).pk, made_by=made_by, now=read_clock()))
-        elif verb == "deny":
+        if verb == "deny":
             _do(lambda: deny_list.deny(name, reason=reason or "", confirm=confirm, made_by=made_by, now=read_clock()))
         elif verb == "allow":
             _do(lambda: deny_list.allow_everywhere(name, made_by=made_by))
@@ -68,10 +62,20 @@ class Command(BaseCommand):
             return
         if verb in _ARE_PATTERNS:
             self._print_denied()
-        else:
-            found = _do(lambda: hosts.find_named(name))
-            for line in read_host_statuses([found.pk], now=read_clock()):
-                self.stdout.write(_how_it_stands(line))
+            return
+
+        def perform() -> str:
+            if verb == "stop":
+                hosts.stop_named(name, reason=reason or "", confirm=confirm, made_by=made_by, now=read_clock())
+            elif verb == "release":
+                hosts.release(hosts.find_named(name).pk, made_by=made_by, now=read_clock())
+            elif verb == "end-back-off":
+                hosts.end_back_off(hosts.find_named(name).pk, made_by=made_by, now=read_clock())
+            found = hosts.find_named(name)
+            return "\n".join(_how_it_stands(line) for line in read_host_statuses([found.pk], now=read_clock()))
+
+        done = _do(lambda: hosts.where_it_is(perform))
+        self.stdout.write(f"{done.line} (partition {done.partition})" if done.partition else done.line)
 
     def _print_denied(self) -> None:
         denials = deny_list.denials()

@@ -64,7 +64,7 @@ def read_story_everywhere(*, job_id: int, document: uuid.UUID, now: dt.datetime)
         if story is None:
             return None
         story.job.pk = story.item.job_id = job_id
-        return replace(story, partition=name)
+        return replace(story, partition=name, job_there=local or 0)
 
     found = read_everywhere(lambda: None, elsewhere)
     return next((story for story in found.others.values() if story is not None), None)

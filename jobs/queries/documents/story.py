@@ -51,8 +51,9 @@ class DocumentStory:
     # The reason why the document has not ended in this run; None if it has ended, or is not of this run.
     verdict: Verdict | None
     history: Sequence[HistoryLine]
-    # Another partition that has the document; '' if this one has it.
+    # Another partition that has the document, and the number of its job there; '' if this one has it.
     partition: str = ""
+    job_there: int = 0
 
     @property
     def is_of_this_run(self) -> bool:

@@ -58,12 +58,14 @@ _BEHIND: Final = {
 class HostFilter:
     """
     The hosts to list: their names begin with `name`, they are in `state` (a key of STATES), and they follow the id
-    `after`.
+    `after`, or the name `behind` (or are of it, if `or_equal`).
     """
 
     name: str = ""
     state: str = ""
     after: int | None = None
+    behind: str = ""
+    or_equal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,15 @@ def find_hosts(wanted: HostFilter, *, limit: int = A_PAGE) -> HostIds:
         conditions.append(_NAMED)
     if wanted.after is not None:
         conditions.append(_BEHIND[order])
-    values = {"name": wanted.name, "behind": wanted.name + _LAST, "after": wanted.after, "limit": limit + 1}
+    if wanted.behind:
+        conditions.append(f'bin.name COLLATE "C" >{"=" if wanted.or_equal else ""} %(last)s')
+    values = {
+        "name": wanted.name,
+        "behind": wanted.name + _LAST,
+        "after": wanted.after,
+        "last": wanted.behind,
+        "limit": limit + 1,
+    }
     found = _ids(_LIST.format(conditions=" AND ".join(conditions), order=order), values)
     return HostIds(found[:limit], found[limit - 1] if len(found) > limit else None)
 

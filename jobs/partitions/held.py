@@ -1,0 +1,84 @@
+"""
+The last answers of other partitions, for pages that are open.
+
+Such a page is read again and again, and must not wait for a partition that is away.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+import django.db
+from django.utils import translation
+
+from jobs.partitions import here
+from jobs.partitions.merged import Merged, read_everywhere
+
+T = TypeVar("T")
+
+# Age (seconds) at which answers of other partitions are read again for an open page.
+_HELD: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Generic[T]):
+    """Answers of other partitions in one language."""
+
+    found: Merged[T | None]
+
+    def beside(self, own: T) -> Merged[T]:
+        """Return them with the answer of this partition."""
+        others = {name: answer for name, answer in self.found.others.items() if answer is not None}
+        return Merged(own, others, self.found.silent)
+
+
+@dataclass(slots=True)
+class _Answers(Generic[T]):
+    held: Held[T]
+    read_at: float
+
+
+class HeldAnswers(Generic[T]):
+    """The last answers of other partitions in each language, read again in a thread of their own."""
+
+    def __init__(self, read: Callable[[str], T]) -> None:
+        self._read = read
+        self._answers: dict[str, _Answers[T]] = {}
+        self._lock = threading.Lock()
+        self._reading: dict[str, threading.Thread] = {}
+
+    def answers(self) -> Held[T] | None:
+        """
+        Return the last answers, and begin to read them again if they are old. The first ones are waited for.
+
+        They are None outside of the control partition.
+        """
+        if not here.control_name():
+            return None
+        language = translation.get_language()
+        last = self._answers.get(language)
+        if last is None or time.monotonic() - last.read_at > _HELD:
+            reading = self._begin_reading(language)
+            if last is None:
+                reading.join()
+                last = self._answers.get(language)
+        return last.held if last is not None else None
+
+    def _begin_reading(self, language: str) -> threading.Thread:
+        with self._lock:
+            reading = self._reading.get(language)
+            if reading is None or not reading.is_alive():
+                reading = threading.Thread(target=self._read_in, args=[language], name="open pages", daemon=True)
+                self._reading[language] = reading
+                reading.start()
+            return reading
+
+    def _read_in(self, language: str) -> None:
+        try:
+            with translation.override(language):
+                found: Merged[T | None] = read_everywhere(lambda: None, self._read)
+            self._answers[language] = _Answers(Held(found), time.monotonic())
+        finally:
+            django.db.connections.close_all()

@@ -1,0 +1,258 @@
+"""The control partition lists hosts, nodes, tasks and traps of all partitions, and shows each where it is."""
+
+from io import StringIO
+
+import psycopg
+import pytest
+from django.core.management import CommandError, call_command
+
+from jobs.models import Bin, PartitionedJob
+from jobs.partitions import merged
+from jobs.partitions.facts import tell
+from jobs.partitions.placement import SLOTS, slot_of
+from jobs.partitions.slots import KEY as MAP_KEY
+from jobs.partitions.slots import SlotMap
+from jobs.settings.partitions import PARTITION, PARTITIONS
+from tests.support.api import assert_problem, client_of
+from tests.support.cluster import NOON
+from tests.support.factories import make_bin, make_job, make_lane
+from tests.support.processes import copy_of
+from tests.support.proxy import Proxy
+from tests.support.tables import each_row
+
+OURS = [f"host{n}.example" for n in range(0, 90, 3)]
+THEIRS = [f"host{n}.example" for n in range(90) if n % 3]
+STOPPED = {"stopped_at": NOON, "stopped_by": "vera", "stopped_why": "asked"}
+
+
+@pytest.fixture(scope="module")
+def database(template, django_db_blocker):
+    """Return the database of partition `b`, with hosts whose ids are those of other hosts in `a`."""
+    with django_db_blocker.unblock(), copy_of(template) as database:
+        with database.as_django():
+            make_job("of another number")
+            job = make_job("news")
+            PartitionedJob.objects.create(job=job, number=job.pk)
+            for name in THEIRS:
+                make_bin(name)
+            make_lane(job.seeds.get(), "b.example")
+            Bin.objects.filter(name=THEIRS[0]).update(**STOPPED)
+        yield database
+
+
+@pytest.fixture
+def job(connection):
+    job = make_job("news")
+    for name in OURS:
+        make_bin(name)
+    return job
+
+
+@pytest.fixture
+def control(connection, job, database, settings, monkeypatch):
+    """Make this database the control partition, which has all hosts of `OURS`, and let it wait for `b`."""
+
+    def control(address=database.dsn):
+        said = {PARTITION.path: "a", PARTITIONS.path: ("a=postgresql://one/crawl", f"b={address}")}
+        settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+
+    monkeypatch.setattr(merged, "_silent_until", {})
+    monkeypatch.setattr(merged, "ANSWERS_WITHIN", 30.0)
+    names = ["b"] * SLOTS
+    for name in OURS:
+        names[slot_of(name)] = "a"
+    owners = SlotMap(1, tuple(names)).as_json()
+    tell(connection, "a", "a", MAP_KEY, owners)
+    with psycopg.connect(database.dsn, autocommit=True) as there:
+        there.execute("UPDATE jobs_partitionedjob SET number = %s", [job.pk])
+        there.execute("DELETE FROM jobs_partitionfact")
+        tell(there, "b", "b", MAP_KEY, owners)
+    control()
+    return control
+
+
+@pytest.fixture
+def silent(control, database, monkeypatch):
+    """Put a proxy in front of `b` that holds all bytes."""
+    monkeypatch.setattr(merged, "ANSWERS_WITHIN", 1.0)
+    with Proxy.of_database(database.dsn) as proxy:
+        control(proxy.dsn(database.dsn))
+        proxy.cut()
+        yield
+
+
+@pytest.fixture
+def operator(connection):
+    return client_of("operator")
+
+
+@pytest.fixture
+def administrator(connection):
+    return client_of("administrator")
+
+
+def id_there(database, name):
+    with psycopg.connect(database.dsn) as there:
+        ((found,),) = there.execute("SELECT id FROM jobs_bin WHERE name = %s", [name]).fetchall()
+    return found
+
+
+# --- Hosts ---------------------------------------------------------------------------------------
+
+
+def pages_of_hosts(client, address):
+    """Yield the names and partitions of the rows of each page of a list."""
+    while address:
+        page = client.get(address)
+        yield [(row["name"], row["partition"]) for row in page.context["screen"]["hosts"]]
+        query = page.context.get("next_query")
+        address = f"/hosts/?{query}" if query else ""
+
+
+@pytest.mark.usefixtures("control")
+def test_pages_of_hosts_are_merged_by_name(operator):
+    found = list(pages_of_hosts(operator, "/hosts/?name=host"))
+
+    assert [len(page) for page in found] == [50, len(OURS) + len(THEIRS) - 50]
+    expected = sorted([(name, "") for name in OURS] + [(name, "In partition b") for name in THEIRS])
+    assert [one for page in found for one in page] == expected
+
+
+@pytest.mark.usefixtures("control")
+def test_hosts_in_a_state_are_listed_one_partition_after_the_other(operator):
+    Bin.objects.filter(name=OURS[5]).update(**STOPPED)
+
+    ((own, other),) = pages_of_hosts(operator, "/hosts/?state=stopped")
+
+    assert (own, other) == ((OURS[5], ""), (THEIRS[0], "In partition b"))
+    assert THEIRS[0] in operator.get("/hosts/denied/").content.decode()
+
+
+@pytest.mark.usefixtures("control")
+def test_the_api_lists_the_hosts_of_all_partitions_in_bounded_pages(operator):
+    address, rows, sizes = "/api/v1/hosts/?name=host&limit=40", [], []
+    while address:
+        page = operator.get(address).json()
+        assert page["silent"] == []
+        sizes.append(len(page["results"]))
+        rows += [(row["name"], row["partition"]) for row in page["results"]]
+        address = page["next"]
+
+    assert sizes == [40, 40, 10]
+    assert sorted(rows) == sorted([(name, "") for name in OURS] + [(name, "b") for name in THEIRS])
+
+
+@pytest.mark.usefixtures("silent")
+def test_hosts_of_this_partition_are_shown_while_another_one_is_silent(operator):
+    page = operator.get("/hosts/?name=host")
+
+    assert len(page.context["screen"]["hosts"]) == len(OURS)
+    assert "Partition b does not answer." in page.content.decode()
+    assert operator.get("/api/v1/hosts/?name=host").json()["silent"] == ["b"]
+
+
+def test_a_host_of_another_partition_has_its_page_there(control, database, operator):
+    there = id_there(database, "b.example")
+
+    page = operator.get(f"/partition/b/hosts/{there}/")
+
+    text = page.content.decode()
+    assert "This page shows partition b." in text
+    assert "b.example" in text
+    # It leads back to the lists of all partitions, its forms stay there, and it follows no topic of this partition.
+    assert 'href="/hosts/"' in text
+    assert f'href="/partition/b/hosts/{there}/stop/"' in text
+    assert "data-topic" not in text
+
+
+def test_a_host_of_another_partition_is_stopped_and_released_by_its_page(control, database, operator):
+    address = f"/partition/b/hosts/{id_there(database, 'b.example')}/"
+
+    stopped = operator.post(f"{address}stop/", {"reason": "asked"}, format="multipart")
+    page = operator.get(stopped.headers["Location"]).content.decode()
+    operator.post(f"{address}release/", format="multipart")
+
+    assert stopped.headers["Location"] == address
+    assert "b.example is stopped." in page
+    assert operator.get("/partition/b/api/v1/hosts/?name=b.example").json()["results"][0]["stopped"] is None
+    assert not Bin.objects.exclude(stopped_at=None).exists()
+
+
+def test_the_role_of_a_user_holds_in_other_partitions(control, database):
+    viewer, address = client_of("viewer"), f"/partition/b/hosts/{id_there(database, 'b.example')}/stop/"
+
+    assert viewer.get(address).status_code == 403
+    assert viewer.post("/partition/b/api/v1/hosts/1/stop/", {"reason": "x"}, format="json").status_code == 403
+
+
+def test_the_api_reaches_a_host_of_another_partition(control, database, operator):
+    address = f"/partition/b/api/v1/hosts/{id_there(database, 'b.example')}/"
+
+    shown = operator.get(address)
+    stopped = operator.post(f"{address}stop/", {"reason": "asked"}, HTTP_IF_MATCH=shown.headers["ETag"], format="json")
+    released = operator.post(f"{address}release/", {}, format="json")
+
+    assert (shown.json()["name"], shown.json()["partition"]) == ("b.example", "b")
+    assert stopped.json()["stopped"]["by"] == "a operator"
+    assert released.json()["stopped"] is None
+
+
+@pytest.mark.usefixtures("control")
+def test_a_host_is_stopped_by_its_name_where_it_is(operator):
+    wanted = {"name": "b.example", "reason": "asked", "confirm": True}
+
+    stopped = operator.post("/api/v1/hosts/stop/", wanted, format="json").json()
+    call_command("host", "b.example", "release", stdout=(out := StringIO()))
+
+    assert (stopped["name"], stopped["partition"]) == ("b.example", "b")
+    assert out.getvalue().startswith("b.example: ")
+    assert out.getvalue().endswith("(partition b)\n")
+    assert not Bin.objects.filter(name="b.example").exists()
+
+
+@pytest.mark.usefixtures("silent")
+def test_a_page_of_a_silent_partition_names_it(operator, monkeypatch):
+    monkeypatch.setattr(merged, "CHANGES_WITHIN", 1.0)
+
+    page = operator.get("/partition/b/hosts/1/")
+
+    assert page.status_code == 503
+    assert "Partition b does not answer." in page.content.decode()
+    assert_problem(operator.get("/partition/b/api/v1/hosts/1/"), 409, "partition_away")
+    with pytest.raises(CommandError, match="Partition b does not answer"):
+        call_command("host", "b.example", "release")
+
+
+def test_a_link_to_a_page_of_all_partitions_leads_there_with_the_number_of_the_job(control, database, job, operator):
+    with psycopg.connect(database.dsn) as there:
+        ((number,),) = there.execute("SELECT job_id FROM jobs_partitionedjob").fetchall()
+
+    page = operator.get(f"/partition/b/jobs/{number}/")
+    documents = operator.get(f"/partition/b/documents/?job={number}&host=b.example")
+
+    assert number != job.pk
+    assert page.headers["Location"] == f"/jobs/{job.pk}/"
+    assert documents.headers["Location"] == f"/documents/?job={job.pk}&host=b.example"
+
+
+@each_row("address", ["/partition/b/settings/", "/partition/b/admin/auth/user/", "/partition/b/authorities/"])
+@pytest.mark.usefixtures("control")
+def test_set_up_of_another_partition_is_not_shown(administrator, address):
+    assert administrator.get(address).headers["Location"].startswith(("/settings/", "/admin/", "/authorities/"))
+
+
+@each_row(
+    "address", ["/partition/c/hosts/1/", "/partition/a/hosts/1/", "/partition/b/nothing/", "/partition/b/api/v1/jobs/"]
+)
+@pytest.mark.usefixtures("control")
+def test_only_pages_of_other_partitions_have_such_addresses(operator, address):
+    assert operator.get(address).status_code == 404
+
+
+def test_pages_of_other_partitions_need_a_login(control, client):
+    assert client.get("/partition/b/hosts/1/").headers["Location"].startswith("/login/")
+    assert client.get("/partition/b/api/v1/hosts/1/").status_code == 401
+
+
+def test_one_database_has_no_pages_of_others(operator):
+    assert operator.get("/partition/b/hosts/1/").status_code == 404
