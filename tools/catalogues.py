@@ -26,7 +26,7 @@ django.setup()
 
 from crawlctl.access.adminsite import SHOWN_NAMES  # noqa: E402
 from jobs.bulk.verbs import EFFECTS  # noqa: E402
-from jobs.duties.cleaning import SUBJECTS  # noqa: E402
+from jobs.duties.retention_subjects import SUBJECTS  # noqa: E402
 from jobs.lifecycle.arrows import STAGES  # noqa: E402
 from jobs.lifecycle.job import SITUATIONS, TRANSITIONS, Guard, plain_name, states_by_name  # noqa: E402
 from jobs.lifecycle.table import Owner  # noqa: E402

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from django.db import connection
 
-from jobs.duties.cleaning import SUBJECTS, clean_by_task
+from jobs.duties.cleaning import clean_by_task
+from jobs.duties.retention_subjects import SUBJECTS
 from nodes.tasks.context import TaskContext
 from nodes.tasks.kinds import Kind
 

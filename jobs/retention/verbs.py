@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from django.db import connection
 
-from jobs.duties.cleaning import SUBJECTS, Old, Subject, look
+from jobs.duties.cleaning import Old, look
+from jobs.duties.retention_subjects import SUBJECTS, Subject
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown
 from nodes.settings.running import current

@@ -7,7 +7,8 @@ import pytest
 from django.db import connections
 
 from crawlctl.access.roles import ADMINISTRATOR
-from jobs.duties.cleaning import SUBJECTS, clean
+from jobs.duties.cleaning import clean
+from jobs.duties.retention_subjects import SUBJECTS
 from jobs.models import OutputConnection
 from nodes.models import KeptAnswer
 from tests.support.api import assert_problem, client_of, make_user, make_world

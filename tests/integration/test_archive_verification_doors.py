@@ -9,7 +9,8 @@ from django.urls import reverse
 from crawlctl.access.roles import OPERATOR, VIEWER
 from crawlctl.live.topics import is_topic, read_screen
 from jobs.attention.sources import read_attention
-from jobs.duties.cleaning import SUBJECTS, clean
+from jobs.duties.cleaning import clean
+from jobs.duties.retention_subjects import SUBJECTS
 from jobs.models import ArchiveFault, ArchiveFile, ArchiveVerification
 from jobs.verification import listing
 from jobs.verification.archives import verbs

@@ -9,8 +9,9 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
 
-from jobs.duties.cleaning import SUBJECTS, clean
+from jobs.duties.cleaning import clean
 from jobs.duties.evidence import EVIDENCE_TO_CHAIN, append_evidence
+from jobs.duties.retention_subjects import SUBJECTS
 from jobs.evidence.coverage import SET_BACK
 from jobs.evidence.minutes import Report
 from jobs.models import EvidenceBlock, EvidenceChain, EvidenceRecorder, EvidenceReport

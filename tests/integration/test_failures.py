@@ -7,7 +7,8 @@ from django.db import connection as django_connection
 
 from crawlctl.access.roles import VIEWER
 from jobs.connectors.repository.base import Ending
-from jobs.duties.cleaning import SUBJECTS, clean
+from jobs.duties.cleaning import clean
+from jobs.duties.retention_subjects import SUBJECTS
 from jobs.models import FailureGroup, FailureHour, QueueItem
 from jobs.queries.documents.failures import STEPS, FailureFilter, list_failures
 from jobs.queue.counting.counters import fold, forget

@@ -6,9 +6,10 @@ import time
 import pytest
 
 from jobs.connectors.repository.base import Ending, Record
-from jobs.duties.cleaning import SUBJECTS, clean
+from jobs.duties.cleaning import clean
 from jobs.duties.context import Pass
 from jobs.duties.history import clear_histories, keep_history
+from jobs.duties.retention_subjects import SUBJECTS
 from jobs.lifecycle.activity import OF_TRANSITIONS
 from jobs.lifecycle.job import TRANSITIONS, Pause, Phase, RunEnd
 from jobs.models import Activity, Job, QueueItem, RepositoryConnection

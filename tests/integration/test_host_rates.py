@@ -7,8 +7,9 @@ import re
 
 import pytest
 
-from jobs.duties.cleaning import SUBJECTS, clean
+from jobs.duties.cleaning import clean
 from jobs.duties.housekeep import forget_old_batches, forget_scope
+from jobs.duties.retention_subjects import SUBJECTS
 from jobs.models import Batch, BinHour, Turn
 from jobs.queries.hosts.week import read_week
 from tests.support.api import client_of

@@ -4,12 +4,14 @@ import datetime as dt
 
 import pytest
 
-from jobs.duties.cleaning import SUBJECTS, clean
-from jobs.models import Job
+from jobs.duties.cleaning import clean, clean_without_task_workers
+from jobs.duties.retention_subjects import SUBJECTS
+from jobs.models import Job, JobEvent
 from nodes.membership import members
 from nodes.models import ClusterRequest, MainTerm, Node, NodeEvent
 from tests.support.cluster import elect_main, register_node, seconds, status_of
 from tests.support.factories import make_group, make_job
+from tests.support.stepping import Main
 
 LONG = dt.timedelta(days=15)
 
@@ -92,3 +94,18 @@ def test_the_scope_of_a_one_shot_is_deleted_with_its_last_node(connection, main)
 
     assert sorted(MainTerm.objects.values_list("scope", flat=True)) == ["alive", "cluster", "waited for"]
     assert names() == ["alive", "main", "waited for"]
+
+
+def test_a_main_manager_deletes_old_rows_itself_while_there_is_no_task_worker(connection, settings):
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, "crawl.keep_journals": 30}
+    main = Main(connection)
+    for days in (1, 20, 40):
+        JobEvent.objects.create(job_name="old", at=main.now - dt.timedelta(days=days), kind="note", message=f"{days}")
+    gone = register_node(connection, "worker", name="gone")
+    end(connection, gone)
+    main.now += LONG
+
+    main.step(clean_without_task_workers)
+
+    assert sorted(JobEvent.objects.values_list("message", flat=True)) == ["1"]
+    assert "gone" not in names()

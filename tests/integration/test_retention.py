@@ -7,7 +7,8 @@ from django.contrib.sessions.models import Session
 from django.core.management import call_command
 from django.db import connection as django_connection
 
-from jobs.duties.cleaning import KEPT_RUNS, SUBJECTS, clean, look
+from jobs.duties.cleaning import clean, look
+from jobs.duties.retention_subjects import KEPT_RUNS, SUBJECTS
 from jobs.models import Counter, JobCounter, JobEvent
 from jobs.queue.counting.counters import read_run
 from jobs.retention import kinds

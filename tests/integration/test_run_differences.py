@@ -3,7 +3,8 @@
 import pytest
 from django.db import connection as django_connection
 
-from jobs.duties.cleaning import SUBJECTS, clean
+from jobs.duties.cleaning import clean
+from jobs.duties.retention_subjects import SUBJECTS
 from jobs.models import Job, Run, RunDifference
 from jobs.queue.counting import counters
 from jobs.state import run_samples

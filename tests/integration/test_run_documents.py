@@ -6,7 +6,8 @@ import pytest
 from django.db import connection as django_connection
 from django.utils import timezone
 
-from jobs.duties.cleaning import SUBJECTS, clean, look
+from jobs.duties.cleaning import clean, look
+from jobs.duties.retention_subjects import SUBJECTS
 from jobs.lifecycle.document import Stage
 from jobs.models import Job, Outcome, QueueItem, Run, RunSample
 from jobs.state import run_samples

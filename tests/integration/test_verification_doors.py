@@ -10,7 +10,8 @@ from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from crawlctl.live.topics import is_topic, read_screen
 from jobs.attention.sources import read_attention
 from jobs.connectors.repository.base import hash_of
-from jobs.duties.cleaning import SUBJECTS, clean, look
+from jobs.duties.cleaning import clean, look
+from jobs.duties.retention_subjects import SUBJECTS
 from jobs.models import IndexedDocument, OutputConnection, OutputFault, OutputVerification
 from jobs.verification import verbs
 from nodes.database.clock import read_clock
