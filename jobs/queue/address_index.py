@@ -36,9 +36,13 @@ DELETE FROM jobs_newaddress
  WHERE ctid = ANY(ARRAY(SELECT ctid FROM jobs_newaddress LIMIT {_AT_ONCE} FOR UPDATE SKIP LOCKED))
 RETURNING job_id, hash::text, address
 """
+# One statement for all blocks: their addresses come in one array, and their grams as text.
 _WRITE: Final[LiteralString] = """
 INSERT INTO jobs_addressblock (job_id, documents, hashes, addresses, grams)
-VALUES (%s, %s, %s::uuid[], %s::text[], %s::int[])
+SELECT job_id, documents, (%(hashes)s::uuid[])[first:first + documents - 1],
+       (%(addresses)s::text[])[first:first + documents - 1], grams::int[]
+  FROM unnest(%(jobs)s::bigint[], %(firsts)s::int[], %(documents)s::int[], %(grams)s::text[])
+       AS block(job_id, first, documents, grams)
 """
 # A comparison of bytes: in the collation C only ASCII letters have another case.
 _HAS: Final[LiteralString] = 'position(%(contained)s in lower({} COLLATE "C")) > 0'
@@ -91,23 +95,36 @@ def write_blocks(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
     Raises:
         FenceRefused: another node is the main manager.
     """
-    with connection.transaction(), connection.cursor() as cursor:
+    with connection.transaction():
         hold_term(connection, term)
-        taken = sorted(cursor.execute(_TAKE).fetchall(), key=lambda row: (row[0], row[2]))
-        cursor.executemany(_WRITE, [_block(job, rows) for job, rows in _blocks_of(taken)])
+        taken = sorted(connection.execute(_TAKE).fetchall(), key=lambda row: (row[0], row[2]))
+        if taken:
+            connection.execute(_WRITE, _blocks_of(taken))
     return len(taken)
 
 
-def _blocks_of(taken: Sequence[tuple[int, str, str]]) -> Iterable[tuple[int, Sequence[tuple[int, str, str]]]]:
-    for job, of_job in itertools.groupby(taken, key=lambda row: row[0]):
-        rows = list(of_job)
-        for begin in range(0, len(rows), _OF_A_BLOCK):
-            yield job, rows[begin : begin + _OF_A_BLOCK]
-
-
-def _block(job: int, rows: Sequence[tuple[int, str, str]]) -> tuple[Any, ...]:
+def _blocks_of(rows: Sequence[tuple[int, str, str]]) -> dict[str, list[Any]]:
+    """Return the blocks of sorted rows of (job, hash, address), as parameters of `_WRITE`."""
     addresses = [lowered(address) for _job, _hash, address in rows]
-    return job, len(rows), [hash_ for _job, hash_, _address in rows], addresses, grams_of(addresses)
+    jobs, firsts, documents, grams = [], [], [], []
+    for job, places in itertools.groupby(range(len(rows)), key=lambda place: rows[place][0]):
+        of_job = list(places)
+        for begin in range(0, len(of_job), _OF_A_BLOCK):
+            block = of_job[begin : begin + _OF_A_BLOCK]
+            jobs.append(job)
+            firsts.append(block[0] + 1)
+            documents.append(len(block))
+            of_block = grams_of(addresses[block[0] : block[-1] + 1])
+            grams.append("{" + ",".join(map(str, of_block)) + "}")
+    hashes = [hash_ for _job, hash_, _address in rows]
+    return {
+        "jobs": jobs,
+        "firsts": firsts,
+        "documents": documents,
+        "grams": grams,
+        "hashes": hashes,
+        "addresses": addresses,
+    }
 
 
 def write_worn_blocks_anew(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
