@@ -60,8 +60,9 @@ class Job(models.Model):
     pipeline = models.JSONField(default=dict, db_default={}, blank=True)
     # Grows with each change of the specification or the outputs: document versions of older ones are not trusted.
     specification_version = models.PositiveIntegerField(default=1)
-    # Grows with each change of a seed's address: workers must not check a document by the scope around older seeds.
-    seeds_version = models.PositiveIntegerField(default=1, db_default=1, editable=False)
+    # Grows with each other change that workers must read before they judge a document: addresses of seeds (the scope is
+    # around them), freshness goals, decisions about suspects, and the map of slots.
+    revision = models.PositiveIntegerField(default=1, db_default=1, editable=False)
     max_documents = models.PositiveBigIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
     priority = models.PositiveSmallIntegerField(
         default=5,

@@ -21,9 +21,9 @@ KEY: Final = f"{KIND}:all"
 MAP: Final[LiteralString] = """
 SELECT body FROM jobs_partitionfact WHERE source = target AND key = 'slots:all' ORDER BY number DESC LIMIT 1
 """
-# Workers read a job again for each claim with a newer version, and its map of slots with it.
+# Workers read a job again for each claim with a newer revision, and its map of slots with it.
 _RENEW_JOBS: Final[LiteralString] = """
-UPDATE jobs_job SET seeds_version = seeds_version + 1 WHERE id IN (SELECT job_id FROM jobs_partitionedjob)
+UPDATE jobs_job SET revision = revision + 1 WHERE id IN (SELECT job_id FROM jobs_partitionedjob)
 """
 # The seeds of moved hosts were read elsewhere, perhaps earlier: all are read again, from the beginning.
 _READ_SEEDS_AGAIN: Final[tuple[LiteralString, LiteralString]] = (

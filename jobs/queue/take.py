@@ -104,7 +104,7 @@ WITH node AS MATERIALIZED (
     -- A sent turn can have a successor, so its lane becomes ready.
     {write_states("ready_at = least(state.ready_at, %(now)s)", of="lane", held="sleeping")}
 ), job AS MATERIALIZED (
-    SELECT id, run_no, specification_version, seeds_version, carries, pipeline <> '{{}}' AS is_staged,
+    SELECT id, run_no, specification_version, revision, carries, pipeline <> '{{}}' AS is_staged,
            -- Without such an output, no document needs the look-ups of its version.
            EXISTS (SELECT FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
                     WHERE link.job_id = jobs_job.id AND output.connector <> 'null') AS holds
@@ -112,7 +112,7 @@ WITH node AS MATERIALIZED (
 ), document AS (
     SELECT item.kind, item.hash, item.job_id, item.lane_id, item.batch_id, item.identifier, item.depth, item.redirects,
            item.failures, coalesce(extract(epoch FROM clock_timestamp() - item.failing_since), 0)::float AS failing_for,
-           item.seq, job.run_no, lane.seed_id, job.specification_version, job.seeds_version, job.carries,
+           item.seq, job.run_no, lane.seed_id, job.specification_version, job.revision, job.carries,
            CASE WHEN job.carries
                 THEN (SELECT json_agg(passed.carried) FROM jobs_carrydown AS passed
                        WHERE passed.job_id = item.job_id AND passed.child = item.hash) END AS carried,
@@ -180,7 +180,7 @@ class Claimed:
     lane_id: int
     batch_id: int
     specification_version: int
-    seeds_version: int = 1
+    revision: int = 1
     # True if its job carries: then the values that it passed before may have to be removed.
     carries: bool = False
 
@@ -379,6 +379,6 @@ def _claimed(row: Any) -> Claimed:
         lane_id=row.lane_id,
         batch_id=row.batch_id,
         specification_version=row.specification_version,
-        seeds_version=row.seeds_version,
+        revision=row.revision,
         carries=row.carries,
     )

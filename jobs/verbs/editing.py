@@ -191,11 +191,10 @@ def change_job(
             or versions_begin
         ):
             job.specification_version += 1
-        # Workers read a job again for a newer version of its seeds.
         if "freshness_goals" in changed or (
             seeds is not None and addresses_of(seeds) != [seed.urls for seed in stored_seeds]
         ):
-            job.seeds_version += 1
+            job.revision += 1
         if outputs_change or changed.keys() & {"specification", "access_rules", "pipeline", "hop_limits", "hop_mode"}:
             job.from_the_beginning = True
         if schedule_changes:

@@ -182,14 +182,14 @@ def test_rules_that_refuse_a_stored_seed_are_not_saved(administrator, wanted):
 
 def test_only_a_change_of_addresses_makes_another_version_of_the_seeds(administrator, wanted):
     made = administrator.post(JOBS, wanted).json()
-    before = Job.objects.get().seeds_version
+    before = Job.objects.get().revision
 
     administrator.patch(f"{JOBS}{made['id']}/", {"seeds": wanted["seeds"]})
-    assert Job.objects.get().seeds_version == before
+    assert Job.objects.get().revision == before
 
     more = [*wanted["seeds"], {"urls": ["http://more.test/"]}]
     administrator.patch(f"{JOBS}{made['id']}/", {"seeds": more})
-    assert Job.objects.get().seeds_version == before + 1
+    assert Job.objects.get().revision == before + 1
 
 
 def test_a_job_keeps_its_repository(administrator, wanted):

@@ -51,7 +51,7 @@ def lines():
 
 
 def versions():
-    jobs = Job.objects.order_by("pk").values_list("specification_version", "seeds_version", "from_the_beginning")
+    jobs = Job.objects.order_by("pk").values_list("specification_version", "revision", "from_the_beginning")
     return [*jobs, *ThrottlePolicy.objects.order_by("pk").values_list("version", "changed_at")]
 
 

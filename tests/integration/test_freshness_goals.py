@@ -126,14 +126,14 @@ def busy():
 def test_the_api_stores_goals_and_running_workers_read_them_again(administrator, wanted):
     made = administrator.post(JOBS, {**wanted, "freshness_goals": GOALS}).json()
     address = f"{JOBS}{made['id']}/"
-    version = Job.objects.get().seeds_version
+    version = Job.objects.get().revision
     Job.objects.update(phase="active", run_no=1)
 
     assert administrator.get(address).json()["freshness_goals"] == GOALS
     administrator.patch(address, {"freshness_goals": GOALS})
-    assert Job.objects.get().seeds_version == version
+    assert Job.objects.get().revision == version
     assert administrator.patch(address, {"freshness_goals": GOALS[1:]}).status_code == 200
-    assert (Job.objects.get().seeds_version, Job.objects.get().specification_version) == (version + 1, 1)
+    assert (Job.objects.get().revision, Job.objects.get().specification_version) == (version + 1, 1)
 
 
 @each_row(

@@ -18,7 +18,7 @@ def job(connection):
 
 def claim_of(job, **versions):
     """Return a claim made when the job had these versions."""
-    usual = {"specification_version": job.specification_version, "seeds_version": job.seeds_version}
+    usual = {"specification_version": job.specification_version, "revision": job.revision}
     return SimpleNamespace(job_id=job.pk, run_no=job.run_no, **(usual | versions))
 
 
@@ -41,7 +41,7 @@ def found(connection, job, *claims, edits=()):
     return asyncio.run(look(rows))
 
 
-@pytest.mark.parametrize("version", ["specification_version", "seeds_version"])
+@pytest.mark.parametrize("version", ["specification_version", "revision"])
 def test_a_document_that_is_claimed_after_an_edit_is_read_with_the_edit(connection, job, version):
     known, edited = found(connection, job, claim_of(job), claim_of(job, **{version: 2}))
 

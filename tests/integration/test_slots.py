@@ -76,7 +76,7 @@ def test_workers_read_a_job_again_after_a_new_map(connection, follower):
     keep_map(connection, placement())
 
     after = read_job(connection, job_id=running.job.pk)
-    assert after.seeds_version == before.seeds_version + 1
+    assert after.revision == before.revision + 1
     assert asyncio.run(partition_of_host(after)) == "a"
 
 

@@ -41,7 +41,7 @@ _MOST_JOBS: Final = 200
 
 # Versions of a job: a new map of slots makes a new version of its seeds.
 _READ: Final[LiteralString] = f"""
-SELECT job.id, job.run_no, job.repository_id, job.specification, job.specification_version, job.seeds_version,
+SELECT job.id, job.run_no, job.repository_id, job.specification, job.specification_version, job.revision,
        job.max_documents IS NOT NULL AS has_budget,
        CASE WHEN job.kind = 'continuous' THEN ARRAY[job.recrawl_after, job.recrawl_at_most, job.expire_after] END AS intervals,
        job.hop_limits, job.hop_mode, job.scan, job.archive, job.kept_versions, job.access_rules, job.pipeline,
@@ -77,7 +77,7 @@ class JobAtWork:
     bins: BinKind
     runtime: Runtime
     connector: RepositoryConnector
-    seeds_version: int
+    revision: int
     # Start of its run on this process's clock: facts about the source from before it are ignored.
     began_at: float
     access: JobAccess = NO_RULES
@@ -116,7 +116,7 @@ class JobTable:
         job = self._jobs.get((claimed.job_id, claimed.run_no))
         if job is None or job.facts.specification_version < claimed.specification_version:
             return None
-        return job if job.seeds_version >= claimed.seeds_version else None
+        return job if job.revision >= claimed.revision else None
 
     def knows(self, job_id: int) -> bool:
         return any(known == job_id for known, _ in self._jobs)
@@ -177,7 +177,7 @@ class JobTable:
             bins=bins,
             runtime=runtime,
             connector=connector,
-            seeds_version=row.seeds_version,
+            revision=row.revision,
             began_at=time.monotonic() - row.running_for,
             access=access,
             pipeline=pipeline,
