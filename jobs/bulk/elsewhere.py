@@ -18,6 +18,7 @@ from jobs.bulk import verbs
 from jobs.bulk.models import BulkOperation
 from jobs.partitions.merged import PartitionAway, change_elsewhere, local_job, read_everywhere
 from nodes.errors import NotDone
+from nodes.permissions import May
 from nodes.tasks import book
 from nodes.tasks.context import TaskContext
 
@@ -99,7 +100,7 @@ def look(operation: BulkOperation) -> bool:
     return ended
 
 
-def cancel_all(operation_id: int, *, may: verbs.May, made_by: str) -> BulkOperation:
+def cancel_all(operation_id: int, *, may: May, made_by: str) -> BulkOperation:
     """
     End an operation in all partitions after its present chunks.
 

@@ -17,6 +17,7 @@ from jobs.ui.partitions_views import silent_partitions
 from jobs.words.documents import STATE_WORDS
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone, Unknown
+from nodes.permissions import May
 from nodes.web import formats
 from nodes.web.pages import name_of_who_may, page_for
 from nodes.web.words import translated
@@ -97,6 +98,6 @@ def _job(job_id: int) -> Job:
     return job
 
 
-def _may(request: HttpRequest) -> verbs.May:
+def _may(request: HttpRequest) -> May:
     user: Any = request.user
     return user.has_perm  # type: ignore[no-any-return]

@@ -23,11 +23,11 @@ from jobs.state import journal
 from jobs.verbs.control import MAY_CONTROL
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotAllowed, Refused, Unknown
+from nodes.permissions import May
 from nodes.tasks import book
 from nodes.tasks.kinds import find
 from nodes.tasks.models import Task
 
-May = Callable[[str], bool]
 T = TypeVar("T")
 
 # Operations that remove documents are those of an administrator.

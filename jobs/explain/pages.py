@@ -12,12 +12,13 @@ from django.views.decorators.http import require_POST, require_safe
 
 from jobs.explain.everywhere import explain_everywhere
 from jobs.explain.mends import MAY_EDIT_JOB
-from jobs.explain.screens import May, address_of, explained_screen
+from jobs.explain.screens import address_of, explained_screen
 from jobs.models import Seed
 from jobs.ui.partitions_views import silent_partitions
 from jobs.verbs import documents, seed_lists
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone, Refused, Unknown
+from nodes.permissions import May
 from nodes.web.pages import name_of_who_may, page_for
 
 page: Final = page_for("jobs.view_queueitem")

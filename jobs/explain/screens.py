@@ -1,7 +1,7 @@
 """The explanation of an address in words, for its page."""
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from django.urls import reverse
@@ -16,15 +16,12 @@ from jobs.explain.ways import Step
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.words.documents import document_state
+from nodes.permissions import May
 from nodes.web import formats
 from nodes.web.words import translated
 
 # Steps of a way from a seed that are shown at each end.
 _ENDS: Final = 10
-
-
-# Returns True for a permission that the user has.
-May = Callable[[str], bool]
 
 
 def explained_screen(found: Explained, *, may: May, now: dt.datetime) -> Mapping[str, object]:

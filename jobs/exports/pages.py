@@ -15,6 +15,7 @@ from jobs.exports.screens import exports_screen, in_words, topic_of
 from jobs.exports.sending import send
 from jobs.exports.sources import SOURCES, find, read_filter
 from nodes.errors import Invalid, NotAllowed, NotDone, Refused
+from nodes.permissions import May
 from nodes.web.pages import name_of_who_may, page_for
 
 page: Final = page_for("exports.view_export")
@@ -109,6 +110,6 @@ def delete(request: HttpRequest, export_id: int) -> HttpResponse:
     return redirect("exports")
 
 
-def _may(request: HttpRequest) -> verbs.May:
+def _may(request: HttpRequest) -> May:
     user: Any = request.user
     return user.has_perm  # type: ignore[no-any-return]

@@ -13,6 +13,7 @@ from jobs.exports import verbs
 from jobs.exports.models import Export
 from jobs.exports.sources import SOURCES
 from nodes.database.clock import read_clock
+from nodes.permissions import May, may_everything
 from nodes.web import formats
 from nodes.web.screens import Record, bar
 from nodes.web.topics import TopicUnknown
@@ -31,7 +32,7 @@ _STATES: Final = {
 _VALUES_SHOWN: Final = 5
 
 
-def topic_of(may: verbs.May) -> str:
+def topic_of(may: May) -> str:
     """Return the topic of a user's list. A screen is the same for all users, so one who sees a part has none."""
     return TOPIC if all(may(source.permission) for source in SOURCES.values()) else ""
 
@@ -50,10 +51,10 @@ def read_screen(name: str) -> Record:
     """
     if name != TOPIC:
         raise TopicUnknown(name)
-    return exports_screen(lambda _permission: True)
+    return exports_screen(may_everything)
 
 
-def exports_screen(may: verbs.May) -> Record:
+def exports_screen(may: May) -> Record:
     """Return the exports that a user may see."""
     return {"exports": _rows(verbs.visible(may)[:_SHOWN], now=read_clock())}
 

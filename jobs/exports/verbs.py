@@ -1,6 +1,5 @@
 """The operations on exports, once for pages, API and commands."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,11 +12,9 @@ from jobs.exports.models import Export
 from jobs.exports.sources import SOURCES, find, read_filter
 from nodes.errors import Invalid, NotAllowed, Refused, Unknown
 from nodes.membership.changes import record_request
+from nodes.permissions import May
 from nodes.tasks import book
 from nodes.tasks.models import Task
-
-# The check of a permission, as of Django's users.
-May = Callable[[str], bool]
 
 STATES: Final = ("waiting", "running", "done", "cancelled", "failed")
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -23,7 +24,7 @@ from jobs.ui.pages import page
 from jobs.verbs import traps
 from jobs.verbs.traps import Effect
 from nodes.database.clock import read_clock
-from nodes.errors import NotDone
+from nodes.errors import NotAllowed, NotDone
 from nodes.web import formats
 from nodes.web.pages import name_of_who_may
 from nodes.web.screens import Record
@@ -115,7 +116,7 @@ def suspect(request: HttpRequest, suspect_id: int) -> HttpResponse:
         "rules": [_rule(kind, check_rule(found, rule=kind)) for kind in kinds] if found.is_open else [],
         "most": formats.number(EXAMINED),
         "runs": found.is_open and found.job.phase != Phase.INACTIVE,
-        "may_undo": not found.is_open and request.user.has_perm(traps.may_undo(found.pk)),
+        "may_undo": not found.is_open and request.user.has_perm(traps.permission_to_undo(found)),
     }
     return render(request, "ui/trap.html", context)
 
@@ -157,9 +158,12 @@ def release(request: HttpRequest, suspect_id: int) -> HttpResponse:
 @require_POST
 def undo(request: HttpRequest, suspect_id: int) -> HttpResponse:
     """Undo the decision about a suspect."""
-    name = name_of_who_may(request, traps.may_undo(suspect_id))
+    name = name_of_who_may(request, traps.MAY_RELEASE)
+    user: Any = request.user
     try:
-        undone = traps.undo(suspect_id, made_by=name, now=read_clock())
+        undone = traps.undo(suspect_id, may=user.has_perm, made_by=name, now=read_clock())
+    except NotAllowed as refused:
+        raise PermissionDenied(str(refused)) from refused
     except NotDone as refused:
         messages.warning(request, str(refused))
     else:

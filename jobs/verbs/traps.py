@@ -23,7 +23,8 @@ from jobs.state.transitions import TransitionRefused, lock_job
 from jobs.traps.quarantine import TRAP, TrapGuard
 from jobs.verbs import editing
 from jobs.verbs.control import MAY_CONTROL
-from nodes.errors import Invalid, Refused, Unknown
+from nodes.errors import Invalid, NotAllowed, Refused, Unknown
+from nodes.permissions import May
 
 MAY_RELEASE: Final = MAY_CONTROL
 MAY_ACCEPT: Final = "jobs.change_job"
@@ -143,13 +144,12 @@ def release(suspect_id: int, *, made_by: str, now: dt.datetime) -> Released:
     return Released(suspect, sent or SentBack(0, has_more=True))
 
 
-def may_undo(suspect_id: int) -> str:
+def permission_to_undo(suspect: TrapSuspect) -> str:
     """Return the permission that undoing the decision about a suspect needs."""
-    is_accepted = TrapSuspect.objects.filter(pk=suspect_id, decision=TrapDecision.ACCEPTED).exists()
-    return MAY_ACCEPT if is_accepted else MAY_RELEASE
+    return MAY_ACCEPT if suspect.decision == TrapDecision.ACCEPTED else MAY_RELEASE
 
 
-def undo(suspect_id: int, *, made_by: str, now: dt.datetime) -> Undone:
+def undo(suspect_id: int, *, may: May, made_by: str, now: dt.datetime) -> Undone:
     """
     Undo the decision about a suspect: it is open again.
 
@@ -158,11 +158,14 @@ def undo(suspect_id: int, *, made_by: str, now: dt.datetime) -> Undone:
 
     Raises:
         Unknown: the suspect does not exist.
+        NotAllowed: the user may not make the decision that is undone.
         Refused: the suspect is open.
         ControlledElsewhere: this is not the control partition.
     """
     with transaction.atomic():
         job, suspect = _lock(suspect_id)
+        if not may(permission_to_undo(suspect)):
+            raise NotAllowed("Your role does not permit this. Undoing an acceptance needs the role that accepts.")
         if suspect.is_open:
             raise Refused(f"No decision about {suspect.template} at {suspect.host} is left to undo.")
         decision, before = suspect.decision, suspect.rule_state
@@ -220,7 +223,7 @@ def _take_rule(job: Job, suspect: TrapSuspect, *, made_by: str, now: dt.datetime
 
 def _outdate_workers(job: Job) -> None:
     """Let workers read the job again: no worker judges a document that it takes from now on by suspects that it remembers."""
-    Job.objects.filter(pk=job.pk).update(seeds_version=F("seeds_version") + 1)
+    Job.objects.filter(pk=job.pk).update(revision=F("revision") + 1)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, str(job.pk)))
 

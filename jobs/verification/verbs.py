@@ -1,6 +1,5 @@
 """Operations of operators: the verification of an output, at once or by a background task."""
 
-from collections.abc import Callable
 from typing import Final
 
 from django.db import transaction
@@ -17,10 +16,9 @@ from jobs.verification.finding import find
 from jobs.verification.repairing import repair
 from nodes.errors import Invalid, NotAllowed, Refused, Unknown
 from nodes.membership.changes import record_request
+from nodes.permissions import May
 from nodes.tasks import book
 from nodes.tasks.models import Task
-
-May = Callable[[str], bool]
 
 # Removals of ghosts above the thresholds of the guard are those of an administrator.
 MAY_ALLOW_REMOVALS: Final = "jobs.change_outputconnection"

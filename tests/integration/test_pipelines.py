@@ -17,6 +17,7 @@ from jobs.models import Activity, IndexedDocument, Job, JobEvent, PipelineRefusa
 from jobs.queue.removing.orphans import drop_orphans
 from jobs.verbs import editing, restoring
 from nodes.errors import Invalid
+from nodes.permissions import may_everything
 from tests.integration.test_against_an_oracle import UNSOUND
 from tests.support.api import assert_problem, client_of, make_user
 from tests.support.factories import make_output
@@ -405,7 +406,7 @@ def test_a_definition_has_the_stages_with_outputs_by_their_names(site):
 
     def import_(**changes):
         given = [Given("a file", {**definition, **changes})]
-        return import_definitions(given, may=lambda _permission: True, made_by="olga", dry_run=False)[0]
+        return import_definitions(given, may=may_everything, made_by="olga", dry_run=False)[0]
 
     assert import_().result == "unchanged"
     assert import_(name="copy").result == "created"

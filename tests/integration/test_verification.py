@@ -22,6 +22,7 @@ from jobs.verbs import restoring
 from jobs.verification import finding, kinds, repairing, verbs
 from jobs.verification.attempts import AnotherAttempt, state_of
 from nodes.errors import Invalid, Refused
+from nodes.permissions import may_everything
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import Task
 from tests.integration.test_against_an_oracle import UNSOUND
@@ -414,7 +415,7 @@ def small_chunks(monkeypatch):
 
 def scheduled(output, **facts):
     facts = {"repairs": True, **facts}
-    return verbs.start(output.pk, may=lambda _permission: True, made_by="a test", **facts)
+    return verbs.start(output.pk, may=may_everything, made_by="a test", **facts)
 
 
 def carry_out(verification):

@@ -23,6 +23,7 @@ from jobs.models import DefinitionVersion
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone
 from nodes.membership.changes import Differences
+from nodes.permissions import May
 from nodes.web import formats
 from nodes.web.pages import name_of_who_may, page_for
 
@@ -195,6 +196,6 @@ def _in_words(value: object) -> str:
     return said if len(said) <= _CHARACTERS else f"{said[:_CHARACTERS]}…"
 
 
-def _may(request: HttpRequest) -> verbs.May:
+def _may(request: HttpRequest) -> May:
     user: Any = request.user
     return user.has_perm  # type: ignore[no-any-return]

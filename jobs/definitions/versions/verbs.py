@@ -1,6 +1,5 @@
 """The versions that a user may see, and the operation that gives an object the definition of an earlier version."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,9 +14,7 @@ from jobs.definitions.subjects import SUBJECTS
 from jobs.models import DefinitionVersion
 from nodes.errors import ChangedMeanwhile, Unknown
 from nodes.membership.changes import Differences
-
-# Returns True for a permission that the user has.
-May = Callable[[str], bool]
+from nodes.permissions import May
 
 _ADVICE: Final = "It was deleted or renamed since this version."
 

@@ -13,6 +13,7 @@ from jobs.verbs.traps import Effect
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone, Unknown
 from nodes.management.database import check_database
+from nodes.permissions import may_everything
 
 # Suspects that one command lists.
 _LISTED: Final = 200
@@ -87,7 +88,7 @@ class Command(BaseCommand):
                     else f"The job has the rule of {suspect.template} at {suspect.host}."
                 )
             elif verb == "undo":
-                undone = traps.undo(given["suspect"], made_by=made_by, now=now)
+                undone = traps.undo(given["suspect"], may=may_everything, made_by=made_by, now=now)
                 self.stdout.write(f"The suspect is open again. {_UNDONE[undone.effect]}")
             else:
                 released = traps.release(given["suspect"], made_by=made_by, now=now)

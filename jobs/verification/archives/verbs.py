@@ -2,7 +2,7 @@
 
 import hashlib
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -20,11 +20,10 @@ from nodes.errors import Invalid, NotAllowed, Refused
 from nodes.lifecycle import NodeStatus
 from nodes.membership.changes import record_request
 from nodes.models import Node
+from nodes.permissions import May
 from nodes.settings.running import current
 from nodes.tasks import book
 from nodes.tasks.models import Task
-
-May = Callable[[str], bool]
 
 _ALL: Final = 100
 # Files whose rows are read at once.

@@ -20,6 +20,7 @@ from jobs.definitions.subjects import JOB, SUBJECTS
 from jobs.models import RepositoryConnection
 from nodes.errors import NotAllowed
 from nodes.management.database import check_database
+from nodes.permissions import may_everything
 
 _DESCRIPTION: Final = "Write jobs, connections and policies to files, and store them from files (docs/definitions.md)."
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.-]+", re.ASCII)
@@ -125,7 +126,9 @@ class Command(BaseCommand):
 
     def _store(self, given: list[importing.Given], *, dry_run: bool) -> None:
         try:
-            changes = importing.import_definitions(given, may=_may, made_by=getpass.getuser(), dry_run=dry_run)
+            changes = importing.import_definitions(
+                given, may=may_everything, made_by=getpass.getuser(), dry_run=dry_run
+            )
         except importing.Refused as refused:
             lines = [_line_of(problem) for problem in refused.problems]
             raise CommandError("\n".join([*lines, "Nothing was changed."]), returncode=2) from refused
@@ -231,8 +234,3 @@ def _stem_of(definition: Definition) -> str:
         digest = hashlib.sha256(definition["name"].encode()).hexdigest()[:8]
         readable = f"{readable}-{digest}".strip("-")
     return f"{definition['definition']}-{readable}"
-
-
-def _may(_permission: str) -> bool:
-    """Return True: a local user with access to the database may change everything."""
-    return True
