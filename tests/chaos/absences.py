@@ -100,25 +100,32 @@ def back_up(directory: Path, partition: str, place: Path) -> str | None:
     return str(json.loads(listed.stdout.splitlines()[-1])["name"])
 
 
-def restore(directory: Path, partition: str, place: Path, backup: str) -> None:
+def prepare_restore(directory: Path, partition: str, place: Path, backup: str) -> Path:
     """
-    Restore a partition from a backup by the documented command.
+    Restore a backup of a partition by the documented command, and return the directory of the data.
 
-    The command runs in another directory, because it refuses while processes wait for the database. Then the restored
-    data take the place of the others.
+    It is another directory than the partition's: the command refuses while processes wait for the database.
     """
     beside = partition_in(directory, partition).parent / f"restored-{partition}"
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir()
     done = _run("backup", "restore", "--from", str(place), "--backup", backup, var=beside)
     assert done.returncode == 0, done.stderr
+    return beside
+
+
+def put_in_place(directory: Path, partition: str, beside: Path) -> tuple[float, float]:
+    """Let restored data take the place of a partition's; return the beginning and the end of its absence."""
+    began_at = time.monotonic()
     with stopped(directory, partition) as home:
         lost = home.data.with_name("lost")
         shutil.rmtree(lost, ignore_errors=True)
         home.data.rename(lost)
         (beside / "postgres" / "data").rename(home.data)
+    ended_at = time.monotonic()
     shutil.rmtree(lost)
     shutil.rmtree(beside)
+    return began_at, ended_at
 
 
 def _run(*words: str, var: Path) -> "subprocess.CompletedProcess[str]":

@@ -62,7 +62,7 @@ _KINDS = {
     "absence": 1,
     "freeze": 1,
     "lost-log": 1,
-    "restore": 2,
+    "restore": 1,
 }
 # Seconds of an absence: a partition is silent after 15.
 _AWAY = (16.0, 40.0)
@@ -116,7 +116,7 @@ def crawl(
             said = demo.communicate(timeout=max(1.0, _PATIENCE - (time.monotonic() - began_at)))[0]
         except subprocess.TimeoutExpired:
             made.problems.append(f"the crawl hangs after {_PATIENCE:.0f} s")
-            _end(directory)
+            end_processes(directory)
             demo.communicate()
             return made
     made.seconds = time.monotonic() - began_at
@@ -178,7 +178,7 @@ def _disturb(made: Crawl, directory: Path, addresses: dict[str, str], chance: ra
     other = next(name for name in _NAMES if name != partition)
     (kind,) = chance.choices(kinds, weights=[_KINDS[one] for one in kinds])
     away = chance.uniform(*_AWAY)
-    at, since = time.monotonic(), None
+    at, until, since = time.monotonic(), None, None
     if kind == "absence":
         with absences.stopped(directory, partition):
             time.sleep(away)
@@ -193,10 +193,15 @@ def _disturb(made: Crawl, directory: Path, addresses: dict[str, str], chance: ra
         if partition not in made.backups:
             return
         since, backup = made.backups[partition]
-        absences.restore(directory, partition, directory / "backups" / partition, backup)
+        place = directory / "backups" / partition
+        beside = absences.prepare_restore(directory, partition, place, backup)
+        if _phase(addresses["a"]) in {"inactive", None}:
+            # The run has ended meanwhile.
+            return
+        at, until = absences.put_in_place(directory, partition, beside)
     elif not _kill(directory, partition, kind, chance):
         return
-    made.disturbances.append(Disturbance(kind, partition, at, time.monotonic(), since))
+    made.disturbances.append(Disturbance(kind, partition, at, until or time.monotonic(), since))
 
 
 def _kill(directory: Path, partition: str, kind: str, chance: random.Random) -> int:
@@ -240,10 +245,10 @@ def _judge(made: Crawl, said: str, code: int, directory: Path) -> None:
     if unexplained := unexplained_repeats(requests, made.disturbances, placed.partition_of):
         made.problems.append(f"{len(unexplained)} requests were repeated without a reason, as {unexplained[:3]}")
     for name in _NAMES:
-        _add_documents(made, partition_in(directory, name), name, placed)
+        add_documents(made, partition_in(directory, name), name, placed)
 
 
-def _add_documents(made: Crawl, var: Path, name: str, placed: Placement) -> None:
+def add_documents(made: Crawl, var: Path, name: str, placed: Placement) -> None:
     """Add the documents of a partition, whose counts must agree with its rows, and whose hosts must belong to it."""
     environment = {**os.environ, "CRAWLCTL_VAR": str(var), "DATABASE_URL": "", "CRAWLCTL_LOG_LEVEL": "ERROR"}
     words = [sys.executable, "manage.py", "shell", "--no-imports", "-c", _DOCUMENTS]
@@ -264,7 +269,7 @@ def _add_documents(made: Crawl, var: Path, name: str, placed: Placement) -> None
         made.hosts[key] = name
 
 
-def _end(directory: Path) -> None:
+def end_processes(directory: Path) -> None:
     """End the processes of a demo."""
     for _partition, process in processes_in(directory):
         with suppress(psutil.Error):
@@ -308,7 +313,7 @@ def main() -> int:
             f"{made.fetched_twice} requests repeated, {'; '.join(made.problems) or 'as expected'}"
         )
         number += 1
-        _end(directory)
+        end_processes(directory)
         if made.problems:
             _tell(f"  kept: {directory}")
             if number == 1:

@@ -1,0 +1,206 @@
+"""
+The test of restores around moves of slots: `make chaos-moves`.
+
+python -m tests.chaos.restored_moves [--pages N] [--hosts N]
+
+A demo with two partitions crawls a synthetic site. Then slots move from one partition to the other and back, and one of
+them, the giver or the receiver, is restored from a backup of before the move: while the move waits for jobs, while it
+copies documents, and after it. The other partition stands still meanwhile, so that the phase lasts.
+
+After each move, a full run finds what the backup did not know. Then the documents of both databases by stage, outcome and
+code must be those of the first crawl, each in the partition that has its host, and the counts of each database must agree
+with its rows. The exit code is 0 if all agree.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+
+from jobs.partitions.move_notes import read_move, request_move
+from jobs.partitions.moving import MovePhase
+from jobs.partitions.placement import Placement
+from jobs.partitions.slots import read_map
+from tests.chaos import absences
+from tests.chaos.partitions import Crawl, add_documents, end_processes
+from tests.support.partitioned_demo import partition_in, partitions_of, processes_in
+from tests.support.processes import ROOT
+
+_NAMES = ("a", "b")
+_PATIENCE = 600.0
+_SLOTS = 256
+
+
+class World:
+    """A running demo of two partitions."""
+
+    def __init__(self, directory: Path, addresses: dict[str, str]) -> None:
+        self.directory, self.addresses = directory, addresses
+        manager = next(
+            process for name, process in processes_in(directory) if name == "a" and "manager-1" in process.cmdline()
+        )
+        self.environment = manager.environ()
+
+    def ask(self, name: str, statement: str) -> Any:
+        with psycopg.connect(self.addresses[name], autocommit=True, connect_timeout=5) as connection:
+            return connection.execute(statement).fetchall()
+
+    def phase(self) -> MovePhase | None:
+        with psycopg.connect(self.addresses["a"], autocommit=True, connect_timeout=5) as connection:
+            move = read_move(connection)
+        return move and move.phase
+
+    def request(self, giver: str, receiver: str) -> None:
+        with psycopg.connect(self.addresses["a"], autocommit=True) as connection:
+            slots = read_map(connection, _NAMES).slots_of(giver)[:_SLOTS]
+            request_move(connection, Placement("a", _NAMES), slots=slots, targets=[receiver])
+
+    def run_fully(self) -> None:
+        """Start a full run, and wait for its end."""
+        ((before,),) = self.ask("a", "SELECT run_no FROM jobs_job")
+        command = [sys.executable, "manage.py", "job", "demo 1", "start"]
+        subprocess.run(command, cwd=ROOT, env=self.environment, check=True, stdout=subprocess.DEVNULL)
+        ended = f"SELECT count(*) FROM jobs_job WHERE run_no > {before} AND phase = 'inactive'"
+        for name in _NAMES:
+            wait(lambda name=name: self.ask(name, ended) == [(1,)], f"the end of the run in {name}")  # type: ignore[misc]
+
+    def documents(self) -> Crawl:
+        """Return the documents of both databases, and what is wrong with them."""
+        with psycopg.connect(self.addresses["a"], autocommit=True) as connection:
+            owners = read_map(connection, _NAMES).owners
+        made = Crawl()
+        for name in _NAMES:
+            add_documents(made, partition_in(self.directory, name), name, Placement("a", _NAMES, owners))
+        return made
+
+
+def wait(holds: Callable[[], bool], what: str) -> None:
+    until = time.monotonic() + _PATIENCE
+    while time.monotonic() < until:
+        with suppress(psycopg.Error):
+            if holds():
+                return
+        time.sleep(0.1)
+    raise AssertionError(f"no {what} within {_PATIENCE:.0f} s")
+
+
+def move_with_a_restore(world: World, giver: str, restored: str, phase: MovePhase) -> None:
+    """Move slots of `giver`, and restore one partition in this phase from a backup of before."""
+    receiver = next(name for name in _NAMES if name != giver)
+    other = next(name for name in _NAMES if name != restored)
+    place = world.directory / "backups" / restored
+    backup = absences.back_up(world.directory, restored, place)
+    assert backup is not None
+    beside = absences.prepare_restore(world.directory, restored, place, backup)
+    with ExitStack() as standing:
+        if phase == MovePhase.HOLDING:
+            # No report of the other partition: the move waits.
+            for name, process in processes_in(world.directory):
+                if name == other and "manager-1" in process.cmdline():
+                    process.suspend()
+                    standing.callback(process.resume)
+        world.request(giver, receiver)
+        wait(lambda: world.phase() == phase, f"phase {phase}")
+        if phase == MovePhase.COPYING:
+            standing.enter_context(absences.frozen(world.directory, other))
+        absences.put_in_place(world.directory, restored, beside)
+    adopted = "SELECT (body ->> 'epoch')::int FROM jobs_partitionfact WHERE source = target AND key = 'slots:all'"
+    held = "SELECT count(*) FROM jobs_job WHERE move_hold > 0"
+
+    def is_over() -> bool:
+        maps = [max(world.ask(name, adopted), default=(0,)) for name in _NAMES]
+        return (
+            world.phase() == MovePhase.DONE
+            and maps[0] == maps[1]
+            and not any(world.ask(name, held) != [(0,)] for name in _NAMES)
+        )
+
+    if restored == "a" and phase == MovePhase.HOLDING:
+        # Only the lost database may have known the move.
+        wait(lambda: is_over() or world.phase() is None or world.phase() == MovePhase.DONE, "end of the move")
+    else:
+        wait(is_over, "end of the move")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=600)
+    parser.add_argument("--hosts", type=int, default=30)
+    given = parser.parse_args()
+    directory = Path(tempfile.mkdtemp(prefix="crawlctl-moves-"))
+    words = [sys.executable, "manage.py", "demo", "--pages", str(given.pages), "--hosts", str(given.hosts)]
+    words += ["--managers", "1", "--workers", "1", "--partitions", "2"]
+    environment = {**os.environ, "CRAWLCTL_VAR": str(directory / "var"), "DATABASE_URL": ""}
+    environment |= {"CRAWLCTL_LOG_LEVEL": "ERROR", "CRAWLCTL_ADMIN_PASSWORD": ""}
+    problems = 0
+    with (directory / "demo.err").open("wb") as errors:
+        demo = subprocess.Popen(words, cwd=ROOT, env=environment, stdout=errors, stderr=errors)
+        try:
+            found: dict[str, str] = {}
+            while not found:
+                time.sleep(1)
+                assert demo.poll() is None, (directory / "demo.err").read_text()[-500:]
+                with suppress(StopIteration, psutil.Error):
+                    found = partitions_of(directory)
+            world = World(directory, found)
+            ended = "SELECT count(*) FROM jobs_job WHERE run_no > 0 AND phase = 'inactive'"
+            for name in _NAMES:
+                wait(lambda name=name: world.ask(name, ended) == [(1,)], f"end of the crawl in {name}")  # type: ignore[misc]
+            expected: Counter[tuple[object, ...]] = world.documents().documents
+            tell(f"documents: {sum(expected.values())}, {json.dumps([list(of) for of in expected])}")
+            for giver in _NAMES:
+                for restored in reversed(_NAMES):
+                    for phase in (MovePhase.HOLDING, MovePhase.COPYING, MovePhase.DONE):
+                        problems += check(world, expected, giver, restored, phase)
+        finally:
+            demo.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                demo.wait(60)
+            end_processes(directory)
+    tell(f"problems: {problems}", *([f"kept: {directory}"] if problems else []))
+    if not problems:
+        shutil.rmtree(directory, ignore_errors=True)
+    return 1 if problems else 0
+
+
+def check(world: World, expected: "Counter[tuple[object, ...]]", giver: str, restored: str, phase: MovePhase) -> int:
+    """Move slots with a restore, run the job fully, and return the number of problems."""
+    role = "giver" if giver == restored else "receiver"
+    began_at = time.monotonic()
+    try:
+        move_with_a_restore(world, giver, restored, phase)
+        lacking = sum(expected.values()) - sum(world.documents().documents.values())
+        world.run_fully()
+        made = world.documents()
+    except AssertionError as error:
+        tell(f"{giver} gives, {restored} ({role}) is restored, {phase}: {error}")
+        return 1
+    if made.documents != expected:
+        more, less = made.documents - expected, expected - made.documents
+        made.problems.append(f"more {dict(more)}, less {dict(less)}")
+    tell(
+        f"{giver} gives, {restored} ({role}) is restored, {phase}: {time.monotonic() - began_at:.0f} s, "
+        f"{lacking} documents found by the next run, {'; '.join(made.problems) or 'as expected'}"
+    )
+    return len(made.problems)
+
+
+def tell(*lines: str) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
