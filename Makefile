@@ -5,7 +5,7 @@
 # `make check` runs these beside each other, the longest first. Each is a target of its own, such as `make check-types`.
 CHECKS := $(addprefix check-, types english packages templates migrations settings imports lint format scripts)
 
-.PHONY: help demo run test test-again coverage check $(CHECKS) docs catalogues simulate chaos-smoke chaos chaos-partitions chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
+.PHONY: help demo run test test-again coverage check $(CHECKS) docs catalogues simulate chaos-smoke chaos chaos-partitions chaos-moves chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
 
 PYTHON := .venv/bin/python
 # The tests start a thousand processes. Without stored bytecode, each of them would compile all modules.
@@ -112,6 +112,9 @@ chaos: set-up-dev ## inject faults for forty minutes; figures go to var/chaos.js
 
 chaos-partitions: set-up-dev ## kill processes and servers of two partitions, stop and restore them, 200 times, and compare the documents
 	@exec $(PYTHON) -m tests.chaos.partitions $(ARGS)
+
+chaos-moves: set-up-dev ## restore givers and receivers of slots before, in and after moves, and compare the documents
+	@exec $(PYTHON) -m tests.chaos.restored_moves $(ARGS)
 
 chaos-jobs: set-up-dev ## inject faults into processes with distributed jobs, for a minute in each store
 	@CRAWLCTL_CHAOS_SECONDS=60 $(PYTHON) -m pytest -n0 -q tests/acceptance/distributed/test_chaos.py tests/acceptance/distributed/test_processes_chaos.py $(PYTEST_ARGS)

@@ -77,6 +77,21 @@ def frozen(directory: Path, partition: str) -> Iterator[None]:
                 process.resume()
 
 
+@contextmanager
+def paused(directory: Path, address: str) -> Iterator[None]:
+    """Pause the running job, so that its run goes on after the block, however long that takes."""
+    demo = next(process for here, process in processes_in(directory) if here == "a" and "demo" in process.cmdline())
+    with psycopg.connect(address, autocommit=True) as connection:
+        row = connection.execute("SELECT name FROM jobs_job WHERE phase = 'active' AND pause = 'no'").fetchone()
+    for number, verb in enumerate(("pause", "resume")):
+        if row is not None:
+            command = [sys.executable, "manage.py", "job", str(row[0]), verb]
+            # A run that has just ended cannot be paused.
+            subprocess.run(command, cwd=ROOT, env=demo.environ(), capture_output=True, timeout=_PATIENCE, check=False)
+        if number == 0:
+            yield
+
+
 def exceed_the_log(address: str, *, source: str, target: str) -> None:
     """Write more log in the server of `source`, which has this address, than it keeps for `target`, which is away."""
     until = time.monotonic() + _PATIENCE

@@ -152,7 +152,8 @@ def _disturb_until_the_end(
             next_at = time.monotonic()
         if next_at is not None and time.monotonic() >= next_at:
             if "restore" in kinds and len(made.backups) < len(_NAMES):
-                _back_up(made, directory)
+                with absences.paused(directory, addresses["a"]):
+                    _back_up(made, directory)
             _disturb(made, directory, addresses, chance, kinds)
             next_at = time.monotonic() + chance.uniform(0.2, 2 * every - 0.2)
 
@@ -194,7 +195,8 @@ def _disturb(made: Crawl, directory: Path, addresses: dict[str, str], chance: ra
             return
         since, backup = made.backups[partition]
         place = directory / "backups" / partition
-        beside = absences.prepare_restore(directory, partition, place, backup)
+        with absences.paused(directory, addresses["a"]):
+            beside = absences.prepare_restore(directory, partition, place, backup)
         if _phase(addresses["a"]) in {"inactive", None}:
             # The run has ended meanwhile.
             return

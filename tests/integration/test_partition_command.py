@@ -69,7 +69,7 @@ def test_counts_that_lack_the_figures_of_a_silent_partition_are_named_so(connect
     tell(connection, "b", "a", LIFE, {"documents": 1234, "rate": 2.5})
     connection.execute("UPDATE jobs_partitionfact SET sent_at = now() - interval '10 minutes'")
 
-    for address in ("/", f"/jobs/{job.pk}/"):
+    for address in ("/", "/jobs/", f"/jobs/{job.pk}/"):
         assert f"{said} 10 min ago." in client.get(address).content.decode()
 
     connection.execute("UPDATE jobs_partitionfact SET sent_at = now()")
