@@ -22,6 +22,7 @@ from jobs.api.downloads import DownloadKindConverter
 from jobs.api.errors import NothingHere
 from jobs.api.failures import FailureView
 from jobs.api.hosts import AllowView, DenyListView, HostView
+from jobs.api.lists_of_all import ArchivedTaskView, NodeEventView, NodeView, TaskView, TaskWorkerView
 from jobs.api.partitions import PartitionMovesView, PartitionsView
 from jobs.api.policies import PolicyView
 from jobs.api.removals import DeletedJobView
@@ -57,16 +58,8 @@ from jobs.search.version_api import DocumentVersionsView, DocumentVersionView
 from jobs.verification.api import VerificationView
 from jobs.verification.archives.api import ArchiveVerificationView
 from jobs.webmasters.api import WebmasterView
-from nodes.api.views import NodeEventView, NodeView
 from nodes.distributed.api import DistributedJobsView, DistributedJobView, RebalanceJobsView, SwitchView
-from nodes.tasks.api import (
-    ArchivedTaskView,
-    TaskKindsView,
-    TaskStatisticsView,
-    TaskTemplateView,
-    TaskView,
-    TaskWorkerView,
-)
+from nodes.tasks.api import TaskKindsView, TaskStatisticsView, TaskTemplateView
 
 
 class DocsView(SpectacularSwaggerSplitView):

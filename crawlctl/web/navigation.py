@@ -159,14 +159,14 @@ _OF_ONE_PARTITION: Final = (
         "document-versions",
         "drill",
     ),
-    *("job-archive", "job-removals", "node", "output-verification", "retention"),
-    *("hosts-webmasters", "task", "trap", "admin:nodes_", "admin:tasks_", "authorities"),
+    *("job-archive", "job-removals", "output-verification", "retention"),
+    *("hosts-webmasters", "task", "admin:nodes_", "admin:tasks_", "authorities"),
     *(f"admin:jobs_{table}_" for table in ("queueitem", "throttlegroup", "jobevent")),
 )
 # The same as whole names: longer ones are other pages.
 _ONLY_OF_ONE_PARTITION: Final = frozenset({"settings"})
 # Lists of all partitions with links to pages of one, and these pages.
-_OF_ALL_BY_LINK: Final = frozenset({"host", "hosts", "host-stop", "host-release", "host-end-back-off"})
+_OF_ALL_BY_LINK: Final = ("host", "node", "trap")
 # Pages of one partition that the control partition does not show for others: set-up, secrets, and processes.
 _ONLY_AT_HOME: Final = (
     *("coordination", "deleted-job", "distributed", "drill", "job-removals", "retention", "settings"),
@@ -179,7 +179,7 @@ ACCOUNT: Final = Place(_("Your account"), "account", ("api-token",), "crawlctl.v
 
 def is_of_one_partition(name: str) -> bool:
     """True if the control partition shows the page with this name of its address for each of the other partitions."""
-    is_of_one = name in _OF_ALL_BY_LINK or name.startswith(_OF_ONE_PARTITION)
+    is_of_one = name.startswith((*_OF_ALL_BY_LINK, *_OF_ONE_PARTITION))
     return is_of_one and not name.startswith(_ONLY_AT_HOME)
 
 

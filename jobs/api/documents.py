@@ -233,6 +233,10 @@ class DocumentView(EverywhereView):
             self.heard([row])
         return row
 
+    def chosen(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
+        # An order is by more columns than the one of its name.
+        return self.narrowed(queryset, query)
+
     def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
         asked: dict[str, Any] = {column: query[name] for name, column in _COLUMNS.items() if name in query}
         if "state" in query:

@@ -130,7 +130,7 @@ class EverywhereView(ListingView):
 
     def part_for(self, query: Mapping[str, Any]) -> Part:
         """Return the part of the database of this thread, for a query in its numbers."""
-        queryset = self.narrowed(self.get_queryset(), dict(query))
+        queryset = self.chosen(self.get_queryset(), dict(query))
         columns, downwards = columns_of(self.keyset)
         if "cursor" in query:
             values = read_cursor(query["cursor"], model=self.get_queryset().model, keyset=self.keyset)

@@ -9,12 +9,12 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs.api.everywhere import EverywhereView, PlacedSerializer
 from jobs.api.fields import HIGHEST_ID
 from jobs.models import RuleKind, TrapDecision, TrapSuspect
 from jobs.queries.traps import check_rule, find_suspects
 from jobs.verbs import traps
 from jobs.verbs.traps import Effect
-from nodes.api.paging import ListingView
 from nodes.api.strict import Nothing, PageQuery, StrictSerializer, read_body, read_query
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown
@@ -23,7 +23,7 @@ _DECISIONS = [decision.value for decision in TrapDecision]
 _RULES = [kind.value for kind in RuleKind]
 
 
-class TrapSuspectSerializer(serializers.ModelSerializer[TrapSuspect]):
+class TrapSuspectSerializer(PlacedSerializer, serializers.ModelSerializer[TrapSuspect]):
     """Group of addresses at a host with little new content. Counts are of first readings."""
 
     class Meta:
@@ -31,7 +31,7 @@ class TrapSuspectSerializer(serializers.ModelSerializer[TrapSuspect]):
         fields = (
             *("id", "job", "host", "template", "rule", "parameter", "suspected_at", "run_no"),
             *("fetched", "new", "bytes", "held", "samples", "new_samples", "proven"),
-            *("decision", "decided_by", "decided_at", "accepted_as", "rule_state"),
+            *("decision", "decided_by", "decided_at", "accepted_as", "rule_state", "partition"),
         )
         read_only_fields = fields
         extra_kwargs = {
@@ -107,8 +107,12 @@ class UndoneSerializer(serializers.Serializer[Any]):
     documents = serializers.IntegerField(help_text="Documents that are due again.")
 
 
-@extend_schema_view(list=extend_schema(description="List suspects of traps."))
-class TrapSuspectView(ListingView):
+@extend_schema_view(
+    list=extend_schema(
+        description="List suspects of traps. Those of other partitions follow, one partition after the other."
+    )
+)
+class TrapSuspectView(EverywhereView):
     http_method_names = ["get", "head", "options", "post"]
     permissions_needed = {
         "list": "jobs.view_job",

@@ -9,6 +9,7 @@ from django.db import connection
 from django.db.models import Q, QuerySet
 
 from jobs.models import RuleState, TrapDecision, TrapSuspect
+from jobs.partitions.merged import Placed, Silent, local_job, merge_lines, numbers_of, read_everywhere
 from jobs.queue.sql.rows import named_rows
 from jobs.traps.templates import grouped
 
@@ -27,6 +28,23 @@ SELECT identifier
          LIMIT %(most)s) AS examined
  WHERE indexed_before
 """
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectKey:
+    """The last suspect before the next page, and the other partition that has it; "" for this one."""
+
+    id: int
+    partition: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectsEverywhere:
+    """One page of the suspects of all partitions that have answered. Their jobs have the numbers of this one."""
+
+    lines: Sequence[Placed[TrapSuspect]]
+    next_key: SuspectKey | None
+    silent: Sequence[Silent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +72,36 @@ def find_suspects(*, job_id: int | None = None, host: str = "", decision: str = 
     if host:
         found = found.filter(host=host)
     return found.filter(decision=decision) if decision else found
+
+
+def list_suspects_everywhere(
+    *, job_id: int | None = None, host: str = "", decision: str = "", after: SuspectKey | None = None, most: int
+) -> SuspectsEverywhere:
+    """Return a page of the suspects of all partitions, one partition after the other: of each the newest first."""
+
+    def part(partition: str, job_id: int | None) -> Sequence[TrapSuspect]:
+        if after is not None and partition < after.partition:
+            return []
+        found = find_suspects(job_id=job_id, host=host, decision=decision)
+        if after is not None and partition == after.partition:
+            found = found.filter(pk__lt=after.id)
+        return list(found[: most + 1])
+
+    def elsewhere(name: str) -> Sequence[TrapSuspect]:
+        local = None if job_id is None else local_job(job_id)
+        if job_id is not None and local is None:
+            return []
+        found = part(name, local)
+        numbers = numbers_of({one.job_id for one in found})
+        for one in found:
+            one.job.pk = numbers.get(one.job_id, 0)
+        return [one for one in found if one.job.pk]
+
+    found = read_everywhere(lambda: part("", job_id), elsewhere)
+    lines = merge_lines(found, lambda part: part, key=lambda _one: 0)
+    shown = lines[:most]
+    last = shown[-1] if len(lines) > most else None
+    return SuspectsEverywhere(shown, SuspectKey(last.line.pk, last.partition) if last else None, found.silent)
 
 
 def check_rule(suspect: TrapSuspect, *, rule: str = "exclude") -> RuleTest:

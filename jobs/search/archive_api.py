@@ -11,15 +11,16 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs.api.everywhere import EverywhereView, PlacedSerializer
 from jobs.api.fields import HIGHEST_ID
 from jobs.models import ArchiveFile, ArchiveRecord
+from jobs.partitions.merged import local_job
 from jobs.queries.archive import ReadRecord
 from jobs.search.archived import read_record_for
-from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery
 
 
-class ArchiveFileSerializer(serializers.ModelSerializer[ArchiveFile]):
+class ArchiveFileSerializer(PlacedSerializer, serializers.ModelSerializer[ArchiveFile]):
     """Archive file of a job."""
 
     job = serializers.IntegerField(source="job_id")
@@ -46,11 +47,12 @@ class ArchiveFileSerializer(serializers.ModelSerializer[ArchiveFile]):
             "removed_at",
             "stores",
             "problem",
+            "partition",
         )
         read_only_fields = fields
 
 
-class ArchiveRecordSerializer(serializers.ModelSerializer[ArchiveRecord]):
+class ArchiveRecordSerializer(PlacedSerializer, serializers.ModelSerializer[ArchiveRecord]):
     """Place of an archived answer."""
 
     job = serializers.IntegerField(source="job_id")
@@ -71,6 +73,7 @@ class ArchiveRecordSerializer(serializers.ModelSerializer[ArchiveRecord]):
             "status",
             "digest",
             "fetched_at",
+            "partition",
         )
         read_only_fields = fields
 
@@ -99,7 +102,7 @@ class ArchiveRecordQuery(NewestQuery):
 
 
 @extend_schema_view(list=extend_schema(description="List archive files, newest first."))
-class ArchiveFileView(ListingView):
+class ArchiveFileView(EverywhereView):
     http_method_names = ["get", "head", "options"]
     permissions_needed = {"list": "jobs.view_queueitem"}
     queryset = ArchiveFile.objects.all()
@@ -112,7 +115,7 @@ class ArchiveFileView(ListingView):
 
 
 @extend_schema_view(list=extend_schema(description="List the archived answers of a document, newest first."))
-class ArchiveRecordView(mixins.RetrieveModelMixin, ListingView):
+class ArchiveRecordView(mixins.RetrieveModelMixin, EverywhereView):
     http_method_names = ["get", "head", "options"]
     permissions_needed = {
         "list": "jobs.view_queueitem",
@@ -126,8 +129,12 @@ class ArchiveRecordView(mixins.RetrieveModelMixin, ListingView):
     lookup_value_regex = "[0-9]{1,18}"
 
     def narrowed(self, queryset: Any, query: dict[str, Any]) -> Any:  # noqa: ANN401 (a query set of Django)
-        job_id, _, document = query["document"].partition("-")
-        return queryset.filter(job_id=int(job_id), hash=document)
+        number, _, document = query["document"].partition("-")
+        job_id = local_job(int(number)) if self.partition else int(number)
+        return queryset.filter(job_id=job_id, hash=document)
+
+    def told(self, row: dict[str, Any], one: Any) -> dict[str, Any]:  # noqa: ANN401 (a record)
+        return {**row, "document": f"{row['job']}-{one.hash.hex}"}
 
     @extend_schema(
         description="Return an archived answer with its headers and the beginning of its body as text. 403 if the document is protected and the user has no token for it.",

@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from jobs.attention.everywhere import read_attention_for_open_page
-from jobs.queries.cluster.nodes import read_nodes_page
+from jobs.queries.cluster.nodes import read_nodes_for_open_page
 from jobs.queries.cluster.page import read_cluster_page
 from jobs.queries.hosts.everywhere import list_busiest_for_open_page
 from jobs.queries.hosts.page import read_host_page
@@ -57,7 +57,7 @@ def read_screen(name: str) -> Record:
         page = read_overview(now=at, span=_OVERVIEWS[name])
         return overview_screen(page, read_attention_for_open_page(now=at), now=at)
     if name == "nodes":
-        return nodes_screen(read_nodes_page(), now=at)
+        return nodes_screen(read_nodes_for_open_page(), now=at)
     if name == "cluster":
         return cluster_screen(read_cluster_page(now=at), now=at)
     if name == "hosts":

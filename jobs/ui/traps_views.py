@@ -16,11 +16,13 @@ from django.views.decorators.http import require_POST, require_safe
 
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, RuleKind, RuleState, TrapDecision, TrapSuspect
+from jobs.partitions.here import address_in
 from jobs.queries.few_choices import offer_few
-from jobs.queries.traps import EXAMINED, RuleTest, check_rule, find_suspects
+from jobs.queries.traps import EXAMINED, RuleTest, SuspectKey, check_rule, find_suspects, list_suspects_everywhere
 from jobs.traps.quarantine import TRAP
 from jobs.ui.job_rows import documents_address
 from jobs.ui.pages import page
+from jobs.ui.partitions_views import silent_partitions
 from jobs.verbs import traps
 from jobs.verbs.traps import Effect
 from nodes.database.clock import read_clock
@@ -69,6 +71,7 @@ class TrapFilterForm(forms.Form):
         label=gettext_lazy("Decision"),
     )
     after = forms.RegexField(r"^[0-9]{1,18}$", required=False, widget=forms.HiddenInput)
+    partition = forms.CharField(required=False, max_length=63, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -90,14 +93,18 @@ def suspects(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"form": form, "rows": []}
     if form.is_valid():
         wanted, now = form.cleaned_data, read_clock()
-        job_id = wanted["job"].pk if wanted["job"] else None
-        found = find_suspects(job_id=job_id, host=wanted["host"], decision=wanted["decision"])
-        if wanted["after"]:
-            found = found.filter(pk__lt=int(wanted["after"]))
-        rows = list(found[: _SHOWN + 1])
-        context["rows"] = [_row(one, now=now) for one in rows[:_SHOWN]]
-        if len(rows) > _SHOWN:
-            context["next_query"] = urlencode({**form.as_query(), "after": str(rows[_SHOWN - 1].pk)})
+        found = list_suspects_everywhere(
+            job_id=wanted["job"].pk if wanted["job"] else None,
+            host=wanted["host"],
+            decision=wanted["decision"],
+            after=SuspectKey(int(wanted["after"]), wanted["partition"]) if wanted["after"] else None,
+            most=_SHOWN,
+        )
+        context["rows"] = [_row(one.line, partition=one.partition, now=now) for one in found.lines]
+        context["silent"] = silent_partitions(found.silent, now=now)
+        if found.next_key is not None:
+            partition = {"partition": found.next_key.partition} if found.next_key.partition else {}
+            context["next_query"] = urlencode({**form.as_query(), "after": str(found.next_key.id), **partition})
         context["first_query"] = urlencode(form.as_query()) or "all" if wanted["after"] else ""
     return render(request, "ui/traps.html", context)
 
@@ -171,21 +178,24 @@ def undo(request: HttpRequest, suspect_id: int) -> HttpResponse:
     return redirect("trap", suspect_id)
 
 
-def _row(one: TrapSuspect, *, now: dt.datetime) -> Record:
+def _row(one: TrapSuspect, *, partition: str = "", now: dt.datetime) -> Record:
+    """Return the row of a suspect, which another partition has if one is named."""
+    own = reverse("trap", args=[one.pk])
     decision = TrapDecision(one.decision)
     return {
-        "key": str(one.pk),
-        "address": reverse("trap", args=[one.pk]),
+        "key": f"{partition}:{one.pk}" if partition else str(one.pk),
+        "address": address_in(partition, own) if partition else own,
+        "partition": partition,
         "template": one.template,
         "host": one.host,
         "job": one.job.name,
-        "job_address": reverse("job", args=[one.job_id]),
+        "job_address": reverse("job", args=[one.job.pk]),
         "fetched": formats.number(one.fetched),
         "new": formats.number(one.new),
         "share": formats.share(one.new, one.fetched),
         "bytes": formats.size(one.bytes),
         "held": formats.number(one.held),
-        "held_address": documents_address(job=one.job_id, host=one.host, code=TRAP) if one.held else "",
+        "held_address": documents_address(job=one.job.pk, host=one.host, code=TRAP) if one.held else "",
         "since": formats.moment(one.suspected_at, now=now),
         "decision": _DECISIONS[decision],
         "tone": _TONES[decision],

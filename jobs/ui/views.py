@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from jobs.attention.everywhere import read_attention_for_open_page
-from jobs.queries.cluster.nodes import read_address_of_pages, read_nodes_page
+from jobs.queries.cluster.nodes import read_address_of_pages, read_nodes_everywhere
 from jobs.queries.documents.everywhere import (
     DocumentsEverywhere,
     list_documents_everywhere,
@@ -241,8 +241,13 @@ def document(request: HttpRequest, job_id: int, document_hash: uuid.UUID) -> Htt
 @page
 @require_safe
 def nodes(request: HttpRequest) -> HttpResponse:
-    screen = nodes_screen.nodes_screen(read_nodes_page(), now=read_clock())
-    return render(request, "ui/nodes.html", {"screen": screen, "topic": "nodes"})
+    found, now = read_nodes_everywhere(), read_clock()
+    context = {
+        "screen": nodes_screen.nodes_screen(found, now=now),
+        "silent": silent_partitions(found.silent, now=now),
+        "topic": "nodes",
+    }
+    return render(request, "ui/nodes.html", context)
 
 
 @page

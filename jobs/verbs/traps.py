@@ -15,7 +15,7 @@ from django.db.models import F
 from jobs.connectors.repository.registry import check_specification
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, RuleKind, RuleState, TrapDecision, TrapSuspect
-from jobs.partitions.here import refuse_job_elsewhere
+from jobs.partitions.here import ControlledElsewhere, refuse_job_elsewhere
 from jobs.queries.traps import check_rule
 from jobs.queue.send_back import SentBack, send_back
 from jobs.state import channels, journal, trap_rules
@@ -88,6 +88,7 @@ def accept(
     with transaction.atomic():
         job, suspect = _lock(suspect_id)
         _refuse_decided(suspect)
+        _refuse_rule_elsewhere(job, suspect, rule)
         if rule == RuleKind.DROP_PARAMETER and not suspect.parameter:
             raise Invalid({"rule": ["This suspect is no parameter. Exclude its addresses, or release it."]})
         leaves = suspect.rule_state == RuleState.LEAVES
@@ -248,6 +249,22 @@ def _lock(suspect_id: int) -> tuple[Job, TrapSuspect]:
 def _refuse_decided(suspect: TrapSuspect) -> None:
     if not suspect.is_open:
         raise Refused(f"{suspect.decided_by} has already {suspect.decision} {suspect.template} at {suspect.host}.")
+
+
+def _refuse_rule_elsewhere(job: Job, suspect: TrapSuspect, rule: str) -> None:
+    """
+    Check that the job may get a rule in this partition.
+
+    Raises:
+        ControlledElsewhere: this is not the control partition.
+    """
+    try:
+        refuse_job_elsewhere(job.node_scope)
+    except ControlledElsewhere as refused:
+        written = suspect.parameter if rule == RuleKind.DROP_PARAMETER else suspect.rule
+        raise ControlledElsewhere(
+            f"{refused} Give job {job.name} the rule there: {written}. It holds in all partitions. Then release this suspect."
+        ) from None
 
 
 def _decide(suspect: TrapSuspect, decision: TrapDecision, *, made_by: str, now: dt.datetime) -> None:

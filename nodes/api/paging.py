@@ -85,10 +85,14 @@ class ListingView(ContractView, ListModelMixin, GenericViewSet[Any]):
         if self.action != "list":
             return queryset
         self.query = read_query(self.query_class, self.request)
-        self.keyset = _ordered(self.keyset, self.query.get("ordering", self.keyset[0]))
-        if "search" in self.query:
-            queryset = named_with(queryset, self.query["search"])
-        return self.narrowed(queryset, self.query)
+        return self.chosen(queryset, self.query)
+
+    def chosen(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
+        """Return the rows that a query chooses, and set the keyset that it asks for."""
+        self.keyset = _ordered(self.keyset, query.get("ordering", self.keyset[0]))
+        if "search" in query:
+            queryset = named_with(queryset, query["search"])
+        return self.narrowed(queryset, query)
 
     def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
         """Return the requested rows: every parameter filters the column of its name."""

@@ -13,7 +13,7 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
 
     class Meta:
         model = Node
-        fields = (
+        fields: tuple[str, ...] = (
             "id",
             "kind",
             "name",
@@ -41,7 +41,7 @@ class NodeEventSerializer(serializers.ModelSerializer[NodeEvent]):
 
     class Meta:
         model = NodeEvent
-        fields = ("id", "at", "node", "scope", "kind", "message", "detail")
+        fields: tuple[str, ...] = ("id", "at", "node", "scope", "kind", "message", "detail")
         read_only_fields = fields
 
 

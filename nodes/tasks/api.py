@@ -86,7 +86,7 @@ class TaskWorkerSerializer(serializers.ModelSerializer[TaskWorker]):
 
     class Meta:
         model = TaskWorker
-        fields = ("id", "name", "work_on", "since", "last_seen_at", "is_leaving", "host", "pid", "task", "is_running")
+        fields: tuple[str, ...] = ("id", "name", "work_on", "since", "last_seen_at", "is_leaving", "host", "pid", "task", "is_running")
         read_only_fields = fields
 
     @extend_schema_field(serializers.IntegerField(allow_null=True))
@@ -107,7 +107,7 @@ class TaskSerializer(serializers.ModelSerializer[Task]):
 
     class Meta:
         model = Task
-        fields = (
+        fields: tuple[str, ...] = (
             *_FACTS,
             "state",
             "scheduled_at",
@@ -136,7 +136,7 @@ class ArchivedTaskSerializer(serializers.ModelSerializer[ArchivedTask]):
 
     class Meta:
         model = ArchivedTask
-        fields = (*_FACTS, "why", "archived_at", "result")
+        fields: tuple[str, ...] = (*_FACTS, "why", "archived_at", "result")
         read_only_fields = fields
 
 

@@ -570,7 +570,7 @@ def administrator(connection):
     return client_of("administrator")
 
 
-@each_row("address", ["/nodes/", "/tasks/", "/traps/", "/cluster/history/", "/admin/jobs/queueitem/"])
+@each_row("address", ["/cluster/", "/tasks/", "/cluster/history/", "/admin/jobs/queueitem/"])
 @pytest.mark.usefixtures("control", "patience")
 def test_a_page_of_one_partition_says_so(administrator, address):
     page = administrator.get(address).content.decode()
@@ -578,11 +578,14 @@ def test_a_page_of_one_partition_says_so(administrator, address):
     assert "This page shows partition a only." in page
 
 
-@each_row("address", ["/", "/documents/", "/jobs/", "/hosts/", "/hosts/denied/", "/reports/history/", "/exports/"])
+@each_row(
+    "address",
+    ["/", "/documents/", "/jobs/", "/hosts/", "/hosts/denied/", "/nodes/", "/traps/", "/reports/history/", "/exports/"],
+)
 @pytest.mark.usefixtures("control", "patience")
 def test_a_page_of_all_partitions_does_not_say_that_it_shows_one(administrator, address):
     assert "This page shows partition" not in administrator.get(address).content.decode()
 
 
 def test_pages_with_one_database_name_no_partition(viewer):
-    assert "This page shows partition" not in viewer.get("/nodes/").content.decode()
+    assert "This page shows partition" not in viewer.get("/tasks/").content.decode()

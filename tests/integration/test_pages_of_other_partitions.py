@@ -6,15 +6,16 @@ import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 
-from jobs.models import Bin, PartitionedJob
+from jobs.models import Bin, PartitionedJob, TrapDecision, TrapSuspect
 from jobs.partitions import merged
 from jobs.partitions.facts import tell
 from jobs.partitions.placement import SLOTS, slot_of
 from jobs.partitions.slots import KEY as MAP_KEY
 from jobs.partitions.slots import SlotMap
 from jobs.settings.partitions import PARTITION, PARTITIONS
+from nodes.tasks import book
 from tests.support.api import assert_problem, client_of
-from tests.support.cluster import NOON
+from tests.support.cluster import NOON, register_node
 from tests.support.factories import make_bin, make_job, make_lane
 from tests.support.processes import copy_of
 from tests.support.proxy import Proxy
@@ -23,6 +24,19 @@ from tests.support.tables import each_row
 OURS = [f"host{n}.example" for n in range(0, 90, 3)]
 THEIRS = [f"host{n}.example" for n in range(90) if n % 3]
 STOPPED = {"stopped_at": NOON, "stopped_by": "vera", "stopped_why": "asked"}
+
+
+# Suspects of traps in each partition: a page has 100.
+SUSPECTS = 60
+
+
+def make_suspects(job, host, number):
+    """Make suspects of traps with these numbers."""
+    usual = {"host": host, "rule": "x", "suspected_at": NOON, "run_no": 1}
+    lists = {"samples": [], "new_samples": [], "proven": []}
+    TrapSuspect.objects.bulk_create(
+        TrapSuspect(pk=n, job=job, template=f"/{host}/{n}/*", **usual, **lists) for n in range(1, number + 1)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +51,10 @@ def database(template, django_db_blocker):
                 make_bin(name)
             make_lane(job.seeds.get(), "b.example")
             Bin.objects.filter(name=THEIRS[0]).update(**STOPPED)
+            make_suspects(job, "b.example", SUSPECTS)
+            with psycopg.connect(database.dsn, autocommit=True) as there:
+                register_node(there, "worker", name="their worker")
+            book.create(kind="sleep", urn="theirs", made_by="vera")
         yield database
 
 
@@ -256,3 +274,74 @@ def test_pages_of_other_partitions_need_a_login(control, client):
 
 def test_one_database_has_no_pages_of_others(operator):
     assert operator.get("/partition/b/hosts/1/").status_code == 404
+
+
+# --- Nodes and tasks -----------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("control")
+def test_nodes_of_all_partitions_are_one_list(connection, operator):
+    register_node(connection, "worker", name="our worker")
+
+    page = operator.get("/nodes/")
+    rows = operator.get("/api/v1/nodes/").json()["results"]
+
+    shown = [(row["name"], row["partition"]) for row in page.context["screen"]["live"]]
+    assert shown == [("our worker", ""), ("their worker", "In partition b")]
+    assert {(row["name"], row["partition"]) for row in rows} == {("our worker", ""), ("their worker", "b")}
+
+
+@pytest.mark.usefixtures("silent")
+def test_a_list_of_nodes_without_a_partition_names_it(operator):
+    assert "Partition b does not answer." in operator.get("/nodes/").content.decode()
+    assert operator.get("/api/v1/nodes/").json()["silent"] == ["b"]
+
+
+@pytest.mark.usefixtures("control")
+def test_tasks_of_all_partitions_are_listed_and_each_is_shown_where_it_is(operator):
+    ours = book.create(kind="sleep", urn="ours", made_by="vera")
+
+    rows = operator.get("/api/v1/tasks/?limit=1").json()
+    following = operator.get(rows["next"]).json()
+    (theirs,) = following["results"]
+    page = operator.get(f"/partition/b/tasks/{theirs['id']}/").content.decode()
+
+    assert [(row["id"], row["urn"], row["partition"]) for row in rows["results"]] == [(ours.pk, "ours", "")]
+    assert (theirs["urn"], theirs["partition"], following["next"]) == ("theirs", "b", None)
+    assert "theirs" in page
+    assert 'href="/partition/b/tasks/"' in operator.get("/tasks/").content.decode()
+
+
+# --- Traps ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("control")
+def test_pages_of_traps_have_the_suspects_of_one_partition_after_the_other(job, operator):
+    make_suspects(job, "a.example", SUSPECTS)
+
+    first = operator.get(f"/traps/?job={job.pk}")
+    second = operator.get(f"/traps/?{first.context['next_query']}")
+
+    shown = [(row["host"], row["partition"]) for page in (first, second) for row in page.context["rows"]]
+    assert len(first.context["rows"]) == 100
+    assert shown == [("a.example", "")] * SUSPECTS + [("b.example", "b")] * SUSPECTS
+    assert {row["job_address"] for row in second.context["rows"]} == {f"/jobs/{job.pk}/"}
+
+
+@pytest.mark.usefixtures("control")
+def test_a_suspect_of_another_partition_is_released_and_suspected_again_there(operator):
+    released = operator.post("/partition/b/api/v1/trap-suspects/7/release/", {}, format="json").json()["suspect"]
+    call_command("trap", "undo", "b:7", stdout=(undone := StringIO()))
+    call_command("trap", "list", stdout=(listed := StringIO()))
+
+    assert (released["decision"], released["partition"]) == (TrapDecision.RELEASED, "b")
+    assert "The suspect is open again." in undone.getvalue()
+    assert "b:7: b.example /b.example/7/*" in listed.getvalue()
+
+
+@pytest.mark.usefixtures("control")
+def test_a_rule_for_a_suspect_of_another_partition_is_given_to_the_job_here(administrator):
+    refused = administrator.post("/partition/b/api/v1/trap-suspects/8/accept/", {}, format="json")
+
+    assert_problem(refused, 409, "controlled_elsewhere")
+    assert "Give job news the rule there: x." in refused.json()["detail"]

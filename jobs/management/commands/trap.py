@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs.models import RuleKind, RuleState, TrapDecision, TrapSuspect
-from jobs.queries.traps import check_rule, find_suspects
+from jobs.models import Job, RuleKind, RuleState, TrapDecision, TrapSuspect
+from jobs.partitions.merged import change_in, read_in
+from jobs.queries.traps import check_rule, find_suspects, list_suspects_everywhere
 from jobs.verbs import traps
 from jobs.verbs.traps import Effect
 from nodes.database.clock import read_clock
@@ -15,6 +16,8 @@ from nodes.errors import Invalid, NotDone, Unknown
 from nodes.management.database import check_database
 from nodes.permissions import may_everything
 
+# Digits of a number of a suspect.
+_LONGEST_NUMBER: Final = 18
 # Suspects that one command lists.
 _LISTED: Final = 200
 
@@ -27,6 +30,14 @@ _UNDONE: Final = {
     Effect.KEPT: "The job had the rule before, and keeps it.",
     Effect.MISSING: "The job no longer had the rule, so nothing was removed.",
 }
+
+
+def _placed(text: str) -> tuple[str, int]:
+    """Return the partition of a suspect, "" for this one, and its number."""
+    partition, _colon, number = text.rpartition(":")
+    if not number.isdecimal() or len(number) > _LONGEST_NUMBER:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of a suspect. Write a number such as 17, or b:17.")
+    return partition, int(number)
 
 
 class Command(BaseCommand):
@@ -54,7 +65,9 @@ class Command(BaseCommand):
             ("undo", "undo the decision about a suspect, and remove the rule that accepting gave to the job"),
         ):
             of_one = verbs.add_parser(verb, help=said)
-            of_one.add_argument("suspect", type=int, help="number of the suspect")
+            of_one.add_argument(
+                "suspect", type=_placed, help="number of the suspect; that of another partition behind its name: b:17"
+            )
             if verb in {"test", "accept"}:
                 of_one.add_argument(
                     "--rule",
@@ -68,39 +81,58 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, verb: str, **given: Any) -> None:
         check_database()
         if verb == "list":
-            found = find_suspects(host=given["host"], decision=given["decision"])
-            if given["job"]:
-                found = found.filter(job__name=given["job"])
-            for suspect in found[:_LISTED]:
-                self._print(suspect)
+            self._list(given)
             return
-        made_by, now = getpass.getuser(), read_clock()
+        partition, suspect = given.pop("suspect")
+        given["suspect"] = suspect
         try:
-            if verb == "test":
-                self._test(given["suspect"], rule=given["rule"])
-            elif verb == "accept":
-                facts = {"rule": given["rule"], "confirm": given["confirm"]}
-                suspect = traps.accept(given["suspect"], **facts, made_by=made_by, now=now)
-                waits = suspect.rule_state == RuleState.WAITS
-                self.stdout.write(
-                    f"The job holds {suspect.template} at {suspect.host} back, and gets the rule when its run ends."
-                    if waits
-                    else f"The job has the rule of {suspect.template} at {suspect.host}."
-                )
-            elif verb == "undo":
-                undone = traps.undo(given["suspect"], may=may_everything, made_by=made_by, now=now)
-                self.stdout.write(f"The suspect is open again. {_UNDONE[undone.effect]}")
+            if partition and verb == "test":
+                read_in(partition, lambda: self._perform(verb, given))
+            elif partition:
+                change_in(partition, lambda: self._perform(verb, given))
             else:
-                released = traps.release(given["suspect"], made_by=made_by, now=now)
-                self.stdout.write(f"Documents that are due again: {released.sent.documents:,}.")
+                self._perform(verb, given)
         except (Unknown, Invalid) as wrong:
             raise CommandError(str(wrong), returncode=2) from wrong
         except NotDone as refused:
             raise CommandError(str(refused), returncode=1) from refused
 
-    def _print(self, suspect: TrapSuspect) -> None:
+    def _list(self, given: dict[str, Any]) -> None:
+        job = Job.objects.filter(name=given["job"]).only("pk").first()
+        if given["job"] and job is None:
+            return
+        filters = {"host": given["host"], "decision": given["decision"]}
+        found = list_suspects_everywhere(job_id=job.pk if job else None, **filters, most=_LISTED)
+        for placed in found.lines:
+            self._print(placed.line, placed.partition)
+        for one in found.silent:
+            self.stderr.write(f"Partition {one.name} does not answer. Its suspects are missing.")
+
+    def _perform(self, verb: str, given: dict[str, Any]) -> None:
+        """Perform an action on one suspect in the database of this thread."""
+        made_by, now = getpass.getuser(), read_clock()
+        if verb == "test":
+            self._test(given["suspect"], rule=given["rule"])
+        elif verb == "accept":
+            facts = {"rule": given["rule"], "confirm": given["confirm"]}
+            suspect = traps.accept(given["suspect"], **facts, made_by=made_by, now=now)
+            waits = suspect.rule_state == RuleState.WAITS
+            self.stdout.write(
+                f"The job holds {suspect.template} at {suspect.host} back, and gets the rule when its run ends."
+                if waits
+                else f"The job has the rule of {suspect.template} at {suspect.host}."
+            )
+        elif verb == "undo":
+            undone = traps.undo(given["suspect"], may=may_everything, made_by=made_by, now=now)
+            self.stdout.write(f"The suspect is open again. {_UNDONE[undone.effect]}")
+        else:
+            released = traps.release(given["suspect"], made_by=made_by, now=now)
+            self.stdout.write(f"Documents that are due again: {released.sent.documents:,}.")
+
+    def _print(self, suspect: TrapSuspect, partition: str) -> None:
+        place = f"{partition}:" if partition else ""
         self.stdout.write(
-            f"{suspect.pk}: {suspect.host} {suspect.template} (job {suspect.job.name}, {suspect.decision}): {suspect.new:,} of "
+            f"{place}{suspect.pk}: {suspect.host} {suspect.template} (job {suspect.job.name}, {suspect.decision}): {suspect.new:,} of "
             f"{suspect.fetched:,} documents had new content, {suspect.bytes:,} bytes read, {suspect.held:,} held back"
         )
         for sample in suspect.samples:

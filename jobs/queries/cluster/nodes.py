@@ -1,14 +1,18 @@
 """The content of the page of nodes: the live nodes, the main manager, and the load of each node."""
 
 import datetime as dt
+import heapq
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from django.db import connection
 
+from jobs.partitions.held import HeldAnswers
+from jobs.partitions.merged import Merged, Silent, read_everywhere
 from jobs.queries.standing import Standing
 from jobs.queue.sql.low_water import LOWEST_BATCH
 from nodes.database.moment import once_a_moment
@@ -17,6 +21,7 @@ from nodes.models import Node, NodeEvent
 
 _ENDED_SHOWN: Final = 20
 _EVENTS_SHOWN: Final = 30
+_NEVER: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 
 # Columns for a line of a node; not its settings, which are many and not shown.
 _COLUMNS: Final = """
@@ -71,6 +76,8 @@ class NodeLine:
     limit: int
     refused_writes: int
     progress: Mapping[str, Any]
+    # Another partition that has the node; '' if this one has it.
+    partition: str = ""
 
     @property
     def groups(self) -> int:
@@ -96,6 +103,7 @@ class NodeEventLine:
     at: dt.datetime
     node: str
     message: str
+    partition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,7 @@ class NodesPage:
     live: Sequence[NodeLine]
     ended: Sequence[NodeLine]
     events: Sequence[NodeEventLine]
+    silent: Sequence[Silent] = ()
 
 
 class _Row(NamedTuple):
@@ -138,6 +147,47 @@ def read_nodes_page() -> NodesPage:
             NodeEventLine(id=key, at=at, node=node or "", message=message) for key, at, node, message in _EVENTS.rows()
         ],
     )
+
+
+def read_nodes_everywhere() -> NodesPage:
+    """Read the same of all partitions: live nodes of one after the other, the rest by its time."""
+    return _together(read_everywhere(read_nodes_page, _read_elsewhere))
+
+
+def read_nodes_for_open_page() -> NodesPage:
+    """Read the same, with nodes of other partitions that are some seconds old."""
+    own, held = read_nodes_page(), _held.answers()
+    return own if held is None else _together(held.beside(own))
+
+
+def _together(found: Merged[NodesPage]) -> NodesPage:
+    pages = [found.own, *(page for _name, page in sorted(found.others.items()))]
+    if len(pages) == 1:
+        return replace(found.own, silent=found.silent)
+    ended = heapq.merge(*(page.ended for page in pages), key=_ended_at, reverse=True)
+    events = heapq.merge(*(page.events for page in pages), key=lambda event: event.at, reverse=True)
+    return NodesPage(
+        live=[node for page in pages for node in page.live],
+        ended=list(islice(ended, _ENDED_SHOWN)),
+        events=list(islice(events, _EVENTS_SHOWN)),
+        silent=found.silent,
+    )
+
+
+def _ended_at(node: NodeLine) -> dt.datetime:
+    return node.stopped_at or _NEVER
+
+
+def _read_elsewhere(name: str) -> NodesPage:
+    page = read_nodes_page()
+    return NodesPage(
+        live=[replace(node, partition=name) for node in page.live],
+        ended=[replace(node, partition=name) for node in page.ended],
+        events=[replace(event, partition=name) for event in page.events],
+    )
+
+
+_held: Final = HeldAnswers(_read_elsewhere)
 
 
 def read_address_of_pages(node_id: uuid.UUID) -> str:
