@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.api.errors import sentence
+from jobs.partitions import here
 from jobs.queries.cluster.history import read_cluster_then
 from nodes.api.base import ContractView
 from nodes.api.strict import StrictSerializer, read_query
@@ -88,6 +89,12 @@ class ClusterThenSerializer(serializers.Serializer[Any]):
     groups_without_owner = serializers.IntegerField()
     jobs = JobThenSerializer(many=True)
     progress = ProgressThenSerializer(help_text="Progress of all jobs.")
+    partition = serializers.SerializerMethodField(
+        help_text="Partition whose cluster this is: one of several. Empty without partitions."
+    )
+
+    def get_partition(self, _then: object) -> str:
+        return here.name()
 
 
 class ClusterHistoryView(ContractView):

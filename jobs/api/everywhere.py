@@ -7,7 +7,6 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -22,16 +21,15 @@ from jobs.partitions.merged import (
     rows_of_next_page,
 )
 from nodes.api.paging import KeysetPagination, ListingView, address_behind, columns_of, read_cursor
+from nodes.api.placed import PlacedSerializer as OfAnyPartition
 from nodes.api.strict import read_query
 
 
-class PlacedSerializer(serializers.Serializer[Any]):
+class PlacedSerializer(OfAnyPartition):
     """A row of any partition."""
 
-    partition = serializers.SerializerMethodField(help_text="Other partition that has it. Empty: this one.")
-
-    def get_partition(self, _row: object) -> str:
-        return str(self.context.get("partition") or here.foreign_name())
+    def get_partition(self, row: object) -> str:
+        return super().get_partition(row) or here.foreign_name()
 
 
 class _PagesOfAll(KeysetPagination):
@@ -114,7 +112,7 @@ class EverywhereView(ListingView):
         """Put the numbers of the control partition in the place of names, in rows of others."""
 
     def get_serializer_context(self) -> dict[str, Any]:
-        return {**super().get_serializer_context(), "partition": self.partition}
+        return {**super().get_serializer_context(), "partition": self.partition or here.foreign_name()}
 
     def _read_part(self, partition: str) -> Part:
         """Read a part in the database of this thread."""

@@ -8,7 +8,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.queries.jobs.freshness import read_freshness
+from jobs.queries.jobs.freshness import read_freshness_everywhere
 from nodes.errors import Unknown
 
 
@@ -33,14 +33,19 @@ class SlowHostSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     needs = serializers.FloatField(help_text="Looks per second that the goals need.")
     allows = serializers.FloatField(help_text="Requests per second that the host leaves to goals.")
+    partition = serializers.CharField(help_text="Other partition that has the host. Empty: this one.")
 
 
 class FreshnessSerializer(serializers.Serializer[Any]):
-    """The freshness goals of a job. `slow_hosts` are the 10 hosts that lack most requests."""
+    """The freshness goals of a job in all partitions. `slow_hosts` are the 10 hosts that lack most requests."""
 
     goals = GoalLineSerializer(many=True)
     slow_hosts = SlowHostSerializer(many=True)
     measured_at = serializers.DateTimeField(allow_null=True)
+    silent = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Partitions that did not answer. Numbers of documents are at least these.",
+    )
 
 
 class FreshJobs:
@@ -53,7 +58,7 @@ class FreshJobs:
     )
     @action(detail=True)
     def freshness(self, request: Request, pk: str) -> Response:
-        found = read_freshness(int(pk))
+        found = read_freshness_everywhere(int(pk))
         if found is None:
             raise Unknown("job", int(pk))
         return Response(FreshnessSerializer(found).data)

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.models import Job
+from jobs.partitions import here
 from jobs.queries.rehearsals.comparing import Group
 from jobs.queries.rehearsals.documents import Arrivals
 from jobs.queries.rehearsals.jobs import HostLoad, Loss, Rehearsal
@@ -93,7 +94,13 @@ class RehearsalSerializer(serializers.Serializer[Rehearsal]):
     starts_before = serializers.ListField(child=serializers.CharField(), help_text="Next five starts by the schedule.")
     starts_after = serializers.ListField(child=serializers.CharField())
     notes = serializers.ListField(child=serializers.CharField(), help_text="Limits of these numbers.")
+    partition = serializers.SerializerMethodField(
+        help_text="Partition whose documents are counted, and no others. Empty without partitions."
+    )
     warnings = serializers.ListField(child=serializers.CharField(), help_text="Warnings of a save.")
+
+    def get_partition(self, _rehearsal: Rehearsal) -> str:
+        return here.name()
 
     @extend_schema_field(RefusedSerializer(many=True))
     def get_refused(self, rehearsal: Rehearsal) -> list[dict[str, Any]]:

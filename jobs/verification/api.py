@@ -1,5 +1,6 @@
 """Verifications of outputs in the API."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.urls import reverse
@@ -8,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.models import Fault, OutputFault, OutputVerification
+from jobs.models import Fault, OutputConnection, OutputFault, OutputVerification
 from jobs.verification import verbs
 from jobs.verification.resources import StateSerializer, VerificationsView, examples_of, permissions_of
 from nodes.api.base import created
@@ -57,7 +58,11 @@ class OutputFaultSerializer(serializers.ModelSerializer[OutputFault]):
 class VerificationSerializer(StateSerializer[OutputVerification]):
     """Verification of an output, with its progress."""
 
-    output = serializers.IntegerField(source="output_id")
+    output = serializers.IntegerField(
+        source="output_id",
+        allow_null=True,
+        help_text="Null if another partition has it, and its output has another name here.",
+    )
     in_sync = serializers.SerializerMethodField(help_text="Share of the documents read that are in sync, in percent.")
     buckets = serializers.SerializerMethodField(help_text="Number of buckets to compare, of 4,096.")
 
@@ -86,6 +91,7 @@ class VerificationSerializer(StateSerializer[OutputVerification]):
             "skipped",
             "repaired",
             "question",
+            "partition",
         )
         read_only_fields = fields
 
@@ -111,7 +117,9 @@ class VerificationResultSerializer(VerificationSerializer):
 
 
 @extend_schema_view(
-    list=extend_schema(description="List verifications of outputs, newest first."),
+    list=extend_schema(
+        description="List verifications of outputs, newest first. Those of other partitions follow, one partition after the other."
+    ),
     retrieve=extend_schema(
         description="Return one verification with its progress, and 100 of the documents that differ.",
         responses={200: VerificationResultSerializer},
@@ -119,10 +127,19 @@ class VerificationResultSerializer(VerificationSerializer):
 )
 class VerificationView(VerificationsView):
     permissions_needed = permissions_of("jobs.view_outputconnection")
-    queryset = OutputVerification.objects.all()
+    queryset = OutputVerification.objects.select_related("output")
     serializer_class = VerificationSerializer
     result_class = VerificationResultSerializer
     tagged_by = VerificationSerializer
+
+    def told(self, row: dict[str, Any], one: Any) -> dict[str, Any]:  # noqa: ANN401 (a verification)
+        return {**row, "output": one.output.name}
+
+    def heard(self, rows: Sequence[dict[str, Any]]) -> None:
+        names = {row["output"] for row in rows}
+        numbers = dict(OutputConnection.objects.filter(name__in=names).values_list("name", "pk")) if names else {}
+        for row in rows:
+            row["output"] = numbers.get(row["output"])
 
     @extend_schema(
         description="Schedule the verification of an output by a background task.",

@@ -6,10 +6,10 @@ from django.db import models
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import mixins, serializers
 
+from jobs.api.everywhere import EverywhereView, PlacedSerializer
 from jobs.models import Verification
 from jobs.verbs.control import MAY_CONTROL
 from jobs.verification.attempts import state_of
-from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery
 
 V = TypeVar("V", bound=Verification)
@@ -18,7 +18,7 @@ V = TypeVar("V", bound=Verification)
 SHOWN: Final = 100
 
 
-class StateSerializer(serializers.ModelSerializer[V], Generic[V]):
+class StateSerializer(PlacedSerializer, serializers.ModelSerializer[V], Generic[V]):
     """Verification with its state."""
 
     state = serializers.SerializerMethodField(help_text="`waiting`, `running`, `done`, `refused` or `ended early`.")
@@ -35,10 +35,11 @@ def examples_of(verification: Verification, serializer: type[serializers.ModelSe
     return list(serializer(found, many=True).data)
 
 
-class VerificationsView(mixins.RetrieveModelMixin, ListingView):
+class VerificationsView(mixins.RetrieveModelMixin, EverywhereView):
     """Verifications of one kind. `result_class` is the serializer of one verification with its faults."""
 
     http_method_names = ["get", "head", "options", "post"]
+    of_jobs = False
     result_class: type[serializers.BaseSerializer[Any]]
     query_class = NewestQuery
     keyset = ("-id",)

@@ -31,13 +31,14 @@ def goal_row(line: GoalLine) -> Record:
 
 def slow_host_row(host: SlowHost) -> Record:
     """Return the cells of a host that is too slow."""
-    return {"key": str(host.id), "says": slow_host(host)}
+    key = f"{host.partition}:{host.id}" if host.partition else str(host.id)
+    return {"key": key, "says": slow_host(host)}
 
 
 def slow_host(host: SlowHost) -> str:
     """Return how much faster a host would have to be."""
     return _("%(host)s: the goals need %(needs)s, the host allows %(allows)s.") % {
-        "host": host.name,
+        "host": f"{host.name} ({host.partition})" if host.partition else host.name,
         "needs": _per_second(host.needs),
         "allows": _per_second(host.allows),
     }

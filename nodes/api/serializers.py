@@ -2,18 +2,19 @@
 
 from rest_framework import serializers
 
+from nodes.api.placed import PlacedSerializer
 from nodes.api.strict import NewestQuery, PageQuery, SearchField
 from nodes.models import Node, NodeEvent
 
 
-class NodeSerializer(serializers.ModelSerializer[Node]):
+class NodeSerializer(PlacedSerializer, serializers.ModelSerializer[Node]):
     """Node: one run of one process."""
 
     is_main = serializers.BooleanField(read_only=True, help_text="True if the node is the main manager of its scope.")
 
     class Meta:
         model = Node
-        fields: tuple[str, ...] = (
+        fields = (
             "id",
             "kind",
             "name",
@@ -32,16 +33,17 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
             "host",
             "pid",
             "address",
+            "partition",
         )
         read_only_fields = fields
 
 
-class NodeEventSerializer(serializers.ModelSerializer[NodeEvent]):
+class NodeEventSerializer(PlacedSerializer, serializers.ModelSerializer[NodeEvent]):
     """Event of a node."""
 
     class Meta:
         model = NodeEvent
-        fields: tuple[str, ...] = ("id", "at", "node", "scope", "kind", "message", "detail")
+        fields = ("id", "at", "node", "scope", "kind", "message", "detail", "partition")
         read_only_fields = fields
 
 

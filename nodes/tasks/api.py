@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from nodes.api.base import ContractView, created
 from nodes.api.paging import ListingView
+from nodes.api.placed import PlacedSerializer
 from nodes.api.strict import NewestQuery, PageQuery, StrictSerializer, read_body, read_query
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
@@ -78,7 +79,7 @@ class NewTaskSerializer(TaskPartsSerializer):
     )
 
 
-class TaskWorkerSerializer(serializers.ModelSerializer[TaskWorker]):
+class TaskWorkerSerializer(PlacedSerializer, serializers.ModelSerializer[TaskWorker]):
     """Worker of the roster."""
 
     task = serializers.SerializerMethodField(help_text="Number of its task. Null if it is free.")
@@ -86,7 +87,19 @@ class TaskWorkerSerializer(serializers.ModelSerializer[TaskWorker]):
 
     class Meta:
         model = TaskWorker
-        fields: tuple[str, ...] = ("id", "name", "work_on", "since", "last_seen_at", "is_leaving", "host", "pid", "task", "is_running")
+        fields = (
+            "id",
+            "name",
+            "work_on",
+            "since",
+            "last_seen_at",
+            "is_leaving",
+            "host",
+            "pid",
+            "task",
+            "is_running",
+            "partition",
+        )
         read_only_fields = fields
 
     @extend_schema_field(serializers.IntegerField(allow_null=True))
@@ -99,7 +112,7 @@ class TaskWorkerSerializer(serializers.ModelSerializer[TaskWorker]):
         return task is not None and task.started_at is not None
 
 
-class TaskSerializer(serializers.ModelSerializer[Task]):
+class TaskSerializer(PlacedSerializer, serializers.ModelSerializer[Task]):
     """Scheduled task. Fields with `last_` are those of its last attempt."""
 
     state = serializers.SerializerMethodField(help_text="`waiting`, `assigned` or `running`.")
@@ -107,7 +120,7 @@ class TaskSerializer(serializers.ModelSerializer[Task]):
 
     class Meta:
         model = Task
-        fields: tuple[str, ...] = (
+        fields = (
             *_FACTS,
             "state",
             "scheduled_at",
@@ -117,6 +130,7 @@ class TaskSerializer(serializers.ModelSerializer[Task]):
             "started_at",
             "progress",
             "is_cancelled",
+            "partition",
         )
         read_only_fields = fields
 
@@ -129,14 +143,14 @@ class TaskSerializer(serializers.ModelSerializer[Task]):
         return bool(task.cancelled_by)
 
 
-class ArchivedTaskSerializer(serializers.ModelSerializer[ArchivedTask]):
+class ArchivedTaskSerializer(PlacedSerializer, serializers.ModelSerializer[ArchivedTask]):
     """Task that has ended, with the reason."""
 
     why = serializers.ChoiceField([why.value for why in Why], read_only=True)
 
     class Meta:
         model = ArchivedTask
-        fields: tuple[str, ...] = (*_FACTS, "why", "archived_at", "result")
+        fields = (*_FACTS, "why", "archived_at", "result", "partition")
         read_only_fields = fields
 
 
@@ -318,7 +332,11 @@ class TaskView(mixins.RetrieveModelMixin, ListingView):
     @extend_schema(description="Schedule a task.", request=NewTaskSerializer, responses={201: TaskSerializer})
     def create(self, request: Request) -> Response:
         task = book.create(**read_body(NewTaskSerializer, request), made_by=_name(request))
-        return created(TaskSerializer(task).data, at=reverse("api:task-detail", args=[task.pk]), request=request)
+        return created(
+            TaskSerializer(task, context=self.get_serializer_context()).data,
+            at=reverse("api:task-detail", args=[task.pk]),
+            request=request,
+        )
 
     @extend_schema(
         operation_id="tasks_cancel",
@@ -376,7 +394,11 @@ class ArchivedTaskView(mixins.RetrieveModelMixin, ListingView):
     @action(detail=True, methods=["post"])
     def reschedule(self, request: Request, pk: str) -> Response:
         task = book.reschedule(int(pk), **read_body(WhenSerializer, request), made_by=_name(request))
-        return created(TaskSerializer(task).data, at=reverse("api:task-detail", args=[task.pk]), request=request)
+        return created(
+            TaskSerializer(task, context=self.get_serializer_context()).data,
+            at=reverse("api:task-detail", args=[task.pk]),
+            request=request,
+        )
 
     @extend_schema(
         operation_id="archived_tasks_reschedule_many",

@@ -19,6 +19,7 @@ from nodes.models import Node
 from tests.support.api import assert_problem, client_of, make_user
 from tests.support.cluster import register_node
 from tests.support.factories import make_job, make_policy
+from tests.support.partitions import be_partition
 from tests.support.stepping import Main, Manager
 
 MINUTE = dt.timedelta(minutes=1)
@@ -206,5 +207,15 @@ def test_the_api_returns_the_same_minute(cluster):
     assert then["is_exact"]
     assert [node["is_main"] for node in then["managers"]] == [True, False]
     assert then["jobs"][0]["progress"]["states"]["failed"] == 5
+    assert then["partition"] == ""
     assert_problem(client.get("/api/v1/cluster/history/?at=2020-01-01T00:00:00Z"), 404, "not_found")
     assert_problem(client.get("/api/v1/cluster/history/?at=noon"), 400, "invalid", fields=["at"])
+
+
+def test_the_api_names_the_only_partition_that_a_minute_is_about(cluster, settings):
+    cluster.keep()
+    be_partition(settings, "a")
+
+    then = client_of("viewer").get(f"/api/v1/cluster/history/?at={cluster.main.now:%Y-%m-%dT%H:%M}:30Z").json()
+
+    assert then["partition"] == "a"

@@ -6,7 +6,8 @@ import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 
-from jobs.models import Bin, PartitionedJob, TrapDecision, TrapSuspect
+from jobs.connectors.repository.freshness_goals import read_goals
+from jobs.models import Bin, GoalTotal, Job, OutputVerification, PartitionedJob, TrapDecision, TrapSuspect
 from jobs.partitions import merged
 from jobs.partitions.facts import tell
 from jobs.partitions.placement import SLOTS, slot_of
@@ -39,6 +40,16 @@ def make_suspects(job, host, number):
     )
 
 
+GOALS = [{"pattern": "*", "percent": 90, "within": 3600}]
+
+
+def measure_freshness(job, *, documents, fresh):
+    """Give a job a freshness goal with these measured documents."""
+    Job.objects.filter(pk=job.pk).update(freshness_goals=GOALS)
+    measured = {"documents": documents, "fresh": fresh, "expected": fresh, "needs": 2, "gets": 1, "measured_at": NOON}
+    GoalTotal.objects.create(job=job, goals=read_goals(GOALS).version, number=0, **measured)
+
+
 @pytest.fixture(scope="module")
 def database(template, django_db_blocker):
     """Return the database of partition `b`, with hosts whose ids are those of other hosts in `a`."""
@@ -54,7 +65,9 @@ def database(template, django_db_blocker):
             make_suspects(job, "b.example", SUSPECTS)
             with psycopg.connect(database.dsn, autocommit=True) as there:
                 register_node(there, "worker", name="their worker")
-            book.create(kind="sleep", urn="theirs", made_by="vera")
+            book.create(kind="sleep", arguments={"seconds": 1}, urn="theirs", made_by="vera")
+            measure_freshness(job, documents=300, fresh=150)
+            OutputVerification.objects.create(output=job.outputs.get(), missing=7)
         yield database
 
 
@@ -299,7 +312,7 @@ def test_a_list_of_nodes_without_a_partition_names_it(operator):
 
 @pytest.mark.usefixtures("control")
 def test_tasks_of_all_partitions_are_listed_and_each_is_shown_where_it_is(operator):
-    ours = book.create(kind="sleep", urn="ours", made_by="vera")
+    ours = book.create(kind="sleep", arguments={"seconds": 1}, urn="ours", made_by="vera")
 
     rows = operator.get("/api/v1/tasks/?limit=1").json()
     following = operator.get(rows["next"]).json()
@@ -345,3 +358,38 @@ def test_a_rule_for_a_suspect_of_another_partition_is_given_to_the_job_here(admi
 
     assert_problem(refused, 409, "controlled_elsewhere")
     assert "Give job news the rule there: x." in refused.json()["detail"]
+
+
+# --- Freshness, verifications --------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("control")
+def test_freshness_goals_count_the_documents_of_all_partitions(job, operator):
+    measure_freshness(job, documents=100, fresh=90)
+
+    found = operator.get(f"/api/v1/jobs/{job.pk}/freshness/").json()
+    call_command("freshness", "news", stdout=(said := StringIO()))
+    page = operator.get(f"/jobs/{job.pk}/")
+
+    (goal,) = found["goals"]
+    assert (goal["documents"], goal["achieved"], goal["needs"], found["silent"]) == (400, 0.6, 4.0, [])
+    assert "60 % of 400 documents are fresh" in said.getvalue()
+    assert page.context["screen"]["freshness"][0]["documents"] == "400"
+
+
+@pytest.mark.usefixtures("silent")
+def test_figures_of_freshness_that_lack_a_partition_name_it(job, operator):
+    measure_freshness(job, documents=100, fresh=90)
+
+    found = operator.get(f"/api/v1/jobs/{job.pk}/freshness/").json()
+
+    assert (found["goals"][0]["documents"], found["silent"]) == (100, ["b"])
+
+
+@pytest.mark.usefixtures("control")
+def test_verifications_of_all_partitions_are_listed_with_the_outputs_of_this_one(job, operator):
+    (found,) = operator.get("/api/v1/verifications/").json()["results"]
+    there = operator.get(f"/partition/b/api/v1/verifications/{found['id']}/").json()
+
+    assert (found["output"], found["partition"], found["missing"]) == (job.outputs.get().pk, "b", 7)
+    assert (there["partition"], there["missing"]) == ("b", 7)

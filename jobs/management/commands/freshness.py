@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
 from jobs.models import Job
-from jobs.queries.jobs.freshness import read_freshness
+from jobs.queries.jobs.freshness import read_freshness_everywhere
 from jobs.words import freshness as words
 from nodes.management.database import check_database
 
@@ -26,7 +26,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, name: str, **options: Any) -> None:
         check_database()
         job = Job.objects.filter(name=name).only("pk").first()
-        found = read_freshness(job.pk) if job is not None else None
+        found = read_freshness_everywhere(job.pk) if job is not None else None
         if found is None:
             raise CommandError(f"No job has the name {name!r}.", returncode=2)
         if options["json"]:
@@ -42,3 +42,5 @@ class Command(BaseCommand):
             )
         for host in found.slow_hosts:
             self.stdout.write(words.slow_host(host))
+        for partition in found.silent:
+            self.stderr.write(f"Partition {partition} does not answer. Numbers of documents are at least these.")

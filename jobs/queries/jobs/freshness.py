@@ -1,17 +1,22 @@
 """The freshness goals of a job against what it achieves, from the totals and plans of the main manager."""
 
 import datetime as dt
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from django.db import connection
 
 from jobs.connectors.repository.freshness_goals import read_goals
 from jobs.models import GoalTotal, Job
+from jobs.partitions.held import HeldAnswers
+from jobs.partitions.merged import Merged, local_job, read_everywhere
 
 # Hosts that are too slow on a page, the ones that lack most requests first.
 _HOSTS_SHOWN: Final = 10
+# Jobs whose figures in other partitions are kept for open pages.
+_JOBS_HELD: Final = 64
 # Accuracy of shares that samples tell.
 ACCURACY: Final = 0.005
 
@@ -54,15 +59,22 @@ class SlowHost:
     name: str
     needs: float
     allows: float
+    # Another partition that has the host; '' if this one has it.
+    partition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """The goals of a job in their order, and the first hosts that are too slow for them."""
+    """
+    The goals of a job in their order, and the first hosts that are too slow for them.
+
+    `silent` partitions did not answer, so numbers of documents are at least these.
+    """
 
     goals: Sequence[GoalLine] = ()
     slow_hosts: Sequence[SlowHost] = ()
     measured_at: dt.datetime | None = None
+    silent: Sequence[str] = ()
 
 
 def read_freshness(job_id: int) -> Freshness | None:
@@ -84,6 +96,71 @@ def read_freshness(job_id: int) -> Freshness | None:
         slow = {id_: SlowHost(id_, name, needs, allows) for id_, name, needs, allows in cursor.fetchall()}
     measured_at = max((one.measured_at for one in totals.values()), default=None)
     return Freshness(lines, list(slow.values()), measured_at)
+
+
+def read_freshness_everywhere(job_id: int) -> Freshness | None:
+    """Return the goals of a job against what it achieves in all partitions; None if it does not exist."""
+    own = read_freshness(job_id)
+    if own is None or not own.goals:
+        return own
+    found = read_everywhere(lambda: None, lambda _name: _read_elsewhere(job_id))
+    return _of_all(own, found)
+
+
+def read_freshness_for_open_page(job_id: int) -> Freshness | None:
+    """Return the same, with figures of other partitions that are some seconds old."""
+    own = read_freshness(job_id)
+    held = _held_of(job_id).answers() if own is not None and own.goals else None
+    return own if held is None or own is None else _of_all(own, held.found)
+
+
+def _read_elsewhere(job_id: int) -> Freshness | None:
+    local = local_job(job_id)
+    return None if local is None else read_freshness(local)
+
+
+@lru_cache(maxsize=_JOBS_HELD)
+def _held_of(job_id: int) -> HeldAnswers[Freshness | None]:
+    return HeldAnswers(lambda _name: _read_elsewhere(job_id))
+
+
+def _of_all(own: Freshness, found: Merged[Freshness | None]) -> Freshness:
+    others = {name: part for name, part in sorted(found.others.items()) if part is not None}
+    return add_partitions(own, others, silent=[one.name for one in found.silent])
+
+
+def add_partitions(own: Freshness, others: Mapping[str, Freshness], *, silent: Sequence[str] = ()) -> Freshness:
+    """
+    Return the figures of this partition and others together: shares by documents, hosts that lack most requests first.
+
+    Goals that another partition does not know yet have no figures there.
+    """
+    parts = [own, *others.values()]
+    same = {(line.number, line.pattern, line.share, line.within): [line] for line in own.goals}
+    for line in (line for part in others.values() for line in part.goals):
+        same.get((line.number, line.pattern, line.share, line.within), []).append(line)
+    slow = [replace(host, partition=name) for name, part in others.items() for host in part.slow_hosts]
+    return Freshness(
+        [_sum(lines) for lines in same.values()],
+        sorted([*own.slow_hosts, *slow], key=lambda host: host.allows - host.needs)[:_HOSTS_SHOWN],
+        max((part.measured_at for part in parts if part.measured_at is not None), default=None),
+        silent,
+    )
+
+
+def _sum(lines: Sequence[GoalLine]) -> GoalLine:
+    measured = [line for line in lines if line.documents]
+    if len(measured) < 2:
+        return measured[0] if measured else lines[0]
+    documents = sum(line.documents for line in measured)
+    return replace(
+        lines[0],
+        documents=documents,
+        achieved=sum((line.achieved or 0.0) * line.documents for line in measured) / documents,
+        expected=sum((line.expected or 0.0) * line.documents for line in measured) / documents,
+        needs=sum(line.needs or 0.0 for line in measured),
+        gets=sum(line.gets or 0.0 for line in measured),
+    )
 
 
 def _line(number: int, pattern: str, share: float, within: float, total: GoalTotal | None) -> GoalLine:

@@ -17,7 +17,7 @@ from jobs.queries.charges import read_charges
 from jobs.queries.cluster.failing_groups import FailingGroup, read_failing_groups
 from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster, read_next_ready_at
 from jobs.queries.jobs.forecast import RunForecast, read_forecast
-from jobs.queries.jobs.freshness import Freshness, read_freshness
+from jobs.queries.jobs.freshness import Freshness, read_freshness_for_open_page
 from jobs.queries.jobs.hosts import HOSTS_SHOWN, HostLine, count_hosts, queues_of, read_hosts_of
 from jobs.queries.jobs.lines import JobLine, read_job_line
 from jobs.queries.jobs.outputs import OutputLine, read_output_lines
@@ -125,7 +125,7 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
         failing=read_failing_groups(job_id=job.id),
         charges=read_charges(Charge.Subject.JOB, job.id, now=now),
         forecast=read_forecast(job, queues_of(hosts), now=now),
-        freshness=read_freshness(job.id) or Freshness(),
+        freshness=read_freshness_for_open_page(job.id) or Freshness(),
         outputs=read_output_lines(job.id),
         silent=read_silent(now=now),
     )

@@ -82,6 +82,7 @@ class ArchiveVerificationSerializer(StateSerializer[ArchiveVerification]):
             "lost",
             "skipped",
             "repaired",
+            "partition",
         )
         read_only_fields = fields
 
@@ -101,7 +102,9 @@ class ArchiveVerificationResultSerializer(ArchiveVerificationSerializer):
 
 
 @extend_schema_view(
-    list=extend_schema(description="List verifications of archives, newest first."),
+    list=extend_schema(
+        description="List verifications of archives, newest first. Those of other partitions follow, one partition after the other."
+    ),
     retrieve=extend_schema(
         description="Return one verification with its progress, and 100 of its faults.",
         responses={200: ArchiveVerificationResultSerializer},
