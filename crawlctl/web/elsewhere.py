@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -131,8 +131,13 @@ def _answer(request: HttpRequest, partition: str, match: ResolverMatch) -> HttpR
 def _kept(response: StreamingHttpResponse) -> StreamingHttpResponse:
     """Return the same file after it was read: the connection to its database ends with the view."""
     file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 (it is closed at its end)
-    for chunk in response:
-        file.write(chunk)
+
+    async def write() -> None:
+        async for chunk in response:
+            file.write(chunk)
+
+    # Each part is read in this thread, where the connection is.
+    async_to_sync(write)()
     file.seek(0)
 
     async def chunks() -> AsyncIterator[bytes]:

@@ -67,7 +67,7 @@ def _holds(node: NodeLine) -> str:
 
 
 def _node_event_row(event: NodeEventLine, *, now: dt.datetime) -> Record:
-    who = f"{event.node} ({event.partition})" if event.partition else event.node
+    who = f"{event.node} ({event.partition})".lstrip() if event.partition else event.node
     return {
         "key": f"{event.partition}:{event.id}" if event.partition else str(event.id),
         "at": formats.moment(event.at, now=now),

@@ -1,13 +1,28 @@
 """The control partition lists hosts, nodes, tasks and traps of all partitions, and shows each where it is."""
 
+import datetime as dt
+import json
 from io import StringIO
 
 import psycopg
 import pytest
+from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
 
 from jobs.connectors.repository.freshness_goals import read_goals
-from jobs.models import Bin, GoalTotal, Job, OutputVerification, PartitionedJob, TrapDecision, TrapSuspect
+from jobs.evidence.chain import NOTHING_BEFORE, Head, next_block
+from jobs.evidence.coverage import OF_GAPS
+from jobs.models import (
+    Bin,
+    EvidenceBlock,
+    EvidenceChain,
+    GoalTotal,
+    Job,
+    OutputVerification,
+    PartitionedJob,
+    TrapDecision,
+    TrapSuspect,
+)
 from jobs.partitions import merged
 from jobs.partitions.facts import tell
 from jobs.partitions.placement import SLOTS, slot_of
@@ -40,7 +55,7 @@ def make_suspects(job, host, number):
     )
 
 
-GOALS = [{"pattern": "*", "percent": 90, "within": 3600}]
+GOALS = [{"pattern": ".*", "percent": 90, "within": 3600}]
 
 
 def measure_freshness(job, *, documents, fresh):
@@ -48,6 +63,15 @@ def measure_freshness(job, *, documents, fresh):
     Job.objects.filter(pk=job.pk).update(freshness_goals=GOALS)
     measured = {"documents": documents, "fresh": fresh, "expected": fresh, "needs": 2, "gets": 1, "measured_at": NOON}
     GoalTotal.objects.create(job=job, goals=read_goals(GOALS).version, number=0, **measured)
+
+
+def record_request(host):
+    """Make the evidence of one minute of requests to a host."""
+    EvidenceChain.objects.create(host=OF_GAPS, complete_until=NOON + dt.timedelta(hours=1))
+    block = next_block(Head(0, NOTHING_BEFORE), {"minute": f"{NOON:%FT%R}Z"})
+    chain = EvidenceChain.objects.create(host=host, seq=block.seq, hash=block.hash)
+    stored = {"seq": block.seq, "content": block.content, "hash": block.hash}
+    EvidenceBlock.objects.create(chain=chain, minute=NOON, appended_at=NOON, **stored)
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +91,8 @@ def database(template, django_db_blocker):
                 register_node(there, "worker", name="their worker")
             book.create(kind="sleep", arguments={"seconds": 1}, urn="theirs", made_by="vera")
             measure_freshness(job, documents=300, fresh=150)
+            make_bin("recorded.example")
+            record_request("recorded.example")
             OutputVerification.objects.create(output=job.outputs.get(), missing=7)
         yield database
 
@@ -360,7 +386,7 @@ def test_a_rule_for_a_suspect_of_another_partition_is_given_to_the_job_here(admi
     assert "Give job news the rule there: x." in refused.json()["detail"]
 
 
-# --- Freshness, verifications --------------------------------------------------------------------
+# --- Freshness, verifications, evidence --------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("control")
@@ -393,3 +419,20 @@ def test_verifications_of_all_partitions_are_listed_with_the_outputs_of_this_one
 
     assert (found["output"], found["partition"], found["missing"]) == (job.outputs.get().pk, "b", 7)
     assert (there["partition"], there["missing"]) == ("b", 7)
+
+
+@pytest.mark.usefixtures("control")
+def test_evidence_of_another_partition_is_exported_by_the_command_and_the_api(database, operator):
+    call_command("evidence", "export", "recorded.example", "--partition", "b", stdout=(said := StringIO()))
+    file = operator.get(f"/partition/b/api/v1/hosts/{id_there(database, 'recorded.example')}/evidence/file/")
+
+    header, block = said.getvalue().splitlines()
+    assert json.loads(header)["partition"] == "b"
+    assert f"{NOON:%FT%R}Z" in block
+    assert async_to_sync(text_of)(file) == said.getvalue()
+    with pytest.raises(CommandError, match="Partition c does not exist"):
+        call_command("evidence", "export", "recorded.example", "--partition", "c")
+
+
+async def text_of(response):
+    return "".join([chunk.decode() async for chunk in response])

@@ -4,7 +4,7 @@ import argparse
 import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 
@@ -13,10 +13,14 @@ from jobs.evidence.access_log import BadLog, read_log
 from jobs.evidence.chain import ChainBroken
 from jobs.evidence.files import BadFile, Evidence, read
 from jobs.evidence.minutes import count_of, moment_text
+from jobs.partitions.merged import PartitionAway, read_in
 from jobs.queries.hosts.evidence import export
 from jobs.verbs.hosts import name_meant
 from nodes.errors import Invalid, Unknown
 from nodes.management.database import check_database
+
+# Longest time (seconds) of an export from another partition.
+_EXPORT_WITHIN: Final = 3600.0
 
 
 class Command(BaseCommand):
@@ -33,6 +37,9 @@ class Command(BaseCommand):
         exporting.add_argument("host", help="host name, or an address there")
         exporting.add_argument("--since", dest="begin", type=_moment, help="first minute, such as 2026-11-29T03:00Z")
         exporting.add_argument("--until", type=_moment, help="end of the last minute")
+        exporting.add_argument(
+            "--partition", default="", help="name of another partition that sent requests to the host"
+        )
         checking = verbs.add_parser("check", help="verify exported files, and compare them with access logs")
         checking.add_argument("files", nargs="+", type=Path, help="exported files of one host, one for each partition")
         checking.add_argument(
@@ -60,18 +67,28 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, verb: str, **options: Any) -> None:
         if verb == "export":
-            self._export(options["host"], begin=options["begin"], until=options["until"])
+            period = {"begin": options["begin"], "until": options["until"]}
+            self._export(options["host"], partition=options["partition"], **period)
         else:
             limits = {"tolerance": options["tolerance"], "jitter": options["jitter"]}
             self._check(options["files"], options["log"], agents=options["agent"], **limits)
 
-    def _export(self, host: str, *, begin: dt.datetime | None, until: dt.datetime | None) -> None:
+    def _export(self, host: str, *, partition: str, begin: dt.datetime | None, until: dt.datetime | None) -> None:
         check_database()
-        try:
+
+        def write() -> None:
             for lines in export(name_meant(host), begin=begin, until=until):
                 self.stdout.write(lines, ending="")
+
+        try:
+            if partition:
+                read_in(partition, write, within=_EXPORT_WITHIN)
+            else:
+                write()
         except (Unknown, Invalid) as wrong:
             raise CommandError(str(wrong), returncode=2) from wrong
+        except PartitionAway as away:
+            raise CommandError(str(away), returncode=1) from away
 
     def _check(
         self, files: list[Path], logs: list[Path], *, agents: list[str], tolerance: float, jitter: float
