@@ -35,6 +35,7 @@ _KINDS = (
     ("postgres: crawlctl", "PostgreSQL: other sessions"),
     ("postgres: ", "PostgreSQL: background"),
     ("crawlctl.demo.site", "site"),
+    ("manage.py demo", "demo"),
     ("runmanager", "managers"),
     ("runworker", "workers"),
     ("runtasks", "task workers"),
@@ -114,8 +115,8 @@ def measure(partitions: int, *, pages: int, hosts: int, workers: int) -> Costs:
     if demo.returncode or report["missing"] or report["extra"]:
         raise SystemExit(f"the crawl of {partitions} partitions is not exact: {report}")
     (few, began_at, before), (many, ended_at, after) = points[0], points[-1]
-    sys.stderr.write(f"{partitions} of {partitions}: {(many - few) / (ended_at - began_at):.0f} requests a second\n")
-    # A session that was named late keeps its name for all its time.
+    word = "partitions" if partitions > 1 else "partition"
+    sys.stderr.write(f"{partitions} {word}: {(many - few) / (ended_at - began_at):.0f} requests a second\n")
     kinds = before.keys() | after.keys()
     return {kind: (after[kind] - before[kind]) / (many - few) * 1000 for kind in kinds}
 
