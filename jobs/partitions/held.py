@@ -18,8 +18,9 @@ from jobs.partitions.merged import Merged, read_everywhere
 
 T = TypeVar("T")
 
-# Age (seconds) at which answers of other partitions are read again for an open page.
+# Age (seconds) at which answers of other partitions are read again for an open page, and at which the page waits for them.
 _HELD: Final = 5.0
+_OLD: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,9 @@ class HeldAnswers(Generic[T]):
 
     def answers(self) -> Held[T] | None:
         """
-        Return the last answers, and begin to read them again if they are old. The first ones are waited for.
+        Return the last answers, and begin to read them again after some seconds.
+
+        The first ones are waited for, and those of a page that was not open for a while.
 
         They are None outside of the control partition.
         """
@@ -59,9 +62,10 @@ class HeldAnswers(Generic[T]):
             return None
         language = translation.get_language()
         last = self._answers.get(language)
-        if last is None or time.monotonic() - last.read_at > _HELD:
+        age = time.monotonic() - last.read_at if last is not None else _OLD
+        if age > _HELD:
             reading = self._begin_reading(language)
-            if last is None:
+            if age >= _OLD:
                 reading.join()
                 last = self._answers.get(language)
         return last.held if last is not None else None

@@ -80,7 +80,12 @@ def frozen(directory: Path, partition: str) -> Iterator[None]:
 @contextmanager
 def paused(directory: Path, address: str) -> Iterator[None]:
     """Pause the running job, so that its run goes on after the block, however long that takes."""
-    demo = next(process for here, process in processes_in(directory) if here == "a" and "demo" in process.cmdline())
+    demo = next(
+        (process for here, process in processes_in(directory) if here == "a" and "demo" in process.cmdline()), None
+    )
+    if demo is None:
+        yield
+        return
     with psycopg.connect(address, autocommit=True) as connection:
         row = connection.execute("SELECT name FROM jobs_job WHERE phase = 'active' AND pause = 'no'").fetchone()
     for number, verb in enumerate(("pause", "resume")):

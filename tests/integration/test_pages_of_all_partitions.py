@@ -349,13 +349,24 @@ def test_attention_of_another_partition_is_told_in_the_language_of_the_reader():
 def test_a_silent_partition_needs_attention_and_an_open_page_does_not_wait_for_it(silent, viewer):
     lines = viewer.get("/api/v1/attention/").json()["results"]
     attention.read_attention_for_open_page(now=NOON)
-    attention._held._answers["en"].read_at -= 60
+    attention._held._answers["en"].read_at -= 10
     began_at = time.monotonic()
     shown = attention.read_attention_for_open_page(now=NOON)
 
     assert time.monotonic() - began_at < ANSWERS_WITHIN / 2
     assert [one["key"] for one in lines if one["kind"] == "partition_silent"] == ["b"]
     assert [one.key for one in shown if one.kind == "partition_silent"] == ["b"]
+
+
+@pytest.mark.usefixtures("control")
+def test_a_page_that_is_opened_after_a_while_shows_no_old_answers():
+    answers = iter(["old", "new"])
+    held = HeldAnswers(lambda _name: next(answers))
+    assert held.answers().beside("own").others == {"b": "old"}
+
+    held._answers["en"].read_at -= 3600
+
+    assert held.answers().beside("own").others == {"b": "new"}
 
 
 # --- Notifications, and the metric ---------------------------------------------------------------
