@@ -18,7 +18,7 @@ from jobs.partitions.merged import Merged, read_everywhere
 
 T = TypeVar("T")
 
-# Age (seconds) at which answers of other partitions are read again for an open page, and at which the page waits for them.
+# Age (seconds) at which answers of other partitions are read again for an open page, and then are waited for.
 _HELD: Final = 5.0
 _OLD: Final = 15.0
 
