@@ -159,9 +159,12 @@ def _disturb_until_the_end(
 
 
 def _phase(address: str) -> str | None:
-    """Return the phase of the job; None while the database is down, or has no job."""
+    """Return the phase of the newest job; None while the database is down, or has no job."""
     with suppress(psycopg.Error), psycopg.connect(address, connect_timeout=2) as connection:
-        row = connection.execute("SELECT phase FROM jobs_job WHERE run_no > 0 OR phase <> 'inactive'").fetchone()
+        # Jobs of earlier crawls are being deleted.
+        row = connection.execute(
+            "SELECT phase FROM jobs_job WHERE run_no > 0 OR phase <> 'inactive' ORDER BY id DESC LIMIT 1"
+        ).fetchone()
         return None if row is None else str(row[0])
     return None
 
