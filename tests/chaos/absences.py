@@ -80,10 +80,13 @@ def frozen(directory: Path, partition: str) -> Iterator[None]:
 @contextmanager
 def paused(directory: Path, address: str) -> Iterator[None]:
     """Pause the running job, so that its run goes on after the block, however long that takes."""
-    demo = next(
-        (process for here, process in processes_in(directory) if here == "a" and "demo" in process.cmdline()), None
-    )
-    if demo is None:
+    environment = None
+    for here, process in processes_in(directory):
+        with suppress(psutil.Error):
+            if here == "a" and "demo" in process.cmdline():
+                environment = process.environ()
+    if environment is None:
+        # The crawl has ended.
         yield
         return
     with psycopg.connect(address, autocommit=True) as connection:
@@ -92,7 +95,7 @@ def paused(directory: Path, address: str) -> Iterator[None]:
         if row is not None:
             command = [sys.executable, "manage.py", "job", str(row[0]), verb]
             # A run that has just ended cannot be paused.
-            subprocess.run(command, cwd=ROOT, env=demo.environ(), capture_output=True, timeout=_PATIENCE, check=False)
+            subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=_PATIENCE, check=False)
         if number == 0:
             yield
 
