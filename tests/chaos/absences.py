@@ -30,6 +30,8 @@ SPARED = ("demo", "crawlctl.demo.site")
 WAL_KEPT = 48
 # Longest wait for a command, a lock or a server (seconds).
 _PATIENCE = 240.0
+# Longest wait (seconds) for a run that begins.
+_STARTS_WITHIN = 10.0
 _LOST = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s"
 
 
@@ -89,8 +91,12 @@ def paused(directory: Path, address: str) -> Iterator[None]:
         # The crawl has ended.
         yield
         return
+    row, until = None, time.monotonic() + _STARTS_WITHIN
     with psycopg.connect(address, autocommit=True) as connection:
-        row = connection.execute("SELECT name FROM jobs_job WHERE phase = 'active' AND pause = 'no'").fetchone()
+        # A run that is being prepared cannot be paused yet.
+        while row is None and time.monotonic() < until:
+            row = connection.execute("SELECT name FROM jobs_job WHERE phase = 'active' AND pause = 'no'").fetchone()
+            time.sleep(0.1)
     for number, verb in enumerate(("pause", "resume")):
         if row is not None:
             command = [sys.executable, "manage.py", "job", str(row[0]), verb]
