@@ -54,7 +54,8 @@ _ASK: Final = 0.3
 _ASK_IN_FLOW: Final = 1.0
 # Documents that were offered since the last reading, if they flow.
 _FLOW: Final = 10
-# Offered documents of a pass that supply the workers for a longer wait: more than the lanes that it examined.
+# Offered documents of a pass that supply the workers for a longer wait: more than the lanes that it examined. It lasts
+# at least this long (seconds), and twice as long if no worker runs out of documents.
 _FULL_PASS: Final = LANES_A_PASS + 1
 _LONG_PAUSE: Final = 0.2
 # Longest life of Django's connection (seconds): a duty that uses it each second must not open a session each time.
@@ -170,12 +171,11 @@ class Manager:
         if self._cursors.is_cut_off:
             # More lanes are ready than one pass examines, and the backlog has room for their documents.
             time.sleep(_SHORT_PAUSE)
-        elif moved >= _FULL_PASS:
-            time.sleep(_LONG_PAUSE)
         else:
-            time.sleep(_SHORT_PAUSE)
+            is_full = moved >= _FULL_PASS
+            time.sleep(_LONG_PAUSE if is_full else _SHORT_PAUSE)
             # A process that wakes this one is idle: its documents are stuffed at once.
-            self.events.woken.wait(_PAUSE if moved else _PASS)
+            self.events.woken.wait(_LONG_PAUSE if is_full else _PAUSE if moved else _PASS)
         if happened(self.events.woken):
             self._owner.speed_up()
         if time.monotonic() - self._closed_djangos_at > _DJANGOS_CONNECTION_KEPT:

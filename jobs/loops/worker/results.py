@@ -11,7 +11,7 @@ from jobs.queue.pace.close import ClosedTurn
 from jobs.queue.take import Claimed
 
 # Results that trigger a flush.
-_RESULTS_A_FLUSH: Final = 150
+_RESULTS_A_FLUSH: Final = 250
 # Number of waiting documents above which results wait longer, and the factor on that time. If several workers share a
 # machine, each has few results, and a small flush costs nearly as much as a large one.
 MANY_WAITING: Final = 64
