@@ -106,6 +106,8 @@ class Bridge:
         self._tasks: list[asyncio.Task[None]] = []
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="screens")
         self._woken = asyncio.Event()
+        # True if something changed since the last round of readings, or may have.
+        self._has_news = False
         self._judge = Judge(self._run_counted)
         self._allowed = _KEPT
         self._moment, self._moment_began = Moment(), float("-inf")
@@ -190,11 +192,15 @@ class Bridge:
             self._allowed = min(_KEPT, self._allowed + (time.monotonic() - began) * _OF_A_PROCESSOR)
             began = time.monotonic()
             self._woken.clear()
+            has_news, self._has_news = self._has_news, False
             self._begin_moment()
+            early: list[float] = []
             try:
                 for topic in list(self._topics.values()):
-                    if began - topic.changed_at >= _AT_MOST_EVERY * 0.95:
+                    if (waits := topic.changed_at + _AT_MOST_EVERY * 0.95 - began) <= 0:
                         await self._read(topic)
+                    else:
+                        early.append(waits)
                 if began - observed_at >= _UNWATCHED:
                     observed_at = began
                     _done, used = await self._read_now(_observe)
@@ -205,12 +211,14 @@ class Bridge:
                     logger.warning("live pages cannot be read: %s", error)
                 self.is_stalled = True
             took = time.monotonic() - began
-            await self._rest(
-                max(_AT_MOST_EVERY / 4, min(took * _REST, _LONGEST_REST)),
-                max(
-                    _AT_MOST_EVERY if self._topics else _UNWATCHED, min(-self._allowed / _OF_A_PROCESSOR, _LONGEST_REST)
-                ),
+            most = max(
+                _AT_MOST_EVERY if self._topics else _UNWATCHED, min(-self._allowed / _OF_A_PROCESSOR, _LONGEST_REST)
             )
+            if has_news and early:
+                # The news came right after their last screens.
+                self._has_news = True
+                most = min(early)
+            await self._rest(max(_AT_MOST_EVERY / 4, min(took * _REST, _LONGEST_REST)), most)
 
     def _begin_moment(self) -> None:
         self._moment, self._moment_began = Moment(), time.monotonic()
@@ -235,6 +243,10 @@ class Bridge:
                 refusals = {}
             for page in list(self._pages):
                 page.beat(refusals.get(page.session, 0))
+
+    def _note_news(self) -> None:
+        self._has_news = True
+        self._woken.set()
 
     async def _rest(self, least: float, most: float) -> None:
         """Sleep `least` seconds, and then until something happens, `most` in all."""
@@ -272,8 +284,10 @@ class Bridge:
                 ) as connection:
                     await connection.execute(f"LISTEN {channels.CONTROL}")
                     pause = _FIRST_PAUSE
+                    # A change may have been missed before.
+                    self._note_news()
                     async for _notification in connection.notifies():
-                        self._woken.set()
+                        self._note_news()
             except (DatabaseError, psycopg.Error, OSError) as error:
                 logger.info("not listening for control events, trying again in %s s: %s", pause, error)
             await asyncio.sleep(pause)

@@ -194,8 +194,10 @@ async def test_screens_are_at_least_a_second_and_a_half_apart():
 
     async with opened(session) as socket:
         await follow(socket, "overview")
+        # The first reading of a process fills its caches.
+        await next_frame(socket, "screen", within=PATIENCE)
         arrived = []
-        until = time.monotonic() + 4
+        until = time.monotonic() + 5
         while time.monotonic() < until:
             await add_documents(job, 1)
             while not socket.output_queue.empty():
@@ -203,8 +205,8 @@ async def test_screens_are_at_least_a_second_and_a_half_apart():
                     arrived.append(time.monotonic())
 
     assert 2 <= len(arrived) <= 4
-    # The first screen answers the request to follow. A delay of a busy machine brings a screen nearer to the next one.
-    assert all(later - earlier > 1.3 for earlier, later in pairwise(arrived[1:]))
+    # A delay of a busy machine brings a screen nearer to the next one.
+    assert all(later - earlier > 1.3 for earlier, later in pairwise(arrived))
 
 
 async def test_only_changes_are_sent_after_the_whole_screen():
@@ -288,6 +290,23 @@ async def test_a_control_event_shows_before_the_next_reading(monkeypatch):
         cells = await cells_where(socket, lambda cells: cells.get("status") == "Starting up", within=PATIENCE)
 
     assert [step["key"] for step in cells["steps"]] == ["abort", "restart", "restart-minimal"]
+
+
+async def test_a_control_event_right_after_a_screen_shows_before_the_next_reading(monkeypatch):
+    monkeypatch.setattr(bridge_module, "_measured", lambda work: (work(), PATIENCE))
+    monkeypatch.setattr(bridge_module, "_LONGEST_REST", 10 * PATIENCE)
+    _, session = await log_in("viewer")
+    job = await in_thread(make_job)()
+
+    async with opened(session) as socket:
+        await follow(socket, f"job-{job.pk}")
+        await next_frame(socket, "screen", within=PATIENCE)
+        await next_frame(socket, "beat")
+        await in_thread(control.start)(job.pk, made_by="a test", now=timezone.now())
+        await cells_where(socket, lambda cells: cells.get("status") == "Starting up", within=PATIENCE)
+        await in_thread(control.abort)(job.pk, made_by="a test", now=timezone.now())
+
+        await cells_where(socket, lambda cells: cells.get("status") not in (None, "Starting up"), within=PATIENCE)
 
 
 async def test_a_beat_comes_every_two_seconds():
