@@ -273,10 +273,15 @@ async def test_two_pages_of_one_topic_cost_one_reading(monkeypatch):
     assert len(reads) - before <= (time.monotonic() - began) + 1
 
 
-async def test_a_control_event_shows_before_the_next_reading(monkeypatch):
-    # The pages have used more than their share of a processor, so the next reading is minutes away.
+@pytest.fixture
+def rare_readings(monkeypatch):
+    """Let pages use more than their share of a processor, so that the next reading is minutes away."""
     monkeypatch.setattr(bridge_module, "_measured", lambda work: (work(), PATIENCE))
     monkeypatch.setattr(bridge_module, "_LONGEST_REST", 10 * PATIENCE)
+
+
+@pytest.mark.usefixtures("rare_readings")
+async def test_a_control_event_shows_before_the_next_reading():
     _, session = await log_in("viewer")
     job = await in_thread(make_job)()
 
@@ -292,9 +297,8 @@ async def test_a_control_event_shows_before_the_next_reading(monkeypatch):
     assert [step["key"] for step in cells["steps"]] == ["abort", "restart", "restart-minimal"]
 
 
-async def test_a_control_event_right_after_a_screen_shows_before_the_next_reading(monkeypatch):
-    monkeypatch.setattr(bridge_module, "_measured", lambda work: (work(), PATIENCE))
-    monkeypatch.setattr(bridge_module, "_LONGEST_REST", 10 * PATIENCE)
+@pytest.mark.usefixtures("rare_readings")
+async def test_a_control_event_right_after_a_screen_shows_before_the_next_reading():
     _, session = await log_in("viewer")
     job = await in_thread(make_job)()
 
