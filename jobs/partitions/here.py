@@ -75,8 +75,13 @@ def path_in(name: str) -> str:
 
 
 def address_in(name: str, address: str) -> str:
-    """Return the address of another partition's page, seen from the control partition, for its own address."""
+    """Return the address of a partition's page, seen from the control partition, for its own address. "": this one."""
     return path_in(name) + address.removeprefix("/")
+
+
+def key_in(name: str, number: int) -> str:
+    """Return the key of a row in a list of all partitions, such as `b:17`; its number alone if this one has it."""
+    return f"{name}:{number}" if name else str(number)
 
 
 def addresses() -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Final
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from jobs.partitions.here import address_in
+from jobs.partitions.here import address_in, key_in
 from jobs.partitions.merged import Placed
 from jobs.queries.hosts.answers import Answers, Refusal
 from jobs.queries.hosts.limits import SourceLine
@@ -37,7 +37,7 @@ def host_row(line: HostStatus, *, partition: str = "", now: dt.datetime) -> Reco
     points, _top = _points(line.history, *_SPARK)
     since = line.limited_since
     return {
-        "key": f"{partition}:{line.id}" if partition else str(line.id),
+        "key": key_in(partition, line.id),
         "name": line.name,
         "partition": _("In partition %(name)s") % {"name": partition} if partition else "",
         "address": host_address(line.id, partition=partition),
@@ -60,8 +60,7 @@ def host_row(line: HostStatus, *, partition: str = "", now: dt.datetime) -> Reco
 
 def host_address(host_id: int, *, partition: str = "") -> str:
     """Return the address of the page of a host, which another partition has if one is named."""
-    own = reverse("host", args=[host_id])
-    return address_in(partition, own) if partition else own
+    return address_in(partition, reverse("host", args=[host_id]))
 
 
 def host_screen(page: HostPage, *, now: dt.datetime) -> Record:

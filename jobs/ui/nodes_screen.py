@@ -6,7 +6,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from jobs.partitions.here import address_in
+from jobs.partitions.here import address_in, key_in
 from jobs.queries.cluster.nodes import NodeEventLine, NodeLine, NodesPage
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 from nodes.web import formats
@@ -33,9 +33,7 @@ def node_row(node: NodeLine, *, now: dt.datetime) -> Record:
         "role": _("main") if node.is_main else "",
         "where": f"{node.host}, pid {node.pid}",
         "pages": node.address,
-        "pages_address": address_in(node.partition, reverse("node-pages", args=[node.id]))
-        if node.partition
-        else reverse("node-pages", args=[node.id]),
+        "pages_address": address_in(node.partition, reverse("node-pages", args=[node.id])),
         "scope": "" if node.scope == CLUSTER_SCOPE else node.scope,
         "status": translated(node.status),
         "tone": _node_tone(node, late=late),
@@ -69,7 +67,7 @@ def _holds(node: NodeLine) -> str:
 def _node_event_row(event: NodeEventLine, *, now: dt.datetime) -> Record:
     who = f"{event.node} ({event.partition})".lstrip() if event.partition else event.node
     return {
-        "key": f"{event.partition}:{event.id}" if event.partition else str(event.id),
+        "key": key_in(event.partition, event.id),
         "at": formats.moment(event.at, now=now),
         "who": who,
         "message": event.message,

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, RuleKind, RuleState, TrapDecision, TrapSuspect
-from jobs.partitions.here import address_in
+from jobs.partitions.here import address_in, key_in
 from jobs.queries.few_choices import offer_few
 from jobs.queries.traps import EXAMINED, RuleTest, SuspectKey, check_rule, find_suspects, list_suspects_everywhere
 from jobs.traps.quarantine import TRAP
@@ -180,11 +180,10 @@ def undo(request: HttpRequest, suspect_id: int) -> HttpResponse:
 
 def _row(one: TrapSuspect, *, partition: str = "", now: dt.datetime) -> Record:
     """Return the row of a suspect, which another partition has if one is named."""
-    own = reverse("trap", args=[one.pk])
     decision = TrapDecision(one.decision)
     return {
-        "key": f"{partition}:{one.pk}" if partition else str(one.pk),
-        "address": address_in(partition, own) if partition else own,
+        "key": key_in(partition, one.pk),
+        "address": address_in(partition, reverse("trap", args=[one.pk])),
         "partition": partition,
         "template": one.template,
         "host": one.host,
