@@ -149,27 +149,17 @@ AREAS: Final[tuple[Area, ...]] = (
 # Beginnings of the names of pages that show only the partition of their web server. Other pages show all partitions, or
 # the configuration, which the control partition has for all.
 _OF_ONE_PARTITION: Final = (
-    *(
-        "archive",
-        "cluster",
-        "coordination",
-        "deleted-job",
-        "distributed",
-        "document-archive",
-        "document-versions",
-        "drill",
-    ),
-    *("job-archive", "job-removals", "output-verification", "retention"),
+    *("cluster", "coordination", "distributed", "document-archive", "document-versions", "drill", "retention"),
     *("hosts-webmasters", "task", "admin:nodes_", "admin:tasks_", "authorities"),
     *(f"admin:jobs_{table}_" for table in ("queueitem", "throttlegroup", "jobevent")),
 )
 # The same as whole names: longer ones are other pages.
 _ONLY_OF_ONE_PARTITION: Final = frozenset({"settings"})
 # Lists of all partitions with links to pages of one, and these pages.
-_OF_ALL_BY_LINK: Final = ("host", "node", "trap")
+_OF_ALL_BY_LINK: Final = ("archive", "host", "job-archive", "node", "output-verification", "trap")
 # Pages of one partition that the control partition does not show for others: set-up, secrets, and processes.
 _ONLY_AT_HOME: Final = (
-    *("coordination", "deleted-job", "distributed", "drill", "job-removals", "retention", "settings"),
+    *("coordination", "distributed", "drill", "retention", "settings"),
     *("admin:", "authorities", "hosts-"),
 )
 

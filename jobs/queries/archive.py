@@ -13,6 +13,7 @@ from jobs.archive.copies import Copy, copies_of
 from jobs.archive.records import Archived, BadArchive, parse_head
 from jobs.connectors.repository.web import decoding
 from jobs.models import ArchiveFile, ArchiveRecord, FileState
+from jobs.partitions.merged import Placed, Silent, local_job, merge_lines, read_everywhere
 from nodes.errors import Refused, Unknown
 from nodes.stores.port import StoreError
 
@@ -35,6 +36,17 @@ class JobArchive:
 
 
 @dataclass(frozen=True, slots=True)
+class ArchiveEverywhere:
+    """The same in all partitions: the newest files, and sums that lack those of `silent` partitions."""
+
+    files: Sequence[Placed[ArchiveFile]]
+    count: int
+    length: int
+    records: int
+    silent: Sequence[Silent]
+
+
+@dataclass(frozen=True, slots=True)
 class ReadRecord:
     """A record with its content. `text` is the beginning of the decoded body, `is_cut` if there is more of it."""
 
@@ -52,6 +64,25 @@ def read_archive(job_id: int) -> JobArchive:
     sums = of_job.aggregate(count=Count("id"), length=Sum("length"))
     records = ArchiveRecord.objects.filter(job_id=job_id).count()
     return JobArchive(list(of_job.order_by("-id")[:MOST_SHOWN]), sums["count"], sums["length"] or 0, records)
+
+
+def read_archive_everywhere(job_id: int) -> ArchiveEverywhere:
+    """Return the archive of a job in all partitions."""
+
+    def elsewhere(_name: str) -> JobArchive:
+        local = local_job(job_id)
+        return JobArchive([], 0, 0, 0) if local is None else read_archive(local)
+
+    found = read_everywhere(lambda: read_archive(job_id), elsewhere)
+    parts = [found.own, *found.others.values()]
+    newest = merge_lines(found, lambda part: part.files, key=lambda file: file.opened_at, is_downwards=True)
+    return ArchiveEverywhere(
+        newest[:MOST_SHOWN],
+        sum(part.count for part in parts),
+        sum(part.length for part in parts),
+        sum(part.records for part in parts),
+        found.silent,
+    )
 
 
 def records_of(job_id: int, document: uuid.UUID) -> QuerySet[ArchiveRecord]:

@@ -10,8 +10,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from jobs.models import ArchiveRecord, FileState, Job, QueueItem
-from jobs.queries.archive import MOST_SHOWN, read_archive, records_of
+from jobs.partitions.here import key_in
+from jobs.queries.archive import MOST_SHOWN, read_archive_everywhere, records_of
 from jobs.ui.pages import page
+from jobs.ui.partitions_views import silent_partitions
 from nodes.database.clock import read_clock
 from nodes.web import formats
 
@@ -22,9 +24,11 @@ def job_archive(request: HttpRequest, job_id: int) -> HttpResponse:
     job = Job.objects.filter(pk=job_id).first()
     if job is None:
         raise Http404(_("No job has the number %(id)d.") % {"id": job_id})
-    now, archive = read_clock(), read_archive(job_id)
+    now, archive = read_clock(), read_archive_everywhere(job_id)
     rows = [
         {
+            "key": key_in(placed.partition, file.pk),
+            "partition": placed.partition,
             "path": file.path,
             "host": file.host,
             "state": file.state,
@@ -35,7 +39,7 @@ def job_archive(request: HttpRequest, job_id: int) -> HttpResponse:
             "is_local": file.removed_at is None and file.state != FileState.LOST,
             "problem": file.problem,
         }
-        for file in archive.files
+        for placed, file in ((placed, placed.line) for placed in archive.files)
     ]
     context = {
         "job": job,
@@ -43,6 +47,7 @@ def job_archive(request: HttpRequest, job_id: int) -> HttpResponse:
         "count": formats.number(archive.count),
         "size": formats.size(archive.length),
         "records": formats.number(archive.records),
+        "silent": silent_partitions(archive.silent, now=now),
         "hidden": formats.number(archive.count - len(rows)) if archive.count > len(rows) else "",
     }
     return render(request, "ui/archive.html", context)

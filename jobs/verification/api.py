@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from django.urls import reverse
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -11,12 +10,20 @@ from rest_framework.response import Response
 
 from jobs.models import Fault, OutputConnection, OutputFault, OutputVerification
 from jobs.verification import verbs
-from jobs.verification.resources import StateSerializer, VerificationsView, examples_of, permissions_of
-from nodes.api.base import created
-from nodes.api.strict import StrictSerializer, read_body
+from jobs.verification.resources import (
+    STARTED,
+    StartedSerializer,
+    StateSerializer,
+    VerificationsView,
+    WantedSerializer,
+    examples_of,
+    permissions_of,
+    started,
+)
+from nodes.api.strict import read_body
 
 
-class VerificationWantedSerializer(StrictSerializer):
+class VerificationWantedSerializer(WantedSerializer):
     """Verification to schedule."""
 
     output = serializers.IntegerField(min_value=1, max_value=2**63 - 1)
@@ -102,6 +109,14 @@ class VerificationSerializer(StateSerializer[OutputVerification]):
         return verbs.buckets_of(verification)
 
 
+class VerificationStartedSerializer(StartedSerializer[OutputVerification], VerificationSerializer):
+    """Scheduled verification of an output, and those of other partitions."""
+
+    class Meta(VerificationSerializer.Meta):
+        fields = (*VerificationSerializer.Meta.fields, *STARTED)
+        read_only_fields = fields
+
+
 class VerificationResultSerializer(VerificationSerializer):
     """Verification of an output, with documents that differ."""
 
@@ -142,15 +157,17 @@ class VerificationView(VerificationsView):
             row["output"] = numbers.get(row["output"])
 
     @extend_schema(
-        description="Schedule the verification of an output by a background task.",
+        description="Schedule the verification of an output by a background task in each partition, or in one of them.",
         request=VerificationWantedSerializer,
-        responses={201: VerificationSerializer},
+        responses={201: VerificationStartedSerializer},
     )
     def create(self, request: Request) -> Response:
         wanted = read_body(VerificationWantedSerializer, request)
         user: Any = request.user
-        made = verbs.start(
+        begun = verbs.start_everywhere(
             wanted["output"],
+            tell=lambda made: {**VerificationSerializer(made).data, "output": wanted["output"]},
+            partition=wanted["partition"],
             sample=wanted["sample"],
             repairs=wanted["repair"],
             most=wanted["most"],
@@ -158,5 +175,4 @@ class VerificationView(VerificationsView):
             may=user.has_perm,
             made_by=user.get_username(),
         )
-        at = reverse("api:verification-detail", args=[made.pk])
-        return created(VerificationSerializer(made).data, at=at, request=request)
+        return started(begun, view="api:verification-detail", request=request)

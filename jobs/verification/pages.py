@@ -1,5 +1,6 @@
 """The page of an output's verifications: the last result with its documents, a form, and earlier results."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from django.contrib import messages
@@ -10,9 +11,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from jobs.models import OutputConnection
+from jobs.partitions import here
+from jobs.ui.partitions_views import silent_partitions
 from jobs.verbs.control import MAY_CONTROL
 from jobs.verification import verbs
+from jobs.verification.everywhere import Begun
 from jobs.verification.screens import screen_of, topic_of
+from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone, Unknown
 from nodes.web.pages import name_of_who_may, page_for
 
@@ -25,9 +30,12 @@ def verifications(request: HttpRequest, output_id: int) -> HttpResponse:
     """Show the verifications of an output."""
     output = _output(output_id)
     user: Any = request.user
+    screen, silent = screen_of(output)
     context = {
         "output": output,
-        "screen": screen_of(output),
+        "screen": screen,
+        "silent": silent_partitions(silent, now=read_clock()),
+        "partitions": partitions(),
         "topic": topic_of(output),
         "row_template": "verification/rows/output.html",
         "address": reverse("output-verification-start", args=[output.pk]),
@@ -44,8 +52,10 @@ def start(request: HttpRequest, output_id: int) -> HttpResponse:
     name = name_of_who_may(request, MAY_CONTROL)
     user: Any = request.user
     try:
-        made = verbs.start(
+        begun = verbs.start_everywhere(
             output_id,
+            tell=lambda made: made.task,
+            partition=request.POST.get("partition", ""),
             sample=read_number(request, "sample", float),
             repairs="repair" in request.POST,
             most=read_number(request, "most", int),
@@ -58,8 +68,26 @@ def start(request: HttpRequest, output_id: int) -> HttpResponse:
     except NotDone as refused:
         messages.warning(request, refused.by_field if isinstance(refused, Invalid) else str(refused))
     else:
-        messages.success(request, _("Task %(id)d is scheduled.") % {"id": made.task})
+        say_begun(request, begun)
     return redirect("output-verification", output_id)
+
+
+def partitions() -> Sequence[str]:
+    """Return the partitions that a verification may be about; none if it is always about this one."""
+    placement = here.placement()
+    return placement.names if placement is not None and placement.is_control else ()
+
+
+def say_begun(request: HttpRequest, begun: Begun[int | None]) -> None:
+    """Say which partitions verify, by which tasks."""
+    for row in begun.rows:
+        said = _("Partition %(name)s: task %(id)d is scheduled.") if row.partition else _("Task %(id)d is scheduled.")
+        messages.success(request, said % {"name": row.partition, "id": row.line})
+    for name, why in begun.refused.items():
+        messages.warning(request, _("Partition %(name)s refused: %(why)s") % {"name": name, "why": why})
+    for name in begun.silent:
+        said = _("Partition %(name)s does not answer. Start its verification later.")
+        messages.warning(request, said % {"name": name})
 
 
 def read_number(request: HttpRequest, name: str, kind: type[Any]) -> Any:  # noqa: ANN401 (int or float)

@@ -3,14 +3,20 @@
 from typing import Any, Final, Generic, TypeVar
 
 from django.db import models
+from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import mixins, serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
 
 from jobs.api.everywhere import EverywhereView, PlacedSerializer
 from jobs.models import Verification
+from jobs.partitions import here
 from jobs.verbs.control import MAY_CONTROL
 from jobs.verification.attempts import state_of
-from nodes.api.strict import NewestQuery
+from jobs.verification.everywhere import Begun
+from nodes.api.base import created
+from nodes.api.strict import NewestQuery, StrictSerializer
 
 V = TypeVar("V", bound=Verification)
 
@@ -26,6 +32,62 @@ class StateSerializer(PlacedSerializer, serializers.ModelSerializer[V], Generic[
     @extend_schema_field(serializers.ChoiceField(["waiting", "running", "done", "refused", "ended early"]))
     def get_state(self, verification: V) -> str:
         return state_of(verification)
+
+
+class WantedSerializer(StrictSerializer):
+    """The partition of a verification to schedule."""
+
+    partition = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        default="",
+        max_length=31,
+        help_text="Name of the partition to verify. Empty: all, in the control partition.",
+    )
+
+
+class VerificationElsewhereSerializer(serializers.Serializer[Any]):
+    """Verification in another partition."""
+
+    partition = serializers.CharField()
+    id = serializers.IntegerField(help_text="Number of the verification there.")
+    task = serializers.IntegerField(help_text="Number of its task there.")
+
+
+class VerificationRefusalSerializer(serializers.Serializer[Any]):
+    """Partition that schedules no verification."""
+
+    partition = serializers.CharField()
+    why = serializers.CharField()
+
+
+class StartedSerializer(StateSerializer[V], Generic[V]):
+    """Scheduled verification, and those of other partitions."""
+
+    elsewhere = VerificationElsewhereSerializer(
+        many=True, read_only=True, help_text="Verifications of other partitions."
+    )
+    silent = serializers.ListField(
+        child=serializers.CharField(), read_only=True, help_text="Partitions that did not answer."
+    )
+    refusals = VerificationRefusalSerializer(
+        many=True, read_only=True, help_text="Partitions that schedule no verification."
+    )
+
+
+STARTED: Final = ("elsewhere", "silent", "refusals")
+
+
+def started(begun: Begun[dict[str, Any]], *, view: str, request: Request) -> Response:
+    """Return the answer to a request that scheduled verifications: the first one, and those of other partitions."""
+    first, *others = begun.rows
+    shown = {
+        **first.line,
+        "elsewhere": [{"partition": one.partition, "id": one.line["id"], "task": one.line["task"]} for one in others],
+        "silent": begun.silent,
+        "refusals": [{"partition": name, "why": why} for name, why in begun.refused.items()],
+    }
+    return created(shown, at=here.address_in(first.partition, reverse(view, args=[shown["id"]])), request=request)
 
 
 def examples_of(verification: Verification, serializer: type[serializers.ModelSerializer[Any]]) -> list[Any]:

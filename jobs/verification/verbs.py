@@ -1,6 +1,7 @@
 """Operations of operators: the verification of an output, at once or by a background task."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from django.db import transaction
 from django.db.models.functions import Now
@@ -12,13 +13,16 @@ from jobs.connectors.schema import BadSpecification
 from jobs.models import OutputConnection, OutputVerification
 from jobs.verbs.control import MAY_CONTROL
 from jobs.verification.attempts import GoesOn, begin_attempt, note, refuse
+from jobs.verification.everywhere import Begun, begin, covers_others
 from jobs.verification.finding import find
 from jobs.verification.repairing import repair
 from nodes.errors import Invalid, NotAllowed, Refused, Unknown
 from nodes.membership.changes import record_request
-from nodes.permissions import May
+from nodes.permissions import May, may_everything
 from nodes.tasks import book
 from nodes.tasks.models import Task
+
+T = TypeVar("T")
 
 # Removals of ghosts above the thresholds of the guard are those of an administrator.
 MAY_ALLOW_REMOVALS: Final = "jobs.change_outputconnection"
@@ -76,8 +80,7 @@ def start(
         Refused: the output cannot be listed.
         Unknown: the output does not exist.
     """
-    if not may(MAY_CONTROL) or (allows_removals and not may(MAY_ALLOW_REMOVALS)):
-        raise NotAllowed("Your role does not permit this. An administrator may allow removals.")
+    _check_permission(may, allows_removals=allows_removals)
     output = OutputConnection.objects.filter(pk=output_id).first()
     if output is None:
         raise Unknown("output", output_id)
@@ -95,6 +98,43 @@ def start(
         made_by=made_by,
         task=task.pk,
     )
+
+
+def start_everywhere(
+    output_id: int,
+    *,
+    tell: Callable[[OutputVerification], T],
+    partition: str = "",
+    with_own: bool = True,
+    may: May,
+    made_by: str,
+    **choice: Any,
+) -> Begun[T]:
+    """
+    Schedule the verification of an output in each partition that has it, or in one `partition`. Return what `tell` returns.
+
+    `tell` gets each verification in the database that has it. This partition is left out unless `with_own`. The `choice` is that of `start`.
+
+    Raises:
+        NotAllowed, Unknown: as `start`.
+        Invalid, Refused, PartitionAway: as `everywhere.begin`.
+    """
+    _check_permission(may, allows_removals=bool(choice.get("allows_removals")))
+
+    def own() -> T:
+        return tell(start(output_id, may=may, made_by=made_by, **choice))
+
+    if not covers_others(partition):
+        return begin(partition, own=own if with_own else None, there=lambda: None)
+    name = OutputConnection.objects.filter(pk=output_id).values_list("name", flat=True).first()
+    if name is None:
+        raise Unknown("output", output_id)
+
+    def there() -> T | None:
+        found = OutputConnection.objects.filter(name=name).values_list("pk", flat=True).first()
+        return None if found is None else tell(start(found, may=may_everything, made_by=made_by, **choice))
+
+    return begin(partition, own=own if with_own else None, there=there)
 
 
 def create_for_task(
@@ -185,6 +225,17 @@ def _create(
     )
     made.refresh_from_db()
     return made
+
+
+def _check_permission(may: May, *, allows_removals: bool) -> None:
+    """
+    Check the permission for a verification.
+
+    Raises:
+        NotAllowed: the user may not do this.
+    """
+    if not may(MAY_CONTROL) or (allows_removals and not may(MAY_ALLOW_REMOVALS)):
+        raise NotAllowed("Your role does not permit this. An administrator may allow removals.")
 
 
 _ALL: Final = 100

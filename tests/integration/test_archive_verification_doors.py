@@ -104,7 +104,7 @@ def test_the_page_shows_the_last_verification_and_starts_one(copies):
 def test_the_page_of_archives_follows_their_verifications(copies):
     context = client_of(VIEWER).get(reverse("archive-verification")).context
     assert is_topic(context["topic"])
-    assert read_screen(context["topic"]) == context["screen"] == {"last": [], "verifications": []}
+    assert read_screen(context["topic"]) == context["screen"] == {"totals": [], "last": [], "verifications": []}
 
     copies[0].unlink()
     verbs.verify_archive(made_by="a test")

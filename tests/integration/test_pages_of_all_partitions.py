@@ -591,7 +591,10 @@ def test_a_page_of_one_partition_says_so(administrator, address):
 
 @each_row(
     "address",
-    ["/", "/documents/", "/jobs/", "/hosts/", "/hosts/denied/", "/nodes/", "/traps/", "/reports/history/", "/exports/"],
+    [
+        *("/", "/documents/", "/jobs/", "/jobs/deleted/", "/hosts/", "/hosts/denied/", "/nodes/", "/traps/"),
+        *("/reports/history/", "/exports/", "/archive/verification/"),
+    ],
 )
 @pytest.mark.usefixtures("control", "patience")
 def test_a_page_of_all_partitions_does_not_say_that_it_shows_one(administrator, address):

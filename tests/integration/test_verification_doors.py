@@ -136,7 +136,7 @@ def test_the_pages_of_an_output_show_its_share_in_sync(index):
 def test_the_page_of_an_output_follows_its_verifications(index):
     context = client_of(VIEWER).get(reverse("output-verification", args=[index.pk])).context
     assert is_topic(context["topic"])
-    assert read_screen(context["topic"]) == context["screen"] == {"last": [], "verifications": []}
+    assert read_screen(context["topic"]) == context["screen"] == {"totals": [], "last": [], "verifications": []}
 
     verbs.verify_output(index, made_by="a test")
 

@@ -13,13 +13,18 @@ from jobs.archive import files
 from jobs.archive.copies import Copy
 from jobs.archive.records import Archived, BadArchive, Format
 from jobs.models import ArchiveRecord
+from jobs.partitions import here
+from jobs.partitions.merged import PartitionAway, read_in
 from jobs.queries.archive import file_of_path, read_copy, read_record
 from jobs.queries.documents.lists import hashes_of
-from nodes.errors import Refused
+from nodes.errors import Refused, Unknown
 from nodes.management.database import check_database
 from nodes.stores.port import StoreError
 
 _T = TypeVar("_T")
+
+# Longest time (seconds) of reading a file that another partition has written.
+_READ_WITHIN = 3600.0
 
 
 class Command(BaseCommand):
@@ -38,11 +43,22 @@ class Command(BaseCommand):
         copy.add_argument("source", type=Path, help="WARC or BARC file, or the path of an archive file in a store")
         copy.add_argument("target", type=Path, help="file that does not exist yet")
         copy.add_argument("--to", choices=list(Format), required=True, help="format of the new file")
+        for one in (show, extract, copy):
+            one.add_argument(
+                "--partition",
+                metavar="NAME",
+                default="",
+                help="partition that has it. Without a name, this one is asked first, and then all others",
+            )
 
     def handle(self, *_args: Any, verb: str, **given: Any) -> None:
         try:
             for line in getattr(self, f"_{verb}")(given):
                 self.stdout.write(line)
+        except (Refused, PartitionAway) as refused:
+            raise CommandError(str(refused), returncode=1) from refused
+        except Unknown as unknown:
+            raise CommandError(str(unknown), returncode=2) from unknown
         except BadArchive as bad:
             raise CommandError(f"{bad}.", returncode=2) from bad
         except StoreError as error:
@@ -55,12 +71,12 @@ class Command(BaseCommand):
     @classmethod
     def _show(cls, given: dict[str, Any]) -> Iterator[str]:
         if given["offset"] is None:
-            for one in cls._read(given["file"], files.read_all):
+            for one in cls._read(given, "file", files.read_all):
                 yield _line(one)
             return
         if given["offset"] < 0:
             raise CommandError(f"--offset is {given['offset']}: write a whole number from 0.", returncode=2)
-        one = cls._read(given["file"], lambda copy: files.read_at(copy, given["offset"]))
+        one = cls._read(given, "file", lambda copy: files.read_at(copy, given["offset"]))
         yield _line(one)
         yield one.response_head.decode("utf-8", "replace").replace("\r\n", "\n").rstrip("\n")
         yield ""
@@ -69,16 +85,16 @@ class Command(BaseCommand):
     @staticmethod
     def _extract(given: dict[str, Any]) -> Iterator[str]:
         check_database()
-        found = (
-            ArchiveRecord.objects.filter(hash__in=hashes_of(given["address"]), kind="response").order_by("-id").first()
-        )
-        if found is None:
+        hashes = hashes_of(given["address"])
+
+        def find() -> bytes | None:
+            found = ArchiveRecord.objects.filter(hash__in=hashes, kind="response").order_by("-id").first()
+            return None if found is None else read_record(found.pk).content.body
+
+        body = _find(given["partition"], find)
+        if body is None:
             raise CommandError(f"No body of {given['address']} is archived.", returncode=1)
-        try:
-            content = read_record(found.pk).content
-        except Refused as refused:
-            raise CommandError(str(refused), returncode=1) from refused
-        sys.stdout.buffer.write(content.body)
+        sys.stdout.buffer.write(body)
         sys.stdout.buffer.flush()
         yield from ()
 
@@ -86,29 +102,62 @@ class Command(BaseCommand):
     def _copy(cls, given: dict[str, Any]) -> Iterator[str]:
         target, format_ = given["target"], Format(given["to"])
         count = cls._read(
-            given["source"],
+            given,
+            "source",
             lambda copy: files.copy(copy, target, format_, software="crawlctl", date=dt.datetime.now(dt.UTC)),
         )
         yield f"Copied {count:,} answers to {target}."
 
     @staticmethod
-    def _read(path: Path, read: Callable[[Copy], _T]) -> _T:
+    def _read(given: dict[str, Any], name: str, read: Callable[[Copy], _T]) -> _T:
         """
         Read a file of this machine, or the first readable copy of an archive file with this path.
 
         Raises:
-            CommandError: no copy can be read.
+            CommandError: no file has this path.
+            Refused: no copy can be read.
+            Unknown, PartitionAway: as `_find`.
         """
-        if path.exists() or path.is_absolute():
+        path = given[name]
+        if path.is_absolute() or (path.exists() and not given["partition"]):
             return read(path)
         check_database()
-        file = file_of_path(str(path))
-        if file is None:
+
+        def find() -> list[_T] | None:
+            file = file_of_path(str(path))
+            return None if file is None else [read_copy(file, read)]
+
+        found = _find(given["partition"], find)
+        if found is None:
             raise CommandError(f"{path} is neither a file here nor the path of an archive file.", returncode=2)
+        return found[0]
+
+
+def _find(partition: str, find: Callable[[], _T | None]) -> _T | None:
+    """
+    Return what `find` finds in this partition, or in others, one after the other. A named one is the only one to be asked.
+
+    Raises:
+        Unknown: no other partition has this name.
+        PartitionAway: a partition that may have it does not answer.
+    """
+    if partition and partition != here.name():
+        return read_in(partition, find, within=_READ_WITHIN)
+    found = find()
+    placement = here.placement()
+    if found is not None or partition or placement is None or not placement.is_control:
+        return found
+    away: PartitionAway | None = None
+    for name in placement.others:
         try:
-            return read_copy(file, read)
-        except Refused as refused:
-            raise CommandError(str(refused), returncode=1) from refused
+            found = read_in(name, find, within=_READ_WITHIN)
+        except PartitionAway as silent:
+            away = silent
+        if found is not None:
+            return found
+    if away is not None:
+        raise away
+    return None
 
 
 def _line(one: Archived) -> str:

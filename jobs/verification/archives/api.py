@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.urls import reverse
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -10,12 +9,20 @@ from rest_framework.response import Response
 
 from jobs.models import ArchiveFault, ArchiveVerification
 from jobs.verification.archives import verbs
-from jobs.verification.resources import StateSerializer, VerificationsView, examples_of, permissions_of
-from nodes.api.base import created
-from nodes.api.strict import StrictSerializer, read_body
+from jobs.verification.resources import (
+    STARTED,
+    StartedSerializer,
+    StateSerializer,
+    VerificationsView,
+    WantedSerializer,
+    examples_of,
+    permissions_of,
+    started,
+)
+from nodes.api.strict import read_body
 
 
-class ArchiveVerificationWantedSerializer(StrictSerializer):
+class ArchiveVerificationWantedSerializer(WantedSerializer):
     """Verification of archives to schedule."""
 
     sample = serializers.FloatField(
@@ -87,6 +94,14 @@ class ArchiveVerificationSerializer(StateSerializer[ArchiveVerification]):
         read_only_fields = fields
 
 
+class ArchiveVerificationStartedSerializer(StartedSerializer[ArchiveVerification], ArchiveVerificationSerializer):
+    """Scheduled verification of the archives, and those of other partitions."""
+
+    class Meta(ArchiveVerificationSerializer.Meta):
+        fields = (*ArchiveVerificationSerializer.Meta.fields, *STARTED)
+        read_only_fields = fields
+
+
 class ArchiveVerificationResultSerializer(ArchiveVerificationSerializer):
     """Verification of the archives, with faults."""
 
@@ -118,19 +133,20 @@ class ArchiveVerificationView(VerificationsView):
     tagged_by = ArchiveVerificationSerializer
 
     @extend_schema(
-        description="Schedule the verification of the archives by a background task.",
+        description="Schedule the verification of the archives by a background task in each partition, or in one of them.",
         request=ArchiveVerificationWantedSerializer,
-        responses={201: ArchiveVerificationSerializer},
+        responses={201: ArchiveVerificationStartedSerializer},
     )
     def create(self, request: Request) -> Response:
         wanted = read_body(ArchiveVerificationWantedSerializer, request)
         user: Any = request.user
-        made = verbs.start(
+        begun = verbs.start_everywhere(
+            tell=lambda made: dict(ArchiveVerificationSerializer(made).data),
+            partition=wanted["partition"],
             sample=wanted["sample"],
             repairs=wanted["repair"],
             lost_machine=wanted["lost_machine"],
             may=user.has_perm,
             made_by=user.get_username(),
         )
-        at = reverse("api:archive-verification-detail", args=[made.pk])
-        return created(ArchiveVerificationSerializer(made).data, at=at, request=request)
+        return started(begun, view="api:archive-verification-detail", request=request)

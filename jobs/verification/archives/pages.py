@@ -6,13 +6,14 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
+from jobs.ui.partitions_views import silent_partitions
 from jobs.verbs.control import MAY_CONTROL
 from jobs.verification.archives import verbs
 from jobs.verification.archives.screens import TOPIC, present_screen
-from jobs.verification.pages import read_number
+from jobs.verification.pages import partitions, read_number, say_begun
+from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone
 from nodes.web.pages import name_of_who_may, page_for
 
@@ -24,8 +25,11 @@ page: Final = page_for("jobs.view_queueitem")
 def verifications(request: HttpRequest) -> HttpResponse:
     """Show the verifications of archives."""
     user: Any = request.user
+    screen, silent = present_screen()
     context = {
-        "screen": present_screen(),
+        "screen": screen,
+        "silent": silent_partitions(silent, now=read_clock()),
+        "partitions": partitions(),
         "topic": TOPIC,
         "row_template": "verification/rows/archive.html",
         "address": reverse("archive-verification-start"),
@@ -41,7 +45,9 @@ def start(request: HttpRequest) -> HttpResponse:
     name = name_of_who_may(request, MAY_CONTROL)
     user: Any = request.user
     try:
-        made = verbs.start(
+        begun = verbs.start_everywhere(
+            tell=lambda made: made.task,
+            partition=request.POST.get("partition", ""),
             sample=read_number(request, "sample", float),
             repairs="repair" in request.POST,
             lost_machine=request.POST.get("lost_machine", "").strip(),
@@ -51,5 +57,5 @@ def start(request: HttpRequest) -> HttpResponse:
     except NotDone as refused:
         messages.warning(request, refused.by_field if isinstance(refused, Invalid) else str(refused))
     else:
-        messages.success(request, _("Task %(id)d is scheduled.") % {"id": made.task})
+        say_begun(request, begun)
     return redirect("archive-verification")

@@ -1,12 +1,16 @@
 """The verifications of archives in words, and the topic under which an open page follows them."""
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Final
 
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from jobs.models import ArchiveFault, ArchiveVerification
-from jobs.verification.screens import SHOWN, fault_rows, last_result, row_of
+from jobs.partitions.held import HeldAnswers
+from jobs.partitions.merged import Merged, Silent, read_everywhere
+from jobs.verification.screens import SHOWN, Part, fault_rows, last_result, row_of, screen_of_parts
 from nodes.database.clock import read_clock
 from nodes.web import formats
 from nodes.web.screens import Record
@@ -29,23 +33,45 @@ def read_screen(name: str) -> Record:
     """
     if name != TOPIC:
         raise TopicUnknown(name)
-    return present_screen()
+    own, held = _part(), _held.answers()
+    return screen_of_parts(Merged(own) if held is None else held.beside(own), _total)
 
 
-def present_screen() -> Record:
-    """Return the verifications of archives."""
+def present_screen() -> tuple[Record, Sequence[Silent]]:
+    """Return the verifications of the archives of all partitions, and the partitions that did not answer."""
+    found = read_everywhere(_part, _part)
+    return screen_of_parts(found, _total), found.silent
+
+
+def _part(partition: str = "") -> Part | None:
+    """Return the verifications in the database of this thread."""
     now = read_clock()
     rows = list(ArchiveVerification.objects.all()[:SHOWN])
     last = last_result(rows)
-    return {
-        "last": [] if last is None else [_last(last, now=now)],
-        "verifications": [_row(row, now=now) for row in rows],
-    }
+    place = {"partition": partition, "address": reverse("archive-verification")}
+    return Part(
+        [(row.started_at, _row(row, now=now, **place)) for row in rows],
+        None if last is None else _last(last, now=now, **place),
+        (0, 0) if last is None else (last.files, last.records),
+    )
 
 
-def _row(verification: ArchiveVerification, *, now: dt.datetime) -> Record:
+_held: Final = HeldAnswers(_part)
+
+
+def _total(counts: tuple[int, int], is_least: bool) -> str:  # noqa: FBT001 (the type of all totals)
+    files, records = map(formats.number, counts)
+    said = (
+        _("Last results of all partitions: at least %(files)s files with %(records)s records.")
+        if is_least
+        else _("Last results of all partitions: %(files)s files with %(records)s records.")
+    )
+    return said % {"files": files, "records": records}
+
+
+def _row(verification: ArchiveVerification, *, partition: str, address: str, now: dt.datetime) -> Record:
     return {
-        **row_of(verification, now=now),
+        **row_of(verification, partition=partition, address=address, now=now),
         "files": formats.number(verification.files),
         "records": formats.number(verification.records),
         "counts": ", ".join(_counts(verification)),
@@ -60,12 +86,12 @@ def _counts(verification: ArchiveVerification) -> list[str]:
     ]
 
 
-def _last(verification: ArchiveVerification, *, now: dt.datetime) -> Record:
-    row = _row(verification, now=now)
+def _last(verification: ArchiveVerification, *, partition: str, address: str, now: dt.datetime) -> Record:
+    row = _row(verification, partition=partition, address=address, now=now)
     facts = {**row, "at": formats.moment(verification.started_at, now=now), "host": verification.host}
     summary = _("Verified %(at)s on %(host)s: %(repaired)s faults repaired, %(skipped)s copies out of reach.") % facts
     return {
-        "key": row["key"],
+        **{name: row[name] for name in ("key", "partition", "partition_address")},
         "title": _("%(files)s files with %(records)s records") % row,
         "summary": f"{summary} {row['counts'] or _('No faults.')}",
         "questions": [],

@@ -2,9 +2,9 @@
 
 import hashlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from django.db import transaction
 from django.db.models.functions import Now
@@ -16,14 +16,17 @@ from jobs.verbs.control import MAY_CONTROL
 from jobs.verification.archives.checking import check_file
 from jobs.verification.archives.foreign import check_foreign
 from jobs.verification.attempts import GoesOn, begin_attempt, note
+from jobs.verification.everywhere import Begun, begin
 from nodes.errors import Invalid, NotAllowed, Refused
 from nodes.lifecycle import NodeStatus
 from nodes.membership.changes import record_request
 from nodes.models import Node
-from nodes.permissions import May
+from nodes.permissions import May, may_everything
 from nodes.settings.running import current
 from nodes.tasks import book
 from nodes.tasks.models import Task
+
+T = TypeVar("T")
 
 _ALL: Final = 100
 # Files whose rows are read at once.
@@ -65,13 +68,41 @@ def start(
         NotAllowed: the user may not do this.
         Refused: a node runs on the lost machine.
     """
-    if not may(MAY_CONTROL):
-        raise NotAllowed("Your role does not permit this.")
+    _check_permission(may)
     _check(sample, lost_machine)
     given = {"sample": sample, "repair": repairs, "lost_machine": lost_machine}
     arguments = {name: value for name, value in given.items() if value}
     task = book.create(kind="verify_archive", arguments=arguments, made_by=made_by)
     return _create(sample=sample, repairs=repairs, lost_machine=lost_machine, made_by=made_by, task=task.pk)
+
+
+def start_everywhere(
+    *,
+    tell: Callable[[ArchiveVerification], T],
+    partition: str = "",
+    with_own: bool = True,
+    may: May,
+    made_by: str,
+    **choice: Any,
+) -> Begun[T]:
+    """
+    Schedule the verification of the archives of each partition, or of one `partition`. Return what `tell` returns.
+
+    `tell` gets each verification in the database that has it. This partition is left out unless `with_own`. The `choice` is that of `start`. A lost machine is that of the partitions that have files of it.
+
+    Raises:
+        NotAllowed: the user may not do this.
+        Invalid, Refused, PartitionAway: as `everywhere.begin`.
+    """
+    _check_permission(may)
+
+    def own() -> T:
+        return tell(start(may=may, made_by=made_by, **choice))
+
+    def there() -> T:
+        return tell(start(may=may_everything, made_by=made_by, **choice))
+
+    return begin(partition, own=own if with_own else None, there=there)
 
 
 def create_for_task(task: int, *, sample: float | None, repairs: bool, lost_machine: str = "") -> ArchiveVerification:
@@ -136,6 +167,17 @@ def _create(
     )
     made.refresh_from_db()
     return made
+
+
+def _check_permission(may: May) -> None:
+    """
+    Check the permission for a verification.
+
+    Raises:
+        NotAllowed: the user may not do this.
+    """
+    if not may(MAY_CONTROL):
+        raise NotAllowed("Your role does not permit this.")
 
 
 def _check(sample: float | None, lost_machine: str) -> None:

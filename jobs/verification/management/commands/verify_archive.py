@@ -4,16 +4,18 @@ import argparse
 import getpass
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from jobs.models import ArchiveFault, ArchiveVerification
 from jobs.verification.archives import verbs
-from jobs.verification.listing import SHOWN, lines_of
+from jobs.verification.everywhere import Begun
+from jobs.verification.listing import SHOWN, VerifyingCommand, lines_of
 from nodes.errors import Invalid, Refused
 from nodes.management.database import check_database
+from nodes.permissions import may_everything
 
 
-class Command(BaseCommand):
+class Command(VerifyingCommand):
     # Standard output is for the answer only.
     requires_system_checks: list[str] = []
     help = (
@@ -22,6 +24,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        super().add_arguments(parser)
         parser.add_argument("--sample", type=float, metavar="PERCENT", help="compare a random share of the files")
         parser.add_argument(
             "--repair",
@@ -38,6 +41,8 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **given: Any) -> None:
         check_database()
+        if not self.schedule_elsewhere(given):
+            return
         try:
             done = verbs.verify_archive(
                 sample=given["sample"],
@@ -53,6 +58,18 @@ class Command(BaseCommand):
         if done.faults > done.repaired:
             advice = "Verify the archive again later." if done.repairs else "Repair them with --repair."
             raise CommandError(f"Faults that are left: {done.faults - done.repaired:,}. {advice}", returncode=1)
+
+    def schedule(self, partition: str, **given: Any) -> Begun[int | None]:
+        return verbs.start_everywhere(
+            tell=lambda made: made.task,
+            partition=partition,
+            with_own=False,
+            sample=given["sample"],
+            repairs=given["repair"],
+            lost_machine=given["lost_machine"],
+            may=may_everything,
+            made_by=getpass.getuser(),
+        )
 
     def _show(self, done: ArchiveVerification, *, names_all: bool) -> None:
         for line in lines_of(ArchiveFault.objects.filter(verification=done), names_all=names_all):

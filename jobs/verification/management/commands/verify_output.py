@@ -4,16 +4,18 @@ import argparse
 import getpass
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from jobs.models import OutputConnection, OutputFault, OutputVerification
 from jobs.verification import verbs
-from jobs.verification.listing import SHOWN, lines_of
+from jobs.verification.everywhere import Begun
+from jobs.verification.listing import SHOWN, VerifyingCommand, lines_of
 from nodes.errors import Invalid, Refused
 from nodes.management.database import check_database
+from nodes.permissions import may_everything
 
 
-class Command(BaseCommand):
+class Command(VerifyingCommand):
     # Standard output is for the answer only.
     requires_system_checks: list[str] = []
     help = (
@@ -22,6 +24,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        super().add_arguments(parser)
         parser.add_argument("name", help="the output's name")
         parser.add_argument("--sample", type=float, metavar="PERCENT", help="compare a random share of the documents")
         parser.add_argument(
@@ -38,6 +41,8 @@ class Command(BaseCommand):
         output = OutputConnection.objects.filter(name=name).first()
         if output is None:
             raise CommandError(f"No output has the name {name!r}.", returncode=2)
+        if not self.schedule_elsewhere({**given, "output": output}):
+            return
         try:
             done = verbs.verify_output(
                 output,
@@ -54,6 +59,20 @@ class Command(BaseCommand):
         self._show(done, names_all=given["all"])
         if done.faults > done.repaired:
             raise CommandError(self._advice(done), returncode=1)
+
+    def schedule(self, partition: str, **given: Any) -> Begun[int | None]:
+        return verbs.start_everywhere(
+            given["output"].pk,
+            tell=lambda made: made.task,
+            partition=partition,
+            with_own=False,
+            sample=given["sample"],
+            repairs=given["repair"],
+            most=given["most"],
+            allows_removals=given["allow_removals"],
+            may=may_everything,
+            made_by=getpass.getuser(),
+        )
 
     def _show(self, done: OutputVerification, *, names_all: bool) -> None:
         for line in lines_of(OutputFault.objects.filter(verification=done), names_all=names_all):
