@@ -1,7 +1,6 @@
 """Connections: a name, a connector, and the connector's configuration."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, ClassVar, Final
 
 from django import forms
@@ -25,7 +24,8 @@ from jobs.attention.outputs import sentence_of_lost_lines
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, installed
 from jobs.connectors.repository import registry
 from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection
-from jobs.verbs import connections, restoring
+from jobs.verbs import connections
+from jobs.verbs import restoring_everywhere as restoring
 from jobs.verbs.connections import Kind
 from nodes.admin.lists import BoundedList
 from nodes.database.clock import read_clock
@@ -176,8 +176,12 @@ class ConnectionAdmin(WithVersions, BoundedList):
                 "back": reverse(back, args=[key]),
             }
             return render(request, "admin/jobs/ask_first.html", context)
-        act(key, made_by=request.user.get_username(), now=read_clock())
-        messages.success(request, said % {"name": connection})
+        try:
+            act(key, made_by=request.user.get_username(), now=read_clock())
+        except Refused as refused:
+            messages.warning(request, str(refused))
+        else:
+            messages.success(request, said % {"name": connection})
         return redirect(back, key)
 
     def used_by(self, connection: Any) -> str:  # noqa: ANN401 (a connection with annotations)
@@ -286,20 +290,14 @@ class OutputConnectionAdmin(ConnectionAdmin):
     @action(description=_("Restore all"), url_path="restore", permissions=("change",))  # type: ignore[untyped-decorator]
     def restore(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
         """Everything that clearing took out comes back."""
-        try:
-            return self.do_when_asked(
-                request,
-                object_id,
-                title=_("Restore all"),
-                question=_(
-                    "Everything that “Remove all” took out of %(name)s comes back, without a request to a source."
-                ),
-                act=partial(restoring.restore_cleared, made_by=request.user.get_username()),
-                said=_("Workers are restoring %(name)s."),
-            )
-        except Refused as refused:
-            messages.warning(request, str(refused))
-            return redirect("admin:jobs_outputconnection_change", object_id)
+        return self.do_when_asked(
+            request,
+            object_id,
+            title=_("Restore all"),
+            question=_("Everything that “Remove all” took out of %(name)s comes back, without a request to a source."),
+            act=lambda *key, **by: restoring.restore_cleared(*key, **by).checked(),
+            said=_("Workers are restoring %(name)s."),
+        )
 
     @display(description=_("Clearing"))  # type: ignore[untyped-decorator]
     def clearing(self, output: OutputConnection) -> str:

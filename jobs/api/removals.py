@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers, status
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.models import DeletedJob, Restoration
-from jobs.verbs import restoring
+from jobs.queries.jobs.removals import Removals
+from jobs.verbs import restoring_everywhere as restoring
 from nodes.api.paging import ListingView
 from nodes.api.strict import Nothing, StrictSerializer, read_body
 from nodes.database.clock import read_clock
@@ -48,14 +49,18 @@ class QuestionSerializer(serializers.Serializer[Any]):
 
 class _RunSerializer(serializers.Serializer[Any]):
     run_no = serializers.IntegerField()
-    documents = serializers.IntegerField(help_text="Number of documents that can be restored, counted up to 10,000.")
+    documents = serializers.IntegerField(
+        help_text="Number of documents that can be restored. Each partition counts up to 10,000."
+    )
     last_at = serializers.DateTimeField(help_text="Moment of the last removal.")
 
 
 class _OutputSerializer(serializers.Serializer[Any]):
     output = serializers.IntegerField(source="output_id")
     name = serializers.CharField(source="output")
-    documents = serializers.IntegerField(help_text="Number of documents that can be restored, counted up to 10,000.")
+    documents = serializers.IntegerField(
+        help_text="Number of documents that can be restored. Each partition counts up to 10,000."
+    )
     last_at = serializers.DateTimeField(help_text="Moment of the last removal.")
     was_taken_away = serializers.BooleanField(help_text="The job lost the output, and gets it back.")
 
@@ -72,6 +77,9 @@ class RestorationSerializer(serializers.ModelSerializer[Restoration]):
 
     job = serializers.IntegerField(source="job_id")
     output = serializers.IntegerField(source="output_id", allow_null=True, read_only=True)
+    partition = serializers.CharField(
+        read_only=True, help_text="Other partition that restores its documents. Empty: this one."
+    )
 
     class Meta:
         model = Restoration
@@ -87,17 +95,25 @@ class RestorationSerializer(serializers.ModelSerializer[Restoration]):
             "restored",
             "unread",
             "refused",
+            "partition",
         )
         read_only_fields = fields
 
 
 class RemovalsSerializer(serializers.Serializer[Any]):
-    """The removals of a job."""
+    """The removals of a job, in all partitions."""
 
     question = QuestionSerializer(allow_null=True, help_text="Removals that wait for approval. Null if there are none.")
     runs = _RunSerializer(many=True, help_text="Runs whose removals can be restored, newest first.")
     outputs = _OutputSerializer(many=True, help_text="Outputs that were cleared or taken away from the job.")
     restorations = RestorationSerializer(many=True, help_text="Latest restorations, newest first.")
+    silent = serializers.SerializerMethodField(
+        help_text="Partitions that did not answer. Their removals are missing, so all counts are at least these."
+    )
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_silent(self, removals: Removals) -> list[str]:
+        return [one.name for one in removals.silent]
 
 
 class RestoreSerializer(StrictSerializer):
@@ -151,5 +167,5 @@ class DeletedJobView(ListingView):
     @action(detail=True, methods=["post"])
     def restore(self, request: Request, pk: str) -> Response:
         read_body(Nothing, request)
-        wanted = restoring.restore_deleted(int(pk), made_by=request.user.get_username(), now=read_clock())
-        return Response(RestorationSerializer(wanted).data, status=status.HTTP_202_ACCEPTED)
+        asked = restoring.restore_deleted(int(pk), made_by=request.user.get_username(), now=read_clock())
+        return Response(RestorationSerializer(asked.checked()[0]).data, status=status.HTTP_202_ACCEPTED)

@@ -31,10 +31,11 @@ from jobs.api.serializers import (
     SentBackSerializer,
 )
 from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, Seed
-from jobs.queries.jobs.removals import read_removals
+from jobs.queries.jobs.removals import read_removals_everywhere
 from jobs.queries.jobs.seeds import read_first_seeds
 from jobs.queue.counting.counters import read_run
-from jobs.verbs import connections, control, editing, restoring, schedules
+from jobs.verbs import connections, control, editing, schedules
+from jobs.verbs import restoring_everywhere as restoring
 from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import NamedQuery, Nothing, read_body, read_query
@@ -147,7 +148,7 @@ class JobView(RehearsedJobs, FreshJobs, mixins.RetrieveModelMixin, ListingView):
     )
     @action(detail=True)
     def removals(self, request: Request, pk: str) -> Response:
-        found = read_removals(int(pk))
+        found = read_removals_everywhere(int(pk))
         if found is None:
             raise Unknown("job", int(pk))
         return Response(RemovalsSerializer(found).data)
@@ -166,7 +167,7 @@ class JobView(RehearsedJobs, FreshJobs, mixins.RetrieveModelMixin, ListingView):
             asked = restoring.restore_output(int(pk), wanted["output"], **asked_by)
         else:
             asked = restoring.restore(int(pk), **wanted, **asked_by)
-        return Response(RestorationSerializer(asked).data, status=status.HTTP_202_ACCEPTED)
+        return Response(RestorationSerializer(asked.checked()[0]).data, status=status.HTTP_202_ACCEPTED)
 
     @extend_schema(
         operation_id="jobs_send_back",
@@ -387,7 +388,7 @@ class OutputView(ConnectionView):
     def restore(self, request: Request, pk: str) -> Response:
         read_body(Nothing, request)
         asked = restoring.restore_cleared(int(pk), made_by=request.user.get_username(), now=read_clock())
-        return Response(RestorationSerializer(asked, many=True).data, status=status.HTTP_202_ACCEPTED)
+        return Response(RestorationSerializer(asked.checked(), many=True).data, status=status.HTTP_202_ACCEPTED)
 
     def _mark(
         self, request: Request, action: Callable[..., OutputConnection], *, status: int = status.HTTP_200_OK

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from jobs.verbs.connections import Connection, Kind
 from nodes.database.clock import read_clock
-from nodes.errors import Unknown
+from nodes.errors import Refused, Unknown
 from nodes.management.database import check_database
 
 
@@ -39,6 +39,6 @@ class ConnectionCommand(BaseCommand):
         perform, said = self.verbs[verb]
         try:
             perform(found.pk, made_by=getpass.getuser(), now=read_clock())
-        except Unknown as gone:
+        except (Unknown, Refused) as gone:
             raise CommandError(str(gone), returncode=1) from gone
         self.stdout.write(said.format(found.name))

@@ -30,8 +30,11 @@ class Restoration(models.Model):
     `since` and `cause` narrow it to removals since that time, or for that cause. `output_id` restores what an operator's order
     took out of this output, with run 0. `restored` counts restored documents.
     No text of `unread` documents is left: the next run reads them again.
-    `refused` is the message of an output that did not take a document.
+    `refused` is the message of an output that did not take a document. In lists of all partitions, `partition` is the other
+    one that has the row.
     """
+
+    partition = ""
 
     job_id = models.BigIntegerField(db_index=True)
     run_no = models.PositiveIntegerField()

@@ -11,10 +11,11 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from jobs.models import DeletedJob, Restoration
-from jobs.queries.jobs.removals import COUNTED_AT_MOST, OutputRemovals, Question, RunRemovals, read_removals
+from jobs.queries.jobs.removals import OutputRemovals, Question, RunRemovals, read_removals_everywhere
 from jobs.settings.table import KEEP_REMOVED
 from jobs.ui.pages import page
-from jobs.verbs import restoring
+from jobs.ui.partitions_views import silent_partitions
+from jobs.verbs import restoring_everywhere as restoring
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Refused
 from nodes.settings.running import current
@@ -37,18 +38,20 @@ _STATES: Final = {
 @page
 @require_safe
 def removals(request: HttpRequest, job_id: int) -> HttpResponse:
-    found = read_removals(job_id)
+    found = read_removals_everywhere(job_id)
     if found is None:
         raise Http404(_("Job %(id)d does not exist.") % {"id": job_id})
+    is_least = bool(found.silent)
     context = {
         "job": found.job,
+        "silent": silent_partitions(found.silent, now=read_clock()),
         "question": found.question,
         "asked": _asked(found.question) if found.question else {},
         "next": reverse("job", args=[job_id]),
         "days": current()[KEEP_REMOVED],
-        "runs": [_run_row(run) for run in found.runs],
+        "runs": [{"run_no": run.run_no, **_counted(run, is_least=is_least)} for run in found.runs],
         "outputs": [
-            {"id": one.output_id, "name": one.output, "why": _order_in_words(one), **_counted(one)}
+            {"id": one.output_id, "name": one.output, "why": _order_in_words(one), **_counted(one, is_least=is_least)}
             for one in found.outputs
         ],
         "restorations": [_restoration_in_words(one) for one in found.restorations],
@@ -66,12 +69,12 @@ def restore(request: HttpRequest, job_id: int) -> HttpResponse:
     asked: Any = {"made_by": name, "now": read_clock()}
     try:
         if output.isdecimal() and len(output) < _LONGEST:
-            restoring.restore_output(job_id, int(output), **asked)
+            restoring.restore_output(job_id, int(output), **asked).checked()
             said = _("Workers are restoring the output.")
         else:
             run_no = int(run) if run.isdecimal() and len(run) < _LONGEST else None
-            wanted = restoring.restore(job_id, run_no=run_no, **asked)
-            said = _("Workers are restoring the removals of run %(run)d.") % {"run": wanted.run_no}
+            wanted = restoring.restore(job_id, run_no=run_no, **asked).checked()
+            said = _("Workers are restoring the removals of run %(run)d.") % {"run": wanted[0].run_no}
     except (Refused, Invalid) as refused:
         messages.warning(request, str(refused))
     else:
@@ -94,22 +97,20 @@ def restore_deleted(request: HttpRequest, job_id: int) -> HttpResponse:
     """Restore a deleted job."""
     name = name_of_who_may(request, "jobs.delete_job")
     try:
-        restoring.restore_deleted(job_id, made_by=name, now=read_clock())
+        asked = restoring.restore_deleted(job_id, made_by=name, now=read_clock())
     except Refused as refused:
         messages.warning(request, str(refused))
         return redirect("deleted-jobs")
+    for problem in asked.problems:
+        messages.warning(request, problem)
     messages.success(request, _("The job is restored. Workers are restoring its documents."))
     return redirect("job", job_id)
 
 
-def _run_row(run: RunRemovals) -> dict[str, object]:
-    return {"run_no": run.run_no, **_counted(run)}
-
-
-def _counted(removed: RunRemovals | OutputRemovals) -> dict[str, object]:
+def _counted(removed: RunRemovals | OutputRemovals, *, is_least: bool) -> dict[str, object]:
     counted = formats.number(removed.documents)
     return {
-        "documents": _("at least %(n)s") % {"n": counted} if removed.documents >= COUNTED_AT_MOST else counted,
+        "documents": _("at least %(n)s") % {"n": counted} if removed.is_least or is_least else counted,
         "at": formats.moment(removed.last_at, now=read_clock()),
     }
 
@@ -131,6 +132,8 @@ def _restoration_in_words(one: Restoration) -> str:
         said = _("%(at)s: %(who)s restored the removals of run %(run)d. Restored documents: %(n)s.") % facts
     else:
         said = _("%(at)s: %(who)s restored an output. Restored documents: %(n)s.") % facts
+    if one.partition:
+        said = _("Partition %(name)s: %(said)s") % {"name": one.partition, "said": said}
     if one.unread:
         said += (
             " "

@@ -22,6 +22,7 @@ from jobs.connectors.schema import BadSpecification
 from jobs.connectors.stored_secrets import unmask
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection, Session
+from jobs.partitions.merged import PartitionAway, change_elsewhere
 from jobs.state import channels, versions
 from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid, NameTaken, Unknown
@@ -168,45 +169,73 @@ def delete(kind: Kind, connection_id: int, *, made_by: str = "") -> None:
 
 def index_again(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConnection:
     """
-    Let the next run of each job write everything to this output again; return the output.
+    Let the next run of each job write everything to this output again, in all partitions; return the output.
 
-    This changes one row, whatever the size of the output.
+    This changes one row of each partition, whatever the size of the output.
 
     Raises:
         Unknown: the output does not exist.
+        PartitionAway: a partition does not answer. The others do it.
     """
-    return _mark(output_id, "asked to re-index all of {}", made_by=made_by, trusted_from=now)
+    return _everywhere(
+        index_again, _mark(output_id, "asked to re-index all of {}", made_by=made_by, trusted_from=now), made_by
+    )
 
 
 def clear(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConnection:
     """
-    Remove all present documents from this output; return the output.
+    Remove all present documents from this output, in all partitions; return the output.
 
     Workers do that after this call, a chunk at a time. `restoring.restore_cleared` restores the documents.
 
     Raises:
         Unknown: the output does not exist.
+        PartitionAway: a partition does not answer. The others do it.
     """
     facts = {"trusted_from": now, "clear_before": now, "clearing_refused": ""}
-    return _mark(output_id, "asked to take everything out of {}", made_by=made_by, **facts)
+    marked = _mark(output_id, "asked to take everything out of {}", made_by=made_by, **facts)
+    return _everywhere(clear, marked, made_by)
 
 
 def clear_history(repository_id: int, *, made_by: str, now: dt.datetime) -> RepositoryConnection:
     """
-    Delete the present history of this source; return the source. The main manager does that after this call, in
-    chunks.
+    Delete the present history of this source, in all partitions; return the source. The main manager of each does that after
+    this call, in chunks.
 
     Raises:
         Unknown: the source does not exist.
+        PartitionAway: a partition does not answer. The others do it.
     """
     with transaction.atomic():
-        return _store_mark(
+        marked = _store_mark(
             RepositoryConnection,
             repository_id,
             "asked to clear the history of {}",
             made_by=made_by,
             clear_history_before=now,
         )
+    return _everywhere(clear_history, marked, made_by)
+
+
+def _everywhere(verb: Callable[..., object], done: _C, made_by: str) -> _C:
+    """
+    Do in other partitions what a verb has done here, to the connection of the same name. Return the one of this partition.
+
+    Raises:
+        PartitionAway: a partition does not answer.
+    """
+
+    def elsewhere(_name: str) -> None:
+        there = type(done)._default_manager.filter(name=done.name).values_list("pk", flat=True).first()  # noqa: SLF001 (Django's own word)
+        if there is not None:
+            verb(there, made_by=made_by, now=read_clock())
+
+    silent = [one.name for one in change_elsewhere(elsewhere).silent]
+    if silent:
+        raise PartitionAway(
+            f"The other partitions do it for {done.name}. Partition {', '.join(silent)} does not answer. Repeat it later."
+        )
+    return done
 
 
 def _mark(output_id: int, asked: str, *, made_by: str, **facts: object) -> OutputConnection:

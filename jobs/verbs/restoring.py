@@ -16,6 +16,7 @@ from jobs.verbs import editing
 from nodes.errors import Refused, Unknown
 
 __all__ = [
+    "NothingRemoved",
     "Refused",
     "find_deleted",
     "restore",
@@ -26,6 +27,10 @@ __all__ = [
 
 # The cause in tombstones of a deleted job's documents.
 _DELETED: Final = "job deleted"
+
+
+class NothingRemoved(Refused):
+    """No removal is kept that the request is about."""
 
 
 def restore(
@@ -47,7 +52,7 @@ def restore(
     if run_no is None:
         run_no = max(runs, default=job.run_no)
     if run_no not in runs or (since is not None and runs[run_no].last_at < since):
-        raise Refused(f"Job {job.name} has no removals of run {run_no} that can be restored.")
+        raise NothingRemoved(f"Job {job.name} has no removals of run {run_no} that can be restored.")
     same = {"job_id": job_id, "run_no": run_no, "since": since, "cause": "", "output_id": None}
     with transaction.atomic():
         # A second request for an open restoration has no effect.
@@ -75,11 +80,23 @@ def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetim
         output = _stop_clearing(output_id)
         if output is None or output_id not in {found.output_id for found in read_outputs(job_id)}:
             name = output.name if output else str(output_id)
-            raise Refused(f"Job {job.name} has no documents that were removed from output {name} and can be restored.")
-        outputs = list(job.outputs.order_by("pk"))
-        if output not in outputs:
-            editing.change_job(job_id, outputs=[*outputs, output], made_by=made_by, now=now)
+            raise NothingRemoved(
+                f"Job {job.name} has no documents that were removed from output {name} and can be restored."
+            )
+        give_back(job, output, made_by=made_by, now=now)
         return _restore_into(job, output, cause="", made_by=made_by, now=now)
+
+
+def give_back(job: Job, output: OutputConnection, *, made_by: str, now: dt.datetime) -> None:
+    """
+    Give a job an output that it lost.
+
+    Raises:
+        Invalid: the job cannot be changed now.
+    """
+    outputs = list(job.outputs.order_by("pk"))
+    if output not in outputs:
+        editing.change_job(job.pk, outputs=[*outputs, output], made_by=made_by, now=now)
 
 
 def restore_cleared(output_id: int, *, made_by: str, now: dt.datetime) -> list[Restoration]:
@@ -95,7 +112,7 @@ def restore_cleared(output_id: int, *, made_by: str, now: dt.datetime) -> list[R
             raise Refused(f"There is no output {output_id}.")
         jobs = list(Job.objects.filter(pk__in=jobs_of_cleared_output(output_id), outputs=output).order_by("pk"))
         if not jobs:
-            raise Refused(f"Output {output.name} was not cleared, or its removed documents are no longer kept.")
+            raise NothingRemoved(f"Output {output.name} was not cleared, or its removed documents are no longer kept.")
         return [_restore_into(job, output, cause=CLEARED, made_by=made_by, now=now) for job in jobs]
 
 

@@ -9,7 +9,9 @@ from django.utils.dateparse import parse_datetime
 
 from jobs.loops.restoring import work_off
 from jobs.models import Job, OutputConnection, Restoration
-from jobs.verbs import restoring
+from jobs.verbs import restoring_everywhere as restoring
+from jobs.verbs.restoring import find_deleted
+from jobs.verbs.restoring_everywhere import Asked
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.management.database import check_database
@@ -38,9 +40,18 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, name: str, **given: Any) -> None:
         check_database()
         try:
-            wanted = self._ask_for_the_deleted(name) if given["deleted"] else self._ask(name, given)
+            asked = self._ask_for_the_deleted(name) if given["deleted"] else self._ask(name, given)
         except NotDone as refused:
             raise CommandError(str(refused), returncode=1) from refused
+        for one in asked.restorations:
+            if one.partition:
+                self.stdout.write(f"Partition {one.partition}: workers are restoring its documents of {name}.")
+            else:
+                self._work_off(name, one)
+        if asked.problems:
+            raise CommandError(" ".join(asked.problems), returncode=1)
+
+    def _work_off(self, name: str, wanted: Restoration) -> None:
         done = work_off(wanted)
         self.stdout.write(f"{name}: restored documents: {done.restored:,}.")
         if done.unread:
@@ -50,7 +61,7 @@ class Command(BaseCommand):
         if done.refused:
             raise CommandError(done.refused, returncode=1)
 
-    def _ask(self, name: str, given: dict[str, Any]) -> Restoration:
+    def _ask(self, name: str, given: dict[str, Any]) -> Asked:
         job = Job.objects.filter(name=name).first()
         if job is None:
             raise CommandError(f"No job has the name {name!r}. To restore a deleted job, add --deleted.", returncode=2)
@@ -64,14 +75,14 @@ class Command(BaseCommand):
             raise CommandError(message, returncode=2)
         return restoring.restore(job.pk, run_no=given["run"], since=since, made_by=getpass.getuser(), now=read_clock())
 
-    def _ask_for_the_output(self, job: Job, name: str) -> Restoration:
+    def _ask_for_the_output(self, job: Job, name: str) -> Asked:
         output = OutputConnection.objects.filter(name=name).first()
         if output is None:
             raise CommandError(f"There is no output named {name!r}.", returncode=2)
         return restoring.restore_output(job.pk, output.pk, made_by=getpass.getuser(), now=read_clock())
 
-    def _ask_for_the_deleted(self, name: str) -> Restoration:
-        deleted = restoring.find_deleted(name)
+    def _ask_for_the_deleted(self, name: str) -> Asked:
+        deleted = find_deleted(name)
         if deleted is None:
             raise CommandError(f"No deleted job has the name {name!r}, or its retention has passed.", returncode=2)
         return restoring.restore_deleted(deleted.pk, made_by=getpass.getuser(), now=read_clock())

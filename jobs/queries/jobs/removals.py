@@ -2,29 +2,37 @@
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
 
 from django.db import connection
 
 from jobs.lifecycle.job import Guard
-from jobs.models import Job, RemovalQuestion, Restoration
+from jobs.models import Job, OutputConnection, RemovalQuestion, Restoration
+from jobs.partitions.merged import Merged, Silent, local_job, read_everywhere
 from jobs.queue.removing.tombstones import CLEARED, TAKEN_AWAY
 
 # Documents of a run that are counted, at most.
 COUNTED_AT_MOST: Final = 10_000
 _RESTORATIONS: Final = 10
+# Runs of one list, as in `_RUNS`.
+_RUNS_SHOWN: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """A job's removals. `question` is None if no removal waits for approval; `restorations` begin with the newest."""
+    """
+    A job's removals. `question` is None if no removal waits for approval; `restorations` begin with the newest.
+
+    `silent` partitions did not answer, so theirs are missing.
+    """
 
     job: Job
     question: "Question | None"
     runs: "Sequence[RunRemovals]" = ()
     outputs: "Sequence[OutputRemovals]" = ()
     restorations: Sequence[Restoration] = field(default_factory=tuple)
+    silent: Sequence[Silent] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,81 @@ def read_removals(job_id: int) -> Removals | None:
         return None
     restorations = Restoration.objects.filter(job_id=job_id).order_by("-pk")[:_RESTORATIONS]
     return Removals(job, _question_of(job), read_runs(job_id), read_outputs(job_id), list(restorations))
+
+
+def read_removals_everywhere(job_id: int) -> Removals | None:
+    """
+    Return the removals of a job in all partitions, with the numbers of this one; None if there is no such job.
+
+    Documents of a run, and of an order about an output, are added. The question is about all partitions anyway.
+    """
+    found: Merged[_Part | None] = read_everywhere(lambda: None, lambda _name: _read_part(job_id))
+    own = read_removals(job_id)
+    if own is None or not (found.others or found.silent):
+        return own
+    parts = {name: part for name, part in sorted(found.others.items()) if part is not None}
+    names = {name for part in parts.values() for name in part.names.values()}
+    here = dict(OutputConnection.objects.filter(name__in=names).values_list("name", "pk"))
+    runs, outputs = {run.run_no: run for run in own.runs}, {one.output: one for one in own.outputs}
+    restorations = list(own.restorations)
+    for partition, part in parts.items():
+        for run in part.runs:
+            runs[run.run_no] = _added(runs.get(run.run_no), run)
+        for output in part.outputs:
+            if output.output in here:
+                known = outputs.get(output.output)
+                added = _added(known, replace(output, output_id=here[output.output]))
+                was_taken_away = output.was_taken_away or (known is not None and known.was_taken_away)
+                outputs[output.output] = replace(added, was_taken_away=was_taken_away)
+        for one in part.restorations:
+            one.partition, one.job_id = partition, job_id
+            one.output_id = here.get(part.names.get(one.output_id or 0, ""))
+        restorations += part.restorations
+    return Removals(
+        own.job,
+        own.question,
+        [runs[run_no] for run_no in sorted(runs, reverse=True)][:_RUNS_SHOWN],
+        [outputs[name] for name in sorted(outputs)],
+        sorted(restorations, key=lambda one: one.asked_at, reverse=True)[:_RESTORATIONS],
+        found.silent,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The removals of another partition, and the names of the outputs that they have by their numbers there."""
+
+    runs: "Sequence[RunRemovals]"
+    outputs: "Sequence[OutputRemovals]"
+    restorations: Sequence[Restoration]
+    names: Mapping[int, str]
+
+
+def _read_part(number: int) -> _Part | None:
+    job_id = local_job(number)
+    found = None if job_id is None else read_removals(job_id)
+    if found is None:
+        return None
+    numbers = {one.output_id for one in found.outputs} | {one.output_id for one in found.restorations}
+    names = dict(
+        OutputConnection.objects.filter(pk__in=[one for one in numbers if one is not None]).values_list("pk", "name")
+    )
+    return _Part(found.runs, found.outputs, found.restorations, names)
+
+
+_R = TypeVar("_R", "RunRemovals", "OutputRemovals")
+
+
+def _added(one: _R | None, other: _R) -> _R:
+    """Return the removals of two partitions together."""
+    if one is None:
+        return other
+    return replace(
+        one,
+        documents=one.documents + other.documents,
+        last_at=max(one.last_at, other.last_at),
+        is_least=one.is_least or other.is_least,
+    )
 
 
 def _question_of(job: Job) -> Question | None:
@@ -89,18 +172,23 @@ SELECT run.run_no, counted.documents, counted.last_at
 
 @dataclass(frozen=True, slots=True)
 class RunRemovals:
-    """Removals of a run that can be undone: its documents, counted up to 10,000, and the moment of the last removal."""
+    """
+    Removals of a run that can be undone: its documents, and the moment of the last removal.
+
+    Each partition counts up to 10,000 documents, so the number `is_least` if one of them has more.
+    """
 
     run_no: int
     documents: int
     last_at: dt.datetime
+    is_least: bool
 
 
 def read_runs(job_id: int) -> list[RunRemovals]:
     """Return the newest runs of a job whose removals can be restored."""
     with connection.cursor() as cursor:
         cursor.execute(_RUNS, {"job": job_id, "most": COUNTED_AT_MOST})
-        return [RunRemovals(*row) for row in cursor.fetchall()]
+        return [RunRemovals(run, number, at, number >= COUNTED_AT_MOST) for run, number, at in cursor.fetchall()]
 
 
 # An operator's orders about outputs have run 0. The count of a large output is a lower bound.
@@ -123,13 +211,17 @@ class OutputRemovals:
     documents: int
     last_at: dt.datetime
     was_taken_away: bool
+    is_least: bool
 
 
 def read_outputs(job_id: int) -> list[OutputRemovals]:
     """Return the outputs that were cleared or taken away from a job, if their documents can be restored."""
     with connection.cursor() as cursor:
         cursor.execute(_OUTPUTS, {"job": job_id, "most": COUNTED_AT_MOST, "taken_away": TAKEN_AWAY})
-        return [OutputRemovals(*row) for row in cursor.fetchall()]
+        return [
+            OutputRemovals(number, name, documents, at, was_taken, documents >= COUNTED_AT_MOST)
+            for number, name, documents, at, was_taken in cursor.fetchall()
+        ]
 
 
 # One step of the index of each job.
