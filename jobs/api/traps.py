@@ -14,7 +14,7 @@ from jobs.api.fields import HIGHEST_ID
 from jobs.models import RuleKind, TrapDecision, TrapSuspect
 from jobs.queries.traps import check_rule, find_suspects
 from jobs.verbs import traps
-from jobs.verbs.traps import Effect
+from jobs.verbs.rules_of_traps import Effect
 from nodes.api.strict import Nothing, PageQuery, StrictSerializer, read_body, read_query
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown

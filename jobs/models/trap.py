@@ -44,7 +44,8 @@ class TrapSuspect(models.Model):
     share, "" for none. Fetches, those with new content and bytes count first readings. `held` counts the documents that
     ended without a request: a document counts again in each run. `proven` are templates of the host with new content.
     Workers write the counts (`jobs.queue.traps`). `accepted_as` is the kind of the accepted rule, and `rule_state` says
-    whether the job has it (`jobs.state.trap_rules`).
+    whether the job has it (`jobs.state.trap_rules`). `of_partition` names the partition that has the suspect, for an own row
+    of the control partition about it (`jobs.verbs.rules_of_traps`).
     """
 
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+")
@@ -71,6 +72,7 @@ class TrapSuspect(models.Model):
     decided_at = models.DateTimeField(null=True)
     accepted_as = models.CharField(max_length=20, default="", db_default="")
     rule_state = models.CharField(max_length=10, default="", db_default="")
+    of_partition = models.CharField(max_length=31, default="", db_default="")
 
     class Meta:
         default_permissions = ()

@@ -132,6 +132,11 @@ def refuse_job_elsewhere(node_scope: str) -> None:
         refuse_elsewhere()
 
 
+def is_controlled_elsewhere(node_scope: str) -> bool:
+    """True if the control partition, which is another one, has the configuration of a job of this scope."""
+    return node_scope == CLUSTER_SCOPE and bool(only_name())
+
+
 @contextmanager
 def following() -> Iterator[None]:
     """Let the verbs of this context change jobs: the control partition has asked for it."""

@@ -66,7 +66,7 @@ class RuleTest:
 
 def find_suspects(*, job_id: int | None = None, host: str = "", decision: str = "") -> QuerySet[TrapSuspect]:
     """Return suspects, the newest first."""
-    found = TrapSuspect.objects.select_related("job").order_by("-id")
+    found = TrapSuspect.objects.filter(of_partition="").select_related("job").order_by("-id")
     if job_id is not None:
         found = found.filter(job=job_id)
     if host:

@@ -12,6 +12,7 @@ from typing import Any
 
 from jobs.connectors.repository import registry
 from jobs.models import Job, RuleKind, RuleState, TrapSuspect
+from jobs.partitions.here import is_controlled_elsewhere
 from jobs.state import journal, versions
 
 Specification = dict[str, Any]
@@ -52,10 +53,19 @@ def waiting_rules(job: Job) -> list[TrapSuspect]:
 
 
 def apply_waiting_rules(job: Job, *, now: dt.datetime) -> None:
-    """Add waiting rules to a job that does not run, and remove leaving ones. The caller holds the lock of the job."""
+    """
+    Add waiting rules to a job that does not run, and remove leaving ones. The caller holds the lock of the job.
+
+    The rules of a job of the control partition come from there, so another partition only notes that they do.
+    """
     # A connector that is not installed reads no rules: they wait for the next end.
     suspects = waiting_rules(job)
     if not suspects or not registry.is_installed(job.repository.connector):
+        return
+    if is_controlled_elsewhere(job.node_scope):
+        for suspect in suspects:
+            suspect.rule_state = RuleState.ADDED if suspect.rule_state == RuleState.WAITS else RuleState.NONE
+            suspect.save(update_fields=["rule_state"])
         return
     versions.keep_first(job, now=now)
     for suspect in suspects:

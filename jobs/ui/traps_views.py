@@ -24,7 +24,7 @@ from jobs.ui.job_rows import documents_address
 from jobs.ui.pages import page
 from jobs.ui.partitions_views import silent_partitions
 from jobs.verbs import traps
-from jobs.verbs.traps import Effect
+from jobs.verbs.rules_of_traps import Effect
 from nodes.database.clock import read_clock
 from nodes.errors import NotAllowed, NotDone
 from nodes.web import formats

@@ -5,24 +5,29 @@ While a suspect is open and the trap guard of the job holds, workers end its new
 """
 
 import datetime as dt
-import enum
 from dataclasses import dataclass
 from typing import Final
 
 from django.db import connection, transaction
-from django.db.models import F
 
-from jobs.connectors.repository.registry import check_specification
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, RuleKind, RuleState, TrapDecision, TrapSuspect
 from jobs.partitions.here import ControlledElsewhere, refuse_job_elsewhere
 from jobs.queries.traps import check_rule
 from jobs.queue.send_back import SentBack, send_back
-from jobs.state import channels, journal, trap_rules
+from jobs.state import journal, trap_rules
 from jobs.state.transitions import TransitionRefused, lock_job
 from jobs.traps.quarantine import TRAP, TrapGuard
-from jobs.verbs import editing
 from jobs.verbs.control import MAY_CONTROL
+from jobs.verbs.rules_of_traps import (
+    Effect,
+    elsewhere,
+    give_rule,
+    give_rule_of,
+    outdate_workers,
+    take_rule,
+    take_rule_of,
+)
 from nodes.errors import Invalid, NotAllowed, Refused, Unknown
 from nodes.permissions import May
 
@@ -36,22 +41,6 @@ class Released:
 
     suspect: TrapSuspect
     sent: SentBack
-
-
-class Effect(enum.StrEnum):
-    """The effect of an undone decision."""
-
-    # The group was released, and is a suspect again.
-    SUSPECTED = "suspected"
-    # The rule had not entered the job.
-    WITHDRAWN = "withdrawn"
-    REMOVED = "removed"
-    # The job runs, and loses the rule when the run ends.
-    LEAVES = "leaves"
-    # The job had the rule before, and keeps it.
-    KEPT = "kept"
-    # The job no longer has the rule.
-    MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +64,7 @@ def accept(
     Give the job the rule of a suspect: an exclude pattern, or a parameter that links lose.
 
     A job that runs gets the rule when the run ends. Until then, its workers hold the group back in any mode of the guard.
+    Inside of another partition, the job of the control partition gets it, and the decision is stored in both.
 
     Raises:
         Unknown: the suspect does not exist.
@@ -88,14 +78,11 @@ def accept(
     with transaction.atomic():
         job, suspect = _lock(suspect_id)
         _refuse_decided(suspect)
-        _refuse_rule_elsewhere(job, suspect, rule)
+        known = elsewhere(job, suspect)
+        if known is None:
+            _refuse_rule_elsewhere(job, suspect, rule)
         if rule == RuleKind.DROP_PARAMETER and not suspect.parameter:
             raise Invalid({"rule": ["This suspect is no parameter. Exclude its addresses, or release it."]})
-        leaves = suspect.rule_state == RuleState.LEAVES
-        if leaves and rule != suspect.accepted_as:
-            raise Refused(
-                f"{job.name} loses the earlier rule of this suspect when the run ends. Accept another rule afterwards."
-            )
         tested = check_rule(suspect, rule=rule)
         if tested.good and not confirm:
             raise Invalid(
@@ -105,15 +92,10 @@ def accept(
                     ]
                 }
             )
-        suspect.accepted_as = rule
-        if leaves:
-            suspect.rule_state = RuleState.ADDED
-        elif job.phase == Phase.INACTIVE:
-            suspect.rule_state = RuleState.PRESENT if trap_rules.has_rule(job, suspect) else RuleState.ADDED
-            changed = trap_rules.with_rules(job, [suspect])
-            editing.change_job(job.pk, specification=changed, made_by=made_by, now=now)
+        if known is None:
+            give_rule(job, suspect, rule=rule, made_by=made_by, now=now)
         else:
-            _let_rule_wait(job, suspect)
+            give_rule_of(known, job, suspect, rule=rule, made_by=made_by, now=now)
         _decide(suspect, TrapDecision.ACCEPTED, made_by=made_by, now=now)
         when = ", from the end of the run on" if suspect.rule_state == RuleState.WAITS else ""
         message = f"the trap {suspect.template} at {suspect.host} was accepted as a rule ({rule}){when}"
@@ -140,7 +122,7 @@ def release(suspect_id: int, *, made_by: str, now: dt.datetime) -> Released:
         _decide(suspect, TrapDecision.RELEASED, made_by=made_by, now=now)
         message = f"the suspect {suspect.template} at {suspect.host} was released: it is no trap"
         journal.record(job, kind="trap released", message=message, made_by=made_by, now=now)
-        _outdate_workers(job)
+        outdate_workers(job)
     sent = _send_back(job, now=now)
     return Released(suspect, sent or SentBack(0, has_more=True))
 
@@ -171,62 +153,24 @@ def undo(suspect_id: int, *, may: May, made_by: str, now: dt.datetime) -> Undone
             raise Refused(f"No decision about {suspect.template} at {suspect.host} is left to undo.")
         decision, before = suspect.decision, suspect.rule_state
         effect = (
-            Effect.SUSPECTED
-            if decision == TrapDecision.RELEASED
-            else _take_rule(job, suspect, made_by=made_by, now=now)
+            Effect.SUSPECTED if decision == TrapDecision.RELEASED else _take(job, suspect, made_by=made_by, now=now)
         )
         suspect.decision, suspect.decided_by, suspect.decided_at = TrapDecision.OPEN, "", None
         suspect.save(update_fields=["decision", "decided_by", "decided_at", "accepted_as", "rule_state"])
         message = f"the decision about {suspect.template} at {suspect.host} was undone ({decision}): {effect}"
         journal.record(job, kind="trap decision undone", message=message, made_by=made_by, now=now)
-        _outdate_workers(job)
+        outdate_workers(job)
     if before == RuleState.WAITS and trap_rules.trap_guard_of(job) != TrapGuard.HOLD:
         sent = _send_back(job, now=now)
         return Undone(suspect, effect, sent.documents if sent else 0)
     return Undone(suspect, effect)
 
 
-def _let_rule_wait(job: Job, suspect: TrapSuspect) -> None:
-    """
-    Let the rule of a suspect wait for the end of the run, while workers hold the group back.
-
-    Raises:
-        Invalid: with the rules that wait, the job would have an invalid specification.
-        ControlledElsewhere: this is not the control partition.
-    """
-    refuse_job_elsewhere(job.node_scope)
-    waiting = [one for one in trap_rules.waiting_rules(job) if one.rule_state == RuleState.WAITS]
-    urls = [url for seed in job.seeds.filter(removed_at=None) for url in seed.urls]
-    changed = trap_rules.with_rules(job, [*waiting, suspect])
-    problems = check_specification(job.repository, specification=changed, seeds=urls).problems
-    if problems:
-        raise Invalid({f"specification.{name}": said for name, said in problems.items()})
-    suspect.rule_state = RuleState.WAITS
-    _outdate_workers(job)
-
-
-def _take_rule(job: Job, suspect: TrapSuspect, *, made_by: str, now: dt.datetime) -> Effect:
-    """Take the rule of an accepted suspect away from its job, now or when its run ends; return the effect."""
-    state, suspect.rule_state = suspect.rule_state, RuleState.NONE
-    if state == RuleState.WAITS:
-        return Effect.WITHDRAWN
-    if state == RuleState.PRESENT:
-        return Effect.KEPT
-    if not trap_rules.has_rule(job, suspect):
-        return Effect.MISSING
-    if job.phase != Phase.INACTIVE:
-        refuse_job_elsewhere(job.node_scope)
-        suspect.rule_state = RuleState.LEAVES
-        return Effect.LEAVES
-    editing.change_job(job.pk, specification=trap_rules.without_rule(job, suspect), made_by=made_by, now=now)
-    return Effect.REMOVED
-
-
-def _outdate_workers(job: Job) -> None:
-    """Let workers read the job again: no worker judges a document that it takes from now on by suspects that it remembers."""
-    Job.objects.filter(pk=job.pk).update(revision=F("revision") + 1)
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, str(job.pk)))
+def _take(job: Job, suspect: TrapSuspect, *, made_by: str, now: dt.datetime) -> Effect:
+    known = elsewhere(job, suspect)
+    if known is None:
+        return take_rule(job, suspect, made_by=made_by, now=now)
+    return take_rule_of(known, job, suspect, made_by=made_by, now=now)
 
 
 def _send_back(job: Job, *, now: dt.datetime) -> SentBack | None:
@@ -236,7 +180,7 @@ def _send_back(job: Job, *, now: dt.datetime) -> SentBack | None:
 
 def _lock(suspect_id: int) -> tuple[Job, TrapSuspect]:
     """Lock a suspect and its job, the job first, as the end of its run does."""
-    job_id = TrapSuspect.objects.filter(pk=suspect_id).values_list("job_id", flat=True).first()
+    job_id = TrapSuspect.objects.filter(pk=suspect_id, of_partition="").values_list("job_id", flat=True).first()
     if job_id is None:
         raise Unknown("suspect", suspect_id)
     job = lock_job(job_id)

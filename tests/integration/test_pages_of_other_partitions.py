@@ -378,14 +378,6 @@ def test_a_suspect_of_another_partition_is_released_and_suspected_again_there(op
     assert "b:7: b.example /b.example/7/*" in listed.getvalue()
 
 
-@pytest.mark.usefixtures("control")
-def test_a_rule_for_a_suspect_of_another_partition_is_given_to_the_job_here(administrator):
-    refused = administrator.post("/partition/b/api/v1/trap-suspects/8/accept/", {}, format="json")
-
-    assert_problem(refused, 409, "controlled_elsewhere")
-    assert "Give job news the rule there: x." in refused.json()["detail"]
-
-
 # --- Freshness, verifications, evidence --------------------------------------------------------------------
 
 
