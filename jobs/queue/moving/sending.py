@@ -219,6 +219,14 @@ class Sent:
             "stone": self.stone,
         }
 
+    def next_key(self, target: str) -> str:
+        """Return the key of the next chunk for a partition."""
+        return key_of(self.series, self.amounts.get(target, 0))
+
+    def with_chunk(self, target: str) -> "Sent":
+        """Return the progress after one more chunk for a partition."""
+        return replace(self, amounts={**self.amounts, target: self.amounts.get(target, 0) + 1})
+
 
 # Stores the progress of the partition, in the transaction of a chunk.
 Note = Callable[[Sent], object]
@@ -278,12 +286,10 @@ def _send_tombstones(
     with connection.transaction(), named_rows(connection) as cursor:
         hold_term(connection, term)
         found = stones.find_moved(cursor, sent.stone or stones.FIRST, foreign)
-        amounts = dict(sent.amounts)
         for target, keys in found.by_target.items():
-            place = amounts.get(target, 0)
-            stones.send(cursor, keys, here=here, target=target, key=key_of(sent.series, place))
-            amounts[target] = place + 1
-        sent = replace(sent, amounts=amounts, stone=found.at or sent.stone, is_complete=found.at is None)
+            stones.send(cursor, keys, here=here, target=target, key=sent.next_key(target))
+            sent = sent.with_chunk(target)
+        sent = replace(sent, stone=found.at or sent.stone, is_complete=found.at is None)
         note(sent)
     return sent
 
@@ -318,12 +324,11 @@ def _send_chunk(
         if not chosen and not are_stopped:
             return sent, True
         about |= {"hashes": [row.hash for row in chosen], "jobs": [row.job_id for row in chosen]}
-        place = sent.amounts.get(target, 0)
-        cursor.execute(_WRITE, {**about, "key": key_of(sent.series, place)})
+        cursor.execute(_WRITE, {**about, "key": sent.next_key(target)})
         for statement in _LEAVE:
             cursor.execute(statement, about)
         count_moved(cursor, cursor.execute(_DELETE, about).fetchall(), amount=-1)
-        sent = replace(sent, amounts={**sent.amounts, target: place + 1})
+        sent = sent.with_chunk(target)
         note(sent)
     return sent, len(found) < _AT_ONCE and len(chosen) == len(found)
 
