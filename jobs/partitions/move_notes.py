@@ -39,6 +39,13 @@ def read_move(connection: psycopg.Connection[Any]) -> Move | None:
     return None if body is None else Move.from_json(body)
 
 
+def newest_map(connection: psycopg.Connection[Any], names: Sequence[str]) -> SlotMap:
+    """Return the map of the last move that is done. A control partition that was restored may still work by an earlier one."""
+    present, move = read_map(connection, names), read_move(connection)
+    is_behind = move is not None and move.phase == MovePhase.DONE and move.number > present.epoch
+    return move.to if move is not None and is_behind else present
+
+
 def keep_move(connection: psycopg.Connection[Any], placement: Placement) -> Move | None:
     """
     Note the last move as the control partition tells it, and return it.
@@ -160,7 +167,7 @@ def request_move(
         before = read_move(connection)
         if before is not None and not before.phase.is_over:
             raise MoveGoesOn(f"Slots move already (move {before.number}, {before.phase}). Wait until it is done.")
-        present = read_map(connection, placement.names)
+        present = newest_map(connection, placement.names)
         number = _next_number(connection, placement, present, before)
         move = Move(change_owner(present, slots, targets, number=number))
         tell(connection, placement.here, placement.here, KEY, move.as_json())

@@ -8,11 +8,10 @@ import psycopg
 
 from jobs.partitions import here, losing, removing
 from jobs.partitions.losing import Loss
-from jobs.partitions.move_notes import MoveGoesOn, cancel_move, plan_move, request_move
+from jobs.partitions.move_notes import MoveGoesOn, cancel_move, newest_map, plan_move, request_move
 from jobs.partitions.moving import Move
 from jobs.partitions.placement import Placement
 from jobs.partitions.removing import Removal
-from jobs.partitions.slots import read_map
 from nodes.errors import Refused
 
 __all__ = [
@@ -71,7 +70,7 @@ def plan(
         NoControlPartition: this is not the control partition.
     """
     placement = _control_placement()
-    owners = read_map(connection, placement.names)
+    owners = newest_map(connection, placement.names)
     wanted = list(dict.fromkeys(targets)) or [name for name in placement.names if name != source]
     moved = plan_move(owners, placement.names, source=source, targets=wanted, slots=slots, count=count)
     return PlannedMove(source, wanted, moved, keeps=len(owners.slots_of(source)) - len(moved))

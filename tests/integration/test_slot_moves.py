@@ -250,6 +250,16 @@ def test_one_move_goes_on_at_a_time_and_a_copying_one_is_not_cancelled(moving):
         cancel_move(moving.connection, placement())
 
 
+def test_a_move_after_a_restore_begins_from_the_map_of_the_last_move(moving):
+    before = read_map(moving.connection, "ab")
+    last = Move(change_owner(before, [slot_of(HOST)], ["b"], number=1), MovePhase.DONE)
+    tell(moving.connection, "a", "a", KEY, last.as_json())
+
+    move = request_move(moving.connection, placement(), slots=[1000], targets=["b"])
+
+    assert (move.number, move.to.owners[slot_of(HOST)], move.to.owners[1000]) == (2, "b", "b")
+
+
 # --- Documents -----------------------------------------------------------------------------------
 
 
