@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -82,28 +82,58 @@ def frozen(directory: Path, partition: str) -> Iterator[None]:
 @contextmanager
 def paused(directory: Path, address: str) -> Iterator[None]:
     """Pause the running job, so that its run goes on after the block, however long that takes."""
-    environment = None
+    environment, until = _environment_of_demo(directory), time.monotonic() + _STARTS_WITHIN
+    # A run that is being prepared cannot be paused yet.
+    while environment is not None and not _is_running(address) and time.monotonic() < until:
+        time.sleep(0.1)
+    _ask_until(environment, address, "pause", is_paused=True)
+    yield
+    resume(directory, address)
+
+
+def resume(directory: Path, address: str) -> None:
+    """Resume the running job if it is paused: the backup of a paused job is one of a paused job."""
+    _ask_until(_environment_of_demo(directory), address, "resume", is_paused=False)
+
+
+def _ask_until(environment: dict[str, str] | None, address: str, verb: str, *, is_paused: bool) -> None:
+    """Ask for a pause or its end until the running job is in that state. A server may be down for a while."""
+    until = time.monotonic() + _PATIENCE
+    while environment is not None:
+        try:
+            job = _running_job(address)
+        except psycopg.Error:
+            job = "", not is_paused
+        # A run that has ended cannot be paused.
+        if job is None or job[1] == is_paused:
+            return
+        assert time.monotonic() < until, f"the job cannot be asked to {verb}"
+        if job[0]:
+            command = [sys.executable, "manage.py", "job", job[0], verb]
+            subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=_PATIENCE, check=False)
+        time.sleep(0.1)
+
+
+def _is_running(address: str) -> bool:
+    with suppress(psycopg.Error):
+        return _running_job(address) is not None
+    return False
+
+
+def _running_job(address: str) -> tuple[str, bool] | None:
+    """Return the name of the running job, and True if it is paused; None without one. A psycopg.Error without a server."""
+    with psycopg.connect(address, autocommit=True, connect_timeout=2) as connection:
+        row = connection.execute("SELECT name, pause <> 'no' FROM jobs_job WHERE phase = 'active'").fetchone()
+        return None if row is None else (str(row[0]), bool(row[1]))
+
+
+def _environment_of_demo(directory: Path) -> dict[str, str] | None:
+    """Return the environment of the demo's own process; None after its end."""
     for here, process in processes_in(directory):
         with suppress(psutil.Error):
             if here == "a" and "demo" in process.cmdline():
-                environment = process.environ()
-    if environment is None:
-        # The crawl has ended.
-        yield
-        return
-    row, until = None, time.monotonic() + _STARTS_WITHIN
-    with psycopg.connect(address, autocommit=True) as connection:
-        # A run that is being prepared cannot be paused yet.
-        while row is None and time.monotonic() < until:
-            row = connection.execute("SELECT name FROM jobs_job WHERE phase = 'active' AND pause = 'no'").fetchone()
-            time.sleep(0.1)
-    for number, verb in enumerate(("pause", "resume")):
-        if row is not None:
-            command = [sys.executable, "manage.py", "job", str(row[0]), verb]
-            # A run that has just ended cannot be paused.
-            subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=_PATIENCE, check=False)
-        if number == 0:
-            yield
+                return dict(process.environ())
+    return None
 
 
 def exceed_the_log(address: str, *, source: str, target: str) -> None:
@@ -143,18 +173,25 @@ def prepare_restore(directory: Path, partition: str, place: Path, backup: str) -
     return beside
 
 
-def put_in_place(directory: Path, partition: str, beside: Path) -> tuple[float, float]:
-    """Let restored data take the place of a partition's; return the beginning and the end of its absence."""
+def put_in_place(
+    directory: Path, partition: str, beside: Path, *, may: Callable[[], bool] = lambda: True
+) -> tuple[float, float, bool]:
+    """
+    Let restored data take the place of a partition's, if they `may` when it has stopped.
+
+    Return the beginning and the end of its absence, and True if they did.
+    """
     began_at = time.monotonic()
     with stopped(directory, partition) as home:
         lost = home.data.with_name("lost")
         shutil.rmtree(lost, ignore_errors=True)
-        home.data.rename(lost)
-        (beside / "postgres" / "data").rename(home.data)
+        if is_replaced := may():
+            home.data.rename(lost)
+            (beside / "postgres" / "data").rename(home.data)
     ended_at = time.monotonic()
-    shutil.rmtree(lost)
+    shutil.rmtree(lost, ignore_errors=True)
     shutil.rmtree(beside)
-    return began_at, ended_at
+    return began_at, ended_at, is_replaced
 
 
 def _run(*words: str, var: Path) -> "subprocess.CompletedProcess[str]":

@@ -1,6 +1,6 @@
 """
 The chaos test of partitions: kills processes and database servers during crawls of two partitions, stops a partition for
-longer than it may be silent, and restores its database from a backup.
+longer than it may be silent, restores its database from a backup, and moves slots meanwhile.
 
 python -m tests.chaos.partitions [--kills N] [--pages N] [--every SECONDS] [--seed N] [--kinds NAME ...]
 
@@ -11,7 +11,10 @@ job in the same databases, and disturbs one partition after the other at random,
 - `absence`: all processes are killed, and come back after 16 to 40 seconds (a partition is silent after 15);
 - `freeze`: all processes stand still for as long;
 - `lost-log`: an absence in which the other server writes more log than it keeps, so that the subscription begins again;
-- `restore`: the database is restored from a backup that was made earlier in the run.
+- `restore`: the database is restored from a backup that was made earlier in the run, after the moves that brought it
+  documents (an older one would lack these: docs/scaling.md). Without such a backup, one is made for later;
+- `move`: the partition gives slots to the other one, a few of them or all, and the next disturbance comes soon;
+- `copying`: the same, and the next disturbance comes as soon as documents are copied.
 
 After each crawl it compares with the first one:
 
@@ -19,14 +22,13 @@ After each crawl it compares with the first one:
 - the documents of both databases, by stage, result and code, each in one partition only, which has its host;
 - the counts of each database with its rows (`check_counters`);
 - repeated requests (`tests.chaos.repeats`): a page may be fetched again if its partition was disturbed while it was in
-  flight, or if its partition was restored from a backup that does not know the page. No other page is.
+  flight, or if its partition was restored from a backup that does not know the page. No other page is, also by no move.
 
 A run that ends early lacks pages, and one that hangs exceeds its time. Each crawl is printed as a line. The exit code is
 0 if all agree. The same seed makes the same disturbances in the same order, and their moments depend on the machine.
 """
 
 import argparse
-import json
 import os
 import random
 import shutil
@@ -35,18 +37,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 import psycopg
 
-from crawlctl.demo.log import read_log
-from jobs.partitions.placement import Placement
 from tests.chaos import absences
-from tests.chaos.repeats import Disturbance, unexplained_repeats
-from tests.support.partitioned_demo import kill_node, kill_server, partition_in, partitions_of, processes_in
+from tests.chaos.compared import NAMES, Crawl, judge
+from tests.chaos.repeats import Disturbance
+from tests.chaos.slot_moves import Moves
+from tests.support.partitioned_demo import kill_node, kill_server, partitions_of, processes_in
 from tests.support.processes import ROOT
 
 # Longest crawl (seconds), and longest start.
@@ -62,35 +64,19 @@ _KINDS = {
     "absence": 1,
     "freeze": 1,
     "lost-log": 1,
-    "restore": 1,
+    "restore": 3,
+    "move": 5,
+    "copying": 3,
 }
 # Seconds of an absence: a partition is silent after 15.
 _AWAY = (16.0, 40.0)
-_NAMES = ("a", "b")
-_DOCUMENTS = '''
-from django.core.management import call_command
-from django.db import connection
-call_command("check_counters", stdout=open("/dev/null", "w"))
-with connection.cursor() as cursor:
-    cursor.execute("SELECT stage, outcome, result_code, count(*) FROM jobs_queueitem GROUP BY 1, 2, 3")
-    import json; print("DOCUMENTS", json.dumps(cursor.fetchall()))
-    cursor.execute("""SELECT replace(item.hash::text, '-', ''), bin.name FROM jobs_queueitem AS item
-                        JOIN jobs_lane AS lane ON lane.id = item.lane_id JOIN jobs_bin AS bin ON bin.id = lane.bin_id""")
-    print("HOSTS", json.dumps(cursor.fetchall()))
-'''
-
-
-@dataclass
-class Crawl:
-    """Holds the findings of one crawl, and its disturbances. `hosts` has the partition of each document."""
-
-    seconds: float = 0.0
-    problems: list[str] = field(default_factory=list)
-    documents: Counter[tuple[object, ...]] = field(default_factory=Counter)
-    hosts: dict[str, str] = field(default_factory=dict)
-    disturbances: list[Disturbance] = field(default_factory=list)
-    backups: dict[str, tuple[float, str]] = field(default_factory=dict)
-    fetched_twice: int = 0
+# Seconds between a move and the next disturbance: a move of a small crawl is over soon.
+_SOON = (0.2, 3.0)
+# True if a run goes on in a partition, and nothing has proved its end.
+_GOES_ON = """
+SELECT job.phase = 'active' AND known.may_finish_run < job.run_no
+  FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id ORDER BY known.number DESC LIMIT 1
+"""
 
 
 def crawl(
@@ -111,8 +97,11 @@ def crawl(
     with (directory / "demo.err").open("wb") as errors:
         demo = subprocess.Popen(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True)
         try:
+            moves = None
             if every is not None:
-                _disturb_until_the_end(made, demo, directory, every=every, chance=chance, most=most, kinds=kinds)
+                moves = _disturb_until_the_end(
+                    made, demo, directory, every=every, chance=chance, most=most, kinds=kinds
+                )
             said = demo.communicate(timeout=max(1.0, _PATIENCE - (time.monotonic() - began_at)))[0]
         except subprocess.TimeoutExpired:
             made.problems.append(f"the crawl hangs after {_PATIENCE:.0f} s")
@@ -120,7 +109,10 @@ def crawl(
             demo.communicate()
             return made
     made.seconds = time.monotonic() - began_at
-    _judge(made, said, demo.returncode, directory)
+    # Without a disturbance, nothing explains a repeated request.
+    judge(made, said, demo.returncode, directory, moves.had if moves is not None else lambda *_: False)
+    if moves is not None:
+        made.moves = [f"{one.kind} of {one.giver}" for one in moves.requested]
     return made
 
 
@@ -133,12 +125,12 @@ def _disturb_until_the_end(
     chance: random.Random,
     most: int,
     kinds: list[str],
-) -> None:
-    """Disturb partitions until the run has ended in the control partition."""
+) -> Moves | None:
+    """Disturb partitions until the run has ended in the control partition. Return the moves of slots."""
     until = time.monotonic() + _PATIENCE
     addresses: dict[str, str] = {}
-    next_at = None
-    while demo.poll() is None and time.monotonic() < until and len(made.disturbances) < most:
+    moves = next_at = None
+    while demo.poll() is None and time.monotonic() < until:
         time.sleep(_LOOK)
         if not addresses:
             with suppress(StopIteration, psutil.Error):
@@ -147,15 +139,24 @@ def _disturb_until_the_end(
         phase = _phase(addresses["a"])
         if phase == "inactive":
             if next_at is not None:
-                return
-        elif next_at is None and phase is not None:
-            next_at = time.monotonic()
-        if next_at is not None and time.monotonic() >= next_at:
-            if "restore" in kinds and len(made.backups) < len(_NAMES):
+                return moves
+        elif moves is None and phase == "active":
+            # A job of an earlier crawl may be newest until then, and is being deleted.
+            with suppress(psycopg.Error):
+                moves, next_at = Moves(addresses), time.monotonic()
+        if moves is None or next_at is None:
+            continue
+        moves.look()
+        if time.monotonic() >= next_at:
+            if "restore" in kinds and not made.backups:
                 with absences.paused(directory, addresses["a"]):
-                    _back_up(made, directory)
-            _disturb(made, directory, addresses, chance, kinds)
-            next_at = time.monotonic() + chance.uniform(0.2, 2 * every - 0.2)
+                    _back_up(made, directory, NAMES)
+            kind = _disturb(made, moves, directory, addresses, chance, kinds)
+            pause = {"copying": 0.0, "move": chance.uniform(*_SOON)}.get(kind, chance.uniform(0.2, 2 * every - 0.2))
+            next_at = time.monotonic() + pause
+            if len(made.disturbances) + len(moves.requested) >= most:
+                return moves
+    return moves
 
 
 def _phase(address: str) -> str | None:
@@ -169,20 +170,33 @@ def _phase(address: str) -> str | None:
     return None
 
 
-def _back_up(made: Crawl, directory: Path) -> None:
-    """Make a backup of each partition, which may be restored later in this crawl."""
-    for partition in _NAMES:
+def _back_up(made: Crawl, directory: Path, partitions: Sequence[str]) -> None:
+    """Make a backup of partitions, which may be restored later in this crawl."""
+    for partition in partitions:
         began_at = time.monotonic()
         if name := absences.back_up(directory, partition, directory / "backups" / partition):
             made.backups[partition] = began_at, name
 
 
-def _disturb(made: Crawl, directory: Path, addresses: dict[str, str], chance: random.Random, kinds: list[str]) -> None:
-    partition = chance.choice(_NAMES)
-    other = next(name for name in _NAMES if name != partition)
+def _disturb(
+    made: Crawl, moves: Moves, directory: Path, addresses: dict[str, str], chance: random.Random, kinds: list[str]
+) -> str:
+    """Disturb a partition, and return how."""
+    partition = chance.choice(NAMES)
+    other = next(name for name in NAMES if name != partition)
     (kind,) = chance.choices(kinds, weights=[_KINDS[one] for one in kinds])
     away = chance.uniform(*_AWAY)
-    at, until, since = time.monotonic(), None, None
+    phase = moves.look()
+    _tell(f"  {time.strftime('%X')} {kind} of {partition}{f', a move is {phase}' if phase else ''}")
+    if kind in {"move", "copying"}:
+        if not moves.request(kind, partition, chance):
+            return ""
+        if kind == "copying":
+            moves.wait_for_copies()
+        return kind
+    if phase is not None and not phase.is_over:
+        made.in_moves[phase.value] += 1
+    at = time.monotonic()
     if kind == "absence":
         with absences.stopped(directory, partition):
             time.sleep(away)
@@ -194,19 +208,44 @@ def _disturb(made: Crawl, directory: Path, addresses: dict[str, str], chance: ra
             time.sleep(away)
             absences.exceed_the_log(addresses[other], source=other, target=partition)
     elif kind == "restore":
-        if partition not in made.backups:
-            return
-        since, backup = made.backups[partition]
-        place = directory / "backups" / partition
-        with absences.paused(directory, addresses["a"]):
-            beside = absences.prepare_restore(directory, partition, place, backup)
-        if _phase(addresses["a"]) in {"inactive", None}:
-            # The run has ended meanwhile.
-            return
-        at, until = absences.put_in_place(directory, partition, beside)
+        if (restored := _restore(made, moves, directory, addresses, partition, other)) is not None:
+            made.disturbances.append(restored)
+        return kind
     elif not _kill(directory, partition, kind, chance):
-        return
-    made.disturbances.append(Disturbance(kind, partition, at, until or time.monotonic(), since))
+        return kind
+    made.disturbances.append(Disturbance(kind, partition, at, time.monotonic()))
+    return kind
+
+
+def _restore(
+    made: Crawl, moves: Moves, directory: Path, addresses: dict[str, str], partition: str, other: str
+) -> Disturbance | None:
+    """Restore a partition from a backup of this crawl, or make one for later if none may be restored."""
+    since, backup = made.backups.get(partition, (0.0, ""))
+    place = directory / "backups" / partition
+    with absences.paused(directory, addresses["a"]):
+        if not backup or not moves.has_backup(partition, since):
+            _back_up(made, directory, [partition])
+            return None
+        beside = absences.prepare_restore(directory, partition, place, backup)
+
+    def may() -> bool:
+        return moves.has_backup(partition, since) and _goes_on(addresses[other])
+
+    at, until, is_restored = absences.put_in_place(directory, partition, beside, may=may)
+    if not is_restored:
+        return Disturbance("absence", partition, at, until)
+    if partition == "a":
+        # The job was paused for the backup.
+        absences.resume(directory, addresses["a"])
+    return Disturbance("restore", partition, at, until, since)
+
+
+def _goes_on(address: str) -> bool:
+    """True if the run goes on in a partition: the other one can only take part in it from an earlier moment then."""
+    with suppress(psycopg.Error), psycopg.connect(address, connect_timeout=2) as connection:
+        return connection.execute(_GOES_ON).fetchone() == (True,)
+    return False
 
 
 def _kill(directory: Path, partition: str, kind: str, chance: random.Random) -> int:
@@ -232,48 +271,6 @@ def _kill_another(directory: Path, partition: str, chance: random.Random) -> int
     return 1
 
 
-def _judge(made: Crawl, said: str, code: int, directory: Path) -> None:
-    try:
-        report = json.loads(said.splitlines()[-1])
-    except (ValueError, IndexError):
-        made.problems.append(f"the demo ended with {code} and without a report (see {directory / 'demo.err'})")
-        return
-    if report["fetched"] != report["expected"] or report["indexed"] != report["expected"] or report["missing"]:
-        made.problems.append(f"documents are missing: {report}")
-    # With an extra document, `indexed URL` is among the extra ones; the others were fetched twice.
-    extra = [line for line in (directory / "demo.err").read_text().splitlines() if line.startswith("extra: indexed")]
-    if extra:
-        made.problems.append(f"documents that are too many: {extra}")
-    made.fetched_twice = report["extra"]
-    placed = Placement("a", _NAMES)
-    requests = read_log(Path(report["site_log"]))
-    if unexplained := unexplained_repeats(requests, made.disturbances, placed.partition_of):
-        made.problems.append(f"{len(unexplained)} requests were repeated without a reason, as {unexplained[:3]}")
-    for name in _NAMES:
-        add_documents(made, partition_in(directory, name), name, placed)
-
-
-def add_documents(made: Crawl, var: Path, name: str, placed: Placement) -> None:
-    """Add the documents of a partition, whose counts must agree with its rows, and whose hosts must belong to it."""
-    environment = {**os.environ, "CRAWLCTL_VAR": str(var), "DATABASE_URL": "", "CRAWLCTL_LOG_LEVEL": "ERROR"}
-    words = [sys.executable, "manage.py", "shell", "--no-imports", "-c", _DOCUMENTS]
-    done = subprocess.run(
-        words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=_PATIENCE, check=False
-    )
-    said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("DOCUMENTS ", "HOSTS ")))
-    if done.returncode or len(said) < 2:
-        made.problems.append(f"counts of partition {name} are wrong: {(done.stdout + done.stderr)[-500:]}")
-        return
-    for *of, amount in json.loads(said["DOCUMENTS"]):
-        made.documents[tuple(of)] += amount
-    for key, host in json.loads(said["HOSTS"]):
-        if key in made.hosts:
-            made.problems.append(f"document {key} of {host} is in {made.hosts[key]} and in {name}")
-        elif placed.partition_of(host) != name:
-            made.problems.append(f"document {key} of {host} is in {name}, which does not have the host")
-        made.hosts[key] = name
-
-
 def end_processes(directory: Path) -> None:
     """End the processes of a demo."""
     for _partition, process in processes_in(directory):
@@ -292,6 +289,7 @@ def main() -> int:
     given = parser.parse_args()
     chance = random.Random(given.seed)
     kills: Counter[str] = Counter()
+    in_moves: Counter[str] = Counter()
     expected: Counter[tuple[object, ...]] | None = None
     number = problems = 0
     directory = Path(tempfile.mkdtemp(prefix="crawlctl-parts-"))
@@ -310,8 +308,9 @@ def main() -> int:
         elif made.documents != expected and not made.problems:
             more, less = made.documents - expected, expected - made.documents
             made.problems.append(f"other documents than without disturbances: more {dict(more)}, less {dict(less)}")
-        disturbed = Counter(f"{one.kind} of {one.partition}" for one in made.disturbances)
+        disturbed = Counter(f"{one.kind} of {one.partition}" for one in made.disturbances) + Counter(made.moves)
         kills += disturbed
+        in_moves += made.in_moves
         problems += len(made.problems)
         _tell(
             f"crawl {number}: {made.seconds:.0f} s, {disturbed.total()} disturbances ({kills.total()} in all), "
@@ -326,7 +325,12 @@ def main() -> int:
                 return 1
             directory = Path(tempfile.mkdtemp(prefix="crawlctl-parts-"))
     shutil.rmtree(directory, ignore_errors=True)
-    _tell(f"disturbances: {dict(sorted(kills.items()))}", f"disturbed crawls: {number - 1}", f"problems: {problems}")
+    _tell(
+        f"disturbances: {dict(sorted(kills.items()))}",
+        f"of these, while a move waited or copied: {dict(in_moves)}",
+        f"disturbed crawls: {number - 1}",
+        f"problems: {problems}",
+    )
     return 1 if problems else 0
 
 

@@ -27,17 +27,23 @@ class Disturbance:
     until: float
     since: float | None = None
 
+    @property
+    def earliest(self) -> float:
+        """Return the moment since which its partition may have lost requests."""
+        return (self.at if self.since is None else self.since) - _IN_FLIGHT
+
     def may_repeat(self, before: float, again: float) -> bool:
         """True if a request of its partition at `before` may be repeated at `again`."""
-        earliest = self.at if self.since is None else self.since
-        return earliest - _IN_FLIGHT <= before <= self.until + _IN_FLIGHT and again >= self.at
+        return self.earliest <= before <= self.until + _IN_FLIGHT and again >= self.at
 
 
-def unexplained_repeats(
-    requests: Iterable[LoggedRequest], disturbances: Sequence[Disturbance], partition_of: Callable[[str], str]
-) -> list[str]:
+# True if a partition had a host at some moment between two (monotonic seconds).
+Had = Callable[[str, str, float, float], bool]
+
+
+def unexplained_repeats(requests: Iterable[LoggedRequest], disturbances: Sequence[Disturbance], had: Had) -> list[str]:
     """
-    Return the addresses that were requested again although nothing had happened to their partition.
+    Return the addresses that were requested again although nothing had happened to a partition that `had` their host.
 
     A server error is repeated in any case. Each disturbance repeats an address once at most.
     """
@@ -47,11 +53,19 @@ def unexplained_repeats(
             seen[request.url].append(request)
     found = []
     for url, of_url in seen.items():
-        left = [one for one in disturbances if one.partition == partition_of(of_url[0].host)]
-        for before, again in pairwise(of_url):
-            if before.status >= 500:
+        host, left = of_url[0].host, list(disturbances)
+        for first, second in pairwise(of_url):
+            if first.status >= 500:
                 continue
-            why = next((one for one in left if one.may_repeat(before.time / _SECOND, again.time / _SECOND)), None)
+            before, again = first.time / _SECOND, second.time / _SECOND
+            why = next(
+                (
+                    one
+                    for one in left
+                    if one.may_repeat(before, again) and had(one.partition, host, one.earliest, again)
+                ),
+                None,
+            )
             if why is None:
                 found.append(url)
             else:

@@ -34,11 +34,11 @@ from jobs.partitions.moving import MovePhase
 from jobs.partitions.placement import Placement
 from jobs.partitions.slots import read_map
 from tests.chaos import absences
-from tests.chaos.partitions import Crawl, add_documents, end_processes
+from tests.chaos.compared import NAMES, Crawl, add_documents, check_places
+from tests.chaos.partitions import end_processes
 from tests.support.partitioned_demo import partition_in, partitions_of, processes_in
 from tests.support.processes import ROOT
 
-_NAMES = ("a", "b")
 _PATIENCE = 600.0
 _SLOTS = 80
 # Stage, outcome and code of a document that was read, and of one that was read again.
@@ -66,8 +66,8 @@ class World:
 
     def request(self, giver: str, receiver: str) -> None:
         with psycopg.connect(self.addresses["a"], autocommit=True) as connection:
-            slots = read_map(connection, _NAMES).slots_of(giver)[:_SLOTS]
-            request_move(connection, Placement("a", _NAMES), slots=slots, targets=[receiver])
+            slots = read_map(connection, NAMES).slots_of(giver)[:_SLOTS]
+            request_move(connection, Placement("a", NAMES), slots=slots, targets=[receiver])
 
     def run_fully(self) -> None:
         """Start a full run, and wait for its end."""
@@ -75,16 +75,15 @@ class World:
         command = [sys.executable, "manage.py", "job", "demo 1", "start"]
         subprocess.run(command, cwd=ROOT, env=self.environment, check=True, stdout=subprocess.DEVNULL)
         ended = f"SELECT count(*) FROM jobs_job WHERE run_no > {before} AND phase = 'inactive'"
-        for name in _NAMES:
+        for name in NAMES:
             wait(lambda name=name: self.ask(name, ended) == [(1,)], f"the end of the run in {name}")  # type: ignore[misc]
 
     def documents(self) -> Crawl:
         """Return the documents of both databases, and their defects."""
-        with psycopg.connect(self.addresses["a"], autocommit=True) as connection:
-            owners = read_map(connection, _NAMES).owners
         made = Crawl()
-        for name in _NAMES:
-            add_documents(made, partition_in(self.directory, name), name, Placement("a", _NAMES, owners))
+        for name in NAMES:
+            add_documents(made, partition_in(self.directory, name), name)
+        check_places(made)
         # A document that was read again has not changed.
         made.documents = Counter({of: amount for of, amount in made.documents.items() if of != _UNCHANGED})
         made.documents[_READ] = len(made.hosts) - sum(made.documents.values()) + made.documents[_READ]
@@ -103,8 +102,8 @@ def wait(holds: Callable[[], bool], what: str) -> None:
 
 def move_with_a_restore(world: World, giver: str, restored: str, phase: MovePhase) -> None:
     """Move slots of `giver`, and restore one partition in this phase from a backup of before."""
-    receiver = next(name for name in _NAMES if name != giver)
-    other = next(name for name in _NAMES if name != restored)
+    receiver = next(name for name in NAMES if name != giver)
+    other = next(name for name in NAMES if name != restored)
     place = world.directory / "backups" / restored
     backup = absences.back_up(world.directory, restored, place)
     assert backup is not None
@@ -125,11 +124,11 @@ def move_with_a_restore(world: World, giver: str, restored: str, phase: MovePhas
     held = "SELECT count(*) FROM jobs_job WHERE move_hold > 0"
 
     def is_over() -> bool:
-        maps = [max(world.ask(name, adopted), default=(0,)) for name in _NAMES]
+        maps = [max(world.ask(name, adopted), default=(0,)) for name in NAMES]
         return (
             world.phase() == MovePhase.DONE
             and maps[0] == maps[1]
-            and not any(world.ask(name, held) != [(0,)] for name in _NAMES)
+            and not any(world.ask(name, held) != [(0,)] for name in NAMES)
         )
 
     if restored == "a" and phase == MovePhase.HOLDING:
@@ -161,11 +160,11 @@ def main() -> int:
                     found = partitions_of(directory)
             world = World(directory, found)
             ended = "SELECT count(*) FROM jobs_job WHERE run_no > 0 AND phase = 'inactive'"
-            for name in _NAMES:
+            for name in NAMES:
                 wait(lambda name=name: world.ask(name, ended) == [(1,)], f"end of the crawl in {name}")  # type: ignore[misc]
             expected: Counter[tuple[object, ...]] = world.documents().documents
             tell(f"documents: {sum(expected.values())}, {json.dumps([list(of) for of in expected])}")
-            for restored in reversed(_NAMES):
+            for restored in reversed(NAMES):
                 for phase in (MovePhase.HOLDING, MovePhase.COPYING, MovePhase.DONE):
                     problems += check(world, expected, "a", restored, phase)
         finally:

@@ -33,6 +33,7 @@ from jobs.management.progress import Bar
 from jobs.models import Job
 from jobs.partitions import here
 from jobs.queries.jobs.counts import count_present_runs
+from jobs.queries.partitions import look_at_move
 from jobs.settings.table import PORT
 from nodes.database.clock import read_clock
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind, NodeStatus
@@ -225,14 +226,14 @@ class Command(BaseCommand):
         self._wait_until(are_there, every=_TICK)
 
     def _watch(self, job: Job) -> None:
-        """Show the crawl until it has ended, for any reason."""
+        """Show the crawl until it has ended, for any reason, and no document is on its way to another partition."""
         began_at = time.monotonic()
 
         def has_ended() -> bool:
             bar.show(Progress(count_present_runs([job.pk])[job.pk], time.monotonic() - began_at))
             demo_job.delete_earlier_jobs(before=job.pk, now=read_clock())
             phase = Job.objects.filter(pk=job.pk).values_list("phase", flat=True).first()
-            return phase in {None, Phase.INACTIVE}
+            return phase in {None, Phase.INACTIVE} and not _slots_move()
 
         with Bar(say=self.stderr.write) as bar:
             self._wait_until(has_ended, every=_LOOK)
@@ -275,6 +276,12 @@ def _refuse_other_machines() -> None:
             f"The {elsewhere} on {elsewhere.host} uses this database and cannot reach the demo's site. Use a separate database for the demo.",
             returncode=2,
         )
+
+
+def _slots_move() -> bool:
+    placement = here.placement()
+    move = None if placement is None else look_at_move(placement)
+    return move is not None and not move.phase.is_over
 
 
 def _explain(report: Report) -> None:

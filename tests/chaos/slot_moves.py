@@ -1,0 +1,138 @@
+"""
+Moves of slots in the chaos test of partitions, and the partitions that had a host meanwhile.
+
+A move of the test is one that an operator requests. The main managers carry it out between the other disturbances.
+"""
+
+import random
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from math import ceil, inf
+from typing import Any, Final
+
+import psycopg
+
+from jobs.partitions.facts import heard
+from jobs.partitions.move_notes import KIND, MoveGoesOn, read_move, read_reports, request_move
+from jobs.partitions.moving import Move, MovePhase, decide, learn
+from jobs.partitions.placement import Placement, slot_of
+from jobs.partitions.slots import read_map
+from tests.chaos.compared import NAMES
+
+# Parts of its slots that a partition gives. The last one drains it.
+_SHARES: Final = (0.05, 0.25, 0.5, 1.0)
+# Longest wait for a move that copies documents (seconds).
+_COPIES_WITHIN: Final = 60.0
+# A run that ends later sees the move: the demo waits for it.
+_RUNS: Final = "SELECT FROM jobs_job WHERE phase = 'active' FOR SHARE"
+
+
+@dataclass(slots=True)
+class Requested:
+    """A move that was requested `at` this moment (monotonic seconds), and was seen to be done at another one."""
+
+    kind: str
+    at: float
+    number: int
+    giver: str
+    receiver: str
+    done_at: float | None = None
+
+
+class Moves:
+    """The moves of one crawl. The maps are those of the slots, each with the moment at which its move was requested."""
+
+    def __init__(self, addresses: Mapping[str, str]) -> None:
+        self._addresses = addresses
+        with _open(addresses["a"]) as control:
+            self._maps = [(0.0, read_map(control, NAMES).owners)]
+        self.requested: list[Requested] = []
+
+    def request(self, kind: str, giver: str, chance: random.Random) -> bool:
+        """Request a move from `giver`, or to it if it has no slots; return False if that is not possible now."""
+        share, order = chance.choice(_SHARES), random.Random(chance.random())
+        with suppress(psycopg.Error, MoveGoesOn), _open(self._addresses["a"]) as control, control.transaction():
+            if control.execute(_RUNS).fetchone() is None:
+                return False
+            present = read_map(control, NAMES)
+            own = present.slots_of(giver)
+            if not own:
+                giver = _other(giver)
+                own = present.slots_of(giver)
+            slots = order.sample(own, ceil(len(own) * share))
+            at = time.monotonic()
+            move = request_move(control, Placement("a", NAMES), slots=slots, targets=[_other(giver)])
+            self._maps.append((at, move.to.owners))
+            self.requested.append(Requested(kind, at, move.number, giver, _other(giver)))
+            return True
+        return False
+
+    def wait_for_copies(self) -> None:
+        """Wait until the last move copies documents, or is over."""
+        until = time.monotonic() + _COPIES_WITHIN
+        while self.look() == MovePhase.HOLDING and time.monotonic() < until:
+            time.sleep(0.05)
+
+    def look(self) -> MovePhase | None:
+        """Return the phase of the last move that this test requested; None if it is unknown."""
+        if not self.requested or self.requested[-1].done_at is not None:
+            return None
+        last = self.requested[-1]
+        with suppress(psycopg.Error), _open(self._addresses["a"]) as control:
+            move = read_move(control)
+            # A restored control partition may have forgotten it.
+            if move is None or move.number < last.number:
+                return MovePhase.HOLDING
+            if move.phase.is_over:
+                last.done_at = time.monotonic()
+            return move.phase
+        return None
+
+    def had(self, partition: str, host: str, since: float, until: float) -> bool:
+        """True if a partition had a host at some moment between two (monotonic seconds)."""
+        slot = slot_of(host)
+        for place, (at, owners) in enumerate(self._maps):
+            # The next map comes into force some time after its request, and before the request after that.
+            ends_at = self._maps[place + 2][0] if place + 2 < len(self._maps) else inf
+            if at <= until and ends_at >= since and owners[slot] == partition:
+                return True
+        return False
+
+    def has_backup(self, partition: str, since: float) -> bool:
+        """
+        True if a backup of a partition that began at `since` may be restored now, while the partition stands still.
+
+        A backup of before the end of a move lacks the documents that the move brought (docs/scaling.md). While the move
+        goes on, the giver still has them.
+        """
+        for place, one in enumerate(self.requested):
+            if one.receiver != partition:
+                continue
+            is_last = place == len(self.requested) - 1
+            done_at = one.done_at if one.done_at is not None or is_last else self.requested[place + 1].at
+            if done_at is None and not self._has_giver_chunks(one):
+                return False
+            if done_at is not None and done_at > since:
+                return False
+        return True
+
+    def _has_giver_chunks(self, requested: Requested) -> bool:
+        """True if the giver will keep what it sent, or has not sent it, because it has not heard of the move's end."""
+        placement = Placement(requested.giver, NAMES)
+        with suppress(psycopg.Error), _open(self._addresses[requested.giver]) as giver:
+            told = [Move.from_json(fact.body) for fact in heard(giver, requested.giver, kind=KIND)]
+            move = learn(read_move(giver), told, leads=placement.is_control)
+            if move is not None and placement.is_control:
+                move = decide(move, read_reports(giver, placement), NAMES, control="a")
+            return move is None or move.number < requested.number or not move.phase.is_over
+        return False
+
+
+def _other(partition: str) -> str:
+    return next(name for name in NAMES if name != partition)
+
+
+def _open(address: str) -> "psycopg.Connection[Any]":
+    return psycopg.connect(address, autocommit=True, connect_timeout=2)
