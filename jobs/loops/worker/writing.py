@@ -237,14 +237,18 @@ class Writer:
 
     def _absent_lanes(self, ended: Sequence[Ended]) -> dict[BinKind, set[tuple[int, str]]]:
         """Return the referenced (seed, bin name) pairs that are not known here, by the kind of their bins."""
-        absent: dict[BinKind, set[tuple[int, str]]] = {}
+        # By job and seed first: most documents name the same hosts.
+        named: dict[tuple[int, int], tuple[JobAtWork, set[str]]] = {}
         for one in ended:
-            named = {reference.bin for reference in one.outcome.references or ()}
-            if (partitioned := one.job.facts.partitioned) is not None:
-                named = {name for name in named if partitioned.foreign(name) is None}
-            lanes = {(one.claimed.seed_id, name) for name in named}
-            if not lanes <= self._lanes.keys():
-                absent.setdefault(one.job.bins, set()).update(lanes - self._lanes.keys())
+            _, names = named.setdefault((one.claimed.job_id, one.claimed.seed_id), (one.job, set()))
+            names.update([reference.bin for reference in one.outcome.references or ()])
+        absent: dict[BinKind, set[tuple[int, str]]] = {}
+        for (_, seed_id), (job, names) in named.items():
+            lanes = {(seed_id, name) for name in names} - self._lanes.keys()
+            if (partitioned := job.facts.partitioned) is not None:
+                lanes = {(seed, name) for seed, name in lanes if partitioned.foreign(name) is None}
+            if lanes:
+                absent.setdefault(job.bins, set()).update(lanes)
         return absent
 
     def _report_hosts(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> None:
