@@ -74,15 +74,7 @@ def open_lanes(
     connection: psycopg.Connection[Any], *, bins: BinKind, wanted: Iterable[tuple[int, str]]
 ) -> dict[tuple[int, str], int]:
     """Insert missing bins and lanes for (seed, bin name) pairs; return the lane of each pair."""
-    pairs = sorted(set(wanted))
-    facts = {
-        "namespace": bins.namespace,
-        "known": not bins.asks_first,
-        "requests": bins.requests,
-        "gap": bins.gap,
-        "seeds": [seed for seed, _ in pairs],
-        "names": [name for _, name in pairs],
-    }
+    facts = _facts_of(bins, wanted)
     with connection.transaction(), named_rows(connection) as cursor:
         for statement in (_OPEN_BINS, _OPEN_LANES, _LIMIT_BINS):
             cursor.execute(statement, facts)
@@ -90,6 +82,27 @@ def open_lanes(
         if known := {row.bin_id for row in rows if row.is_known}:
             put_below_addresses(cursor, bins=sorted(known))
         return {(row.seed_id, row.name): row.id for row in rows}
+
+
+def find_lanes(
+    connection: psycopg.Connection[Any], *, bins: BinKind, wanted: Iterable[tuple[int, str]]
+) -> dict[tuple[int, str], int]:
+    """Return the lane of each of these (seed, bin name) pairs that has one."""
+    with named_rows(connection) as cursor:
+        rows = cursor.execute(_FIND_LANES, _facts_of(bins, wanted)).fetchall()
+    return {(row.seed_id, row.name): row.id for row in rows}
+
+
+def _facts_of(bins: BinKind, wanted: Iterable[tuple[int, str]]) -> dict[str, Any]:
+    pairs = sorted(set(wanted))
+    return {
+        "namespace": bins.namespace,
+        "known": not bins.asks_first,
+        "requests": bins.requests,
+        "gap": bins.gap,
+        "seeds": [seed for seed, _ in pairs],
+        "names": [name for _, name in pairs],
+    }
 
 
 class New(NamedTuple):

@@ -206,6 +206,32 @@ def test_a_second_arrival_of_a_done_document_changes_nothing(arrivals):
     assert AppliedReferences.objects.get().amount == 1
 
 
+def test_an_arrival_of_a_known_document_of_the_run_is_only_counted(arrivals):
+    make_documents(arrivals.crawl.lane, ["page"], stage=Stage.DONE, seq=None, depth=2)
+    arrivals.bring("page", depth=1)
+    arrivals.bring("new")
+
+    assert arrivals.apply() == 2
+
+    assert (document("page").stage, document("page").depth) == (Stage.DONE, 2)
+    assert document("new").stage == Stage.PENDING
+    assert not ForeignReference.objects.exists()
+    assert AppliedReferences.objects.get().amount == 2
+
+
+def test_arrivals_for_a_known_host_draw_no_number_for_another_bin_or_lane(arrivals):
+    numbers = "SELECT last_value FROM jobs_bin_id_seq UNION ALL SELECT last_value FROM jobs_lane_id_seq"
+    arrivals.bring("one")
+    arrivals.apply()
+    drawn = arrivals.crawl.connection.execute(numbers).fetchall()
+
+    arrivals.bring("two")
+    arrivals.apply()
+
+    assert document("two").lane == document("one").lane
+    assert arrivals.crawl.connection.execute(numbers).fetchall() == drawn
+
+
 def test_a_nearer_arrival_makes_a_done_document_due_again(arrivals):
     make_documents(arrivals.crawl.lane, ["page"], stage=Stage.DONE, seq=None, depth=5)
     arrivals.bring("page", depth=2, tracks_depth=True)

@@ -7,14 +7,16 @@ its source did not know that yet.
 """
 
 import datetime as dt
+import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
 from typing import Any, Final, LiteralString
 
 import psycopg
 
 from jobs.connectors.repository.kind import BinKind
-from jobs.queue.discover import open_lanes
+from jobs.queue.discover import find_lanes, open_lanes
 from jobs.queue.flushing.flush import WRITE, lock_documents, meet_the_others, runs_below_which_rows_change
 from jobs.queue.flushing.history import History
 from jobs.queue.flushing.outcomes import FlushPlan, JobFacts, Key, Named
@@ -37,16 +39,26 @@ SELECT FROM jobs_foreignreference AS arrived
  WHERE arrived.target = %(here)s
    AND (job.run_no > arrived.run_no OR job.run_no = arrived.run_no AND job.phase IN ('active', 'inactive'))
 """
+# About half of the references name documents that this partition knows already: these change nothing and have no seed
+# here. As in a flush, depth matters only if the job tracks it.
 _WAITING: Final[LiteralString] = """
-SELECT arrived.source, arrived.number, arrived.hash, arrived.identifier, arrived.bin, arrived.depth, arrived.redirects,
-       arrived.tracks_depth, arrived.found_on, seed.id AS seed_id
-  FROM jobs_foreignreference AS arrived
+WITH arrived AS MATERIALIZED (
+    SELECT arrived.*, NOT arrived.tracks_depth AND EXISTS (
+           SELECT FROM jobs_queueitem AS known
+            WHERE known.hash = arrived.hash AND known.job_id = %(job)s AND known.run_no >= arrived.run_no) AS is_known
+      FROM jobs_foreignreference AS arrived
+     WHERE arrived.target = %(here)s AND arrived.job_number = %(number)s AND arrived.run_no = %(run)s
+     ORDER BY arrived.source, arrived.number
+     LIMIT %(most)s
+)
+SELECT source, number, bin, redirects, tracks_depth, depth, seed.id AS seed_id,
+       CASE WHEN NOT is_known THEN hash END AS hash, CASE WHEN NOT is_known THEN identifier END AS identifier,
+       CASE WHEN NOT is_known THEN found_on END AS found_on
+  FROM arrived
   LEFT JOIN LATERAL (SELECT id FROM jobs_seed
-                      WHERE job_id = %(job)s AND removed_at IS NULL
+                      WHERE NOT arrived.is_known AND job_id = %(job)s AND removed_at IS NULL
                       ORDER BY md5(urls[1])::uuid <> arrived.seed, id LIMIT 1) AS seed ON true
- WHERE arrived.target = %(here)s AND arrived.job_number = %(number)s AND arrived.run_no = %(run)s
- ORDER BY arrived.source, arrived.number
- LIMIT %(most)s
+ ORDER BY source, number
 """
 # A job that ends its run meanwhile waits: it has a reference that is not applied.
 # Locks: Job SHARE.
@@ -119,49 +131,61 @@ def _apply(
 ) -> int:
     gone = {(source, number) for source, number, _ in moved}
     placed = [row for row in arrived if row.seed_id is not None and (row.source, row.number) not in gone]
-    lanes = open_lanes(connection, bins=bins, wanted={(row.seed_id, row.bin) for row in placed})
+    lanes = _lanes_of(connection, {(row.seed_id, row.bin) for row in placed}, bins=bins) if placed else {}
     with implicit_transaction(connection, binary=True) as cursor:
         hold_term(connection, term)
         if cursor.execute(_HOLD_RUN, facts).fetchone() is None:
             return 0
         references = _nearest(placed, lanes, job_id=facts["job"], run_no=facts["run"])
-        found = lock_documents(cursor, runs_below_which_rows_change(references), worker=term.main_id)
-        plan = FlushPlan(now=now)
-        for key, named in references.items():
-            if key not in found.unchanging:
-                plan.reference(key, named, found.rows.get(key), ended=None)
-        nothing_more = History(now=now, is_kept=False).parameters()
-        inserted = {(row.hash.hex, row.job_id) for row in cursor.execute(WRITE, plan.parameters() | nothing_more)}
-        beaten = [new for new in plan.new if (new.hash, new.job_id) not in inserted]
-        if beaten:
-            meet_the_others(cursor, beaten=beaten, references=references, worker=term.main_id, now=now)
+        woken = _discover(cursor, references, worker=term.main_id, now=now) if references else frozenset()
         _send_on(cursor, moved, facts)
         _settle(cursor, arrived, facts)
-    wake_lanes(connection, plan.woken, now=now)
+    wake_lanes(connection, woken, now=now)
     return len(arrived)
+
+
+def _discover(
+    cursor: psycopg.Cursor[Any], references: dict[Key, Named], *, worker: uuid.UUID, now: dt.datetime
+) -> Set[int]:
+    """Insert or change the documents that are named; return the lanes with due documents."""
+    found = lock_documents(cursor, runs_below_which_rows_change(references), worker=worker)
+    plan = FlushPlan(now=now)
+    for key, named in references.items():
+        if key not in found.unchanging:
+            plan.reference(key, named, found.rows.get(key), ended=None)
+    nothing_more = History(now=now, is_kept=False).parameters()
+    inserted = {(row.hash.hex, row.job_id) for row in cursor.execute(WRITE, plan.parameters() | nothing_more)}
+    beaten = [new for new in plan.new if (new.hash, new.job_id) not in inserted]
+    if beaten:
+        meet_the_others(cursor, beaten=beaten, references=references, worker=worker, now=now)
+    return plan.woken
+
+
+def _lanes_of(
+    connection: psycopg.Connection[Any], wanted: set[tuple[int, str]], *, bins: BinKind
+) -> dict[tuple[int, str], int]:
+    """Return the lanes of these (seed, bin name) pairs. Most exist, and are only read."""
+    lanes = find_lanes(connection, bins=bins, wanted=wanted)
+    absent = wanted - lanes.keys()
+    return lanes | open_lanes(connection, bins=bins, wanted=absent) if absent else lanes
 
 
 def _nearest(
     arrived: Sequence[Any], lanes: dict[tuple[int, str], int], *, job_id: int, run_no: int
 ) -> dict[Key, Named]:
     """Return the references by document, each with its least depth."""
+    plain = JobFacts(
+        id=job_id, run_no=run_no, repository=0, tracks_depth=False, max_depth=None, has_budget=False, outputs=()
+    )
+    jobs = {False: plain, True: replace(plain, tracks_depth=True)}
     references: dict[Key, Named] = {}
     for row in arrived:
         key = (row.hash.hex, job_id)
         known = references.get(key)
         if known is not None and known.depth <= row.depth:
             continue
-        job = JobFacts(
-            id=job_id,
-            run_no=run_no,
-            repository=0,
-            tracks_depth=row.tracks_depth,
-            max_depth=None,
-            has_budget=False,
-            outputs=(),
-        )
         references[key] = Named(
-            job,
+            jobs[row.tracks_depth],
             row.identifier,
             lanes[row.seed_id, row.bin],
             row.depth,
