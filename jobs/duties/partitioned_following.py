@@ -31,9 +31,9 @@ def follow_runs(at: Pass) -> int:
     if placement is None or placement.is_control:
         return 0
     changes = _adopt_jobs(at, placement)
-    known = living.read_living(at.connection)
-    wanted = {fact.key: fact.body for fact in facts.heard(at.connection, placement.here, kind="run")}
-    telling = Telling(at.connection, placement.here, "run")
+    heard, telling = facts.hear_and_tell(at.connection, placement.here, "run", living.KIND)
+    known = living.find_living(heard)
+    wanted = {fact.key: fact.body for fact in heard}
     for job in read_jobs(at):
         if known is not None and known.has_deleted(job.number):
             changes += _delete(at, job)

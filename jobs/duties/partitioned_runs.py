@@ -6,7 +6,7 @@ acts on the difference, and tells its state and its figures. Nothing depends on 
 each side may be away or be restored in between.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, LiteralString
 
 from jobs.duties import partitioned_guard
@@ -15,12 +15,13 @@ from jobs.duties.context import Pass
 from jobs.duties.partitioned_jobs import DELETED, RUNNING, answer_round, read_jobs, try_transition, update
 from jobs.lifecycle.job import Guard, Phase
 from jobs.partitions import configuration, facts, here, living
-from jobs.partitions.facts import Telling
+from jobs.partitions.facts import Fact, Telling
 from jobs.partitions.move_notes import is_on
 from jobs.partitions.placement import Placement
 from jobs.partitions.quiet import Figures, has_ended, is_settled
 from nodes.lifecycle import CLUSTER_SCOPE
 
+_RUN: Final = "run"
 # The job of a run is shared before the run begins: its number is in each reference.
 _SHARE: Final[LiteralString] = """
 INSERT INTO jobs_partitionedjob (job_id, number)
@@ -54,8 +55,8 @@ def lead_runs(at: Pass) -> int:
     placement = here.placement()
     if placement is None or not placement.is_control:
         return 0
-    reports = _by_job(at, placement)
-    telling = Telling(at.connection, placement.here, "run", living.KIND)
+    heard, telling = facts.hear_and_tell(at.connection, placement.here, _RUN, living.KIND)
+    reports = _by_job(heard)
     jobs = [job for job in read_jobs(at) if job.phase not in DELETED]
     # Before all that is told about a new job: it would be taken for a deleted one.
     changes = int(living.tell_living(telling, placement, [job.number for job in jobs]))
@@ -173,9 +174,11 @@ def _look_for_the_end(
     return update(at, job, round_no=job.round_no + 1, last_round=seen), 0
 
 
-def _by_job(at: Pass, placement: Placement) -> dict[int, dict[str, Mapping[str, Any]]]:
+def _by_job(heard: Iterable[Fact]) -> dict[int, dict[str, Mapping[str, Any]]]:
     """Return the newest reports of the other partitions, by job number and partition."""
     reports: dict[int, dict[str, Mapping[str, Any]]] = {}
-    for fact in facts.heard(at.connection, placement.here, kind="run"):
-        reports.setdefault(int(fact.key.partition(":")[2]), {})[fact.source] = fact.body
+    for fact in heard:
+        kind, _, number = fact.key.partition(":")
+        if kind == _RUN:
+            reports.setdefault(int(number), {})[fact.source] = fact.body
     return reports

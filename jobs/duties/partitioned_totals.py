@@ -80,8 +80,7 @@ def divide_totals(at: Pass) -> int:
         about = {"now": at.now, "margin": _MARGIN, "counted": _COUNTED}
         rows = cursor.execute(_POLICIES, about).fetchall()
     rows = [_released(at, row) for row in rows]
-    telling = Telling(at.connection, placement.here, _KIND)
-    heard = facts.heard(at.connection, placement.here, kind=_KIND)
+    heard, telling = facts.hear_and_tell(at.connection, placement.here, _KIND)
     lead_or_follow = _lead if placement.is_control else _follow
     return lead_or_follow(at, placement, rows, telling, heard)
 

@@ -34,6 +34,20 @@ SELECT DISTINCT ON (source, key) source, key, body, number FROM jobs_partitionfa
  WHERE target = %(here)s AND source <> %(here)s AND key LIKE %(like)s
  ORDER BY source, key, number DESC
 """
+# The newest facts of some kinds: those of other partitions for this one, and its own.
+_EXCHANGED: Final[LiteralString] = """
+SELECT DISTINCT ON (source, target, key) source, target, key, body, number FROM jobs_partitionfact
+ WHERE (source = %(here)s OR target = %(here)s) AND split_part(key, ':', 1) = ANY(%(kinds)s)
+ ORDER BY source, target, key, number DESC
+"""
+# Facts of other partitions whose numbers this one has not noted for itself.
+_NOT_ADOPTED: Final[LiteralString] = f"""
+SELECT source, key, body, number FROM ({_HEARD}) AS heard
+ WHERE jsonb_build_object('number', number, 'source', source) IS DISTINCT FROM (
+       SELECT note.body FROM jobs_partitionfact AS note
+        WHERE note.source = %(here)s AND note.target = %(here)s AND note.key = heard.key
+        ORDER BY note.number DESC LIMIT 1)
+"""  # noqa: S608 (a constant of this module)
 _FORGET_SUPERSEDED: Final[LiteralString] = """
 DELETE FROM jobs_partitionfact AS fact
  WHERE target = %(here)s AND source <> %(here)s
@@ -76,13 +90,21 @@ class Telling:
     """
     Tells facts of some kinds (the keys before their first colon).
 
-    It reads once what was told last: a fact that did not change costs no statement.
+    It reads once what was told `last`, or gets it: a fact that did not change costs no statement.
     """
 
-    def __init__(self, connection: psycopg.Connection[Any], here: str, *kinds: str) -> None:
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        here: str,
+        *kinds: str,
+        last: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
+    ) -> None:
         self._connection, self._here = connection, here
-        rows = connection.execute(_TOLD_LAST, {"here": here, "kinds": list(kinds)}).fetchall()
-        self._last: dict[tuple[str, str], Mapping[str, Any]] = {(target, key): body for target, key, body in rows}
+        if last is None:
+            rows = connection.execute(_TOLD_LAST, {"here": here, "kinds": list(kinds)}).fetchall()
+            last = {(target, key): body for target, key, body in rows}
+        self._last = dict(last)
 
     def last(self, target: str, key: str) -> Mapping[str, Any] | None:
         """Return the fact that was told to a partition last; None without one."""
@@ -118,6 +140,14 @@ def heard(connection: psycopg.Connection[Any], here: str, *, kind: str) -> list[
     return [Fact(*row) for row in rows]
 
 
+def hear_and_tell(connection: psycopg.Connection[Any], here: str, *kinds: str) -> tuple[list[Fact], Telling]:
+    """Return the newest facts of some kinds from all other partitions, and the teller of such facts: one statement."""
+    rows = connection.execute(_EXCHANGED, {"here": here, "kinds": list(kinds)}).fetchall()
+    told_last = {(target, key): body for source, target, key, body, _ in rows if source == here}
+    heard_ones = [Fact(source, key, body, number) for source, _, key, body, number in rows if source != here]
+    return heard_ones, Telling(connection, here, last=told_last)
+
+
 def forget_superseded(connection: psycopg.Connection[Any], here: str) -> int:
     """Delete received facts that newer ones replaced; return how many."""
     return connection.execute(_FORGET_SUPERSEDED, {"here": here}).rowcount
@@ -129,14 +159,10 @@ def not_adopted(connection: psycopg.Connection[Any], here: str, *, kind: str) ->
 
     It notes stored facts as facts for itself, which do not travel.
     """
-    adopted = Telling(connection, here, kind)
-    return [fact for fact in heard(connection, here, kind=kind) if adopted.last(here, fact.key) != _note_of(fact)]
+    rows = connection.execute(_NOT_ADOPTED, {"here": here, "like": f"{kind}:%"}).fetchall()
+    return [Fact(*row) for row in rows]
 
 
 def note_adopted(connection: psycopg.Connection[Any], here: str, fact: Fact) -> None:
     """Note that this partition has stored what the fact says."""
-    tell(connection, here, here, fact.key, _note_of(fact))
-
-
-def _note_of(fact: Fact) -> dict[str, Any]:
-    return {"number": fact.number, "source": fact.source}
+    tell(connection, here, here, fact.key, {"number": fact.number, "source": fact.source})

@@ -5,13 +5,13 @@ The others delete a job whose number is no longer among them. All partitions for
 above the highest told one belongs to a job that they have not heard of yet.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.partitions.facts import Telling
+from jobs.partitions.facts import Fact, Telling
 from jobs.partitions.placement import Placement
 
 KIND: Final = "jobs"
@@ -72,6 +72,13 @@ def read_living(connection: psycopg.Connection[Any]) -> Living | None:
     """Return the jobs that exist, as the control partition told last; None before that."""
     row = connection.execute(_LIVING).fetchone()
     return Living(frozenset(row[0]["numbers"]), row[0]["highest"]) if row else None
+
+
+def find_living(heard: Iterable[Fact]) -> Living | None:
+    """Return the jobs that exist by the facts that another partition heard; None before the control partition told."""
+    told = [fact for fact in heard if fact.key == _KEY]
+    newest = max(told, key=lambda fact: fact.number, default=None)
+    return Living(frozenset(newest.body["numbers"]), newest.body["highest"]) if newest else None
 
 
 def forget_deleted(connection: psycopg.Connection[Any]) -> int:

@@ -10,7 +10,7 @@ from jobs.duties.partitioned_runs import lead_runs
 from jobs.lifecycle.job import Phase, StopRequest
 from jobs.models import ForeignReference, Job, PartitionedJob, PartitionFact
 from jobs.partitions import here as partitions
-from jobs.partitions.facts import Telling, told
+from jobs.partitions.facts import Telling, hear_and_tell, not_adopted, note_adopted, tell, told
 from tests.support.factories import hash_of, make_job
 from tests.support.partitions import WANTED, Follower, Leader, be_partition, hears
 from tests.support.stepping import Main
@@ -158,6 +158,31 @@ def send_reference(source, **facts):
     usual = {"number": 1, "target": "b", "run_no": 1, "identifier": "x", "bin": "x", "depth": 1, "redirects": 0}
     hashes = dict.fromkeys(("hash", "seed", "found_on"), hash_of("x"))
     ForeignReference.objects.create(source=source, tracks_depth=False, **usual, **hashes, **facts)
+
+
+def test_one_reading_hears_the_newest_facts_and_knows_the_told_ones(connection):
+    hears(connection, "a", "b", "run:1", {"round": 1})
+    hears(connection, "a", "b", "run:1", {"round": 2})
+    hears(connection, "a", "b", "job:1", {"definitions": []})
+    tell(connection, "b", "a", "run:1", {"phase": "active"})
+    tell(connection, "b", "b", "run:1", {"noted": True})
+
+    heard, telling = hear_and_tell(connection, "b", "run")
+
+    assert [(fact.source, fact.key, fact.body) for fact in heard] == [("a", "run:1", {"round": 2})]
+    assert (telling.last("a", "run:1"), telling.last("b", "run:1")) == ({"phase": "active"}, {"noted": True})
+    assert not telling.tell("a", "run:1", {"phase": "active"})
+
+
+def test_a_fact_that_is_noted_as_stored_is_to_store_again_only_after_a_newer_one(connection):
+    hears(connection, "a", "b", "job:1", {"definitions": ["one"]})
+    [fact] = not_adopted(connection, "b", kind="job")
+    note_adopted(connection, "b", fact)
+    assert not_adopted(connection, "b", kind="job") == []
+
+    hears(connection, "a", "b", "job:1", {"definitions": ["two"]})
+
+    assert [fact.body for fact in not_adopted(connection, "b", kind="job")] == [{"definitions": ["two"]}]
 
 
 def test_a_fact_of_a_kind_that_was_not_read_is_told_once(connection):
