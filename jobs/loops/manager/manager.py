@@ -22,6 +22,7 @@ from jobs.loops.database import DatabaseClock
 from jobs.loops.loop import Rhythm, calls
 from jobs.loops.manager.duty_tables import MAIN_DUTIES, OWNER_DUTIES
 from jobs.loops.manager.events import ASKS, Events, happened
+from jobs.loops.manager.flow import Flow
 from jobs.loops.manager.office import Office
 from jobs.loops.node import Node
 from jobs.metrics import crawl
@@ -58,6 +59,8 @@ _FLOW: Final = 10
 # at least this long (seconds), and twice as long if no worker runs out of documents.
 _FULL_PASS: Final = LANES_A_PASS + 1
 _LONG_PAUSE: Final = 0.2
+# Longest pause after a pass that found work, in a steady flow of documents (seconds): the next one offers more at once.
+_PAUSE_IN_FLOW: Final = 0.35
 # Longest life of Django's connection (seconds): a duty that uses it each second must not open a session each time.
 _DJANGOS_CONNECTION_KEPT: Final = 5.0
 
@@ -116,6 +119,7 @@ class Manager:
         self._called: frozenset[str] = frozenset()
         self._groups: tuple[GroupHeld, ...] = ()
         self._stuffed = self._stuffed_before = 0
+        self._flow = Flow()
         self._should_stop: Callable[[], bool] = lambda: False
 
     def run(self, *, should_stop: Callable[[], bool], after_pass: Callable[[], None] = lambda: None) -> None:
@@ -174,8 +178,9 @@ class Manager:
         else:
             is_full = moved >= _FULL_PASS
             time.sleep(_LONG_PAUSE if is_full else _SHORT_PAUSE)
+            pause = _PAUSE_IN_FLOW if self._flow.is_steady else _PAUSE
             # A process that wakes this one is idle: its documents are stuffed at once.
-            self.events.woken.wait(_LONG_PAUSE if is_full else _PAUSE if moved else _PASS)
+            self.events.woken.wait(_LONG_PAUSE if is_full else pause if moved else _PASS)
         if happened(self.events.woken):
             self._owner.speed_up()
         if time.monotonic() - self._closed_djangos_at > _DJANGOS_CONNECTION_KEPT:
@@ -222,6 +227,7 @@ class Manager:
         self._cursors.is_cut_off = False
         moved = self._owner.perform(at, called=self._called, may_begin=self._node.may_begin)
         self._stuffed += moved
+        self._flow.note(moved, at=time.monotonic())
         if self._office.term is None or self._owner.was_broken_off:
             return moved
         moved_as_main = 0
