@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 from crawlctl.languages import CODES, ENGLISH
 from jobs.bulk import screens as of_operations
 from jobs.exports import screens as of_exports
+from jobs.ui import tasks_topics as of_tasks
 from jobs.ui import topics as of_the_crawl
 from jobs.verification import screens as of_verifications
 from jobs.verification.archives import screens as of_archives
 from nodes.distributed.pages import topics as of_distributed_jobs
-from nodes.tasks.pages import topics as of_tasks
 from nodes.web.screens import Record
 from nodes.web.topics import TopicUnknown
 

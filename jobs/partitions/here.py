@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import psycopg
+from django.urls import get_script_prefix, set_script_prefix
 
 from jobs.partitions.placement import Placement, read_placement
 from jobs.partitions.slots import read_map
@@ -79,7 +80,19 @@ def address_in(name: str, address: str) -> str:
     return path_in(name) + address.removeprefix("/")
 
 
-def key_in(name: str, number: int) -> str:
+@contextmanager
+def addresses_in(name: str) -> Iterator[None]:
+    """Give all addresses that are made in this context the beginning of a partition's pages. "" changes nothing."""
+    before = get_script_prefix()
+    if name:
+        set_script_prefix(path_in(name))
+    try:
+        yield
+    finally:
+        set_script_prefix(before)
+
+
+def key_in(name: str, number: object) -> str:
     """Return the key of a row in a list of all partitions, such as `b:17`; its number alone if this one has it."""
     return f"{name}:{number}" if name else str(number)
 

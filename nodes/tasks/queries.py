@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from django.db import connection, transaction
 from django.db.models import Model, Q, QuerySet
@@ -28,8 +28,8 @@ MOST_BUSY: Final = 100
 MOST_TEMPLATES: Final = 100
 MOST_WORKERS: Final = 100
 # Lines of the lists on the first page of tasks.
-_A_LIST: Final = 10
-_A_SHORT_LIST: Final = 5
+A_LIST: Final = 10
+A_SHORT_LIST: Final = 5
 # Time (milliseconds) after which a list is given up: few of very many tasks may pass a filter.
 _STATEMENT_TIMEOUT: Final = 5_000
 # Numbers of tasks are below it.
@@ -63,8 +63,12 @@ class TaskFilter:
         return wanted & Q(**STATES[self.state]) if self.state else wanted
 
 
-# The place of a task in its list: its date and its number.
-Key = tuple[dt.datetime, int]
+class Key(NamedTuple):
+    """The place of a task in its list: its date, its number, and the other partition that has it."""
+
+    at: dt.datetime
+    number: int
+    partition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +129,10 @@ def read_tasks(*, group: str = "") -> TasksSeen:
     return TasksSeen(
         statistics=read_statistics(group=group),
         running=list(busy[:A_PAGE]),
-        due=list(due[:_A_LIST]),
-        ended=list(ArchivedTask.objects.filter(of_group).order_by("-archived_at", "-id")[:_A_LIST]),
-        slow=list(slow_tasks(limit=_A_SHORT_LIST, group=group)),
-        often_tried=list(tasks_often_tried(limit=_A_SHORT_LIST, group=group)),
+        due=list(due[:A_LIST]),
+        ended=list(ArchivedTask.objects.filter(of_group).order_by("-archived_at", "-id")[:A_LIST]),
+        slow=list(slow_tasks(limit=A_SHORT_LIST, group=group)),
+        often_tried=list(tasks_often_tried(limit=A_SHORT_LIST, group=group)),
     )
 
 
@@ -145,10 +149,12 @@ def list_scheduled(wanted: TaskFilter, *, after: Key | None = None) -> Listed:
     with _patience():
         first = list(_busy(found)[: MOST_BUSY + 1]) if after is None else []
         if after is not None:
-            waiting = waiting.extra(where=["(tasks_task.scheduled_at, tasks_task.id) > (%s, %s)"], params=list(after))
+            waiting = waiting.extra(
+                where=["(tasks_task.scheduled_at, tasks_task.id) > (%s, %s)"], params=[after.at, after.number]
+            )
         rows = list(waiting[: A_PAGE + 1])
     shown = rows[:A_PAGE]
-    key = (shown[-1].scheduled_at, shown[-1].pk) if len(rows) > A_PAGE else None
+    key = Key(shown[-1].scheduled_at, shown[-1].pk) if len(rows) > A_PAGE else None
     return Listed([*first[:MOST_BUSY], *shown], key, is_cut=len(first) > MOST_BUSY)
 
 
@@ -162,14 +168,15 @@ def list_archived(wanted: TaskFilter, *, after: Key | None = None) -> Listed:
     with _patience():
         found = _narrowed(archived(wanted), wanted).order_by("-archived_at", "-id")
     if after is not None:
-        found = found.filter(archived_at__lte=after[0])
+        found = found.filter(archived_at__lte=after.at)
         found = found.extra(
-            where=["(tasks_archivedtask.archived_at, tasks_archivedtask.id) < (%s, %s)"], params=list(after)
+            where=["(tasks_archivedtask.archived_at, tasks_archivedtask.id) < (%s, %s)"],
+            params=[after.at, after.number],
         )
     with _patience():
         rows = list(found.defer("last_trace", "result")[: A_PAGE + 1])
     shown = rows[:A_PAGE]
-    return Listed(shown, (shown[-1].archived_at, shown[-1].pk) if len(rows) > A_PAGE else None)
+    return Listed(shown, Key(shown[-1].archived_at, shown[-1].pk) if len(rows) > A_PAGE else None)
 
 
 def count(chosen: QuerySet[Any], *, most: int) -> int:
@@ -196,8 +203,8 @@ def read_task(number: int) -> TaskSeen | None:
         return None
     of_task = {"made_of": book.ARCHIVED, "made_of_urn": str(number)}
     copies = [
-        *Task.objects.filter(**of_task).order_by("id").values_list("pk", flat=True)[:_A_LIST],
-        *ArchivedTask.objects.filter(**of_task).order_by("-id").values_list("pk", flat=True)[:_A_LIST],
+        *Task.objects.filter(**of_task).order_by("id").values_list("pk", flat=True)[:A_LIST],
+        *ArchivedTask.objects.filter(**of_task).order_by("-id").values_list("pk", flat=True)[:A_LIST],
     ]
     return TaskSeen(task=task, copies=sorted(copies))
 

@@ -24,8 +24,8 @@ class Statistics:
     The numbers of one moment.
 
     `queued` tasks are due and wait, `postponed` ones are not due yet, `zombies` have been due for more than a day.
-    `throughput` counts the tasks that ended in the last minute. The averages (seconds) are those of the last hour, and
-    None if no task ended.
+    `throughput` counts the tasks that ended in the last minute. The averages (seconds) are those of `averaged` tasks, which
+    ended in the last hour, and None if no task ended.
     """
 
     at: dt.datetime
@@ -36,6 +36,7 @@ class Statistics:
     zombies: int
     workers: int
     throughput: int
+    averaged: int
     latency: float | None
     execution_time: float | None
 
@@ -55,13 +56,14 @@ def read_statistics(*, group: str = "", at: dt.datetime | None = None) -> Statis
     ended = archived.filter(archived_at__gt=moment - _THROUGHPUT, archived_at__lte=moment).count()
     averages = archived.filter(
         archived_at__gt=moment - _AVERAGES, archived_at__lte=moment, last_started_at__isnull=False
-    ).aggregate(latency=Avg(_LATENCY), execution_time=Avg(EXECUTION))
+    ).aggregate(averaged=Count("pk"), latency=Avg(_LATENCY), execution_time=Avg(EXECUTION))
     return Statistics(
         at=moment,
         group=group,
         **counts,
         workers=TaskWorker.objects.filter(work_on__in=(group, "*")).count() if group else TaskWorker.objects.count(),
         throughput=ended,
+        averaged=averages["averaged"],
         latency=_seconds(averages["latency"]),
         execution_time=_seconds(averages["execution_time"]),
     )

@@ -33,7 +33,7 @@ class TaskFilterForm(forms.Form):
     group = forms.CharField(required=False, max_length=64, label=_("Group"), strip=True)
     kind = forms.ChoiceField(required=False, label=_("Kind"))
     tag = forms.CharField(required=False, max_length=64, label=_("Tag"), strip=True)
-    after = forms.CharField(required=False, max_length=80, widget=forms.HiddenInput)
+    after = forms.CharField(required=False, max_length=150, widget=forms.HiddenInput)
 
     def __init__(self, given: QueryDict) -> None:
         super().__init__(given, label_suffix="")
@@ -51,7 +51,8 @@ class TaskFilterForm(forms.Form):
         value = self.cleaned_data["after"]
         if not value:
             return None
-        moment, _comma, number = value.partition(",")
+        moment, _comma, place = value.partition(",")
+        number, _comma, partition = place.partition(",")
         try:
             at = parse_datetime(moment)
             key = int(number)
@@ -59,7 +60,7 @@ class TaskFilterForm(forms.Form):
             at, key = None, -1
         if at is None or at.tzinfo is None or not 0 <= key < 2**63:
             raise forms.ValidationError(_("Invalid page of the list. Start from the first page."))
-        return at, key
+        return Key(at, key, partition)
 
     @property
     def key(self) -> Key | None:
@@ -100,8 +101,8 @@ class ArchivedFilterForm(TaskFilterForm):
 
 def key_as_text(key: Key) -> str:
     """Return the key of a page for its address."""
-    moment, number = key
-    return f"{moment.astimezone(dt.UTC).isoformat()},{number}"
+    place = f"{key.at.astimezone(dt.UTC).isoformat()},{key.number}"
+    return f"{place},{key.partition}" if key.partition else place
 
 
 def _name(said: str) -> str:

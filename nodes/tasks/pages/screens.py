@@ -1,8 +1,8 @@
-"""The pages of background tasks in words; see `nodes.web.screens` for the structure of a screen."""
+"""Background tasks in words; see `nodes.web.screens` for the structure of a screen."""
 
 import datetime as dt
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from django.urls import reverse
@@ -14,7 +14,7 @@ from nodes.tasks import book, kinds
 from nodes.tasks.decisions import ANY
 from nodes.tasks.models import ArchivedTask, Task, TaskFacts, TaskTemplate, TaskWorker
 from nodes.tasks.pages.filters import WHY_WORDS
-from nodes.tasks.queries import MADE_OF_TEMPLATE, MOST_BUSY, Listed, TaskSeen, TasksSeen, TemplateSeen
+from nodes.tasks.queries import MADE_OF_TEMPLATE, TaskSeen, TemplateSeen
 from nodes.tasks.retrying import Why
 from nodes.tasks.statistics import Statistics
 from nodes.web import formats
@@ -28,18 +28,7 @@ _TONES: Final = {Why.DONE.value: "indexed", Why.CANCELLED.value: "excluded"}
 _DONE, _TOTAL = "done", "total"
 
 
-def tasks_screen(seen: TasksSeen, *, now: dt.datetime) -> Record:
-    return {
-        **_numbers(seen.statistics),
-        "running": [running_row(task, now=now) for task in seen.running],
-        "due": [scheduled_row(task, now=now) for task in seen.due],
-        "ended": [ended_row(task, now=now) for task in seen.ended],
-        "slow": [ended_row(task, now=now) for task in seen.slow],
-        "often": [ended_row(task, now=now) for task in seen.often_tried],
-    }
-
-
-def _numbers(found: Statistics) -> Record:
+def numbers_of_tasks(found: Statistics) -> dict[str, str]:
     return {
         "queued_count": formats.number(found.queued),
         "running_count": formats.number(found.running),
@@ -51,41 +40,15 @@ def _numbers(found: Statistics) -> Record:
         "throughput": formats.number(found.throughput),
         "latency": _seconds(found.latency),
         "execution": _seconds(found.execution_time),
-        "warning": _warning(found),
     }
 
 
-def _warning(found: Statistics) -> str:
+def warning_about_tasks(found: Statistics) -> str:
+    """Return a sentence if due tasks wait, and no worker takes them; "" otherwise."""
     if found.workers or not found.queued + found.zombies:
         return ""
     command = f"crawlctl runtasks --work-on {found.group}" if found.group else "crawlctl runtasks"
     return _("Due tasks wait, and no worker takes them. Start one with “%(command)s”.") % {"command": command}
-
-
-def scheduled_screen(listed: Listed, *, now: dt.datetime) -> Record:
-    cut = _("Only the first %(n)d tasks with a worker are shown. Choose a group for the others.") % {"n": MOST_BUSY}
-    return {
-        "tasks": [scheduled_row(task, now=now) for task in listed.tasks],
-        "cut": cut if listed.is_cut else "",
-    }
-
-
-def archived_screen(listed: Listed, *, now: dt.datetime) -> Record:
-    return {"tasks": [ended_row(task, now=now) for task in listed.tasks]}
-
-
-def roster_screen(workers: Sequence[TaskWorker], in_all: int, *, now: dt.datetime) -> Record:
-    return {
-        "workers": [_worker(worker, now=now) for worker in workers],
-        "more": formats.more(in_all - len(workers)),
-    }
-
-
-def templates_screen(seen: Sequence[TemplateSeen], in_all: int, *, now: dt.datetime) -> Record:
-    return {
-        "templates": [_template(one, now=now) for one in seen],
-        "more": formats.more(in_all - len(seen)),
-    }
 
 
 # --- Rows --------------------------------------------------------------------------------------------
@@ -155,7 +118,7 @@ def _button(name: str, task: TaskFacts, label: str, *, tone: str = "plain") -> R
     return {"key": name, "address": reverse(name, args=[task.pk]), "label": label, "tone": tone}
 
 
-def _worker(worker: TaskWorker, *, now: dt.datetime) -> Record:
+def worker_row(worker: TaskWorker, *, now: dt.datetime) -> Record:
     task: Task | None = getattr(worker, "task", None)
     if task is None:
         state, tone = _("free"), "indexed"
@@ -178,7 +141,7 @@ def _worker(worker: TaskWorker, *, now: dt.datetime) -> Record:
     }
 
 
-def _template(seen: TemplateSeen, *, now: dt.datetime) -> Record:
+def template_row(seen: TemplateSeen, *, now: dt.datetime) -> Record:
     template = seen.template
     return {
         "key": str(template.pk),

@@ -1,4 +1,4 @@
-"""The pages of templates: their list with the next runs, and the form that creates or changes one."""
+"""The form that creates or changes a template."""
 
 from typing import Any
 
@@ -7,9 +7,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST
 
-from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Refused
 from nodes.tasks import book
 from nodes.tasks.models import TaskTemplate
@@ -22,22 +21,8 @@ from nodes.tasks.pages.frame import (
     page,
     tabs,
 )
-from nodes.tasks.pages.screens import templates_screen
-from nodes.tasks.pages.topics import tasks_topic
-from nodes.tasks.queries import read_templates
 from nodes.web.pages import name_of_who_may
 from nodes.web.words import translated
-
-
-@page
-@require_safe
-def templates(request: HttpRequest) -> HttpResponse:
-    context = {
-        "screen": templates_screen(*read_templates(), now=read_clock()),
-        "tabs": tabs("tasks-templates"),
-        "topic": tasks_topic("tasks-templates"),
-    }
-    return render(request, "tasks/templates.html", context)
 
 
 @page

@@ -1,26 +1,16 @@
 """
-The topics of background tasks that an open page can follow, and the readers of their screens.
+The topics of background tasks that an open page can follow.
 
-A topic of a list has the filters of the list, as they stand in the address of its page.
+A topic of a list has the filters of the list, as they stand in the address of its page. The lists are of all databases,
+so their screens are read above this package.
 """
 
 import re
 from typing import Final
 
-from django.http import QueryDict
-
 from nodes.database.clock import read_clock
-from nodes.errors import TooSlow
-from nodes.tasks.pages.filters import ArchivedFilterForm, ScheduledFilterForm, TaskFilterForm
-from nodes.tasks.pages.screens import (
-    archived_screen,
-    roster_screen,
-    scheduled_screen,
-    task_screen,
-    tasks_screen,
-    templates_screen,
-)
-from nodes.tasks.queries import list_archived, list_scheduled, read_roster, read_task, read_tasks, read_templates
+from nodes.tasks.pages.screens import task_screen
+from nodes.tasks.queries import read_task
 from nodes.web.screens import Record
 from nodes.web.topics import TopicUnknown
 
@@ -28,11 +18,6 @@ _TOPIC: Final = re.compile(
     r"(tasks|tasks-scheduled|tasks-archived|tasks-templates|tasks-workers)(?:\?([\w.%=&+-]{0,500}))?"
 )
 _ONE: Final = re.compile(r"task-([1-9][0-9]{0,17})")
-_FORMS: Final = {
-    "tasks": TaskFilterForm,
-    "tasks-scheduled": ScheduledFilterForm,
-    "tasks-archived": ArchivedFilterForm,
-}
 
 
 def tasks_topic(page: str, query: str = "") -> str:
@@ -50,36 +35,21 @@ def is_topic(name: str) -> bool:
     return (_TOPIC.fullmatch(name) or _ONE.fullmatch(name)) is not None
 
 
+def parts_of_list(name: str) -> tuple[str, str] | None:
+    """Return the page of a topic and its query; None if it is not the topic of a list."""
+    topic = _TOPIC.fullmatch(name)
+    return None if topic is None else (topic[1], topic[2] or "")
+
+
 def read_screen(name: str) -> Record:
     """
-    Return the present screen of this topic.
+    Return the present screen of one task.
 
     Raises:
-        TopicUnknown: the topic or a filter is unknown, or its tasks cannot be read in time.
+        TopicUnknown: this is not the topic of a task, or there is no such task.
     """
-    now = read_clock()
-    if one := _ONE.fullmatch(name):
-        seen = read_task(int(one[1]))
-        if seen is None:
-            raise TopicUnknown(name)
-        return task_screen(seen, now=now)
-    topic = _TOPIC.fullmatch(name)
-    if topic is None:
+    one = _ONE.fullmatch(name)
+    seen = read_task(int(one[1])) if one else None
+    if seen is None:
         raise TopicUnknown(name)
-    page, query = topic.groups()
-    if page == "tasks-templates":
-        return templates_screen(*read_templates(), now=now)
-    if page == "tasks-workers":
-        return roster_screen(*read_roster(), now=now)
-    form = _FORMS[page](QueryDict(query or ""))
-    if not form.is_valid():
-        raise TopicUnknown(name)
-    wanted = form.as_filter()
-    try:
-        if page == "tasks":
-            return tasks_screen(read_tasks(group=wanted.group), now=now)
-        if page == "tasks-scheduled":
-            return scheduled_screen(list_scheduled(wanted), now=now)
-        return archived_screen(list_archived(wanted), now=now)
-    except TooSlow as slow:
-        raise TopicUnknown(name) from slow
+    return task_screen(seen, now=read_clock())

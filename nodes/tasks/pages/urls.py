@@ -1,17 +1,12 @@
-"""The addresses of the pages of background tasks."""
+"""The addresses of the pages of background tasks, apart from the lists, which are of all databases."""
 
 from django.urls import path
 
 from nodes.tasks.pages import actions, templates, views
 
 urlpatterns = [
-    path("", views.tasks, name="tasks"),
-    path("scheduled/", views.scheduled, name="tasks-scheduled"),
     path("scheduled/cancel/", actions.cancel_some, name="tasks-cancel"),
-    path("archived/", views.archived, name="tasks-archived"),
     path("archived/reschedule/", actions.reschedule_some, name="tasks-reschedule"),
-    path("workers/", views.workers, name="tasks-workers"),
-    path("templates/", templates.templates, name="tasks-templates"),
     path("templates/new/", templates.create, name="task-template-new"),
     path("templates/<int:template_id>/", templates.change, name="task-template"),
     path("templates/<int:template_id>/remove/", templates.remove, name="task-template-remove"),

@@ -1,0 +1,127 @@
+"""The lists of background tasks of all partitions. The page of one task is shown where the task is."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from jobs.partitions import here
+from jobs.queries.tasks import (
+    ListedEverywhere,
+    see_archived,
+    see_roster,
+    see_scheduled,
+    see_tasks,
+    see_templates,
+)
+from jobs.ui.partitions_views import silent_partitions
+from jobs.ui.tasks_screens import archived_screen, roster_screen, scheduled_screen, tasks_screen, templates_screen
+from nodes.database.clock import read_clock
+from nodes.errors import TooSlow
+from nodes.tasks.pages.filters import ArchivedFilterForm, ScheduledFilterForm, TaskFilterForm, key_as_text
+from nodes.tasks.pages.frame import page, tabs
+from nodes.tasks.pages.topics import tasks_topic
+
+
+@page
+@require_safe
+def tasks(request: HttpRequest) -> HttpResponse:
+    form = TaskFilterForm(request.GET)
+    group = form.as_filter().group if form.is_valid() else ""
+    seen, now = see_tasks(group=group), read_clock()
+    context = {
+        "tabs": tabs("tasks"),
+        "form": form,
+        "group": group,
+        "screen": tasks_screen(seen, now=now),
+        "silent": silent_partitions(seen.silent, now=now),
+        "topic": tasks_topic("tasks", form.as_query() if form.is_valid() else ""),
+    }
+    return render(request, "tasks/overview.html", context)
+
+
+@page
+@require_safe
+def scheduled(request: HttpRequest) -> HttpResponse:
+    form = ScheduledFilterForm(request.GET)
+    listed, context = _list(form, see_scheduled, name="tasks-scheduled", change="tasks-cancel")
+    context["screen"] = scheduled_screen(listed, now=read_clock())
+    return render(request, "tasks/scheduled.html", context)
+
+
+@page
+@require_safe
+def archived(request: HttpRequest) -> HttpResponse:
+    form = ArchivedFilterForm(request.GET)
+    listed, context = _list(form, see_archived, name="tasks-archived", change="tasks-reschedule")
+    context["screen"] = archived_screen(listed, now=read_clock())
+    return render(request, "tasks/archived.html", context)
+
+
+@page
+@require_safe
+def templates(request: HttpRequest) -> HttpResponse:
+    found, now = see_templates(), read_clock()
+    context = {
+        "screen": templates_screen(found, now=now),
+        "silent": silent_partitions(found.silent, now=now),
+        "tabs": tabs("tasks-templates"),
+        "topic": tasks_topic("tasks-templates"),
+    }
+    return render(request, "tasks/templates.html", context)
+
+
+@page
+@require_safe
+def workers(request: HttpRequest) -> HttpResponse:
+    found, now = see_roster(), read_clock()
+    context = {
+        "screen": roster_screen(found, now=now),
+        "silent": silent_partitions(found.silent, now=now),
+        "tabs": tabs("tasks-workers"),
+        "topic": tasks_topic("tasks-workers"),
+    }
+    return render(request, "tasks/workers.html", context)
+
+
+def _list(
+    form: TaskFilterForm, read: Callable[..., ListedEverywhere], *, name: str, change: str
+) -> tuple[ListedEverywhere, dict[str, Any]]:
+    """
+    Return a page of a list, and the rest of the context of its template. The first page is live.
+
+    The page `change` changes all listed tasks of one partition.
+    """
+    listed, problem = ListedEverywhere(), ""
+    is_valid = form.is_valid()
+    if is_valid:
+        try:
+            listed = read(form.as_filter(), after=form.key)
+        except TooSlow as slow:
+            problem = str(slow)
+    is_live = is_valid and not problem and form.key is None
+    query = form.as_query() if is_valid else ""
+    context = {
+        "tabs": tabs(name),
+        "form": form,
+        "problem": problem,
+        "silent": silent_partitions(listed.silent, now=read_clock()) if listed.silent else (),
+        "query": query,
+        "first_query": "" if is_live or not is_valid else query or "all",
+        "next_query": form.as_query(after=key_as_text(listed.next)) if listed.next else "",
+        "changes": _changes(change),
+        "topic": tasks_topic(name, query) if is_live else "",
+    }
+    return listed, context
+
+
+def _changes(name: str) -> list[dict[str, str]]:
+    """Return the address of a page in each partition, with the name of the partition; "" if there is only one."""
+    placement, address = here.placement(), reverse(name)
+    if placement is None or not placement.is_control:
+        return [{"name": "", "address": address}]
+    own = {"name": placement.here, "address": address}
+    return [own, *({"name": other, "address": here.address_in(other, address)} for other in placement.others)]
